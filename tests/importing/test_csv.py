@@ -379,7 +379,7 @@ def test_a_bill_without_a_time_is_converted_if_the_mapping_allows_it(tmp_path: P
 def test_an_ambiguous_date_order_must_be_given_by_the_operator(tmp_path: Path) -> None:
     mapping = MAPPING.replace('order = "dmy"', "")
     export = written(tmp_path, HEADING + "A1,01/10/2026 18:05,Tea,1,50,50\n")
-    with pytest.raises(ImportFailed, match=r"export.csv line 2 has 01/10/2026 18:05. Use --date-order dmy"):
+    with pytest.raises(ImportFailed, match=r"export.csv has 01/10/2026. Use --date-order dmy"):
         imported("csv", export, mapping=mapping)
 
 

@@ -1,5 +1,6 @@
 """Tests for Loyverse, and for the orders of APIs: sales, refunds, voids, open orders and exact amounts."""
 
+import csv
 import json
 from pathlib import Path
 from typing import Any
@@ -79,7 +80,7 @@ def test_loyverse_exports_without_a_store_need_the_shop_to_be_named(tmp_path: Pa
     assert imported("loyverse", export, shop="sh_1").bill["shopId"] == "sh_1"
 
 
-def test_an_export_of_loyverse_without_the_status_is_refused_or_says_what_it_does_not_show(tmp_path: Path) -> None:
+def test_an_export_of_loyverse_without_the_status_is_refused_unless_the_operator_says_so(tmp_path: Path) -> None:
     receipts = written(tmp_path, RECEIPTS.read_text("utf-8").replace("Status", "State"), "receipts.csv")
     with pytest.raises(ImportFailed, match="Status"):
         imported("loyverse", receipts)
@@ -89,8 +90,29 @@ def test_an_export_of_loyverse_without_the_status_is_refused_or_says_what_it_doe
     mapping = '[headings]\nStatus = ["State"]\n'
     assert "Status" not in imported("loyverse", items, mapping=mapping).note
     items.write_text(ITEMS.read_text("utf-8").replace("Status", "Remark"), "utf-8")
-    assert "Status" in imported("loyverse", items).note
-    assert "Status" not in imported("loyverse", ITEMS).note
+    with pytest.raises(ImportFailed, match="lacks"):
+        imported("loyverse", items)
+    assert imported("loyverse", items, mapping='[file]\nlacks = ["Status"]\n').bills
+
+
+@pytest.mark.parametrize(
+    ("example", "column"),
+    [
+        ("square-items.csv", "Tax"),
+        ("square-transactions.csv", "Tax"),
+        ("square-transactions.csv", "Tip"),
+        ("toast-items.csv", "Tax"),
+        ("toast-payments.csv", "Total"),
+        ("toast-orders.csv", "Tax"),
+    ],
+)
+def test_an_empty_amount_of_a_known_table_rejects_its_bill(tmp_path: Path, example: str, column: str) -> None:
+    heading, first, *rest = csv.reader((EXAMPLES / example).read_text("utf-8").splitlines())
+    first[heading.index(column)] = ""
+    export = tmp_path / example
+    with export.open("w", newline="") as file:
+        csv.writer(file).writerows([heading, first, *rest])
+    assert [column in one.detail for one in imported(None, export, shop="s").rejected] == [True]
 
 
 def test_a_file_that_is_not_from_loyverse_is_refused() -> None:

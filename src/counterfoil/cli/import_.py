@@ -22,7 +22,7 @@ from counterfoil.cli.import_output import (
     without_known_shops,
     write_records,
 )
-from counterfoil.cli.import_report import ImportRejects, ImportTally, converted
+from counterfoil.cli.import_report import ImportRejects, ImportTally, converted, today
 from counterfoil.cli.load_run import (
     SOME_REJECTED,
     SUDDEN_CHANGE,
@@ -98,6 +98,8 @@ class ImportRequest(Struct, kw_only=True):
             timezone=self.timezone,
             currency=self.currency.upper(),
             joins=self.join,
+            today=today(),
+            is_order_sure=self.date_order is not None,
         )
 
 

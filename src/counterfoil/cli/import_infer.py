@@ -4,14 +4,13 @@ import os
 import shutil
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import click
 from msgspec import json, to_builtins
 
-from counterfoil.cli.import_report import MAX_SHOWN
+from counterfoil.cli.import_report import MAX_SHOWN, today
 from counterfoil.cli.terminal import echo, print_document, style
 from counterfoil.domain.bills import bill_from
 from counterfoil.domain.shops import ShopFacts, shop_from
@@ -23,7 +22,6 @@ from counterfoil.importing.proposals import Proposal, wrapped
 from counterfoil.importing.results import Imported, ImportedRecord, ImportFailed, RejectedRow
 from counterfoil.importing.sorted_rows import BILL, LINE, PAYMENT
 from counterfoil.importing.tables import ImportOptions, TableImport, TableInput
-from counterfoil.machine.clock import SystemClock
 from counterfoil.machine.files import STANDARD_OUTPUT_NAME, names_file, open_output
 from counterfoil.text import counted
 
@@ -42,8 +40,7 @@ def propose_mapping(
     answers: Mapping[str, str],
 ) -> None:
     """Write the proposed mapping to `output`, and the preview and open questions to standard error."""
-    today = datetime.fromtimestamp(SystemClock().now_ms() / 1000, UTC).date()
-    proposal = propose(files, line_files, payment_files, shop, today=today, timezone=timezone, answers=answers)
+    proposal = propose(files, line_files, payment_files, shop, today=today(), timezone=timezone, answers=answers)
     text = proposal.text()
     _write(output, text)
     content = tomllib.loads(text)

@@ -3,6 +3,7 @@
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import IO, Self
 
@@ -20,6 +21,7 @@ from counterfoil.importing.results import (
     RejectedRow,
     SkippedRow,
 )
+from counterfoil.machine.clock import SystemClock
 from counterfoil.machine.files import open_output
 from counterfoil.text import counted
 
@@ -86,6 +88,11 @@ class ImportRejects:
     def close(self) -> None:
         if self._file:
             self._file.close()
+
+
+def today() -> date:
+    """Return the day in UTC. No bill is later than the day after it."""
+    return datetime.fromtimestamp(SystemClock().now_ms() / 1000, UTC).date()
 
 
 def converted(found: Iterable[Imported], tally: ImportTally, rejects: ImportRejects) -> Iterator[ImportedRecord]:

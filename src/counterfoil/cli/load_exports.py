@@ -17,7 +17,7 @@ from msgspec import Struct, json
 from msgspec.structs import replace
 
 from counterfoil.cli.import_output import facts_for_import
-from counterfoil.cli.import_report import ImportRejects, ImportTally, converted
+from counterfoil.cli.import_report import ImportRejects, ImportTally, converted, today
 from counterfoil.cli.terminal import print_note
 from counterfoil.domain.changes import KnownFacts
 from counterfoil.domain.intake import RejectedRows
@@ -172,7 +172,7 @@ class ExportFile(File):
 
     def _write_records(self, path: Path) -> str | None:
         conversion, tally = self._conversion, ImportTally()
-        options = replace(conversion.options, on_read=self.on_read)
+        options = replace(conversion.options, on_read=self.on_read, today=today())
         export = open_export(None, [path], (), (), conversion.mapping, conversion.mapping_name, options)
         if export.note:
             _say(export.note.strip())

@@ -5,17 +5,20 @@ from collections.abc import Sequence
 from decimal import Decimal
 from itertools import accumulate
 from math import prod
+from typing import Any
 
 from counterfoil.importing.bill_sample import BillSample
 from counterfoil.importing.bill_totals import (
     BILL,
     LINE,
     LINES_ROLE,
+    MIXED,
     PAYMENTS_ROLE,
     SCALE,
     AmountSeries,
     TotalFinding,
-    find_total,
+    TotalSearch,
+    subtracted,
 )
 from counterfoil.importing.column_profiles import SampleColumn, SheetSample
 from counterfoil.importing.headings import CHARGES, DEDUCTIONS, SALE, TOTAL_ROLES, heading_status
@@ -80,7 +83,7 @@ class BillAmounts:
 
     def find_total(self, bills: Sequence[int]) -> TotalFinding:
         """Find the total. If it is quantity by price, the sample must show that the price is that of one unit."""
-        finding = find_total(self.candidates(), self.parts(), bills)
+        finding = TotalSearch(self.candidates(), self.parts(), bills).finding()
         product = finding.chosen
         if product and product.level == LINE and (row := self._item_with_parts(product)) is not None:
             sheet = self._lines or self._sample.sheet
@@ -99,7 +102,7 @@ class BillAmounts:
             return TotalFinding(
                 choices=[self.of(column, LINES_ROLE, LINE), self.of(column, "paid", BILL)], question=text
             )
-        if not product.is_product:
+        if not product.is_product or product.level == MIXED:
             return finding
         sheet, (quantity, price) = self._lines or self._sample.sheet, product.columns
         prices = [one for one in sheet.with_role("unitPrice", "options") if one.is_number and one.name != price]
@@ -113,6 +116,10 @@ class BillAmounts:
         of_lines = self._series(sheet, [price], LINES_ROLE, LINE)
         text = f"The sample does not show whether {price} is the price of one unit or of the whole line."
         return TotalFinding(choices=[product, of_lines], question=text)
+
+    def equations(self) -> list[tuple[AmountSeries, AmountSeries]]:
+        """Return which amounts were equal on all bills of the sample that count."""
+        return TotalSearch(self.candidates(), self.parts(), self.sales).equations()
 
     def may_be_charge(self, column: SampleColumn) -> bool:
         """Return whether a column has numbers, but a heading that says nothing."""
@@ -235,8 +242,22 @@ class BillAmounts:
         text = " × ".join(names) if is_product else " + ".join(names).replace("+ -", "- ")
         title = title or (text if level == BILL else f"sum of {text}")
         # A mapping cannot compute the total of a bill from another file's payments.
-        is_usable = sheet is not self._payments
-        return AmountSeries(title, role, level, tuple(values), tuple(names) if is_usable else (), is_product=is_product)
+        cell = None if sheet is self._payments else self._cell(sheet, names, level, is_product=is_product)
+        plain = tuple(column.name for column in columns) if cell is not None else ()
+        return AmountSeries(title, role, level, tuple(values), plain, cell, is_product=is_product)
+
+    def cell(self, sheet: SheetSample, name: str) -> Any:
+        """Return the entry of a mapping that reads a column of numbers."""
+        numbers = sheet.columns[name].numbers
+        return name if numbers == self._sample.sheet.numbers else {"column": name, "decimal": numbers.decimal}
+
+    def _cell(self, sheet: SheetSample, names: Sequence[str], level: str, *, is_product: bool) -> Any:
+        cells = [
+            self.cell(sheet, name) if name in sheet.columns else subtracted(self.cell(sheet, name.removeprefix("-")))
+            for name in names
+        ]
+        inner = cells[0] if len(cells) == 1 else {"multiply" if is_product else "add": cells}
+        return inner if level == BILL else {"sum": inner}
 
     # --- other files -----------------------------------------------------------------
 

@@ -61,6 +61,7 @@ class BillSample:
     ) -> None:
         self.sheet = sheet
         self._answers = answers
+        self.skipped = self._skipped_rows(has_line_file=has_line_file)
         self._leave_out_totals()
         self.number = self._find_number(has_line_file=has_line_file)
         self.filled_down = [] if has_line_file else self._fill_down()
@@ -68,8 +69,8 @@ class BillSample:
         self.day, self.clock = self._find_times()
         self.days, self.order = self._read_days()
         self._refuse_summary()
-        shops = [] if names_shop else [column for column in sheet.with_role("shopId") if column.filled]
-        self.shop = next(iter(shops), None)
+        named = self._answered("bill.shopId") or [one for one in sheet.with_role("shopId") if one.filled]
+        self.shop = None if names_shop else next(iter(named), None)
         self.is_flat = not has_line_file and self._has_lines()
         self.key = self._find_key()
         self.bills = bills_of(sheet, self.key.columns) if self.key else [[row] for row in range(len(sheet.rows))]
@@ -92,6 +93,11 @@ class BillSample:
         rows = {row for bill in self.bills if self.status_of(bill) in (status, SKIP) for row in bill}
         cancelled = self.cancelled
         return rows | ({row for row in range(len(self.sheet.rows)) if cancelled.has(row)} if cancelled else set())
+
+    def negative_rows(self) -> set[int]:
+        """Return the rows with a negative amount, which is paid back."""
+        totals = self.sheet.with_role(*TOTAL_ROLES)
+        return {row for row in range(len(self.sheet.rows)) if any((one.number(row) or 0) < 0 for one in totals)}
 
     def first_void_that_is_skipped(self) -> list[int] | None:
         """Return a bill that is void by one status column, and not finished by another."""
@@ -117,6 +123,21 @@ class BillSample:
 
     # --- which rows belong to which bill ----------------------------------------------
 
+    def _skipped_rows(self, *, has_line_file: bool) -> dict[str, list[str]]:
+        """Leave out the rows that are no items, as far as the operator said so; return their values by column."""
+        name, _, texts = self._answers.get("skip", "").partition("=")
+        if name and name not in self.sheet.columns:
+            raise ImportFailed(f"--set skip: there is no column {name}. Write it as in --set 'skip=Item=Cash, Visa'.")
+        items = [self.sheet.columns[name]] if name else [] if has_line_file else self.sheet.with_role("item")[:1]
+        found = {}
+        for column in items:
+            wanted = [text.strip() for text in texts.split(",")]
+            answered = [text for text in column.distinct if self._answers.get(f"status.{text}") == SKIP]
+            if values := list(dict.fromkeys([*answered, *filter(None, wanted)])):
+                found[column.name] = values
+                self.sheet.leave_out({row for row, text in enumerate(column.values) if text in values})
+        return found
+
     def _leave_out_totals(self) -> None:
         """Leave rows of totals out of the sample. The import recognises them by the same words."""
         sheet = self.sheet
@@ -126,7 +147,7 @@ class BillSample:
         for row in range(len(sheet.rows)):
             cells = {name: column.values[row] for name, column in sheet.columns.items()}
             words = [name for name, cell in cells.items() if cell and is_total_word(cell)]
-            words += [column.name for column in numbers if is_total_label(cells[column.name])]
+            words += [column.name for column in (*numbers, *dated) if is_total_label(cells[column.name])]
             has_day = any(day_of(cells[column.name], order) for column in dated for order in ("dmy", "mdy"))
             is_labelled = words and (any(column.name in words for column in numbers) or (dated and not has_day))
             is_bare = dated and numbers and not has_day and not any(cells[one.name] for one in (*numbers, *items))
@@ -138,12 +159,8 @@ class BillSample:
     def _find_number(self, *, has_line_file: bool) -> SampleColumn | None:
         """Return the column with the number or the ID of a bill."""
         sheet = self.sheet
-        if answer := self._answers.get("bill.id"):
-            names = answer.split(" + ")
-            if unknown := [name for name in names if name not in sheet.columns]:
-                known = ", ".join(sheet.columns)
-                raise ImportFailed(f"--set bill.id: there is no column {unknown[0]}. The columns are: {known}.")
-            return sheet.columns[names[-1]]
+        if named := self._answered("bill.id"):
+            return named[-1]
         found = [column for column in sheet.with_role("id") if len(column.filled) * 10 >= len(sheet.rows)]
         has_items = bool(sheet.with_role("item")) and not has_line_file
 
@@ -152,6 +169,14 @@ class BillSample:
             return is_row_id, len(column.filled) < len(sheet.rows) and not has_items, column.rank("id")
 
         return min(found, key=badness, default=None)
+
+    def _answered(self, entry: str) -> list[SampleColumn]:
+        """Return the columns that the operator named for an entry, if any."""
+        names = self._answers[entry].split(" + ") if entry in self._answers else []
+        if unknown := [name for name in names if name not in self.sheet.columns]:
+            known = ", ".join(self.sheet.columns)
+            raise ImportFailed(f"--set {entry}: there is no column {unknown[0]}. The columns are: {known}.")
+        return [self.sheet.columns[name] for name in names]
 
     def _fill_down(self) -> list[str]:
         """If a bill's number is only on its first row, fill it down; return the columns that are only there."""
@@ -206,6 +231,8 @@ class BillSample:
     def _find_times(self) -> tuple[SampleColumn | None, SampleColumn | None]:
         """Return the column with the day (or day and time) of a bill, and the one with the time of day."""
         sheet = self.sheet
+        if named := self._answered("bill.closedAt"):
+            return named[0], named[1] if len(named) > 1 else None
         columns = sheet.columns.values()
         closing = [column for column in columns if column.role is None and closing_rank(column.name) == 0]
         dated = [*sheet.with_role("datetime"), *(column for column in closing if column.is_date)] or [
@@ -255,8 +282,8 @@ class BillSample:
         number, sheet = self.number, self.sheet
         if number is None:
             return None
-        if answer := self._answers.get("bill.id"):
-            return BillKey(tuple(answer.split(" + ")), "as answered", is_proved=True)
+        if named := self._answered("bill.id"):
+            return BillKey(tuple(column.name for column in named), "as answered", is_proved=True)
         dated = [column for column in (self.trading_day, self.day, *sheet.with_role("datetime")) if column]
         dated = sorted((column for column in dated if self._is_of_run(column)), key=lambda column: column.has_times)
         tills = [column for column in sheet.with_role("deviceId") if len(column.filled) == len(sheet.rows)]
@@ -273,10 +300,12 @@ class BillSample:
             if not values and (column.heading_role in ("status", "type") or heading_status(name) in (VOID, REFUND)):
                 # A value in a later file must be explained.
                 self.statuses[name] = {"": SALE}
-            if not values or len(values) > MANY_VALUES or name in key or not self._is_status(column):
+            is_named = self._is_answered(column) or column in self._answered("line.cancelled")
+            is_status = len(values) <= MANY_VALUES and name not in key and self._is_status(column)
+            if not values or not (is_named or is_status):
                 continue
             meanings = self._explained(column)
-            if not self.is_of_bill(column):
+            if column in self._answered("line.cancelled") or not self.is_of_bill(column):
                 is_about_lines = self.is_flat and any(meaning != SALE for meaning in meanings.values())
                 if is_about_lines and self.cancelled is None:
                     self.cancelled = self._cancelled_lines(column, meanings)
@@ -303,10 +332,8 @@ class BillSample:
 
     def _is_state_of_sale(self, column: SampleColumn, value: str) -> bool:
         """Return whether a value says that the sale of its row was refunded. A refund of its own may be negative."""
-        totals = self.sheet.with_role(*TOTAL_ROLES)
-        rows = [row for row, text in enumerate(column.values) if text == value]
-        is_state = is_refunded_state(column.name if flag_of(value) else value)
-        return is_state and not all(any((total.number(row) or 0) < 0 for total in totals) for row in rows)
+        rows = {row for row, text in enumerate(column.values) if text == value}
+        return is_refunded_state(column.name if flag_of(value) else value) and not rows <= self.negative_rows()
 
     def _is_status(self, column: SampleColumn) -> bool:
         values = column.distinct
@@ -335,7 +362,7 @@ class BillSample:
     def _is_answered(self, column: SampleColumn) -> bool:
         """Return whether a person has said that bills with some way of paying, or another value, do not count."""
         answers = [self._answers.get(f"status.{value}", SALE) for value in column.distinct]
-        return column.role in ("method", "channel", None) and any(answer != SALE for answer in answers)
+        return column.role not in ("item", "status", "type") and any(answer != SALE for answer in answers)
 
     def _may_be_status(self, column: SampleColumn) -> bool:
         """Return whether a column of an export in an unknown language may be a status, so that it is asked about."""

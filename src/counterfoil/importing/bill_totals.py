@@ -7,6 +7,7 @@ result is a question that names the columns in doubt.
 
 from collections.abc import Collection, Sequence
 from itertools import combinations, islice, permutations
+from typing import Any
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -39,34 +40,59 @@ class AmountSeries(Struct, frozen=True):
     level: str
     values: tuple[int | None, ...]
     columns: tuple[str, ...] = ()
-    """The columns that are added. One with a minus sign before it is subtracted."""
+    cell: Any = None
+    """The entry of a mapping that computes the amounts, or None if a mapping cannot."""
     is_product: bool = False
-    parts: "tuple[AmountSeries, ...]" = ()
-    """What is added, if it is `MIXED`."""
 
     def plus(self, *parts: "AmountSeries") -> "AmountSeries":
         """Return the sum of this and other amounts."""
         total = self
         for part in parts:
-            is_same = part.level == total.level and not total.is_product
-            values = [
-                None if one is None else one + (other or 0)
-                for one, other in zip(total.values, part.values, strict=True)
-            ]
+            pairs = zip(total.values, part.values, strict=True)
             total = AmountSeries(
                 f"{total.name} {part.name if part.name.startswith('- ') else f'+ {part.name}'}",
                 total.role,
-                total.level if is_same else MIXED,
-                tuple(values),
+                total.level if part.level == total.level and not total.is_product else MIXED,
+                tuple(None if one is None else one + (other or 0) for one, other in pairs),
                 (*total.columns, *part.columns),
-                parts=() if is_same else (*(total.parts or (total,)), part),
+                added(total.cell, part.cell),
+                total.is_product,
             )
         return total
 
     def minus(self) -> "AmountSeries":
         """Return these amounts as something that is subtracted."""
         values = tuple(-(value or 0) for value in self.values)
-        return replace(self, name=f"- {self.name}", values=values, columns=tuple(f"-{name}" for name in self.columns))
+        return replace(self, name=f"- {self.name}", values=values, cell=self.cell and subtracted(self.cell))
+
+
+def added(one: Any, other: Any) -> Any:
+    """Return the entry of a mapping that adds two others."""
+    if one is None or other is None:
+        return None
+    if all(isinstance(cell, dict) and "sum" in cell for cell in (one, other)):
+        return {"sum": added(one["sum"], other["sum"])}
+    return {"add": [*_terms(one), *_terms(other)]}
+
+
+def subtracted(cell: Any) -> Any:
+    """Return what is added instead of an entry of a mapping to subtract it."""
+    if isinstance(cell, str):
+        return f"-{cell}"
+    if "sum" in cell:
+        return {"sum": {"add": [subtracted(term) for term in _terms(cell["sum"])]}}
+    return {"add": [subtracted(term) for term in cell["add"]]} if list(cell) == ["add"] else {**cell, "negate": True}
+
+
+def absolute(cell: Any) -> Any:
+    """Return an entry of a mapping that leaves out the sign of another one."""
+    if isinstance(cell, str):
+        return {"column": cell, "absolute": True}
+    return {"sum": absolute(cell["sum"])} if "sum" in cell else {**cell, "absolute": True}
+
+
+def _terms(cell: Any) -> list[Any]:
+    return cell["add"] if isinstance(cell, dict) and list(cell) == ["add"] else [cell]
 
 
 class TotalFinding(Struct):
@@ -110,11 +136,6 @@ def _as_paid(part: AmountSeries) -> AmountSeries:
     return part if part.role in CHARGES or is_written_negative == (part.role == "discount") else part.minus()
 
 
-def find_total(candidates: Sequence[AmountSeries], parts: Sequence[AmountSeries], bills: Sequence[int]) -> TotalFinding:
-    """Return what the customer paid. `bills` are the numbers of the bills that count: neither voids nor refunds."""
-    return _TotalSearch(candidates, without_parts_of_sums(parts, bills), bills).finding()
-
-
 def without_parts_of_sums(parts: Sequence[AmountSeries], bills: Sequence[int]) -> list[AmountSeries]:
     """Leave out parts whose sum is another part of the same role, such as discounts per item beside all discounts."""
     left = [part for part in parts if any(part.values[bill] for bill in bills)]
@@ -127,8 +148,11 @@ def without_parts_of_sums(parts: Sequence[AmountSeries], bills: Sequence[int]) -
     return left[:MOST_PARTS]
 
 
-class _TotalSearch:
-    """Relates the candidates to each other, and chooses one."""
+class TotalSearch:
+    """Relates possible totals to each other, and finds what the customer paid.
+
+    `bills` are the numbers of the bills that count: neither voids nor refunds.
+    """
 
     def __init__(self, candidates: Sequence[AmountSeries], parts: Sequence[AmountSeries], bills: Sequence[int]) -> None:
         self._bills = [bill for bill in bills if any(one.values[bill] for one in candidates)]
@@ -136,7 +160,7 @@ class _TotalSearch:
             (one for one in candidates if any(one.values[bill] for bill in self._bills)),
             key=lambda one: (_ROLE_ORDER.index(one.role), one.level != BILL),
         )
-        self._parts = list(parts)
+        self._parts = without_parts_of_sums(parts, bills)
         self._effects = [effects(part) for part in self._parts]
         pairs = permutations(range(len(self._candidates)), 2)
         self._relations = [relation for target, base in pairs if (relation := self._relate(target, base))]
@@ -156,9 +180,29 @@ class _TotalSearch:
         finding.choices = list({one.name: one for one in finding.choices}.values())[:MOST_CHOICES]
         return finding
 
+    def equations(self) -> list[tuple[AmountSeries, AmountSeries]]:
+        """Return pairs of amounts that are equal on all bills, as few as relate all candidates that are related."""
+        groups = [{place} for place in range(len(self._candidates))]
+        found = []
+        for relation in sorted(self._relations, key=lambda one: len(one.parts)):
+            target, base = self._candidates[relation.target], self._candidates[relation.base]
+            total = base.plus(*(self._as_added(part) for part in sorted(relation.parts)))
+            is_known = any({relation.target, relation.base} <= group for group in groups)
+            is_other = set(target.columns) != set(base.columns) and target.cell is not None and total.cell is not None
+            if relation.held == relation.checked and is_other and not is_known:
+                found.append((target, total))
+                joined = [group for group in groups if relation.target in group or relation.base in group]
+                groups = [set().union(*joined), *(group for group in groups if group not in joined)]
+        return found
+
+    def _as_added(self, part: int) -> AmountSeries:
+        """Return a part with the sign with which it is added to a candidate."""
+        series = self._parts[part]
+        return series if self._effects[part] == tuple(value or 0 for value in series.values) else series.minus()
+
     def _plain(self) -> list[AmountSeries]:
         """Return the candidates that a person may choose."""
-        usable = [one for one in self._candidates if one.columns and one.role != "payout"]
+        usable = [one for one in self._candidates if one.cell is not None and one.role != "payout"]
         return [one for one in usable if one.role != "unknown"] or usable
 
     def _rivals(self, chosen: AmountSeries, related: Collection[int]) -> list[AmountSeries]:
@@ -232,7 +276,7 @@ class _TotalSearch:
         """Return how good a candidate is (lower is better) and the finding for it, or None if it is not the total."""
         candidate, related = self._candidates[place], self._related(place)
         equal = [other for other, content in related.items() if other != place and not any(content.values())]
-        is_other = len(related) > 1 and (bool(equal) or not candidate.columns)
+        is_other = len(related) > 1 and (bool(equal) or candidate.cell is None)
         if candidate.role == "payout" or (candidate.role == PAYMENTS_ROLE and is_other):
             # A column or a sum of columns that equals the payments is a better name for the same amount.
             return None
@@ -266,7 +310,7 @@ class _TotalSearch:
         elif unrelated:
             text = f"{candidate.name} adds up without {_names(unrelated)}. Did the customer pay it in addition?"
             finding = TotalFinding(choices=[candidate, total], question=text)
-        elif not all(part.columns for part in missing):
+        elif any(part.cell is None for part in missing):
             text = (
                 f"What the customer paid seems to be {total.name}, but a mapping cannot add an amount of the payments "
                 "to the bill. Export the bills with a total that includes it."

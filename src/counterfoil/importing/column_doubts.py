@@ -1,11 +1,23 @@
 """Proposes or asks what columns mean that say, beside the status, that a bill does not count as it stands."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from datetime import date
+from itertools import permutations
+from typing import Any
 from zoneinfo import ZoneInfo
 
+from counterfoil.importing.bill_amounts import BillAmounts
 from counterfoil.importing.bill_sample import BillSample
-from counterfoil.importing.column_profiles import MANY_VALUES, NUMBER_ROLES, SampleColumn, SheetSample
+from counterfoil.importing.checks import check_days
+from counterfoil.importing.column_profiles import (
+    ANY_CENTURY,
+    DATE_ROLES,
+    MANY_VALUES,
+    NUMBER_ROLES,
+    SampleColumn,
+    SheetSample,
+)
 from counterfoil.importing.headings import (
     AMOUNT_ROLES,
     REFUND,
@@ -13,20 +25,29 @@ from counterfoil.importing.headings import (
     SKIP,
     VOID,
     channel_of,
+    exception_in,
     flag_of,
     heading_status,
-    is_no_sale,
     is_payment,
     is_placeholder,
     status_of,
     statuses_of,
 )
-from counterfoil.importing.proposals import Proposal, quoted, toml
-from counterfoil.importing.values import read_zone
+from counterfoil.importing.proposals import Proposal
+from counterfoil.importing.results import ImportFailed
+from counterfoil.importing.sheets import CsvFile
+from counterfoil.importing.values import number_shape, ordered_date, read_zone
 
 # What a value may mean for a bill, and what happens to the bill then.
 MEANINGS = (SALE, VOID, REFUND, SKIP)
 EXPLAINED = ("it counts", "it is a voided bill", "its amounts are paid back", "it is left out")
+_CHOICES = (MEANINGS, EXPLAINED)
+ENOUGH_ROWS = 5
+BUDDHIST_SHIFT = 43
+"""By so many years, a two-digit Buddhist year is ahead if it is read as Gregorian."""
+PAYMENT = "payment"
+# Columns in which a word such as *return* is a name, or that are read as numbers and times.
+_NO_WORDS = NUMBER_ROLES | DATE_ROLES | {"time", "cashier", "memberId", "shopId", "timezone", "currency"}
 _NUMBER = re.compile(r"[\d\s.,'’()+−-]+")
 
 
@@ -57,49 +78,58 @@ def propose_voids(sample: BillSample, result: Proposal) -> None:
             result.ask("bill.void" if meaning == VOID else "refund", text)
 
 
-def ask_about_exceptions(sample: BillSample, result: Proposal, answers: Mapping[str, str]) -> None:
-    """Ask about voids, refunds, unpaid bills and tests that only the way of paying or another column shows."""
-    entries = {VOID: "bill.void", REFUND: "refund", SKIP: "skip"}
-    cancelled = sample.cancelled
-    for column in sample.sheet.columns.values():
-        is_known = column.name in sample.statuses or (cancelled and column is cancelled.column)
+def worded_columns(sample: BillSample, sheet: SheetSample) -> list[SampleColumn]:
+    """Return the columns whose words may say that a bill is void, refunded or no sale, beside those of its status."""
+    known = {*sample.statuses, *([sample.cancelled.column.name] if sample.cancelled else ())}
+    return [
+        column
+        for column in sheet.columns.values()
+        if not (sheet is sample.sheet and column.name in known)
+        if column.heading_role not in _NO_WORDS and heading_status(column.name) not in (VOID, REFUND)
+    ]
+
+
+def ask_about_words(sample: BillSample, result: Proposal, answers: Mapping[str, str]) -> None:
+    """Ask about voids, refunds, tests and payments that only the name of an item, a remark or another column shows."""
+    entries = {VOID: "bill.void", REFUND: "refund"}
+    paid_back = sample.negative_rows()
+    for column in worded_columns(sample, sample.sheet):
+        is_item = column.role == "item" and sample.is_flat
         is_spoken = column.role in ("method", "channel", "type")
-        if is_known or not (is_spoken or (column.role is None and len(column.distinct) <= MANY_VALUES)):
-            continue
         for value in column.distinct:
-            meaning = SKIP if is_no_sale(value) else None if channel_of(value) else status_of(value)
-            # A remark such as `hold the ice` says nothing about the bill.
-            is_remark = meaning == SKIP and not is_spoken and not is_no_sale(value)
-            if is_remark or meaning not in entries or answers.get(f"status.{value}") == SALE:
+            meaning = exception_in(value)
+            if is_item and is_payment(value):
+                meaning = PAYMENT
+            elif is_spoken and not channel_of(value) and status_of(value) == SKIP:
+                # A remark such as `hold the ice` says nothing about the bill.
+                meaning = SKIP
+            if not meaning or f"status.{value}" in answers:
                 continue
-            explained = sample.rows_with_status(meaning)
+            explained = sample.rows_with_status(meaning) | (paid_back if meaning == REFUND else set())
             if any(text == value and row not in explained for row, text in enumerate(column.values)):
-                text = f"{_place(sample.sheet, column, value)}. Is the bill a sale?"
-                result.ask(entries[meaning], text, MEANINGS, EXPLAINED, f"status.{value}")
+                text = f"{_place(sample.sheet, column, value)}. Is {'it an item' if is_item else 'the bill a sale'}?"
+                choices, examples = ((SALE, SKIP), ("it is", "such rows are left out")) if is_item else _CHOICES
+                entry = "skip" if is_item else entries.get(meaning, "skip")
+                result.ask(entry, text, choices, examples, f"status.{value}")
 
 
-def ask_about_payment_rows(sample: BillSample, result: Proposal, answers: Mapping[str, str]) -> None:
-    """Ask about rows of a bill that are payments by the name of the item, because they would be summed as items."""
-    cancelled = sample.rows_with_status(VOID)
-    for column in sample.sheet.with_role("item")[:1] if sample.is_flat else ():
-        counted = {value: None for row, value in enumerate(column.values) if row not in cancelled}
-        names = [value for value in counted if is_payment(value) and answers.get(f"status.{value}") != SALE]
-        if names:
-            section = f"[skip] with column = {quoted(column.name)} and values = {toml(names)}"
-            text = f"{_place(sample.sheet, column, names[0])}. If it is a payment, leave such rows out: {section}."
-            result.ask("skip", text, (SALE,), ("if it is an item",), f"status.{names[0]}")
-
-
-def ask_about_payment_states(payments: SheetSample, result: Proposal, answers: Mapping[str, str]) -> None:
-    """Ask about payments in a file of their own that were voided, refunded or did not succeed."""
+def payment_states(payments: SheetSample, result: Proposal, answers: Mapping[str, str]) -> dict[str, Any]:
+    """Return which payments in a file of their own count; ask about those that may be voided or refunded."""
+    cell: dict[str, Any] = {}
     for column in payments.columns.values():
         is_status = column.role == "status" or heading_status(column.name) in (VOID, REFUND)
         is_state = is_status or column.role in ("type", "method")
-        for value, meaning in statuses_of(column.name, column.distinct[:MANY_VALUES]).items() if is_state else ():
-            is_doubtful = meaning != SALE if is_status else meaning in (VOID, REFUND, SKIP)
-            if is_doubtful and answers.get(f"status.{value}") != SALE:
-                text = f"{_place(payments, column, value)}. What does it mean for the bill?"
-                result.ask("bill.void", text, (SALE,), ("if the payment counts",), f"status.{value}")
+        meanings = statuses_of(column.name, column.distinct[:MANY_VALUES]) if is_state else {}
+        meanings = {value: answers.get(f"status.{value}", meaning) for value, meaning in meanings.items()}
+        for value, meaning in meanings.items():
+            is_answered = f"status.{value}" in answers
+            if not is_answered and (meaning != SALE if is_status else meaning in (VOID, REFUND, SKIP)):
+                text = f"{_place(payments, column, value)}. Does the payment count?"
+                result.ask("payment.cancelled", text, (SALE, VOID), ("it does", "it does not"), f"status.{value}")
+        if meanings and (is_status or any(meaning == VOID for meaning in meanings.values())):
+            values = {value: meaning not in (SALE, None) for value, meaning in meanings.items()}
+            cell = {"cancelled": {"column": column.name, "values": {"": False, **values} if is_status else values}}
+    return cell
 
 
 def _place(sheet: SheetSample, column: SampleColumn, value: str) -> str:
@@ -107,17 +137,85 @@ def _place(sheet: SheetSample, column: SampleColumn, value: str) -> str:
     return f"{column.name} has {value} on line {row.line} of {row.sheet.name}"
 
 
-def ask_about_currencies(sample: BillSample, result: Proposal) -> None:
+def ask_about_currencies(sample: BillSample, result: Proposal, answers: Mapping[str, str]) -> None:
     amounts = [column for column in sample.sheet.columns.values() if column.role in AMOUNT_ROLES]
     for column in (*sample.sheet.with_role("currency"), *amounts):
         texts = [_NUMBER.sub("", value) if column in amounts else value for value in column.distinct]
+        texts = [text for text in texts if answers.get(f"status.{text}") != SKIP]
         found = {text.casefold(): text for text in texts if text and not is_placeholder(text)}
         if len(found) > 1:
             text = (
                 f"{column.name} has {', '.join(found.values())}. Amounts in different currencies cannot be added up. "
                 "Export them separately, or leave out all but one."
             )
-            result.ask("skip", text)
+            choices = () if column in amounts else (SKIP,)
+            result.ask("skip", text, choices, ("it is left out",), f"status.{next(reversed(found.values()))}")
+
+
+def propose_checks(
+    sample: BillSample, amounts: BillAmounts, result: Proposal, answers: Mapping[str, str], today: date
+) -> None:
+    """Note what is true of all rows of the sample, so that a later file in which it is not true is noticed."""
+    checks: dict[str, Any] = {"words": [], "allowed": [], "filled": [], "decimals": {}}
+    sheets = [sheet for sheet in (result.bills, result.lines, result.payments) if sheet]
+    for sheet in sheets:
+        worded = worded_columns(sample, sheet)
+        for column in sheet.columns.values():
+            is_free = column.name not in result.used and column.name not in sample.statuses
+            if column in worded or (is_free and heading_status(column.name) not in (VOID, REFUND)):
+                checks["words"].append(column.name)
+            if column.name in result.used and column.role in NUMBER_ROLES:
+                if len(column.filled) == len(column.values) >= ENOUGH_ROWS:
+                    checks["filled"].append(column.name)
+                if isinstance(sheet.file, CsvFile):
+                    shapes = {number_shape(value, column.numbers.decimal)[0] for value in column.distinct}
+                    checks["decimals"][column.name] = sorted(shapes)
+    checks["words"] = list(dict.fromkeys(checks["words"]))
+    sales = [entry for entry, answer in answers.items() if answer == SALE and entry.startswith("status.")]
+    checks["allowed"] = [entry.removeprefix("status.") for entry in sales]
+    checks["equal"] = [[one.cell, other.cell] for one, other in amounts.equations()]
+    checks["larger"] = [pair for sheet in sheets for pair in _larger_columns(sheet, result.used)]
+    checks["days"] = _first_and_last_day(sample, result, today)
+    result.comment("[checks]", "what is true of the sample; a bill for which it is not true is rejected")
+    for entry, value in checks.items():
+        if value:
+            result.add("[checks]", entry, value)
+
+
+def _larger_columns(sheet: SheetSample, used: Collection[str]) -> list[list[str]]:
+    """Return pairs of columns of which the first never has a smaller number, without those that others imply."""
+    pairs = set()
+    amounts = [one for one in sheet.columns.values() if one.role in NUMBER_ROLES]
+    others = [one for one in sheet.columns.values() if one.is_number and not (one in amounts or one.is_date)]
+    # Numbers of bills grow, whatever the bills cost.
+    numbers = [*amounts, *(one for one in others if not (one.is_like_an_id or one.is_clock))]
+    for one, other in permutations(numbers, 2):
+        if not any(column in amounts and column.name in used for column in (one, other)):
+            continue
+        sizes = [(abs(one.amount(row)), abs(other.amount(row))) for row in range(len(sheet.rows))]
+        is_never_smaller = all(size >= smaller for size, smaller in sizes)
+        if is_never_smaller and sum(size > smaller for size, smaller in sizes) >= ENOUGH_ROWS:
+            pairs.add((one.name, other.name))
+    names = {name for pair in pairs for name in pair}
+    implied = {(one, other) for one, other in pairs if any({(one, name), (name, other)} <= pairs for name in names)}
+    return [list(pair) for pair in sorted(pairs - implied)]
+
+
+def _first_and_last_day(sample: BillSample, result: Proposal, today: date) -> list[str]:
+    """Return the days between which the sample is, unless its own dates seem to be in another order."""
+    days, column = sorted(day for day in sample.days if day), sample.day or sample.trading_day
+    if not days or column is None:
+        return []
+    is_buddhist = result.has("[dates]", "calendar") and days[-1].year > today.year + BUDDHIST_SHIFT // 2
+    shift = BUDDHIST_SHIFT if is_buddhist else 0
+    known = [day.replace(year=day.year - shift).isoformat() for day in (days[0], days[-1])]
+    dates = {text for value in column.distinct if (text := ordered_date(value))}
+    try:
+        if sample.order in ("dmy", "mdy"):
+            check_days("", dates, ANY_CENTURY, sample.order, None, known)
+    except ImportFailed:
+        return []
+    return known
 
 
 def zone_of_shop(sample: BillSample, column: SampleColumn, name: str) -> str | None:

@@ -27,8 +27,8 @@ from counterfoil.importing.values import (
     DateFormat,
     NumberFormat,
     UnreadableCell,
-    is_order_ambiguous,
-    order_evidence,
+    order_of,
+    ordered_date,
     read_day,
     read_decimal,
 )
@@ -78,6 +78,11 @@ class SampleColumn:
     def is_date(self) -> bool:
         """Whether nearly all values begin with a date, in day/month or month/day order."""
         return any(_share(self._data, partial(_is_day, order)) for order in ("dmy", "mdy"))
+
+    @property
+    def has_some_days(self) -> bool:
+        """Whether some values begin with a date."""
+        return any(day_of(value, order) for value in self.distinct[:MANY_VALUES] for order in ("dmy", "mdy"))
 
     @cached_property
     def is_serial(self) -> bool:
@@ -281,10 +286,9 @@ def guess_encoding(start: bytes) -> tuple[str, bool]:
 
 def guess_date_order(values: Sequence[str]) -> str | None:
     """Return the order of day, month and year, or None if the dates are ambiguous or contradict each other."""
-    found = {evidence for value in values if (evidence := order_evidence(value))}
-    if len(found) == 1:
-        return found.pop()
-    return None if found or any(is_order_ambiguous(value) for value in values) else "ymd"
+    orders = {order_of(day) for value in values if (day := ordered_date(value))}
+    proved = [order for order in orders if order]
+    return proved[0] if len(proved) == 1 else None if proved or None in orders else "ymd"
 
 
 def day_of(value: str, order: str) -> date | None:

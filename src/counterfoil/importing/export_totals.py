@@ -83,7 +83,8 @@ class SheetTotals:
             return True
         if not self._has_no_id(cells):
             return False
-        return any(is_total_word(cell) for cell in cells if cell) or any(cells[at] for at in self._ids)
+        is_labelled = any(cells[at] for at in self._ids) or any(is_total_label(cells[at]) for at in self._dates)
+        return is_labelled or any(is_total_word(cell) for cell in cells if cell)
 
     def may_be_total(self, cells: Sequence[str]) -> bool:
         """Return whether a row has only numbers. It is one of totals, or a line of the bill before it."""

@@ -218,8 +218,12 @@ def _open_tables(
     if encoding := encodings.pop():
         content = merged({"file": {"encoding": encoding}}, content)
     checked = parse_mapping(merged(content, mapping), mapping_name)
-    for column in _missing_statuses(checked, files):
-        note += f" There is no column {column}, so voided bills cannot be recognised, and count as sales."
+    if lacking := [name for name in _missing_statuses(checked, files) if name not in checked.file.lacks]:
+        raise ImportFailed(
+            f"{files[0].path.name} has no column {lacking[0]}, so voided bills would count as sales. Export it too, or "
+            "import a file that has it together with this one. If you know that no bill was voided, use a mapping with "
+            f'lacks = ["{lacking[0]}"] in [file].'
+        )
     return Export(list(files), note, partial(_table_records, checked, options, paths["bills"], paths["lines"], []))
 
 

@@ -20,6 +20,7 @@ _INNER_CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _STATED_RATE = re.compile(r"\d+(?:[.,]\d+)?\s*%")
 _SHORTEST_PLURAL = 4
 SALE, VOID, REFUND, SKIP = "sale", "void", "refund", "skip"
+NO_SALE = "test or a gift"
 _OPPOSITE: Final = {SALE: SKIP, VOID: SALE, REFUND: SALE}
 AMOUNT_ROLES: Final = frozenset(
     {"paid", "total", "net", "gross", "amount", "payout", "tendered", "change", "refunded", "discount", "fee"}
@@ -223,9 +224,30 @@ def may_be_no_sale(value: str) -> bool:
     return is_no_sale(value) or status_of(value) not in (SALE, None) or bool(_meanings(words_of(value)) - {SALE})
 
 
+@lru_cache(maxsize=5000)
+def exception_in(value: str) -> str | None:
+    """Return void or refund if a word of a text says that, or a whole text such as `Training` that it is no sale."""
+    if (value.isascii() and not _exception_words().search(value)) or channel_of(value):
+        return None
+    words = words_of(value)
+    for meaning in (VOID, REFUND):
+        # Short words begin many others, such as names.
+        phrases = [(phrase, len(phrase.words[-1]) >= _SHORTEST_PLURAL) for phrase in _list("status", meaning)]
+        if any(phrase.is_in(words, begins=begins) for phrase, begins in phrases):
+            return meaning
+    return NO_SALE if is_no_sale(value) else None
+
+
+@cache
+def _exception_words() -> re.Pattern[str]:
+    """Return a pattern that most values do not match, so that their words need not be looked at."""
+    phrases = [phrase for path in (("status", VOID), ("status", REFUND), ("no_sale",)) for phrase in _list(*path)]
+    return re.compile("|".join({re.escape(phrase.words[-1]) for phrase in phrases}), re.IGNORECASE)
+
+
 def is_payment(value: str) -> bool:
     """Return whether the name of an item, or the kind of a row, is a payment."""
-    return _folded(value) in _whole_values("payment_rows") | _whole_values("headings", "wayOfPaying")
+    return any(_folded(value) in _whole_values(*path) for path in (("payment_rows",), ("headings", "wayOfPaying")))
 
 
 def is_refunded_state(value: str) -> bool:

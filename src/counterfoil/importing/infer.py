@@ -13,37 +13,60 @@ from typing import Any
 from counterfoil.importing.bill_amounts import EITHER, PAYMENT_AMOUNTS, BillAmounts
 from counterfoil.importing.bill_sample import BillSample, shop_ids
 from counterfoil.importing.bill_totals import (
-    BILL,
     LINE,
+    MIXED,
     SCALE,
     AmountSeries,
     TotalFinding,
+    absolute,
     example_bill,
     without_parts_of_sums,
 )
 from counterfoil.importing.column_doubts import (
+    BUDDHIST_SHIFT,
     EXPLAINED,
     MEANINGS,
     ask_about_currencies,
-    ask_about_exceptions,
-    ask_about_payment_rows,
-    ask_about_payment_states,
+    ask_about_words,
+    payment_states,
+    propose_checks,
     propose_voids,
     zone_of_shop,
 )
-from counterfoil.importing.column_profiles import MANY_VALUES, SampleColumn, SheetSample, day_of, sample_of
-from counterfoil.importing.headings import SALE, channel_of, is_in_other_unit, is_refunded_state, names_no_shop
+from counterfoil.importing.column_profiles import (
+    MANY_VALUES,
+    SampleColumn,
+    SheetSample,
+    day_of,
+    sample_of,
+)
+from counterfoil.importing.headings import (
+    SALE,
+    channel_of,
+    is_in_other_unit,
+    is_refunded_state,
+    names_no_shop,
+)
 from counterfoil.importing.proposals import Proposal, quoted, toml
 from counterfoil.importing.results import ImportFailed
 from counterfoil.importing.sheets import CsvFile
 from counterfoil.importing.values import DATE_ORDERS
 
 NOON = "12:00"
-BUDDHIST_SHIFT = 43
+MANY_SHOPS = 10
+# Values such as T4, 12 and Table 7.
+_TABLE = re.compile(
+    r"(?:[^\W\d]{1,2}|table|tisch|mesa|tavolo|tafel|meja|bord|โต๊ะ|bàn|seat|room|bar)?[\s#.-]*\d{1,3}[a-z]?",
+    re.IGNORECASE,
+)
 DEFAULT_ZONE = "Asia/Bangkok"
 FRANCHISE = "my-group"
 NET = "bill.amounts.net"
-ANSWERS = (NET, "bill.id", "dates.order", "dates.calendar", "numbers.decimal", "shop.franchiseId", "file.sheet")
+COLUMN_ANSWERS = ("bill.id", "bill.closedAt", "bill.shopId", "line.cancelled")
+ANSWERS = (
+    *(NET, *COLUMN_ANSWERS, "dates.order", "dates.calendar", "numbers.decimal", "shop.franchiseId", "file.sheet"),
+    "skip",
+)
 CHOICES = {"dates.order": DATE_ORDERS, "dates.calendar": ("gregorian", "buddhist"), "numbers.decimal": (".", ",")}
 TEXT_ENTRIES = {
     "table": "table.name",
@@ -143,6 +166,10 @@ class _Inference:
         self._texts()
         self._line_entries()
         self._payment_entries()
+        for column, values in self._sample.skipped.items():
+            self._result.add("[skip]", "column", column)
+            self._result.add("[skip]", "values", values)
+        propose_checks(self._sample, self._amounts, self._result, self._answers, self._today)
         self._missing()
 
     def _check(self, text: str) -> None:
@@ -236,7 +263,17 @@ class _Inference:
         if trading:
             self._result.add("[bill]", "tradingDay", trading.name)
         if not day and not trading:
-            self._result.ask("bill.closedAt", "No column with the date of a bill was found.")
+            self._ask_for_date()
+
+    def _ask_for_date(self) -> None:
+        roles = ("datetime", "tradingDay", "time")
+        named = [one for one in self._sheet.columns.values() if any(match.role in roles for match in one.matches)]
+        dated = [one for one in self._sheet.columns.values() if one.role is None and one.has_some_days]
+        columns = list(dict.fromkeys(one.name for one in (*named, *dated) if one.filled))[:4]
+        examples = [f"as in {self._sheet.columns[name].filled[0]}" for name in columns]
+        has = "".join(f" {name} has {self._sheet.columns[name].filled[0]}." for name in columns[:1])
+        text = f"No column with the date of a bill was found.{has} Which column has it?"
+        self._result.ask("bill.closedAt", text, columns, examples)
 
     # --- shops and IDs --------------------------------------------------------------------
 
@@ -247,6 +284,12 @@ class _Inference:
             if not self._shop:
                 self._check("the shop. The export does not name it. Choose an ID in [shop], or use --shop.")
             self._shop_section("[shop]", self._shop or "my-shop", self._shop or "My shop")
+            return
+        is_table = len([name for name in names if _TABLE.fullmatch(name)]) * 2 > len(names)
+        is_many = len(names) >= MANY_SHOPS and len(self._sample.bills) < 3 * len(names)
+        if (is_table or is_many) and "bill.shopId" not in self._answers:
+            text = f"{column.name} has {len(names):,} values, as {names[0]}. Are they shops? If not, use --shop ID."
+            self._result.ask("bill.shopId", text, (column.name,), ("each is a shop",))
             return
         others = [name for name in column.distinct if names_no_shop(name)]
         if len(column.filled) < len(column.values):
@@ -305,11 +348,11 @@ class _Inference:
             self._result.comment("[bill]", 'id = "..."  # which column identifies a bill?')
             return
         words = [value for value in number.distinct if not any(map(str.isdigit, value))]
+        words = [value for value in words if f"status.{value}" not in self._answers]
         if 0 < len(words) * 2 < len(number.distinct):
             line = self._sheet.rows[number.values.index(words[0])].line
-            section = f"[skip] with column = {quoted(number.name)} and values = {toml(words[:5])}"
-            text = f"{number.name} has {words[0]} on line {line}, unlike the others. If it is no bill, set {section}."
-            self._result.ask("skip", text)
+            text = f"{number.name} has {words[0]} on line {line}, unlike the others. Is it a bill?"
+            self._result.ask("skip", text, MEANINGS, EXPLAINED, f"status.{words[0]}")
         if apart := self._sample.first_bill_in_parts():
             lines = " and ".join(str(self._sheet.rows[row].line) for row in apart)
             text = (
@@ -332,7 +375,10 @@ class _Inference:
     def _statuses(self) -> None:
         others = [column for column in self._sheet.columns.values() if self._sample.has_other_values(column)]
         listed = {column.name: dict.fromkeys(column.distinct, SALE) for column in others if column.filled}
-        for number, (name, meanings) in enumerate((listed | self._sample.statuses).items(), start=1):
+        for number, (name, all_meanings) in enumerate((listed | self._sample.statuses).items(), start=1):
+            # Of many values, such as numbers of bills, only those are listed that were explained.
+            explained = {value: all_meanings[value] for value in all_meanings if f"status.{value}" in self._answers}
+            meanings = explained if name in listed and len(all_meanings) > MANY_VALUES else all_meanings
             unknown = [value for value, meaning in meanings.items() if not meaning]
             values = ", ".join(value or "an empty cell" for value in unknown)
             note = ""
@@ -357,6 +403,9 @@ class _Inference:
                     self._result.add(section, quoted(value), meaning)
                 else:
                     self._result.comment(section, f'{quoted(value)} = "..."  # "sale", "void", "refund" or "skip"?')
+        self._statuses_in_doubt()
+
+    def _statuses_in_doubt(self) -> None:
         if skipped := self._sample.first_void_that_is_skipped():
             self._check(
                 f"whether bills that are void by one of {' and '.join(self._sample.statuses)} and not finished by "
@@ -379,29 +428,26 @@ class _Inference:
             cell = f'{{ multiply = [{quoted(unit)}, {{ constant = "0.01" }}] }}'
             finding = TotalFinding(question=f"{text} amounts.net = {cell}.")
         chosen, text = finding.chosen, finding.question
-        if chosen and (cell := self._cell_of(chosen)) is not None:
+        if chosen and chosen.cell is not None:
             self._total, self._parts_of_total = chosen, finding.parts
             for line in finding.evidence:
                 self._result.comment("[bill]", line)
-            self._result.add("[bill]", "amounts.net", cell)
+            self._result.add("[bill]", "amounts.net", chosen.cell)
             if NET not in self._answers:
                 self._reject_unseen(chosen, bills)
             self._note_negative(chosen)
             return
-        if chosen and not chosen.columns:
+        if chosen:
             text = (
                 "The export has a row for each payment, but no column with the total of a bill. Export the total too."
             )
-        elif chosen:
-            text = f"{chosen.name} cannot be added, because its columns write numbers differently."
-        cells = {total: self._cell_of(total) for total in finding.choices}
-        choices = {total: cell for total, cell in cells.items() if cell is not None}
-        examples = self._examples(list(choices), bills)
+        choices = [total for total in finding.choices if total.cell is not None]
+        examples = self._examples(choices, bills)
         self._result.ask(
             NET, f"What did the customer pay, tip included? {text}", [one.name for one in choices], examples
         )
-        for cell in choices.values():
-            self._result.comment("[bill]", f"amounts.net = {toml(cell)}  # Choose one and remove the first #")
+        for total in choices:
+            self._result.comment("[bill]", f"amounts.net = {toml(total.cell)}  # Choose one and remove the first #")
 
     def _note_negative(self, total: AmountSeries) -> None:
         """Note that bills with a negative total are refunds, unless a status says so."""
@@ -473,40 +519,6 @@ class _Inference:
             )
         return TotalFinding(chosen=total, evidence=["as answered"])
 
-    def _cell_of(self, total: AmountSeries) -> Any:
-        """Return the entry of a mapping that computes a total, or None if a mapping cannot."""
-        if total.parts:
-            cells = [self._cell_of(part) for part in total.parts]
-            return None if None in cells else {"add": cells}
-        if not total.columns:
-            return None
-        is_line = total.level != BILL
-        sheet = self._lines if self._lines and is_line else self._sheet
-        return self._cell(sheet, total.columns, is_line=is_line, is_product=total.is_product)
-
-    def _cell(
-        self,
-        sheet: SheetSample,
-        names: Sequence[str],
-        *,
-        is_line: bool = False,
-        is_product: bool = False,
-        is_absolute: bool = False,
-    ) -> Any:
-        """Return an entry that adds or multiplies columns, or None if their numbers are written differently."""
-        columns = [sheet.columns[name if name in sheet.columns else name.removeprefix("-")] for name in names]
-        written = {column.numbers for column in columns}
-        if len(written) != 1:
-            return None
-        extra: dict[str, Any] = {} if written == {self._sheet.numbers} else {"decimal": columns[0].numbers.decimal}
-        if is_absolute:
-            extra["absolute"] = True
-        if is_product or len(names) > 1 or (names[0] not in sheet.columns and (extra or is_line)):
-            inner: Any = {"multiply" if is_product else "add": list(names), **extra}
-        else:
-            inner = {"column": names[0], **extra} if extra else names[0]
-        return {"sum": inner} if is_line else inner
-
     def _part_entries(self) -> None:
         """Propose the entries for the amounts beside the total."""
         net = self._total.columns if self._total else ()
@@ -520,11 +532,10 @@ class _Inference:
             found = [part for part in found if part.name in self._parts_of_total] or list(first.values())[::-1]
             if len({part.level for part in found}) != 1:
                 continue
-            names = [name for part in found for name in part.columns]
-            is_absolute = role == "discount" and any((value or 0) < 0 for part in found for value in part.values)
-            cell = self._cell(self._sheet, names, is_line=found[0].level == LINE, is_absolute=is_absolute)
+            cell = found[0].plus(*found[1:]).cell
+            is_negative = any((value or 0) < 0 for part in found for value in part.values)
             if cell is not None:
-                self._result.add("[bill]", entry, cell)
+                self._result.add("[bill]", entry, absolute(cell) if role == "discount" and is_negative else cell)
 
     # --- texts, lines and payments -------------------------------------------------------------
 
@@ -535,11 +546,8 @@ class _Inference:
             if column and self._sample.is_of_bill(column):
                 self._result.add("[bill]", entry, column.name)
         self._channel()
-        ask_about_currencies(self._sample, self._result)
-        ask_about_exceptions(self._sample, self._result, self._answers)
-        ask_about_payment_rows(self._sample, self._result, self._answers)
-        if self._payments:
-            ask_about_payment_states(self._payments, self._result, self._answers)
+        ask_about_currencies(self._sample, self._result, self._answers)
+        ask_about_words(self._sample, self._result, self._answers)
         propose_voids(self._sample, self._result)
 
     def _channel(self) -> None:
@@ -563,12 +571,12 @@ class _Inference:
             return
         is_own = sheet is self._sheet
         for role, entry in LINE_ENTRIES.items():
-            columns = [one for one in sheet.with_role(role) if not is_own or one.name not in self._result.used]
-            if columns:
-                name = columns[0].name
-                self._result.add("[line]", entry, self._cell(sheet, [name]) if role in ("qty", "unitPrice") else name)
+            columns = [one.name for one in sheet.with_role(role) if not is_own or one.name not in self._result.used]
+            for name in columns[:1]:
+                cell = self._amounts.cell(sheet, name) if role in ("qty", "unitPrice") else name
+                self._result.add("[line]", entry, cell)
         if total := self._line_total(sheet):
-            self._result.add("[line]", "total", self._cell(sheet, [total]))
+            self._result.add("[line]", "total", self._amounts.cell(sheet, total))
         cancelled = self._sample.cancelled
         if cancelled and not cancelled.unknown:
             self._result.add("[line]", "cancelled", {"column": cancelled.column.name, "values": cancelled.values})
@@ -589,9 +597,10 @@ class _Inference:
     def _line_total(self, sheet: SheetSample) -> str | None:
         """Return the column with the total of a line: the one that the bill's total sums, or the first one."""
         total, is_own = self._total, sheet is self._sheet
-        base = total.parts[0] if total and total.parts else total
-        if base and base.level == LINE and not base.is_product:
-            return base.columns[0]
+        if total and total.level in (LINE, MIXED) and not total.is_product:
+            first = total.columns[0]
+            if first in sheet.columns and (not is_own or self._amounts.levels[first] in (LINE, EITHER)):
+                return first
         for column in sheet.with_role("amount", "total", "gross", "net", "paid"):
             is_of_lines = not is_own or self._amounts.levels[column.name] in (LINE, EITHER)
             if is_of_lines and not (is_own and total and column.name in total.columns):
@@ -610,16 +619,17 @@ class _Inference:
         sheet, total = self._sheet, self._total
         if other := self._payments:
             amounts = {"amount": other.with_role(*PAYMENT_AMOUNTS), "change": other.with_role("change")}
-            cells = {entry: self._cell(other, [columns[0].name]) for entry, columns in amounts.items() if columns}
+            cells = {entry: self._amounts.cell(other, columns[0].name) for entry, columns in amounts.items() if columns}
             methods = other.with_role("method")
+            cells |= payment_states(other, self._result, self._answers)
             return [({"name": methods[0].name} if methods else {}) | cells]
         ways = [column.name for column in sheet.with_role("wayOfPaying") if column.filled]
         sums = [one for one in self._amounts.payments() if self._equals_total(one)]
         given = next((one for one in sums if len(one.columns) > 1), None)
-        change = next((name[1:] for name in given.columns if name not in sheet.columns), None) if given else None
+        change = next((column.name for column in sheet.with_role("change")), None) if given else None
         if ways and sums:
-            found = [{"name": {"constant": name}, "amount": self._cell(sheet, [name])} for name in ways]
-            return [found[0] | ({"change": self._cell(sheet, [change])} if change else {}), *found[1:]]
+            found = [{"name": {"constant": name}, "amount": self._amounts.cell(sheet, name)} for name in ways]
+            return [found[0] | ({"change": self._amounts.cell(sheet, change)} if change else {}), *found[1:]]
         if ways:
             names = ", ".join(ways)
             self._check(f"whether {names} are payments. They do not add up to the total, so they are not used.")
@@ -629,15 +639,15 @@ class _Inference:
         if not self._sample.is_of_bill(method):
             varying = [one for one in sheet.with_role(*PAYMENT_AMOUNTS) if not self._sample.is_of_bill(one)]
             if varying and not self._sample.is_flat:
-                return [{"name": method.name, "amount": self._cell(sheet, [varying[0].name])}]
+                return [{"name": method.name, "amount": self._amounts.cell(sheet, varying[0].name)}]
             self._check(f"the payments. {method.name} differs between the rows of a bill, so it is not used.")
         elif total is None:
             self._check(f"the payments. {method.name} is mapped once the bill's total is known.")
         elif given and change:
-            received = self._cell(sheet, given.columns[:1])
-            return [{"name": method.name, "amount": received, "change": self._cell(sheet, [change])}]
+            received = self._amounts.cell(sheet, given.columns[0])
+            return [{"name": method.name, "amount": received, "change": self._amounts.cell(sheet, change)}]
         else:
-            return [{"name": method.name, "amount": self._cell_of(total)}]
+            return [{"name": method.name, "amount": total.cell}]
         return []
 
     def _equals_total(self, payments: AmountSeries) -> bool:

@@ -21,7 +21,7 @@ from counterfoil.importing.values import AUTO, DateFormat, NumberFormat
 DELIMITERS = {"comma": ",", "semicolon": ";", "tab": "\t", "pipe": "|"}
 SECTIONS = (
     *("recognise", "headings", "file", "numbers", "dates", "shop", "shopIds", "bill", "line", "payment"),
-    *("refund", "skip", "status", "reject", "totals", "database", "undecided"),
+    *("refund", "skip", "status", "reject", "checks", "totals", "database", "undecided"),
 )
 # A cell has exactly one source. The sources in the second list are computed, so only a field that is a number has them.
 COMPUTED_SOURCES = ("add", "multiply", "sum")
@@ -101,6 +101,23 @@ class RejectRule(Struct, frozen=True):
     reason: str
 
 
+class SampleChecks(Struct, frozen=True):
+    """What was true of the sample that the mapping was made from. A bill for which it is not true is rejected."""
+
+    words: tuple[str, ...] = ()
+    """The columns whose words may say that a bill is void, refunded or no sale."""
+    allowed: frozenset[str] = frozenset()
+    """The values with such words that say nothing, in lower case."""
+    filled: tuple[str, ...] = ()
+    decimals: dict[str, frozenset[int]] = {}
+    """How many decimals the numbers of a column had."""
+    equal: tuple[tuple[CellSource, CellSource], ...] = ()
+    larger: tuple[tuple[str, str], ...] = ()
+    """Columns of which the first never had a smaller number than the second."""
+    days: tuple[str, ...] = ()
+    """The first and the last day."""
+
+
 class TotalsRule(Struct, frozen=True):
     """Selects the rows of totals: those with one of these values in a column, or in any cell."""
 
@@ -134,6 +151,8 @@ class FileLayout(Struct, frozen=True):
     """Whether the rows of a bill follow each other, so that a number that occurs again is that of another bill."""
     columns: tuple[str, ...] = ()
     """All columns that the export had when the mapping was made. If it is not empty, a new column is an error."""
+    lacks: tuple[str, ...] = ()
+    """Columns that show voided bills, and that the export does not have."""
     headings: dict[str, str] = {}
     """The heading that the mapping uses for each heading that a file may have instead, such as in another language."""
     decimal: str = "."
@@ -169,6 +188,7 @@ class ImportMapping(Struct, frozen=True, kw_only=True):
     skip: RowRule | None = None
     statuses: tuple[StatusRule, ...] = ()
     rejects: tuple[RejectRule, ...] = ()
+    checks: SampleChecks = SampleChecks()
     totals: TotalsRule | None = None
     database: DatabaseMapping | None = None
 
@@ -219,6 +239,7 @@ def parse_mapping(content: dict[str, Any], name: str) -> ImportMapping:
         skip=parser.rule(content, "skip"),
         statuses=tuple(map(parser.status, parser.tables(content, "status"))),
         rejects=tuple(RejectRule(**parser.checked(one, "reject")) for one in parser.tables(content, "reject")),
+        checks=parser.checks(parser.table(content, "checks")),
         totals=parser.totals(content),
         database=parser.database(content),
     )
@@ -303,6 +324,7 @@ class _Parser:
             tuple(given.get("fillDown", ())),
             given.get("together", False),
             tuple(given.get("columns", ())),
+            tuple(given.get("lacks", ())),
             {other: heading for heading, others in headings.items() for other in others},
         )
 
@@ -353,6 +375,23 @@ class _Parser:
         meanings = {word.casefold(): meaning for word, meaning in given["values"].items()}
         source = {name: value for name, value in given.items() if name not in ("values", "others")}
         return StatusRule(self.cell(source, "status", TEXT), meanings, "others" in given)
+
+    def checks(self, table: Table[str, Any]) -> SampleChecks:
+        given = self.checked(table, "checks")
+        for name, counts in given.get("decimals", {}).items():
+            self.check(counts, "counts", f"checks.decimals.{name}")
+        for pair in (*given.get("equal", ()), *given.get("larger", ())):
+            self.check(pair, "pair", "checks.equal and checks.larger")
+        pairs = [tuple(self.cell(cell, "checks.equal", NUMBER) for cell in pair) for pair in given.get("equal", ())]
+        return SampleChecks(
+            tuple(given.get("words", ())),
+            frozenset(map(str.casefold, given.get("allowed", ()))),
+            tuple(given.get("filled", ())),
+            {name: frozenset(counts) for name, counts in given.get("decimals", {}).items()},
+            tuple((left, right) for left, right in pairs),
+            tuple((str(left), str(right)) for left, right in given.get("larger", ())),
+            tuple(given.get("days", ())),
+        )
 
     def totals(self, content: Table[str, Any]) -> TotalsRule | None:
         if "totals" not in content:
@@ -455,6 +494,8 @@ _KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "names": (lambda value: _is_list_of(value, str), "a list of columns"),
     "terms": (lambda value: _is_list_of(value, str, dict), "a list of columns"),
     "list": (lambda value: isinstance(value, list), "a list of values"),
+    "counts": (lambda value: _is_list_of(value, int), "a list of whole numbers"),
+    "pair": (lambda value: _is_list_of(value, str, dict) and len(value) == 2, "pairs of amounts"),
     "table": (lambda value: isinstance(value, dict), "a table"),
     "flag": (lambda value: isinstance(value, bool), "true or false"),
     "value": (lambda value: not isinstance(value, dict | list), "a single value"),

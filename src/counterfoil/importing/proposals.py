@@ -51,7 +51,7 @@ class Proposal(Struct):
     """The names of columns, and other texts, that entries have."""
 
     def add(self, section: str, entry: str, value: Any, comment: str = "") -> None:
-        if section != "[file]":
+        if section not in ("[file]", "[checks]"):
             self.used.update(_texts(value))
         note = f"  # {printable(comment)}" if comment else ""
         self.sections.setdefault(section, []).append(f"{entry} = {toml(value)}{note}")

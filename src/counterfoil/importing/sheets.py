@@ -81,6 +81,8 @@ class Sheet(Struct, frozen=True):
 
     name: str
     columns: dict[str, int]
+    is_typed: bool = False
+    """Whether numbers and dates have a type, as in a workbook."""
 
 
 class TableRow(Struct, frozen=True):
@@ -292,7 +294,7 @@ class WorkbookFile:
         self._check_archive()
         self._title, heading = self._choose_sheet(fits)
         self.heading_line = heading.line
-        self.sheet = Sheet(self._name, numbered(heading.names, self._name))
+        self.sheet = Sheet(self._name, numbered(heading.names, self._name), is_typed=True)
 
     def rows(self) -> Iterator[TableRow | RowProblem]:
         columns = self.sheet.columns

@@ -13,6 +13,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from counterfoil.domain.pos_values import record_id
+from counterfoil.importing.checks import RowChecks, check_equal
 from counterfoil.importing.fields import (
     BILL_FIELDS,
     DAY,
@@ -174,6 +175,7 @@ class TableBillConverter:
             FLAG: read_flag,
         }
         self._own_positions: dict[int, list[int]] = {}
+        self._checks = RowChecks(mapping)
 
     def converted(self, group: BillRows) -> tuple[str, dict[str, Any] | None]:
         """Return the status of a bill, and its source record unless it is to be skipped.
@@ -238,10 +240,33 @@ class TableBillConverter:
         if self._mapping.line:
             record["lines"] = [self._part(self._mapping.line, LINE_FIELDS, row, (), is_refund) for row in line_rows]
         payment_rows = self._of_one_bill(group.payments, "payments", group)
+        if not is_void:
+            counted = [row for row in line_rows if not self.is_cancelled(row)]
+            others = payment_rows if self._is_flat else [*rows, *payment_rows]
+            self._check_against_sample(record, first, [*counted, *others], summed, is_refund=is_refund)
         record["payments"] = self._payments(rows, payment_rows, summed, is_refund=is_refund)
         if is_refund:
             negate_amounts(record)
         return {name: written(value) for name, value in record.items()}
+
+    def _check_against_sample(
+        self,
+        record: dict[str, Any],
+        first: TableRow,
+        rows: Sequence[TableRow],
+        summed: Sequence[TableRow],
+        *,
+        is_refund: bool,
+    ) -> None:
+        """Raise `RowProblem` if a bill differs from those of the sample from which the mapping was made."""
+        net = record.get("amounts", {}).get("net") or Decimal()
+        is_refund = is_refund or net < 0
+        self._checks.check(rows, is_refund=is_refund)
+        for pair in () if is_refund else self._mapping.checks.equal:
+            table = TableMapping({"left": pair[0], "right": pair[1]})
+            left, right = (self._value(table, name, NUMBER, first, summed) for name in table.fields)
+            if left is not None and right is not None:
+                check_equal((pair[0], left), (pair[1], right), first, len(summed))
 
     def shop_of(self, row: TableRow) -> str:
         """Return the ID of the shop that a bill belongs to."""
@@ -369,7 +394,8 @@ class TableBillConverter:
                         row.sheet.name,
                     )
             if not self._is_flat and (row.cells == first.cells or not self._has_payment_rows):
-                detail = f"is the same bill as line {first.line}"
+                detail = f"is the same bill as line {first.line}. If a bill is split over rows, such as one for each "
+                detail += "payment or guest, sum them in amounts.net. If these are two bills, add a column to bill.id"
                 raise RowProblem(REPEATED_BILL, detail, row.line, row.sheet.name)
 
     @property

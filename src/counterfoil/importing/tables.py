@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import closing
+from datetime import date
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from counterfoil.importing.checks import HeadingCheck, check_days
 from counterfoil.importing.export_totals import NOT_ASSIGNED, TOTALS_ROW, AmountColumn, SheetTotals
 from counterfoil.importing.fields import BILL_FIELDS, DAY, LINE_FIELDS, NUMBER, PAYMENT_FIELDS, TIME
 from counterfoil.importing.mapping import SKIP, VOID, CellSource, ImportMapping
@@ -37,12 +39,15 @@ from counterfoil.importing.table_bills import (
     missing_columns,
     positions_of,
 )
-from counterfoil.importing.values import AUTO, ERRORS, is_order_ambiguous, is_rounded_id, order_evidence, shown
+from counterfoil.importing.values import AUTO, ERRORS, is_rounded_id, order_of, ordered_date, shown
 
 KIND_NAMES = {BILL: "bill", LINE: "line", PAYMENT: "payment"}
 CANCELLED_LINE = "a cancelled line of a bill that is not in the bills file"
 HAS_NO_ID = "has no bill ID"
-IN_PARTS = "occurs again after other bills, so there may be two bills with this number (file.together)"
+IN_PARTS = (
+    "occurs again after other bills, so there may be two bills with this number. If there are two, add a column that "
+    "tells them apart to bill.id, such as the time. If it is one bill, remove file.together from the mapping"
+)
 NOT_BILLS = "the mapping says that such rows are not bills"
 # So many rows of numbers at the end of a table may be totals.
 MAX_LAST_ROWS = 5
@@ -75,6 +80,10 @@ class ImportOptions(Struct, frozen=True, kw_only=True):
     currency: str = "THB"
     joins: bool = False
     """Whether a bill may be split over files."""
+    today: date | None = None
+    """The day after which no bill can be, if it is known."""
+    is_order_sure: bool = False
+    """Whether the operator has said in which order dates are written."""
     on_read: OnRead = ignore_reads
 
 
@@ -119,6 +128,9 @@ def mapped_cells(mapping: ImportMapping, kind: int, *, is_flat: bool) -> Iterato
             if rule:
                 yield "", CellSource(columns=(rule.column,), optional=rule.optional), ""
         yield from (("", rule.source, "") for rule in mapping.statuses)
+    for cell in (cell for pair in mapping.checks.equal for cell in pair):
+        sums = [one.total_of for one in cell.sums() if line_kind == kind]
+        yield from (("", one, "") for one in (*sums, *([cell] if kind == BILL and not cell.total_of else ())) if one)
 
 
 class TableImport:
@@ -136,8 +148,8 @@ class TableImport:
         self._mapping = mapping
         self._inputs = inputs
         self._options = options
-        self._orders: Counter[str] = Counter()
-        self._ambiguous: RowProblem | None = None
+        # The distinct dates of each sheet that depend on the order of day and month.
+        self._dates: dict[str, set[str]] = {}
         # Bills that have a row next to an unreadable row. Such a bill may be incomplete, because the unreadable row may
         # belong to it.
         self._doubtful: dict[str, RowProblem] = {}
@@ -253,6 +265,7 @@ class TableImport:
             for at in positions_of(source, one.sheet)
         }
         latest_key, unread, days = "", None, day_columns(self._mapping)
+        headings = HeadingCheck(self._mapping, one.sheet)
         for row in self._rows(one):
             if isinstance(row, SkippedRow):
                 yield row
@@ -278,9 +291,11 @@ class TableImport:
             for error in () if ERRORS.isdisjoint(row.cells) else {row.cells[at] for at in positions} & ERRORS:
                 problem = f"has {error}, which a spreadsheet writes instead of a value that it cannot compute"
                 self._doubtful[key] = RowProblem(UNREADABLE_VALUE, problem, row.line, row.sheet.name)
-            if one.kind == BILL:
-                self._note_order(dated, row)
+            texts = [cell_text(source, row, " ") for source in dated] if one.kind == BILL else []
+            self._dates.setdefault(row.sheet.name, set()).update(filter(None, map(ordered_date, texts)))
+            headings.add(row)
             rows_by_bill.add(one.kind, key, sheet, row.line, row.cells)
+        headings.finish()
 
     def _rows(self, one: TableInput) -> Iterator[TableRow | LastRow | RowProblem | SkippedRow]:
         """Yield the rows that have an ID, with filled cells, and a result for each other row."""
@@ -338,34 +353,33 @@ class TableImport:
             rule.values.get(cell_text(rule.source, row).casefold()) == SKIP for rule in self._mapping.statuses
         )
 
-    def _note_order(self, dated: Sequence[CellSource], row: TableRow) -> None:
-        """Note what the dates of a row show about the day/month order."""
-        if self._mapping.dates.order != AUTO:
-            return
-        for source in dated:
-            text = cell_text(source, row, " ")
-            if evidence := order_evidence(text):
-                self._orders[evidence] += 1
-            elif self._ambiguous is None and is_order_ambiguous(text):
-                self._ambiguous = RowProblem("", text, row.line, row.sheet.name)
-
     def _date_order(self) -> str:
-        if self._mapping.dates.order != AUTO:
-            return self._mapping.dates.order
-        if len(self._orders) > 1:
-            raise ImportFailed(
-                "some dates can only be day/month and others only month/day. "
-                "Set dates.order in the mapping, or use --date-order."
-            )
-        if self._orders:
-            return next(iter(self._orders))
-        if self._ambiguous:
-            raise ImportFailed(
-                f"the dates do not show whether the day or the month comes first: {self._ambiguous.file} line "
-                f"{self._ambiguous.line} has {self._ambiguous.detail}. Use --date-order dmy or --date-order mdy, "
-                "or set dates.order in the mapping."
-            )
-        return "dmy"
+        """Return the order of day, month and year. Raise `ImportFailed` if the dates of a file contradict it."""
+        mapping, order = self._mapping, self._mapping.dates.order
+        orders = {name: Counter(map(order_of, dates)) for name, dates in self._dates.items()}
+        proved = {order for found in orders.values() for order in found if order}
+        if order == AUTO:
+            if len(proved) > 1:
+                raise ImportFailed(
+                    "some dates can only be day/month and others only month/day. "
+                    "Set dates.order in the mapping, or use --date-order."
+                )
+            for name, found in orders.items():
+                if not proved and found[None]:
+                    example = min(day for day in self._dates[name] if order_of(day) is None)
+                    raise ImportFailed(
+                        f"the dates do not show whether the day or the month comes first: {name} has {example}. Use "
+                        "--date-order dmy or --date-order mdy, or set dates.order in the mapping."
+                    )
+            return next(iter(proved), "dmy")
+        other = "mdy" if order == "dmy" else "dmy"
+        for name, found in orders.items():
+            if order != "ymd" and found[other] > found[order]:
+                example = min(day for day in self._dates[name] if order_of(day) == other)
+                raise ImportFailed(f"{name} has {example}, but dates.order is {order}. Use --date-order {other}.")
+            if order != "ymd" and not found[order] and mapping.checks.days and not self._options.is_order_sure:
+                check_days(name, self._dates[name], mapping.dates, order, self._options.today, mapping.checks.days)
+        return order
 
     def _shops(self) -> Iterator[Imported]:
         for number, shop in enumerate(self._mapping.shops, start=1):

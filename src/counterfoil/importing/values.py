@@ -56,6 +56,7 @@ _THOUSANDS_SPACE = re.compile(r"(?<=\d)[ '’](?=\d{3}(?!\d))", re.ASCII)
 _PLAIN_NUMBER = re.compile(r"\d+(?:\.\d*)?|\.\d+", re.ASCII)
 _SCIENTIFIC = re.compile(r"[+-]?\d+(?:[.,]\d+)?e[+-]?\d+", re.ASCII | re.IGNORECASE)
 _GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d*)?", re.ASCII)
+_DIGITS = re.compile(r"\d[\d.,]*(?<=\d)", re.ASCII)
 _THAI_DIGITS = str.maketrans("๐๑๒๓๔๕๖๗๘๙", "0123456789")
 _FORMULA = re.compile(r'="(.*)"', re.DOTALL)
 
@@ -143,6 +144,13 @@ def read_decimal(cell: str, written: NumberFormat) -> Decimal | None:
         raise UnreadableCell(f"{shown(cell)} is not a number in the format of the mapping")
     number = _exact(text, cell)
     return number.copy_negate() if negative else number
+
+
+def number_shape(cell: str, mark: str) -> tuple[int, bool]:
+    """Return how many decimals a number has, and whether it has a separator of thousands that may be a decimal mark."""
+    found = _DIGITS.search(cell.translate(_THAI_DIGITS))
+    whole, _, decimals = found[0].partition(mark) if found else ("", "", "")
+    return len(decimals), ("." if mark == "," else ",") in whole
 
 
 def _exact(text: str, cell: str) -> Decimal:
@@ -240,22 +248,19 @@ def read_zone(cell: str) -> tzinfo | None:
     return timezone(-offset if found[1] == "-" else offset) if hours <= 14 and minutes <= 59 else None
 
 
-def order_evidence(cell: str) -> str | None:
-    """Return `dmy` or `mdy` if the cell can only be read in that order, or None."""
+def ordered_date(cell: str) -> str | None:
+    """Return the date at the start of a cell if its first two numbers are the day and the month, in either order."""
     found = _DATE.match(cell.translate(_THAI_DIGITS))
-    if not found or _starts_with_year(found):
-        return None
-    first, second = int(found[1]), int(found[2])
+    return found[0] if found and not _starts_with_year(found) else None
+
+
+def order_of(day: str) -> str | None:
+    """Return `dmy` or `mdy` if a date can only be read in that order, an empty text if both are the same, or None."""
+    first, second = (int(number) for number in re.split(r"\D", day)[:2])
     # In dates written with dots, the day always comes first.
-    if first > 12 >= second or cell[found.end(1)] == ".":
+    if first > 12 >= second or "." in day:
         return "dmy"
-    return "mdy" if second > 12 >= first else None
-
-
-def is_order_ambiguous(cell: str) -> bool:
-    """Return whether a date can also be read with day and month swapped. `order_evidence` of the cell must be None."""
-    found = _DATE.match(cell.translate(_THAI_DIGITS))
-    return bool(found) and len(found[1]) <= 2 and found[1] != found[2] if found else False
+    return "mdy" if second > 12 >= first else "" if first == second else None
 
 
 def _split_day(cell: str, written: DateFormat, order: str) -> tuple[date, str]:

@@ -1,0 +1,176 @@
+"""Checks what a mapping says was true of the sample that it was made from, so that a file that differs is noticed.
+
+A void that only a remark shows, an amount with another number of decimals, an empty cell in a column that never had
+one, or columns under each other's headings would otherwise come in as wrong money.
+"""
+
+from collections.abc import Collection, Sequence
+from datetime import date, timedelta
+from decimal import Decimal
+
+from counterfoil.importing.headings import REFUND, exception_in, is_payment
+from counterfoil.importing.mapping import CellSource, ImportMapping
+from counterfoil.importing.results import DOUBTFUL_VALUE, UNREADABLE_VALUE, ImportFailed, RowProblem
+from counterfoil.importing.sheets import Sheet, TableRow
+from counterfoil.importing.values import (
+    DateFormat,
+    NumberFormat,
+    UnreadableCell,
+    number_shape,
+    read_day,
+    read_decimal,
+    shown,
+)
+
+MOST_DECIMALS = 2
+"""An amount with more decimals than that may be one with a separator of thousands."""
+ROUNDING = Decimal("0.011")
+# If day and month are swapped, the days of a file are months away from each other, or from those of the sample.
+MOST_ROWS = 500
+SPREAD, FAR, NEAR = timedelta(days=28), timedelta(days=14), timedelta(days=31)
+
+
+class RowChecks:
+    """Checks the rows of bills, one by one."""
+
+    def __init__(self, mapping: ImportMapping) -> None:
+        self._mapping = mapping
+        self._checks = mapping.checks
+        name = mapping.line.fields.get("name") if mapping.line else None
+        self._items = frozenset(name.names() if name else ())
+        self._places: dict[int, list[list[tuple[str, int]]]] = {}
+
+    def check(self, rows: Sequence[TableRow], *, is_refund: bool) -> None:
+        """Raise `RowProblem` if a row of a bill that counts differs from the sample."""
+        for row in rows:
+            words, filled, decimals = self._columns(row.sheet)
+            for name, place in words:
+                self._check_word(row, name, row.cells[place], is_refund=is_refund)
+            if empty := next((name for name, place in filled if not row.cells[place]), None):
+                detail = f"has nothing in the column {shown(empty)}, which had a number on all rows of the sample"
+                raise RowProblem(DOUBTFUL_VALUE, detail, row.line, row.sheet.name)
+            for name, place in decimals:
+                if row.cells[place] and not self._has_shape(name, row.cells[place]):
+                    detail = f"has {shown(row.cells[place])} in the column {shown(name)}, whose numbers had "
+                    detail += f"{' or '.join(map(str, sorted(self._checks.decimals[name])))} decimals in the sample"
+                    raise RowProblem(UNREADABLE_VALUE, detail, row.line, row.sheet.name)
+
+    def _columns(self, sheet: Sheet) -> list[list[tuple[str, int]]]:
+        found = self._places.get(id(sheet))
+        if found is None:
+            checks = self._checks
+            # The numbers of a workbook have a type, so that their marks cannot be mistaken.
+            decimals: Collection[str] = () if sheet.is_typed else checks.decimals
+            columns = (checks.words, checks.filled, decimals)
+            found = [[(name, sheet.columns[name]) for name in names if name in sheet.columns] for names in columns]
+            self._places[id(sheet)] = found
+        return found
+
+    def _check_word(self, row: TableRow, name: str, value: str, *, is_refund: bool) -> None:
+        if not value or value.casefold() in self._checks.allowed:
+            return
+        meaning = "payment" if name in self._items and is_payment(value) else exception_in(value)
+        if meaning and not (meaning == REFUND and is_refund):
+            detail = f"has {shown(value)} in the column {shown(name)}, which may mean that it is a {meaning}. If it is "
+            detail += "a sale, add the value to checks.allowed in the mapping, otherwise to [[status]] or [skip]"
+            raise RowProblem(DOUBTFUL_VALUE, detail, row.line, row.sheet.name)
+
+    def _has_shape(self, name: str, cell: str) -> bool:
+        mark = self._mapping.file.decimals.get(name, self._mapping.numbers.decimal)
+        decimals, has_thousands = number_shape(cell, mark)
+        known = self._checks.decimals[name]
+        return decimals in known or (decimals <= MOST_DECIMALS and not (has_thousands and 0 not in known))
+
+
+class HeadingCheck:
+    """Compares the numbers of columns in the first rows of a file, to notice that their headings were swapped."""
+
+    def __init__(self, mapping: ImportMapping, sheet: Sheet) -> None:
+        self._sheet = sheet
+        self._pairs = {pair: [0, 0] for pair in mapping.checks.larger if all(name in sheet.columns for name in pair)}
+        self._formats = {
+            name: NumberFormat(mark, "," if mark == "." else ".")
+            for pair in self._pairs
+            for name in pair
+            if (mark := mapping.file.decimals.get(name, mapping.numbers.decimal))
+        }
+        self._rows_left = MOST_ROWS
+
+    def add(self, row: TableRow) -> None:
+        if not self._pairs or not self._rows_left:
+            return
+        self._rows_left -= 1
+        numbers = {name: size_of(row.cells[self._sheet.columns[name]], form) for name, form in self._formats.items()}
+        for (larger, smaller), counts in self._pairs.items():
+            counts[0] += numbers[larger] > numbers[smaller]
+            counts[1] += numbers[larger] < numbers[smaller]
+
+    def finish(self) -> None:
+        """Raise `ImportFailed` if one column has smaller numbers than another one, unlike in the sample."""
+        for (larger, smaller), (as_before, otherwise) in self._pairs.items():
+            if otherwise > max(as_before, 1):
+                raise ImportFailed(
+                    f"{self._sheet.name} has smaller numbers in the column {shown(larger)} than in {shown(smaller)} on "
+                    f"{otherwise:,} of its first {as_before + otherwise:,} rows, unlike the sample of the mapping. If "
+                    "these headings are over the right columns, remove the pair from checks.larger in the mapping."
+                )
+
+
+def size_of(cell: str, numbers: NumberFormat) -> Decimal:
+    """Return the number in a cell without its sign, or 0 if there is none."""
+    try:
+        return abs(read_decimal(cell, numbers) or Decimal())
+    except UnreadableCell:
+        return Decimal()
+
+
+def check_equal(left: tuple[CellSource, Decimal], right: tuple[CellSource, Decimal], row: TableRow, rows: int) -> None:
+    """Raise `RowProblem` if two amounts of a bill differ that were equal on all bills of the sample."""
+    if abs(left[1] - right[1]) > ROUNDING * max(rows, 2):
+        detail = f"has {left[1]:,f} for {text_of(left[0])}, but {right[1]:,f} for {text_of(right[0])}. They were equal "
+        detail += "on all bills of the sample (checks.equal), so a heading may be over another column"
+        raise RowProblem(DOUBTFUL_VALUE, detail, row.line, row.sheet.name)
+
+
+def text_of(source: CellSource) -> str:
+    """Return how the value of a field is computed, as an operator would say it."""
+    if source.total_of:
+        return f"the sum of {text_of(source.total_of)}"
+    parts = [part if isinstance(part, str) else text_of(part) for part in source.terms or source.factors]
+    if parts:
+        return (" × " if source.factors else " + ").join(parts).replace("+ -", "- ")
+    return " or ".join(source.columns or source.any_of) or source.constant or ""
+
+
+def check_days(
+    name: str, cells: Collection[str], dates: DateFormat, order: str, today: date | None, known: Sequence[str]
+) -> None:
+    """Raise `ImportFailed` if the days of a file are improbable, and day and month seem to be the other way round.
+
+    `known` are the first and the last day of the sample.
+    """
+    other = "mdy" if order == "dmy" else "dmy"
+    pairs = [(_day(cell, dates, order), _day(cell, dates, other)) for cell in cells]
+    days, swapped = ([day for day in side if day] for side in zip(*pairs, strict=True)) if pairs else ([], [])
+    if not days or len(swapped) < len(pairs) or days == swapped:
+        return
+    is_future = today is not None and max(days) > today + timedelta(days=1) >= max(swapped)
+    spread, other_spread = max(days) - min(days), max(swapped) - min(swapped)
+    is_spread = spread >= max(SPREAD, 4 * other_spread)
+    first, last = date.fromisoformat(known[0]), date.fromisoformat(known[-1])
+    is_far = max(days) < first - FAR and first - NEAR <= min(swapped) and max(swapped) <= last + NEAR
+    if is_future or is_spread or is_far:
+        text = f"{min(days)} to {max(days)}" if spread else str(days[0])
+        others = f"{min(swapped)} to {max(swapped)}" if other_spread else str(swapped[0])
+        raise ImportFailed(
+            f"{name} has days from {text} if they are read as {order}, as the mapping says, but {others} if they are "
+            f"read as {other}, which is more probable. Say which it is with --date-order {order} or {other}, or remove "
+            "checks.days from the mapping."
+        )
+
+
+def _day(cell: str, dates: DateFormat, order: str) -> date | None:
+    try:
+        return date.fromisoformat(read_day(cell, dates, order))
+    except UnreadableCell:
+        return None

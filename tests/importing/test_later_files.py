@@ -1,0 +1,223 @@
+"""A mapping made from a sample reads later files right, or rejects what the sample did not have."""
+
+import contextlib
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from counterfoil.importing.infer import propose
+from counterfoil.importing.results import ImportFailed
+from importing.exports import Outcome, imported, written
+
+TODAY = date(2026, 12, 20)
+HEADING = "Bill No,Date,Time,Table,Item,Qty,Price,Amount,Bill Total,Remark\n"
+SAMPLE = (
+    HEADING
+    + """1001,13/11/2026,10:00,T1,Tea,1,60.00,60.00,140.00,
+1001,13/11/2026,10:00,T1,Rice,2,40.00,80.00,140.00,
+1002,13/11/2026,11:00,T2,Soup,1,1070.50,1070.50,1070.50,no ice
+1003,14/11/2026,10:00,T1,Tea,2,60.00,120.00,120.00,
+1004,14/11/2026,12:00,T3,Rice,1,40.00,40.00,100.00,
+1004,14/11/2026,12:00,T3,Tea,1,60.00,60.00,100.00,
+"""
+)
+BILLS = "Bill No,Date,Subtotal,Discount,Tax,Total,Tip\n"
+ROWS = [(100, 0, 7), (200, 20, 14), (300, 0, 21), (150, 50, 10.5), (80, 0, 5.6), (90, 0, 6.3)]
+
+
+def mapping_of(folder: Path, sample: str, **answers: str) -> str:
+    given = {name.replace("_", "."): value for name, value in answers.items()}
+    return propose([written(folder, sample, "sample.csv")], [], [], None, today=TODAY, answers=given).text()
+
+
+def later(folder: Path, sample: str, text: str, **answers: str) -> Outcome:
+    mapping = mapping_of(folder, sample, **answers)
+    return imported("csv", written(folder, text, "later.csv"), mapping=mapping, today=TODAY)
+
+
+def bills() -> str:
+    text = BILLS
+    for number, (gross, off, tax) in enumerate(ROWS):
+        amounts = [f"{amount:.2f}" for amount in (gross, off, tax, gross - off + tax, number)]
+        text += ",".join([f"{1000 + number}", f"{13 + number}/11/2026 10:00", *amounts]) + "\n"
+    return text
+
+
+def test_a_later_file_that_is_like_the_sample_is_right(tmp_path: Path) -> None:
+    rows = "1005,15/11/2026,10:00,T4,Fish,3,420.00,1260.00,1260.00,well done\n"
+    found = later(tmp_path, SAMPLE, HEADING + rows)
+    assert ([bill["amounts"]["net"] for bill in found.bills], found.rejected) == (["1260.00"], [])
+
+
+@pytest.mark.parametrize(
+    ("row", "column", "value"),
+    [
+        ("1005,15/11/2026,10:00,T1,VOID,1,60.00,60.00,60.00,", "Item", "VOID"),
+        ("1005,15/11/2026,10:00,T1,Void Latte,1,60.00,60.00,60.00,", "Item", "Void Latte"),
+        ("1005,15/11/2026,10:00,T1,Refund,1,60.00,60.00,60.00,", "Item", "Refund"),
+        ("1005,15/11/2026,10:00,T1,Cash,1,60.00,60.00,60.00,", "Item", "Cash"),
+        ("1005,15/11/2026,10:00,T1,Tea,1,60.00,60.00,60.00,VOIDED by Mali", "Remark", "VOIDED by Mali"),
+        ("1005,15/11/2026,10:00,*** VOID ***,Tea,1,60.00,60.00,60.00,", "Table", "*** VOID ***"),
+        ("VOID-1005,15/11/2026,10:00,T1,Tea,1,60.00,60.00,60.00,", "Bill No", "VOID-1005"),
+        ("1005,15/11/2026,10:00,T1,Tea,1,60.00,60.00,60.00,ยกเลิกบิล", "Remark", "ยกเลิกบิล"),
+        ("1005,15/11/2026,10:00,T1,Tea,1,1.250,1.250,1.250,", "Price", "1.250"),
+        ("1005,15/11/2026,10:00,T1,Tea,1,60.00,,60.00,", "Amount", ""),
+        ("1005,15/11/2026,10:00,T1,Tea,1,60.00,60.00,600.00,", "Bill Total", "600.00"),
+    ],
+)
+def test_what_the_sample_did_not_have_rejects_a_bill_by_its_column(
+    tmp_path: Path, row: str, column: str, value: str
+) -> None:
+    found = later(tmp_path, SAMPLE, HEADING + f"1006,15/11/2026,11:00,T1,Rice,1,40.00,40.00,40.00,\n{row}\n")
+    assert [bill["amounts"]["net"] for bill in found.bills] == ["40.00"]
+    [rejected] = found.rejected
+    assert column in rejected.detail
+    assert value in rejected.detail
+
+
+def test_a_value_that_the_operator_allows_is_a_sale(tmp_path: Path) -> None:
+    mapping = mapping_of(tmp_path, SAMPLE).replace("[checks]", '[checks]\nallowed = ["Void Latte"]')
+    row = "1005,15/11/2026,10:00,T1,Void latte,1,60.00,60.00,60.00,\n"
+    assert len(imported("csv", written(tmp_path, HEADING + row), mapping=mapping).bills) == 1
+
+
+def test_a_voided_bill_may_say_why_in_a_remark(tmp_path: Path) -> None:
+    heading = "Bill,Date,Total,Status,Remark\n"
+    sample = heading + "1,13/11/2026 10:00,60,Paid,\n2,13/11/2026 11:00,40,Void,\n3,13/11/2026 12:00,50,Refund,\n"
+    rows = "4,14/11/2026 10:00,60,Void,voided by Mali\n5,14/11/2026 10:00,60,Refund,refund: cold\n"
+    found = later(tmp_path, sample, heading + rows)
+    assert ([bool(bill.get("void")) for bill in found.bills], found.rejected) == ([True, False], [])
+
+
+@pytest.mark.parametrize("sample_value", ["VOID", "Void Latte", "Refund", "Cash"])
+def test_an_item_with_such_a_word_is_asked_about_in_the_sample_and_can_be_answered(
+    tmp_path: Path, sample_value: str
+) -> None:
+    for answer, total in (("sale", 100), ("skip", 40)):
+        rows = f"1005,15/11/2026,10:00,T1,{sample_value},1,60.00,60.00,{total}.00,\n"
+        rows += f"1005,15/11/2026,10:00,T1,Rice,1,40.00,40.00,{total}.00,\n"
+        export = written(tmp_path, SAMPLE + rows)
+        asked = propose([export], [], [], None, today=TODAY).questions
+        assert ("skip", f"status.{sample_value}") in [(one.entry, one.name) for one in asked]
+        proposal = propose([export], [], [], None, today=TODAY, answers={f"status.{sample_value}": answer})
+        found = imported("csv", export, mapping=proposal.text())
+        assert (proposal.questions, found.bills[-1]["amounts"]["net"]) == ([], f"{total}.00")
+        assert len(found.bills[-1]["lines"]) == (2 if answer == "sale" else 1)
+
+
+def heading_swaps() -> list[tuple[str, str]]:
+    names = BILLS.strip().split(",")
+    return [(one, other) for place, one in enumerate(names) for other in names[place + 1 :]]
+
+
+@pytest.mark.parametrize(("one", "other"), heading_swaps())
+def test_headings_over_other_columns_are_noticed(tmp_path: Path, one: str, other: str) -> None:
+    swapped = BILLS.replace(one, "?").replace(other, one).replace("?", other)
+    mapping = mapping_of(tmp_path, bills())
+    assert "[undecided]" not in mapping
+    with contextlib.suppress(ImportFailed):
+        found = imported("csv", written(tmp_path, bills().replace(BILLS, swapped)), mapping=mapping, today=TODAY)
+        assert len(found.rejected) * 2 > len(ROWS)
+
+
+@pytest.mark.parametrize(
+    "days", [["11/16/2026"], ["11/05/2026"], ["12/05/2026", "12/06/2026"], ["12/10/2026"], ["11/05/2026", "11/20/2026"]]
+)
+def test_a_file_with_the_month_first_is_refused_if_the_mapping_has_the_day_first(
+    tmp_path: Path, days: list[str]
+) -> None:
+    heading = "Bill,Date,Total\n"
+    sample = heading + "".join(f"{day}1,{day}/11/2026 10:00,60\n" for day in range(13, 16))
+    mapping = mapping_of(tmp_path, sample)
+    text = heading + "".join(f"9{place},{day} 10:00,60\n" for place, day in enumerate(days))
+    export = written(tmp_path, text, "later.csv")
+    with pytest.raises(ImportFailed, match="--date-order"):
+        imported("csv", export, mapping=mapping, today=TODAY)
+    sure = imported("csv", export, mapping=mapping.replace('"dmy"', '"mdy"'), today=TODAY, is_order_sure=True)
+    month, day, year = days[0].split("/")
+    assert sure.bills[0]["closedAt"] == f"{year}-{month}-{day}T10:00:00"
+
+
+@pytest.mark.parametrize("day", ["16/11/2026", "01/12/2026", "05/10/2026", "19/12/2026", "12/11/2026"])
+def test_a_file_of_another_day_is_read_as_the_mapping_says(tmp_path: Path, day: str) -> None:
+    heading = "Bill,Date,Total\n"
+    sample = heading + "".join(f"{number}1,{number}/11/2026 10:00,60\n" for number in range(13, 16))
+    found = later(tmp_path, sample, heading + f"99,{day} 10:00,60\n")
+    assert found.bills[0]["closedAt"].startswith("-".join(reversed(day.split("/"))))
+
+
+@pytest.mark.parametrize(("decimal", "value"), [(",", "1,250"), (".", "1.250"), (".", "1,25"), (",", "12.50")])
+def test_an_amount_in_another_notation_is_rejected(tmp_path: Path, decimal: str, value: str) -> None:
+    heading = "Bill;Date;Total\n"
+    rows = "1;13/11/2026 10:00;60.50\n2;13/11/2026 11:00;40.00\n".replace(".", decimal)
+    found = later(tmp_path, heading + rows, heading + f"3;14/11/2026 10:00;{value}\n")
+    assert (found.bills, len(found.rejected)) == ([], 1)
+
+
+def test_whole_amounts_may_have_decimals_later(tmp_path: Path) -> None:
+    heading = "Bill,Date,Total\n"
+    sample = heading + "1,13/11/2026 10:00,60\n2,13/11/2026 11:00,40\n"
+    found = later(tmp_path, sample, heading + "3,14/11/2026 10:00,60.50\n4,14/11/2026 10:00,1250\n")
+    assert sum(Decimal(bill["amounts"]["net"]) for bill in found.bills) == Decimal("1310.50")
+
+
+def test_a_voided_payment_of_a_later_file_rejects_its_bill(tmp_path: Path) -> None:
+    sample = written(tmp_path, "Bill No,Date,Total\nA1,2026-11-13 10:00,60\nA2,2026-11-13 11:00,40\n", "bills.csv")
+    heading = "Bill No,Method,Amount,Status\n"
+    payments = written(tmp_path, heading + "A1,Cash,60,Approved\nA2,Card,40,Approved\n", "payments.csv")
+    mapping = propose([sample], [], [payments], None, today=TODAY).text()
+    changed = written(tmp_path, heading + "A1,Cash,60,Approved\nA2,Card,40,Declined\n", "later.csv")
+    found = imported("csv", sample, payments=(changed,), mapping=mapping)
+    assert ([bill["id"] for bill in found.bills], len(found.rejected)) == (["2026-11-13-A1"], 1)
+
+
+def test_columns_can_be_named_for_what_was_not_found(tmp_path: Path) -> None:
+    export = written(tmp_path, "Bill,Moment,Location,Total\n1,Nov 13th,T1,60\n2,Nov 14th,T2,40\n3,Nov 14th,T3,40\n")
+    asked = {one.entry: one for one in propose([export], [], [], None, today=TODAY).questions}
+    assert asked["bill.shopId"].choices == ("Location",)
+    answers = {"bill.shopId": "Location", "bill.closedAt": "Moment"}
+    proposal = propose([export], [], [], None, today=TODAY, answers=answers)
+    assert proposal.questions == []
+    assert {one.reason for one in imported("csv", export, mapping=proposal.text()).rejected} == {"unreadable_value"}
+    named = written(tmp_path, "Bill,Sold on,Date,Total\n1,2026-11-13 10:00,13.Nov,60\n2,n/a,14.Nov,40\n", "named.csv")
+    [question] = propose([named], [], [], "s", today=TODAY).questions
+    assert (question.entry, question.choices) == ("bill.closedAt", ("Date", "Sold on"))
+
+
+def test_rows_that_are_left_out_and_lines_that_are_cancelled_can_be_named(tmp_path: Path) -> None:
+    sample = written(tmp_path, SAMPLE.replace("no ice", "gone"))
+    proposal = propose([sample], [], [], None, today=TODAY, answers={"skip": "Item=Soup, Egg"})
+    found = imported("csv", sample, mapping=proposal.text())
+    assert [bill["id"] for bill in found.bills] == ["2026-11-13-1001", "2026-11-14-1003", "2026-11-14-1004"]
+    answers = {"line.cancelled": "Remark", "status.gone": "void"}
+    cancelled = imported("csv", sample, mapping=propose([sample], [], [], None, today=TODAY, answers=answers).text())
+    assert [bool(bill.get("void")) for bill in cancelled.bills] == [False, True, False, False]
+
+
+@pytest.mark.parametrize("label", ["Page Total", "Net Total", "Total", "Daily total"])
+def test_a_label_of_totals_in_the_place_of_the_date_is_read_as_totals(tmp_path: Path, label: str) -> None:
+    text = f"Date,Bill No,Total\n13/11/2026 10:00,1,60\n13/11/2026 11:00,2,40\n{label},,100\n"
+    found = imported("csv", written(tmp_path, text), mapping=mapping_of(tmp_path, text))
+    assert (len(found.bills), found.rejected) == (2, [])
+    assert [one.stated == one.computed for one in found.totals] == [True]
+
+
+@pytest.mark.parametrize(
+    ("heading", "rows"),
+    [
+        ("Kvittonummer;Datum;Tid;Artikel;Antal;Pris;Belopp;Betalsätt;Status", ("Betald", "Makulerad")),
+        ("Bonnummer;Dato;Tid;Vare;Antal;Stykpris;Beløb;Betalingsmåde;Status", ("Betalt", "Annulleret")),
+        ("Bongnummer;Dato;Tid;Vare;Antall;Pris;Beløp;Betalingsmåte;Status", ("Betalt", "Kansellert")),
+    ],
+)
+def test_headings_of_nordic_languages_are_known(tmp_path: Path, heading: str, rows: tuple[str, str]) -> None:
+    lines = ["13;13-11-2026;10:00;Kaffe;2;30,50;61,00;Kort", "14;13-11-2026;11:00;Te;1;25,00;25,00;Kontant"]
+    text = "\n".join([heading, *(f"{line};{status}" for line, status in zip(lines, rows, strict=True))]) + "\n"
+    export = written(tmp_path, text)
+    answers = {"bill.amounts.net": f"sum of {heading.split(';')[6]}"}
+    found = imported("csv", export, mapping=propose([export], [], [], "s", today=TODAY, answers=answers).text())
+    nets = [(bill["amounts"]["net"], bool(bill.get("void"))) for bill in found.bills]
+    assert nets == [("61.00", False), ("25.00", True)]
+    assert [bill["payments"][0]["name"] for bill in found.bills] == ["Kort", "Kontant"]
