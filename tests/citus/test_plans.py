@@ -50,9 +50,8 @@ def test_a_member_of_another_base_is_looked_up_like_a_member_that_does_not_exist
     for provider_id in (ours, theirs):
         group.connection.execute(_MANY_MEMBERS, {"base": provider_id, "count": MEMBERS})
     group.connection.execute("ANALYZE members")
-    statement = CitusBooks.MEMBER
-    ((asked, token),) = statement.values_of_rows(([ours], f"{theirs}-7"), [])
-    assert _rows_read(group, statement, asked, token) == _rows_read(group, statement, asked, "nobody")
+    statement, token = CitusBooks.MEMBER, f"{theirs}-7"
+    assert _rows_read(group, statement, ours, token) == _rows_read(group, statement, ours, "nobody")
     assert _rows_read(group, statement, theirs, token) != _rows_read(group, statement, theirs, "nobody")
 
 

@@ -102,72 +102,52 @@ _EXISTING = "SELECT id FROM bills WHERE shop = $1 AND id = ANY($2)"
 class SplitStatement(str):
     """A statement in two parts: the head (on the coordinator) and the rows (on a shard), which is the text itself.
 
-    `of_head` and `of_rows` select the values for each part; `joined` combines the results. If `for_each` is true, the
-    first value for the rows is an array, and the statement runs once for each element of that array.
+    `read` runs both parts and combines their results.
     """
 
-    __slots__ = ("for_each", "head", "joined", "of_head", "of_rows")
+    __slots__ = ("head", "read")
 
     head: str
-    of_head: Callable[[Values], Values]
-    of_rows: Callable[[Values, Rows], Values]
-    joined: Callable[[Rows, Rows], Rows]
-    for_each: bool
+    read: "Callable[[Pool, SplitStatement, Values], Awaitable[Rows]]"
 
     def __new__(
-        cls,
-        head: str,
-        rows: str,
-        of_head: Callable[[Values], Values],
-        of_rows: Callable[[Values, Rows], Values],
-        joined: Callable[[Rows, Rows], Rows],
-        *,
-        for_each: bool = False,
+        cls, head: str, rows: str, read: "Callable[[Pool, SplitStatement, Values], Awaitable[Rows]]"
     ) -> "SplitStatement":
         made = super().__new__(cls, rows)
-        made.head, made.of_head, made.of_rows, made.joined, made.for_each = head, of_head, of_rows, joined, for_each
+        made.head, made.read = head, read
         return made
 
-    def values_of_rows(self, values: Values, head: Rows) -> list[Values]:
-        """Return the values for each run of the statement for the rows."""
-        first, *others = asked = self.of_rows(values, head)
-        return [(element, *others) for element in first] if self.for_each else [asked]
+
+async def _read_bills(pool: Pool, statement: SplitStatement, values: Values) -> Rows:
+    ((still, horizon),) = await pool.rows(statement.head, *values[:3])
+    # Only the head needs the scope and the shop's ID. A list by change without an upper bound ends at the horizon.
+    asked = [horizon if value is None else value for value in values[2:]]
+    return [(*row[:-1], still, row[-1], horizon) for row in await pool.rows(str(statement), *asked)]
 
 
-def _head_behind(width: int) -> Callable[[Rows, Rows], Rows]:
-    """Return a function that appends the head to each row, or to `width` nulls if there are no rows."""
-    return lambda head, rows: [(*row, *head[0]) for row in rows] or [((None,) * width + tuple(head[0]))]
+async def _read_bill(pool: Pool, statement: SplitStatement, values: Values) -> Rows:
+    ((horizon,),) = await pool.rows(statement.head)
+    return [(*row, horizon) for row in await pool.rows(str(statement), *values)] or [(None, None, horizon)]
 
 
-def _head_around_there(head: Rows, rows: Rows) -> Rows:
-    """Return the rows with the head's first column inserted before the last column, and the horizon appended."""
-    first, horizon = head[0]
-    return [(*row[:-1], first, row[-1], horizon) for row in rows]
+async def _read_members(pool: Pool, statement: SplitStatement, values: Values) -> Rows:
+    ((base, horizon),) = await pool.rows(statement.head, values[0])
+    return [(*row[:-1], base, row[-1], horizon) for row in await pool.rows(str(statement), *values)]
 
 
-def _members_with_bases(head: Rows, rows: Rows) -> Rows:
+async def _read_member(pool: Pool, statement: SplitStatement, values: Values) -> Rows:
+    bases, token = values
+    head = await pool.rows(statement.head, bases)
     horizon, bodies = head[0][0], {base_id: body for _, base_id, body in head}
-    found = [(provider_id, template, bodies.get(provider_id), horizon) for provider_id, template in rows]
+    rows = [row for base_id in bases for row in await pool.rows(str(statement), base_id, token)]
+    found = [(base_id, template, bodies.get(base_id), horizon) for base_id, template in rows]
     return found or [(None, None, None, horizon)]
 
 
-def _all(values: Values, _: Rows) -> Values:
-    return values
-
-
-def _from_number(values: Values, _: Rows) -> Values:
-    """Return the values without the scope and the shop's ID, which only the head needs."""
-    return values[2:]
-
-
-def _up_to_horizon(values: Values, head: Rows) -> Values:
-    """Return the values for a list by change. If it has no upper bound, the list ends at the horizon."""
-    number, updated_at, bill_id, until, limit = values[2:]
-    return number, updated_at, bill_id, head[0][1] if until is None else until, limit
-
-
-def _first(number: int) -> Callable[[Values], Values]:
-    return lambda values: values[:number]
+async def _read_accounts(pool: Pool, statement: SplitStatement, values: Values) -> Rows:
+    ((base, horizon),) = await pool.rows(statement.head, values[0])
+    rows = await pool.rows(str(statement), *values)
+    return [(*row, base, horizon) for row in rows] or [(None, None, base, horizon)]
 
 
 class _InParts:
@@ -176,16 +156,10 @@ class _InParts:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
-    async def rows(self, statement: str, *values: object, within: float | None = None) -> Rows:
-        if not isinstance(statement, SplitStatement):
-            return await self._pool.rows(statement, *values, within=within)
-        head = await self._pool.rows(statement.head, *statement.of_head(values), within=within)
-        rows = [
-            row
-            for asked in statement.values_of_rows(values, head)
-            for row in await self._pool.rows(str(statement), *asked, within=within)
-        ]
-        return statement.joined(head, rows)
+    async def rows(self, statement: str, *values: object) -> Rows:
+        if isinstance(statement, SplitStatement):
+            return await statement.read(self._pool, statement, values)
+        return await self._pool.rows(statement, *values)
 
 
 class CitusFeedReader(FeedReader):
@@ -220,17 +194,15 @@ class CitusBooks(books.PostgresBooks):
     """The read side of the books on Citus."""
 
     BILLS_BY_DAY = {  # noqa: RUF012 - not changed
-        kind: SplitStatement(head, _BILLS_BY_DAY, _first(3), _from_number, _head_around_there)
-        for kind, head in _HEAD_OF_BILLS.items()
+        kind: SplitStatement(head, _BILLS_BY_DAY, _read_bills) for kind, head in _HEAD_OF_BILLS.items()
     }
     BILLS_BY_CHANGE = {  # noqa: RUF012 - not changed
-        kind: SplitStatement(head, _BILLS_BY_CHANGE, _first(3), _up_to_horizon, _head_around_there)
-        for kind, head in _HEAD_OF_BILLS.items()
+        kind: SplitStatement(head, _BILLS_BY_CHANGE, _read_bills) for kind, head in _HEAD_OF_BILLS.items()
     }
-    BILL = SplitStatement(books._HORIZON, _BILL, _first(0), _all, _head_behind(2))
-    MEMBERS = SplitStatement(_HEAD_OF_BASE, _MEMBERS, _first(1), _all, _head_around_there)
-    MEMBER = SplitStatement(_HEAD_OF_BASES, _MEMBER, _first(1), _all, _members_with_bases, for_each=True)
-    ACCOUNTS = SplitStatement(_HEAD_OF_BASE, _ACCOUNTS, _first(1), _all, _head_behind(2))
+    BILL = SplitStatement(books._HORIZON, _BILL, _read_bill)
+    MEMBERS = SplitStatement(_HEAD_OF_BASE, _MEMBERS, _read_members)
+    MEMBER = SplitStatement(_HEAD_OF_BASES, _MEMBER, _read_member)
+    ACCOUNTS = SplitStatement(_HEAD_OF_BASE, _ACCOUNTS, _read_accounts)
     FEED_READER = CitusFeedReader
 
 
