@@ -152,12 +152,7 @@ def service(
         prefix=settings.prefix,
         gate=Gate(parts.key_lookup, parts.meter, clock),
         reads=Reads(
-            books=parts.books,
-            cursors=parts.cursors,
-            meter=parts.meter,
-            pseudonyms=keyed,
-            clock=clock,
-            new_id=new_id,
+            books=parts.books, cursors=parts.cursors, meter=parts.meter, pseudonyms=keyed, clock=clock, new_id=new_id
         ),
         request_log=parts.request_log,
         openapi=document(settings.prefix),

@@ -48,10 +48,7 @@ class DeviceStore(ABC):
         entry: AuditEntry | None,
         token_digest: bytes | None = None,
     ) -> Device | None:
-        """Write the device that `change` returns, with its audit entry, and return it. If it is None, do nothing.
-
-        `change` gets the device as it is stored, or None if there is none.
-        """
+        """Write the device that `change` makes of the stored one, if any, with its entry. If it is None, do nothing."""
         with self._changing() as (ask, append):
             found = [json.decode(body, type=Device) for (body,) in ask(_ONE, device_id=device_id)]
             changed = change(found[0] if found else None)

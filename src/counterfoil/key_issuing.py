@@ -268,10 +268,7 @@ def _rotation(old: Key, credential: Credential, revoke_old_at: int | None, now_m
 def update(
     key_store: KeyStore, key_id: str, changes: KeyChanges, now_ms: int, by: Actor, seen: Key | None = None
 ) -> Key:
-    """Change a key and return it. If it is revoked, raise KeyRevoked.
-
-    `seen` is the key as the operator last saw it. If the key has been changed since then, raise KeyConflict.
-    """
+    """Change a key. Raise KeyRevoked if it is revoked, or KeyConflict if it is not as the operator saw it (`seen`)."""
 
     def updated(key: Key) -> Key:
         require_not_revoked(key, now_ms)

@@ -445,10 +445,7 @@ class OperatorReads(ABC):
         return sorted(found, key=lambda group: (-group.count, group.error, group.route))
 
     def last_used(self) -> dict[str, int]:
-        """Return, for each key that was used in the last 400 days, the time of its latest admitted request.
-
-        If that request is more than 90 days old, its record has been deleted, so the time is the beginning of its day.
-        """
+        """Return when each key was last used, in 400 days. After 90 days only the day is known: its beginning."""
         with self._limited("usage") as ask:
             days, recorded = ask(self.LAST_DAYS), ask(_LAST_USED)
         return {key_id: thai_midnight(date_of(day)) for key_id, day in days} | dict(recorded)
@@ -489,10 +486,7 @@ class OperatorReads(ABC):
         return sorted(found, key=lambda shop: (shop.shop_name or "", shop.shop_id))
 
     def shops(self, now_ms: int, *, count_all: bool) -> list[ShopActivity]:
-        """Return the shops that were loaded and not removed, sorted by franchise and name.
-
-        With `count_all`, all their bills are counted.
-        """
+        """Return the shops that are not removed, by franchise and name. `count_all` counts all their bills."""
         with self._opened("books") as ask:
             return in_order(
                 activity(facts, body, _BillsOfShop(ask, number), now_ms, count_all=count_all)

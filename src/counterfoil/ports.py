@@ -97,10 +97,7 @@ class FoundBill(Struct, frozen=True):
 
 
 class MemberPage(Struct, frozen=True):
-    """Templates of members in list order, which `domain/members.py` fills in.
-
-    `last` and `continues` have the same meaning as in `BillPage`.
-    """
+    """Templates of members in list order, which `domain/members.py` fills in. See `BillPage` for the other fields."""
 
     horizon: int
     base: Base | None
@@ -244,11 +241,7 @@ class RequestLog(Protocol):
         """Count a refused request whose key is known. The count is stored shortly afterwards."""
 
     def note_page(self, read: ChangeList, since: int, horizon: int, is_last: bool, at: int) -> None:
-        """Record that a page of a list of changes was sent. The record is stored shortly afterwards.
-
-        The pass over the list returns the changes from `since` to `horizon`, its
-        serverTime. `is_last` says whether the page ends the pass.
-        """
+        """Record that a page of the pass from `since` to `horizon` was sent, and whether it was the last one."""
 
 
 class Cursors(Protocol):
@@ -258,21 +251,14 @@ class Cursors(Protocol):
         """Return the stored cursor and renew its lifetime, or return None if it is not valid in this listing."""
 
     async def hand_out(self, listing: Listing, held: StoredCursor, fresh: str | None) -> str | None:
-        """Return the cursor for a position: an existing cursor, the row's ID, or `fresh` if the row's ID is taken.
-
-        Return None if none of these is available. The caller then tries again with another `fresh`.
-        """
+        """Return an existing cursor, the row's ID, or `fresh` if that is taken. If None, try again with another."""
 
 
 # --- writing the books -------------------------------------------------------
 
 
 class Ledger(Protocol):
-    """Write access to the books.
-
-    Each call is one transaction, except on Citus: see `citus.py`. A call
-    that changes records has one stamp, which is taken under the write lock.
-    """
+    """Write access to the books. Each call is one transaction (except on Citus), with a stamp taken under the lock."""
 
     def facts(self, shop_id: str) -> KnownFacts | None: ...
 
@@ -282,10 +268,7 @@ class Ledger(Protocol):
         """Record that a load has ended with an error after it changed this many records, unless it has finished."""
 
     def apply(
-        self,
-        changes: Sequence[Change],
-        progress: LoadProgress | None = None,
-        guard: ReplacementGuard | None = None,
+        self, changes: Sequence[Change], progress: LoadProgress | None = None, guard: ReplacementGuard | None = None
     ) -> list[Outcome]:
         """Apply the changes. A bill that was read under outdated facts is not written; its outcome is `FACTS_MOVED`.
 
@@ -327,10 +310,7 @@ class Ledger(Protocol):
 
 
 class ServerRole(Enum):
-    """The role of a PostgreSQL server.
-
-    A replica that is too far behind to be read is `BEHIND`, and a server that does not respond is `AWAY`.
-    """
+    """The role of a PostgreSQL server. A replica too far behind to be read is `BEHIND`; one that is silent, `AWAY`."""
 
     PRIMARY = "primary"
     REPLICA = "replica"

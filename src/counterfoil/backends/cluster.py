@@ -22,10 +22,7 @@ def serving_ports(
     limits: ConnectionLimits,
     observe: Callable[[Event], None],
 ) -> ServingPorts:
-    """Open the ports of a worker. `meter_url` may be empty; `fingerprint` returns that of the deployment secret.
-
-    Stamps and admissions use the servers' clocks, unless a test passes its own.
-    """
+    """Open the ports of a worker. Stamps and admissions use the servers' clocks, unless a test passes its own."""
     clock = test_clock or SystemClock()
     instant: Instant | None = (lambda: (clock.steady_us(), thai_day(clock.now_ms()))) if test_clock else None
     servers = open_servers(url, clock, replica_lag_ms, observe, test_clock.now_ms if test_clock else None, limits)

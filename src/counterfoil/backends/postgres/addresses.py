@@ -29,10 +29,7 @@ WRONG_PORTS = Message("wrong_ports", "PostgreSQL: the address names {servers:ser
 
 
 def server_error(error: Exception) -> Message:
-    """Return what a driver reports. The code has the SQLSTATE, or `connection` if the server did not respond.
-
-    Only the first line is kept, because the rest may contain data.
-    """
+    """Return the first line of a driver's error, with its SQLSTATE or `connection`. Other lines may contain data."""
     state = getattr(error, "sqlstate", None) or "connection"
     return POSTGRES(reason=quoted(first_line(error), f"postgres.{state}"))
 
@@ -55,10 +52,7 @@ class ConnectionLimits(Struct, frozen=True):
 
     @property
     def answer_sec(self) -> float:
-        """Seconds to wait for the answer to a statement before the connection is considered broken.
-
-        The server itself cancels a statement one second earlier.
-        """
+        """Seconds after which a connection without an answer is broken: one more than the server gives a statement."""
         return self.statement_timeout_ms / 1000 + 1.0
 
 

@@ -178,10 +178,7 @@ def row_of(connection: Connection) -> str | None:
 
 
 def fingerprint_of(connection: Connection) -> str | None:
-    """Return the fingerprint of the store's secret, or None for a new store.
-
-    Raise StoreMismatch if a copy into the store has not been finished.
-    """
+    """Return the fingerprint of the store's secret, or None for a new store. Raise if a copy into it is unfinished."""
     found = row_of(connection)
     if found and found.startswith(FILLING):
         raise StoreMismatch(UNFINISHED_COPY)

@@ -125,10 +125,7 @@ _EXPIRE_CURSORS = """
 
 
 class PostgresUsageAdmin:
-    """Deletes expired counts and request records.
-
-    `meter_us` returns microseconds and replaces the server's clock for the minute window.
-    """
+    """Deletes expired data. `meter_us` replaces the server's clock for the minute window, in microseconds."""
 
     def __init__(self, url: str, clock: Clock, meter_us: Callable[[], int] | None = None) -> None:
         self._url = url
@@ -145,10 +142,7 @@ class PostgresUsageAdmin:
         """Do nothing: on PostgreSQL, records are written to their table at once."""
 
     def prune(self) -> tuple[int, int]:
-        """Delete request records older than 90 days, and counts and pass progress older than 400 days.
-
-        Return the number of records and the number of daily totals deleted.
-        """
+        """Delete records older than 90 days, and counts older than 400; return the number of records and of totals."""
         now = self._clock.now_ms()
         cutoff = now - REQUEST_RECORD_DAYS * DAY_MS
         oldest = as_number(thai_day(now - DAILY_TOTAL_DAYS * DAY_MS))
@@ -190,10 +184,7 @@ _ROLE = "SELECT 1 FROM pg_roles WHERE rolname = %s"
 
 
 def migrate(url: str, describe: Callable[[list[str]], AuditEntry] | None = None) -> list[str]:
-    """Migrate the schema and return the names of the migrations that were run. Safe to run concurrently.
-
-    `describe` returns the audit entry for the migrations that were run.
-    """
+    """Migrate the schema and return the names of the migrations run, which `describe` turns into an audit entry."""
     with translated(), connect(url) as connection, connection.transaction():
         return _run_migrations(connection, describe)
 
@@ -227,10 +218,7 @@ def _run_migrations(connection: Connection, describe: Callable[[list[str]], Audi
 
 
 def make_roles(url: str, describe: Callable[[list[str]], AuditEntry] | None = None) -> list[str]:
-    """Create the three roles unless they exist, grant their permissions, and return the names of the roles.
-
-    The roles cannot log in: grant them to your own users.
-    """
+    """Create the three roles, which cannot log in, grant their permissions, and return their names."""
     roles: list[str] = list(ROLES)
     with translated(), connect(url) as connection, connection.transaction():
         for role in ROLES:

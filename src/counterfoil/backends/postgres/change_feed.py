@@ -14,15 +14,7 @@ from typing import Any
 
 from counterfoil.backends.postgres.pool import Pool, is_storable
 from counterfoil.domain.access import Scope
-from counterfoil.domain.change_feed import (
-    FeedPage,
-    FeedPosition,
-    FeedShop,
-    FoundRow,
-    PageBuilder,
-    Section,
-    Window,
-)
+from counterfoil.domain.change_feed import FeedPage, FeedPosition, FeedShop, FoundRow, PageBuilder, Section, Window
 from counterfoil.domain.day_totals import DayTotal, DigestPage, ShopDay, day_total, element, may_compute
 
 # Returns the shops that a pass has to read, the oldest valid mark, and the horizon. If nothing in a franchise has

@@ -133,10 +133,7 @@ def _other_sessions(connection: Connection) -> int:
 
 
 def _require_committed(connection: Connection) -> None:
-    """Raise StoreUnavailable if a node has not committed yet.
-
-    Distributing a table commits in two phases, and its rows are invisible until every node has committed.
-    """
+    """Raise StoreUnavailable if a node has not committed its part yet, because its rows are invisible until then."""
     if _value(connection, _UNCOMMITTED):
         raise StoreUnavailable(
             "the tables are distributed, but not every node has committed yet. Start services only when "
@@ -328,10 +325,7 @@ class DistributedLedger(PostgresLedger):
         ]
 
     def _known_members(self, needed: NeededRows) -> list[MemberRow]:
-        """Return the stored members. All bases are searched, because a member may have moved.
-
-        A member may have two rows if a writer died during the move; the newest row is last.
-        """
+        """Return stored members of all bases. If a writer died while moving one, it has two rows, the newest last."""
         found = starmap(MemberRow, all_rows(asked_rows(self._line(), MEMBERS, needed.tokens)))
         return sorted(found, key=lambda row: float("-inf") if row.rev is None else row.rev)
 

@@ -35,10 +35,7 @@ _key = json.Decoder(Key).decode
 
 
 class PostgresKeyLookup:
-    """Holds all keys in memory.
-
-    While the primary can be reached, a request uses them only if they were checked in the last half second.
-    """
+    """Holds all keys in memory. While the primary responds, they are used only if checked in the last half second."""
 
     def __init__(self, servers: Servers, clock: Clock) -> None:
         self._servers = servers

@@ -198,10 +198,7 @@ class PostgresLedger(LoadBook):
         return known_facts(*row) if row else None
 
     def apply(
-        self,
-        changes: Sequence[Change],
-        progress: LoadProgress | None = None,
-        guard: ReplacementGuard | None = None,
+        self, changes: Sequence[Change], progress: LoadProgress | None = None, guard: ReplacementGuard | None = None
     ) -> list[Outcome]:
         needed = needed_rows(changes)
         with self._writing():

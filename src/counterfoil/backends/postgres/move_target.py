@@ -33,10 +33,7 @@ FETCH_ROWS = 5_000
 
 # Columns whose type differs from the source's type. `_WRITE` converts from the source's type. `_READ` converts back to
 # it, except for `rev`, which `_as_in_source` converts.
-_READ = {
-    "removed": "removed::integer",
-    "expired": "expired::integer",
-}
+_READ = {"removed": "removed::integer", "expired": "expired::integer"}
 _WRITE: dict[str, Callable[[Any], Any]] = {
     "removed": bool,
     "expired": bool,
@@ -91,10 +88,7 @@ class PostgresMoveTarget:
             self._connection().execute("ANALYZE bills, members, shops, cursors")
 
     def _require_single_server(self) -> None:
-        """Refuse distributed tables, because the statements of this class are meant for a single server.
-
-        On Citus, some of them could write to several nodes in one transaction, which docs/decisions/0013 rules out.
-        """
+        """Refuse distributed tables: these statements could write to several nodes at once (docs/decisions/0013)."""
         if self._connection().execute(IS_DISTRIBUTED).fetchone() == (True,):
             raise MoveRefused(
                 "the target's tables are distributed with Citus. Copy into a database that is not distributed, and "

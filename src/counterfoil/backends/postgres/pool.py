@@ -103,11 +103,7 @@ def _without_options(settings: Mapping[str, str], url: str) -> dict[str, str]:
 
 
 def run_in_new_loop(work: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
-    """Run a coroutine on a new event loop in a separate thread and return its result.
-
-    This also works before the loop that serves requests has started and after it
-    has stopped.
-    """
+    """Run a coroutine on a new loop in its own thread, which works before and after the loop that serves requests."""
     outcome: Future[Result] = Future()
 
     async def run() -> None:

@@ -14,15 +14,7 @@ from psycopg.errors import QueryCanceled
 from counterfoil.backends.postgres.addresses import SCHEMA, Address, addresses
 from counterfoil.backends.postgres.admin_connections import checked_connection, fingerprint_of, translated
 from counterfoil.domain.messages import Message
-from counterfoil.operator_reads import (
-    QUERY_SEC,
-    SCANNED_REQUESTS,
-    Ask,
-    OperatorReads,
-    Part,
-    QueryTooSlow,
-    to_postgres,
-)
+from counterfoil.operator_reads import QUERY_SEC, SCANNED_REQUESTS, Ask, OperatorReads, Part, QueryTooSlow, to_postgres
 from counterfoil.ports import Permissions, ServerRole, ServerState, StoreExtent, StoreMismatch, StoreUnavailable
 
 # A server that does not answer within this time counts as unreachable.
@@ -116,11 +108,7 @@ def _address_of(url: str, address: Address) -> str:
 
 
 def readable_address(url: str) -> str:
-    """Return the address of the primary or, while there is no primary, of the server that is furthest ahead.
-
-    All servers are queried in parallel. If none of them answers, or if `url` lists
-    only one server, return `url` itself.
-    """
+    """Return the address of the primary or, while there is none, of the server that is furthest ahead."""
     answering = [pair for pair in zip(addresses(url), _servers(url), strict=True) if pair[1].horizon]
     if not answering:
         return url

@@ -51,10 +51,7 @@ NEWER_DATABASE = Message(
 
 
 def mismatch(number: int, oldest: int) -> Message | None:
-    """Return the reason this version of Counterfoil cannot use a store with this schema, or None.
-
-    An empty database has number 0.
-    """
+    """Return why this version cannot use a store with this schema, or None. An empty database has number 0."""
     first, latest = scripts()[0].number, scripts()[-1].number
     if 0 < number < first:
         return DATABASE_BEFORE_RELEASE

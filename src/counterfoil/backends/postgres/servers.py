@@ -131,10 +131,7 @@ class Servers:
     # --- reading -------------------------------------------------------------------
 
     async def rows(self, statement: str, *values: object, reached: int = 0) -> list[Any]:
-        """Return rows from a server whose horizon is at least `reached`.
-
-        The last column of each row is the horizon of the snapshot that the row was read from.
-        """
+        """Return rows, whose last column is their snapshot's horizon, from a server that has reached `reached`."""
         _, found = await self._first_answer(lambda pool: pool.rows(statement, *values), reached)
         return found
 

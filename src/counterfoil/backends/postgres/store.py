@@ -12,10 +12,7 @@ from counterfoil.ports import Clock
 
 
 class PostgresStore:
-    """A database. Stamps and the minute window use the server's clock, unless a test passes its own `clock`.
-
-    `fingerprint` returns the fingerprint of the deployment secret.
-    """
+    """A database. Stamps and the minute window use its server's clock, unless a test passes its own `clock`."""
 
     def __init__(self, url: str, clock: Clock | None, fingerprint: Callable[[], str]) -> None:
         self._url = url

@@ -103,10 +103,7 @@ class PostgresUsage:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def close(self, within: float = STOP_SAVE_SEC) -> None:
-        """Write pending records and counts, and close the connections.
-
-        Raise StoreUnavailable if the data cannot be written within `within` seconds.
-        """
+        """Write pending data and close the connections. Raise StoreUnavailable if that takes longer than `within` s."""
         give_up = time.monotonic() + within
         if self._timer is not None:
             self._timer.cancel()

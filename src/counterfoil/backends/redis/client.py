@@ -38,10 +38,7 @@ def key_prefix(fingerprint: str) -> str:
 
 @contextmanager
 def translated(role: str = "meter") -> Iterator[None]:
-    """Convert errors of the driver and the operating system to StoreUnavailable.
-
-    The message begins with the role of the server.
-    """
+    """Convert errors of the driver and the system to StoreUnavailable. The message begins with the server's role."""
     try:
         yield
     except (RedisError, OSError, TimeoutError) as error:
@@ -66,10 +63,7 @@ class Script:
 
 
 def open_clients(url: str) -> list[Any]:
-    """Return the client for commands, followed by a client for each sentinel, if there are any.
-
-    The address may name one server, a cluster, or the sentinels that monitor the primary.
-    """
+    """Return the client for commands and one for each sentinel. The address names a server, a cluster or sentinels."""
     options: dict[str, Any] = {
         "socket_timeout": TIMEOUT_SEC,
         "socket_connect_timeout": TIMEOUT_SEC,

@@ -124,10 +124,7 @@ class RedisMeter:
         return verdict
 
     def _tag(self, key_id: str, lineage: str) -> str:
-        """Return the prefix of the Redis keys that belong to an API key.
-
-        All Redis keys of a lineage share one hash tag, so that a Redis cluster stores them in one slot.
-        """
+        """Return the prefix of a key's names. A lineage has one hash tag, so that a cluster keeps it in one slot."""
         tag = f"{self._prefix}:{{{lineage}}}"
         return tag if key_id == lineage else f"{tag}:{key_id}"
 

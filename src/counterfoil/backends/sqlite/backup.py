@@ -408,11 +408,7 @@ class SecretPlace(Struct, frozen=True):
 
 
 def restore(folder: Path, source: Path, place: SecretPlace, now_ms: int, by: Actor, *, replace: bool) -> Restored:
-    """Restore a backup after verifying it and the deployment secret.
-
-    The store's previous files are kept in a subfolder. If no secret is
-    configured, the secret from the backup is written to `place.file`.
-    """
+    """Restore a backup after verifying it and the secret, which is written to `place.file` if none is configured."""
     if source.resolve() == folder.resolve():
         raise BackupRefused(f"{source} is the backup itself. Choose another folder as the store.")
     manifest = checked(source)
@@ -544,10 +540,7 @@ def _keep_audit(draft: Path, replaced: Replaced) -> None:
 
 
 def _apply_replaced(draft: Path, replaced: Replaced, now_ms: int) -> int:
-    """Raise the horizon, invalidate feed marks and cursors, and apply the replaced store's revocations.
-
-    Return the new horizon.
-    """
+    """Raise the horizon and return it, invalidate marks and cursors, and apply the replaced store's revocations."""
     horizon = _refuse_marks_and_cursors(draft, replaced.horizon, now_ms)
     positions.agree(draft, NAMES, horizon)
     with closing(read_write(draft, "usage")) as usage, translated(), writing(usage, WAIT_SEC["usage"]):

@@ -21,15 +21,7 @@ from counterfoil.domain.change_feed import FeedPage, FeedPosition, Window
 from counterfoil.domain.day_totals import DigestPage, ShopDay
 from counterfoil.domain.members import Base
 from counterfoil.domain.paging import Position
-from counterfoil.ports import (
-    AccountList,
-    BillPage,
-    FoundAccount,
-    FoundBill,
-    FoundMember,
-    MemberPage,
-    ShopList,
-)
+from counterfoil.ports import AccountList, BillPage, FoundAccount, FoundBill, FoundMember, MemberPage, ShopList
 
 _HORIZON = "SELECT at FROM horizon"
 

@@ -332,11 +332,7 @@ def share(folder: Path) -> None:
 
 
 def _make_private(path: Path, mode: int) -> None:
-    """Create the file with this mode, if it does not exist.
-
-    An existing file must not be opened here: closing any descriptor of a
-    database file releases the locks that SQLite holds on it in this process.
-    """
+    """Create the file with this mode. An existing one is not opened: closing it would release this process's locks."""
     try:
         descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
     except FileExistsError:
@@ -395,10 +391,7 @@ def checkpoint(connection: sqlite3.Connection) -> None:
 
 
 async def retry_while_locked(act: Callable[[], Result]) -> Result:
-    """Run a short transaction and return its result. While the file is locked, retry for up to `REQUEST_SEC`.
-
-    The pauses do not block the event loop.
-    """
+    """Run a short transaction. While the file is locked, retry for up to `REQUEST_SEC` without blocking the loop."""
     try:
         return act()
     except StoreBusy:
@@ -468,10 +461,7 @@ def exists(folder: Path) -> bool:
 
 
 def is_unfinished(folder: Path) -> bool:
-    """Return whether the folder contains files of a store whose creation has failed, for example on a full disk.
-
-    No file has an ID then, and at least one file has no schema.
-    """
+    """Return whether a store could not be created: no file has an ID, and at least one has no schema."""
     try:
         store_ids = [_store_id(folder, name) for name in NAMES] if _has_files(folder) else []
     except StoreUnavailable:
@@ -543,10 +533,7 @@ def _store_ids(folder: Path) -> dict[Name, int | None]:
 
 
 def _store_id(folder: Path, name: Name) -> int | None:
-    """Return the ID of the store that a file belongs to.
-
-    The result is 0 if the file has no ID yet, LOCKED if the file is locked, and None if there is no database.
-    """
+    """Return the ID of a file's store, 0 if it has none yet, LOCKED if it is locked, or None if it is no database."""
     if not path_of(folder, name).exists():
         return None
     found: list[int] = []
@@ -621,10 +608,7 @@ class OpenFiles:
                     self._known.append((name, file, inode))
 
     def problem(self, name: Name | None = None) -> Message | None:
-        """Return the first problem found with one database, or with any of them if `name` is None.
-
-        Return None if there is no problem.
-        """
+        """Return the first problem found with one database, or with any of them if `name` is None, or None."""
         for known, path, inode in self._known:
             if name in (None, known) and (found := _inode(path)) != inode:
                 if found is None and not path_of(self._folder, known).exists():

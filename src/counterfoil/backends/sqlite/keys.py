@@ -72,10 +72,7 @@ class _Reading(Struct, frozen=True):
 
 
 class SqliteKeyLookup:
-    """Holds all keys in memory. A request checks the file for changes if the last check is at least half a second old.
-
-    `problem` is a function that returns a reason to refuse all requests even if the keys can be read, or None.
-    """
+    """Holds all keys in memory. `problem` returns a reason to refuse all requests even if the keys can be read."""
 
     def __init__(self, folder: Path, clock: Clock, problem: Callable[[], Message | None] = lambda: None) -> None:
         from concurrent.futures import ThreadPoolExecutor
@@ -118,10 +115,7 @@ class SqliteKeyLookup:
         return self._kept.get(key_id)
 
     def _may_bridge(self) -> bool:
-        """Return whether the keys in memory may be used while the file is locked.
-
-        They must be recent, and the file must be unchanged.
-        """
+        """Return whether keys in memory may be used while the file is locked: if recent, and the file unchanged."""
         if self._as_of is None or self._clock.steady_us() >= self._as_of + KEYS_TRUSTED_SEC * 1_000_000:
             return False
         return self._is_unchanged()
@@ -131,10 +125,7 @@ class SqliteKeyLookup:
         return self._seen is not None and self._seen[0] == self._state()
 
     async def _look(self, within_sec: float, *, bridging: bool) -> None:
-        """Wait up to `within_sec` for a check of the file. All requests share one check.
-
-        Raise if the keys must not be used.
-        """
+        """Wait for a check of the file, which all requests share. Raise if the keys must not be used."""
         import asyncio
 
         loop = asyncio.get_running_loop()

@@ -138,10 +138,7 @@ class SqliteLedger(LoadBook):
         return known_facts(*row) if row else None
 
     def apply(
-        self,
-        changes: Sequence[Change],
-        progress: LoadProgress | None = None,
-        guard: ReplacementGuard | None = None,
+        self, changes: Sequence[Change], progress: LoadProgress | None = None, guard: ReplacementGuard | None = None
     ) -> list[Outcome]:
         needed = needed_rows(changes)
         with translated(), writing(self._connection, WAIT_SEC["books"]):
@@ -213,10 +210,7 @@ class SqliteLedger(LoadBook):
         return row[0]
 
     def _take_stamp(self) -> int:
-        """Take this transaction's stamp and move the horizon to it.
-
-        The stamp is the current time, or 1 ms above the old horizon if that is later.
-        """
+        """Take a stamp, the current time or 1 ms above the old horizon if that is later, and move the horizon to it."""
         stamp = max(self._clock.now_ms(), self._horizon() + 1)
         self._connection.execute(_SET_HORIZON, (stamp,))
         return stamp

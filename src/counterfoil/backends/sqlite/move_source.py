@@ -179,10 +179,7 @@ class SqliteMoveSource:
             keys.settle_revocations()
 
     def _settle_shift(self) -> None:
-        """Compute the offset, in microseconds, from the clock that the store uses for admissions to the wall clock.
-
-        It stays 0 if the store has not been used since this machine started.
-        """
+        """Compute the offset from the admissions' clock to the wall clock. It stays 0 if unused since the boot."""
         steady = self._connections["usage"].execute(_STEADY).fetchone()
         if steady and steady[0] == self._clock.boot_id():
             self._shift = self._clock.now_ms() * 1000 - self._clock.steady_us() - int(steady[1])

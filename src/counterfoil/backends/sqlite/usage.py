@@ -120,10 +120,7 @@ def _oldest_recent(connection: sqlite3.Connection) -> int | None:
 
 
 def _values(record: RequestRecord) -> tuple[object, ...]:
-    """Return the parameters of `_RECORD`.
-
-    For None, Python's `sqlite3` would look for an adapter, which takes a microsecond, so "" stands for None.
-    """
+    """Return the parameters of `_RECORD`, with "" for None, for which `sqlite3` would look for an adapter (1 us)."""
     return (
         record.at,
         record.key_id,
@@ -284,10 +281,7 @@ class SqliteUsage:
         return Admitted(today, count + 1)
 
     def _change_day(self, key_id: str, last_day: int, count: int, day: int) -> int:
-        """Store the count of `last_day`, and return the count that `day` already has.
-
-        It is 0, unless the clock went back to a day on which requests were already counted.
-        """
+        """Store the count of `last_day`; return that of `day`, which is 0 unless the clock went back to it."""
         self._connection.execute(_CLOSE_DAY, (key_id, last_day, count))
         row = self._connection.execute(_TOTAL, (key_id, day)).fetchone()
         return row[0] if row else 0
@@ -402,10 +396,7 @@ class SqliteUsage:
         checkpoint(self._connection)
 
     def prune(self) -> tuple[int, int]:
-        """Delete request records older than 90 days, and counts and pass progress older than 400 days.
-
-        Return the number of records and the number of daily totals deleted.
-        """
+        """Delete records older than 90 days, and counts older than 400; return the number of records and of totals."""
         now = self._clock.now_ms()
         records = in_portions(self._connection, _PRUNE_REQUESTS, PRUNE_ROWS, now - REQUEST_RECORD_DAYS * DAY_MS)
         oldest = as_number(thai_day(now - DAILY_TOTAL_DAYS * DAY_MS))
