@@ -197,8 +197,10 @@ class Servers:
             return []
         if self._primary and self.writable:
             return [self._primary]
-        fit = (server for server in self._servers if server.role is ServerRole.REPLICA and not server.suspect)
-        return [server for server in fit if server is not answered_by]
+        return [server for server in self._usable_replicas() if server is not answered_by]
+
+    def _usable_replicas(self) -> list[DatabaseServer]:
+        return [server for server in self._servers if server.role is ServerRole.REPLICA and not server.suspect]
 
     # --- horizons reported to callers ------------------------------------------------
 
@@ -211,7 +213,7 @@ class Servers:
         if not self._addresses:
             return None
         await self._wait_for_first_checks()
-        fit = [server.horizon for server in self._servers if server.role is ServerRole.REPLICA and not server.suspect]
+        fit = [server.horizon for server in self._usable_replicas()]
         if not fit and self._primary and self.writable:
             fit = [self._primary.horizon]
         self._offered = max(self._offered, min(fit, default=0))
@@ -239,7 +241,7 @@ class Servers:
         if not self._addresses:
             return self._servers[:]
         await self._wait_for_first_checks()
-        fit = [server for server in self._servers if server.role is ServerRole.REPLICA and not server.suspect]
+        fit = self._usable_replicas()
         if len(fit) > 1:
             self._turn = (self._turn + 1) % len(fit)
             fit = fit[self._turn :] + fit[: self._turn]

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from datetime import date
 from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import astuple
 
 from counterfoil.backends.postgres.pool import GATE_SEC, is_storable
@@ -84,6 +85,13 @@ _HIGHER = """
 """
 
 
+class _InFlight(Struct):
+    """Records, error counts and the progress of passes that are being written."""
+
+    records: list[RequestRecord]
+    tally: RequestTally
+
+
 class PostgresUsage:
     """The meter and the request log."""
 
@@ -93,10 +101,9 @@ class PostgresUsage:
         self._waiting: list[tuple[Key, asyncio.Future[Admitted | TooFast]]] = []
         self._records: list[RequestRecord] = []
         self._tally = RequestTally()
-        # Records and counts that are being written, keyed by `id()`. If the worker stops before a write has ended, the
-        # write is repeated over a new connection.
-        self._records_in_flight: dict[int, list[RequestRecord]] = {}
-        self._tallies_in_flight: dict[int, RequestTally] = {}
+        # What is being written, by `id()`. If the worker stops before a write has ended, the write is repeated over
+        # a new connection.
+        self._in_flight: dict[int, _InFlight] = {}
         self._months: set[int] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._flushing: asyncio.Task[None] | None = None
@@ -147,9 +154,9 @@ class PostgresUsage:
             statement, recording = _ADMIT_WITH_HORIZON, _ADMIT_WITH_HORIZON_AND_RECORD
             asked += ([key.lineage for key in keys], offered)
         if self._records:
-            with self._records_to_write() as records:
-                await self._make_months(records)
-                rows = await self._servers.primary.rows(recording, *_columns(records), *asked, within=GATE_SEC)
+            with self._taken(RequestTally()) as taken:
+                await self._make_months(taken.records)
+                rows = await self._servers.primary.rows(recording, *_columns(taken.records), *asked, within=GATE_SEC)
         else:
             rows = await self._servers.primary.rows(statement, *asked, within=GATE_SEC)
         if self._flushing:
@@ -221,12 +228,13 @@ class PostgresUsage:
 
     async def _flush_later(self) -> None:
         try:
-            with self._records_to_write() as records:
-                if records:
-                    await self._make_months(records)
-                    await self._servers.primary.do(_RECORD, *_columns(records))
-            with self._tally_to_write() as tally:
-                for statement, columns in _tally_statements(tally):
+            tally, self._tally = self._tally, RequestTally()
+            with self._taken(tally) as taken:
+                if taken.records:
+                    await self._make_months(taken.records)
+                    await self._servers.primary.do(_RECORD, *_columns(taken.records))
+                    taken.records.clear()
+                for statement, columns in _tally_statements(taken.tally):
                     await self._servers.primary.do(statement, *columns)
         except StoreUnavailable:
             # Try again later. The next admission may write the records before that.
@@ -235,32 +243,23 @@ class PostgresUsage:
             self._flushing = None
 
     @contextmanager
-    def _records_to_write(self) -> Iterator[list[RequestRecord]]:
-        """Yield the pending records. If writing them fails, they become pending again."""
-        records, self._records = self._records, []
-        self._records_in_flight[id(records)] = records
+    def _taken(self, tally: RequestTally) -> Iterator["_InFlight"]:
+        """Yield the pending records with a tally. If writing them fails, what is left of them becomes pending again."""
+        taken = _InFlight(self._records, tally)
+        self._records = []
+        self._in_flight[id(taken)] = taken
         try:
-            yield records
+            yield taken
         except BaseException:
-            if id(records) in self._records_in_flight:
-                self._records[:0] = records
+            if id(taken) in self._in_flight:
+                self._put_back(taken)
             raise
         finally:
-            self._records_in_flight.pop(id(records), None)
+            self._in_flight.pop(id(taken), None)
 
-    @contextmanager
-    def _tally_to_write(self) -> Iterator[RequestTally]:
-        """Yield the pending error counts and pass progress. If writing them fails, they become pending again."""
-        tally, self._tally = self._tally, RequestTally()
-        self._tallies_in_flight[id(tally)] = tally
-        try:
-            yield tally
-        except BaseException:
-            if id(tally) in self._tallies_in_flight:
-                self._tally.add_all(tally)
-            raise
-        finally:
-            self._tallies_in_flight.pop(id(tally), None)
+    def _put_back(self, taken: "_InFlight") -> None:
+        self._records[:0] = taken.records
+        self._tally.add_all(taken.tally)
 
     def _finish_writing(self, within: float) -> None:
         """Wait up to `within` seconds for writes in progress, so that they need not be repeated."""
@@ -283,7 +282,10 @@ class PostgresUsage:
 
     def flush(self, within: float = STOP_SAVE_SEC) -> None:
         """Write pending records and counts from outside the event loop. If the write fails, they stay pending."""
-        self._take_back()
+        # It is unknown whether this was written.
+        for taken in self._in_flight.values():
+            self._put_back(taken)
+        self._in_flight.clear()
         if not (self._records or self._tally):
             return
         try:
@@ -293,15 +295,6 @@ class PostgresUsage:
             raise type(error)(f"{error}. Not stored: {records} and the counts of {counted(errors, 'error')}") from error
         self._records.clear()
         self._tally = RequestTally()
-
-    def _take_back(self) -> None:
-        """Make records and counts pending again if it is unknown whether they were written."""
-        for records in self._records_in_flight.values():
-            self._records[:0] = records
-        for tally in self._tallies_in_flight.values():
-            self._tally.add_all(tally)
-        self._records_in_flight.clear()
-        self._tallies_in_flight.clear()
 
     async def _write_all(self, connection: Any) -> None:
         for at in {_month(record.at): record.at for record in self._records}.values():
