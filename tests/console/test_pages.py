@@ -494,3 +494,26 @@ def test_many_visitors_at_once_are_all_answered(console: RunningConsole, alice: 
     with ThreadPoolExecutor(16) as pool:
         answers = list(pool.map(lambda _: alice.get("/audit").status_code, range(48)))
     assert answers == [200] * 48
+
+
+# --- find ------------------------------------------------------------------------
+
+
+def test_find_leads_to_the_page_of_what_was_found(alice: Operator, used: dict[str, Any]) -> None:
+    request, shop = used["ids"]["wrong"], used["shop"]["id"]
+    expected = {
+        used["key_id"]: f"/keys/{used['key_id']}",
+        "erp": f"/keys/{used['key_id']}",
+        shop: f"/shops#:~:text={shop}",
+        "RIVERSIDE": f"/shops#:~:text={shop}",
+        "1": "/loads/1",
+        request: f"/requests?request={request}",
+    }
+    found = {wanted: alice.get(f"/find?q={wanted}").headers.get("location") for wanted in expected}
+    assert found == expected
+
+
+def test_find_says_that_it_found_nothing_and_lists_several(alice: Operator, used: dict[str, Any]) -> None:
+    assert "Nothing was found" in alice.page("/find?q=nothing-of-that-name")
+    assert "Nothing was found" in alice.page("/find?q=")
+    assert [match["kind"] for match in alice.json("/find.json?q=1")["matches"]] == ["load"]

@@ -27,6 +27,17 @@ if (secret) {
   addEventListener("pagehide", () => secret.remove());
 }
 
+// The key "/" leads to the search field.
+const find = document.getElementById("find");
+if (find) {
+  addEventListener("keydown", (event) => {
+    if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.target.closest("input, select, textarea")) return;
+    event.preventDefault();
+    find.focus();
+  });
+}
+
 // Reload a page that the browser restores from its cache, because the session may have ended in the meantime.
 addEventListener("pageshow", (event) => {
   if (event.persisted) location.reload();

@@ -12,7 +12,7 @@ from counterfoil.checks.open_items import VERBS
 from counterfoil.console import actions
 from counterfoil.console.display import LATEST_LOAD, translated
 from counterfoil.console.layout import NAVIGATION, SERVICE_BANNER_PATH, notice, page, service_banner
-from counterfoil.console.pages import audit, devices, key, keys, loads, reference, requests, shops, store, today
+from counterfoil.console.pages import audit, devices, find, key, keys, loads, reference, requests, shops, store, today
 from counterfoil.console.visit import CSV, JSON, ConsolePage, ConsoleResponse, NotFound, PageContent, Visit, redirect
 from counterfoil.domain.calendar import iso_utc
 from counterfoil.domain.credentials import ID_LENGTH
@@ -39,6 +39,7 @@ PAGES: Final[dict[str, ConsolePage[Any]]] = {
     "/store": store.PAGE,
     "/devices": devices.PAGE,
     "/audit": audit.PAGE,
+    find.PATH: find.PAGE,
     f"{reference.TRY_PATH}/{_OPERATION}": reference.PAGE,
 }
 
@@ -107,6 +108,8 @@ def _show(visit: Visit) -> ConsoleResponse:
 
 def _draw(visit: Visit, shown: ConsolePage[Any], path: str, kind: str) -> ConsoleResponse:
     view = shown.read(visit)
+    if isinstance(view, find.FindView) and len(view.matches) == 1 and kind == "html":
+        return redirect(view.matches[0].address)
     if kind == "json":
         body = json.encode(shown.as_json(visit, view), enc_hook=_as_data, order="deterministic")
         return ConsoleResponse(content_type=JSON, body=body + b"\n")

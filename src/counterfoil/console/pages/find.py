@@ -1,0 +1,65 @@
+"""Find: leads from a request ID, a key, a shop or a load to its page."""
+
+from urllib.parse import quote, urlencode
+
+from msgspec import Struct
+
+from counterfoil.console.display import name_of
+from counterfoil.console.visit import ConsolePage, PageContent, Visit
+from counterfoil.operator_reads import RequestFilter
+from counterfoil.views.loads import find as find_load
+from counterfoil.web.html import element
+
+PATH = "/find"
+MOST_DIGITS = 9
+
+
+class Match(Struct, frozen=True):
+    """Something that was found: what it is, its name, and the address of its page."""
+
+    kind: str
+    name: str
+    address: str
+
+
+class FindView(Struct, frozen=True):
+    wanted: str
+    matches: list[Match]
+
+
+def read(visit: Visit) -> FindView:
+    wanted = visit.query.get("q", "").strip()
+    return FindView(wanted, _matches(visit, wanted) if wanted else [])
+
+
+def _matches(visit: Visit, wanted: str) -> list[Match]:
+    reads, text = visit.store.reads, wanted.casefold()
+    found = [
+        Match("key", f"{label} · {key_id}", f"/keys/{key_id}")
+        for key_id, label in visit.store.labels().items()
+        if text in label.casefold() or wanted == key_id
+    ]
+    found += [
+        # The browser scrolls to the ID, and marks it.
+        Match("shop", f"{shop.shop_name or '–'} · {shop.shop_id}", f"/shops#:~:text={quote(shop.shop_id)}")
+        for shop in visit.store.shop_names()
+        if text in (shop.shop_name or "").casefold() or wanted == shop.shop_id
+    ]
+    if wanted.isascii() and wanted.isdecimal() and len(wanted) <= MOST_DIGITS and find_load(reads, int(wanted)):
+        found.append(Match("load", wanted, f"/loads/{int(wanted)}"))
+    if reads.requests(RequestFilter(request_id=wanted), 1).requests:
+        found.append(Match("request", wanted, f"/requests?{urlencode({'request': wanted})}"))
+    return found
+
+
+def draw(visit: Visit, view: FindView) -> PageContent:
+    t = visit.t
+    lines = [
+        element("li", t(f"find.{match.kind}"), " ", element("a", name_of(match.name), href=match.address))
+        for match in view.matches
+    ]
+    main = element("ul", lines) if lines else element("p", t("find.none"), class_="empty")
+    return PageContent(title=t("find.title", wanted=name_of(view.wanted)), main=main)
+
+
+PAGE = ConsolePage(name="find", read=read, draw=draw)
