@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cli.command import Command, on_terminal
+from cli.command import Command
 from counterfoil.machine.operator import operator
 
 
@@ -124,14 +124,3 @@ def test_a_restore_of_another_store_does_not_mix_the_two_audits(tmp_path: Path) 
         issue(other)
     other("restore", tmp_path / "backup", "--replace", "--yes")
     assert acts(other) == ["store_restored", "key_issued", "store_created"]
-
-
-@pytest.mark.parametrize("columns", [80, 120])
-def test_on_a_terminal_every_line_fits(counterfoil: Command, store: Path, columns: int) -> None:
-    key_id = issue(counterfoil, "--label", "Head office ERP of the whole group", "--personal-data")
-    counterfoil("keys", "update", key_id, "--label", "x" * 60, "--per-min", "1200", "--per-day", "2000000")
-    text = on_terminal("audit", "--store", store, columns=columns, NO_COLOR="1")
-    lines = text.replace("\r", "").splitlines()
-    assert max(map(len, lines)) <= columns
-    assert sum(key_id in line for line in lines) == 2
-    assert "x" * 60 in text

@@ -148,17 +148,6 @@ def test_a_revoked_key_cannot_be_updated(counterfoil: Command) -> None:
     assert counterfoil.json("keys", "show", key_id) == before
 
 
-def test_a_revoked_key_is_refused_before_the_operator_is_asked_about_recent_changes(
-    counterfoil: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    key_id = issue(counterfoil)["keyId"]
-    monkeypatch.setenv("SUDO_USER", "bob")
-    counterfoil("keys", "update", key_id, "--per-min", "7")
-    counterfoil("keys", "revoke", key_id, "--yes")
-    monkeypatch.setenv("SUDO_USER", "alice")
-    assert "is revoked" in counterfoil("keys", "update", key_id, "--per-min", "8", status=1).stderr
-
-
 def test_a_key_whose_revocation_is_scheduled_can_be_updated(counterfoil: Command) -> None:
     key_id = issue(counterfoil)["keyId"]
     counterfoil("keys", "revoke", key_id, "--at", "2099-01-01T00:00+07:00", "--yes")

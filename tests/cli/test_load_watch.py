@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-import servers
 from cli.command import PYTHON, SHOPS, Command
 from counterfoil import bootstrap
 from counterfoil.cli.load_watch import StoreLoader
@@ -196,18 +195,6 @@ def test_a_file_that_changes_while_it_is_loaded_is_loaded_again(
     assert found.files == 1
 
 
-def test_a_symbolic_link_is_quarantined_and_not_followed(
-    start: Callable[..., Watch], spool: Path, store: Path, tmp_path: Path
-) -> None:
-    (tmp_path / "secret.txt").write_text("not a delivery\n", "utf-8")
-    (spool / "link.ndjson").symlink_to(tmp_path / "secret.txt")
-    watch = start()
-    until(lambda: len(names(spool / "quarantine")) == 2, "the link was quarantined")
-    assert watch.stop() == 0
-    assert not list(store.glob("rejects/*"))
-    assert names(spool / "done") == []
-
-
 def test_the_quarantine_must_not_be_the_watched_folder(counterfoil: Command, spool: Path) -> None:
     refused = counterfoil("load", "--watch", spool, "--quarantine", spool, status=1)
     assert "must not be the watched folder" in refused.stderr
@@ -326,28 +313,6 @@ def test_the_watcher_waits_for_an_unavailable_store_and_reports_it_once(
     assert "the store is available again" in watch.said()
 
 
-@pytest.mark.long
-def test_the_watcher_waits_for_an_unavailable_postgresql_server(spool: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    server = servers.postgres(18)
-    name, url = server.fresh_database()
-    monkeypatch.setenv("COUNTERFOIL_SECRET", "x" * 32)
-    monkeypatch.chdir(spool.parent)
-    watch = Watch(spool, url)
-    try:
-        inspection = bootstrap.operator_reads(load({"store": url}, {}))
-        until(lambda: inspection.watched_folders(SystemClock().now_ms()), "the watcher had reported its folder")
-        server.command(f"ALTER DATABASE {name} WITH ALLOW_CONNECTIONS false")
-        watch.deliver("a.ndjson", SHOP_LINES)
-        until(lambda: "the store is unavailable" in watch.said(), "the watcher had reported the outage")
-        assert names(spool / "done") == []
-        server.command(f"ALTER DATABASE {name} WITH ALLOW_CONNECTIONS true")
-        until(lambda: names(spool / "done") == ["a.ndjson"], "the file was loaded", 60)
-        until(lambda: inspection.watched_folders(SystemClock().now_ms())[0].files == 1, "the delivery was reported")
-    finally:
-        assert watch.stop() == 0
-    assert inspection.watched_folders(SystemClock().now_ms())[0].is_stopped
-
-
 def test_the_watcher_reports_its_heartbeat_and_its_end(
     start: Callable[..., Watch], spool: Path, store: Path, counterfoil: Command
 ) -> None:
@@ -401,18 +366,3 @@ def test_a_quarantined_file_is_an_open_item_until_it_is_removed(
     assert "bills.ndjson.gz" in item["reason"]
     Path(item["path"]).unlink()
     until(lambda: not counterfoil.json("loads", "open"), "the item was closed")
-
-
-def test_a_file_that_was_quarantined_before_a_crash_is_found_at_the_next_start(
-    start: Callable[..., Watch], spool: Path, counterfoil: Command
-) -> None:
-    counterfoil("init")
-    quarantine = spool / "quarantine"
-    quarantine.mkdir(0o700)
-    (quarantine / "1-bills.csv").write_bytes(b"?")
-    (quarantine / "1-bills.csv.reason.txt").write_text("It is not a source record.\nIt was delivered as bills.csv\n")
-    for _ in range(2):
-        watch = start()
-        (item,) = until(lambda: counterfoil.json("loads", "open"), "the item was opened")
-        assert (item["source"], item["reason"]) == ("bills.csv", "It is not a source record.")
-        watch.stop()

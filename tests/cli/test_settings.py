@@ -25,13 +25,6 @@ def test_the_table_names_every_setting_with_its_origin_and_help() -> None:
     assert all(row["origin"] == "default" and row["help"] for row in rows.values())
 
 
-def test_no_line_of_the_listing_is_longer_than_a_hundred_characters() -> None:
-    lines = CliRunner().invoke(program, ["settings"]).stdout.splitlines()
-    assert max(map(len, lines)) <= 100
-    assert lines[0].split() == ["store", "counterfoil-data", "default"]
-    assert lines[1].startswith("    Folder of the embedded store")
-
-
 def test_flags_override_the_environment_which_overrides_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

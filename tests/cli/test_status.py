@@ -78,20 +78,6 @@ def test_a_ready_service_on_a_healthy_store_passes(
         assert ("PostgreSQL" if place else "SQLite") in result.stdout
 
 
-@pytest.mark.programs
-def test_a_real_service_is_detected_while_it_runs_and_not_after_its_end(
-    loaded: Command, admin_port: int, store: Path
-) -> None:
-    environment = {**os.environ, "COUNTERFOIL_PORT": str(free_port()), "COUNTERFOIL_LOG": "off"}
-    service = subprocess.Popen([*PYTHON, "serve", "--store", str(store)], env=environment)
-    try:
-        until(lambda: status_of(report(loaded), "service") == "ok", "the service is ready")
-    finally:
-        service.terminate()
-        service.wait(20)
-    assert status_of(loaded.json("status", status=1), "service") == "fail"
-
-
 def report(counterfoil: Command) -> dict[str, Any]:
     result = CliRunner().invoke(program, ["status", "--json", "--store", str(counterfoil.store)])
     found: dict[str, Any] = json.loads(result.stdout)
@@ -200,12 +186,6 @@ def test_a_silent_shop_is_a_warning_that_names_it(loaded: Command, admin_port: i
     with admin_listener(admin_port):
         text = loaded("status", status=2).stdout
     assert "1 silent: Hilltop (no bill for 2 days; usually at least 20 bills in that time)" in text
-
-
-def test_a_damaged_store_fails_without_a_traceback(loaded: Command, store: Path) -> None:
-    (store / "keys.sqlite3").write_bytes(b"not a database" * 100)
-    found = loaded.json("status", status=1)
-    assert (status_of(found, "store"), status_of(found, "keys")) == ("fail", "fail")
 
 
 def test_a_new_store_is_not_reported_as_a_service_that_stopped(counterfoil: Command) -> None:

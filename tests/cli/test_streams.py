@@ -88,21 +88,6 @@ def test_a_source_with_an_undecodable_name_is_loaded(counterfoil: Command, store
     assert "odd-" in counterfoil("load", odd, status=3).stdout
 
 
-def test_a_folder_and_a_rejects_file_may_have_undecodable_names(counterfoil: Command, tmp_path: Path) -> None:
-    folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/in-\xff"))
-    folder.mkdir()
-    (folder / "shops.ndjson").write_bytes(b"\n".join([*SHOPS, b"not a record"]))
-    rejects = Path(os.fsdecode(os.fsencode(tmp_path) + b"/rejects-\xff"))
-    assert counterfoil.json("load", folder, "--rejects", rejects, status=3)["source"] == "in-\\xff"
-    assert rejects.exists()
-
-
-def test_a_missing_source_with_an_undecodable_name_is_reported_in_one_sentence(store: Path) -> None:
-    done = in_a_shell("load", os.fsdecode(b"none-\xff"), "--store", store)
-    assert done.returncode == 1
-    assert done.stderr.startswith(b"counterfoil: there is no file or folder none-")
-
-
 def test_a_store_with_an_undecodable_name_is_shown_and_used(tmp_path: Path) -> None:
     store = os.fsdecode(os.fsencode(tmp_path) + b"/store-\xff")
     assert in_a_shell("keys", "issue", "--shop", "sh_1", "--store", store).returncode == 0

@@ -3,8 +3,6 @@
 import asyncio
 import gzip
 import json
-import os
-import pty
 import random
 import re
 import subprocess
@@ -15,18 +13,15 @@ from typing import IO
 
 import pytest
 
-from cli.command import PYTHON, SHOPS, Command, everything_shown, on_terminal
-from counterfoil import key_issuing, settings
-from counterfoil.backends.sqlite.keys import SqliteKeyStore
+from cli.command import SHOPS, Command, on_terminal
+from counterfoil import settings
 from counterfoil.backends.sqlite.usage import SqliteUsage
 from counterfoil.cli.terminal import display_width
 from counterfoil.demo import showcase
 from counterfoil.demo.history import write_history
 from counterfoil.demo.worldgen.plan import WorldPlan
 from counterfoil.domain.access import Key, Scope
-from counterfoil.domain.audit import Actor
 from counterfoil.domain.calendar import thai_day
-from counterfoil.key_issuing import KeyChanges
 from counterfoil.machine.clock import SystemClock
 
 pytestmark = pytest.mark.programs
@@ -47,12 +42,6 @@ def test_no_color_removes_every_colour_and_style(counterfoil: Command, store: Pa
     counterfoil("keys", "issue", "--shop", "sh_1", "--label", "ERP")
     for command in ("keys list", "settings", "doctor", "usage", "usage --disclosures"):
         assert ESCAPE not in on_terminal(*command.split(), "--store", store, NO_COLOR="1"), command
-
-
-def test_settings_fit_a_narrow_terminal() -> None:
-    shown = re.sub(r"\x1b\[[0-9;]*m", "", on_terminal("settings", "--store", "data", columns=80))
-    assert "grace_sec" in shown
-    assert max(len(line) for line in shown.splitlines()) <= 80
 
 
 @pytest.mark.parametrize("columns", [60, 40])
@@ -220,30 +209,3 @@ def test_yes_skips_the_confirmation_of_a_revocation(counterfoil: Command, store:
 
 def test_compressed_records_are_not_written_to_a_terminal() -> None:
     assert "compressed records cannot be shown on a terminal" in on_terminal("generate", "--bills", "1", "--gzip")
-
-
-def test_a_change_is_refused_if_the_key_changed_while_the_operator_was_asked(counterfoil: Command, store: Path) -> None:
-    key_id = counterfoil.json("keys", "issue", "--shop", "sh_1")["keyId"]
-
-    def change_in_console(per_day: int) -> None:
-        with closing(SqliteKeyStore(store, SystemClock().now_ms)) as key_store:
-            by = Actor("alice", "console", "back-office")
-            key_issuing.update(key_store, key_id, KeyChanges(per_day=per_day), SystemClock().now_ms(), by)
-
-    change_in_console(500)
-    mine, theirs = pty.openpty()
-    arguments = ("keys", "update", key_id, "--per-day", "900", "--store", str(store))
-    process = subprocess.Popen([*PYTHON, *arguments], stdin=theirs, stdout=theirs, stderr=theirs)
-    os.close(theirs)
-    asked = b""
-    while b"[y/N]" not in asked:
-        asked += os.read(mine, 65_536)
-    assert "alice (console) changed perDay from 10,000 to 500" in asked.decode()
-    change_in_console(600)
-    os.write(mine, b"y\n")
-    said = " ".join(everything_shown(mine).decode().split())
-    assert process.wait() == 1
-    os.close(mine)
-    assert f"key {key_id} was changed by somebody else in the meantime, so nothing was done." in said
-    assert f"Run `counterfoil keys show {key_id}`, then run the command again." in said
-    assert counterfoil.json("keys", "show", key_id)["perDay"] == 600

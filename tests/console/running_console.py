@@ -19,6 +19,7 @@ from counterfoil.domain.devices import Role
 from running_service import RunningService, free_port
 from web.strict_html import StrictPage
 
+PAGES = ("/", "/keys", "/keys/new", "/requests", "/shops", "/loads", "/personal-data", "/store", "/devices", "/audit")
 SAME_ORIGIN = {"sec-fetch-site": "same-origin"}
 PAGE = {"accept": "text/html"}
 _FORM = re.compile(r"<form(?P<form>[^>]*)>.*?</form>", re.DOTALL)

@@ -92,12 +92,6 @@ def test_an_operator_revokes_a_device_or_all_others_in_the_console(console: Runn
     assert laptop.send("/devices/0123456789/revoke", {}).status_code == 404
 
 
-def test_a_revoked_link_does_not_sign_in(console: RunningConsole) -> None:
-    device_id, token = console.linked("kitchen phone")
-    revoke(console, device_id)
-    assert console.stranger().sign_in(token).status_code == 403
-
-
 def test_a_device_with_days_stays_signed_in_until_they_are_over(console: RunningConsole) -> None:
     phone = console.device("kitchen phone", "reader", 30)
     for _ in range(3):
@@ -282,18 +276,6 @@ def test_a_reader_can_send_none_of_the_actions(console: RunningConsole, example:
     statuses = {pattern: reader.send(address(pattern, example), {}).status_code for pattern in ACTIONS}
     assert statuses == dict.fromkeys(ACTIONS, 403)
     assert content(console) == before
-
-
-def test_an_action_is_refused_to_a_reader_even_with_a_complete_form(
-    console: RunningConsole, example: dict[str, str]
-) -> None:
-    reader, operator = console.device("kitchen phone", "reader", 90), console.device("laptop")
-    entered = {"label": "ERP", "scope": "shop:s", "per_min": "60", "per_day": "1000"}
-    filled = operator.fill_in("/keys/new", "/keys/new", **entered)
-    assert reader.send("/keys/new", filled).status_code == 403
-    assert operator.send("/keys/new", filled).status_code == 200
-    shown = {"source": "test", "line": "4"}
-    assert reader.send("/loads/1/reveal", shown).status_code == 403
 
 
 def test_a_reader_sees_every_page_without_forms_and_personal_data(

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cli.command import Command
-from console.running_console import Operator, RunningConsole
+from console.running_console import PAGES, Operator, RunningConsole
 from counterfoil.console.texts import Language, Texts
 from counterfoil.domain.calendar import DAY_MS, iso_utc
 from counterfoil.domain.intake import RejectedLine
@@ -18,7 +18,6 @@ from counterfoil.domain.open_items import OpenItem
 from counterfoil.text import csv_text
 from records import bill, branch
 
-PAGES = ("/", "/keys", "/keys/new", "/requests", "/shops", "/loads", "/personal-data", "/store", "/devices", "/audit")
 COMMANDS = {
     "/": "counterfoil status",
     "/keys": "counterfoil keys list --active",
@@ -274,47 +273,6 @@ def test_a_silent_shop_comes_first(console: RunningConsole, alice: Operator) -> 
     assert [(shop["name"], shop["state"]) for shop in view["shops"]] == [("Quiet", "silent"), ("Busy", "open")]
     assert "Shops that have been silent for longer than usual: 1." in alice.page("/shops")
     assert "Quiet" in alice.page("/")
-
-
-def test_the_row_of_a_silent_shop_has_the_number_that_the_rule_compares(
-    console: RunningConsole, alice: Operator
-) -> None:
-    quiet = branch(name="Quiet")
-    now = console.clock.now_ms()
-    times = [now - week * 7 * DAY_MS - minute * 60_000 for week in (1, 2, 3, 4) for minute in range(0, 60, 10)]
-    console.service.load(quiet, *(bill(quiet, closedAt=iso_utc(at)) for at in [*times, now - 3_600_000]))
-    page = alice.page("/shops")
-    (row,) = alice.json("/shops.json")["shops"]
-    assert (row["state"], row["usualSinceLast"]) == ("silent", 6)
-    assert "A shop is silent if it has had no bill for a period in which it usually has 5 or more." in page
-    assert '<td role="cell" class="number" data-label="Usual since then"><div>6</div></td>' in page
-    assert alice.json("/today.json")["silentShops"][0]["usualSinceLast"] == 6
-
-
-def test_a_shop_without_any_of_a_few_usual_bills_is_not_called_usual(console: RunningConsole, alice: Operator) -> None:
-    small = branch(name="Small")
-    now = console.clock.now_ms()
-    times = [now - week * 7 * DAY_MS - minute * 60_000 for week in (1, 2, 3, 4) for minute in (1, 2, 3)]
-    console.service.load(small, *(bill(small, closedAt=iso_utc(at)) for at in [*times, now - 2 * DAY_MS]))
-    (row,) = alice.json("/shops.json")["shops"]
-    assert (row["state"], row["today"], row["usualByNow"], row["usualSinceLast"]) == ("few", 0, 3, 3)
-    page = alice.page("/shops")
-    assert '<span class="badge quiet">fewer than usual</span>' in page
-    assert '<span class="badge">as usual</span>' not in page
-
-
-def test_the_page_of_a_key_shows_how_fresh_the_copy_is(alice: Operator, used: dict[str, Any]) -> None:
-    (copy,) = alice.json(f"/keys/{used['key_id']}.json")["copies"]
-    assert (copy["shopId"], copy["state"]) == (used["shop"]["id"], "fresh")
-    page = alice.page(f"/keys/{used['key_id']}")
-    assert "The copy is up to date for every shop." in page
-    assert '<a href="#copy">' in page.partition("<section")[0]
-
-
-def test_a_copy_that_is_not_read_falls_behind(console: RunningConsole, used: dict[str, Any]) -> None:
-    console.clock.advance(27 * 3600)
-    (copy,) = console.operator("bob").json(f"/keys/{used['key_id']}.json")["copies"]
-    assert copy["state"] == "behind"
 
 
 def test_the_page_of_a_key_shows_errors_with_advice(alice: Operator, used: dict[str, Any]) -> None:

@@ -6,24 +6,10 @@ from pathlib import Path
 import pytest
 
 import servers
-from console.running_console import RunningConsole, revealed
+from console.running_console import PAGES, RunningConsole, revealed
 from counterfoil import bootstrap
 from records import NEW_YEAR, base, bills, branch, member
 from running_service import backend_settings
-
-PAGES = (
-    "/",
-    "/keys",
-    "/keys/new",
-    "/requests",
-    "/shops",
-    "/loads",
-    "/loads/1",
-    "/personal-data",
-    "/store",
-    "/devices",
-    "/audit",
-)
 
 
 @pytest.fixture
@@ -43,7 +29,7 @@ def test_pages_and_key_forms_work_on_postgresql(console: RunningConsole) -> None
     console.service.get("members", key, providerId=shop["providerId"])
     found = console.service.get("transactions", key, shopId=shop["id"], **NEW_YEAR).headers["x-request-id"]
     console.service.restart()
-    for path in (*PAGES, f"/keys/{key.split('_')[2]}"):
+    for path in (*PAGES, "/loads/1", f"/keys/{key.split('_')[2]}"):
         alice.page(path)
     assert alice.json(f"/requests.json?request={found}")["requests"][0]["status"] == 200
     assert alice.json("/personal-data.json")["byKey"][0]["members"] == 1

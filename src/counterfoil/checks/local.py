@@ -30,8 +30,6 @@ QUIET_LOAD_MS, STALLED_LOAD_MS = 15_000, 120_000
 LOW_DISK_BYTES, CRITICAL_DISK_BYTES = 1 << 30, 64 << 20
 WRITE_TEST_BYTES = 1 << 16
 
-# --- the store -----------------------------------------------------------------
-
 
 def absent_store(settings: Settings) -> Finding | None:
     """Return a finding if there is no embedded store, or only a part of one. Such a store needs no other checks."""
@@ -58,14 +56,10 @@ def moved_store(settings: Settings, problems: Mapping[str, Message | None]) -> F
     problem = next((problem for problem in problems.values() if problem and problem.code == "store_moved"), None)
     if problem is None:
         return None
-    files = {settings.secret_file, settings.store / "secret"}
-    secrets_here = [str(file) for file in sorted(files) if _is_inside(file, settings.store)]
+    files, folder = {settings.secret_file, settings.store / "secret"}, settings.store.resolve()
+    secrets_here = [str(file) for file in sorted(files) if file.exists() and folder in file.resolve().parents]
     advice = MESSAGES["moved_keep_secret" if secrets_here else "moved"]
     return failed("store", problem, advice(files=secrets_here))
-
-
-def _is_inside(file: Path, folder: Path) -> bool:
-    return file.exists() and folder.resolve() in file.resolve().parents
 
 
 # The problems of a database that only quote SQLite or the operating system. The others say what to do.
@@ -97,9 +91,6 @@ def write_test(settings: Settings) -> Finding:
     return finding("writable")
 
 
-# --- the latest load ---------------------------------------------------------------
-
-
 def unfinished_load(load: LatestLoad, motion: HorizonMotion) -> Finding:
     if load.is_stopped:
         kind = "load_failed"
@@ -110,9 +101,6 @@ def unfinished_load(load: LatestLoad, motion: HorizonMotion) -> Finding:
     else:
         kind = "load_waiting" if load.idle_ms > QUIET_LOAD_MS else "load_running"
     return finding(kind, lines=load.lines, span=duration(load.idle_ms))
-
-
-# --- the secret ------------------------------------------------------------------
 
 
 def secret(settings: Settings, built_with: str | None) -> Iterator[Finding]:
@@ -145,9 +133,6 @@ def _secret_file(file: Path, built: bool) -> Finding:
     others = 0o037 if is_shared(file.parent) else 0o077
     kind = "secret_open" if _mode(file) & others else "secret_private"
     return finding(kind, file=str(file), mode=f"{_mode(file):04o}")
-
-
-# --- clock, disk, ports ------------------------------------------------------------
 
 
 def horizon_motion(horizon: int | None, now: int) -> HorizonMotion:

@@ -112,9 +112,6 @@ def _port_use(settings: Settings, service: Finding, horizon: int | None, now: in
     return "unknown" if local.horizon_motion(horizon, now) == "ahead" else "other"
 
 
-# --- the service ----------------------------------------------------------------
-
-
 def service_finding(settings: Settings, horizon: int | None, now: int, *, is_new: bool = False) -> Finding:
     """Ask the admin listener, or look at the horizon if it is off. `is_new`: nothing was ever loaded or served."""
     if not settings.admin_port:
@@ -128,19 +125,13 @@ def service_finding(settings: Settings, horizon: int | None, now: int, *, is_new
         if is_new:
             return finding("nothing_served")
         return finding("service_silent", address=address, reason=answer)
-    if serves_another_store(settings, answer):
+    # A restored copy of a store has the same ID.
+    if answer.store_id and bootstrap.operator_reads(settings).store_id() not in (None, answer.store_id):
         return finding("other_store", address=address)
     if answer.ready:
         return finding("service_ready", address=f"{settings.host}:{settings.port}")
     reasons = "; ".join(f"{name}: {problem}" for name, problem in answer.not_ready.items())
     return finding("service_not_ready", reasons=reasons)
-
-
-def serves_another_store(settings: Settings, answer: Ready) -> bool:
-    """Return whether both stores have an ID and the IDs differ. A restored copy of a store has the same ID."""
-    if not answer.store_id:
-        return False
-    return bootstrap.operator_reads(settings).store_id() not in (None, answer.store_id)
 
 
 def ask_ready(settings: Settings) -> Ready | Message:
@@ -162,9 +153,6 @@ def ask_ready(settings: Settings) -> Ready | Message:
         return MESSAGES["another_program"]
     finally:
         connection.close()
-
-
-# --- the store --------------------------------------------------------------------
 
 
 def _check_store(
@@ -286,9 +274,6 @@ def _versions(extent: StoreExtent | None) -> Finding:
         python=platform.python_version(),
         software=f", {extent.software}" if extent else "",
     )
-
-
-# --- deliveries -----------------------------------------------------------------------
 
 
 def sudden_changes(intake: Intake, now: int) -> Iterator[Finding]:

@@ -21,7 +21,6 @@ from counterfoil.cli.options import (
 from counterfoil.cli.terminal import echo, print_json, print_note, print_rows
 from counterfoil.console.app import serve
 from counterfoil.console.sign_in import (
-    DEFAULT_VALIDITY_MS,
     MAX_VALIDITY_MS,
     lifetimes,
     link_command,
@@ -90,7 +89,7 @@ def command(
             # A log may keep this, so it has neither a link nor the console's own name.
             print_note(f"the console is ready. For a sign-in link, run `{link_command(settings)}` as the same user.")
         else:
-            _print_link(settings, _new_device(valid_for), as_json)
+            _print_link(settings, new_device(operator(), SystemClock().now_ms(), valid_for), as_json)
 
     serve(settings, announce, stop)
 
@@ -124,11 +123,8 @@ def link(
     if not is_listening(settings.console_host, settings.console_port):
         address = url(settings.console_host, settings.console_port)
         raise click.ClickException(f"no console is running at {address}. Run `counterfoil console` to start one.")
-    _print_link(settings, _new_device(valid_for, name or "", role, days), as_json, base_url)
-
-
-def _new_device(valid_for: int | None, name: str = "", role: Role = "operator", days: int | None = None) -> Device:
-    return new_device(operator(), SystemClock().now_ms(), valid_for or DEFAULT_VALIDITY_MS, name, role, days)
+    device = new_device(operator(), SystemClock().now_ms(), valid_for, name or "", role, days)
+    _print_link(settings, device, as_json, base_url)
 
 
 def _print_link(settings: Settings, device: Device, as_json: bool, base_url: str | None = None) -> None:

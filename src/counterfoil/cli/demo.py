@@ -4,7 +4,7 @@ import secrets
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import closing, nullcontext, suppress
 from datetime import datetime
 from pathlib import Path
@@ -33,7 +33,6 @@ from counterfoil.demo.console import (
 from counterfoil.demo.history import write_history
 from counterfoil.demo.showcase import DemoKey, Showcase, demo_pages, demo_reference, reference_url
 from counterfoil.demo.worldgen.plan import WorldPlan
-from counterfoil.domain.access import permissions
 from counterfoil.http.reference.calls import ExampleCall
 from counterfoil.key_issuing import Randomness
 from counterfoil.machine.addresses import is_loopback, url
@@ -127,7 +126,13 @@ def _serve(ctx: click.Context, settings: Settings, ports: DemoPorts, plan: World
         write_history(settings, demo, plan.seed)
         link = console.link()
         console.watch(print_note)
-        supervisor.serve(settings, lambda: _print_ready(ctx, settings, demo, link, output), demo_pages(settings, demo))
+
+        def on_ready() -> None:
+            # This runs in another thread, which must enter the click context to use its colour setting.
+            with ctx.scope(cleanup=False):
+                _print_ready(settings, demo, link, output)
+
+        supervisor.serve(settings, on_ready, demo_pages(settings, demo))
 
 
 def _serve_cluster(folder: Path, ports: DemoPorts, plan: WorldPlan | None, seed: int, output: Output) -> None:
@@ -140,33 +145,9 @@ def _serve_cluster(folder: Path, ports: DemoPorts, plan: WorldPlan | None, seed:
         print_note("starting the nodes.")
         cluster.start_nodes()
         with running_console(with_console_port(cluster.settings(), ports.console, ports.api)) as console:
-            with suppress(OSError):
-                _print_cluster_ready(cluster, demo, console.link(), output)
-                sys.stdout.flush()
+            _print_ready(cluster.settings(), demo, console.link(), output, cluster)
             console.watch(print_note)
             _report_exits(cluster)
-
-
-def _print_cluster_ready(cluster: LocalCluster, demo: Showcase | None, console: str | None, output: Output) -> None:
-    settings, addresses, environment = cluster.settings(), cluster.addresses(), cluster.environment()
-    if output == "json":
-        processes = {"cluster": dict(addresses), "environment": environment}
-        print_json({**(_demo_json(settings, demo, console) if demo else {}), **processes, "console": console})
-        return
-    if demo:
-        print_page(settings, demo, console, output)
-        print_addresses(addresses)
-    else:
-        print_addresses(addresses)
-        _heading("Console")
-        print_console(console)
-    commands = "`counterfoil doctor`" if demo else "`counterfoil load` and `counterfoil keys issue`"
-    echo(f"To run commands such as {commands} in another terminal, first set these variables there:")
-    echo()
-    for name, value in environment.items():
-        echo(f"export {name}={value}")
-    echo()
-    print_end()
 
 
 def _report_exits(cluster: LocalCluster) -> NoReturn:
@@ -191,32 +172,44 @@ def _fill_store(settings: Settings, plan: WorldPlan) -> Showcase:
         return showcase.build(settings, plan, randomness, lambda bills: show_progress(bills, bills))
 
 
-def _print_ready(ctx: click.Context, settings: Settings, demo: Showcase, console: str | None, output: Output) -> None:
-    """Print addresses and keys. This runs in another thread, so it enters the click context for its colour setting."""
-    with suppress(OSError), ctx.scope(cleanup=False):
+def _print_ready(
+    settings: Settings, demo: Showcase | None, console: str | None, output: Output, cluster: LocalCluster | None = None
+) -> None:
+    """Print addresses and keys. Nobody may read them any more."""
+    with suppress(OSError):
         if output == "json":
-            print_json(_demo_json(settings, demo, console))
+            processes = {"cluster": dict(cluster.addresses()), "environment": cluster.environment()} if cluster else {}
+            print_json({**(_demo_json(settings, demo) if demo else {}), **processes, "console": console})
         else:
-            print_page(settings, demo, console, output)
-            print_end("The log follows.")
+            if demo:
+                print_page(settings, demo, console, output)
+            if cluster:
+                _print_cluster(cluster, None if demo else console)
+            echo(f"Press Ctrl-C to stop the demo. {'' if cluster else 'The log follows.'}".rstrip(), bold=True)
         sys.stdout.flush()
 
 
-# --- what is printed when the demo is ready -------------------------------------------
+def _print_cluster(cluster: LocalCluster, console: str | None) -> None:
+    """Print the addresses of the processes, and the sign-in link if nothing else was printed."""
+    _heading("Cluster")
+    print_fields(cluster.addresses())
+    echo()
+    if console:
+        _heading("Console", console)
+    echo("To run `counterfoil load`, `keys issue` or `doctor` in another terminal, first set these variables there:")
+    echo()
+    for name, value in cluster.environment().items():
+        echo(f"export {name}={value}")
+    echo()
 
 
-# The name and the address of each process in the demo's cluster.
-Addresses = Sequence[tuple[str, str]]
-
-
-def _demo_json(settings: Settings, demo: Showcase, console: str | None) -> dict[str, object]:
+def _demo_json(settings: Settings, demo: Showcase) -> dict[str, object]:
     base = _base_url(settings)
     return {
         "baseUrl": base,
         "openapi": f"{base}/openapi.json",
         "reference": reference_url(settings),
         "admin": url(settings.admin_host, settings.admin_port),
-        "console": console,
         "store": str(settings.store),
         "keys": [_key_view(key) for key in demo.keys],
         "samples": demo.samples,
@@ -243,7 +236,9 @@ def print_page(settings: Settings, demo: Showcase, console: str | None, output: 
     echo(f"and {demo.bills:,} bills from {demo.first_day} to {demo.last_day}.")
     echo()
     _heading("1. Open the console, where an operator sees how the service is used")
-    print_console(console, None if settings.database else settings)
+    echo(console or "The console could not be started.")
+    if console and not settings.database:
+        echo(f"This link works once. For another link, run: {link_command(settings)}", dim=True)
     echo()
     _heading("2. Read bills of a shop")
     first = next(call for _, call in _requests(settings, demo) if call.name == _FIRST_REQUEST)
@@ -265,8 +260,7 @@ def _print_rest(settings: Settings, demo: Showcase) -> None:
     echo(f"The source also had {demo.rejected:,} deliberately invalid lines, which were rejected.")
     echo()
     _heading("Keys")
-    for demo_key in demo.keys:
-        _print_key(demo_key)
+    print_fields([(demo_key.role.purpose, style(demo_key.text, bold=True)) for demo_key in demo.keys])
     echo()
     _heading("Requests")
     for what, call in _requests(settings, demo):
@@ -274,41 +268,6 @@ def _print_rest(settings: Settings, demo: Showcase) -> None:
         key = demo.key(_KEY_PURPOSES.get(call.operation, "franchise")).text
         authorization = "" if call.public else f"-H 'Authorization: Bearer {key}' "
         echo(f"curl -s {authorization}{_quoted_address(settings, call)}")
-
-
-def print_console(console: str | None, settings: Settings | None = None) -> None:
-    """Print the console's sign-in link, which works only once. If `settings` is given, say how to get another link."""
-    echo(console or "The console could not be started.")
-    if console and settings:
-        echo(f"This link works once. For another link, run: {link_command(settings)}", dim=True)
-
-
-def print_addresses(addresses: Addresses) -> None:
-    _heading("Cluster")
-    print_fields(addresses)
-    echo()
-
-
-def print_end(more: str = "") -> None:
-    echo(f"Press Ctrl-C to stop the demo. {more}".rstrip(), bold=True)
-
-
-def _print_key(demo_key: DemoKey) -> None:
-    """Print a description of the key, and below it the key itself, so that both fit a narrow terminal."""
-    key = demo_key.key
-    about = [
-        key.label,
-        key.scope.kind,
-        *permissions(key),
-        f"{_format_limit(key.per_min)}/min, {_format_limit(key.per_day)}/day",
-    ]
-    state = style("  revoked", fg="red") if key.revoked_at is not None else ""
-    echo(f"{style(f'{demo_key.role.purpose:<14}', fg='cyan')}  {' · '.join(about)}{state}")
-    echo(f"  {demo_key.text}", bold=True)
-
-
-def _format_limit(limit: int) -> str:
-    return f"{limit // 1_000_000}M" if limit and limit % 1_000_000 == 0 else f"{limit:,}"
 
 
 # The purposes of the keys that requests are made with. The others are made with the franchise's key.

@@ -125,11 +125,8 @@ def _to_folder(plan: WorldPlan, folder: Path, compression: str | None) -> dict[s
 
 
 def _lines_with_progress(plan: WorldPlan, show_progress: bool) -> Iterator[bytes]:
-    if not show_progress:
-        yield from world(plan)
-        return
     total = plan.bills + plan.members + plan.shops
-    with progress("Generating", total, "records") as update:
+    with progress("Generating", total, "records", is_shown=show_progress) as update:
         for count, line in enumerate(world(plan)):
             if count % PROGRESS_EVERY == 0:
                 update(count, count)

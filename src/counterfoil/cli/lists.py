@@ -188,10 +188,9 @@ def _print_line(request: RecordedRequest, labels: Mapping[str, str]) -> None:
 def _print(found: Sequence[RecordedRequest], labels: Mapping[str, str], *, as_json: bool, is_single: bool) -> None:
     if len(found) == 1 and is_single and not as_json:
         request = found[0]
-        shown = json_row(_COLUMNS, request) | {"at": second(request.at)}
-        pairs = [(name, str(value)) for name, value in shown.items() if value is not None]
-        position = pairs.index(("keyId", request.key_id)) + 1
-        print_fields([*pairs[:position], ("label", labels.get(request.key_id) or "-"), *pairs[position:]])
+        times = {"at": second(request.at), "label": labels.get(request.key_id) or "-"}
+        shown = json_row(_COLUMNS, request) | times
+        print_fields([(name, str(value)) for name, value in shown.items() if value is not None])
         return
     nothing = f"no recorded request matches. Records are kept for {REQUEST_RECORD_DAYS} days."
     print_rows(columns(labels), found, as_json, nothing=nothing, first=_FIRST)

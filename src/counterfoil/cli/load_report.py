@@ -204,9 +204,6 @@ def _shortened(label: str, texts: Sequence[str], most: int) -> list[tuple[str, s
     return rows
 
 
-# --- files ----------------------------------------------------------------------------
-
-
 def _files(report: LoadReport) -> list[tuple[str, str, list[tuple[str, str]]]]:
     """Return the lists of files that were not simply loaded: name in `--json`, label, and each file with a remark."""
     records = report.records
@@ -222,9 +219,6 @@ def _files(report: LoadReport) -> list[tuple[str, str, list[tuple[str, str]]]]:
 
 def _named(paths: Sequence[Path], remark: str = "") -> list[tuple[str, str]]:
     return [(printable(path.name), remark) for path in paths]
-
-
-# --- fields ---------------------------------------------------------------------------
 
 
 def _field_rows(counts: FieldCounts, *, with_lines: bool) -> list[tuple[str, str]]:

@@ -262,8 +262,6 @@ class StoreLoader:
             self._report_to(ledger, 0, 0)
         self.meanwhile()
 
-    # --- the heartbeat -------------------------------------------------------------
-
     def report_if_due(self) -> None:
         if self._is_report_due():
             self.heartbeat()
@@ -299,8 +297,6 @@ class StoreLoader:
 
     def _is_report_due(self) -> bool:
         return time.monotonic() - self._reported >= HEARTBEAT_MS / 1000
-
-    # --- while the store is unavailable ----------------------------------------------
 
     def _retried(self, call: Callable[[], Result]) -> Result | None:
         """Retry a call until the store is available and return its result, or None if the watcher is stopped first.

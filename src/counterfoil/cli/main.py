@@ -73,19 +73,15 @@ EXPECTED_ERRORS = {
 # Optional packages, and the extra that installs each of them. (The extra `pull` installs psycopg too. The error message
 # in `client/sinks` names that extra.)
 EXTRAS = {
-    "granian": "server",
-    "isal": "server",
-    "openpyxl": "server",
-    "prometheus_client": "server",
-    "uvloop": "server",
-    "waitress": "server",
-    "asyncpg": "cluster",
-    "psycopg": "cluster",
-    "redis": "cluster",
-    "duckdb": "pull",
-    "pymysql": "mysql",
-    "mcp": "mcp",
-    "mcp_types": "mcp",
+    package: extra
+    for extra, packages in {
+        "server": ("granian", "isal", "openpyxl", "prometheus_client", "uvloop", "waitress"),
+        "cluster": ("asyncpg", "psycopg", "redis"),
+        "pull": ("duckdb",),
+        "mysql": ("pymysql",),
+        "mcp": ("mcp", "mcp_types"),
+    }.items()
+    for package in packages
 }
 
 
@@ -119,14 +115,16 @@ class CommandContext(click.Context):
 
     def __init__(self, *args: Any, **extra: Any) -> None:
         super().__init__(*args, **extra)
+        self._path = self.command_path.partition(" ")[2]
         if self.resilient_parsing:
             # A shell completes the command, and may show the help texts.
-            self._describe()
+            describe(self.command, self._path)
 
     def get_help(self) -> str:
         """Return the help of the command, with the options that few people need in a section at the end."""
-        self._describe()
-        rare = [option for option in self.command.params if option.opts[0] in self._texts().get("advanced", "").split()]
+        describe(self.command, self._path)
+        advanced = _help_texts().get(self._path, {}).get("advanced", "").split()
+        rare = [option for option in self.command.params if option.opts[0] in advanced]
         options = [option for option in rare if isinstance(option, click.Option)]
         for option in options:
             option.hidden = True
@@ -148,15 +146,6 @@ class CommandContext(click.Context):
             if str(self.params.get(option.name or "")) in flags:
                 raise click.BadOptionUsage(option.opts[0], f"Option {option.opts[0]!r} requires an argument.", self)
         return super().invoke(*args, **values)
-
-    def _texts(self) -> dict[str, str]:
-        return _help_texts().get(self._path(), {})
-
-    def _path(self) -> str:
-        return self.command_path.partition(" ")[2]
-
-    def _describe(self) -> None:
-        describe(self.command, self._path())
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -199,9 +199,6 @@ def print_fields(pairs: Sequence[tuple[str, str]]) -> None:
 json_option = click.option("--json", "as_json", is_flag=True)
 
 
-# --- progress -------------------------------------------------------------------------
-
-
 class ProgressDisplay(Protocol):
     def __call__(self, position: int, count: int) -> None:
         """Show that this position has been reached, and that `count` units are done."""

@@ -23,7 +23,6 @@ from counterfoil.console.pages import loads as loads_page
 from counterfoil.console.pages import reference as try_page
 from counterfoil.console.pages.audit import describe_entry
 from counterfoil.console.pages.key import OVERLAPS, key_version
-from counterfoil.console.sessions import TrialKey
 from counterfoil.console.visit import ConsoleResponse, NotFound, PageContent, Visit
 from counterfoil.domain.access import Key, Scope
 from counterfoil.domain.audit import Act, Actor, AuditEntry
@@ -145,16 +144,14 @@ def try_request(visit: Visit) -> ConsoleResponse:
     return page(visit, "reference", content)
 
 
-def _try_key(visit: Visit) -> TrialKey:
+def _try_key(visit: Visit) -> Issued:
     scope, current = _scope(visit), try_page.current_key(visit)
-    named = f"{scope.kind}:{scope.id}"
-    if current and current.scope == named:
+    if current and current.key.scope == scope:
         return current
     until = visit.now + TRY_MS
     grant = Grant(scope=scope, label=TRY_LABEL, per_min=TRY_PER_MIN, per_day=TRY_PER_DAY, revokes_at=until)
     with closing(bootstrap.key_store(visit.settings)) as key_store:
-        issued = key_issuing.issue(key_store, grant, secrets.token_bytes, visit.now, visit.session.actor)
-    visit.session.try_key = TrialKey(issued.key.key_id, issued.text, named, until)
+        visit.session.try_key = key_issuing.issue(key_store, grant, secrets.token_bytes, visit.now, visit.session.actor)
     return visit.session.try_key
 
 

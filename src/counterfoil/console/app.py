@@ -7,7 +7,7 @@ from collections.abc import Callable
 from counterfoil import bootstrap
 from counterfoil.console import routes
 from counterfoil.console.actions import record_proxy_sign_in
-from counterfoil.console.guards import SINGLE_HEADERS, Guard, refusal_response
+from counterfoil.console.guards import SINGLE_HEADERS, refusal, refusal_response
 from counterfoil.console.layout import SCRIPT_PATH, STYLE_PATH, sign_in_page
 from counterfoil.console.sessions import Session, Sessions
 from counterfoil.console.sign_in import (
@@ -48,7 +48,7 @@ class ConsoleApp:
         self._clock = clock
         show_times_in(settings.timezone)
         name = own_name(link_key, audience(settings))
-        self._guard = Guard(HostNames(settings.console_host, settings.console_names, name))
+        self._names = HostNames(settings.console_host, settings.console_names, name)
         self._devices = SignedInDevices(settings, link_key, clock)
         self._sessions = Sessions(clock, lifetimes(settings))
         self._store = ConsoleStore(settings, clock)
@@ -59,9 +59,9 @@ class ConsoleApp:
         }
 
     def answer(self, request: ListenerRequest) -> ConsoleResponse:
-        refusal = self._guard.refusal(request)
-        if refusal:
-            return refusal_response(request.header("accept-language"), *refusal)
+        refused = refusal(self._names, request)
+        if refused:
+            return refusal_response(request.header("accept-language"), *refused)
         if request.path in self._files:
             kind, content = self._files[request.path]
             return ConsoleResponse(content_type=kind, body=content.encode())
@@ -75,10 +75,7 @@ class ConsoleApp:
             return redirect(SIGN_IN_PATH, ("set-cookie", self._cookie(request, "", 0)))
         if request.path == "/language":
             return self._set_language(request, session)
-        return routes.answer(self._visit(request, session))
-
-    def _visit(self, request: ListenerRequest, session: Session) -> Visit:
-        return Visit(
+        visit = Visit(
             request=request,
             session=session,
             sessions=self._sessions,
@@ -88,8 +85,7 @@ class ConsoleApp:
             now=self._clock.now_ms(),
             values={},
         )
-
-    # --- sessions ------------------------------------------------------------------
+        return routes.answer(visit)
 
     def _session(self, request: ListenerRequest) -> Session | None:
         proxied = self._proxied_operator(request)
@@ -196,9 +192,6 @@ def _is_https(request: ListenerRequest) -> bool:
 def _is_local(address: str) -> bool:
     """Return whether an address is a path of the console. To a browser, `//` and `/\\` begin a host name."""
     return address.startswith("/") and not address.startswith(("//", "/\\")) and address.isprintable()
-
-
-# --- the process ----------------------------------------------------------------------
 
 
 def serve(settings: Settings, on_ready: Callable[[], None], stop: SignalSafeEvent) -> None:

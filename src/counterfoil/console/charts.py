@@ -82,26 +82,16 @@ def _grid(most: int, room: float) -> list[Html]:
 
 
 def _labels(bars: Sequence[Bar], span: float) -> list[Html]:
-    named = [(position, bar) for position, bar in enumerate(bars) if bar.axis]
+    named = [(position, bar) for position, bar in enumerate(bars) if bar.axis][::-1]
     step = -(-len(named) // MAX_LABELS) or 1
     labels = []
-    for count, (position, bar) in enumerate(reversed(named)):
-        back, rest = divmod(count, step)
-        if rest:
-            continue
+    for count, (position, bar) in enumerate(named[::step]):
         middle = LEFT + (position + 0.5) * span
         # A label near the right edge is right-aligned, because the end of a centred label would be cut off.
         is_cut = middle > WIDTH - HALF_CHARACTER * len(bar.axis)
-        labels.append(
-            element(
-                "text",
-                bar.axis,
-                x=WIDTH if is_cut else _position(middle),
-                y=HEIGHT - 5,
-                text_anchor="end" if is_cut else "middle",
-                class_="axis below odd" if back % 2 else "axis below",
-            )
-        )
+        style = "axis below odd" if count % 2 else "axis below"
+        x, anchor = (str(WIDTH), "end") if is_cut else (_position(middle), "middle")
+        labels.append(element("text", bar.axis, x=x, y=HEIGHT - 5, text_anchor=anchor, class_=style))
     return labels
 
 
@@ -134,22 +124,6 @@ def spark(values: Sequence[int]) -> Html:
         height=height,
         aria_hidden="true",
         class_="spark",
-    )
-
-
-def meter_bar(share: float) -> Html:
-    """Return a horizontal bar that shows a share. A share of 1 or more fills the bar."""
-    filled = max(0.0, min(1.0, share))
-    kind = "failed" if share >= 1 else "near" if share >= 0.8 else "bar"
-    return element(
-        "svg",
-        element("rect", x=0, y=0, width=100, height=8, rx=4, class_="none"),
-        element("rect", x=0, y=0, width=_position(100 * filled), height=8, rx=4, class_=kind) if filled else None,
-        viewBox="0 0 100 8",
-        width=100,
-        height=8,
-        aria_hidden="true",
-        class_="share",
     )
 
 

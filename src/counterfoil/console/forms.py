@@ -18,7 +18,7 @@ class InvalidForm(Exception):
 
 def token_field(visit: Visit) -> Html:
     """Return the hidden field because of which a form can be sent only once."""
-    return element("input", type="hidden", name=FORM_FIELD, value=visit.new_form())
+    return element("input", type="hidden", name=FORM_FIELD, value=visit.sessions.new_form(visit.session))
 
 
 def form(visit: Visit, action: str, *children: Child, button: str, is_dangerous: bool = False, id_: str) -> Html | None:

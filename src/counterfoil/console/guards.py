@@ -26,8 +26,8 @@ def refusal_response(accept_language: str, status: int, reason: str) -> ConsoleR
     return ConsoleResponse(status=status, content_type="text/plain; charset=utf-8", body=f"{text}\n".encode())
 
 
-class Guard:
-    """Checks the host name, the method, and whether a request comes from the console's own pages.
+def refusal(names: HostNames, request: ListenerRequest) -> ConsoleRefusal | None:
+    """Return the refusal of a request, or None if its host name, its method and the page that it comes from are right.
 
     - DNS rebinding: the Host header must name this console.
     - Other users of this machine: browsers send cookies to every port of a host, so a session under `127.0.0.1` or
@@ -38,25 +38,20 @@ class Guard:
     - Other sites may link to a page, but not embed or fetch anything. `Sec-Fetch-Site` and `Sec-Fetch-Mode` tell these
       cases apart. A read without `Sec-Fetch-Site` is allowed.
     """
-
-    def __init__(self, names: HostNames) -> None:
-        self._names = names
-
-    def refusal(self, request: ListenerRequest) -> ConsoleRefusal | None:
-        host = request.headers.get("host")
-        problem = "malformed" if host is None else self._names.problem(host)
-        if problem:
-            return _OF_HOST.get(problem, (421, "unknown_host"))
-        if request.method not in METHODS:
-            return 405, "method"
-        if request.method in SAFE_METHODS:
-            site = request.header("sec-fetch-site") or "none"
-            is_allowed = site in OWN_SITES or request.header("sec-fetch-mode") == "navigate"
-            return None if is_allowed else (403, "foreign_read")
-        if not _is_from_own_page(request):
-            return 403, "foreign_form"
-        is_form = request.header("content-type").partition(";")[0].strip().lower() == FORM
-        return None if is_form else (415, "not_url_encoded")
+    host = request.headers.get("host")
+    problem = "malformed" if host is None else names.problem(host)
+    if problem:
+        return _OF_HOST.get(problem, (421, "unknown_host"))
+    if request.method not in METHODS:
+        return 405, "method"
+    if request.method in SAFE_METHODS:
+        site = request.header("sec-fetch-site") or "none"
+        is_allowed = site in OWN_SITES or request.header("sec-fetch-mode") == "navigate"
+        return None if is_allowed else (403, "foreign_read")
+    if not _is_from_own_page(request):
+        return 403, "foreign_form"
+    is_form = request.header("content-type").partition(";")[0].strip().lower() == FORM
+    return None if is_form else (415, "not_url_encoded")
 
 
 def _is_from_own_page(request: ListenerRequest) -> bool:

@@ -34,9 +34,6 @@ def key_name(t: Texts, key: Key) -> Html:
     return markup(element("span", label, class_="label"), " ", key_link(key.key_id))
 
 
-# --- scopes --------------------------------------------------------------------------
-
-
 class ScopeNames:
     def __init__(self, shops: Iterable[ShopName]) -> None:
         self._shops: dict[str, str] = {}
@@ -97,9 +94,6 @@ def key_facts(visit: Visit, key: Key) -> list[tuple[str, Child]]:
         (t("key.limits"), t("key.limits_value", per_min=f"{key.per_min:,}", per_day=f"{key.per_day:,}")),
         (t("key.permissions"), permission_names(t, key)),
     ]
-
-
-# --- copies --------------------------------------------------------------------------
 
 
 def loaded_shops(visit: Visit) -> Sequence[ShopActivity] | None:

@@ -1,8 +1,7 @@
 """What the console keeps in memory about each device or proxied operator: language, form tokens, a key to try requests.
 
-A form token prevents a form from being sent twice. If a trusted proxy identifies the operator, there is no device: the
-session of the operator ends after the lifetimes of a device that was signed in without a number of days, and the next
-request begins another one. If there are too many sessions, the one that has been idle the longest ends.
+A form token prevents a form from being sent twice. The session of an operator whom a proxy names has no device, and
+ends after the lifetimes of a device that was signed in without a number of days.
 """
 
 import secrets
@@ -14,19 +13,11 @@ from msgspec import Struct, field
 from counterfoil.console.texts import Language
 from counterfoil.domain.audit import Actor
 from counterfoil.domain.devices import Device, Lifetimes, Role
+from counterfoil.key_issuing import Issued
 from counterfoil.ports import Clock
 
 MAX_SESSIONS = 200
 MAX_FORMS = 200
-
-
-class TrialKey(Struct, frozen=True):
-    """The short-lived key that was issued for this session to try requests, with its scope, such as `shop:ID`."""
-
-    key_id: str
-    text: str
-    scope: str
-    until: int
 
 
 class Session(Struct, kw_only=True):
@@ -38,7 +29,7 @@ class Session(Struct, kw_only=True):
     began_us: int
     seen_us: int
     language: Language | None = None
-    try_key: TrialKey | None = None
+    try_key: Issued | None = None
     forms: OrderedDict[str, str | None] = field(default_factory=OrderedDict)
 
 
@@ -82,8 +73,6 @@ class Sessions:
             for name, session in self._by_name.items()
             if session.device_id or (now - session.seen_us < idle_us and now - session.began_us < longest_us)
         }
-
-    # --- forms ---------------------------------------------------------------------
 
     def new_form(self, session: Session) -> str:
         """Return the token of a new form, which can be submitted only once."""

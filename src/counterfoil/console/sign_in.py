@@ -74,7 +74,12 @@ def own_name(key: bytes, audience: str) -> str:
 
 
 def new_device(
-    by: Actor, now_ms: int, validity_ms: int, name: str = "", role: Role = "operator", days: int | None = None
+    by: Actor,
+    now_ms: int,
+    validity_ms: int | None = None,
+    name: str = "",
+    role: Role = "operator",
+    days: int | None = None,
 ) -> Device:
     """Return a device that a link will sign in. Without a name, it has the name of the person who makes the link."""
     return Device(
@@ -85,7 +90,7 @@ def new_device(
         made_by=by.name,
         made_on=by.host,
         made_at=now_ms,
-        link_until=now_ms + validity_ms,
+        link_until=now_ms + (validity_ms or DEFAULT_VALIDITY_MS),
     )
 
 

@@ -148,9 +148,6 @@ class Visit(Struct, frozen=True, kw_only=True):
         is_number = wanted.isascii() and wanted.isdecimal() and len(wanted) <= MAX_DIGITS
         return max(1, min(int(wanted) if is_number else PER_PAGE, most))
 
-    def new_form(self) -> str:
-        return self.sessions.new_form(self.session)
-
 
 class PageContent(Struct, frozen=True, kw_only=True):
     """The content of a page. `command` and `more_commands` together show the same data in a terminal.

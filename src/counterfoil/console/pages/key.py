@@ -7,7 +7,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from counterfoil.console.charts import Bar, bar_chart, meter_bar
+from counterfoil.console.charts import Bar, bar_chart
 from counterfoil.console.display import (
     ago,
     day_name,
@@ -122,9 +122,6 @@ def _hours(found: list[HourOfKey], now: int) -> list[HourOfKey]:
     return [known.get(start) or HourOfKey(start, 0, 0) for start in range(_first_hour(now), now + 1, HOUR_MS)]
 
 
-# --- drawing -------------------------------------------------------------------------
-
-
 def draw(visit: Visit, view: OneKeyView, message: Html | None = None) -> PageContent:
     key, t = view.key, visit.t
     return PageContent(
@@ -173,12 +170,13 @@ def _facts(visit: Visit, view: OneKeyView) -> Html:
 def _tiles(visit: Visit, view: OneKeyView) -> Html:
     t, today = visit.t, view.today
     week = view.days[-7:]
-    refused = today.rate_limited + today.refused
+    refused, quota = today.rate_limited + today.refused, view.key.per_day
+    meter = element("meter", value=today.requests, max=quota, high=round(0.8 * quota), aria_hidden="true")
     return tiles(
         tile(
             t("key.today"),
             number(today.requests),
-            markup(meter_bar(today.requests / view.key.per_day), " ", t("key.of_quota", quota=f"{view.key.per_day:,}")),
+            markup(meter, " ", t("key.of_quota", quota=f"{view.key.per_day:,}")),
         ),
         tile(
             t("key.week"),
@@ -255,9 +253,6 @@ def _disclosures(visit: Visit, view: OneKeyView) -> Html | None:
         list_table(t, t("personal.caption"), listing, cells, empty=t("personal.none")),
         element("p", element("a", t("personal.all_of_key"), href=f"/personal-data?key={view.key.key_id}")),
     )
-
-
-# --- forms ---------------------------------------------------------------------------
 
 
 def key_version(key: Key, successors: list[str]) -> str:

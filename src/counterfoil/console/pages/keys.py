@@ -233,10 +233,14 @@ def _number(text: str | None, default: int) -> int:
 def draw_issued(visit: Visit, issued: Issued, old: Key | None, *, is_loaded: bool) -> PageContent:
     """Return the page. The console does not keep the key, and a script removes it when the operator leaves the page."""
     t, key = visit.t, issued.key
-    notices = [
-        None if is_loaded else notice(t("revealed.not_loaded", scope=name_of(key.scope.id)), "warn"),
-        _old_key(visit, old) if old else None,
-    ]
+    notices = [] if is_loaded else [notice(t("revealed.not_loaded", scope=name_of(key.scope.id)), "warn")]
+    if old and old.revokes_at is not None:
+        span = t.message(duration(old.revokes_at - visit.now))
+        notices.append(notice(t("revealed.old_ends", key_id=old.key_id, span=span)))
+    elif old:
+        notices.append(notice(t("revealed.old_keeps", key_id=old.key_id)))
+    base = visit.settings.api_url.rstrip("/") or example_base_url(visit.settings.prefix)
+    save = "install -m 600 /dev/stdin counterfoil-key"
     main = template(
         "issued",
         t,
@@ -244,26 +248,11 @@ def draw_issued(visit: Visit, issued: Issued, old: Key | None, *, is_loaded: boo
         issued=issued,
         notices=notices,
         facts=fields([(t("key.id"), key_link(key.key_id, key.label)), *key_facts(visit, key)]),
-        first_call=_first_call(visit),
+        first_call=f'{save}\ncurl -s -H "Authorization: Bearer $(cat counterfoil-key)" {base}/shops',
         placeholder=None if visit.settings.api_url else element("p", t("revealed.placeholder"), class_="muted"),
         page=f"/keys/{key.key_id}",
     )
     return PageContent(title=t("revealed.title"), main=main)
-
-
-def _old_key(visit: Visit, old: Key) -> Html:
-    t = visit.t
-    if old.revokes_at is None:
-        text = t("revealed.old_keeps", key_id=old.key_id)
-    else:
-        text = t("revealed.old_ends", key_id=old.key_id, span=t.message(duration(old.revokes_at - visit.now)))
-    return notice(text)
-
-
-def _first_call(visit: Visit) -> str:
-    base = visit.settings.api_url.rstrip("/") or example_base_url(visit.settings.prefix)
-    save = "install -m 600 /dev/stdin counterfoil-key"
-    return f'{save}\ncurl -s -H "Authorization: Bearer $(cat counterfoil-key)" {base}/shops'
 
 
 ISSUE = ConsolePage(name="keys", role="operator", read=read_scopes, draw=draw_form)

@@ -72,9 +72,6 @@ def latest_load_path(visit: Visit) -> str:
     return next((f"/loads/{load.number}" for load in visit.store.reads.loads(1)), "/loads")
 
 
-# --- drawing -------------------------------------------------------------------------
-
-
 def draw(visit: Visit, view: LoadsView, result: Html | None = None) -> PageContent:
     t = visit.t
     cells: dict[str, Callable[[LoadRow], Child]] = {

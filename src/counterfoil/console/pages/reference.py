@@ -16,13 +16,13 @@ from counterfoil.console.display import fields, key_link, moment, section, statu
 from counterfoil.console.forms import form, select, text_field
 from counterfoil.console.layout import notice
 from counterfoil.console.pages.keys import IssueView, read_scopes, scope_choices
-from counterfoil.console.sessions import TrialKey
 from counterfoil.console.visit import JSON, ConsolePage, ConsoleResponse, NotFound, PageContent, Visit
 from counterfoil.http.openapi import document
 from counterfoil.http.reference import PATH, Reference, build, example_base_url, served_pages
 from counterfoil.http.reference.content import Endpoint
 from counterfoil.http.reference.page import PAGE_SCRIPT
 from counterfoil.http.wire import StaticPage
+from counterfoil.key_issuing import Issued
 from counterfoil.machine.addresses import reachable_host, url
 from counterfoil.settings import Settings
 from counterfoil.web.html import Html, element, markup
@@ -48,9 +48,6 @@ def answer(visit: Visit, path: str) -> ConsoleResponse:
 @cache
 def _pages(prefix: str, base_url: str, try_at: str | None) -> dict[str, StaticPage]:
     return served_pages(build(prefix, base_url, {}), home=("/", "Counterfoil console"), try_at=try_at)
-
-
-# --- the form ------------------------------------------------------------------------
 
 
 class TryView(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -97,9 +94,10 @@ def read(visit: Visit) -> TryView:
 
 
 def draw(visit: Visit, view: TryView, sent: ApiAnswer | None = None, problem: Html | str | None = None) -> PageContent:
-    t, entered, key = visit.t, visit.request.form, current_key(visit)
+    t, entered, issued = visit.t, visit.request.form, current_key(visit)
+    key = issued.key if issued else None
     hints = {row.name: row.first_sentence for row in _endpoint(visit).parameters}
-    chosen = entered.get("scope", key.scope if key else "")
+    chosen = entered.get("scope", f"{key.scope.kind}:{key.scope.id}" if key else "")
     drawn = form(
         visit,
         f"{TRY_PATH}/{view.operation}",
@@ -108,7 +106,7 @@ def draw(visit: Visit, view: TryView, sent: ApiAnswer | None = None, problem: Ht
         button=t("try.button"),
         id_="try",
     )
-    about = [(t("key"), key_link(key.key_id)), (t("try.until"), moment(key.until))] if key else []
+    about = [(t("key"), key_link(key.key_id)), (t("try.until"), moment(key.revokes_at))] if key else []
     back = element("a", t("try.reference"), href=f"{PATH}#{view.operation}")
     return PageContent(
         title=t("try.title", request=f"GET {view.path}"),
@@ -138,13 +136,10 @@ def _readable(body: str) -> str:
         return body
 
 
-def current_key(visit: Visit) -> TrialKey | None:
+def current_key(visit: Visit) -> Issued | None:
     """Return the key that was issued for this session, unless it has ended."""
     key = visit.session.try_key
-    return key if key and visit.now < key.until else None
-
-
-# --- the request ---------------------------------------------------------------------
+    return None if key is None or key.key.is_revoked(visit.now) else key
 
 
 def base_url(settings: Settings) -> str:
@@ -153,7 +148,7 @@ def base_url(settings: Settings) -> str:
     return settings.api_url.rstrip("/") or beside
 
 
-def send(visit: Visit, view: TryView, key: TrialKey) -> ApiAnswer:
+def send(visit: Visit, view: TryView, key: Issued) -> ApiAnswer:
     """Send the request with the values that the operator entered. Only parameters of the endpoint are sent."""
     path = view.path.removeprefix("/v1")
     query = {}

@@ -141,9 +141,6 @@ def _busy_keys(today: list[DayOfKey], yesterday: list[DayOfKey], labels: dict[st
     return sorted(keys, key=lambda busy: (-busy.yesterday, -busy.today, busy.key_id))[:MOST_KEYS]
 
 
-# --- drawing -------------------------------------------------------------------------
-
-
 def draw(visit: Visit, view: TodayView) -> PageContent:
     t = visit.t
     bars = [Bar(day.day.isoformat(), day_name(t, day.day), day.requests, day.errors) for day in view.days]
