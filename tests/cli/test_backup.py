@@ -164,20 +164,15 @@ def test_a_damaged_store_can_be_replaced(loaded: Command, target: Path, store: P
     assert loaded.json("doctor")["healthy"]
 
 
-def test_a_key_revoked_after_the_backup_stays_revoked(loaded: Command, target: Path) -> None:
+@pytest.mark.parametrize("scheduled", [(), ("--at", "2999-01-01T00:00Z")])
+def test_a_key_revoked_after_the_backup_stays_revoked(
+    loaded: Command, target: Path, scheduled: tuple[str, ...]
+) -> None:
     (key,) = loaded.json("keys", "list")
     loaded("backup", target)
-    loaded("keys", "revoke", key["keyId"], "--yes")
+    revoked = loaded.json("keys", "revoke", key["keyId"], "--yes", *scheduled)
     loaded("restore", target, "--replace", "--yes")
-    assert loaded.json("keys", "show", key["keyId"])["revoked"]
-
-
-def test_a_revocation_scheduled_after_the_backup_stays_scheduled(loaded: Command, target: Path) -> None:
-    (key,) = loaded.json("keys", "list")
-    loaded("backup", target)
-    loaded("keys", "revoke", key["keyId"], "--at", "2999-01-01T00:00Z", "--yes")
-    loaded("restore", target, "--replace", "--yes")
-    assert loaded.json("keys", "show", key["keyId"])["revokesAt"] == "2999-01-01T00:00:00.000Z"
+    assert loaded.json("keys", "show", key["keyId"]).items() >= revoked.items()
 
 
 def test_a_backup_taken_during_loads_and_requests_is_consistent(tmp_path: Path) -> None:
@@ -309,12 +304,6 @@ def test_on_postgresql_the_commands_say_what_to_do_instead(target: Path, monkeyp
         assert "docs/operate-backup.md" in command.bare(*words, status=1).stderr
 
 
-def test_a_backup_that_was_only_looked_at_can_be_restored(loaded: Command, target: Path, tmp_path: Path) -> None:
-    loaded("backup", target)
-    Command(target)("shops")
-    assert "restored" in Command(tmp_path / "elsewhere")("restore", target).stdout.lower()
-
-
 def test_a_backup_is_not_restored_onto_itself(loaded: Command, target: Path) -> None:
     loaded("backup", target)
     refused = Command(target)("restore", target, "--replace", "--yes", status=1)
@@ -378,12 +367,6 @@ def test_a_backup_is_recorded_with_the_name_of_its_folder_and_its_time(loaded: C
     (entry,) = [entry for entry in loaded.json("audit") if entry["act"] == "store_backed_up"]
     assert (entry["detail"], entry["at"]) == ("today", made["createdAt"])
     assert loaded.json("status", status=1)["lastBackupAt"] == made["createdAt"]
-
-
-def test_a_failed_backup_is_not_recorded(loaded: Command, target: Path) -> None:
-    target.mkdir(parents=True)
-    loaded("backup", target, status=1)
-    assert "store_backed_up" not in [entry["act"] for entry in loaded.json("audit")]
 
 
 def test_a_backup_of_a_store_that_cannot_be_written_is_complete_and_says_that_it_is_not_recorded(

@@ -224,28 +224,12 @@ def test_an_unreadable_file_is_quarantined_with_its_reason_and_the_others_are_lo
     assert watch.stop() == 0
 
 
-def test_shops_of_one_delivery_are_loaded_before_its_bills(start: Callable[..., Watch], spool: Path) -> None:
-    (spool / "a-bills.ndjson").write_bytes(bills(0, 5))
-    (spool / "z-shops.ndjson").write_bytes(SHOP_LINES)
-    watch = start()
-    until(lambda: len(watch.summaries()) == 1, "the delivery was loaded")
-    assert watch.summaries()[0]["reasons"] == {}
-
-
 def test_loaded_files_can_be_deleted_instead_of_moved(start: Callable[..., Watch], spool: Path) -> None:
     watch = start("--delete-loaded")
     watch.deliver("a.ndjson", SHOP_LINES)
     until(lambda: len(watch.summaries()) == 1, "the file was loaded")
     until(lambda: names(spool) == ["done", "quarantine"], "the file was deleted")
     assert names(spool / "done") == []
-
-
-def test_a_second_file_with_the_same_name_is_kept_next_to_the_first(start: Callable[..., Watch], spool: Path) -> None:
-    watch = start()
-    for number in (1, 2):
-        watch.deliver("a.ndjson", SHOP_LINES)
-        wait_for_loads(watch, number)
-    assert names(spool / "done") == ["a.ndjson", "a.ndjson"]
 
 
 def test_a_second_watcher_refuses_and_names_the_first(

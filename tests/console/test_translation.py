@@ -8,17 +8,14 @@ from importlib import import_module
 from pathlib import Path
 from pkgutil import walk_packages
 from string import Formatter
-from typing import get_args
 
 import pytest
 
 import counterfoil
-from actors import OPERATOR
 from console.running_console import RunningConsole
-from counterfoil import key_issuing
 from counterfoil.backends.postgres.addresses import server_error
 from counterfoil.backends.sqlite.files import translated
-from counterfoil.checks import cluster, overview
+from counterfoil.checks import cluster
 from counterfoil.checks.findings import KINDS, MESSAGES, Finding, finding
 from counterfoil.console import app, guards
 from counterfoil.console.display import translated as translated_html
@@ -26,8 +23,7 @@ from counterfoil.console.texts import TABLE, Texts
 from counterfoil.console.texts import THAI as THAI_TEXTS
 from counterfoil.domain.access import Key, Scope
 from counterfoil.domain.audit import field_changes
-from counterfoil.domain.intake import Intake, IntakeAlarm, Measure, WatchedFolder
-from counterfoil.domain.messages import Message, duration, first_of
+from counterfoil.domain.messages import Message, duration
 from counterfoil.domain.problems import TABLE as PROBLEMS
 from counterfoil.domain.problems import explanation, what_to_do
 from counterfoil.ports import Permissions, StoreUnavailable
@@ -95,24 +91,6 @@ def test_every_kind_of_finding_is_used_and_every_used_kind_exists() -> None:
     assert called <= {*KINDS, *MESSAGES}
 
 
-@pytest.mark.parametrize("is_stopped", [False, True])
-def test_warnings_about_watched_folders_are_translated(is_stopped: bool) -> None:
-    hour = 3_600_000
-    folder = WatchedFolder("deliveries", seen_at=0, delivered_at=0, is_stopped=is_stopped)
-    seen = WatchedFolder("deliveries", seen_at=3 * hour, delivered_at=0)
-    for warning in (*overview.watched_folders([folder], hour, 0), *overview.watched_folders([seen], 3 * hour, 30)):
-        assert (warning.status, warning.subject) == ("warn", "deliveries")
-        assert not _ENGLISH_WORDS.findall(THAI.message(warning.message).replace("deliveries", ""))
-
-
-@pytest.mark.parametrize("measure", get_args(Measure))
-def test_sudden_changes_are_translated(measure: Measure) -> None:
-    alarm = IntakeAlarm(measure=measure, field="bill: lines.qty", count=12, total=1_200, before=0.002)
-    (finding,) = overview.sudden_changes(Intake(judged=1, alarms=[alarm]), 10_800_000)
-    assert str(finding.message).startswith("Sudden change, noticed 3 hours ago: ")
-    assert set(_ENGLISH_WORDS.findall(THAI.message(finding.message))) <= {"bill", "lines", "qty"}
-
-
 @pytest.mark.parametrize(
     ("finding", "english", "thai"),
     [
@@ -141,20 +119,6 @@ def test_sudden_changes_are_translated(measure: Measure) -> None:
             ),
         ),
         (
-            finding(
-                "keys_near",
-                count=1,
-                names=first_of([MESSAGES["near_quota"](name="ERP", count=9, quota=10)] * 5, most=1),
-            ),
-            "1 active key; near today's quota: ERP (9 of 10) and 4 more.",
-            "คีย์ที่ใช้งานได้ 1 คีย์ ใกล้เต็มโควตาวันนี้: ERP (9 จาก 10) และอีก 4",
-        ),
-        (
-            finding("load_finished_ago", span=duration(1_000), lines=1, changed=1, rejected=0),
-            "Finished 1 second ago: 1 line, 1 changed, 0 rejected.",
-            "เสร็จเมื่อ 1 วินาทีที่แล้ว: 1 บรรทัด เปลี่ยน 1 ระเบียน ปฏิเสธ 0 บรรทัด",
-        ),
-        (
             finding("load_finished_ago", span=duration(7_200_000), lines=1_200, changed=30, rejected=0),
             "Finished 2 hours ago: 1,200 lines, 30 changed, 0 rejected.",
             "เสร็จเมื่อ 2 ชั่วโมงที่แล้ว: 1,200 บรรทัด เปลี่ยน 30 ระเบียน ปฏิเสธ 0 บรรทัด",
@@ -169,8 +133,6 @@ def test_values_within_a_finding_are_in_the_language_of_the_page(finding: Findin
     ("login", "message", "thai"),
     [
         (Permissions("cf", True, False, False, False), "can serve and nothing else", "ให้บริการได้อย่างเดียว"),
-        (Permissions("cf", False, True, False, False), "can load and nothing else", "นำเข้าได้อย่างเดียว"),
-        (Permissions("cf", False, False, True, False), "can issue keys and nothing else", "ออกคีย์ได้อย่างเดียว"),
         (
             Permissions("cf", False, True, True, False),
             "can load and issue keys, and nothing else",
@@ -178,7 +140,7 @@ def test_values_within_a_finding_are_in_the_language_of_the_page(finding: Findin
         ),
         (Permissions("cf", False, False, False, False), "has no permissions here", "ไม่มีสิทธิ์ที่นี่"),
     ],
-    ids=["serve", "load", "issue keys", "load and issue keys", "nothing"],
+    ids=["serve", "load and issue keys", "nothing"],
 )
 def test_a_finding_names_all_permissions_of_a_login_in_both_languages(
     login: Permissions, message: str, thai: str
@@ -269,17 +231,6 @@ def _english_in(page: str) -> list[str]:
     assert found, page
     assert re.search("[\u0e00-\u0e7f]", found[1])
     return _ENGLISH_WORDS.findall(re.sub("<[^>]*>", "", found[1]))
-
-
-def test_a_refused_rotation_is_explained_in_thai(console: RunningConsole) -> None:
-    key_id = console.service.key(shop="sh_1").split("_")[2]
-    somchai = console.operator("somchai", **{"accept-language": "th"})
-    path = f"/keys/{key_id}"
-    fields = somchai.fill_in(path, f"{path}/rotate", overlap="keep")
-    key_issuing.revoke(console.service.key_store, key_id, console.clock.now_ms(), OPERATOR)
-    answer = somchai.send(f"{path}/rotate", fields)
-    assert answer.status_code == 409
-    assert set(_english_in(answer.text)) <= {*_ENGLISH_WORDS.findall(key_id), OPERATOR.name}
 
 
 def test_a_form_of_another_site_is_refused_in_thai(console: RunningConsole) -> None:
