@@ -1,8 +1,4 @@
-"""Text for people: numbers with units, and text from elsewhere made safe to show.
-
-Stores, files, servers and databases may contain any text. `printable` makes it
-safe for a terminal and a log, `csv_text` for a spreadsheet, and `without_password` makes an address safe to print.
-"""
+"""Text for people: numbers with units, and text from elsewhere made safe for terminals, logs and spreadsheets."""
 
 import csv
 import re

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cli.command import SHOPS, Command
-from counterfoil.cli.load_watch import StoreLoader
+from counterfoil.cli.load import StoreLoader
 from counterfoil.ingest.spool import Spool
 from counterfoil.ingest.watching import FolderWatch
 from counterfoil.machine.process import SignalSafeEvent

@@ -20,7 +20,7 @@ from backports import zstd
 
 from cli.command import PYTHON, SHOPS, Command
 from counterfoil import bootstrap
-from counterfoil.cli.load_watch import StoreLoader
+from counterfoil.cli.load import StoreLoader
 from counterfoil.ingest import sources
 from counterfoil.ingest.sources import FileSet, SourceError, open_source
 from counterfoil.ingest.spool import MAX_FILES, SETTLE_MS, Spool, moved_name

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from cli.command import SHOPS, Command
-from counterfoil.cli import load_exports, load_watch
+from counterfoil.cli import load as load_command
+from counterfoil.cli import load_exports
+from counterfoil.cli.load import StoreLoader
 from counterfoil.cli.load_exports import source_files
-from counterfoil.cli.load_watch import StoreLoader
 from counterfoil.importing import tables
 from counterfoil.importing.sorted_rows import SortedRows
 from counterfoil.ingest.spool import Spool
@@ -241,7 +242,7 @@ def test_an_export_stays_in_the_folder_until_a_full_disk_has_space_again(
         monkeypatch.setattr(load_exports.ExportFile, "_copied", copied_to_full_disk)
     else:
         monkeypatch.setattr(tables, "SortedRows", rows_on_full_disk)
-    monkeypatch.setattr(load_watch, "FIRST_RETRY_SEC", 0.01)
+    monkeypatch.setattr(load_command, "FIRST_RETRY_SEC", 0.01)
     assert take(mapping) == []
     assert attempts == [True, True]
     assert stored(counterfoil) == (BILLS_A_DAY, daily_file(1)[1])

@@ -13,7 +13,7 @@ import pytest
 
 from cli.command import PYTHON, SHOPS, Command
 from counterfoil import bootstrap
-from counterfoil.cli.load_watch import StoreLoader
+from counterfoil.cli.load import StoreLoader
 from counterfoil.domain.intake import WatchedFolder
 from counterfoil.ingest.sources import FileSet
 from counterfoil.ingest.spool import Spool

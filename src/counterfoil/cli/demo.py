@@ -31,7 +31,7 @@ from counterfoil.demo.console import (
     with_console_port,
 )
 from counterfoil.demo.history import write_history
-from counterfoil.demo.showcase import DemoKey, Showcase, demo_pages, demo_reference, reference_url
+from counterfoil.demo.showcase import Showcase, demo_pages, demo_reference, reference_url
 from counterfoil.demo.worldgen.plan import WorldPlan
 from counterfoil.http.reference.calls import ExampleCall
 from counterfoil.key_issuing import Randomness
@@ -211,21 +211,19 @@ def _demo_json(settings: Settings, demo: Showcase) -> dict[str, object]:
         "reference": reference_url(settings),
         "admin": url(settings.admin_host, settings.admin_port),
         "store": str(settings.store),
-        "keys": [_key_view(key) for key in demo.keys],
+        "keys": [
+            {
+                "purpose": key.role.purpose,
+                "key": key.text,
+                **json_row(columns(SystemClock().now_ms()), key.key),
+                "shopId": key.role.shop_ids[0],
+                "shopIds": key.role.shop_ids,
+                "providerId": key.role.provider_ids[0] if key.role.provider_ids else None,
+                "providerIds": key.role.provider_ids,
+            }
+            for key in demo.keys
+        ],
         "samples": demo.samples,
-    }
-
-
-def _key_view(demo_key: DemoKey) -> dict[str, object]:
-    role = demo_key.role
-    return {
-        "purpose": role.purpose,
-        "key": demo_key.text,
-        **json_row(columns(SystemClock().now_ms()), demo_key.key),
-        "shopId": role.shop_ids[0],
-        "shopIds": role.shop_ids,
-        "providerId": role.provider_ids[0] if role.provider_ids else None,
-        "providerIds": role.provider_ids,
     }
 
 

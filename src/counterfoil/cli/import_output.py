@@ -9,8 +9,17 @@ from msgspec import json
 
 from counterfoil import bootstrap
 from counterfoil.cli.import_report import ImportTally, print_tally, tally_view
-from counterfoil.cli.load_report import CHECKED, print_report, replacement_notes, replacement_view, report_view
-from counterfoil.cli.load_run import LoadReport, new_rejects_file, open_for_check, run_load
+from counterfoil.cli.load_run import (
+    CHECKED,
+    LoadReport,
+    new_rejects_file,
+    open_for_check,
+    print_report,
+    replacement_notes,
+    replacement_view,
+    report_view,
+    run_load,
+)
 from counterfoil.cli.terminal import echo, print_json, print_note
 from counterfoil.cli.totals import print_totals
 from counterfoil.domain.changes import KnownFacts

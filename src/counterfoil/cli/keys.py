@@ -229,7 +229,11 @@ def revoke(ctx: click.Context, keyid: str, at: int | None, yes: bool, store: str
     with closing(bootstrap.key_store(existing_store(ctx, store))) as key_store:
         before = key_issuing.find(key_store, keyid)
         if not before.is_revoked(now) and not yes:
-            _confirm_revocation(ctx, before, at)
+            if not is_terminal(sys.stdin):
+                raise click.UsageError("Revoking a key needs --yes, because standard input is not a terminal.", ctx)
+            name = f"{keyid} ({before.label})" if before.label else keyid
+            when = "This cannot be undone" if at is None else f"It will stop working at {minute(at)}"
+            confirm(f"Revoke {name}? {when}")
         if at is None:
             after = key_issuing.revoke(key_store, keyid, now, operator())
         else:
@@ -242,14 +246,6 @@ def revoke(ctx: click.Context, keyid: str, at: int | None, yes: bool, store: str
         echo(f"Key {keyid} works until {minute(at)}.")
     else:
         echo(f"Revoked key {keyid}. A running service refuses it within a second.")
-
-
-def _confirm_revocation(ctx: click.Context, key: Key, at: int | None) -> None:
-    if not is_terminal(sys.stdin):
-        raise click.UsageError("Revoking a key needs --yes, because standard input is not a terminal.", ctx)
-    name = f"{key.key_id} ({key.label})" if key.label else key.key_id
-    when = "This cannot be undone" if at is None else f"It will stop working at {minute(at)}"
-    confirm(f"Revoke {name}? {when}")
 
 
 def _scope(shop: str | None, franchise: str | None) -> Scope:

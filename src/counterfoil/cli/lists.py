@@ -230,7 +230,9 @@ def usage(
         print_rows(disclosure_columns(labels_of(keys)), found[:latest], as_json, nothing=nothing)
         _note_more(found, latest, "disclosures", "--latest")
         return
-    usages = _usage_per_key(reads, keys, days)
+    span = days_until(thai_day(SystemClock().now_ms()), days)
+    counts = {(of_day.key_id, of_day.day): of_day.requests for of_day in reads.days(span[0], span[-1])}
+    usages = [KeyUsage(key, [(day, counts.get((key.key_id, day), 0)) for day in span]) for key in keys]
     if as_json:
         print_json([_view(usage) for usage in usages])
     elif not usages:
@@ -239,12 +241,6 @@ def usage(
         _print_bars(usages)
     else:
         print_list(_DAYS, [(usage.key, day, count) for usage in usages for day, count in usage.days])
-
-
-def _usage_per_key(reads: OperatorReads, keys: Sequence[Key], days: int) -> list[KeyUsage]:
-    span = days_until(thai_day(SystemClock().now_ms()), days)
-    counts = {(of_day.key_id, of_day.day): of_day.requests for of_day in reads.days(span[0], span[-1])}
-    return [KeyUsage(key, [(day, counts.get((key.key_id, day), 0)) for day in span]) for key in keys]
 
 
 def _view(usage: KeyUsage) -> dict[str, object]:

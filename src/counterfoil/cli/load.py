@@ -1,20 +1,25 @@
-"""`counterfoil load`: load source records into the store."""
+"""`counterfoil load`: load source records into the store, or files as they are delivered to a folder."""
 
 import os
+import signal
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from types import FrameType
+from typing import BinaryIO, TypeVar
 
 import click
 from msgspec import Struct
 from msgspec.structs import replace
 
 from counterfoil import bootstrap
+from counterfoil.checks.open_items import close_removed
 from counterfoil.cli.load_exports import source_files
-from counterfoil.cli.load_report import print_accepted, print_report
 from counterfoil.cli.load_run import (
+    HELD,
+    MAX_FILES,
     SOME_REJECTED,
     SUDDEN_CHANGE,
     LoadReport,
@@ -22,25 +27,32 @@ from counterfoil.cli.load_run import (
     accept_change,
     is_checked_first,
     new_rejects_file,
+    open_ledger,
+    print_accepted,
+    print_report,
     require_acceptance,
     run_load,
+    would_replace,
 )
-from counterfoil.cli.load_watch import watch
 from counterfoil.cli.main import FAILED, INTERRUPTED
 from counterfoil.cli.options import setting_option, settings_from, store_options, utc_option
-from counterfoil.cli.terminal import print_message
+from counterfoil.cli.terminal import echo, print_message
 from counterfoil.cli.totals import ExpectedNet, expect_net_option, net_differences
-from counterfoil.domain.open_items import STANDARD_INPUT, OpenItem
+from counterfoil.domain.intake import HEARTBEAT_MS, describe
+from counterfoil.domain.open_items import STANDARD_INPUT, OpenItem, closed
 from counterfoil.ingest.archives import spooled
 from counterfoil.ingest.checking import RejectExamples
 from counterfoil.ingest.pipeline import RejectsFile, Summary
-from counterfoil.ingest.sources import File, Source, SourceError, SourceFiles, open_source, opened_again
-from counterfoil.ingest.spool import own_folder, quarantined
-from counterfoil.ingest.watching import not_source
+from counterfoil.ingest.sources import File, FileSet, Source, SourceError, SourceFiles, open_source, opened_again
+from counterfoil.ingest.spool import Spool, own_folder, quarantined
+from counterfoil.ingest.watching import FolderWatch, not_source
+from counterfoil.machine.clock import SystemClock
 from counterfoil.machine.operator import machine_name
-from counterfoil.ports import StoreUnavailable
-from counterfoil.settings import Settings
+from counterfoil.machine.process import SignalSafeEvent, signals_handled, stop_signals
+from counterfoil.ports import Ledger, StoreMismatch, StoreUnavailable
+from counterfoil.settings import Settings, SettingsError
 from counterfoil.text import printable
+from counterfoil.views.times import second
 
 
 class LoadOptions(Struct, frozen=True, kw_only=True):
@@ -196,29 +208,16 @@ def _load(settings: Settings, given: LoadOptions, sources: _Sources, *, is_befor
     return status
 
 
-def _why_not_loaded(records: Source) -> dict[Path, str]:
-    """Return every file that was not loaded, except unfinished ones, with the reason."""
-    refused = {path: f"{printable(path.name)} is {kind}." for path, kind in records.refused.items()}
-    return {**records.damage, **{path: not_source(path.name) for path in records.ignored}, **refused}
-
-
 def _quarantine(settings: Settings, report: LoadReport, quarantine: Path) -> list[OpenItem]:
-    """Move the files that were not loaded to the quarantine, and open items about them."""
-    found = quarantined(_why_not_loaded(report.records), quarantine)
-    items = [replace(item, load=report.summary.load) for item in found]
+    """Move the files that were not loaded to the quarantine, except unfinished ones, and open items about them."""
+    records = report.records
+    refused = {path: f"{printable(path.name)} is {kind}." for path, kind in records.refused.items()}
+    reasons = {**records.damage, **{path: not_source(path.name) for path in records.ignored}, **refused}
+    items = [replace(item, load=report.summary.load) for item in quarantined(reasons, quarantine)]
     if items:
         with closing(bootstrap.ledger(settings)) as ledger:
             ledger.add_items(items)
     return items
-
-
-def _watch(settings: Settings, given: LoadOptions, folder: Path, kinds: SourceFiles) -> None:
-    if given.sources or given.check or given.rejects or given.accept_change or given.expect_net:
-        raise click.UsageError(
-            "--watch cannot be used with SOURCE, --check, --rejects, --accept-change or --expect-net."
-        )
-    options = {"strict": given.strict, "delete": given.delete_loaded, "as_json": given.as_json}
-    watch(settings, folder, given.quarantine, kinds, **options)
 
 
 def _exit_status(report: LoadReport) -> int:
@@ -238,3 +237,303 @@ def _rejects_file(settings: Settings, given: LoadOptions, source: str) -> Reject
         # It may contain earlier rejects, or be a source of this load.
         raise click.BadParameter(f"{given.rejects} already exists. Choose a new file name.", param_hint="--rejects")
     return RejectsFile(given.rejects, place=machine_name())
+
+
+# --- watching a folder ----------------------------------------------------------------
+
+Result = TypeVar("Result")
+
+POLL_SEC = 1.0
+REPLACED = ("replaced", "")
+FIRST_RETRY_SEC, LAST_RETRY_SEC = 1.0, 60.0
+
+
+@contextmanager
+def _set_by_signals(stop: SignalSafeEvent) -> Iterator[None]:
+    """Let the first signal set the event. A second one interrupts the watcher at once."""
+
+    def handle(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - a signal handler's signature
+        if stop.is_set():
+            raise KeyboardInterrupt
+        stop.set()
+
+    # The system sends SIGIO if a program opens a file for writing just while the spool checks whether one does.
+    ignored = signals_handled([signal.SIGIO], signal.SIG_IGN)
+    with signals_handled([*stop_signals(), signal.SIGINT], handle), ignored:
+        yield
+
+
+def _watch(settings: Settings, given: LoadOptions, folder: Path, kinds: SourceFiles) -> None:
+    """Load every file that is delivered to the folder, until a signal arrives."""
+    if given.sources or given.check or given.rejects or given.accept_change or given.expect_net:
+        raise click.UsageError(
+            "--watch cannot be used with SOURCE, --check, --rejects, --accept-change or --expect-net."
+        )
+    stop = SignalSafeEvent()
+    kept = Path(settings.kept).expanduser() if settings.kept else None
+    spool = Spool(folder, kept, given.quarantine, _say)
+    with spool.locked(), _set_by_signals(stop):
+        echo(f"{_now()}  Watching {folder}. Stop with Ctrl-C or SIGTERM.", err=True)
+        loader = StoreLoader(settings, folder, stop, strict=given.strict, as_json=given.as_json)
+        watcher = FolderWatch(spool, loader, _say, loader.steady_ms, delete=given.delete_loaded, kinds=kinds)
+        spool.on_read = loader.on_read
+        loader.meanwhile = watcher.take_files_beside
+        loader.heartbeat(spool=spool)
+        while not stop.is_set():
+            try:
+                has_moved = watcher.take_files()
+            except KeyboardInterrupt:
+                # A signal has arrived while a file was moved to another file system.
+                if stop.is_set():
+                    break
+                raise
+            if not has_moved:
+                if spool.holds_files():
+                    watcher.carry_out(loader.decided())
+                loader.report_if_due()
+                stop.wait(POLL_SEC)
+        loader.heartbeat(is_stopped=True)
+        echo(f"{_now()}  Stopped. Files that have not been loaded yet stay in the folder.", err=True)
+
+
+def _now() -> str:
+    return second(SystemClock().now_ms())
+
+
+def _say(text: str) -> None:
+    print_message(f"{_now()}  {text}")
+
+
+class StoreLoader:
+    """Loads the files of one watched folder into the store, and reports to it that the watcher is running."""
+
+    def __init__(
+        self, settings: Settings, folder: Path, stop: SignalSafeEvent, *, strict: bool = False, as_json: bool = False
+    ) -> None:
+        self._settings = settings
+        self._stop = stop
+        self._strict = strict
+        self._as_json = as_json
+        self._name = printable(str(folder.resolve()))
+        self._reported = 0.0
+        self._clock = SystemClock()
+        self._latest: LoadReport | None = None
+        self._failure: OSError | None = None
+        self.meanwhile: Callable[[], None] = lambda: None
+        """Called regularly during a load."""
+
+    def steady_ms(self) -> int:
+        return self._clock.steady_us() // 1000
+
+    def load(self, files: FileSet, *, is_beside: bool, is_accepted: bool = False) -> bool:
+        if not is_accepted:
+            held = self._retried(lambda: self._alarming(files, is_beside=is_beside))
+            if held is None or self._failure or self._stop.is_set():
+                return self._not_loaded()
+            files.held = held
+            files.files = [file for file in files.files if file.path not in held]
+            if not files.files:
+                self._latest = None
+                return True
+        self._latest = self._retried(lambda: self._load(files, is_beside=is_beside, is_accepted=is_accepted))
+        if self._latest is None or self._latest.interrupted or self._failure:
+            return self._not_loaded()
+        return self._load_alone(files, is_beside=is_beside) if self._latest.is_stopped else True
+
+    def _load_alone(self, files: FileSet, *, is_beside: bool) -> bool:
+        """Load each file alone, because one would replace bills of another, or of the store since the check."""
+        if len(files.files) == 1 and self._latest:
+            (file,) = files.files
+            files.held[file.path] = _why_held(file.name, self._latest)
+            return True
+        for file in files.files:
+            alone = FileSet(file.name, [file], files.max_reject_score)
+            if not self.load(alone, is_beside=is_beside):
+                return False
+            files.held |= alone.held
+            files.damage |= alone.damage
+            if self._latest and file is not files.files[-1]:
+                self._print(self._latest, alone)
+        return True
+
+    def _not_loaded(self) -> bool:
+        if self._failure:
+            raise self._failure
+        return False
+
+    def _alarming(self, files: FileSet, *, is_beside: bool) -> dict[Path, str]:
+        """Return the files that differ sharply from earlier deliveries, or would replace stored bills, with the reason.
+
+        Nothing is written. Of several files, those are returned that raise the same alarms alone. If none does, all are
+        returned, unless one replaces bills of another: then the load finds out which one.
+        """
+        if not is_checked_first(self._settings):
+            return {}
+        together = self._check(files, is_beside=is_beside)
+        alarms = _alarms_of(together)
+        if not alarms or len(files.files) == 1:
+            return {file.path: _why_held(file.name, together) for file in files.files} if alarms else {}
+        held = {}
+        for file in files.files:
+            alone = self._check(FileSet(file.name, [file], files.max_reject_score), is_beside=is_beside)
+            if alarms & _alarms_of(alone):
+                held[file.path] = _why_held(file.name, alone)
+        if not held and alarms == {REPLACED}:
+            return {}
+        if not held:
+            return {file.path: _why_held(file.name, together) for file in files.files}
+        others = [file for file in files.files if file.path not in held]
+        if others:
+            held |= self._alarming(FileSet(files.name, others, files.max_reject_score), is_beside=is_beside)
+        return held
+
+    def _check(self, files: FileSet, *, is_beside: bool) -> LoadReport:
+        """Check files without writing anything. A damaged file is reported by the load."""
+        files.on_read = self.on_read
+        report = LoadReport(summary=Summary(source=files.name), rejects=RejectExamples(), records=files)
+        with suppress(SourceError):
+            run_load(self._settings, report, strict=self._strict, is_beside=is_beside)
+        files.damage.clear()
+        return report
+
+    def report(self, files: int, kept: list[OpenItem], *, loaded: FileSet | None) -> None:
+        if loaded and self._latest:
+            self._latest.quarantined = [item for item in kept if item.kind == "quarantined"]
+            self._print(self._latest, loaded)
+            kept = [replace(item, load=self._latest.summary.load) for item in kept]
+        self.heartbeat(files, kept)
+
+    def _print(self, report: LoadReport, files: FileSet) -> None:
+        """Print the summary of a load below the time and the names of its files."""
+        if not self._as_json:
+            names = [file.name for file in files.files]
+            more = f" and {len(names) - MAX_FILES:,} more" if len(names) > MAX_FILES else ""
+            echo(f"{_now()}  {', '.join(names[:MAX_FILES])}{more}", bold=True)
+        print_report(report, self._as_json)
+
+    def close(self, item: OpenItem, kept: OpenItem | None) -> None:
+        by = item.decision or "removed"
+
+        def call() -> None:
+            with open_ledger(self._settings) as ledger:
+                if kept:
+                    ledger.add_items([closed(kept, by, self._clock.now_ms())])
+                ledger.close_items([item.number], by)
+
+        self._retried(call)
+
+    def decided(self) -> list[OpenItem]:
+        found = self._retried(lambda: bootstrap.operator_reads(self._settings).open_items()) or []
+        return [item for item in found if item.decision and item.place == machine_name()]
+
+    def _load(self, files: FileSet, *, is_beside: bool, is_accepted: bool) -> LoadReport:
+        files.on_read = self.on_read
+        rejects = new_rejects_file(self._settings, files.name)
+        report = LoadReport(summary=Summary(source=files.name), rejects=rejects, records=files, quarantines=True)
+        options = {"strict": self._strict, "is_guarded": not is_accepted, "is_beside": is_beside}
+        try:
+            run_load(self._settings, report, **options, on_batch=self._between_batches)
+        except SourceError as error:
+            if not files.damage:
+                raise
+            _say(str(error))
+        if is_accepted and not report.interrupted:
+            report.accepted = accept_change(self._settings)
+        return report
+
+    def on_read(self) -> None:
+        """End the load if a signal has arrived, even if the file has no records."""
+        if self._stop.is_set():
+            raise KeyboardInterrupt
+        try:
+            self.report_if_due()
+            self.meanwhile()
+        except OSError as error:
+            # Whoever reads the file would take this for an error of the file.
+            self._failure = error
+            raise KeyboardInterrupt from error
+
+    def _between_batches(self, ledger: Ledger) -> None:
+        """End the load if a signal has arrived; otherwise, if a report is due, report that the watcher is running."""
+        if self._stop.is_set():
+            raise KeyboardInterrupt
+        if self._is_report_due():
+            self._report_to(ledger, 0, 0)
+        self.meanwhile()
+
+    def report_if_due(self) -> None:
+        if self._is_report_due():
+            self.heartbeat()
+
+    def heartbeat(
+        self,
+        files: int = 0,
+        kept: Sequence[OpenItem] = (),
+        *,
+        is_stopped: bool = False,
+        spool: Spool | None = None,
+    ) -> None:
+        """Record in the store that this watcher is running or has stopped, and how many files it has just processed.
+
+        With `spool`, also open items for quarantined and held files that the store does not know, as after a crash.
+        If the store is unavailable, retry until it is available or the watcher is asked to stop.
+        """
+
+        def call() -> None:
+            with open_ledger(self._settings) as ledger:
+                known = ledger.item_paths(machine_name()) if spool else set()
+                found = [item for item in spool.kept() if item.path not in known] if spool else kept
+                if found:
+                    ledger.add_items(found)
+                self._report_to(ledger, files, len(kept), is_stopped=is_stopped)
+
+        self._retried(call)
+
+    def _report_to(self, ledger: Ledger, files: int, quarantined: int, *, is_stopped: bool = False) -> None:
+        close_removed(self._settings, ledger)
+        ledger.report_watched_folder(self._name, files, quarantined, is_stopped=is_stopped)
+        self._reported = time.monotonic()
+
+    def _is_report_due(self) -> bool:
+        return time.monotonic() - self._reported >= HEARTBEAT_MS / 1000
+
+    def _retried(self, call: Callable[[], Result]) -> Result | None:
+        """Retry a call until the store is available and return its result, or None if the watcher is stopped first.
+
+        Before the first report, StoreMismatch and SettingsError are raised. After that, the call is retried in these
+        cases too, because a file of the store may be missing temporarily.
+        """
+        pause = FIRST_RETRY_SEC
+        while True:
+            try:
+                if self._reported:
+                    # If the store's disk is not mounted, a load would create an empty store at the mount point.
+                    bootstrap.store(self._settings).require_exists()
+                result = call()
+            except (StoreUnavailable, StoreMismatch, SettingsError) as error:
+                if not (self._reported or isinstance(error, StoreUnavailable)):
+                    raise
+                if self._stop.is_set():
+                    return None
+                if pause == FIRST_RETRY_SEC:
+                    _say(f"the store is unavailable; retrying until it is available: {error}")
+                self._stop.wait(pause)
+                pause = min(2 * pause, LAST_RETRY_SEC)
+            else:
+                if pause > FIRST_RETRY_SEC:
+                    _say("the store is available again.")
+                return result
+
+
+def _alarms_of(report: LoadReport) -> set[tuple[str, str]]:
+    """Return the measures and fields of the sudden changes; replaced bills count as one."""
+    alarms: set[tuple[str, str]] = {(alarm.measure, alarm.field) for alarm in report.alarms}
+    return alarms | {REPLACED} if report.is_stopped else alarms
+
+
+def _why_held(name: str, report: LoadReport) -> str:
+    """Return why a file was not loaded, without values of its records."""
+    changes = [f"{describe(alarm)}." for alarm in report.alarms]
+    if report.is_stopped:
+        changes.append(str(would_replace(report.summary.guard)))
+    return " ".join([f"{name} was not loaded:", *changes, str(HELD())])

@@ -1,12 +1,14 @@
-"""Runs a load from the command line: opens the store, shows progress and completes the report."""
+"""Runs a load from the command line, and prints its summary as text or as JSON."""
 
 import gc
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from datetime import UTC
 from functools import cache
+from pathlib import Path
 
 import click
 from msgspec import Struct
@@ -14,22 +16,29 @@ from msgspec import Struct
 from counterfoil import bootstrap
 from counterfoil.checks.open_items import close_removed
 from counterfoil.cli.store import is_without_store, record_new_store
-from counterfoil.cli.terminal import confirm, is_terminal, progress
+from counterfoil.cli.terminal import confirm, display_width, echo, is_terminal, print_fields, print_json, progress
+from counterfoil.cli.totals import print_totals
 from counterfoil.domain.calendar import from_ms
-from counterfoil.domain.intake import Intake, IntakeAlarm, RejectedRows, accepted
+from counterfoil.domain.changes import Outcome
+from counterfoil.domain.intake import Intake, IntakeAlarm, RejectedRows, accepted, describe
+from counterfoil.domain.messages import Message
 from counterfoil.domain.open_items import OpenItem
+from counterfoil.domain.replacements import ReplacementGuard
 from counterfoil.domain.tokens import MIN_SECRET_BYTES, Pseudonyms
 from counterfoil.ingest.checking import CheckingLedger, RejectExamples
 from counterfoil.ingest.converters import converter_processes, free_cores
-from counterfoil.ingest.lines import SourceLine
+from counterfoil.ingest.fields import FieldCounts, suggestion
+from counterfoil.ingest.lines import NOT_JSON, NOT_UTF8, REASONS, UNKNOWN_KIND, SourceLine
 from counterfoil.ingest.pipeline import Pipeline, RejectsFile, Summary
-from counterfoil.ingest.sources import SUFFIXES, Damage, Source, SourceError, all_rejected_rows
+from counterfoil.ingest.sources import ACCEPTED_NAMES, SUFFIXES, Damage, Source, SourceError, all_rejected_rows
 from counterfoil.machine.clock import SystemClock
 from counterfoil.machine.files import is_shared
 from counterfoil.machine.operator import machine_name
 from counterfoil.machine.process import stop_signals_as_interrupt
 from counterfoil.ports import Ledger
 from counterfoil.settings import Settings
+from counterfoil.text import counted, printable
+from counterfoil.views.loads import alarms_json
 
 # A load creates thousands of lists per batch but no reference cycles. With Python's default threshold, garbage
 # collection took 6% of the load time.
@@ -111,9 +120,7 @@ def run_load(
     is_beside: bool = False,
     on_batch: Callable[[Ledger], None] = lambda _: None,
 ) -> None:
-    """Run the load and complete the report, even if the load fails.
-
-    Unless `is_guarded` is false, the load stops before it replaces many stored bills by other ones.
+    """Run the load and complete the report, even if it fails. A guarded load does not replace many bills by others.
 
     A load beside another one of this process shows no progress and starts no processes, which have to be forked before
     the first store is opened.
@@ -232,3 +239,256 @@ def new_rejects_file(settings: Settings, name: str) -> RejectsFile:
         number += 1
         path = folder / f"{first}-{stamp}-{number}.ndjson"
     return RejectsFile(path, place=machine_name() if settings.database else "", is_shared=is_shared(settings.store))
+
+
+# --- the summary ----------------------------------------------------------------------
+
+# The printed summary is kept short; `--json` lists everything.
+MAX_FIELDS, MAX_FILES = 12, 10
+UNKNOWN = "unknown field"
+
+WOULD_REPLACE = Message(
+    "would_replace",
+    "{count} of {total:bill} would replace a stored bill by another one, so a load is stopped. Other bills, with other "
+    "lines, or closed far apart or at another till: {others}. Only moved to another day: {moved}. Already written: "
+    "{written}. If the POS begins again with the same numbers every day, in every shop or at every till, join the "
+    "day, the shop or the till to bill.id in the mapping.",
+)
+OTHER_BILLS = Message(
+    "other_bills",
+    "Rejected {count:bill} with the ID of another stored bill, which has other lines, or was closed far apart or at "
+    "another till. If a bill is split over two exports, import both files together.",
+)
+HAS_MOVED = Message("has_moved", "Warning: {count:stored bill} moved to another day:")
+HAS_REPLACED = Message(
+    "has_replaced",
+    "Warning: {count:stored bill} got other lines and another total, or moved to another day. If the IDs of bills "
+    "begin again, make them unique:",
+)
+# How to go on if stored bills are to be replaced, depending on what has compared them.
+LOADED = Message("accept_again", "If the change is intended, repeat the command with --accept-change.")
+CHECKED = Message("accept_load", "If the change is intended, load the bills with --accept-change.")
+HELD = Message(
+    "accept_held",
+    "Check the POS export, then run `counterfoil loads accept` or `counterfoil loads discard` with this name.",
+)
+
+OUTCOMES = tuple(
+    outcome.value for outcome in (Outcome.ADDED, Outcome.CHANGED, Outcome.UNCHANGED, Outcome.LATE, Outcome.REMOVED)
+)
+
+# Reasons for rejecting a line that is not a source record at all.
+NO_RECORD = (NOT_JSON, NOT_UTF8, UNKNOWN_KIND)
+
+
+def print_report(report: LoadReport, as_json: bool) -> None:
+    summary = report.summary
+    if as_json:
+        print_json(report_view(report))
+        return
+    pairs = [("lines read", f"{summary.lines:,} in {report.seconds:.1f} s ({report.per_second:,.0f}/s)")]
+    if report.check:
+        pairs.append(("would load", f"{summary.outcomes.total():,}"))
+    else:
+        pairs += [(name, f"{summary.outcomes[name]:,}") for name in OUTCOMES if summary.outcomes[name]]
+    pairs += [("rejected", f"{count:,}: the line {REASONS[reason]}") for reason, count in summary.rejected.items()]
+    if isinstance(report.rejects, RejectExamples):
+        pairs += [("for example", _describe(example)) for example in report.rejects.examples]
+    if report.rejects.used:
+        pairs.append(("rejects file", str(report.rejects.path)))
+    pairs += _field_rows(summary.fields, with_lines=report.check)
+    for _, label, files in _files(report):
+        pairs += _shortened(label, [f"{name} ({remark})" if remark else name for name, remark in files], MAX_FILES)
+    print_fields(pairs + _shortened("ALARM", [str(describe(alarm)) for alarm in report.alarms], MAX_FIELDS))
+    print_totals(summary.totals.report())
+    for note in _notes(report):
+        echo(note)
+    if report.accepted:
+        print_accepted(report.accepted, as_json=False)
+
+
+def _notes(report: LoadReport) -> Iterator[str]:
+    """Yield the sentences below the table: what happened, and what to do next."""
+    summary = report.summary
+    if not summary.lines and not report.interrupted:
+        yield "No records were found in the delivery."
+    yield from replacement_notes(summary.guard, CHECKED if report.check else LOADED)
+    if report.check:
+        again = "" if report.before_load else " Run the same command without --check to load the records."
+        yield f"Nothing was written.{again}"
+    elif report.interrupted:
+        yield "Stopped. Progress saved. Run the same command to resume."
+    elif report.rejects.used:
+        rejected = f"Rejected {summary.rejected.total():,} of {counted(summary.lines, 'line')}."
+        yield f"{rejected} Fix the cause, then run `counterfoil load` on the rejects file."
+    yield from _hints(report)
+    if report.alarms:
+        accept = "load the records with --accept-change" if report.check else "run `counterfoil load --accept-change`"
+        yield (
+            "The records differ sharply from those of earlier loads. Check the POS export. "
+            f"If the change is intended, {accept}."
+        )
+
+
+def replacement_notes(guard: ReplacementGuard, advice: Message) -> Iterator[str]:
+    """Yield the sentences about stored bills that were or would be replaced by other ones."""
+    if not (guard.moved or guard.others):
+        return
+    if guard.is_exceeded:
+        yield str(would_replace(guard))
+    elif guard.others:
+        kind = OTHER_BILLS(count=guard.others) if guard.is_export else HAS_REPLACED(count=guard.moved + guard.others)
+        yield str(kind)
+    else:
+        yield str(HAS_MOVED(count=guard.moved))
+    for bill in guard.first:
+        stored, delivered = bill.stored_at or bill.stored_day or "no day", bill.closed_at or bill.day or "no day"
+        times = f"stored with {stored}, in this delivery with {delivered}"
+        yield f"  bill {printable(bill.bill_id)} of shop {printable(bill.shop_id)}: {times}"
+    if guard.is_exceeded or (guard.others and guard.is_export):
+        yield str(advice())
+
+
+def would_replace(guard: ReplacementGuard) -> Message:
+    counts = {"others": guard.others, "moved": guard.moved, "written": guard.written}
+    return WOULD_REPLACE(count=guard.moved + guard.others, total=guard.bills, **counts)
+
+
+def replacement_view(guard: ReplacementGuard) -> dict[str, object]:
+    return {"stopped": guard.is_exceeded, "moved": guard.moved, "otherBills": guard.others, "first": guard.first}
+
+
+def _hints(report: LoadReport) -> Iterator[str]:
+    """Yield advice about sources that probably have to be converted before they can be loaded."""
+    summary = report.summary
+    if summary.rejected[NOT_UTF8]:
+        yield "Write the export in UTF-8, or convert it, for example with `iconv -f UTF-16 -t UTF-8`."
+    if summary.lines and sum(summary.rejected[reason] for reason in NO_RECORD) == summary.lines:
+        yield (
+            "No line is a source record. To convert a POS export, use `counterfoil import`; "
+            "for a CSV file, begin with `counterfoil import --infer FILE`."
+        )
+    elif report.records.ignored:
+        yield (
+            f"In a folder, only files whose names end in {ACCEPTED_NAMES} are loaded. "
+            "To convert a POS export into source records, use `counterfoil import`."
+        )
+
+
+def print_accepted(alarms: Sequence[IntakeAlarm], as_json: bool) -> None:
+    if as_json:
+        print_json({"accepted": alarms_json(alarms)})
+        return
+    if not alarms:
+        echo("There is no sudden change to accept.")
+    for alarm in alarms:
+        echo(f"Accepted as normal: {describe(alarm)}.")
+
+
+def _describe(example: dict[str, object]) -> str:
+    fields = example["fields"]
+    named = f" ({', '.join(fields)})" if isinstance(fields, list) and fields else ""
+    return f"{example['source']} line {example['line']}: {example['reason']}{named}"
+
+
+def report_view(report: LoadReport) -> dict[str, object]:
+    summary = report.summary
+    checked: dict[str, object] = {}
+    if isinstance(report.rejects, RejectExamples):
+        # The outcome of a record is known only after it has been written, so a check reports null.
+        checked = {
+            **dict.fromkeys(OUTCOMES),
+            "check": True,
+            "wouldLoad": summary.outcomes.total(),
+            "rejectExamples": report.rejects.examples,
+        }
+    return {
+        "source": summary.source,
+        "lines": summary.lines,
+        **{name: summary.outcomes[name] for name in OUTCOMES},
+        "rejected": summary.rejected.total(),
+        "reasons": dict(summary.rejected),
+        "rejectsFile": str(report.rejects.path) if report.rejects.used else None,
+        "seconds": round(report.seconds, 3),
+        "linesPerSecond": round(report.per_second),
+        "interrupted": report.interrupted,
+        "totals": summary.totals.report(),
+        "replacements": replacement_view(summary.guard),
+        **_fields_json(summary.fields),
+        **{json_name: [name for name, _ in files] for json_name, _, files in _files(report)},
+        "alarms": alarms_json(report.alarms),
+        "accepted": alarms_json(report.accepted),
+        **checked,
+    }
+
+
+def _shortened(label: str, texts: Sequence[str], most: int) -> list[tuple[str, str]]:
+    rows = [(label, text) for text in texts[:most]]
+    if len(texts) > most:
+        rows.append((label, f"{len(texts) - most:,} more; --json lists them"))
+    return rows
+
+
+def _files(report: LoadReport) -> list[tuple[str, str, list[tuple[str, str]]]]:
+    """Return the lists of files that were not simply loaded: name in `--json`, label, and each file with a remark."""
+    records = report.records
+    return [
+        ("unreadableFiles", "cannot be read", _named(list(records.damage))),
+        ("ignoredFiles", "not loaded", _named(records.ignored, "not a source record file")),
+        ("refusedFiles", "not loaded", [(printable(path.name), kind) for path, kind in records.refused.items()]),
+        ("unfinishedFiles", "not loaded", _named(records.unfinished, "still being written")),
+        ("emptyFiles", "empty", [(name, "") for name in records.empty]),
+        ("quarantined", "quarantined", [(item.path, "") for item in report.quarantined]),
+    ]
+
+
+def _named(paths: Sequence[Path], remark: str = "") -> list[tuple[str, str]]:
+    return [(printable(path.name), remark) for path in paths]
+
+
+def _field_rows(counts: FieldCounts, *, with_lines: bool) -> list[tuple[str, str]]:
+    """Return the rows about unknown fields, unreadable values and incomplete bills; `with_lines` names first lines."""
+    found = {UNKNOWN: _most_common(counts.unknown), "unreadable": _most_common(counts.unreadable)}
+    names = [f"{kind}: {path}" for fields in found.values() for (kind, path), _ in fields[:MAX_FIELDS]]
+    width = max(map(display_width, names), default=0)
+
+    def text(label: str, kind: str, path: str, count: int) -> str:
+        name = f"{kind}: {path}"
+        padding = " " * (width - display_width(name))
+        meant = suggestion(kind, path) if label == UNKNOWN else None
+        hint = f" (did you mean {meant}?)" if meant else ""
+        source, line = counts.first[kind, path] if with_lines else ("", 0)
+        where = f", first in {source} line {line:,}" if source else ""
+        return f"{name}{padding}  in {counted(count, 'record')}{where}{hint}"
+
+    rows = []
+    for label, fields in found.items():
+        rows += _shortened(label, [text(label, kind, path, count) for (kind, path), count in fields], MAX_FIELDS)
+    lacking = {"a date": counts.lacking["date"], "items": counts.lacking["items"], "amounts": counts.lacking["amounts"]}
+    parts = [f"{count:,} without {what} ({count / counts.bills:.1%})" for what, count in lacking.items() if count]
+    return [*rows, ("bills", f"{counts.bills:,} read, {', '.join(parts)}")] if parts else rows
+
+
+def _most_common(counts: Counter[tuple[str, str]]) -> list[tuple[tuple[str, str], int]]:
+    """Return the fields with their counts, most frequent first, then by kind and name."""
+    return sorted(counts.items(), key=lambda counted_field: (-counted_field[1], counted_field[0]))
+
+
+def _fields_json(counts: FieldCounts) -> dict[str, object]:
+    def field(kind: str, path: str, count: int) -> dict[str, object]:
+        source, line = counts.first[kind, path]
+        return {"kind": kind, "field": path, "records": count, "firstSource": source, "firstLine": line}
+
+    return {
+        "unknownFields": [
+            {**field(kind, path, count), "didYouMean": suggestion(kind, path)}
+            for (kind, path), count in _most_common(counts.unknown)
+        ],
+        "unreadableValues": [field(kind, path, count) for (kind, path), count in _most_common(counts.unreadable)],
+        "bills": {
+            "read": counts.bills,
+            "withoutDate": counts.lacking["date"],
+            "withoutItems": counts.lacking["items"],
+            "withoutAmounts": counts.lacking["amounts"],
+        },
+    }

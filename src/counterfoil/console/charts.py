@@ -1,7 +1,4 @@
-"""Draws charts as SVG. Below each bar chart, there is a table of the same values.
-
-Positions are SVG attributes and colours are CSS classes, because the console forbids inline styles.
-"""
+"""Draws charts as SVG, with attributes and classes, because the console forbids inline styles."""
 
 from collections.abc import Sequence
 

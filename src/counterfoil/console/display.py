@@ -177,11 +177,6 @@ _PAGES_OF_CHECKS = {
 }
 
 
-def check_name(t: Texts, check: str) -> str:
-    """Return the name of a check, which is its internal name if there is no text for it."""
-    return t.message(Message(f"check.{check}", check))
-
-
 def finding_text(t: Texts, finding: Finding) -> Html:
     """Return a finding with its advice. A warning or problem may also have a link to the page with the details."""
     link = None
@@ -213,7 +208,7 @@ def finding_list(t: Texts, findings: Sequence[Finding]) -> Html:
             "finding",
             t,
             badge=badge(t(f"finding.{status}"), kinds[status]),
-            check=check_name(t, check),
+            check=t.message(Message(f"check.{check}", check)),
             texts=[element("div", text) for text in texts],
         )
         for (check, status), texts in grouped.items()

@@ -20,7 +20,7 @@ from counterfoil.domain.devices import Role, allows
 from counterfoil.domain.messages import Message
 from counterfoil.ports import StoreMismatch, StoreUnavailable
 from counterfoil.text import csv_text
-from counterfoil.views.columns import RowList, csv_lines
+from counterfoil.views.columns import RowList, as_data, csv_lines
 from counterfoil.web.html import markup
 
 _KEY = rf"(?P<key_id>[0-9A-Za-z]{{{ID_LENGTH}}})"
@@ -111,16 +111,12 @@ def _draw(visit: Visit, shown: ConsolePage[Any], path: str, kind: str) -> Consol
     if isinstance(view, find.FindView) and len(view.matches) == 1 and kind == "html":
         return redirect(view.matches[0].address)
     if kind == "json":
-        body = json.encode(shown.as_json(visit, view), enc_hook=_as_data, order="deterministic")
+        body = json.encode(shown.as_json(visit, view), enc_hook=as_data, order="deterministic")
         return ConsoleResponse(content_type=JSON, body=body + b"\n")
     if kind == "csv" and shown.csv:
         return csv_response(visit, *shown.csv(visit, view))
     as_csv = visit.address(f"{path}.csv") if shown.csv else ""
     return page(visit, shown.name, shown.draw(visit, view), as_json=visit.address(f"{path}.json"), as_csv=as_csv)
-
-
-def _as_data(value: object) -> object:
-    return value.json() if isinstance(value, RowList) else str(value)
 
 
 def csv_response(visit: Visit, name: str, listing: RowList[Any]) -> ConsoleResponse:

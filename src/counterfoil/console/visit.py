@@ -150,9 +150,8 @@ class Visit(Struct, frozen=True, kw_only=True):
 
 
 class PageContent(Struct, frozen=True, kw_only=True):
-    """The content of a page. `command` and `more_commands` together show the same data in a terminal.
+    """The content of a page. The commands show the same data in a terminal, unless `command_text` says what they do.
 
-    `command_text` is set if `command` shows or does something else, and says what.
     `shows_service` is true if the content already says whether the service is ready.
     """
 

@@ -75,8 +75,10 @@ class RowList(Generic[Row]):
         self.columns = columns
         self.rows = rows
 
-    def json(self) -> list[dict[str, Any]]:
-        return [console_json(self.columns, row) for row in self.rows]
+
+def as_data(value: object) -> object:
+    """Return a value of a page as JSON shows it, if it is not one that msgspec knows."""
+    return [console_json(value.columns, row) for row in value.rows] if isinstance(value, RowList) else str(value)
 
 
 def csv_lines(columns: Iterable[ListColumn[Row]], rows: Iterable[Row]) -> list[list[object]]:

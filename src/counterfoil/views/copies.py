@@ -38,9 +38,7 @@ class CopyRow(Struct, frozen=True, kw_only=True, rename="camel"):
     - `reading`: the list would be `behind` or `never`, but a pass has begun and has not ended.
     - `never`: no pass has ever ended.
 
-    Everything from `read_from` to `complete_until` was read, except for gaps that
-    are too old to be reported. `read_from` is None if the list was read from the
-    beginning.
+    Everything from `read_from` (or the beginning) to `complete_until` was read, except for gaps too old to be reported.
     """
 
     list_name: str
@@ -55,11 +53,7 @@ class CopyRow(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class CopySummary(Struct, frozen=True, rename="camel"):
-    """The state of a key's copy: the most urgent verdict, and how many of its lists are up to date.
-
-    `state` is None if the key has read none of its lists, for example the key of
-    a chat bot, which keeps no copy. `read_from` is the latest `read_from` of the lists.
-    """
+    """The most urgent verdict about a key's lists, None if it has read none of them, and how many are up to date."""
 
     state: ListVerdict | None
     fresh: int

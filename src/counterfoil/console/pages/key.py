@@ -294,18 +294,12 @@ def _forms(visit: Visit, view: OneKeyView) -> Html:
         ),
         "revoke": (element("p", t("revoke.text", today=number(view.today.requests)), " ", last_used), confirm),
     }
-    return section(
-        t("key.actions"),
-        [_action(visit, f"{path}/{name}", name, drawn) for name, drawn in parts.items()],
-        anchor="actions",
-    )
-
-
-def _action(visit: Visit, address: str, name: str, children: Sequence[Child]) -> Html:
-    """Return a form that is collapsed at first."""
-    t = visit.t
-    drawn = form(visit, address, *children, button=t(f"{name}.button"), is_dangerous=name == "revoke", id_=name)
-    return element("details", element("summary", t(f"{name}.title")), drawn)
+    folded = []
+    for name, inner in parts.items():
+        button, is_dangerous = t(f"{name}.button"), name == "revoke"
+        drawn = form(visit, f"{path}/{name}", *inner, button=button, is_dangerous=is_dangerous, id_=name)
+        folded.append(element("details", element("summary", t(f"{name}.title")), drawn))
+    return section(t("key.actions"), folded, anchor="actions")
 
 
 PAGE = ConsolePage(name="keys", read=read, draw=draw, as_json=as_json)
