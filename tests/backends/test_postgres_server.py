@@ -229,10 +229,7 @@ def test_the_doctor_warns_about_serving_with_an_owner_or_loader_login(server: Po
 )
 def test_the_doctor_accepts_a_login_with_one_role(shared: dict[str, str], role: str, work: str) -> None:
     told = rights_told(shared[role])
-    assert (told["status"], told["message"]) == (
-        "ok",
-        f"The login a_counterfoil_{role} can {work} and nothing else.",
-    )
+    assert (told["status"], told["message"]) == ("ok", f"The login a_counterfoil_{role} can {work} and nothing else.")
 
 
 def test_the_doctor_checks_the_secret_and_changes_nothing(shared: dict[str, str], tmp_path: Path) -> None:

@@ -16,10 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import servers
-from counterfoil.backends.postgres.administration import (
-    PostgresKeyStore,
-    PostgresUsageAdmin,
-)
+from counterfoil.backends.postgres.administration import PostgresKeyStore, PostgresUsageAdmin
 from counterfoil.backends.postgres.books import PostgresBooks
 from counterfoil.backends.postgres.key_lookup import PostgresKeyLookup
 from counterfoil.backends.postgres.ledger import PostgresLedger

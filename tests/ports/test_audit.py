@@ -54,10 +54,7 @@ def test_an_update_is_recorded_with_the_values_before_and_after(store: Store) ->
     key_issuing.update(store.key_store(), key_id, changes, 2_000, Actor("bob", "console", "office"))
     latest = entries(store)[0]
     assert (latest.at, latest.act, latest.actor) == (2_000, Act.KEY_CHANGED, Actor("bob", "console", "office"))
-    assert latest.changes == {
-        "perMin": FieldChange(60, 120),
-        "permissions": FieldChange(["personal-data"], None),
-    }
+    assert latest.changes == {"perMin": FieldChange(60, 120), "permissions": FieldChange(["personal-data"], None)}
 
 
 def test_an_update_that_changes_nothing_is_not_recorded(store: Store) -> None:
@@ -117,11 +114,7 @@ def test_an_act_of_a_newer_version_is_still_listed(store: Store) -> None:
 
 @pytest.mark.parametrize(
     "statement",
-    [
-        "UPDATE audit SET actor = 'nobody'",
-        "DELETE FROM audit",
-        "DELETE FROM audit WHERE act = 'key_issued'",
-    ],
+    ["UPDATE audit SET actor = 'nobody'", "DELETE FROM audit", "DELETE FROM audit WHERE act = 'key_issued'"],
 )
 def test_entries_cannot_be_changed_or_deleted_even_by_the_owner(store: Store, statement: str) -> None:
     issued(store)

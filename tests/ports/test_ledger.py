@@ -212,11 +212,7 @@ def test_a_bill_from_before_change_tracking_gets_a_stamp_when_its_shop_moves_its
 # --- revisions ---------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "record",
-    [shop, base, member, bill],
-    ids=lambda record: record.__name__,
-)
+@pytest.mark.parametrize("record", [shop, base, member, bill], ids=lambda record: record.__name__)
 def test_a_record_that_arrived_late_is_skipped(open_store: OpenStore, record: Any) -> None:
     if record()["kind"] == "bill":
         open_store.put(shop())

@@ -357,10 +357,7 @@ def _heard(pipe: Connection) -> list[int]:
 
 
 def test_four_processes_share_one_exact_window(store: Store, run: Run) -> None:
-    """Uses the system clock.
-
-    All attempts are made within a minute, so exactly `per_min` of them are admitted.
-    """
+    """Uses the system clock. All attempts are made within a minute, so exactly `per_min` of them are admitted."""
     key = replace(KEY, per_min=50, per_day=10)
     others = [_start(store, other_processes.request_admissions, key, 60) for _ in range(4)]
     counts = [count for _, pipe in others for count in _heard(pipe)]
