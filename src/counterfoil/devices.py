@@ -39,7 +39,7 @@ class DeviceStore(ABC):
     """The devices of a store. A back end opens transactions, of which only one at a time can change devices."""
 
     @abstractmethod
-    def _changing(self) -> AbstractContextManager[AuditedTransaction]: ...
+    def changing(self) -> AbstractContextManager[AuditedTransaction]: ...
 
     def change(
         self,
@@ -49,7 +49,7 @@ class DeviceStore(ABC):
         token_digest: bytes | None = None,
     ) -> Device | None:
         """Write the device that `change` makes of the stored one, if any, with its entry. If it is None, do nothing."""
-        with self._changing() as (ask, append):
+        with self.changing() as (ask, append):
             found = [json.decode(body, type=Device) for (body,) in ask(_ONE, device_id=device_id)]
             changed = change(found[0] if found else None)
             if changed is None:
@@ -60,7 +60,7 @@ class DeviceStore(ABC):
 
     def forget(self, before_ms: int) -> None:
         """Delete the devices that have neither been made nor used since this instant, whatever their state is."""
-        with self._changing() as (ask, _):
+        with self.changing() as (ask, _):
             for (body,) in ask(_ALL):
                 device = json.decode(body, type=Device)
                 if max(device.made_at, device.last_used_at or 0) < before_ms:

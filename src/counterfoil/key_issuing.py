@@ -69,19 +69,6 @@ _key = json.Decoder(Key).decode
 DescribeChange = Callable[[Key, Key], AuditEntry | None]
 
 
-class KeyRotation(Struct, frozen=True, kw_only=True):
-    """The rows that a rotation writes. `old` may have a scheduled revocation; `secret_digest` is for the successor."""
-
-    old: Key
-    successor: Key
-    secret_digest: bytes
-    entries: Sequence[AuditEntry]
-
-
-# Takes a key and its successors. Returns the rotation, or raises if the key must not be rotated.
-RotateKey = Callable[[Key, Sequence[Key]], KeyRotation]
-
-
 class KeyStore(ABC):
     """The keys of a store and its audit log, for the operator. Audit entries are added and never changed or deleted.
 
@@ -93,20 +80,20 @@ class KeyStore(ABC):
     NEXT_GENERATION: ClassVar[str] = "UPDATE generation SET number = number + 1 RETURNING number"
 
     @abstractmethod
-    def _changing(self) -> AbstractContextManager[AuditedTransaction]: ...
+    def changing(self) -> AbstractContextManager[AuditedTransaction]: ...
 
     @abstractmethod
     def close(self) -> None: ...
 
     def add(self, kept: StoredKey, entries: Sequence[AuditEntry]) -> None:
-        with self._changing() as (ask, append):
+        with self.changing() as (ask, append):
             ask(_ADD, key_id=kept.key.key_id, digest=kept.secret_digest, body=json.encode(kept.key))
             ask(self.NEXT_GENERATION)
             append(entries)
 
     def all(self) -> list[Key]:
         """Return all keys, oldest first."""
-        with self._changing() as (ask, _):
+        with self.changing() as (ask, _):
             return sorted((_key(body) for (body,) in ask(_ALL)), key=lambda key: (key.created_at, key.key_id))
 
     def find(self, key_id: str) -> Key | None:
@@ -114,7 +101,7 @@ class KeyStore(ABC):
 
     def change(self, key_id: str, change: Callable[[Key], Key], describe: DescribeChange) -> Key | None:
         """Replace a key with the result of `change`; return None if the key does not exist."""
-        with self._changing() as (ask, append):
+        with self.changing() as (ask, append):
             found = [_key(body) for (body,) in ask(_ONE, key_id=key_id)]
             if not found:
                 return None
@@ -125,23 +112,9 @@ class KeyStore(ABC):
             append([entry] if entry else [])
             return changed
 
-    def rotate(self, key_id: str, rotate: RotateKey) -> KeyRotation | None:
-        """Write the rotation that `rotate` returns, in one transaction; return None if the key does not exist."""
-        with self._changing() as (ask, append):
-            keys = {key.key_id: key for key in (_key(body) for (body,) in ask(_ALL))}
-            if key_id not in keys:
-                return None
-            rotation = rotate(keys[key_id], successors_of(keys.values(), key_id))
-            new = rotation.successor
-            ask(_CHANGE, key_id=key_id, body=json.encode(rotation.old))
-            ask(_ADD, key_id=new.key_id, digest=rotation.secret_digest, body=json.encode(new))
-            ask(self.NEXT_GENERATION)
-            append(rotation.entries)
-            return rotation
-
     def record(self, entry: AuditEntry) -> None:
         """Add an entry to the audit log."""
-        with self._changing() as (_, append):
+        with self.changing() as (_, append):
             append([entry])
 
 
@@ -231,38 +204,37 @@ def rotate(
         _require_future(revoke_old_at, now_ms)
     credential = credentials.generate(random_bytes)
 
-    def rotated(old: Key, successors: Sequence[Key]) -> KeyRotation:
+    with key_store.changing() as (ask, append):
+        keys = [_key(body) for (body,) in ask(_ALL)]
+        old = key_in(keys, key_id)
         if old.is_revoked(now_ms):
             raise KeyIssuingError(ROTATES_REVOKED(key_id=key_id))
-        valid = [key.key_id for key in successors if not key.is_revoked(now_ms)]
-        unknown = [successor for successor in valid if successor not in known_successors]
+        valid = [key.key_id for key in successors_of(keys, key_id) if not key.is_revoked(now_ms)]
+        unknown = [successor_id for successor_id in valid if successor_id not in known_successors]
         if unknown:
             raise AlreadyRotated(key_id, unknown)
         _require_unchanged(old, seen)
-        return _rotation(old, credential, revoke_old_at, now_ms, by)
+        derived = {"created_at": now_ms, "successor_of": key_id, "family": old.lineage, "revokes_at": None}
+        successor = _validated(replace(old, key_id=credential.key_id, **derived))
+        ending = old if revoke_old_at is None else replace(old, revokes_at=revoke_old_at)
+        digest = credentials.digest(credential.secret)
+        ask(_CHANGE, key_id=key_id, body=json.encode(ending))
+        ask(_ADD, key_id=successor.key_id, digest=digest, body=json.encode(successor))
+        ask(key_store.NEXT_GENERATION)
+        append(_rotation_entries(old, ending, successor, by))
+    return Issued(successor, credentials.format_key(credential), ending)
 
-    written = key_store.rotate(key_id, rotated)
-    if written is None:
-        raise _unknown_key(key_id)
-    return Issued(written.successor, credentials.format_key(credential), written.old)
 
-
-def _rotation(old: Key, credential: Credential, revoke_old_at: int | None, now_ms: int, by: Actor) -> KeyRotation:
-    successor = replace(
-        old, key_id=credential.key_id, created_at=now_ms, successor_of=old.key_id, family=old.lineage, revokes_at=None
-    )
-    named = {"successor": FieldChange(None, successor.key_id)}
+def _rotation_entries(old: Key, ending: Key, successor: Key, by: Actor) -> list[AuditEntry]:
+    now_ms, named = successor.created_at, {"successor": FieldChange(None, successor.key_id)}
     entries = [
         AuditEntry(at=now_ms, act=Act.KEY_ROTATED, actor=by, key_id=old.key_id, changes=named),
         _issued(successor, now_ms, by),
     ]
-    ending = old if revoke_old_at is None else replace(old, revokes_at=revoke_old_at)
-    scheduled = field_changes(old, ending)
-    if scheduled:
+    if scheduled := field_changes(old, ending):
         act = Act.REVOCATION_SCHEDULED
         entries.append(AuditEntry(at=now_ms, act=act, actor=by, key_id=old.key_id, changes=scheduled))
-    digest = credentials.digest(credential.secret)
-    return KeyRotation(old=ending, successor=_validated(successor), secret_digest=digest, entries=entries)
+    return entries
 
 
 def update(

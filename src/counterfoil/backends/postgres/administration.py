@@ -64,7 +64,7 @@ class PostgresKeyStore(KeyStore):
         self._connection.close()
 
     @contextmanager
-    def _changing(self) -> Iterator[AuditedTransaction]:
+    def changing(self) -> Iterator[AuditedTransaction]:
         with translated(), self._connection().transaction():
             yield _transaction_on(self._connection())
 
@@ -88,7 +88,7 @@ class PostgresDevices(DeviceStore):
         self._url = url
 
     @contextmanager
-    def _changing(self) -> Iterator[AuditedTransaction]:
+    def changing(self) -> Iterator[AuditedTransaction]:
         with checked_connection(self._url) as connection, connection.transaction():
             yield _transaction_on(connection)
 

@@ -243,7 +243,7 @@ class SqliteKeyStore(KeyStore):
         self._connection.close()
 
     @contextmanager
-    def _changing(self) -> Iterator[AuditedTransaction]:
+    def changing(self) -> Iterator[AuditedTransaction]:
         with translated(), writing(self._connection, WAIT_SEC["keys"]):
             yield transaction_on(self._connection)
 
@@ -317,7 +317,7 @@ class SqliteDevices(DeviceStore):
         self._folder = folder
 
     @contextmanager
-    def _changing(self) -> Iterator[AuditedTransaction]:
+    def changing(self) -> Iterator[AuditedTransaction]:
         with (
             closing(read_write(self._folder, "keys")) as connection,
             translated(),
