@@ -95,11 +95,10 @@ def back_up(folder: Path, target: Path, now_ms: int, software: str, secret: byte
         raise BackupRefused(f"{target} already exists, and backups are never overwritten. Choose a new folder.")
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with _draft_of(target) as draft:
-        for name in IN_THIS_ORDER:
-            _copy_database(folder, draft, name)
+        files = {name: _copy_database(folder, draft, name) for name in IN_THIS_ORDER}
         if secret is not None:
             write_private(draft / SECRET, secret + b"\n")
-        manifest = _manifest(draft, now_ms, software, has_secret=secret is not None)
+        manifest = _manifest(draft, files, now_ms, software, has_secret=secret is not None)
         write_private(draft / MANIFEST, json.format(json.encode(manifest)) + b"\n")
         sync(draft)
         if target.exists():
@@ -190,7 +189,6 @@ def checked(source: Path) -> BackupManifest:
                 raise BackupRefused(
                     f"{path} is damaged: its hash differs from the one in {MANIFEST}. Use another backup."
                 )
-            _verify(source, name, expected.rows)
         if manifest.has_secret and not (source / SECRET).exists():
             raise BackupRefused(f"{source / SECRET} is missing. Put the file back.")
     except (OSError, DecodeError, KeyError) as error:
@@ -220,7 +218,7 @@ def sha256(path: Path) -> str:
 
 @contextmanager
 def _draft_of(target: Path) -> Iterator[Path]:
-    """Yield a private temporary folder next to the target. Delete it at the end, unless it was renamed."""
+    """Yield a private temporary folder next to a path. Delete it at the end, unless it was renamed."""
     draft = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     draft.mkdir(mode=0o700)
     try:
@@ -229,8 +227,8 @@ def _draft_of(target: Path) -> Iterator[Path]:
         shutil.rmtree(draft, ignore_errors=True)
 
 
-def _copy_database(folder: Path, draft: Path, name: Name) -> None:
-    """Copy a snapshot of one database, and verify that the copy has the same number of rows in each table."""
+def _copy_database(folder: Path, draft: Path, name: Name) -> BackedUpFile:
+    """Copy a snapshot of one database, and verify that the copy is intact and has the same rows in each table."""
     path = path_of(draft, name)
     write_private(path, b"")
     with closing(read_only(folder, name)) as source, translated():
@@ -242,11 +240,7 @@ def _copy_database(folder: Path, draft: Path, name: Name) -> None:
             source.backup(copy, pages=PORTION_PAGES)
             mark_as_backup(copy, name)
         source.execute("ROLLBACK")
-    _verify(draft, name, rows)
-
-
-def _verify(folder: Path, name: Name, rows: dict[str, int]) -> None:
-    with closing(_unchanging(folder, name)) as copy, translated():
+    with closing(_unchanging(draft, name)) as copy, translated():
         reported = copy.execute("PRAGMA integrity_check(1)").fetchone()
         if reported != ("ok",):
             raise BackupRefused(f"the copy of {name}.sqlite3 is damaged ({reported[0]}). Run `counterfoil doctor`.")
@@ -254,28 +248,22 @@ def _verify(folder: Path, name: Name, rows: dict[str, int]) -> None:
             raise BackupRefused(
                 f"the copy of {name}.sqlite3 has the wrong number of rows. Check the disk, then try again."
             )
+        return BackedUpFile(path.stat().st_size, sha256(path), version(copy), rows)
 
 
-def _manifest(draft: Path, now_ms: int, software: str, *, has_secret: bool) -> BackupManifest:
-    copies = {name: _unchanging(draft, name) for name in NAMES}
-    try:
-        with translated():
-            ids = {_number(copy, "PRAGMA application_id") for copy in copies.values()}
-            horizon = _number(copies["books"], _HORIZON)
-            newest = max(_number(copies["usage"], _NEWEST_CURSOR), _number(copies["books"], _NEWEST_STAMP))
-            fingerprint = copies["books"].execute(_FINGERPRINT).fetchone()
-            described = {
-                name: BackedUpFile(
-                    path_of(draft, name).stat().st_size, sha256(path_of(draft, name)), version(copy), _count_rows(copy)
-                )
-                for name, copy in copies.items()
-            }
-    finally:
-        for copy in copies.values():
-            copy.close()
+def _manifest(
+    draft: Path, files: dict[Name, BackedUpFile], now_ms: int, software: str, *, has_secret: bool
+) -> BackupManifest:
+    def ask(name: Name, query: str) -> Any:
+        with closing(_unchanging(draft, name)) as copy, translated():
+            row = copy.execute(query).fetchone()
+        return row[0] if row else None
+
+    ids = {ask(name, _STORE_ID) for name in NAMES}
+    horizon = ask("books", _HORIZON) or 0
     if len(ids) != 1 or 0 in ids:
         raise BackupRefused("the three databases do not share a store ID. Run `counterfoil doctor`.")
-    if newest > horizon:
+    if max(ask("usage", _NEWEST_CURSOR) or 0, ask("books", _NEWEST_STAMP) or 0) > horizon:
         raise BackupRefused(
             "the copy is not consistent: a cursor or a bill is newer than the horizon. Run the command again."
         )
@@ -285,9 +273,9 @@ def _manifest(draft: Path, now_ms: int, software: str, *, has_secret: bool) -> B
         software=software,
         store_id=ids.pop(),
         horizon=horizon,
-        fingerprint=fingerprint[0] if fingerprint else None,
+        fingerprint=ask("books", _FINGERPRINT),
         has_secret=has_secret,
-        files=described,
+        files=files,
     )
 
 
@@ -300,12 +288,8 @@ def _unchanging(folder: Path, name: Name) -> sqlite3.Connection:
 
 def _count_rows(connection: sqlite3.Connection) -> dict[str, int]:
     tables = [name for (name,) in connection.execute(_TABLES).fetchall()]
-    return {name: _number(connection, f'SELECT count(*) FROM "{name}"') for name in tables}  # noqa: S608 - our own table names
-
-
-def _number(connection: sqlite3.Connection, query: str) -> int:
-    row = connection.execute(query).fetchone()
-    return int(row[0] or 0) if row else 0
+    counted = (connection.execute(f'SELECT count(*) FROM "{name}"').fetchone()[0] for name in tables)  # noqa: S608 - our own table names
+    return dict(zip(tables, counted, strict=True))
 
 
 def _reason(error: Exception) -> str:
@@ -365,16 +349,17 @@ _GUARD = """
         SELECT RAISE(IGNORE);
     END
 """
-_READ_REPLACED: dict[Name, str] = {
-    "books": "SELECT 'horizon', at FROM horizon",
-    "keys": """
-        SELECT key_id, json_extract(record, '$.revoked_at'), json_extract(record, '$.revokes_at')
-        FROM (SELECT key_id, CAST(body AS TEXT) AS record FROM keys)
-    """,
-    "usage": "SELECT key_id, at FROM revocations",
-}
 _STORE_ID = "PRAGMA application_id"
 _AUDIT = f"SELECT number, {', '.join(COLUMNS)} FROM audit ORDER BY number"  # noqa: S608 - names of our own columns
+_REVOCATIONS_OF_KEYS = """
+    SELECT key_id, json_extract(record, '$.revoked_at'), json_extract(record, '$.revokes_at')
+    FROM (SELECT key_id, CAST(body AS TEXT) AS record FROM keys)
+"""
+_READ_REPLACED: dict[Name, tuple[str, ...]] = {
+    "books": ("SELECT 'horizon', at FROM horizon",),
+    "keys": (_REVOCATIONS_OF_KEYS, _STORE_ID, _AUDIT),
+    "usage": ("SELECT key_id, at FROM revocations",),
+}
 _KEEP_ENTRY = f"INSERT INTO audit (number, {', '.join(COLUMNS)}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
 _LATEST_ENTRY = "SELECT coalesce(max(number), 0) FROM audit"
 
@@ -455,9 +440,7 @@ def _restore_files(
             "again with --replace. The current files are kept in a subfolder."
         )
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    draft = folder / f".restore-{secrets.token_hex(4)}"
-    draft.mkdir(mode=0o700)
-    try:
+    with _draft_of(folder / "restore") as draft:
         _copy(source, draft, manifest)
         replaced = _read_replaced(folder) if present else Replaced()
         if replaced.store_id == manifest.store_id:
@@ -471,8 +454,6 @@ def _restore_files(
                 path_of(draft, name).chmod(0o660)
             path_of(draft, name).rename(path_of(folder, name))
         sync(folder)
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
     behind = max(0, max(manifest.horizon, replaced.horizon) - now_ms)
     return Restored(manifest=manifest, horizon=horizon, clock_behind_ms=behind, kept_in=kept_in, replaced=replaced)
 
@@ -499,7 +480,7 @@ def _read_replaced(folder: Path) -> Replaced:
     found = Replaced()
     for name in NAMES:
         try:
-            rows = _read_alone(folder, name, _READ_REPLACED[name])
+            rows, *others = _read_alone(folder, name)
         except sqlite3.Error:
             found.unreadable.append(name)
             continue
@@ -509,13 +490,12 @@ def _read_replaced(folder: Path) -> Replaced:
             found.revoked |= {row[0]: row[1] for row in rows if row[1] is not None}
         if name == "keys":
             found.scheduled = {key_id: at for key_id, _, at in rows if at is not None}
-            found.store_id = _read_alone(folder, name, _STORE_ID)[0][0]
-            found.audit = _read_alone(folder, name, _AUDIT)
+            ((found.store_id,),), found.audit = others
     return found
 
 
-def _read_alone(folder: Path, name: Name, query: str) -> list[tuple[Any, ...]]:
-    """Run a query and return its rows. Raise BackupRefused if another process has the database open."""
+def _read_alone(folder: Path, name: Name) -> list[list[tuple[Any, ...]]]:
+    """Return the rows of each query of a database. Raise BackupRefused if another process has it open."""
     with closing(sqlite3.connect(uri(folder, name, "rw"), uri=True, isolation_level=None, timeout=0)) as connection:
         try:
             # This fails while another process has the database open, because that process holds a shared lock.
@@ -527,9 +507,7 @@ def _read_alone(folder: Path, name: Name, query: str) -> list[tuple[Any, ...]]:
                     f"another process is using {name}.sqlite3. Stop the service and all loads, then try again."
                 ) from error
             raise
-        rows: list[tuple[Any, ...]] = connection.execute(query).fetchall()
-        connection.execute("ROLLBACK")
-        return rows
+        return [connection.execute(query).fetchall() for query in _READ_REPLACED[name]]
 
 
 def _keep_audit(draft: Path, replaced: Replaced) -> None:
