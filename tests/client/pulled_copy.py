@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import httpx
 import msgspec
 
 from client import copy_contents, expected
@@ -27,6 +28,7 @@ class Copy:
         self.key = key
         self.target = target
         self.personal = personal
+        self.transport: httpx.BaseTransport | None = None
 
     @property
     def url(self) -> str:
@@ -34,7 +36,7 @@ class Copy:
 
     def pull(self, **options: Any) -> Tally:
         sink = self.target()
-        with Client(self.url, self.key) as client:
+        with Client(self.url, self.key, transport=self.transport) as client:
             puller = Puller(client, sink, Options(**options))
             try:
                 return puller.run()

@@ -1,4 +1,4 @@
-"""Tests for the blocking and the async client. Most of them run with both clients, against the real service."""
+"""Tests for the blocking client and the client for asyncio, against the real service."""
 
 import asyncio
 import inspect
@@ -24,62 +24,40 @@ ACCOUNT = "U" + "0123456789abcdef" * 2
 
 
 class Caller:
-    """Calls a client of either kind in the same way. Instead of sleeping, the client advances the service's clock."""
+    """Calls a new client. Instead of sleeping, the client advances the service's clock."""
 
-    def __init__(self, service: RunningService, kind: type[Client] | type[AsyncClient], runner: asyncio.Runner) -> None:
+    def __init__(self, service: RunningService) -> None:
         self.service = service
         self.slept: list[float] = []
-        self._kind = kind
-        self._runner = runner
 
-    def __call__(self, key: str, method: str, *arguments: Any, **options: Any) -> Any:
-        """Call a method of a new client, `steps` times if that is given; return the last result.
-
-        Iterators are consumed completely.
-        """
-        with_url = options.pop("url", f"{self.service.url}/ext/v1")
-        per_min = options.pop("per_min", None)
-        steps = options.pop("steps", None)
-        made: dict[str, Any] = {"per_min": per_min, "environment": self._environment()}
-        if self._kind is Client:
-            with Client(with_url, key, sleep=self._sleep, **made) as client:
-                return [_blocking(getattr(client, method)(*arguments, **options)) for _ in range(steps or 1)][-1]
-        return self._runner.run(self._asynchronously(with_url, key, made, method, arguments, options, steps or 1))
-
-    async def _asynchronously(
-        self, url: str, key: str, made: dict[str, Any], method: str, arguments: Any, options: Any, steps: int
+    def __call__(
+        self,
+        key: str,
+        method: str,
+        *arguments: Any,
+        url: str | None = None,
+        per_min: int | None = None,
+        steps: int = 1,
+        **options: Any,
     ) -> Any:
-        async with AsyncClient(url, key, sleep=self._sleep_async, **made) as client:
+        """Call a method `steps` times; return the last result. Iterators are consumed completely."""
+        clock = self.service.clock
+        environment = Environment(lambda: clock.steady_us() / 1e6, lambda: clock.now_ms() / 1000, lambda: 1.0)
+        url = f"{self.service.url}/ext/v1" if url is None else url
+        with Client(url, key, per_min=per_min, sleep=self._sleep, environment=environment) as client:
             for _ in range(steps):
                 result = getattr(client, method)(*arguments, **options)
-                result = await result if inspect.isawaitable(result) else [row async for row in result]
+                result = list(result) if isinstance(result, Iterator) else result
             return result
-
-    def _environment(self) -> Environment:
-        clock = self.service.clock
-        return Environment(lambda: clock.steady_us() / 1e6, lambda: clock.now_ms() / 1000, lambda: 1.0)
 
     def _sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
         self.service.clock.advance(seconds)
 
-    async def _sleep_async(self, seconds: float) -> None:
-        self._sleep(seconds)
 
-
-def _blocking(result: Any) -> Any:
-    return list(result) if isinstance(result, Iterator) else result
-
-
-@pytest.fixture(scope="module")
-def runner() -> Iterator[asyncio.Runner]:
-    with asyncio.Runner() as runner:
-        yield runner
-
-
-@pytest.fixture(params=[Client, AsyncClient])
-def call(request: pytest.FixtureRequest, service: RunningService, runner: asyncio.Runner) -> Caller:
-    return Caller(service, request.param, runner)
+@pytest.fixture
+def call(service: RunningService) -> Caller:
+    return Caller(service)
 
 
 @pytest.fixture
@@ -325,15 +303,60 @@ def test_a_malformed_key_is_reported_before_anything_is_sent(call: Caller, key: 
         call(key, "shops")
 
 
-def test_tasks_that_share_a_client_learn_the_limit_only_once(
-    key: str, service: RunningService, runner: asyncio.Runner
+def test_the_client_for_asyncio_returns_what_the_blocking_one_returns(
+    service: RunningService, shop: r.Record, call: Caller
 ) -> None:
-    async def ask_together() -> None:
-        async with AsyncClient(f"{service.url}/ext/v1", key) as client:
-            await asyncio.gather(*(client.shops() for _ in range(20)))
+    service.load(r.member(shop, id="found", messaging=[{"userId": ACCOUNT}]))
+    key = service.key(franchise=shop["franchiseId"], messaging_lookup=True, **PLENTY)
+    base, bill = shop["providerId"], call(key, "bills", shop["id"], updated_since=r.EVER)[0]["id"]
+    asked: list[tuple[str, tuple[str, ...], dict[str, Any]]] = [
+        ("shops", (), {}),
+        ("bills", (shop["id"],), {"updated_since": r.EVER, "limit": 2}),
+        ("bill_pages", (shop["id"],), {"first": date(2026, 1, 1), "last": date(2026, 3, 1)}),
+        ("bill", (bill,), {}),
+        ("change_pages", (), {"limit": 4}),
+        ("digest_pages", (), {}),
+        ("members", (base,), {"limit": 1}),
+        ("member_pages", (base,), {}),
+        ("member", (service.token("found"),), {}),
+        ("lookup", (base, ACCOUNT), {}),
+    ]
 
-    runner.run(ask_together())
+    async def ask() -> list[Any]:
+        async with AsyncClient(service.url, key, per_min=1_000) as client:
+            results = [getattr(client, method)(*arguments, **options) for method, arguments, options in asked]
+            return [
+                await result if inspect.isawaitable(result) else [row async for row in result] for result in results
+            ]
+
+    def without_time(result: Any) -> Any:
+        return re.sub(r"(server_time|remaining|mark|next_cursor)=[^,)]*", "", repr(result))
+
+    expected = [call(key, method, *arguments, **options) for method, arguments, options in asked]
+    assert list(map(without_time, asyncio.run(ask()))) == list(map(without_time, expected))
+
+
+def test_tasks_that_share_a_client_learn_the_limit_only_once(key: str, service: RunningService) -> None:
+    async def ask_together() -> int:
+        async with AsyncClient(service.url, key) as client:
+            await asyncio.gather(*(client.shops() for _ in range(20)))
+            return client.requests
+
+    assert asyncio.run(ask_together()) == 21
     assert (routes(service).count("usage"), routes(service).count("shops")) == (1, 20)
+
+
+def test_closing_the_client_for_asyncio_ends_the_waits_of_its_tasks(key: str, service: RunningService) -> None:
+    async def close_while_waiting() -> None:
+        client = AsyncClient(service.url, key, per_min=1)
+        await client.shops()
+        waiting = asyncio.create_task(client.shops())
+        await asyncio.sleep(0)
+        await client.close()
+        with pytest.raises(Unreachable, match="closed"):
+            await waiting
+
+    asyncio.run(close_while_waiting())
 
 
 def test_a_closed_client_ends_the_waits_of_others(service: RunningService, shop: r.Record) -> None:

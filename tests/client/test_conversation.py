@@ -1,4 +1,4 @@
-"""Tests for a single call from the first attempt to the final response, simulated without a network or a clock."""
+"""Tests for a single call from the first attempt to the final response, without a network or a clock."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -16,9 +16,7 @@ from counterfoil.client.connection import (
     HttpResponse,
     Outcome,
     Pace,
-    Sleep,
-    Step,
-    conversation,
+    response_to,
 )
 from counterfoil.client.errors import CounterfoilError, NotThisService, QuotaSpent, Refusal, Unreachable
 
@@ -32,22 +30,31 @@ def refused(status: int, code: str, headers: Mapping[str, str] | None = None, **
     return HttpResponse(status, {"x-request-id": "r-1", **(headers or {})}, msgspec.json.encode(body))
 
 
+# A step of a call: a request, or the seconds and the reason of a wait.
+Step = Call | tuple[float, str]
+
+
 def held(
     *outcomes: Outcome, pace: Pace | None = None, environment: Environment = AROUND
 ) -> tuple[list[Step], HttpResponse | CounterfoilError]:
-    """Run a conversation whose requests have these outcomes in turn; return its steps and its final result."""
+    """Send a call whose requests have these outcomes in turn; return its steps and its final result."""
     coming = iter(outcomes)
-    talk = conversation(CALL, pace or Pace(1000), environment)
-    steps: list[Step] = [next(talk)]
-    while True:
-        outcome = next(coming) if isinstance(steps[-1], Call) else None
-        try:
-            steps.append(talk.send(outcome))
-        except StopIteration as end:
-            answer: HttpResponse = end.value
-            return steps, answer
-        except CounterfoilError as error:
-            return steps, error
+    steps: list[Step] = []
+
+    def get(call: Call) -> Outcome:
+        steps.append(call)
+        return next(coming)
+
+    try:
+        return steps, response_to(
+            CALL, pace or Pace(1000), environment, get, lambda seconds, reason: steps.append((seconds, reason))
+        )
+    except CounterfoilError as error:
+        return steps, error
+
+
+def waits(steps: list[Step]) -> list[float]:
+    return [step[0] for step in steps if isinstance(step, tuple)]
 
 
 def test_an_answer_ends_the_conversation() -> None:
@@ -58,25 +65,24 @@ def test_when_the_minute_is_full_the_client_waits_and_never_gives_up() -> None:
     full = refused(429, "rate_limited", {"retry-after": "7"})
     steps, end = held(*[full] * 50, OK)
     assert end == OK
-    assert steps == [CALL, Sleep(7.0, RATE_LIMIT)] * 50 + [CALL]
+    assert steps == [CALL, (7.0, RATE_LIMIT)] * 50 + [CALL]
 
 
 @pytest.mark.parametrize(("header", "seconds"), [("17", 17), ("1", 1), ("0", 1), ("", 1), ("soon", 1), ("-5", 1)])
 def test_when_the_minute_is_full_the_wait_is_what_the_service_says(header: str, seconds: float) -> None:
     steps, _ = held(refused(429, "rate_limited", {"retry-after": header}), OK)
-    assert steps[1] == Sleep(seconds, RATE_LIMIT)
+    assert steps[1] == (seconds, RATE_LIMIT)
 
 
 @pytest.mark.parametrize("nonsense", ["Wed, 21 Oct 2026 07:28:00 GMT", "nan", "inf", "1e9"])
 def test_an_implausible_retry_after_is_replaced_by_a_short_wait(nonsense: str) -> None:
     steps, _ = held(refused(429, "rate_limited", {"retry-after": nonsense}), OK)
-    assert isinstance(steps[1], Sleep)
-    assert 1 <= steps[1].seconds <= 60
+    assert 1 <= waits(steps)[0] <= 60
 
 
 def test_the_wait_is_taken_from_the_body_if_a_proxy_removed_the_header() -> None:
     steps, _ = held(refused(429, "rate_limited", retryAfterSec=9), OK)
-    assert steps[1] == Sleep(9.0, RATE_LIMIT)
+    assert steps[1] == (9.0, RATE_LIMIT)
 
 
 def test_the_limit_is_learned_from_a_refusal() -> None:
@@ -88,14 +94,14 @@ def test_the_limit_is_learned_from_a_refusal() -> None:
 def test_a_temporary_failure_only_costs_time() -> None:
     steps, end = held(Unreachable("reset"), refused(500, "internal"), refused(503, "auth_unavailable"), OK)
     assert end == OK
-    assert [step.seconds for step in steps if isinstance(step, Sleep)] == [0.5, 1.0, 2.0]
+    assert waits(steps) == [0.5, 1.0, 2.0]
 
 
 def test_pauses_grow_and_the_last_failure_is_raised() -> None:
     steps, end = held(*[Unreachable("ConnectError: refused")] * MAX_TRIES)
     assert isinstance(end, Unreachable)
     assert "ConnectError: refused" in str(end)
-    pauses = [Sleep(seconds, FAILED_REQUEST) for seconds in (0.5, 1, 2, 4, 8, 16, 32)]
+    pauses = [(seconds, FAILED_REQUEST) for seconds in (0.5, 1, 2, 4, 8, 16, 32)]
     assert steps == [CALL, *(step for pause in pauses for step in (pause, CALL))]
 
 
@@ -103,8 +109,7 @@ def test_pauses_grow_and_the_last_failure_is_raised() -> None:
 def test_two_clients_that_failed_together_retry_at_different_times(luck: float) -> None:
     lucky = Environment(monotonic=lambda: 0.0, now=lambda: 0.0, random_number=lambda: luck)
     steps, _ = held(*[Unreachable("reset")] * 4, OK, environment=lucky)
-    assert isinstance(steps[-2], Sleep)
-    assert steps[-2].seconds == pytest.approx(4 * (0.5 + luck / 2))
+    assert waits(steps)[-1] == pytest.approx(4 * (0.5 + luck / 2))
 
 
 def test_full_minutes_do_not_count_as_failed_attempts() -> None:
@@ -151,7 +156,8 @@ def test_an_error_body_of_another_form_is_harmless() -> None:
 
 
 def test_no_request_is_sent_before_the_minute_has_a_free_slot() -> None:
+    seconds = iter([0.0, 0.0, 61.0])
+    clock = Environment(lambda: next(seconds), lambda: 0.0, lambda: 1.0)
     pace = Pace(1)
-    assert pace.reserve(0.0) == 0.0
-    talk = conversation(CALL, pace, AROUND)
-    assert next(talk) == Sleep(61.0, RATE_LIMIT)
+    held(OK, pace=pace, environment=clock)
+    assert held(OK, pace=pace, environment=clock) == ([(61.0, RATE_LIMIT), CALL], OK)

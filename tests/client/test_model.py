@@ -2,11 +2,13 @@
 
 import sqlite3
 from contextlib import closing
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import duckdb
+import httpx
+import msgspec
 import pytest
 
 import records as r
@@ -118,6 +120,37 @@ def test_the_time_of_a_row_never_decreases_even_if_the_clock_of_the_service_does
     pull(model_copy, r.bill(branch, id="b2"))
     found = copied(model_copy)
     assert found["b2"] >= found["b1"]
+
+
+@ALL_TARGETS
+def test_the_time_of_a_row_never_decreases_even_if_the_service_is_restored_to_an_earlier_time(
+    model_copy: Copy, branch: r.Record
+) -> None:
+    model_copy.service.clock.advance(7200)
+    pull(model_copy, r.bill(branch, id="b1"))
+    model_copy.transport = StepsBack(timedelta(hours=1))
+    pull(model_copy, r.bill(branch, id="b2"), r.member(branch, id="m2"))
+    found = copied(model_copy)
+    assert as_of(model_copy) < found["b1"]
+    assert found["b2"] == found["b1"]
+    assert set(times(model_copy, "SELECT member_id, CAST(copied_at AS VARCHAR) FROM members").values()) == {found["b1"]}
+
+
+class StepsBack(httpx.HTTPTransport):
+    """Makes the time of every page earlier, as that of a service that was restored from a backup is."""
+
+    def __init__(self, span: timedelta) -> None:
+        super().__init__()
+        self._span = span
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        request.headers["accept-encoding"] = "identity"
+        answer = super().handle_request(request)
+        answer.read()
+        body = msgspec.json.decode(answer.content)
+        if "serverTime" in body:
+            body["serverTime"] = (datetime.fromisoformat(body["serverTime"]) - self._span).isoformat()
+        return httpx.Response(answer.status_code, content=msgspec.json.encode(body))
 
 
 @ALL_TARGETS

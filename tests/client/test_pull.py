@@ -11,7 +11,8 @@ from client.pulled_copy import PLENTY, Copy, assert_equal
 from client.scripted_service import newer_service
 from client.targets import Target
 from counterfoil.client import pull_state
-from counterfoil.client.sinks.sql import Sink, SinkError, Written
+from counterfoil.client.sinks import SinkError
+from counterfoil.client.sinks.sql import Sink, Written
 from running_service import RunningService
 
 

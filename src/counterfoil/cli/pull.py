@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from datetime import UTC, date
+from functools import partial
 
 import click
 from msgspec import Struct, structs
@@ -31,10 +32,10 @@ from counterfoil.cli.remote import (
 from counterfoil.cli.terminal import json_option, print_fields, print_json, print_note
 from counterfoil.client import Client, pull_state
 from counterfoil.client.calls import MAX_FEED_LIMIT
-from counterfoil.client.errors import CounterfoilError, Stopped
+from counterfoil.client.errors import Stopped, Unreachable
 from counterfoil.client.pull import Options, Puller, origin_of
-from counterfoil.client.pull_state import Origin, State, Tally
-from counterfoil.client.sinks import SinkError, private_files
+from counterfoil.client.pull_state import State, Tally
+from counterfoil.client.sinks import Destination, SinkError, private_files
 from counterfoil.domain.calendar import from_ms, to_ms
 from counterfoil.machine.clock import SystemClock
 from counterfoil.machine.process import SignalSafeEvent
@@ -156,63 +157,33 @@ def pull_once(remote: Remote, options: Options) -> PullReport:
     began = time.perf_counter()
     report = PullReport(remote.destination.display_name, Tally(), State())
     try:
-        with private_files(), pull_progress() as show:
-            run_interruptibly(_Run(remote, options, report, show))
+        with private_files(), pull_progress() as show, remote.client() as client:
+            run_interruptibly(partial(_pull, remote.destination, client, options, report, show), client)
     except EXPECTED_ERRORS as error:
         report.outcome = exit_status(error)
     report.seconds = time.perf_counter() - began
     return report
 
 
-class _Run:
-    """One pull, from opening the target to closing it."""
-
-    def __init__(
-        self, remote: Remote, options: Options, report: PullReport, on_progress: Callable[[Tally], None]
-    ) -> None:
-        self._remote = remote
-        self._options = options
-        self._report = report
-        self._on_progress = on_progress
-        self._client: Client | None = None
-        self._puller: Puller | None = None
-        self._is_stopping = False
-
-    def run(self) -> None:
-        destination = self._remote.destination
-        destination.require_engine()
-        with self._remote.client() as self._client:
-            # A new copy is created only after the service has accepted the key, so that a wrong address or key does not
-            # leave an empty copy behind.
-            origin = None if destination.exists() else self._origin(self._client)
-            with closing(destination.open()) as sink:
-                self._pull(Puller(self._client, sink, self._options, self._on_progress, origin))
-
-    def stop(self) -> None:
-        self._is_stopping = True
-        if self._puller is not None:
-            self._puller.stop()
-        elif self._client is not None:
-            self._client.close()
-
-    def _origin(self, client: Client) -> Origin:
+def _pull(
+    destination: Destination, client: Client, options: Options, report: PullReport, on_progress: Callable[[Tally], None]
+) -> None:
+    destination.require_engine()
+    origin = None
+    if not destination.exists():
+        # A new copy is created only after the service has accepted the key, so that a wrong address or key does not
+        # leave an empty copy behind.
         try:
-            return origin_of(client)
-        except CounterfoilError as error:
-            if self._is_stopping:
-                raise Stopped from error
-            raise
+            origin = origin_of(client)
         finally:
-            self._report.tally.requests = client.requests
-
-    def _pull(self, puller: Puller) -> None:
-        self._puller, self._report.tally = puller, puller.tally
-        if self._is_stopping:
-            raise Stopped
+            report.tally.requests = client.requests
+    with closing(destination.open()) as sink:
+        puller = Puller(client, sink, options, on_progress, origin)
+        report.tally = puller.tally
         try:
             puller.run()
         finally:
-            self._report.state = puller.state
+            report.state = puller.state
 
 
 def _shop_ids(text: str | None) -> tuple[str, ...] | None:
@@ -344,10 +315,10 @@ def run_follow_up(words: list[str], target: str, tally: Tally) -> str | None:
 # --- interruption ---------------------------------------------------------------------
 
 
-def run_interruptibly(work: _Run) -> None:
+def run_interruptibly(work: Callable[[], None], client: Client) -> None:
     """Run the work to completion, and raise its error if it fails.
 
-    On Ctrl-C, let the work save the rows that it has received, then raise KeyboardInterrupt.
+    On Ctrl-C, close the client, let the work save the rows that it has received, then raise KeyboardInterrupt.
     """
     errors: list[BaseException] = []
     # `Thread.join` is unsuitable: after an interrupted call, it reports that the thread has ended, even if it has not.
@@ -355,7 +326,7 @@ def run_interruptibly(work: _Run) -> None:
 
     def run() -> None:
         try:
-            work.run()
+            work()
         except BaseException as error:  # noqa: BLE001 - raised again in the main thread
             errors.append(error)
         finally:
@@ -365,18 +336,14 @@ def run_interruptibly(work: _Run) -> None:
     try:
         done.wait()
     except KeyboardInterrupt:
-        _stop(work, done)
-        if not errors or isinstance(errors[0], Stopped):
+        print_note("saving the rows that have been received, then stopping. Press Ctrl-C again to stop at once.")
+        client.close()
+        try:
+            done.wait()
+        except KeyboardInterrupt:
+            # The open transaction is lost. The copy remains in the state of the last commit.
+            os._exit(INTERRUPTED)
+        if not errors or isinstance(errors[0], Stopped | Unreachable):
             raise
     if errors:
         raise errors[0]
-
-
-def _stop(work: _Run, done: SignalSafeEvent) -> None:
-    print_note("saving the rows that have been received, then stopping. Press Ctrl-C again to stop at once.")
-    work.stop()
-    try:
-        done.wait()
-    except KeyboardInterrupt:
-        # The open transaction is lost. The copy remains in the state of the last commit.
-        os._exit(INTERRUPTED)

@@ -1,4 +1,4 @@
-"""The blocking client and the client for asyncio. Both perform the steps that `conversation` yields.
+"""The blocking client, and the client for asyncio, which runs the blocking one in threads.
 
 with Client("http://127.0.0.1:8000", key) as api:
     for shop in api.shops():
@@ -6,43 +6,45 @@ with Client("http://127.0.0.1:8000", key) as api:
             ...
 """
 
-import asyncio
 import random
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
-from typing import Any, Self, TypeVar, Unpack
-
-import httpx
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, Unpack
 
 from counterfoil.client import calls
 from counterfoil.client.calls import DigestSelection, FeedPaging, Paging, Selection
 from counterfoil.client.connection import (
-    FAILURES,
-    MAX_BODY_BYTES,
     TIMEOUT_SEC,
-    TIMEOUTS_PER_RESPONSE,
     Call,
     Connection,
     Environment,
     HttpResponse,
     Outcome,
     Pace,
-    Sleep,
     checked_url,
-    client_options,
-    complete,
-    conversation,
-    decompressed,
-    no_response,
-    too_slow,
+    response_to,
 )
 from counterfoil.client.errors import Unreachable
 from counterfoil.client.models import Bill, Change, DayDigest, Member, Page, Shop, Usage
 
+if TYPE_CHECKING:
+    import httpx
+
 Row = TypeVar("Row")
 
+
+class _WithCursor(Protocol):
+    @property
+    def next_cursor(self) -> str | None: ...
+
+
+AnyPage = TypeVar("AnyPage", bound=_WithCursor)
+
+# How many requests of one AsyncClient run at the same time. The others wait.
+REQUESTS_AT_ONCE = 32
 SYSTEM_ENVIRONMENT = Environment(time.monotonic, time.time, random.random)
 
 
@@ -62,7 +64,7 @@ class Client:
         per_min: int | None = None,
         unpaced: int = 1,
         timeout_sec: float = TIMEOUT_SEC,
-        transport: httpx.BaseTransport | None = None,
+        transport: "httpx.BaseTransport | None" = None,
         sleep: Callable[[float], object] | None = None,
         environment: Environment = SYSTEM_ENVIRONMENT,
     ) -> None:
@@ -85,6 +87,10 @@ class Client:
     ) -> None:
         self.close()
 
+    @property
+    def is_closed(self) -> bool:
+        return self._closed.is_set()
+
     def close(self) -> None:
         """Close the connections, and wake other threads that are waiting in this client."""
         self._closed.set()
@@ -95,7 +101,7 @@ class Client:
 
     def shop_page(self) -> Page[Shop]:
         """Return the shops. The next run can pass the page's `server_time` as `updated_since`."""
-        return calls.parse_page(self.send(calls.SHOPS), calls.to_shop)
+        return calls.page_parser(calls.to_shop)(self.send(calls.SHOPS))
 
     def bills(self, shop_id: str, **selection: Unpack[Selection]) -> Iterator[Bill]:
         for page in self.bill_pages(shop_id, **selection):
@@ -108,24 +114,24 @@ class Client:
         a `next_cursor`.
         """
         for call in calls.bill_windows(shop_id, **selection):
-            yield from self._pages(call, calls.to_bill)
+            yield from self.pages(call, calls.page_parser(calls.to_bill))
 
     def bill(self, bill_id: str) -> Bill:
         return calls.parse_object(self.send(calls.bill(bill_id)), calls.to_bill)
 
     def change_pages(self, **paging: Unpack[FeedPaging]) -> Iterator[Page[Change]]:
         """Yield the pages of a pass through the change feed. Only the last page has a `mark`."""
-        return self._pages(calls.changes(**paging), calls.to_change)
+        return self.pages(calls.changes(**paging), calls.page_parser(calls.to_change))
 
     def digest_pages(self, **selection: Unpack[DigestSelection]) -> Iterator[Page[DayDigest]]:
-        return self._pages(calls.digests(**selection), calls.to_digest)
+        return self.pages(calls.digests(**selection), calls.page_parser(calls.to_digest))
 
     def members(self, provider_id: str, **paging: Unpack[Paging]) -> Iterator[Member]:
         for page in self.member_pages(provider_id, **paging):
             yield from page.data
 
     def member_pages(self, provider_id: str, **paging: Unpack[Paging]) -> Iterator[Page[Member]]:
-        return self._pages(calls.members(provider_id, **paging), calls.to_member)
+        return self.pages(calls.members(provider_id, **paging), calls.page_parser(calls.to_member))
 
     def member(self, token: str) -> Member:
         return calls.parse_object(self.send(calls.member(token)), calls.to_member)
@@ -148,36 +154,36 @@ class Client:
                     self.usage()
         return self._run(call)
 
-    def _pages(self, call: Call, convert: Callable[[dict[str, Any]], Row]) -> Iterator[Page[Row]]:
-        while True:
-            page = calls.parse_page(self.send(call), convert)
+    def pages(self, call: Call, parse: Callable[[HttpResponse], AnyPage]) -> Iterator[AnyPage]:
+        """Yield the pages of a list, from that of `call` on."""
+        following: Call | None = call
+        while following is not None:
+            page = parse(self.send(following))
+            following = None if page.next_cursor is None else calls.next_page(following, page.next_cursor)
             yield page
-            if page.next_cursor is None:
-                return
-            call = calls.next_page(call, page.next_cursor)
 
     def _run(self, call: Call) -> HttpResponse:
-        steps = conversation(call, self._pace, self._environment)
-        outcome: Outcome | None = None
-        while True:
-            try:
-                step = steps.send(outcome)
-            except StopIteration as end:
-                response: HttpResponse = end.value
-                return response
-            if isinstance(step, Sleep):
-                self.on_wait(step.reason, step.seconds)
-                self._sleep(step.seconds)
-                self.on_wait("", 0.0)
-            else:
-                self.requests += 1
-                outcome = self._connection.get(step)
-            if self._closed.is_set():
-                raise Unreachable("the client was closed during the call")
+        return response_to(call, self._pace, self._environment, self._get, self._wait)
+
+    def _get(self, call: Call) -> Outcome:
+        self.requests += 1
+        outcome = self._connection.get(call)
+        self._require_open()
+        return outcome
+
+    def _wait(self, seconds: float, reason: str) -> None:
+        self.on_wait(reason, seconds)
+        self._sleep(seconds)
+        self.on_wait("", 0.0)
+        self._require_open()
+
+    def _require_open(self) -> None:
+        if self.is_closed:
+            raise Unreachable("the client was closed during the call")
 
 
 class AsyncClient:
-    """The client for asyncio, with the same methods as `Client`. Tasks may share a client."""
+    """The client for asyncio, with the same methods as `Client`, which run in threads. Tasks may share a client."""
 
     def __init__(
         self,
@@ -186,18 +192,25 @@ class AsyncClient:
         *,
         per_min: int | None = None,
         timeout_sec: float = TIMEOUT_SEC,
-        transport: httpx.AsyncBaseTransport | None = None,
-        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+        transport: "httpx.BaseTransport | None" = None,
+        sleep: Callable[[float], object] | None = None,
         environment: Environment = SYSTEM_ENVIRONMENT,
     ) -> None:
-        self.base_url = checked_url(base_url)
-        self._http = httpx.AsyncClient(**client_options(self.base_url, key, timeout_sec), transport=transport)
-        self._response_sec = TIMEOUTS_PER_RESPONSE * timeout_sec
-        self._pace = Pace(per_min)
-        self._limit_lock = asyncio.Lock()
-        self._sleep = sleep
-        self._environment = environment
-        self.requests = 0
+        self._client = Client(
+            base_url,
+            key,
+            per_min=per_min,
+            timeout_sec=timeout_sec,
+            transport=transport,
+            sleep=sleep,
+            environment=environment,
+        )
+        self._threads = ThreadPoolExecutor(REQUESTS_AT_ONCE, thread_name_prefix="counterfoil-client")
+        self.base_url = self._client.base_url
+
+    @property
+    def requests(self) -> int:
+        return self._client.requests
 
     async def __aenter__(self) -> Self:
         return self
@@ -208,32 +221,32 @@ class AsyncClient:
         await self.close()
 
     async def close(self) -> None:
-        await self._http.aclose()
+        """Close the connections, and end the calls of other tasks."""
+        self._client.close()
+        self._threads.shutdown(wait=False)
 
     async def shops(self) -> list[Shop]:
-        return list((await self.shop_page()).data)
+        return await self._run(self._client.shops)
 
     async def shop_page(self) -> Page[Shop]:
-        return calls.parse_page(await self.send(calls.SHOPS), calls.to_shop)
+        return await self._run(self._client.shop_page)
 
     async def bills(self, shop_id: str, **selection: Unpack[Selection]) -> AsyncIterator[Bill]:
         async for page in self.bill_pages(shop_id, **selection):
             for bill in page.data:
                 yield bill
 
-    async def bill_pages(self, shop_id: str, **selection: Unpack[Selection]) -> AsyncIterator[Page[Bill]]:
-        for call in calls.bill_windows(shop_id, **selection):
-            async for page in self._pages(call, calls.to_bill):
-                yield page
+    def bill_pages(self, shop_id: str, **selection: Unpack[Selection]) -> AsyncIterator[Page[Bill]]:
+        return self._each(self._client.bill_pages(shop_id, **selection))
 
     async def bill(self, bill_id: str) -> Bill:
-        return calls.parse_object(await self.send(calls.bill(bill_id)), calls.to_bill)
+        return await self._run(self._client.bill, bill_id)
 
     def change_pages(self, **paging: Unpack[FeedPaging]) -> AsyncIterator[Page[Change]]:
-        return self._pages(calls.changes(**paging), calls.to_change)
+        return self._each(self._client.change_pages(**paging))
 
     def digest_pages(self, **selection: Unpack[DigestSelection]) -> AsyncIterator[Page[DayDigest]]:
-        return self._pages(calls.digests(**selection), calls.to_digest)
+        return self._each(self._client.digest_pages(**selection))
 
     async def members(self, provider_id: str, **paging: Unpack[Paging]) -> AsyncIterator[Member]:
         async for page in self.member_pages(provider_id, **paging):
@@ -241,64 +254,26 @@ class AsyncClient:
                 yield member
 
     def member_pages(self, provider_id: str, **paging: Unpack[Paging]) -> AsyncIterator[Page[Member]]:
-        return self._pages(calls.members(provider_id, **paging), calls.to_member)
+        return self._each(self._client.member_pages(provider_id, **paging))
 
     async def member(self, token: str) -> Member:
-        return calls.parse_object(await self.send(calls.member(token)), calls.to_member)
+        return await self._run(self._client.member, token)
 
     async def lookup(self, provider_id: str, messaging_user_id: str) -> str:
-        return calls.parse_object(await self.send(calls.lookup(provider_id, messaging_user_id)), calls.to_token)
+        return await self._run(self._client.lookup, provider_id, messaging_user_id)
 
     async def usage(self) -> Usage:
-        usage = calls.parse_usage(await self._run(calls.USAGE))
-        self._pace.set_limit(usage["rate"]["perMin"])
-        return usage
+        return await self._run(self._client.usage)
 
     async def send(self, call: Call) -> HttpResponse:
-        if not self._pace.has_limit and self.requests:
-            async with self._limit_lock:
-                if not self._pace.has_limit:
-                    await self.usage()
-        return await self._run(call)
+        return await self._run(self._client.send, call)
 
-    async def _pages(self, call: Call, convert: Callable[[dict[str, Any]], Row]) -> AsyncIterator[Page[Row]]:
-        while True:
-            page = calls.parse_page(await self.send(call), convert)
-            yield page
-            if page.next_cursor is None:
-                return
-            call = calls.next_page(call, page.next_cursor)
+    async def _each(self, items: Iterator[Row]) -> AsyncIterator[Row]:
+        while (item := await self._run(next, items, None)) is not None:
+            yield item
 
-    async def _run(self, call: Call) -> HttpResponse:
-        steps = conversation(call, self._pace, self._environment)
-        outcome: Outcome | None = None
-        while True:
-            try:
-                step = steps.send(outcome)
-            except StopIteration as end:
-                response: HttpResponse = end.value
-                return response
-            if isinstance(step, Sleep):
-                await self._sleep(step.seconds)
-            else:
-                self.requests += 1
-                outcome = await self._send(step)
+    async def _run(self, function: Callable[..., Row], *arguments: Any) -> Row:
+        # Imported here because the blocking client, and so `pull`, does not need asyncio, which takes long to import.
+        import asyncio  # noqa: PLC0415
 
-    async def _send(self, call: Call) -> Outcome:
-        try:
-            async with (
-                asyncio.timeout(self._response_sec),
-                self._http.stream("GET", f"{self.base_url}/{call.path}", params=call.query) as response,
-            ):
-                if response.is_stream_consumed:
-                    return complete(response)
-                body = bytearray()
-                async for chunk in response.aiter_raw():
-                    body += chunk
-                    if len(body) > MAX_BODY_BYTES:
-                        break
-                return decompressed(response, body)
-        except TimeoutError:
-            return too_slow(self._response_sec)
-        except FAILURES as error:
-            return no_response(error)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, function, *arguments)

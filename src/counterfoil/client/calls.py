@@ -131,14 +131,19 @@ USAGE = Call("usage")
 _FOREIGN = (msgspec.DecodeError, RecursionError, KeyError, TypeError, AttributeError, ValueError, ArithmeticError)
 
 
-def parse_page(response: HttpResponse, convert: Callable[[dict[str, Any]], Row]) -> Page[Row]:
-    def page(body: bytes) -> Page[Row]:
-        decoded = _decode(body)
-        cursor, mark = (msgspec.convert(decoded.get(name), Position | None) for name in ("nextCursor", "mark"))
-        server_time = checked_time(decoded["serverTime"])
-        return Page([convert(row) for row in decoded["data"]], cursor, server_time, remaining(response), mark)
+def page_parser(convert: Callable[[dict[str, Any]], Row]) -> Callable[[HttpResponse], Page[Row]]:
+    """Return a function that parses a page and converts its rows."""
 
-    return decode_body(response, page)
+    def parse(response: HttpResponse) -> Page[Row]:
+        def page(body: bytes) -> Page[Row]:
+            decoded = _decode(body)
+            cursor, mark = (msgspec.convert(decoded.get(name), Position | None) for name in ("nextCursor", "mark"))
+            server_time = checked_time(decoded["serverTime"])
+            return Page([convert(row) for row in decoded["data"]], cursor, server_time, remaining(response), mark)
+
+        return decode_body(response, page)
+
+    return parse
 
 
 def parse_object(response: HttpResponse, convert: Callable[[dict[str, Any]], Row]) -> Row:
@@ -246,31 +251,25 @@ def _format(value: object) -> str:
 # --- conversions ------------------------------------------------------------
 
 
-class _Numbers(msgspec.Struct, frozen=True):
-    """The fields of an object that are numbers, and its parts that contain numbers: their names and whether lists."""
-
-    names: tuple[str, ...]
-    parts: tuple[tuple[str, bool, "_Numbers"], ...]
+# The names of an object's fields that are numbers, with None, and of its parts that contain numbers, with theirs.
+_Numbers = dict[str, Any]
 
 
 def _numbers(resource: type[resources.Resource]) -> _Numbers:
-    fields = resources.fields_of(resource)
     kinds = (resources.Kind.DECIMAL, resources.Kind.QUANTITY)
-    parts = ((field.name, field.many, _numbers(field.part)) for field in fields if field.part)
-    return _Numbers(
-        tuple(field.name for field in fields if field.kind in kinds),
-        tuple(part for part in parts if part[2].names or part[2].parts),
-    )
+    fields = resources.fields_of(resource)
+    parts = {field.name: inner for field in fields if field.part and (inner := _numbers(field.part))}
+    return {field.name: None for field in fields if field.kind in kinds} | parts
 
 
 def _convert_to_decimal(record: dict[str, Any], numbers: _Numbers) -> None:
-    for name in numbers.names:
-        value = record.get(name)
+    for name, inner in numbers.items():
+        value: Any = record[name] if inner else record.get(name)
         if type(value) is int:
             record[name] = Decimal(value)
-    for name, many, inner in numbers.parts:
-        for part in record[name] if many else (record[name],):
-            _convert_to_decimal(part, inner)
+        elif inner:
+            for part in value if isinstance(value, list) else (value,):
+                _convert_to_decimal(part, inner)
 
 
 def _converter(resource: type[resources.Resource]) -> Callable[[dict[str, Any]], Any]:

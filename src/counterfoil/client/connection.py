@@ -1,19 +1,19 @@
-"""The steps of a call, and the requests that are sent with httpx: base URL, TLS, headers, limits of responses."""
+"""The attempts of a call, and the requests that are sent with httpx: base URL, TLS, headers, limits of responses."""
 
 import socket
 import ssl
+import sys
 import threading
 import zlib
 from collections import deque
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from http.cookiejar import CookieJar, DefaultCookiePolicy
-from typing import Any, TypedDict
+from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies
 from weakref import WeakSet
 
-import httpx
 import msgspec
 from backports import zstd
 from msgspec import Struct
@@ -30,11 +30,9 @@ from counterfoil.client.errors import (
 from counterfoil.domain.calendar import THAI_TIME
 from counterfoil.text import without_password
 
-# --- the steps of one call, from the first attempt to the final response, without any I/O --
-#
-# `conversation` is a generator. It yields the next step (send or sleep) and receives its outcome. Both clients run
-# it, so they behave in the same way. The pace is that of the key, and failed requests are repeated with growing
-# pauses.
+# Importing the command line of httpx takes as long as importing httpx itself, which works without it.
+sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]  # None makes the import fail
+import httpx  # noqa: E402 - must follow the statement above
 
 # --- the rate limit ------------------------------------------------------------------
 
@@ -123,13 +121,6 @@ class Call(Struct, frozen=True):
     query: tuple[tuple[str, str], ...] = ()
 
 
-class Sleep(Struct, frozen=True):
-    """Wait before the next attempt. `reason` says what the client is waiting for."""
-
-    seconds: float
-    reason: str
-
-
 class HttpResponse(Struct, frozen=True):
     """An HTTP response. Header names are in lower case."""
 
@@ -138,8 +129,7 @@ class HttpResponse(Struct, frozen=True):
     body: bytes
 
 
-# The next step of a call is to send it or to sleep. A request without a usable response has an error as its outcome.
-Step = Call | Sleep
+# A request without a usable response has an error as its outcome.
 Outcome = HttpResponse | Unreachable | ResponseTooLarge
 
 
@@ -163,15 +153,24 @@ class _ErrorBody(Struct):
 _decode_error = msgspec.json.Decoder(_ErrorBody).decode
 
 
-def conversation(call: Call, pace: Pace, environment: Environment) -> Generator[Step, Any, HttpResponse]:
-    """Yield the steps of a call. Return the final response, or raise an error if the call failed."""
+def response_to(
+    call: Call,
+    pace: Pace,
+    environment: Environment,
+    get: Callable[[Call], Outcome],
+    sleep: Callable[[float, str], None],
+) -> HttpResponse:
+    """Send a call at the pace of the key, and repeat it with growing pauses while errors are temporary.
+
+    `get` sends one request, and `sleep` gets the seconds and the reason.
+    """
     tries = 0
     while True:
         wait = pace.reserve(environment.monotonic())
         if wait > 0:
-            yield Sleep(wait, RATE_LIMIT)
+            sleep(wait, RATE_LIMIT)
             continue
-        outcome: Outcome = yield call
+        outcome = get(call)
         match outcome:
             case HttpResponse(200):
                 return outcome
@@ -185,7 +184,7 @@ def conversation(call: Call, pace: Pace, environment: Environment) -> Generator[
                     if isinstance(body.limit, int):
                         pace.set_limit(body.limit)
                     retry_after = outcome.headers.get("retry-after") or body.retry_after_sec
-                    yield Sleep(_retry_after_sec(retry_after), RATE_LIMIT)
+                    sleep(_retry_after_sec(retry_after), RATE_LIMIT)
                     continue
                 error = _error(outcome, body, environment.now())
             case Unreachable():
@@ -193,7 +192,7 @@ def conversation(call: Call, pace: Pace, environment: Environment) -> Generator[
         tries += 1
         if tries >= MAX_TRIES or not _is_temporary(error):
             raise error
-        yield Sleep(_pause_sec(tries, environment.random_number()), FAILED_REQUEST)
+        sleep(_pause_sec(tries, environment.random_number()), FAILED_REQUEST)
 
 
 def _with_smallest_limit(call: Call, error: ResponseTooLarge) -> Call:
@@ -283,25 +282,6 @@ def tls_context(base_url: str) -> ssl.SSLContext:
     return httpx.create_ssl_context()
 
 
-class ClientOptions(TypedDict):
-    """The arguments that both clients of httpx get."""
-
-    headers: dict[str, str]
-    timeout: float
-    verify: ssl.SSLContext
-    cookies: CookieJar
-
-
-def client_options(base_url: str, key: str, timeout_sec: float) -> ClientOptions:
-    return {
-        "headers": request_headers(key),
-        "timeout": timeout_sec,
-        "verify": tls_context(base_url),
-        # The API has no cookies. A service could otherwise fill the memory with them.
-        "cookies": CookieJar(DefaultCookiePolicy(allowed_domains=[])),
-    }
-
-
 class Connection:
     """Sends the requests of the blocking client, and keeps connections open between them. Threads may share it."""
 
@@ -309,7 +289,14 @@ class Connection:
         self, base_url: str, key: str, timeout_sec: float, transport: httpx.BaseTransport | None = None
     ) -> None:
         self._base_url = base_url
-        self._http = httpx.Client(**client_options(base_url, key, timeout_sec), transport=transport)
+        self._http = httpx.Client(
+            headers=request_headers(key),
+            timeout=timeout_sec,
+            verify=tls_context(base_url),
+            # The API has no cookies. A service could otherwise fill the memory with them.
+            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
+            transport=transport,
+        )
         self._response_sec = TIMEOUTS_PER_RESPONSE * timeout_sec
         self._lock = threading.Lock()
         self._sockets: WeakSet[socket.socket] = WeakSet()
@@ -325,16 +312,19 @@ class Connection:
         url, extensions = f"{self._base_url}/{call.path}", {"trace": self._note_socket}
         try:
             with self._http.stream("GET", url, params=call.query, extensions=extensions) as response:
-                if response.is_stream_consumed:
-                    return complete(response)
+                if response.is_stream_consumed:  # A test's transport returns the whole response at once.
+                    return HttpResponse(response.status_code, response.headers, response.content)
                 body = bytearray()
                 for chunk in response.iter_raw():
                     body += chunk
                     if len(body) > MAX_BODY_BYTES:
                         break
-                return decompressed(response, body)
+                return _decoded(response, body)
         except FAILURES as error:
-            return too_slow(self._response_sec) if is_overdue.is_set() else no_response(error)
+            reason = f"{type(error).__name__}: {error}"
+            if is_overdue.is_set():
+                reason = f"the response was not complete after {self._response_sec:g} seconds"
+            return Unreachable(f"the service cannot be reached: {reason}")
         except RuntimeError:  # httpx raises this if another thread has closed the client in the meantime.
             if not self._is_closed:
                 raise
@@ -375,20 +365,7 @@ class Connection:
 FAILURES = (httpx.HTTPError, httpx.InvalidURL, zlib.error, zstd.ZstdError, EOFError)
 
 
-def no_response(error: Exception) -> Unreachable:
-    return Unreachable(f"the service cannot be reached: {type(error).__name__}: {error}")
-
-
-def too_slow(seconds: float) -> Unreachable:
-    return Unreachable(f"the service cannot be reached: the response was not complete after {seconds:g} seconds")
-
-
-def complete(response: httpx.Response) -> HttpResponse:
-    """Return a response that was complete from the beginning, as those of a test's transport are."""
-    return HttpResponse(response.status_code, response.headers, response.content)
-
-
-def decompressed(response: httpx.Response, body: bytearray) -> HttpResponse | ResponseTooLarge:
+def _decoded(response: httpx.Response, body: bytearray) -> HttpResponse | ResponseTooLarge:
     """Return the response with its decompressed body. A body that ends too early raises one of FAILURES."""
     if len(body) <= MAX_BODY_BYTES:
         whole = _decompressed(response.headers.get("content-encoding", ""), body)

@@ -17,9 +17,11 @@ from msgspec import Raw, Struct
 from counterfoil.client import calls
 from counterfoil.client.api import Client
 from counterfoil.client.calls import decode_row
+from counterfoil.client.connection import HttpResponse
 from counterfoil.client.errors import CounterfoilError, NotThisService
 from counterfoil.client.pull_state import CopySelection
-from counterfoil.client.sinks.sql import BillKey, ParsedRows, Sink, SinkError
+from counterfoil.client.sinks.json_rows import ParsedRows, SinkError
+from counterfoil.client.sinks.sql import BillKey, Sink
 
 # --- reading ahead -------------------------------------------------------------------
 
@@ -115,21 +117,19 @@ class ChangePage(Struct):
 decode_feed_page = msgspec.json.Decoder(ChangePage).decode
 
 
+def _parse_feed_page(response: HttpResponse) -> ChangePage:
+    page = calls.decode_body(response, decode_feed_page)
+    if (page.next_cursor is None) == (page.mark is None):
+        raise CounterfoilError(
+            "the service returned an invalid page of the change feed: it must have either a cursor or a mark."
+        )
+    page.remaining = calls.remaining(response)
+    return page
+
+
 def change_pages(client: Client, since: str | None, cursor: str | None, limit: int) -> Iterator[ChangePage]:
-    """Yield the pages of one pass, starting from a given position."""
-    while True:
-        response = client.send(calls.changes(since=since, cursor=cursor, limit=limit))
-        page = calls.decode_body(response, decode_feed_page)
-        if (page.next_cursor is None) == (page.mark is None):
-            raise CounterfoilError(
-                "the service returned an invalid page of the change feed: it must have either a cursor or a mark."
-            )
-        calls.check_progress(cursor, page.next_cursor)
-        page.remaining = calls.remaining(response)
-        yield page
-        if page.next_cursor is None:
-            return
-        cursor = page.next_cursor
+    """Return the pages of one pass, starting from a given position."""
+    return client.pages(calls.changes(since=since, cursor=cursor, limit=limit), _parse_feed_page)
 
 
 # --- batches of pages ----------------------------------------------------------------
@@ -250,11 +250,8 @@ class FeedBatch:
 
 # --- reading batches ahead -----------------------------------------------------------
 
-# Pages are written in batches, because writing a batch hardly takes longer than writing a single page. A batch gets the
-# pages that arrived while the previous batch was parsed and queued, up to the maximum. If there are fewer than the
-# minimum, the reader waits for more.
+# Pages are written in batches, because writing a batch hardly takes longer than writing a single page.
 PAGES_PER_BATCH = 12
-MIN_PAGES_PER_BATCH = 4
 BATCH_BYTES = 32 * 1024 * 1024
 # Finish a smaller batch if the next page takes this long, for example because of the rate limit.
 BATCH_SEC = 5.0
@@ -305,7 +302,7 @@ class BatchReader:
         batch = self._new_batch()
         while batch.pages < self._pages_per_batch and batch.bytes < BATCH_BYTES and batch.mark is None:
             try:
-                page = self._pages.next(_wait_sec(batch.pages))
+                page = self._pages.next(BATCH_SEC if batch.pages else None)
                 if page is None:
                     break
                 self._on_page(page)
@@ -324,10 +321,3 @@ class BatchReader:
             except SinkError:
                 # The writing thread then parses the bills itself. If that fails as well, it reports the error.
                 return
-
-
-def _wait_sec(pages: int) -> float | None:
-    """Return how long to wait for the next page of a batch that has this many pages. None means no limit."""
-    if not pages:
-        return None
-    return BATCH_SEC if pages < MIN_PAGES_PER_BATCH else 0.0

@@ -1,12 +1,10 @@
 """Turns a pass through the change feed into flat rows, for tools that load rows into tables by their primary key.
 
-Such tools can replace or delete a row, but they cannot delete all bills of a
-shop, as is necessary when the feed sends a shop in full. So every bill has
-`copied_at`, the time of the pass that returned it, and every shop has
-`complete_since`, the time of the pass that last sent it in full. A bill whose
-`copied_at` is before its shop's `complete_since` no longer exists. The bills of
-a shop that has left the key's scope were sold, so they stay: the shop has
-`complete_until`, the time up to which they have all changes.
+Such tools can replace or delete a row, but they cannot delete all bills of a shop, as is necessary when the feed sends
+a shop in full. So every bill has `copied_at`, the time of the pass that returned it, and every shop has
+`complete_since`, the time of the pass that last sent it in full. A bill whose `copied_at` is before its shop's
+`complete_since` no longer exists. The bills of a shop that has left the key's scope were sold, so they stay: the shop
+has `complete_until`, the time up to which they have all changes.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,10 +1,8 @@
 """Keeps a copy of the shops and bills in the change feed, and of all members of each base.
 
-Elements are applied in the order of the feed, and rows are committed together
-with the position in the feed, so no change is lost (docs/feed.md). A pass
-without a mark delivers everything. If it does not deliver a bill of one of its
-shops, the bill is deleted, but only when the pass ends, so the copy does not
-become empty in the meantime.
+Elements are applied in the order of the feed, and rows are committed together with the position in the feed, so no
+change is lost (docs/feed.md). A pass without a mark delivers everything. If it does not deliver a bill of one of its
+shops, the bill is deleted, but only when the pass ends, so the copy does not become empty in the meantime.
 """
 
 import time
@@ -36,17 +34,29 @@ class _MemberId(Struct):
 
 
 _decode_member_id = msgspec.json.Decoder(_MemberId).decode
+MEMBER_PAGES_PER_BATCH = 25
 
 
-class Pages:
-    """Fetches pages, updates the tally and reports progress."""
+class MemberPass:
+    """Reads all members of a base. Each batch of pages is committed together with the progress of the pass."""
 
-    def __init__(self, client: Client, tally: Tally, on_progress: Callable[[Tally], None]) -> None:
+    def __init__(
+        self,
+        client: Client,
+        sink: Sink,
+        tally: Tally,
+        on_progress: Callable[[Tally], None],
+        limit: int = calls.MAX_LIMIT,
+        pages_per_batch: int = MEMBER_PAGES_PER_BATCH,
+    ) -> None:
         self._client = client
+        self._sink = sink
         self._tally = tally
         self._on_progress = on_progress
+        self._limit = min(limit, calls.MAX_LIMIT)
+        self._pages_per_batch = min(pages_per_batch, MEMBER_PAGES_PER_BATCH)
 
-    def fetch(self, call: Call) -> calls.RawPage:
+    def _fetch(self, call: Call) -> calls.RawPage:
         began = time.monotonic()
         try:
             response = self._client.send(call)
@@ -56,17 +66,6 @@ class Pages:
         self._tally.remaining = calls.remaining(response)
         self._on_progress(self._tally)
         return calls.decode_body(response, calls.decode_raw_page)
-
-
-class MemberPass:
-    """Reads all members of a base. Each batch of pages is committed together with the progress of the pass."""
-
-    def __init__(self, pages: Pages, sink: Sink, tally: Tally, limit: int, pages_per_batch: int) -> None:
-        self._pages = pages
-        self._sink = sink
-        self._tally = tally
-        self._limit = limit
-        self._pages_per_batch = pages_per_batch
 
     def read(self, state: State, provider_id: str, mark: str, every_sec: float) -> None:
         """Finish an interrupted pass. Then start a new one, unless the last began less than `every_sec` seconds ago."""
@@ -98,7 +97,7 @@ class MemberPass:
         batch = _MemberBatch(is_first=base.cursor is None)
         for _ in range(self._pages_per_batch):
             try:
-                page = self._pages.fetch(calls.members(provider_id, limit=self._limit, cursor=base.cursor))
+                page = self._fetch(calls.members(provider_id, limit=self._limit, cursor=base.cursor))
                 calls.check_progress(base.cursor, page.next_cursor)
             except CounterfoilError as error:
                 batch.error = error
@@ -123,7 +122,7 @@ class MemberPass:
         if batch.is_last:
             base.passed, base.began = base.began, None
         began, before = time.monotonic(), self._tally.changes
-        self._sink.now = mark
+        pull_state.set_write_time(self._sink, state, mark)
         with self._sink.transaction():
             if batch.is_first:
                 self._sink.open_pass(provider_id)
@@ -152,10 +151,8 @@ class _MemberBatch(Struct):
 COMMIT_SEC = 5.0
 COMMIT_BYTES = 64 * 1024 * 1024
 NEXT_BATCH_SEC = 0.25
-MEMBER_LIMIT = 200
 # Asking for one day is the cheapest way to find out whether the key covers a shop.
 ANY_DAY = date(2000, 1, 1)
-MEMBER_PAGES_PER_BATCH = 25
 
 
 class Options(Struct, frozen=True, kw_only=True):
@@ -187,14 +184,12 @@ class Puller:
         self._options = options or Options()
         self._on_progress = on_progress
         self._origin = origin
-        self._is_stopping = False
         self.state = State()
         self.tally = Tally()
         client.on_wait = self._report_wait
 
     def stop(self) -> None:
-        """Make `run` save its progress and raise `Stopped`. Another thread may call this."""
-        self._is_stopping = True
+        """Make `run` save its progress and raise `Stopped`. Another thread may call this, or close the client."""
         self._client.close()
 
     def run(self) -> Tally:
@@ -215,7 +210,7 @@ class Puller:
             self._read_members(state)
             self._sink.publish()
         except CounterfoilError as error:
-            if self._is_stopping:
+            if self._client.is_closed:
                 raise Stopped from error
             raise
         finally:
@@ -227,9 +222,8 @@ class Puller:
     def _check_origin(self, state: State) -> None:
         """Raise `CopyMismatch` if this copy belongs to another address or key, unless `adopt` is set.
 
-        A mark or cursor is valid only for the lineage of the key that received
-        it. So if the run continues from the position of the copy, the key is
-        not checked here: the service refuses the position if the lineage is wrong.
+        A mark or cursor is valid only for the lineage of the key that received it. So if the run continues from the
+        position of the copy, the key is not checked here: the service refuses the position if the lineage is wrong.
         """
         known, feed = state.origin, state.feed
         if self._options.adopt or known is None:
@@ -360,7 +354,8 @@ class Puller:
         """Write a batch, and further batches until it is time to commit. Return the last batch."""
         began, written = time.monotonic(), 0
         while True:
-            self._sink.now = batch.time
+            if batch.pages:
+                pull_state.set_write_time(self._sink, state, batch.time)
             for group in batch.groups:
                 self._write(state, group)
             if batch.pages:
@@ -378,7 +373,7 @@ class Puller:
 
     def _count(self, page: ChangePage) -> None:
         """Update the tally when a page has arrived. Raise an error if the run was stopped."""
-        if self._is_stopping:
+        if self._client.is_closed:
             raise CounterfoilError("the run was stopped")
         self.tally.requests = self._client.requests
         self.tally.remaining = page.remaining
@@ -427,16 +422,16 @@ class Puller:
             del state.bases[provider_id]
 
     def _read_members(self, state: State) -> None:
-        pages = Pages(self._client, self.tally, self._on_progress)
-        limit = min(MEMBER_LIMIT, self._options.limit)
-        batch = min(MEMBER_PAGES_PER_BATCH, self._options.pages_per_batch)
-        member_pass = MemberPass(pages, self._sink, self.tally, limit, batch)
+        options = self._options
+        member_pass = MemberPass(
+            self._client, self._sink, self.tally, self._on_progress, options.limit, options.pages_per_batch
+        )
         bases = self._sink.bases()
         self.tally.bases = len(bases)
         now = state.feed.as_of or ""  # `as_of` is set, because a pass has ended.
         for provider_id in bases:
             with self._skip_if_out_of_scope():
-                member_pass.read(state, provider_id, now, self._options.members_every_sec)
+                member_pass.read(state, provider_id, now, options.members_every_sec)
 
     @contextmanager
     def _skip_if_out_of_scope(self) -> Iterator[None]:

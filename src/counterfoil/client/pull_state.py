@@ -31,9 +31,8 @@ class Origin(Struct, frozen=True):
 class CopySelection(Struct, frozen=True, omit_defaults=True):
     """The part of the data that a copy contains.
 
-    With `since`, it contains the bills of that day and later, and the bills
-    without a date. With `shops`, a sorted tuple of IDs, it contains only these
-    shops.
+    With `since`, it contains the bills of that day and later, and the bills without a date. With `shops`, a sorted
+    tuple of IDs, it contains only these shops.
     """
 
     since: date | None = None
@@ -49,11 +48,9 @@ class CopySelection(Struct, frozen=True, omit_defaults=True):
 class FeedState(Struct, omit_defaults=True):
     """The position in the change feed.
 
-    `mark` is the mark of the last complete pass, and `as_of` is the `serverTime`
-    of that pass. Both are None until a full pass is complete. `cursor` is the
-    position in the current pass. `delivered` lists the shops that a pass without
-    a mark has delivered so far. `earlier` is the `as_of` from before everything had
-    to be read again.
+    `mark` is the mark of the last complete pass, and `as_of` is the `serverTime` of that pass. Both are None until a
+    full pass is complete. `cursor` is the position in the current pass. `delivered` lists the shops that a pass without
+    a mark has delivered so far. `earlier` is the `as_of` from before everything had to be read again.
     """
 
     mark: str | None = None
@@ -71,9 +68,8 @@ class FeedState(Struct, omit_defaults=True):
 class BaseState(Struct, omit_defaults=True):
     """The progress of reading a base.
 
-    The current pass started at `began`, and the last complete pass at `passed`.
-    `cursor` is the position in the current pass, and was received at `asked`.
-    All three times are values of the feed's `as_of`.
+    The current pass started at `began`, and the last complete pass at `passed`. `cursor` is the position in the current
+    pass, and was received at `asked`. All three times are values of the feed's `as_of`.
     """
 
     passed: str | None = None
@@ -85,8 +81,8 @@ class BaseState(Struct, omit_defaults=True):
 class State(Struct):
     """The stored progress.
 
-    `changes` counts the rows that were ever added, changed or removed.
-    `changes_handled` is the value that `changes` had when the `pull --then` command last succeeded.
+    `copied_at` is the latest time that a row has got. `changes` counts the rows that were ever added, changed or
+    removed. `changes_handled` is the value that `changes` had when the `pull --then` command last succeeded.
     """
 
     format: int = FORMAT
@@ -94,6 +90,7 @@ class State(Struct):
     selection: CopySelection = CopySelection()
     feed: FeedState = field(default_factory=FeedState)
     bases: dict[str, BaseState] = field(default_factory=dict)
+    copied_at: str = ""
     changes: int = 0
     changes_handled: int = 0
 
@@ -101,6 +98,16 @@ class State(Struct):
     def has_unhandled_changes(self) -> bool:
         """Whether the copy has changed since the `pull --then` command last succeeded."""
         return self.changes > self.changes_handled
+
+
+def set_write_time(sink: Sink, state: State, now: str) -> None:
+    """Let rows be written with the service's time, or with a later one that rows have already got.
+
+    The service's time is earlier if the service was restored from a backup, or if a later pass was interrupted.
+    """
+    if not state.copied_at or seconds_between(state.copied_at, now) > 0:
+        state.copied_at = now
+    sink.now = state.copied_at
 
 
 class _FormatOnly(Struct):

@@ -1,8 +1,7 @@
 """Compares a copy with the service, and can fix the differences.
 
-Shops and days are compared by the service's digests, and only the bills of
-days that differ are read. A deep comparison reads everything and compares every
-row. Bills that changed or were removed since the last pull do not count as
+Shops and days are compared by the service's digests, and only the bills of days that differ are read. A deep comparison
+reads everything and compares every row. Bills that changed or were removed since the last pull do not count as
 different, because the next pull reads them.
 """
 
@@ -17,7 +16,7 @@ from msgspec import Raw, Struct
 from counterfoil.client import calls, pull_state
 from counterfoil.client.api import Client
 from counterfoil.client.calls import MAX_ATTEMPTS, WINDOW_DAYS, RawPage, decode_raw_page
-from counterfoil.client.connection import Call
+from counterfoil.client.connection import Call, HttpResponse
 from counterfoil.client.errors import CopyMismatch, CounterfoilError, NotThisService, Refusal, is_bad_cursor
 from counterfoil.client.feed import ELEMENT_TYPES, ChangePage, Element, decode_feed_page
 from counterfoil.client.pull import Options, Puller, origin_of
@@ -142,9 +141,8 @@ class Reconciler:
     def run(self) -> Iterator[Difference]:
         """Yield differences as they are found.
 
-        If a full pass still has to be finished, for example because the first
-        pull was interrupted, yield nothing and list all shops of the copy in
-        `unread`.
+        If a full pass still has to be finished, for example because the first pull was interrupted, yield nothing and
+        list all shops of the copy in `unread`.
         """
         state = self._complete_state()
         if state is None:
@@ -328,7 +326,7 @@ class Reconciler:
         self._overwrite_bills(state, shop_id, rows, removed_ids)
 
     def _overwrite_bills(self, state: State, shop_id: str, rows: Mapping[str, bytes], removed_ids: set[str]) -> None:
-        self._sink.now = state.feed.as_of or ""  # `as_of` is set, because a pass has ended.
+        pull_state.set_write_time(self._sink, state, state.feed.as_of or "")  # It is set, because a pass has ended.
         with self._sink.transaction():
             self._sink.remove_bills([(shop_id, bill_id) for bill_id in sorted(removed_ids | set(rows))])
             self._sink.put_bills(list(rows.values()))
@@ -380,18 +378,16 @@ class Reconciler:
         )
 
     def _pages(self, call: Call, decode: Callable[[bytes], Page]) -> Iterator[Page]:
-        while True:
-            response = self._client.send(call)
+        def parse(response: HttpResponse) -> Page:
             page = calls.decode_body(response, decode)
             self.tally.requests += 1
             self.tally.remaining = calls.remaining(response)
             if isinstance(page, RawPage):
                 self.tally.bills_read += len(page.data)
             self._on_progress(self.tally)
-            yield page
-            if page.next_cursor is None:
-                return
-            call = calls.next_page(call, page.next_cursor)
+            return page
+
+        return self._client.pages(call, parse)
 
 
 class _Pending(Struct):

@@ -1,8 +1,7 @@
 """Compares every row of a copy with the service, by reading everything again. The copy is not changed.
 
-Two temporary tables collect the result. `compared` lists the shops, bills and
-members that the service returned, and `differences` has an entry for each row
-that only one side has, or that has other values.
+Two temporary tables collect the result. `compared` lists the shops, bills and members that the service returned, and
+`differences` has an entry for each row that only one side has, or that has other values.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -14,7 +13,7 @@ from msgspec import Struct
 from counterfoil.client.api import Client
 from counterfoil.client.calls import MAX_FEED_LIMIT, decode_row
 from counterfoil.client.feed import PAGES_PER_BATCH, BatchReader, ChangePage, FeedBatch, FeedGroup, change_pages
-from counterfoil.client.pull import MEMBER_LIMIT, MEMBER_PAGES_PER_BATCH, MemberPass, Pages
+from counterfoil.client.pull import MemberPass
 from counterfoil.client.pull_state import BaseState, CopySelection, Tally
 from counterfoil.client.sinks.sql import COMPARED_TABLES, WHOLE_OF, WHOLES, BillKey, Sink, key_of
 from counterfoil.client.tables import BILLS, MEMBERS, SHOPS, Kind, Table
@@ -144,8 +143,7 @@ class RowComparison:
         self._tally.bills_read += len(group.bills) + group.left_out
 
     def _read_members(self) -> None:
-        pages = Pages(self._client, self._tally, self._on_progress)
-        member_pass = MemberPass(pages, self._sink, self._tally, MEMBER_LIMIT, MEMBER_PAGES_PER_BATCH)
+        member_pass = MemberPass(self._client, self._sink, self._tally, self._on_progress)
         for provider_id in sorted(self._bases):
             self._tally.reading = f"members of {provider_id}"
             self._sink.run("INSERT INTO compared (name, owner) VALUES ('bases', ?)", [provider_id])

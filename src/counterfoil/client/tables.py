@@ -1,9 +1,8 @@
 """Definitions of the copy's tables: the name and type of each column, and the field that its value comes from.
 
-The columns of a table are the fields of a published object, as
-`domain/resources.py` describes them, in their order. `tables.toml` has the
-tables, the columns that no field fills, the indexes and the views. Sinks turn
-these definitions into SQL.
+The columns of a table are the fields of a published object, as `domain/resources.py` describes them, in their order.
+`tables.toml` has the tables, the columns that no field fills, the indexes and the views. Sinks turn these definitions
+into SQL.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,9 +21,8 @@ __all__ = ["TABLES", "Column", "Content", "Dialect", "Kind", "Table", "View"]
 class Column(Struct, frozen=True):
     """A column, and the path of its value in the JSON.
 
-    `path` is empty if the sink supplies the value. For tables made from a
-    nested list, the path starts at a list element or, with `of_parent`, at the
-    shop, bill or member that contains the list.
+    `path` is empty if the sink supplies the value. For tables made from a nested list, the path starts at a list
+    element or, with `of_parent`, at the shop, bill or member that contains the list.
     """
 
     name: str

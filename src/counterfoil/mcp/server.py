@@ -88,30 +88,29 @@ def run(path: Path) -> None:
         make_server(Questions(reader)).run()
 
 
-def make_server(questions: Questions) -> Server:
-    server = Server("counterfoil", instructions=TEXTS.instructions, version=__version__, log_level="WARNING")
-    # The SDK runs tools in several threads, but a snapshot must not be replaced while another thread reads it.
-    turn = threading.Lock()
+class Tools:
+    def __init__(self, questions: Questions) -> None:
+        self._questions = questions
+        # The SDK runs tools in several threads, but a snapshot must not be replaced while another thread reads it.
+        self._turn = threading.Lock()
 
-    def ask(question: Callable[[], Json], **filters: Any) -> Json:
-        with turn:
+    def _ask(self, question: Callable[[], Json], **filters: Any) -> Json:
+        with self._turn:
             try:
                 return {"filters": {name: json_value(value) or None for name, value in filters.items()}} | question()
             except (CopyError, QueryRefused) as error:
                 raise ToolError(str(error)) from error
 
-    @server.tool(annotations=READ_ONLY)
-    def copy_state() -> Json:
+    def copy_state(self) -> Json:
         """How current and complete the copy is, per shop, and the tables and columns that `query` can read."""
-        return ask(questions.copy_state)
+        return self._ask(self._questions.copy_state)
 
-    @server.tool(annotations=READ_ONLY)
-    def list_shops(limit: Limit = 100) -> Json:
+    def list_shops(self, limit: Limit = 100) -> Json:
         """The shops, with their time zone, their number of bills, and the days of their first and last bill."""
-        return ask(lambda: questions.list_shops(limit), limit=limit)
+        return self._ask(lambda: self._questions.list_shops(limit), limit=limit)
 
-    @server.tool(annotations=READ_ONLY)
     def sales(
+        self,
         group_by: Annotated[list[SalesGroup] | None, Field(description="If omitted: one total.", max_length=4)] = None,
         first_day: FirstDay = None,
         last_day: LastDay = None,
@@ -124,10 +123,10 @@ def make_server(questions: Questions) -> Server:
         first_day and last_day are business days, otherwise calendar days.
         """
         period = Period(first_day, last_day, shop_ids or ())
-        return ask(lambda: questions.sales(group_by or (), period, limit), **asdict(period), limit=limit)
+        return self._ask(lambda: self._questions.sales(group_by or (), period, limit), **asdict(period), limit=limit)
 
-    @server.tool(annotations=READ_ONLY)
     def product_mix(
+        self,
         group_by: ProductGroup = "product",
         first_day: FirstDay = None,
         last_day: LastDay = None,
@@ -139,30 +138,43 @@ def make_server(questions: Questions) -> Server:
         Every line counts once. The figures of a category do not include its subcategories.
         """
         period = Period(first_day, last_day, shop_ids or ())
-        return ask(lambda: questions.product_mix(group_by, period, limit), **asdict(period), limit=limit)
+        return self._ask(lambda: self._questions.product_mix(group_by, period, limit), **asdict(period), limit=limit)
 
-    @server.tool(annotations=READ_ONLY)
-    def find_bill(bill_id: str | None = None, receipt_number: str | None = None, shop_ids: ShopIds = None) -> Json:
+    def find_bill(
+        self, bill_id: str | None = None, receipt_number: str | None = None, shop_ids: ShopIds = None
+    ) -> Json:
         """Bills by ID or receipt number, with their lines, options, payments and promotions. Returns at most five."""
-        return ask(
-            lambda: questions.find_bill(bill_id, receipt_number, shop_ids or ()),
+        return self._ask(
+            lambda: self._questions.find_bill(bill_id, receipt_number, shop_ids or ()),
             bill_id=bill_id,
             receipt_number=receipt_number,
             shop_ids=shop_ids,
         )
 
-    @server.tool(annotations=READ_ONLY)
-    def member_summary(limit: Limit = 100) -> Json:
+    def member_summary(self, limit: Limit = 100) -> Json:
         """Number of members and their total points, credit and visits, per base and rank. No individual members."""
-        return ask(lambda: questions.member_summary(limit), limit=limit)
+        return self._ask(lambda: self._questions.member_summary(limit), limit=limit)
 
-    @server.tool(annotations=READ_ONLY)
-    def query(sql: Annotated[str, Field(max_length=10_000)], limit: Limit = 100) -> Json:
+    def query(self, sql: Annotated[str, Field(max_length=10_000)], limit: Limit = 100) -> Json:
         """Run one SELECT statement in DuckDB's SQL, if no other tool fits. `copy_state` lists tables and columns.
 
         Times are in UTC. Bills are identified by shop_id and id together. For revenue, sum
         `revenue`, not `net`: it leaves out tips and void bills.
         """
-        return ask(lambda: questions.query(sql, limit), limit=limit)
+        return self._ask(lambda: self._questions.query(sql, limit), limit=limit)
 
+
+def make_server(questions: Questions) -> Server:
+    server = Server("counterfoil", instructions=TEXTS.instructions, version=__version__, log_level="WARNING")
+    tools = Tools(questions)
+    for tool in (
+        tools.copy_state,
+        tools.list_shops,
+        tools.sales,
+        tools.product_mix,
+        tools.find_bill,
+        tools.member_summary,
+        tools.query,
+    ):
+        server.add_tool(tool, annotations=READ_ONLY)
     return server

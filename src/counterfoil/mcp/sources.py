@@ -23,7 +23,7 @@ from counterfoil.client.sinks import PARQUET_WORKING_FILE
 from counterfoil.client.sinks.duckdb import MAGIC as DUCKDB_MAGIC
 from counterfoil.client.sinks.duckdb import MAGIC_OFFSET
 from counterfoil.client.sinks.json_rows import TYPES as DUCKDB_TYPES
-from counterfoil.client.sinks.sql import escape_quotes
+from counterfoil.client.sinks.json_rows import escape_quotes
 from counterfoil.client.sinks.sqlite import MAGIC as SQLITE_MAGIC
 from counterfoil.client.tables import DUCKDB_VIEWS, TABLES, Column, Content, Kind, Table
 from counterfoil.text import first_line

@@ -13,7 +13,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from counterfoil.client.sinks.sql import Sink, SinkError
+from counterfoil.client.sinks.json_rows import SinkError
+from counterfoil.client.sinks.sql import Sink
 from counterfoil.text import is_address, missing_package, use_address_form, without_password
 
 __all__ = ["TARGET_KINDS", "Destination", "SinkError", "parse_destination", "private_files"]

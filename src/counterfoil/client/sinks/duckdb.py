@@ -1,9 +1,8 @@
 """Copies in a DuckDB file, and in a folder of Parquet files that are written from one.
 
-Rows are written to a scratch file, which DuckDB's JSON reader parses.
-Parquet files cannot be changed in place, so a copy in Parquet is a DuckDB file
-in the folder. At the end of a run, each table that changed is written to a new
-file, which then replaces the old one, so readers never see a partial file.
+Rows are written to a scratch file, which DuckDB's JSON reader parses. Parquet files cannot be changed in place, so a
+copy in Parquet is a DuckDB file in the folder. At the end of a run, each table that changed is written to a new file,
+which then replaces the old one, so readers never see a partial file.
 """
 
 import os
@@ -12,21 +11,22 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import duckdb
-
 from counterfoil.client.sinks import PARQUET_WORKING_FILE, json_rows
-from counterfoil.client.sinks.json_rows import JsonRows
-from counterfoil.client.sinks.sql import Rows, Sink, SinkError, column_names, escape_quotes
+from counterfoil.client.sinks.json_rows import JsonRows, Rows, SinkError, duckdb_engine, escape_quotes, execute
+from counterfoil.client.sinks.sql import Sink, column_names
 from counterfoil.client.tables import DUCKDB_VIEWS, OWN_TABLES, TABLES, Dialect, Table
 from counterfoil.text import first_line
 
+DUCKDB = duckdb_engine()
 # The magic bytes of a DuckDB file, which follow the checksum of its first block.
 MAGIC_OFFSET, MAGIC = 8, b"DUCK"
 # DuckDB merges its log into the file when the log reaches this size. Almost every transaction would reach the default
 # of 16 MB.
 CHECKPOINT_AT = "1GB"
-# The format of new files. DuckDB 1.1 and later can open it.
+# The format of new files. DuckDB 1.1 and later can open it. In this format, compressing texts with FSST as well takes
+# nearly half of a checkpoint, and files do not become smaller.
 STORAGE_VERSION = "v1.1.0"
+COMPRESSION_NOT_USED = "fsst"
 _EXISTING = """
     SELECT table_name, column_name FROM duckdb_columns() WHERE schema_name = current_schema() AND NOT internal
     UNION ALL SELECT view_name, '' FROM duckdb_views() WHERE NOT internal
@@ -38,19 +38,18 @@ class DuckDBSink(Sink):
 
     DIALECT = Dialect(json_rows.TYPES, DUCKDB_VIEWS, has_keys=False)
 
-    _parser: JsonRows
-
     def __init__(self, path: Path) -> None:
         super().__init__()
         self._scratch = path.with_name(f"{path.name}.scratch")
+        self._is_new = not path.exists()
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             _require_duckdb(path)
-            self._db = duckdb.connect(
+            self._db = DUCKDB.connect(
                 str(path),
                 config={"autoinstall_known_extensions": False, "storage_compatibility_version": STORAGE_VERSION},
             )
-        except (duckdb.Error, OSError) as error:
+        except (DUCKDB.Error, OSError) as error:
             raise SinkError(_open_error(path, error)) from error
         try:
             self._set_up()
@@ -61,41 +60,36 @@ class DuckDBSink(Sink):
     def _set_up(self) -> None:
         # We hold the file's lock, so anything left in the scratch folder is from a process that was killed.
         shutil.rmtree(self._scratch, ignore_errors=True)
-        self._ahead = self._db.cursor()
-        self._parser = JsonRows(self.run, self._run_ahead, self._scratch)
+        self._parser = JsonRows(lambda: (self._db, self._scratch))
+        self._parser.start()
         self.run(f"SET checkpoint_threshold = '{CHECKPOINT_AT}'")
+        self.run(f"SET disabled_compression_methods = '{COMPRESSION_NOT_USED}'")
         self.make_tables()
 
     def close(self) -> None:
-        self._ahead.close()
+        self._parser.close()
         self._db.close()
         shutil.rmtree(self._scratch, ignore_errors=True)
 
     def run(self, statement: str, values: Sequence[Any] = ()) -> Rows:
-        try:
-            return self._db.execute(statement, values or None).fetchall()
-        except duckdb.Error as error:
-            raise SinkError(f"DuckDB: {first_line(error)}") from error
-
-    def _run_ahead(self, statement: str) -> None:
-        try:
-            self._ahead.execute(statement)
-        except duckdb.Error as error:
-            raise SinkError(f"DuckDB: {first_line(error)}") from error
+        return execute(self._db, statement, values)
 
     def fill(self, table: Table, target: str, supplied: dict[str, str]) -> None:
         self.run(f"INSERT INTO {target} ({column_names(table)}) {self._parser.select(table, supplied)}")
 
     def existing(self) -> Rows:
+        if self._is_new:
+            return []
         # To list all columns, DuckDB parses the definitions of its own views, which takes as long as opening the file.
         # So first query only the tables and views of a complete copy. If one of them does not exist, the query fails,
         # and all columns are listed.
         names = (*OWN_TABLES, *(table.name for table in TABLES), *self.DIALECT.views)
         columns = (f"SELECT '{name}', name FROM pragma_table_info('{name}')" for name in names)
         try:
-            return self._db.execute(" UNION ALL ".join(columns)).fetchall()
-        except duckdb.CatalogException:
+            rows: Rows = self._db.execute(" UNION ALL ".join(columns)).fetchall()
+        except DUCKDB.CatalogException:
             return self.run(_EXISTING)
+        return rows
 
     def microseconds(self, column: str) -> str:
         return f"epoch_us({column})"
@@ -107,8 +101,7 @@ class DuckDBSink(Sink):
 def _require_duckdb(path: Path) -> None:
     """Raise SinkError if the file exists but is not a DuckDB file.
 
-    Without this check, DuckDB might load one of its extensions and open a file
-    of another format, such as SQLite.
+    Without this check, DuckDB might load one of its extensions and open a file of another format, such as SQLite.
     """
     if path.exists():
         with path.open("rb") as file:

@@ -1,8 +1,7 @@
 """Uses DuckDB to parse the objects in responses and convert them to rows of the copy's tables.
 
-All SQL sinks use this module, because DuckDB parses JSON several times faster
-than Python does. For other engines, `RowConverter` starts an in-memory database
-when the first row arrives, because most pulls receive no rows.
+All sinks use this module, because DuckDB parses JSON several times faster than Python does. For other engines,
+`RowConverter` opens an in-memory database when the first rows arrive, because most pulls receive none.
 """
 
 import fcntl
@@ -14,11 +13,11 @@ import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NewType
 
-from counterfoil.client.sinks.sql import Fill, ParsedRows, Rows, SinkError, escape_quotes
+from msgspec import Struct, field
+
 from counterfoil.client.tables import Column, Kind, Table, json_structure
 from counterfoil.text import first_line, missing_package
 
@@ -45,36 +44,84 @@ TYPES = {
 # of an instant has the local time.
 _READ_AS = {**TYPES, **dict.fromkeys((Kind.DECIMAL, Kind.QUANTITY, Kind.INSTANT), "VARCHAR")}
 
-Run = Callable[[str], Any]
+Rows = list[tuple[Any, ...]]
+Convert = Callable[[str, Kind], str]
+# Rows that were parsed ahead are in the in-memory DuckDB database with this name.
+ParsedRows = NewType("ParsedRows", str)
+
+
+class Fill(Struct, frozen=True):
+    """A table of the copy to insert rows into. `supplied` has SQL for columns that are not in the response."""
+
+    table: Table
+    supplied: dict[str, str] = field(default_factory=dict)
+
+
+class SinkError(Exception):
+    """The target cannot be used. The message says why."""
+
+
+def escape_quotes(text: str) -> str:
+    return text.replace("'", "''")
+
+
+def duckdb_engine() -> Any:
+    """Import DuckDB without the classes for data frames in the package `duckdb`, which take longer than a pull."""
+    try:
+        import _duckdb  # noqa: PLC0415 - a pull without rows into another engine does not need DuckDB
+    except ImportError as error:
+        raise SinkError(missing_package("duckdb", "pull", sys.executable)) from error
+    return _duckdb
+
+
+def execute(connection: Any, statement: str, values: Sequence[Any] = ()) -> Rows:
+    try:
+        rows: Rows = connection.execute(statement, values or None).fetchall()
+    except duckdb_engine().Error as error:
+        raise SinkError(f"DuckDB: {first_line(error)}") from error
+    return rows
 
 
 class JsonRows:
-    """Parses rows with DuckDB. Temporary files are stored in the folder `scratch`, which is created if it is missing.
+    """Parses rows with DuckDB. `connect` returns a connection and a folder for temporary data, when it is needed.
 
     Rows are parsed either by the thread that writes the copy, with `read`, or ahead of it by another thread, with
     `read_ahead`. Each thread has its own connection and its own file.
     """
 
-    def __init__(self, run: Run, run_ahead: Run, scratch: Path) -> None:
-        self._run = run
-        self._run_ahead = run_ahead
-        self.folder = scratch
+    def __init__(self, connect: Callable[[], tuple[Any, Path]]) -> None:
+        self._connect = connect
+        self._db: Any = None
         self._longest = ROW_BYTES
-        self._limit_lock = threading.Lock()
+        self._lock = threading.Lock()
         self._source = "parsed"
         self._batches_ahead = 0
-        self._used: list[str] = []
-        scratch.mkdir(mode=0o700, exist_ok=True)
-        run(f"SET threads = {THREADS}")
-        run(f"SET memory_limit = '{MEMORY_MB}MB'")
-        run(f"SET temp_directory = '{escape_quotes(str(scratch))}'")
-        run("SET preserve_insertion_order = false")
-        run("SET TimeZone = 'UTC'")
+        self._used: list[ParsedRows] = []
+
+    def start(self) -> None:
+        with self._lock:
+            if self._db is not None:
+                return
+            db, self.folder = self._connect()
+            self.folder.mkdir(mode=0o700, exist_ok=True)
+            execute(db, f"SET threads = {THREADS}")
+            execute(db, f"SET memory_limit = '{MEMORY_MB}MB'")
+            execute(db, f"SET temp_directory = '{escape_quotes(str(self.folder))}'")
+            execute(db, "SET preserve_insertion_order = false")
+            self._ahead = db.cursor()
+            for connection in (db, self._ahead):  # Each connection has its own time zone.
+                execute(connection, "SET TimeZone = 'UTC'")
+            self._db = db
+
+    def close(self) -> None:
+        if self._db is not None:
+            self._ahead.close()
 
     def read(self, rows: Sequence[bytes], tables: Sequence[Table]) -> None:
         """Parse objects from a response into the temporary table `parsed`, with the fields that the tables use."""
-        parsed = self._parse(self._run, self.folder / "rows.ndjson", rows, tables)
-        self._run(f"CREATE OR REPLACE TEMPORARY TABLE parsed AS {parsed}")
+        self.start()
+        parsed = self._parse(self._db, self.folder / "rows.ndjson", rows, tables)
+        execute(self._db, f"CREATE OR REPLACE TEMPORARY TABLE parsed AS {parsed}")
         self._source = "parsed"
 
     def read_ahead(self, rows: Sequence[bytes], tables: Sequence[Table]) -> ParsedRows:
@@ -83,50 +130,47 @@ class JsonRows:
         The transaction of the writing thread does not see tables that are created after its first query in a
         database, so each batch is stored in its own in-memory database.
         """
-        if not self._batches_ahead:
-            self._run_ahead("SET TimeZone = 'UTC'")  # Each connection has its own time zone.
-        parsed = self._parse(self._run_ahead, self.folder / "ahead.ndjson", rows, tables)
+        self.start()
+        parsed = self._parse(self._ahead, self.folder / "ahead.ndjson", rows, tables)
         self._batches_ahead += 1
         database = f"ahead{self._batches_ahead}"
-        self._run_ahead(f"ATTACH ':memory:' AS {database}")
+        execute(self._ahead, f"ATTACH ':memory:' AS {database}")
         try:
-            self._run_ahead(f"CREATE TABLE {database}.parsed AS {parsed}")
+            execute(self._ahead, f"CREATE TABLE {database}.parsed AS {parsed}")
         except SinkError:
-            self._run_ahead(f"DETACH {database}")
+            execute(self._ahead, f"DETACH {database}")
             raise
         return ParsedRows(database)
 
     def use(self, parsed: ParsedRows) -> None:
         """Make `select` read from a batch that was parsed ahead."""
-        self._used.append(parsed.database)
-        self._source = f"{parsed.database}.parsed"
+        self._used.append(parsed)
+        self._source = f"{parsed}.parsed"
 
     def release(self) -> None:
         """Free the memory of the batches that were used. The transaction that used them must have ended."""
         while self._used:
-            self._run(f"DETACH {self._used[-1]}")
+            execute(self._db, f"DETACH {self._used[-1]}")
             self._used.pop()
 
-    def _parse(self, run: Run, file: Path, rows: Sequence[bytes], tables: Sequence[Table]) -> str:
+    def _parse(self, connection: Any, file: Path, rows: Sequence[bytes], tables: Sequence[Table]) -> str:
         """Write objects to a file, and return a SELECT that parses them."""
         try:
             file.write_bytes(b"\n".join(rows))
         except OSError as error:
             raise SinkError(f"cannot write {file}: {error.strerror}") from error
         longest = max(map(len, rows), default=0) + 2
-        with self._limit_lock:
+        with self._lock:
             if longest > self._longest:
                 self._longest = longest
-                run(f"SET memory_limit = '{MEMORY_MB + 16 * longest // 1024**2}MB'")
+                execute(connection, f"SET memory_limit = '{MEMORY_MB + 16 * longest // 1024**2}MB'")
         fields = ", ".join(f"{name}: '{_type(node)}'" for name, node in json_structure(tables).items())
         return (
             f"SELECT * FROM read_json('{escape_quotes(str(file))}', "
             f"format = 'newline_delimited', maximum_object_size = {self._longest}, columns = {{{fields}}})"
         )
 
-    def select(
-        self, table: Table, supplied: dict[str, str], convert: Callable[[str, Kind], str] = lambda value, _: value
-    ) -> str:
+    def select(self, table: Table, supplied: dict[str, str], convert: Convert = lambda value, _: value) -> str:
         """Return a SELECT for the table's rows. `convert` may change the SQL of each value."""
         source = _unnested(table, self._source)
         element = f"e{len(table.each)}" if table.each else ""
@@ -225,51 +269,40 @@ def _delete_unused(parent: Path, prefix: str) -> None:
 
 ROWS_PER_BLOCK = 2_000
 
-Convert = Callable[[str, Kind], str]
 
-
-class RowConverter:
-    """Parses objects with `read` or `read_ahead`, and then returns a table's rows as CSV files or as tuples."""
+class RowConverter(JsonRows):
+    """Parses objects in an in-memory database, and then returns a table's rows as CSV files or as tuples."""
 
     def __init__(self, target: Path | None = None) -> None:
         """If the copy is a file, `target` is its path, and temporary data is stored next to it."""
-        self._db: Any = None
-        self._ahead: Any = None
-        self._start_lock = threading.Lock()
+        super().__init__(self._open)
         self._target = target
         self._scratch: ScratchFolder | None = None
 
+    def _open(self) -> tuple[Any, Path]:
+        database = duckdb_engine().connect(config={"autoinstall_known_extensions": False})
+        try:
+            self._scratch = ScratchFolder(self._target)
+        except OSError as error:
+            raise SinkError(f"cannot create a folder for temporary data: {error.strerror}") from error
+        return database, self._scratch.path
+
     def close(self) -> None:
-        for connection in (self._ahead, self._db):
-            if connection is not None:
-                connection.close()
+        super().close()
+        if self._db is not None:
+            self._db.close()
         if self._scratch is not None:
             self._scratch.close()
-
-    def read(self, rows: Sequence[bytes], tables: Sequence[Table]) -> None:
-        self._start()
-        self._json.read(rows, tables)
-
-    def read_ahead(self, rows: Sequence[bytes], tables: Sequence[Table]) -> ParsedRows:
-        self._start()
-        return self._json.read_ahead(rows, tables)
-
-    def use(self, parsed: ParsedRows) -> None:
-        self._json.use(parsed)
-
-    def release(self) -> None:
-        if self._db is not None:
-            self._json.release()
 
     def csv_files(self, fills: Sequence[Fill], convert: Convert, null_text: str) -> Generator[Path, None, None]:
         """For each table, yield a CSV file with its rows. While the caller reads a file, the next file is written."""
 
         def write(number: int) -> Path:
             # Two names are enough, because one file is written while the other is read.
-            file = self._json.folder / f"rows{number % 2}.csv"
-            selected = self._json.select(fills[number].table, fills[number].supplied, convert)
+            file = self.folder / f"rows{number % 2}.csv"
+            selected = self.select(fills[number].table, fills[number].supplied, convert)
             target = escape_quotes(str(file))
-            self._run(f"COPY ({selected}) TO '{target}' (FORMAT csv, HEADER false, NULLSTR '{null_text}')")
+            execute(self._db, f"COPY ({selected}) TO '{target}' (FORMAT csv, HEADER false, NULLSTR '{null_text}')")
             return file
 
         with ThreadPoolExecutor(1, thread_name_prefix="csv") as pool:
@@ -282,43 +315,9 @@ class RowConverter:
 
     def tuples(self, table: Table, supplied: dict[str, str], convert: Convert) -> Iterator[Rows]:
         """Yield the table's rows, in blocks."""
-        self._run(self._json.select(table, supplied, convert))
-        while block := self._db.fetchmany(ROWS_PER_BLOCK):
-            yield block
-
-    def _start(self) -> None:
-        with self._start_lock:
-            if self._db is None:
-                self._open()
-
-    def _open(self) -> None:
         try:
-            # Imported here because a pull without rows does not need DuckDB.
-            import duckdb  # noqa: PLC0415
-        except ImportError as error:
-            raise SinkError(missing_package(error.name, "pull", sys.executable)) from error
-
-        self._errors = duckdb.Error
-        try:
-            self._scratch = ScratchFolder(self._target)
-        except OSError as error:
-            raise SinkError(f"cannot create a folder for temporary data: {error.strerror}") from error
-        database = duckdb.connect(config={"autoinstall_known_extensions": False})
-        self._ahead = database.cursor()
-        run, run_ahead = partial(self._run_on, database), partial(self._run_on, self._ahead)
-        try:
-            self._json = JsonRows(run, run_ahead, self._scratch.path)
-        except BaseException:
-            database.close()
-            self._scratch.close()
-            raise
-        self._db = database
-
-    def _run(self, statement: str) -> None:
-        self._run_on(self._db, statement)
-
-    def _run_on(self, connection: Any, statement: str) -> None:
-        try:
-            connection.execute(statement)
-        except self._errors as error:
+            self._db.execute(self.select(table, supplied, convert))
+            while block := self._db.fetchmany(ROWS_PER_BLOCK):
+                yield block
+        except duckdb_engine().Error as error:
             raise SinkError(f"DuckDB: {first_line(error)}") from error

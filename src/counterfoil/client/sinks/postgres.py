@@ -7,8 +7,8 @@ from typing import Any
 
 import psycopg
 
-from counterfoil.client.sinks.json_rows import RowConverter
-from counterfoil.client.sinks.sql import Fill, Rows, Sink, SinkError, column_names
+from counterfoil.client.sinks.json_rows import Fill, RowConverter, Rows, SinkError
+from counterfoil.client.sinks.sql import Sink, column_names
 from counterfoil.client.tables import POSTGRES_VIEWS, TABLES, Dialect, Kind, Table
 from counterfoil.text import first_line
 

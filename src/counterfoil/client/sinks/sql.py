@@ -1,9 +1,8 @@
 """The code that all SQL sinks share. Subclasses implement how an engine receives the rows of a response.
 
-The parser reads the objects of a response, and `fill` inserts the resulting rows
-of one table. Apart from a few expressions, the rest is SQL that all engines
-understand. Shops and members that have not changed are not written, so the
-sink knows which tables changed.
+The parser reads the objects of a response, and `fill` inserts the resulting rows of one table. Apart from a few
+expressions, the rest is SQL that all engines understand. Shops and members that have not changed are not written, so
+the sink knows which tables changed.
 """
 
 from abc import ABC, abstractmethod
@@ -11,13 +10,14 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import date
 from decimal import Decimal
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 from msgspec import Struct
 
 from counterfoil.client.calls import decode_row
 from counterfoil.client.errors import NotThisService
+from counterfoil.client.sinks.json_rows import Fill, JsonRows, ParsedRows, Rows, SinkError, escape_quotes
 from counterfoil.client.tables import (
     BILLS,
     CATEGORIES,
@@ -38,10 +38,6 @@ from counterfoil.client.tables import (
 )
 
 BillKey = tuple[str, str]
-
-
-class SinkError(Exception):
-    """The target cannot be used. The message says why."""
 
 
 class CopiedBill(Struct, frozen=True):
@@ -72,28 +68,6 @@ class Written(Struct, frozen=True):
     unchanged: int = 0
 
 
-class ParsedRows(Struct, frozen=True):
-    """Rows that a sink has parsed before writing them. They are in the in-memory DuckDB database named `database`."""
-
-    database: str
-
-
-class RowParser(Protocol):
-    """Parses the objects of a response. `Sink.fill` inserts the resulting rows."""
-
-    def read(self, rows: Sequence[bytes], tables: Sequence[Table]) -> None:
-        """Parse the objects of a response. Fields that these tables do not use may be skipped."""
-
-    def read_ahead(self, rows: Sequence[bytes], tables: Sequence[Table]) -> ParsedRows:
-        """Parse the objects of a response for a later call of `use`. Another thread may call this."""
-
-    def use(self, parsed: ParsedRows) -> None:
-        """Let `fill` insert these rows instead of those that `read` parsed last."""
-
-    def release(self) -> None:
-        """Free the memory of parsed rows that were used. This must not be called inside a transaction."""
-
-
 class _BillIdentity(Struct):
     id: str
     shop_id: str = msgspec.field(name="shopId")
@@ -111,8 +85,6 @@ def latest_versions(rows: Sequence[bytes]) -> list[bytes]:
     return list(latest.values())
 
 
-Rows = list[tuple[Any, ...]]
-
 # The columns that identify a bill.
 _BILL_KEYS = Table("bill_keys", tuple(column for column in BILLS.columns if column.name in BILLS.identity))
 _SELECT_BILLS = (
@@ -126,13 +98,6 @@ _DAY_TOTALS = """
 """
 # The maximum number of pairs of shop ID and bill ID in one statement.
 _PAIRS_PER_STATEMENT = 400
-
-
-class Fill(Struct, frozen=True):
-    """A table of the copy to insert rows into. `supplied` has SQL for columns that are not in the response."""
-
-    table: Table
-    supplied: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 # A shop, a bill or a member is a row of the first table, and its parts are rows of the others. The identity of a part
@@ -166,7 +131,7 @@ class Sink(ABC):
 
     DIALECT: Dialect
 
-    _parser: RowParser
+    _parser: JsonRows
     # The time of the service that rows get as `copied_at`. Whoever writes rows sets it first.
     now: str = ""
 
@@ -524,10 +489,12 @@ class Sink(ABC):
 
     def mark_undelivered(self, shop_ids: Sequence[str]) -> None:
         """Flag all bills of these shops as not delivered. `put_bills` and `remove_bills` clear the flag of a bill."""
-        for shop_id in shop_ids:
-            self.run("DELETE FROM pull_undelivered WHERE shop_id = ?", [shop_id])
-            self.run("INSERT INTO pull_undelivered SELECT shop_id, id FROM bills WHERE shop_id = ?", [shop_id])
-        if shop_ids and not self._has_undelivered:
+        if not shop_ids:
+            return
+        of_shops = f"WHERE shop_id IN ({', '.join('?' * len(shop_ids))})"
+        self.run(f"DELETE FROM pull_undelivered {of_shops}", shop_ids)
+        self.run(f"INSERT INTO pull_undelivered SELECT shop_id, id FROM bills {of_shops}", shop_ids)
+        if not self._has_undelivered:
             self._has_undelivered = bool(self.run("SELECT 1 FROM pull_undelivered LIMIT 1"))
 
     def clear_undelivered(self) -> None:
@@ -626,10 +593,6 @@ class Sink(ABC):
 def column_names(table: Table, without: str = "") -> str:
     """Return the column names in definition order. An older table may have a different order, so SQL must name them."""
     return ", ".join(f'"{column.name}"' for column in table.columns if column.name != without)
-
-
-def escape_quotes(text: str) -> str:
-    return text.replace("'", "''")
 
 
 def _chunks(keys: Sequence[BillKey], size: int) -> Iterator[Sequence[BillKey]]:

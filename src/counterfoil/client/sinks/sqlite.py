@@ -11,8 +11,8 @@ from hashlib import md5
 from pathlib import Path
 from typing import Any
 
-from counterfoil.client.sinks.json_rows import RowConverter
-from counterfoil.client.sinks.sql import Rows, Sink, SinkError, column_names
+from counterfoil.client.sinks.json_rows import RowConverter, Rows, SinkError
+from counterfoil.client.sinks.sql import Sink, column_names
 from counterfoil.client.tables import SQLITE_VIEWS, Dialect, Kind, Table
 
 MAGIC = b"SQLite format 3\0"
