@@ -20,7 +20,7 @@ from counterfoil.backends.postgres.key_lookup import PostgresKeyLookup
 from counterfoil.backends.postgres.reads import ANSWER_SEC
 from counterfoil.backends.postgres.servers import CHECK_TIMEOUT_SEC, Servers
 from counterfoil.backends.redis.bridge import SETTLING_MS
-from counterfoil.checks import cluster as checks
+from counterfoil.checks import local as checks
 from counterfoil.domain.access import KEYS_TRUSTED_SEC
 from counterfoil.observe import ServerChanged
 from counterfoil.ports import StoreUnavailable

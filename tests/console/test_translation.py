@@ -15,7 +15,7 @@ import counterfoil
 from console.running_console import RunningConsole
 from counterfoil.backends.postgres.addresses import server_error
 from counterfoil.backends.sqlite.files import translated
-from counterfoil.checks import cluster
+from counterfoil.checks import local
 from counterfoil.checks.findings import KINDS, MESSAGES, Finding, finding
 from counterfoil.console import app, guards
 from counterfoil.console.display import translated as translated_html
@@ -145,7 +145,7 @@ def test_values_within_a_finding_are_in_the_language_of_the_page(finding: Findin
 def test_a_finding_names_all_permissions_of_a_login_in_both_languages(
     login: Permissions, message: str, thai: str
 ) -> None:
-    finding = cluster.permissions(login)
+    finding = local.permissions(login)
     assert (finding.status, str(finding.message)) == ("ok", f"The login cf {message}.")
     assert THAI.message(finding.message) == f"ผู้ใช้ cf: {thai}"
 

@@ -9,7 +9,7 @@ from msgspec import UNSET, DecodeError, Struct, field, json
 from msgspec.structs import replace
 
 from counterfoil import API_VERSION, __version__, bootstrap
-from counterfoil.checks import cluster, local
+from counterfoil.checks import local
 from counterfoil.checks.findings import MESSAGES, Finding, Status, failed, finding, worst_status
 from counterfoil.checks.local import PortUse
 from counterfoil.checks.open_items import open_item_findings, waiting
@@ -20,7 +20,7 @@ from counterfoil.domain.intake import FOLDER_SILENT, Intake, LatestLoad, Watched
 from counterfoil.domain.messages import NOTHING, Message, duration, first_of, quoted
 from counterfoil.machine.addresses import STORE_HEADER, reachable_host
 from counterfoil.operator_reads import OperatorReads
-from counterfoil.ports import StoreExtent, StoreMismatch, StoreUnavailable
+from counterfoil.ports import StoreMismatch, StoreUnavailable
 from counterfoil.settings import Settings, display_value
 from counterfoil.text import printable
 from counterfoil.views.store import KeyToday, StoreValues, read
@@ -29,8 +29,6 @@ READY_SEC = 5.0
 
 
 class Ready(Struct, frozen=True, rename="camel"):
-    """The admin listener's response to `/ready`."""
-
     ready: bool
     not_ready: dict[str, str] = field(default_factory=dict)
     # The ID of the store, from a header; None if the service does not say which store it serves.
@@ -82,7 +80,10 @@ def overview(settings: Settings, now: int, *, deep: bool = False) -> Overview:
     if deep:
         findings += _deep(settings, inspection, problems, store.horizon, now)
         findings += local.ports(settings, _port_use(settings, service, store.horizon, now))
-    return Overview(now, [*findings, _versions(store.extent)], store)
+    software = f", {store.extent.software}" if store.extent else ""
+    python = platform.python_version()
+    versions = finding("versions", version=__version__, api=API_VERSION, python=python, software=software)
+    return Overview(now, [*findings, versions], store)
 
 
 def _deep(
@@ -90,10 +91,10 @@ def _deep(
 ) -> Iterator[Finding]:
     if settings.database:
         if not problems["store"]:
-            yield from cluster.check_login(settings, inspection)
+            yield from local.check_login(settings, inspection)
         yield local.clock(None, now)
         if settings.meter:
-            yield cluster.meter(display_value(settings, "meter"), bootstrap.meter_problem(settings))
+            yield local.meter(display_value(settings, "meter"), bootstrap.meter_problem(settings))
         return
     yield from local.store_folder(settings)
     yield from local.secret(settings, None if problems["books"] else inspection.fingerprint())
@@ -135,7 +136,6 @@ def service_finding(settings: Settings, horizon: int | None, now: int, *, is_new
 
 
 def ask_ready(settings: Settings) -> Ready | Message:
-    """Return the service's response to `/ready`, or the reason why there is none."""
     host = reachable_host(settings.admin_host)
     connection = http.client.HTTPConnection(host, settings.admin_port, timeout=READY_SEC)
     try:
@@ -170,7 +170,7 @@ def _check_store(
             # Only logins that serve or own the schema can read everything.
             reachable = finding("store_reachable", store=display_value(settings, "store"))
             servers = inspection.servers()
-            return [reachable, *cluster.servers(servers, settings.replica_lag_ms)], StoreValues(servers=servers)
+            return [reachable, *local.servers(servers, settings.replica_lag_ms)], StoreValues(servers=servers)
         found = {"store": error.message}
     findings = [failed(name, problem, _advice(settings, problem)) for name, problem in found.items()]
     if "store" not in found:
@@ -188,7 +188,7 @@ def _findings(settings: Settings, store: StoreValues, now: int) -> Iterator[Find
     if store.extent:
         size = f"{store.extent.size_bytes / (1 << 20):,.1f}"
         yield finding("store_well", store=display_value(settings, "store"), size=size, schema=store.extent.schema)
-    yield from cluster.servers(store.servers, settings.replica_lag_ms)
+    yield from local.servers(store.servers, settings.replica_lag_ms)
     yield from horizon_findings(store.horizon, now)
     yield from _load(store.load, store.horizon, now)
     yield from open_item_findings(store.items, now)
@@ -264,16 +264,6 @@ def _backup(store: StoreValues, max_hours: int, now: int) -> Iterator[Finding]:
         yield finding(kind, since=from_ms(latest_at, UTC) if kind == "backup_old" else UNSET, span=duration(age))
     elif max_hours and (since is None or now - since > DAY_MS) and any(shop.last_bill_at for shop in store.shops):
         yield finding("backup_missing")
-
-
-def _versions(extent: StoreExtent | None) -> Finding:
-    return finding(
-        "versions",
-        version=__version__,
-        api=API_VERSION,
-        python=platform.python_version(),
-        software=f", {extent.software}" if extent else "",
-    )
 
 
 def sudden_changes(intake: Intake, now: int) -> Iterator[Finding]:

@@ -43,7 +43,6 @@ MAX_NAME = 100
 
 
 def validity(value: str) -> int:
-    """Parse the time for which a link is valid, and return it in milliseconds."""
     found = duration(value)
     if found > MAX_VALIDITY_MS:
         raise click.BadParameter("a link can be valid for at most 24h.")

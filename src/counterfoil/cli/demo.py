@@ -275,7 +275,6 @@ _FIRST_REQUEST = "listTransactions By day"
 
 
 def _requests(settings: Settings, demo: Showcase) -> Iterator[tuple[str, ExampleCall]]:
-    """Yield a request to each endpoint, with what it returns."""
     for endpoint in demo_reference(settings, demo).endpoints:
         for call in endpoint.calls:
             yield f"{endpoint.summary}: {call.title.lower()}" if call.title else endpoint.summary, call

@@ -260,9 +260,6 @@ def _now() -> int:
     return SystemClock().now_ms()
 
 
-# --- output ---------------------------------------------------------------------
-
-
 def _print_issued(issued: key_issuing.Issued, as_json: bool) -> None:
     if as_json:
         print_json({"key": issued.text, **json_row(columns(_now()), issued.key)})
@@ -292,9 +289,6 @@ def _print_key(key: Key, as_json: bool, more: Sequence[tuple[str, str]] = ()) ->
             *more,
         ]
     )
-
-
-# --- the usage of a key -------------------------------------------------------------
 
 
 def _show_usage(reads: OperatorReads, key: Key, now: int, as_json: bool) -> None:
@@ -334,11 +328,7 @@ def _loaded_shops(reads: OperatorReads, now: int) -> list[ShopActivity] | None:
         return None
 
 
-# --- recent changes by others ---------------------------------------------------------
-#
 # A change that the same operator made in the console counts as somebody else's.
-
-
 def recent_values(settings: Settings, key: Key, changes: KeyChanges, now: int, by: Actor) -> dict[str, str]:
     """Return sentences about the values that somebody else set recently, and the values that replace them."""
     planned = field_changes(key, replace(key, **changes.changed_fields()))

@@ -273,19 +273,16 @@ def _print_bars(usages: Sequence[KeyUsage]) -> None:
     width = max(10, min(MAX_BAR_WIDTH, shutil.get_terminal_size().columns - 39))
     largest = max((count for usage in used for _, count in usage.days), default=0)
     for usage in used:
-        print_wrapped(_heading(usage.key), ID_LENGTH + 2)
+        key = usage.key
+        revoked = style("  revoked", fg="red") if key.is_revoked(SystemClock().now_ms()) else ""
+        quota = style(f"  {counted(key.per_day, 'request')} per day (Thailand time)", dim=True)
+        print_wrapped(f"{style(key.key_id, bold=True)}  {key.label}{revoked}{quota}", ID_LENGTH + 2)
         for day, count in usage.days:
             echo(_day_line(day, count, usage.key.per_day, largest, width))
         echo()
     idle = [f"{usage.key.label} {usage.key.key_id}".strip() for usage in usages if usage not in used]
     if idle:
         print_wrapped(f"No requests: {', '.join(idle)}", dim=True)
-
-
-def _heading(key: Key) -> str:
-    revoked = style("  revoked", fg="red") if key.is_revoked(SystemClock().now_ms()) else ""
-    quota = style(f"  {counted(key.per_day, 'request')} per day (Thailand time)", dim=True)
-    return f"{style(key.key_id, bold=True)}  {key.label}{revoked}{quota}"
 
 
 def _day_line(day: date, count: int, quota: int, largest: int, width: int) -> str:

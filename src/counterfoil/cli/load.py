@@ -56,8 +56,6 @@ from counterfoil.views.times import second
 
 
 class LoadOptions(Struct, frozen=True, kw_only=True):
-    """The arguments and options of the command, except for those that are settings."""
-
     sources: tuple[str, ...]
     rejects: Path | None
     strict: bool
@@ -129,21 +127,20 @@ def _check_and_load(settings: Settings, given: LoadOptions, kinds: SourceFiles) 
     """Load the sources. If there is something to compare them with, check them before anything is written."""
     is_compared = not given.accept_change and is_checked_first(settings)
     if given.check or not (given.expect_net or is_compared):
-        return _load(settings, given, _Sources(kinds))
-    with _copied_input(given.sources) as standard_input:
-        sources = _Sources(kinds, standard_input)
-        status = _load(settings, replace(given, check=True, rejects=None), sources, is_before_load=True)
+        return _load(settings, given, kinds, None)
+    with _copied_input(given.sources) as copy:
+        status = _load(settings, replace(given, check=True, rejects=None), kinds, copy, is_before_load=True)
         if status in (FAILED, INTERRUPTED):
             return status
         if status == SUDDEN_CHANGE and not given.accept_change:
             require_acceptance(may_ask=not given.as_json and "-" not in given.sources)
             given = replace(given, accept_change=True)
-        return _load(settings, given, sources)
+        return _load(settings, given, kinds, copy)
 
 
 @contextmanager
-def _copied_input(names: Sequence[str]) -> Iterator[Callable[[], BinaryIO] | None]:
-    """Copy standard input to a temporary file without a name, because it is read twice. Yield what opens the copy."""
+def _copied_input(names: Sequence[str]) -> Iterator[BinaryIO | None]:
+    """Copy standard input to a temporary file without a name, because it is read twice. Yield the copy."""
     if "-" not in names or sys.stdin is None:
         yield None
         return
@@ -152,30 +149,28 @@ def _copied_input(names: Sequence[str]) -> Iterator[Callable[[], BinaryIO] | Non
     except OSError as error:
         raise SourceError(f"cannot copy standard input to a temporary file: {error.strerror}.") from error
     with copy:
-        yield lambda: opened_again(copy)
+        yield copy
 
 
-class _Sources(Struct, frozen=True):
-    """Opens the sources of a load. `standard_input` opens a copy of it."""
-
-    kinds: SourceFiles
-    standard_input: Callable[[], BinaryIO] | None = None
-
-    def open(self, name: str, *, may_have_other_files: bool) -> Source:
-        if name == "-" and self.standard_input:
-            with self.standard_input() as copy:
-                size = os.fstat(copy.fileno()).st_size
-            return File(Path(STANDARD_INPUT), size, self.standard_input)
-        return open_source(name, may_have_other_files=may_have_other_files, kinds=self.kinds)
+def _opened(name: str, given: LoadOptions, kinds: SourceFiles, copy: BinaryIO | None) -> Source:
+    if name == "-" and copy:
+        return File(Path(STANDARD_INPUT), os.fstat(copy.fileno()).st_size, lambda: opened_again(copy))
+    return open_source(name, may_have_other_files=given.quarantine is not None, kinds=kinds)
 
 
-def _load(settings: Settings, given: LoadOptions, sources: _Sources, *, is_before_load: bool = False) -> int:
+def _load(
+    settings: Settings,
+    given: LoadOptions,
+    kinds: SourceFiles,
+    copy: BinaryIO | None,
+    *,
+    is_before_load: bool = False,
+) -> int:
     """Load the sources and return the exit status. A check before a load prints only why nothing is loaded."""
     quarantine = given.quarantine
     if quarantine and quarantine.exists():
         os.close(own_folder(str(quarantine)))
-    may_have_other_files = quarantine is not None
-    records = SourceList([sources.open(name, may_have_other_files=may_have_other_files) for name in given.sources])
+    records = SourceList([_opened(name, given, kinds, copy) for name in given.sources])
     report = LoadReport(
         summary=Summary(source=records.name),
         rejects=_rejects_file(settings, given, records.name),
@@ -404,7 +399,6 @@ class StoreLoader:
         self.heartbeat(files, kept)
 
     def _print(self, report: LoadReport, files: FileSet) -> None:
-        """Print the summary of a load below the time and the names of its files."""
         if not self._as_json:
             names = [file.name for file in files.files]
             more = f" and {len(names) - MAX_FILES:,} more" if len(names) > MAX_FILES else ""

@@ -49,8 +49,6 @@ SOME_REJECTED, SUDDEN_CHANGE = 3, 6
 
 
 class SourceList(Source):
-    """Several sources, read one after the other as if they were a single source."""
-
     def __init__(self, parts: Sequence[Source]) -> None:
         sizes = [part.total for part in parts]
         total = None if None in sizes else sum(size for size in sizes if size is not None)
@@ -180,7 +178,6 @@ def _load(pipeline: Pipeline, report: LoadReport) -> None:
 
 @contextmanager
 def open_ledger(settings: Settings) -> Iterator[Ledger]:
-    """Yield the ledger. If the store is new, say so."""
     is_new = is_without_store(settings)
     with closing(bootstrap.ledger(settings)) as ledger:
         if is_new:
@@ -240,8 +237,6 @@ def new_rejects_file(settings: Settings, name: str) -> RejectsFile:
         path = folder / f"{first}-{stamp}-{number}.ndjson"
     return RejectsFile(path, place=machine_name() if settings.database else "", is_shared=is_shared(settings.store))
 
-
-# --- the summary ----------------------------------------------------------------------
 
 # The printed summary is kept short; `--json` lists everything.
 MAX_FIELDS, MAX_FILES = 12, 10
@@ -308,7 +303,6 @@ def print_report(report: LoadReport, as_json: bool) -> None:
 
 
 def _notes(report: LoadReport) -> Iterator[str]:
-    """Yield the sentences below the table: what happened, and what to do next."""
     summary = report.summary
     if not summary.lines and not report.interrupted:
         yield "No records were found in the delivery."

@@ -39,7 +39,6 @@ def utc_option(function: Callable[..., Any]) -> Any:
 
 
 def store_options(function: Callable[..., Any]) -> Any:
-    """Add the options --store and --json, and pass the context."""
     return store_option(json_option(click.pass_context(function)))
 
 

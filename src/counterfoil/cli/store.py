@@ -35,7 +35,6 @@ MAX_BACKUP_NAME = 200
 
 
 def audit_entry(act: Act, detail: str, at: int | None = None) -> AuditEntry:
-    """Return an audit entry for an action of the user who runs this command."""
     return AuditEntry(at=SystemClock().now_ms() if at is None else at, act=act, actor=operator(), detail=detail)
 
 

@@ -65,7 +65,6 @@ def print_parts(parts: Sequence[str], indent: int) -> None:
 
 
 def unbroken(text: str) -> str:
-    """Return a text that `print_wrapped` does not wrap."""
     return text.replace(" ", _NO_BREAK)
 
 
@@ -83,7 +82,6 @@ def wrapped(text: str, hanging: int = 0, max_width: int = sys.maxsize) -> Iterat
 
 
 def confirm(question: str) -> None:
-    """Ask a question on standard error, and abort the command unless the answer is yes."""
     click.confirm(printable(question), abort=True, err=True)
 
 

@@ -83,7 +83,9 @@ def record_proxy_sign_in(settings: Settings, actor: Actor, now_ms: int) -> None:
 
 def issue(visit: Visit) -> ConsoleResponse:
     try:
-        grant = _grant(visit)
+        if not visit.request.form.get("label", "").strip():
+            raise InvalidForm(visit.t("issue.no_label"))
+        grant = convert({"scope": _scope(visit), **_entered(visit)}, Grant)
         _use_form(visit)
         with closing(bootstrap.key_store(visit.settings)) as key_store:
             issued = key_issuing.issue(key_store, grant, secrets.token_bytes, visit.now, visit.session.actor)
@@ -93,15 +95,7 @@ def issue(visit: Visit) -> ConsoleResponse:
     return _reveal(visit, issued, None)
 
 
-def _grant(visit: Visit) -> Grant:
-    form = visit.request.form
-    if not form.get("label", "").strip():
-        raise InvalidForm(visit.t("issue.no_label"))
-    return convert({"scope": _scope(visit), **_entered(visit)}, Grant)
-
-
 def _entered(visit: Visit) -> dict[str, object]:
-    """Return the fields that both forms have: the one that issues a key and the one that changes it."""
     form = visit.request.form
     return {
         "label": form.get("label", "").strip(),
@@ -133,7 +127,6 @@ def _reveal(visit: Visit, issued: Issued, old: Key | None) -> ConsoleResponse:
 
 
 def try_request(visit: Visit) -> ConsoleResponse:
-    """Send a request to the API, with the session's key for this scope or with a new one."""
     view = try_page.read(visit)
     try:
         key = _try_key(visit)

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 
-from counterfoil.console.display import ago, badge, key_link, list_table, name_of, section, tile
+from counterfoil.console.display import ago, badge, list_table, name_of, section, tile
 from counterfoil.console.texts import Texts
 from counterfoil.console.visit import Visit
 from counterfoil.domain.access import Key, Scope, permissions
@@ -25,15 +25,6 @@ def state_badge(t: Texts, key: Key, now: int) -> Html:
     return badge(t("key.ends"), "warn") if key.revokes_at is not None else badge(t("key.active"))
 
 
-def permission_names(t: Texts, key: Key) -> str:
-    return ", ".join(t(f"permission.{name}") for name in permissions(key)) or t("permission.none")
-
-
-def key_name(t: Texts, key: Key) -> Html:
-    label = name_of(key.label) if key.label else t("key.no_label")
-    return markup(element("span", label, class_="label"), " ", key_link(key.key_id))
-
-
 class ScopeNames:
     def __init__(self, shops: Iterable[ShopName]) -> None:
         self._shops: dict[str, str] = {}
@@ -45,7 +36,6 @@ class ScopeNames:
                 self._franchises[shop.franchise_id].append(name)
 
     def franchises(self) -> list[tuple[str, list[str]]]:
-        """Return the ID of each franchise with the names of its shops, sorted by ID."""
         return sorted(self._franchises.items())
 
     def about(self, t: Texts, scope: Scope) -> str | None:
@@ -87,12 +77,11 @@ def franchise_text(t: Texts, identifier: str, shops: list[str]) -> str:
 
 
 def key_facts(visit: Visit, key: Key) -> list[tuple[str, Child]]:
-    """Return what a key may read and how often, with the names of these facts."""
     t = visit.t
     return [
         (t("scope"), scope_label(t, scope_names(visit), key.scope)),
         (t("key.limits"), t("key.limits_value", per_min=f"{key.per_min:,}", per_day=f"{key.per_day:,}")),
-        (t("key.permissions"), permission_names(t, key)),
+        (t("key.permissions"), ", ".join(t(f"permission.{name}") for name in permissions(key)) or t("permission.none")),
     ]
 
 

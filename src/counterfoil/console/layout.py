@@ -55,7 +55,6 @@ def page(
 
 
 def _operator(visit: Visit) -> str:
-    """Return who is signed in, with the role unless it is the usual one."""
     t, session = visit.t, visit.session
     name = name_of(session.actor.name)
     return t("signed_in_as", name=name if session.role == "operator" else f"{name} ({t(f'role.{session.role}')})")

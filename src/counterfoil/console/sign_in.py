@@ -30,9 +30,6 @@ from counterfoil.machine.addresses import is_loopback, reachable_host, url
 from counterfoil.ports import Clock, StoreMismatch, StoreUnavailable
 from counterfoil.settings import BY_NAME, Settings
 
-# --- links ----------------------------------------------------------------------------
-
-
 SIGN_IN_PATH = "/sign-in"
 DEFAULT_VALIDITY_MS = 15 * 60_000
 MAX_VALIDITY_MS = 24 * HOUR_MS
@@ -104,9 +101,6 @@ def sign_in_link(settings: Settings, device: Device, base_url: str | None = None
     host = own_name(key, audience(settings)) if is_local else settings.console_host
     base = (base_url or url(host, settings.console_port)).rstrip("/")
     return f"{base}{SIGN_IN_PATH}#{link_token(key, device, audience(settings))}"
-
-
-# --- devices --------------------------------------------------------------------------
 
 
 # The time of the latest use is stored at most this often: every write to the keys makes workers read them again.

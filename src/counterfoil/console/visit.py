@@ -21,9 +21,6 @@ from counterfoil.views.columns import RowList
 from counterfoil.views.keys import labels_of
 from counterfoil.web.html import Html
 
-# --- the store ------------------------------------------------------------------------
-
-
 # The checks are slow: they count bills and query the service. Pages opened in quick succession share one result.
 SHARED_SEC = 2
 Result = TypeVar("Result")
@@ -80,9 +77,6 @@ class ConsoleStore:
 
     def service(self) -> Finding:
         return self._service.get()
-
-
-# --- pages ----------------------------------------------------------------------------
 
 
 View = TypeVar("View")
@@ -177,9 +171,6 @@ class ConsolePage(Struct, Generic[View], frozen=True, kw_only=True):
     draw: Callable[[Visit, View], PageContent]
     as_json: Callable[[Visit, View], object] = lambda _, view: view
     csv: Callable[[Visit, View], tuple[str, RowList[Any]]] | None = None
-
-
-# --- responses -----------------------------------------------------------------------
 
 
 class ConsoleResponse(Struct, frozen=True, kw_only=True):

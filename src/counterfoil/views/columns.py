@@ -58,7 +58,6 @@ def _attribute(json_name: str) -> str:
 
 
 def json_row(columns: Iterable[ListColumn[Row]], row: Row) -> dict[str, Any]:
-    """Return a row as `--json` prints it."""
     return {column.json: column.json_of(row) for column in columns if column.json}
 
 

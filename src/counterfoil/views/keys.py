@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 
-from msgspec import Struct
+from msgspec import Struct, convert
 
 from counterfoil.domain.access import Key, KeyUse, key_warnings, permissions
 from counterfoil.domain.calendar import days_until, thai_day
@@ -71,7 +71,6 @@ class UsedKey(Struct, frozen=True):
 
 
 def used_keys(reads: OperatorReads, shops: LoadedShops, now: int) -> list[UsedKey]:
-    """Return all keys with their usage. `shops` returns the loaded shops, which are needed if a key has a copy."""
     span = days_until(thai_day(now), WEEK)
     days, copies = reads.days(span[0], span[-1]), reads.all_copies()
     last_used, last_disclosed = reads.last_used(), reads.last_disclosed()
@@ -125,10 +124,7 @@ class KeyDay(Struct, frozen=True, rename="camel"):
 
 def key_days(found: Iterable[DayOfKey], days: Sequence[date]) -> list[KeyDay]:
     """Return one element for each of `days`, including days on which the key made no requests."""
-    by_day = {
-        day.day: KeyDay(day.day, day.requests, day.errors, day.rate_limited, day.over_quota, day.refused)
-        for day in found
-    }
+    by_day = {day.day: convert(day, KeyDay, from_attributes=True) for day in found}
     return [by_day.get(day) or KeyDay(day) for day in days]
 
 

@@ -78,7 +78,6 @@ class OneKeyView(Struct, frozen=True, kw_only=True):
 
 
 def find(visit: Visit) -> tuple[Key, list[str]]:
-    """Return the key that the path names, and the IDs of its direct successors."""
     keys = visit.store.reads.keys()
     key_id = visit.values["key_id"]
     found = next((key for key in keys if key.key_id == key_id), None)

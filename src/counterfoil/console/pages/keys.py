@@ -25,7 +25,6 @@ from counterfoil.console.key_parts import (
     copy_badge,
     franchise_text,
     key_facts,
-    key_name,
     loaded_shops,
     scope_label,
     scope_names,
@@ -77,9 +76,6 @@ def as_json(visit: Visit, view: KeysView) -> dict[str, object]:
     return {"show": view.show, "counts": view.counts, "keys": keys}
 
 
-# --- drawing -------------------------------------------------------------------------
-
-
 def draw(visit: Visit, view: KeysView) -> PageContent:
     t = visit.t
     return PageContent(
@@ -115,7 +111,7 @@ def _cards(visit: Visit, view: KeysView) -> Html:
 def _table(visit: Visit, view: KeysView) -> Html:
     t, names = visit.t, scope_names(visit)
     cells: dict[str, Callable[[UsedKey], Child]] = {
-        "key": lambda used: key_name(t, used.key),
+        "key": lambda used: key_link(used.key.key_id, used.key.label or t("key.no_label")),
         "keys.scope": lambda used: markup(
             scope_label(t, names, used.key.scope),
             [[" ", badge(t(f"permission.{name}"))] for name in permissions(used.key)],
@@ -141,9 +137,6 @@ PAGE = ConsolePage(
     as_json=as_json,
     csv=lambda visit, view: ("keys", RowList(columns_with_usage(visit.now), view.keys)),
 )
-
-
-# --- issuing a key --------------------------------------------------------------------
 
 
 class ScopeChoice(Struct, frozen=True, rename="camel"):
@@ -225,9 +218,6 @@ def draw_form(visit: Visit, view: IssueView, problem: Html | str | None = None) 
 
 def _number(text: str | None, default: int) -> int:
     return int(text) if text and text.isascii() and text.isdecimal() and len(text) < 12 else default
-
-
-# --- the new key ---------------------------------------------------------------------
 
 
 def draw_issued(visit: Visit, issued: Issued, old: Key | None, *, is_loaded: bool) -> PageContent:

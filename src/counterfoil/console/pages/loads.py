@@ -68,7 +68,6 @@ def read_one(visit: Visit) -> OneLoadView:
 
 
 def latest_load_path(visit: Visit) -> str:
-    """Return the path of the latest load, or of the list if nothing has been loaded."""
     return next((f"/loads/{load.number}" for load in visit.store.reads.loads(1)), "/loads")
 
 
@@ -98,7 +97,6 @@ def draw(visit: Visit, view: LoadsView, result: Html | None = None) -> PageConte
 
 
 def _open_items(visit: Visit, found: RowList[OpenItem]) -> Html | None:
-    """Return the table of what waits for the operator, or None if nothing does."""
     if not found.rows:
         return None
     t = visit.t
@@ -170,7 +168,6 @@ def load_badge(visit: Visit, load: LoadRow) -> Html:
 
 
 def draw_one(visit: Visit, view: OneLoadView, revealed: Html | None = None) -> PageContent:
-    """Return the page of one load, with the text of a line if it was revealed."""
     t, load = visit.t, view.load
     facts: list[tuple[str, Child]] = [
         (t("load.source"), name_of(load.source)),

@@ -137,7 +137,6 @@ def _readable(body: str) -> str:
 
 
 def current_key(visit: Visit) -> Issued | None:
-    """Return the key that was issued for this session, unless it has ended."""
     key = visit.session.try_key
     return None if key is None or key.key.is_revoked(visit.now) else key
 

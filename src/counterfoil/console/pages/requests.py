@@ -72,7 +72,6 @@ def read(visit: Visit) -> RequestsView:
 
 
 def request_filter(query: dict[str, str]) -> tuple[RequestFilter, list[str]]:
-    """Return the filter that the address describes, and the names of the parameters that are not valid."""
     given = {name: query.get(name, "").strip() for name in (*PARAMETERS, "before")}
     since, until = _instant(given["since"]), _instant(given["until"])
     status, slower = _number(given["status"]), _number(given["slower"])
@@ -115,9 +114,6 @@ def _instant(text: str) -> int | None:
 
 def _number(text: str) -> int | None:
     return int(text) if text.isascii() and text.isdecimal() and len(text) <= 9 else None
-
-
-# --- drawing -------------------------------------------------------------------------
 
 
 def draw(visit: Visit, view: RequestsView) -> PageContent:
@@ -274,9 +270,6 @@ def as_json(_: Visit, view: RequestsView) -> dict[str, object]:
 
 
 PAGE = ConsolePage(name="requests", read=read, draw=draw, as_json=as_json, csv=csv)
-
-
-# --- personal data --------------------------------------------------------------------
 
 
 DAYS = 90

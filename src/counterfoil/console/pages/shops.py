@@ -64,7 +64,6 @@ def draw(visit: Visit, view: ShopsView) -> PageContent:
 
 
 def silent_rule(t: Texts) -> str:
-    """Return the text that says when a shop counts as silent and when it counts as closed."""
     return t("shops.silent_means", count=MISSING_BILLS)
 
 
