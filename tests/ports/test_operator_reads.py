@@ -49,13 +49,13 @@ class Recorder:
     """Writes to the request log of a store."""
 
     def __init__(self, usage: OpenUsage, run: Run) -> None:
-        self._usage = usage
+        self.usage = usage
         self._run = run
 
     def write(self, *records: RequestRecord) -> None:
         def note() -> None:
             for one in records:
-                self._usage.note(one)
+                self.usage.note(one)
 
         self.do(note)
 
@@ -64,7 +64,7 @@ class Recorder:
             act()
 
         self._run(acting())
-        self._usage.flush()
+        self.usage.flush()
 
 
 @pytest.fixture
@@ -262,15 +262,15 @@ def test_counts_of_two_workers_are_added_up(store: Store, clock: ManualClock, ru
 
 
 def test_counts_outlive_the_records_and_are_deleted_after_400_days(
-    usage: OpenUsage, recorder: Recorder, reads: OperatorReads, clock: ManualClock
+    recorder: Recorder, reads: OperatorReads, clock: ManualClock
 ) -> None:
     recorder.write(record(clock.now_ms(), status=400, error="bad_query"))
     clock.advance(91 * DAY)
-    usage.prune()
+    recorder.usage.prune()
     assert found(reads) == []
     assert [day.errors for day in reads.days(FIRST_DAY, FIRST_DAY)] == [1]
     clock.advance(310 * DAY)
-    usage.prune()
+    recorder.usage.prune()
     assert reads.days(FIRST_DAY, FIRST_DAY) == []
 
 
@@ -347,12 +347,12 @@ def shop_copy(server_time: int | None, at: int, *, finished: bool) -> CopyState:
     return CopyState(list_name=CHANGES_OF_SHOP, shop_id="sh_1", server_time=server_time, finished=finished, at=at)
 
 
-def read_passes(usage: OpenUsage, recorder: Recorder, *passes: tuple[int, int]) -> None:
+def read_passes(recorder: Recorder, *passes: tuple[int, int]) -> None:
     """Record finished passes, each with the range of changes that it has read, and write them together."""
 
     def note() -> None:
         for since, horizon in passes:
-            usage.note_page(SHOP_CHANGES, since, horizon, True, horizon)
+            recorder.usage.note_page(SHOP_CHANGES, since, horizon, True, horizon)
 
     recorder.do(note)
 
@@ -366,11 +366,9 @@ def read_so_far(reads: OperatorReads) -> list[tuple[int, int]]:
     return list(zip(starts, ends, strict=True))
 
 
-def test_a_copy_is_as_fresh_as_its_latest_finished_pass(
-    usage: OpenUsage, recorder: Recorder, reads: OperatorReads
-) -> None:
+def test_a_copy_is_as_fresh_as_its_latest_finished_pass(recorder: Recorder, reads: OperatorReads) -> None:
     def read(horizon: int, at: int, *, is_last: bool) -> list[CopyState]:
-        recorder.do(lambda: usage.note_page(SHOP_CHANGES, 0, horizon, is_last, at))
+        recorder.do(lambda: recorder.usage.note_page(SHOP_CHANGES, 0, horizon, is_last, at))
         return reads.copies("k_1")
 
     assert reads.copies("k_1") == []
@@ -382,11 +380,11 @@ def test_a_copy_is_as_fresh_as_its_latest_finished_pass(
     assert read(1_500, 1_600, is_last=True) == [shop_copy(1_900, 2_100, finished=True)]
 
 
-def test_each_lineage_and_list_has_its_own_state(usage: OpenUsage, recorder: Recorder, reads: OperatorReads) -> None:
+def test_each_lineage_and_list_has_its_own_state(recorder: Recorder, reads: OperatorReads) -> None:
     def read() -> None:
-        usage.note_page(SHOP_CHANGES, 0, 1, True, 10)
-        usage.note_page(FEED, 0, 2, True, 20)
-        usage.note_page(("k_2", CHANGES_OF_SHOP, "sh_1"), 0, 3, True, 30)
+        recorder.usage.note_page(SHOP_CHANGES, 0, 1, True, 10)
+        recorder.usage.note_page(FEED, 0, 2, True, 20)
+        recorder.usage.note_page(("k_2", CHANGES_OF_SHOP, "sh_1"), 0, 3, True, 30)
 
     recorder.do(read)
     feed = CopyState(list_name=CHANGE_FEED, shop_id=None, server_time=2, finished=True, at=20)
@@ -399,62 +397,56 @@ def test_each_lineage_and_list_has_its_own_state(usage: OpenUsage, recorder: Rec
 
 
 def test_a_copy_that_was_not_read_for_400_days_is_forgotten(
-    usage: OpenUsage, recorder: Recorder, reads: OperatorReads, clock: ManualClock
+    recorder: Recorder, reads: OperatorReads, clock: ManualClock
 ) -> None:
-    recorder.do(lambda: usage.note_page(FEED, 0, 1, True, clock.now_ms()))
+    recorder.do(lambda: recorder.usage.note_page(FEED, 0, 1, True, clock.now_ms()))
     clock.advance(401 * DAY)
-    usage.prune()
+    recorder.usage.prune()
     assert reads.copies("k_1") == []
 
 
 def test_a_pass_that_begins_after_the_end_of_the_last_pass_leaves_a_gap(
-    usage: OpenUsage, recorder: Recorder, reads: OperatorReads
+    recorder: Recorder, reads: OperatorReads
 ) -> None:
-    read_passes(usage, recorder, (0, 100))
-    read_passes(usage, recorder, (300, 400))
+    read_passes(recorder, (0, 100))
+    read_passes(recorder, (300, 400))
     (state,) = reads.copies("k_1")
     assert (state.read_from, state.server_time, list(state.gaps)) == (0, 400, [ReadGap(100, 300)])
-    read_passes(usage, recorder, (400, 500), (500, 600))
+    read_passes(recorder, (400, 500), (500, 600))
     assert read_so_far(reads) == [(0, 100), (300, 600)]
 
 
-def test_a_pass_that_begins_in_time_closes_the_gap(usage: OpenUsage, recorder: Recorder, reads: OperatorReads) -> None:
-    read_passes(usage, recorder, (0, 100), (300, 400), (500, 600))
+def test_a_pass_that_begins_in_time_closes_the_gap(recorder: Recorder, reads: OperatorReads) -> None:
+    read_passes(recorder, (0, 100), (300, 400), (500, 600))
     assert read_so_far(reads) == [(0, 100), (300, 400), (500, 600)]
-    read_passes(usage, recorder, (350, 700))
+    read_passes(recorder, (350, 700))
     assert read_so_far(reads) == [(0, 100), (300, 700)]
-    read_passes(usage, recorder, (100, 800))
+    read_passes(recorder, (100, 800))
     assert read_so_far(reads) == [(0, 800)]
 
 
-def test_a_gap_is_only_closed_as_far_as_the_pass_went(
-    usage: OpenUsage, recorder: Recorder, reads: OperatorReads
-) -> None:
-    read_passes(usage, recorder, (0, 100))
-    read_passes(usage, recorder, (300, 400))
+def test_a_gap_is_only_closed_as_far_as_the_pass_went(recorder: Recorder, reads: OperatorReads) -> None:
+    read_passes(recorder, (0, 100))
+    read_passes(recorder, (300, 400))
     # A slow worker reports a pass that ended before the gap did.
-    read_passes(usage, recorder, (100, 200))
+    read_passes(recorder, (100, 200))
     assert read_so_far(reads) == [(0, 200), (300, 400)]
 
 
-def test_a_list_that_is_first_read_from_a_mark_shows_when_that_was(
-    usage: OpenUsage, recorder: Recorder, reads: OperatorReads
-) -> None:
+def test_a_list_that_is_first_read_from_a_mark_shows_when_that_was(recorder: Recorder, reads: OperatorReads) -> None:
     # The first page of the pass is not the last one, so at first no change counts as read.
-    recorder.do(lambda: usage.note_page(SHOP_CHANGES, 300, 400, False, 400))
-    read_passes(usage, recorder, (300, 400))
+    recorder.do(lambda: recorder.usage.note_page(SHOP_CHANGES, 300, 400, False, 400))
+    read_passes(recorder, (300, 400))
     assert read_so_far(reads) == [(300, 400)]
-    read_passes(usage, recorder, (0, 500))
+    read_passes(recorder, (0, 500))
     assert read_so_far(reads) == [(0, 500)]
 
 
-def test_a_pass_that_begins_in_the_future_does_not_count_as_read(
-    usage: OpenUsage, recorder: Recorder, reads: OperatorReads
-) -> None:
-    read_passes(usage, recorder, (9_000, 100), (9_000, 110))
+def test_a_pass_that_begins_in_the_future_does_not_count_as_read(recorder: Recorder, reads: OperatorReads) -> None:
+    read_passes(recorder, (9_000, 100), (9_000, 110))
     (state,) = reads.copies("k_1")
     assert (state.server_time, state.finished, state.at) == (None, True, 110)
-    read_passes(usage, recorder, (0, 120), (9_000, 130))
+    read_passes(recorder, (0, 120), (9_000, 130))
     assert read_so_far(reads) == [(0, 120)]
 
 
@@ -471,7 +463,7 @@ def test_workers_may_write_the_passes_of_one_caller_in_any_order(
     for one in passes:
         chance.choice(by_worker).append(one)
     for index in chance.sample(range(len(workers)), len(workers)):
-        read_passes(workers[index], Recorder(workers[index], run), *by_worker[index])
+        read_passes(Recorder(workers[index], run), *by_worker[index])
     assert read_so_far(store.operator_reads()) == [(0, unread[0]), (unread[1], 240)]
 
 
@@ -479,15 +471,15 @@ def test_passes_that_cannot_be_written_are_written_later_with_their_gaps(
     store: Store, usage: OpenUsage, recorder: Recorder, reads: OperatorReads
 ) -> None:
     with store.out_of_space(), pytest.raises(StoreUnavailable):
-        read_passes(usage, recorder, (0, 100), (300, 400))
-    read_passes(usage, recorder, (400, 500))
+        read_passes(recorder, (0, 100), (300, 400))
+    read_passes(recorder, (400, 500))
     assert read_so_far(reads) == [(0, 100), (300, 500)]
 
 
-def test_only_the_newest_ranges_of_a_list_are_kept(usage: OpenUsage, recorder: Recorder, reads: OperatorReads) -> None:
+def test_only_the_newest_ranges_of_a_list_are_kept(recorder: Recorder, reads: OperatorReads) -> None:
     passes = [(at, at + 1) for at in range(0, 10 * (MAX_RANGES + 5), 10)]
     for start in range(0, len(passes), 3):
-        read_passes(usage, recorder, *passes[start : start + 3])
+        read_passes(recorder, *passes[start : start + 3])
     assert read_so_far(reads) == passes[-MAX_RANGES:]
 
 

@@ -33,145 +33,138 @@ RECORD = RequestRecord(
 )
 
 
-def at(clock: ManualClock, **fields: object) -> RequestRecord:
-    return replace(RECORD, at=clock.now_ms(), **fields)
+class Log:
+    """The request log of a store, and what is found in it."""
+
+    def __init__(self, store: Store, clock: ManualClock, run: Run, usage: OpenUsage) -> None:
+        self.store, self.clock, self.run, self.usage = store, clock, run, usage
+
+    def at(self, **fields: object) -> RequestRecord:
+        return replace(RECORD, at=self.clock.now_ms(), **fields)
+
+    def disclose(self, **fields: object) -> None:
+        self.run(self.usage.disclose(self.at(**fields)))
+
+    def note(self, count: int = 1, **fields: object) -> None:
+        async def note() -> None:
+            for _ in range(count):
+                self.usage.note(self.at(**fields))
+
+        self.run(note())
+
+    def disclosures(self, most: int = 10, key_id: str | None = None) -> list[RequestRecord]:
+        """Return the latest disclosures, newest first, after all written records were indexed."""
+        with closing(self.store.usage(self.clock)) as usage:
+            usage.flush()
+        found = self.store.operator_reads().requests(RequestFilter(personal_data=True, key_id=key_id), most).requests
+        values = [{name: value for name, value in asdict(one).items() if name != "number"} for one in found]
+        return [RequestRecord(**recorded) for recorded in values]
 
 
-def disclosures(store: Store, clock: ManualClock, most: int = 10, key_id: str | None = None) -> list[RequestRecord]:
-    """Return the latest disclosures, newest first, after all written records were indexed."""
-    with closing(store.usage(clock)) as usage:
-        usage.flush()
-    found = store.operator_reads().requests(RequestFilter(personal_data=True, key_id=key_id), most).requests
-    return [RequestRecord(**{name: value for name, value in asdict(one).items() if name != "number"}) for one in found]
+@pytest.fixture
+def log(store: Store, clock: ManualClock, run: Run, usage: OpenUsage) -> Log:
+    return Log(store, clock, run, usage)
 
 
-def test_a_disclosure_is_recorded_before_the_call_returns(
-    store: Store, clock: ManualClock, run: Run, usage: OpenUsage
-) -> None:
-    run(usage.disclose(at(clock)))
-    assert disclosures(store, clock) == [at(clock)]
+def test_a_disclosure_is_recorded_before_the_call_returns(log: Log) -> None:
+    log.disclose()
+    assert log.disclosures() == [log.at()]
 
 
-def test_an_ordinary_record_is_not_a_disclosure(store: Store, clock: ManualClock, run: Run, usage: OpenUsage) -> None:
-    async def note() -> None:
-        usage.note(at(clock, personal_base=None, personal_members=0))
-
-    run(note())
-    usage.flush()
-    assert disclosures(store, clock) == []
+def test_an_ordinary_record_is_not_a_disclosure(log: Log) -> None:
+    log.note(personal_base=None, personal_members=0)
+    log.usage.flush()
+    assert log.disclosures() == []
 
 
-def test_a_queued_record_is_written_when_the_worker_stops(
-    store: Store, clock: ManualClock, run: Run, usage: OpenUsage
-) -> None:
-    async def note() -> None:
-        for _ in range(3):
-            usage.note(at(clock))
-
-    run(note())
-    usage.close()
-    assert len(disclosures(store, clock)) == 3
+def test_a_queued_record_is_written_when_the_worker_stops(log: Log) -> None:
+    log.note(3)
+    log.usage.close()
+    assert len(log.disclosures()) == 3
 
 
 def test_a_record_that_is_being_written_when_the_worker_stops_is_written_once(
-    store: Store, clock: ManualClock, run: Run, monkeypatch: pytest.MonkeyPatch
+    log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("counterfoil.backends.postgres.usage.RECORDS_SEC", 0)
-    usage = store.usage(clock)
+    usage = log.store.usage(log.clock)
 
     async def note() -> None:
-        usage.note(at(clock))
+        usage.note(log.at())
         # Let the event loop run until the statement has been sent.
         await asyncio.to_thread(int)
 
-    run(note())
+    log.run(note())
     usage.close()
-    assert disclosures(store, clock) == [at(clock)]
+    assert log.disclosures() == [log.at()]
 
 
-def test_a_queued_record_is_written_with_the_next_admission(
-    store: Store, clock: ManualClock, run: Run, usage: OpenUsage
-) -> None:
+def test_a_queued_record_is_written_with_the_next_admission(log: Log) -> None:
     async def note_and_admit() -> None:
-        usage.note(at(clock))
-        await usage.admit(KEY)
+        log.usage.note(log.at())
+        await log.usage.admit(KEY)
 
-    run(note_and_admit())
-    assert disclosures(store, clock) == [at(clock)]
+    log.run(note_and_admit())
+    assert log.disclosures() == [log.at()]
 
 
-def test_every_record_before_the_latest_admission_outlives_a_worker_that_is_killed(
-    store: Store, clock: ManualClock, run: Run, usage: OpenUsage
-) -> None:
+def test_every_record_before_the_latest_admission_outlives_a_worker_that_is_killed(log: Log) -> None:
     async def note_and_admit() -> None:
         for members in range(40):
-            usage.note(at(clock, personal_members=members))
-            await usage.admit(KEY)
+            log.usage.note(log.at(personal_members=members))
+            await log.usage.admit(KEY)
 
-    run(note_and_admit())
-    kept = disclosures(store, clock, 100)
+    log.run(note_and_admit())
+    kept = log.disclosures(100)
     assert sorted(record.personal_members for record in kept) == list(range(40))
 
 
-def test_disclosures_are_listed_newest_first_up_to_the_requested_number(
-    store: Store, clock: ManualClock, run: Run, usage: OpenUsage
-) -> None:
+def test_disclosures_are_listed_newest_first_up_to_the_requested_number(log: Log) -> None:
     for members in (1, 2, 3):
-        run(usage.disclose(at(clock, personal_members=members)))
-        clock.advance(1)
-    assert [record.personal_members for record in disclosures(store, clock, 2)] == [3, 2]
+        log.disclose(personal_members=members)
+        log.clock.advance(1)
+    assert [record.personal_members for record in log.disclosures(2)] == [3, 2]
 
 
-def test_disclosures_of_one_key_are_found_however_many_others_are_newer(
-    store: Store, clock: ManualClock, run: Run, usage: OpenUsage
-) -> None:
+def test_disclosures_of_one_key_are_found_however_many_others_are_newer(log: Log) -> None:
     for key_id in ("mine", "other", "other"):
-        run(usage.disclose(at(clock, key_id=key_id)))
-        clock.advance(1)
-    assert [record.key_id for record in disclosures(store, clock, 1, "mine")] == ["mine"]
-    assert disclosures(store, clock, key_id="nobody") == []
+        log.disclose(key_id=key_id)
+        log.clock.advance(1)
+    assert [record.key_id for record in log.disclosures(1, "mine")] == ["mine"]
+    assert log.disclosures(key_id="nobody") == []
 
 
-def test_a_record_that_cannot_be_written_waits_and_nothing_is_written_twice(
-    store: Store, clock: ManualClock, run: Run, usage: OpenUsage
-) -> None:
-    async def note() -> None:
-        usage.note(at(clock))
-
-    run(note())
-    with store.out_of_space(), pytest.raises(StoreUnavailable):
-        usage.flush()
-    usage.flush()
-    usage.flush()
-    assert disclosures(store, clock) == [at(clock)]
+def test_a_record_that_cannot_be_written_waits_and_nothing_is_written_twice(log: Log) -> None:
+    log.note()
+    with log.store.out_of_space(), pytest.raises(StoreUnavailable):
+        log.usage.flush()
+    log.usage.flush()
+    log.usage.flush()
+    assert log.disclosures() == [log.at()]
 
 
-def test_a_disclosure_that_could_not_be_recorded_is_an_error(
-    store: Store, clock: ManualClock, run: Run, usage: OpenUsage
-) -> None:
-    with store.out_of_space(), pytest.raises(StoreUnavailable):
-        run(usage.disclose(at(clock)))
+def test_a_disclosure_that_could_not_be_recorded_is_an_error(log: Log) -> None:
+    with log.store.out_of_space(), pytest.raises(StoreUnavailable):
+        log.disclose()
 
 
-def test_a_disclosure_that_was_refused_is_not_recorded_later(
-    store: Store, clock: ManualClock, run: Run, usage: OpenUsage
-) -> None:
+def test_a_disclosure_that_was_refused_is_not_recorded_later(log: Log) -> None:
     """The caller received a 500 and no data."""
-    with store.out_of_space(), pytest.raises(StoreUnavailable):
-        run(usage.disclose(at(clock)))
-    usage.flush()
-    assert disclosures(store, clock) == []
+    with log.store.out_of_space(), pytest.raises(StoreUnavailable):
+        log.disclose()
+    log.usage.flush()
+    assert log.disclosures() == []
 
 
-def test_records_are_dropped_after_ninety_days(store: Store, clock: ManualClock, run: Run, usage: OpenUsage) -> None:
-    run(usage.disclose(at(clock)))
-    clock.advance(90 * DAY)
-    run(usage.disclose(at(clock)))
-    assert usage.prune() == (0, 0)
-    clock.advance(0.001)
-    assert usage.prune() == (1, 0)
-    assert len(disclosures(store, clock)) == 1
-    assert usage.prune() == (0, 0)
+def test_records_are_dropped_after_ninety_days(log: Log) -> None:
+    log.disclose()
+    log.clock.advance(90 * DAY)
+    log.disclose()
+    assert log.usage.prune() == (0, 0)
+    log.clock.advance(0.001)
+    assert log.usage.prune() == (1, 0)
+    assert len(log.disclosures()) == 1
+    assert log.usage.prune() == (0, 0)
 
 
 def test_totals_are_dropped_after_four_hundred_days(usage: OpenUsage, clock: ManualClock, run: Run) -> None:
@@ -202,20 +195,16 @@ def test_counts_of_inactive_keys_are_deleted_after_400_days_too(usage: OpenUsage
     assert run(usage.counts(KEY, [date(2026, 1, 1)])) == {}
 
 
-def test_records_survive_a_restart(store: Store, clock: ManualClock, run: Run, usage: OpenUsage) -> None:
-    run(usage.disclose(at(clock)))
-    run(usage.admit(KEY))
-    usage.close()
-    assert disclosures(store, clock) == [at(clock)]
-    assert run(store.usage(clock).counts(KEY, [date(2026, 1, 1)])) == {date(2026, 1, 1): 1}
+def test_records_survive_a_restart(log: Log) -> None:
+    log.disclose()
+    log.run(log.usage.admit(KEY))
+    log.usage.close()
+    assert log.disclosures() == [log.at()]
+    assert log.run(log.store.usage(log.clock).counts(KEY, [date(2026, 1, 1)])) == {date(2026, 1, 1): 1}
 
 
-def test_many_old_records_are_deleted_in_one_call(usage: OpenUsage, clock: ManualClock, run: Run) -> None:
-    async def note() -> None:
-        for _ in range(12_000):
-            usage.note(at(clock))
-
-    run(note())
-    usage.flush()
-    clock.advance(91 * DAY)
-    assert usage.prune() == (12_000, 0)
+def test_many_old_records_are_deleted_in_one_call(log: Log) -> None:
+    log.note(12_000)
+    log.usage.flush()
+    log.clock.advance(91 * DAY)
+    assert log.usage.prune() == (12_000, 0)
