@@ -11,7 +11,7 @@ The statements are written for SQLite, with named parameters. PostgreSQL needs o
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import date
 from functools import cache
@@ -296,7 +296,9 @@ _LOADS = """
 """
 _TOTALS = "SELECT totals FROM loads WHERE number = :load"
 _REJECTS = "SELECT source, line, reason, fields FROM rejected_lines WHERE load = :load ORDER BY place LIMIT :most"
-OPEN_ITEMS = f"SELECT {', '.join(ITEM_COLUMNS)} FROM open_items WHERE closed_at IS NULL ORDER BY number"  # noqa: S608
+_ITEMS = f"SELECT {', '.join(ITEM_COLUMNS)} FROM open_items"  # noqa: S608 - names of our own columns
+_OPEN_ITEMS = f"{_ITEMS} WHERE closed_at IS NULL ORDER BY number"
+_ITEM = f"{_ITEMS} WHERE identity = :identity"
 _KNOWN = {
     "shop": "SELECT 1 FROM shops WHERE id = :id AND NOT removed",
     "franchise": "SELECT 1 FROM shops WHERE franchise_id = :id AND NOT removed LIMIT 1",
@@ -310,7 +312,7 @@ _HORIZON = "SELECT at FROM horizon"
 _LATEST_LOAD = "SELECT lines, changed, rejected, finished_at, seen_at FROM loads ORDER BY number DESC LIMIT 1"
 _INTAKE = "SELECT state FROM intake"
 _WATCHED_FOLDERS = """
-    SELECT name, seen_at, delivered_at, files, quarantined, stopped FROM watched_folders
+    SELECT name, seen_at, delivered_at, files, quarantined, stopped, problem FROM watched_folders
     WHERE seen_at > :since ORDER BY name
 """
 _SHOPS = "SELECT number, facts, body FROM shops WHERE NOT removed"
@@ -532,7 +534,12 @@ class OperatorReads(ABC):
     def open_items(self) -> list[OpenItem]:
         """Return what waits for the operator, oldest first."""
         with self._limited("books") as ask:
-            return [item_of(row) for row in ask(OPEN_ITEMS)]
+            return [item_of(row) for row in ask(_OPEN_ITEMS)]
+
+    def items_of(self, identities: Iterable[str]) -> list[OpenItem]:
+        """Return the items of these kept files, open or closed."""
+        with self._limited("books") as ask:
+            return [item_of(row) for identity in identities for row in ask(_ITEM, identity=identity)]
 
     def totals(self, load: int) -> TotalsReport | None:
         """Return the control totals of a load, or None if it has not ended or ended with an error."""
@@ -562,8 +569,8 @@ class OperatorReads(ABC):
         """Return the folders that were watched in the last 30 days, or an empty list if the store cannot be read."""
         found = self._rows(_WATCHED_FOLDERS, since=now_ms - FORGET_FOLDER_MS)
         return [
-            WatchedFolder(name, seen_at, delivered_at, files, quarantined, bool(stopped))
-            for name, seen_at, delivered_at, files, quarantined, stopped in found
+            WatchedFolder(name, seen_at, delivered_at, files, quarantined, bool(stopped), problem)
+            for name, seen_at, delivered_at, files, quarantined, stopped, problem in found
         ]
 
     def _row(self, statement: str, **values: object) -> Any | None:

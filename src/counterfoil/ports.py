@@ -20,7 +20,7 @@ from counterfoil.domain.day_totals import DigestPage, ShopDay
 from counterfoil.domain.intake import Intake, LoadProgress
 from counterfoil.domain.members import Base
 from counterfoil.domain.messages import MessageError
-from counterfoil.domain.open_items import Closing, Decision, LoadedFiles, OpenItem
+from counterfoil.domain.open_items import LoadedFiles, OpenItem
 from counterfoil.domain.paging import Listing, Position, StoredCursor
 from counterfoil.domain.replacements import ReplacementGuard
 from counterfoil.domain.request_records import ChangeList, RequestRecord
@@ -282,25 +282,22 @@ class Ledger(Protocol):
     def change_intake(self, change: Callable[[Intake, int], Intake]) -> Intake:
         """Call `change` with the stored intake and the current time. Store its result and return it."""
 
-    def report_watched_folder(self, name: str, files: int, quarantined: int, *, is_stopped: bool = False) -> None:
-        """Record whether a folder's watcher is running, and how many files it has processed since the last call."""
+    def report_watched_folder(
+        self, name: str, files: int, quarantined: int, *, is_stopped: bool = False, problem: str = ""
+    ) -> None:
+        """Record whether a folder's watcher is running, and how many files it has processed since the last call.
 
-    def open_items(self) -> list[OpenItem]: ...
-
-    def item_paths(self, place: str) -> set[str]:
-        """Return the paths on this machine for which there is an item, open or closed."""
+        `problem` says why it cannot take what was delivered.
+        """
 
     def add_items(self, items: Iterable[OpenItem]) -> None:
-        """Open items about files. A load opens the items about the lines that it rejects."""
+        """Open items about files, unless they are known. A load opens the items about the lines that it rejects."""
 
-    def close_items(self, numbers: Iterable[int], by: Closing) -> list[OpenItem]:
-        """Close the items with these numbers, and return those that were open."""
+    def change_items(self, items: Iterable[OpenItem]) -> list[OpenItem]:
+        """Store what has changed about items, and whether they are closed. Return those that were still open."""
 
-    def decide_items(self, numbers: Iterable[int], decision: Decision) -> list[OpenItem]:
-        """Record what the watcher is to do with these held files, and return those that are still held."""
-
-    def close_loaded(self, load: int, files: LoadedFiles) -> list[OpenItem]:
-        """Close the items whose files this load has read, and return those that have changed."""
+    def close_loaded(self, files: LoadedFiles) -> None:
+        """Close the items whose own files a load has read to their end."""
 
     def advance_horizon(self) -> int:
         """Advance the horizon to the current time and return it. It never moves back."""

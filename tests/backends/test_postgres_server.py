@@ -23,10 +23,8 @@ from counterfoil.backends.postgres.addresses import ConnectionLimits
 from counterfoil.backends.postgres.admin_connections import checked_connection, connect
 from counterfoil.backends.postgres.administration import ROLES, make_roles
 from counterfoil.backends.postgres.pool import GATE_SEC, Pool
-from counterfoil.checks.open_items import close_removed
 from counterfoil.cli.main import program
 from counterfoil.domain.open_items import OpenItem
-from counterfoil.machine.operator import machine_name
 from counterfoil.ports import StoreMismatch, StoreUnavailable, StoreUnreachable
 from records import EVER, NEW_YEAR, bill, shop
 from running_service import SECRET, RunningService, free_port
@@ -179,24 +177,16 @@ def test_a_backup_is_recorded_by_an_administrator_and_its_age_is_known_to_a_node
     assert run("administration", "backup", "--record", "\x1b[31m").exit_code == 1
 
 
-def test_an_administrator_resolves_open_items_and_a_node_closes_those_whose_files_are_gone(
-    shared: dict[str, str], tmp_path: Path
-) -> None:
+def test_only_an_administrator_resolves_open_items(shared: dict[str, str], tmp_path: Path) -> None:
     def run(role: str, *words: str) -> Result:
         settings = {"COUNTERFOIL_STORE": shared[role], "COUNTERFOIL_SECRET": SECRET}
         return CliRunner().invoke(program, ["loads", *words, "--json"], env=settings)
 
     loader = RunningService(tmp_path / "loading", store=shared["loading"])
-    gone = tmp_path / "1-bills.gz"
-    loader.ledger.add_items(
-        OpenItem(kind="quarantined", files={"bills.gz": 0}, path=str(gone), place=place)
-        for place in ("another machine", machine_name())
-    )
+    loader.ledger.add_items([OpenItem(identity="1-bills.gz", kind="quarantined", files={"bills.gz": 0})])
     loader.close()
-    node = RunningService(tmp_path / "serving", store=shared["serving"])
-    assert [item.number for item in close_removed(node.settings, node.ledger)] == [2]
-    node.close()
     assert run("loading", "resolve", "1").exit_code == 1
+    assert run("serving", "resolve", "1").exit_code == 1
     assert json.decode(run("administration", "resolve", "1").stdout) == {"resolved": [1]}
     assert json.decode(run("serving", "open").stdout) == []
 

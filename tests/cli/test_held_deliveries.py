@@ -1,6 +1,7 @@
 """A delivery to a watched folder that differs sharply from earlier ones waits until the operator has decided."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -38,14 +39,15 @@ class Watched:
         self._spool = Spool(folder, kept)
         self._loader = StoreLoader(settings, folder, SignalSafeEvent(), as_json=True)
         self._watch = FolderWatch(self._spool, self._loader, lambda _: None, self._loader.steady_ms)
+        self._loader.problem = self._watch.problem
         self._loader.heartbeat(spool=self._spool)
+        self.report = self._loader.heartbeat
 
     def take(self, **files: bytes) -> None:
         """Deliver files and run a round of the watcher: what was decided, then what was delivered."""
         for name, content in files.items():
             (self.folder / f"{name}.ndjson").write_bytes(content)
-        if self._spool.holds_files():
-            self._watch.carry_out(self._loader.decided())
+        self._watch.carry_out()
         self._watch.take_files()
 
     def names(self, place: str) -> list[str]:
@@ -113,10 +115,116 @@ def test_a_discarded_delivery_is_quarantined_and_no_longer_a_warning(watched: Wa
     assert watched.waiting() == []
 
 
-def test_a_held_file_that_is_removed_is_no_longer_a_warning(watched: Watched) -> None:
+def test_a_held_file_that_is_gone_stays_a_warning_until_it_is_discarded(watched: Watched, counterfoil: Command) -> None:
     watched.take(d=bills(1_000, lines=[]))
-    Path(watched.waiting()[0]["path"]).unlink()
+    (item,) = watched.waiting()
+    Path(item["path"]).unlink()
+    counterfoil("loads", "accept", item["number"])
+    watched.take()
+    assert [item["decision"] for item in watched.waiting()] == ["accepted"]
+    counterfoil("loads", "discard", item["number"])
     assert watched.waiting() == []
+
+
+def test_each_of_two_deliveries_of_the_same_name_is_decided_alone(watched: Watched, counterfoil: Command) -> None:
+    watched.take(d=bills(1_000, lines=[]))
+    watched.take(d=bills(2_000, lines=[]))
+    first, second = watched.waiting()
+    assert "Nothing was changed." in counterfoil("loads", "accept", "d.ndjson", status=1).stderr
+    counterfoil("loads", "accept", first["number"])
+    watched.take()
+    assert ([item["number"] for item in watched.waiting()], watched.names("held")) == ([second["number"]], ["d.ndjson"])
+    counterfoil("loads", "accept", second["number"])
+    watched.take()
+    assert (watched.waiting(), watched.names("held"), watched.bills()) == ([], [], 5 * NUMBER)
+
+
+def test_a_corrected_delivery_of_the_same_name_leaves_the_held_one_open(watched: Watched) -> None:
+    watched.take(d=bills(1_000, lines=[]))
+    watched.take(d=bills(1_000))
+    assert ([item["source"] for item in watched.waiting()], watched.names("held")) == (["d.ndjson"], ["d.ndjson"])
+
+
+def test_a_held_file_that_is_loaded_by_hand_is_moved_away(watched: Watched, counterfoil: Command) -> None:
+    watched.take(d=bills(1_000, lines=[]))
+    counterfoil("load", "--accept-change", watched.waiting()[0]["path"])
+    assert watched.waiting() == []
+    watched.take()
+    assert (watched.names("held"), "d.ndjson" in watched.names("done")) == ([], True)
+
+
+def test_a_held_file_that_was_changed_is_not_loaded(watched: Watched, counterfoil: Command) -> None:
+    watched.take(d=bills(1_000, lines=[]))
+    (item,) = watched.waiting()
+    with Path(item["path"]).open("ab") as file:
+        file.write(bills(2_000, 1))
+    counterfoil("loads", "accept", item["number"])
+    watched.take()
+    (refused,) = watched.waiting()
+    assert (watched.bills(), refused["decision"], watched.names("held")) == (3 * NUMBER, None, ["d.ndjson"])
+    assert refused["reason"] != item["reason"]
+
+
+def test_an_accepted_file_is_loaded_by_a_watcher_on_a_machine_with_another_name(
+    watched: Watched, counterfoil: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched.take(d=bills(1_000, lines=[]))
+    counterfoil("loads", "accept", watched.waiting()[0]["number"])
+    monkeypatch.setattr("socket.gethostname", lambda: "another-pod")
+    again = Watched(watched.folder, counterfoil, watched.kept)
+    assert len(again.waiting()) == 1
+    again.take()
+    assert (again.waiting(), again.bills()) == ([], 4 * NUMBER)
+
+
+def test_a_file_whose_watcher_was_killed_before_it_was_moved_is_moved_later(
+    watched: Watched, counterfoil: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def crash(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    watched.take(d=bills(1_000, lines=[]))
+    counterfoil("loads", "accept", "d.ndjson")
+    with monkeypatch.context() as patched:
+        patched.setattr(Spool, "finish", crash)
+        with pytest.raises(KeyboardInterrupt):
+            watched.take()
+    assert (watched.waiting(), watched.names("held")) == ([], ["d.ndjson"])
+    again = Watched(watched.folder, counterfoil, watched.kept)
+    again.take()
+    assert (again.waiting(), again.names("held"), again.bills()) == ([], [], 4 * NUMBER)
+
+
+def test_items_stay_open_while_the_folder_of_kept_files_is_away(watched: Watched, counterfoil: Command) -> None:
+    watched.take(d=bills(1_000, lines=[]), e=b"nonsense")
+    items = watched.waiting()
+    away = watched.kept.rename(watched.kept.with_name("away"))
+    again = Watched(watched.folder, counterfoil, watched.kept)
+    again.take()
+    assert again.waiting() == items
+    shutil.rmtree(watched.kept)
+    away.rename(watched.kept)
+    Watched(watched.folder, counterfoil, watched.kept)
+    assert again.waiting() == items
+
+
+def test_a_delivery_that_cannot_be_moved_is_a_warning_until_it_can(watched: Watched, counterfoil: Command) -> None:
+    held = watched.kept / "held"
+    held.write_bytes(b"")
+    watched.take(d=bills(1_000, lines=[]))
+    watched.report()
+    (found,) = [check for check in counterfoil.json("doctor")["checks"] if check["check"] == "folders"]
+    assert (found["status"], found["code"]) == ("warn", "folder_stuck")
+    assert "d.ndjson" in found["message"]
+    (watched.folder / "d.ndjson").unlink()
+    watched.report()
+    (found,) = [check for check in counterfoil.json("doctor")["checks"] if check["check"] == "folders"]
+    assert found["code"] == "folder_watched"
+
+
+def test_a_held_item_names_no_load(watched: Watched) -> None:
+    watched.take(d=bills(1_000), e=bills(2_000, lines=[]))
+    assert [item["load"] for item in watched.waiting()] == [None]
 
 
 def test_only_the_file_that_differs_is_held(watched: Watched) -> None:

@@ -23,7 +23,7 @@ from counterfoil import bootstrap
 from counterfoil.cli.load import StoreLoader
 from counterfoil.ingest import sources
 from counterfoil.ingest.sources import FileSet, SourceError, open_source
-from counterfoil.ingest.spool import MAX_FILES, SETTLE_MS, Spool, moved_name
+from counterfoil.ingest.spool import MAX_FILES, SETTLE_MS, Spool, kept_name
 from counterfoil.ingest.watching import FolderWatch
 from counterfoil.machine.process import SignalSafeEvent
 from counterfoil.settings import load
@@ -124,7 +124,7 @@ def test_a_folder_exchanged_for_a_link_to_the_store_receives_nothing(watched: Wa
     ["keys.sqlite3-journal", "books.sqlite3-WAL", "books.sqlite3-shm", "keys.sqlite3", "a.reason.txt", "a.ndjson.part"],
 )
 def test_a_moved_file_never_has_a_name_with_a_meaning(name: str) -> None:
-    moved = moved_name(name)
+    moved = kept_name(name)
     assert MOVED.sub("", moved) == f"{name}.file"
 
 
@@ -266,7 +266,7 @@ def test_a_file_that_was_exchanged_in_the_last_moment_is_not_taken_for_a_loaded_
     moved = watched.spool.finish(delivery, delete=False)
     delivery.close()
     assert moved
-    assert moved.read_bytes() == b"never loaded"
+    assert Path(moved.path).read_bytes() == b"never loaded"
     assert names(watched.done) == []
     assert "was replaced or changed after it was loaded" in reasons(watched.quarantine)[0]
 

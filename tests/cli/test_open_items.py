@@ -47,25 +47,29 @@ def test_rejected_lines_are_a_warning_until_their_rejects_file_is_loaded(counter
     assert (waiting(counterfoil), codes(counterfoil)) == ([], ["nothing_waiting"])
 
 
-def test_rejected_lines_are_closed_by_a_new_delivery_of_the_same_name(counterfoil: Command, rejected: Path) -> None:
-    counterfoil("load", "-", stdin=b"\n".join(SHOPS))
-    counterfoil("load", rejected)
-    assert waiting(counterfoil) == []
+def test_other_deliveries_of_the_same_name_close_nothing(counterfoil: Command, tmp_path: Path) -> None:
+    for day, content in (("mon", BILL), ("tue", BILL.replace(b"b_1", b"b_2")), ("wed", b"\n".join(SHOPS))):
+        (tmp_path / day).mkdir()
+        (tmp_path / day / "bills.ndjson").write_bytes(content)
+        counterfoil("load", tmp_path / day / "bills.ndjson", status=0 if day == "wed" else 3)
+    assert [(item["source"], item["lines"]) for item in waiting(counterfoil)] == [("bills.ndjson", 1)] * 2
 
 
-def test_rejected_lines_are_closed_when_their_rejects_file_is_removed(counterfoil: Command, rejected: Path) -> None:
+def test_rejected_lines_stay_open_if_their_rejects_file_is_gone(counterfoil: Command, rejected: Path) -> None:
     assert rejected.exists()
-    rejects_file(counterfoil).unlink()
-    assert codes(counterfoil) == ["nothing_waiting"]
-    counterfoil("load", "-", stdin=b"\n".join(SHOPS))
-    assert waiting(counterfoil) == []
-
-
-def test_rejected_lines_stay_open_if_nobody_can_look_into_the_folder(counterfoil: Command, rejected: Path) -> None:
-    assert rejected.exists()
-    (counterfoil.store / "rejects").rename(counterfoil.store / "elsewhere")
+    (item,) = waiting(counterfoil)
+    Path(item["path"]).unlink()
     counterfoil("load", "-", stdin=b"\n".join(SHOPS))
     assert codes(counterfoil) == ["items_rejects"]
+    counterfoil("loads", "resolve", item["number"])
+    assert codes(counterfoil) == ["nothing_waiting"]
+
+
+def test_the_list_names_a_file_that_can_be_loaded(counterfoil: Command, rejected: Path) -> None:
+    assert rejected.exists()
+    counterfoil("load", "-", stdin=b"\n".join(SHOPS))
+    counterfoil("load", waiting(counterfoil)[0]["path"])
+    assert waiting(counterfoil) == []
 
 
 def test_an_item_is_resolved_by_hand_and_that_is_audited(counterfoil: Command, rejected: Path) -> None:
@@ -77,7 +81,7 @@ def test_an_item_is_resolved_by_hand_and_that_is_audited(counterfoil: Command, r
     assert next(entry["act"] for entry in counterfoil.json("audit")) == "items_resolved"
 
 
-def test_a_quarantined_file_is_open_until_a_repaired_one_is_loaded(counterfoil: Command, tmp_path: Path) -> None:
+def test_a_quarantined_file_is_open_until_it_is_resolved(counterfoil: Command, tmp_path: Path) -> None:
     delivery = tmp_path / "spool"
     delivery.mkdir()
     whole = gzip.compress(b"\n".join(SHOPS))
@@ -89,12 +93,12 @@ def test_a_quarantined_file_is_open_until_a_repaired_one_is_loaded(counterfoil: 
     assert codes(counterfoil) == ["items_quarantined"]
     (delivery / "shops.ndjson.gz").write_bytes(whole)
     counterfoil("load", delivery)
+    assert waiting(counterfoil) == [item]
+    counterfoil("loads", "resolve", item["number"])
     assert waiting(counterfoil) == []
 
 
-def test_rows_that_an_import_rejects_are_open_until_the_export_is_imported_again(
-    counterfoil: Command, tmp_path: Path
-) -> None:
+def test_rows_that_an_import_rejects_are_open_until_they_are_resolved(counterfoil: Command, tmp_path: Path) -> None:
     export, mapping = tmp_path / "export.csv", tmp_path / "mapping.toml"
     mapping.write_text(MAPPING, "utf-8")
     export.write_text("No,Closed,Net\n1,2026-11-14 12:00,100\n2,yesterday,50\n", "utf-8")
@@ -104,7 +108,7 @@ def test_rows_that_an_import_rejects_are_open_until_the_export_is_imported_again
     assert (item["kind"], item["lines"], item["source"], item["path"]) == ("rejects", 1, "export.csv", "")
     export.write_text("No,Closed,Net\n1,2026-11-14 12:00,100\n2,2026-11-14 12:05,50\n", "utf-8")
     counterfoil("import", "--mapping", mapping, export, "--load")
-    assert waiting(counterfoil) == []
+    assert waiting(counterfoil) == [item]
 
 
 MAPPING = """

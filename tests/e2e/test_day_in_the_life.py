@@ -110,7 +110,7 @@ def day(tmp_path: Path) -> Iterator[Day]:
 
 
 def test_what_goes_wrong_is_told_and_stays_a_warning_until_it_is_dealt_with(day: Day) -> None:
-    # A delivery arrives damaged. The fix is delivered under the same name.
+    # A delivery arrives damaged. The fix is delivered, and the operator says that it replaces the damaged file.
     whole = gzip.compress(lines(*bills(1_000)))
     day.deliver("bills-16.ndjson.gz", whole[:-9])
     assert day.wait_for_notice("appeared", "items_quarantined")["severity"] == "warn"
@@ -120,21 +120,25 @@ def test_what_goes_wrong_is_told_and_stays_a_warning_until_it_is_dealt_with(day:
     assert status["openItems"]["oldestAgeMs"] >= 0
     assert day.service.metric("open_items", kind="quarantined") == 1
     assert "items" in day.service.admin("ready").json()["warnings"]
-    assert Path(day.open_item()["path"]).exists()
+    item = day.open_item()
+    assert Path(item["path"]).exists()
     day.deliver("bills-16.ndjson.gz", whole)
+    until(lambda: day.is_served("b_1000"), "the fix was loaded", 60)
+    assert day.run("loads", "resolve", str(item["number"])) == {"resolved": [item["number"]]}
     day.wait_for_notice("resolved", "items_quarantined")
-    assert day.is_served("b_1000")
     assert day.run("loads", "open") == []
 
-    # A line of another delivery is rejected. The operator closes the item by hand.
+    # A line of another delivery is rejected, because its shop is not there. Then the rejects file is loaded.
     day.deliver("bills-17.ndjson", lines(*bills(2_000, 20), {"kind": "bill", "id": "b_x", "shopId": "sh_9"}))
     day.wait_for_notice("appeared", "items_rejects")
     item = day.open_item()
     assert (item["kind"], item["source"], item["lines"]) == ("rejects", "bills-17.ndjson", 1)
-    assert day.run("loads", "resolve", str(item["number"])) == {"resolved": [item["number"]]}
+    day.deliver("shops.ndjson", lines({"kind": "shop", "id": "sh_9", "name": "Hillside"}))
+    until(lambda: day.run("loads")[0]["files"] == {"shops.ndjson": 0}, "the shop was loaded", 60)
+    day.run("load", item["path"])
     day.wait_for_notice("resolved", "items_rejects")
     entry = day.run("audit")[0]
-    assert (entry["act"], f"item {item['number']} " in entry["detail"]) == ("items_resolved", True)
+    assert (entry["act"], entry["detail"].startswith("item 1 ")) == ("items_resolved", True)
     assert entry["actor"]
 
     # A delivery differs sharply from earlier ones. It is not served until it is accepted.

@@ -15,15 +15,10 @@ from counterfoil.domain.intake import Intake, LoadProgress
 from counterfoil.domain.open_items import (
     CLOSED_ITEMS_KEPT_MS,
     COLUMNS,
-    Closing,
-    Decision,
+    KEPT_NAME,
     LoadedFiles,
     OpenItem,
-    after_load,
-    closed,
-    item_of,
 )
-from counterfoil.operator_reads import OPEN_ITEMS
 
 _BEGIN_LOAD = """
     INSERT INTO loads (number, source, started_at, seen_at)
@@ -47,31 +42,34 @@ _FORGET_LOADS = "DELETE FROM loads WHERE number <= :number - 100"
 _FORGET_REJECTS = "DELETE FROM rejected_lines WHERE load <= :number - 100"
 _FORGET_ITEMS = "DELETE FROM open_items WHERE closed_at < :before"
 
-# An item that the operator closed during the load is opened again if more lines are rejected.
+# PostgreSQL cannot infer the types of these, which may be null.
+_CASTS = {"load": "bigint", "opened_at": "bigint", "closed_at": "bigint", "decision": "text", "closed_by": "text"}
+_VALUES = {name: f"CAST(:{name} AS {_CASTS[name]})" if name in _CASTS else f":{name}" for name in COLUMNS}
+_NEW_ITEM = ", ".join((_VALUES | {"number": "coalesce(max(number), 0) + 1"}).values())
+# An item is opened once. One that the operator closed during the load is opened again if more lines are rejected.
 _PUT_ITEM = f"""
-    INSERT INTO open_items ({", ".join(COLUMNS)})
-    SELECT coalesce(max(number), 0) + 1, :kind, CAST(:load AS bigint), :files, :path, :place, :reason,
-        CAST(:decision AS text), CAST(:opened_at AS bigint), CAST(:closed_at AS bigint), CAST(:closed_by AS text)
-    FROM open_items WHERE true
-    ON CONFLICT (load, path) DO UPDATE SET
+    INSERT INTO open_items ({", ".join(COLUMNS)}) SELECT {_NEW_ITEM} FROM open_items WHERE true
+    ON CONFLICT (identity) DO UPDATE SET
         files = excluded.files,
         closed_at = CASE WHEN open_items.files = excluded.files THEN open_items.closed_at END,
         closed_by = CASE WHEN open_items.files = excluded.files THEN open_items.closed_by END
 """  # noqa: S608 - names of our own columns
 _CHANGE_ITEM = """
-    UPDATE open_items SET files = :files, decision = :decision, closed_at = :closed_at, closed_by = :closed_by
+    UPDATE open_items SET kind = :kind, path = :path, reason = :reason, decision = :decision,
+        closed_at = :closed_at, closed_by = :closed_by
     WHERE number = :number AND closed_at IS NULL RETURNING number
 """
-_ITEM_PATHS = "SELECT path FROM open_items WHERE place = :place"
-_FILES_OF_LOADS = "SELECT started_at, files FROM loads WHERE number < :load"
+_CLOSE_LOADED = """
+    UPDATE open_items SET closed_at = :now, closed_by = 'loaded' WHERE identity = :identity AND closed_at IS NULL
+"""
 
 _INTAKE = "SELECT state FROM intake"
 _PUT_INTAKE = """
     INSERT INTO intake (one, state) VALUES (1, :state) ON CONFLICT (one) DO UPDATE SET state = excluded.state
 """
 _REPORT_WATCHED_FOLDER = """
-    INSERT INTO watched_folders (name, seen_at, delivered_at, files, quarantined, stopped)
-    VALUES (:name, :now, :now, :files, :quarantined, :stopped)
+    INSERT INTO watched_folders (name, seen_at, delivered_at, files, quarantined, stopped, problem)
+    VALUES (:name, :now, :now, :files, :quarantined, :stopped, :problem)
     ON CONFLICT (name) DO UPDATE SET
         seen_at = excluded.seen_at,
         delivered_at = CASE
@@ -79,7 +77,8 @@ _REPORT_WATCHED_FOLDER = """
         END,
         files = watched_folders.files + excluded.files,
         quarantined = watched_folders.quarantined + excluded.quarantined,
-        stopped = excluded.stopped
+        stopped = excluded.stopped,
+        problem = excluded.problem
 """
 
 
@@ -119,44 +118,22 @@ class LoadBook(ABC):
 
     # --- open items ----------------------------------------------------------------
 
-    def open_items(self) -> list[OpenItem]:
-        with self._unlocked():
-            return self._open_items()
-
-    def _open_items(self) -> list[OpenItem]:
-        return [item_of(row) for row in self._run(OPEN_ITEMS).fetchall()]
-
-    def item_paths(self, place: str) -> set[str]:
-        with self._unlocked():
-            return {path for (path,) in self._run(_ITEM_PATHS, place=place).fetchall()}
-
     def add_items(self, items: Iterable[OpenItem]) -> None:
         with self._locked() as now:
             for item in items:
                 self._run(_PUT_ITEM, **item.values() | {"opened_at": now})
 
-    def close_items(self, numbers: Iterable[int], by: Closing) -> list[OpenItem]:
-        wanted = set(numbers)
+    def change_items(self, items: Iterable[OpenItem]) -> list[OpenItem]:
         with self._unlocked() as now:
-            return self._changed(closed(item, by, now) for item in self._open_items() if item.number in wanted)
+            changed = [replace(item, closed_at=now if item.closed_by else None) for item in items]
+            return [item for item in changed if self._run(_CHANGE_ITEM, **item.values()).fetchall()]
 
-    def decide_items(self, numbers: Iterable[int], decision: Decision) -> list[OpenItem]:
-        wanted = set(numbers)
-        with self._unlocked():
-            held = [item for item in self._open_items() if item.number in wanted and item.kind == "held"]
-            return self._changed(replace(item, decision=decision) for item in held)
-
-    def close_loaded(self, load: int, files: LoadedFiles) -> list[OpenItem]:
-        with self._unlocked() as now:
-            if not (items := self._open_items()):
-                return []
-            rows = self._run(_FILES_OF_LOADS, load=load).fetchall()
-            earlier = [(at, json.decode(stored, type=dict[str, int | None])) for at, stored in rows]
-            return self._changed(after_load(items, load, files, earlier, now))
-
-    def _changed(self, items: Iterable[OpenItem]) -> list[OpenItem]:
-        """Store items that were open, and return those that no other process has closed meanwhile."""
-        return [item for item in items if self._run(_CHANGE_ITEM, **item.values()).fetchall()]
+    def close_loaded(self, files: LoadedFiles) -> None:
+        names = [name for name, rejected in files.items() if rejected is not None and KEPT_NAME.match(name)]
+        if names:
+            with self._unlocked() as now:
+                for name in names:
+                    self._run(_CLOSE_LOADED, identity=name, now=now)
 
     # --- intake and watched folders --------------------------------------------------
 
@@ -167,7 +144,9 @@ class LoadBook(ABC):
             self._run(_PUT_INTAKE, state=json.encode(intake))
         return intake
 
-    def report_watched_folder(self, name: str, files: int, quarantined: int, *, is_stopped: bool = False) -> None:
-        counts = {"files": files, "quarantined": quarantined}
+    def report_watched_folder(
+        self, name: str, files: int, quarantined: int, *, is_stopped: bool = False, problem: str = ""
+    ) -> None:
+        counts = {"files": files, "quarantined": quarantined, "problem": problem}
         with self._locked() as now:
             self._run(_REPORT_WATCHED_FOLDER, name=name, now=now, stopped=is_stopped, **counts)

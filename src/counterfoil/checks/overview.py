@@ -6,17 +6,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC
 
 from msgspec import UNSET, DecodeError, Struct, field, json
-from msgspec.structs import replace
 
 from counterfoil import API_VERSION, __version__, bootstrap
 from counterfoil.checks import local
 from counterfoil.checks.findings import MESSAGES, Finding, Status, failed, finding, worst_status
 from counterfoil.checks.local import PortUse
-from counterfoil.checks.open_items import open_item_findings, waiting
+from counterfoil.checks.open_items import open_item_findings
 from counterfoil.domain.access import Key
 from counterfoil.domain.activity import ShopActivity, format_usual
 from counterfoil.domain.calendar import DAY_MS, HOUR_MS, from_ms
-from counterfoil.domain.intake import FOLDER_SILENT, Intake, LatestLoad, WatchedFolder, describe, folder_warning
+from counterfoil.domain.intake import (
+    FOLDER_SILENT,
+    FOLDER_STUCK,
+    Intake,
+    LatestLoad,
+    WatchedFolder,
+    describe,
+    folder_warning,
+)
 from counterfoil.domain.messages import NOTHING, Message, duration, first_of, quoted
 from counterfoil.machine.addresses import STORE_HEADER, reachable_host
 from counterfoil.operator_reads import OperatorReads
@@ -162,7 +169,6 @@ def _check_store(
     try:
         if not found:
             store = read(inspection, now)
-            store = replace(store, items=waiting(settings, store.items))
             return list(_findings(settings, store, now)), store
     except (StoreUnavailable, StoreMismatch) as error:
         granted = inspection.permissions()
@@ -277,6 +283,9 @@ def sudden_changes(intake: Intake, now: int) -> Iterator[Finding]:
         yield finding("intake_alarm", since=since, span=duration(now - intake.alarmed_at), change=describe(alarm))
 
 
+_FOLDER_ADVICE = {FOLDER_SILENT.code: "check_delivery", FOLDER_STUCK.code: "check_folders"}
+
+
 def watched_folders(folders: Sequence[WatchedFolder], now: int, silent_after_min: int) -> Iterator[Finding]:
     for folder in folders:
         warning = folder_warning(folder, now, silent_after_min)
@@ -285,5 +294,5 @@ def watched_folders(folders: Sequence[WatchedFolder], now: int, silent_after_min
             yield finding("folder_watched", subject=folder.name, folder=folder.name, files=folder.files, span=span)
         else:
             since = from_ms(folder.seen_at if folder.is_stale(now) else folder.delivered_at, UTC)
-            advice = MESSAGES["check_delivery" if warning.code == FOLDER_SILENT.code else "start_watcher"]
+            advice = MESSAGES[_FOLDER_ADVICE.get(warning.code, "start_watcher")]
             yield Finding("folders", "warn", warning, advice(folder=folder.name), warning.code, folder.name, since)

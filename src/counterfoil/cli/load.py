@@ -4,7 +4,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from types import FrameType
@@ -15,7 +15,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from counterfoil import bootstrap
-from counterfoil.checks.open_items import close_removed
 from counterfoil.cli.load_exports import source_files
 from counterfoil.cli.load_run import (
     HELD,
@@ -39,7 +38,7 @@ from counterfoil.cli.options import setting_option, settings_from, store_options
 from counterfoil.cli.terminal import echo, print_message
 from counterfoil.cli.totals import ExpectedNet, expect_net_option, net_differences
 from counterfoil.domain.intake import HEARTBEAT_MS, describe
-from counterfoil.domain.open_items import STANDARD_INPUT, OpenItem, closed
+from counterfoil.domain.open_items import STANDARD_INPUT, OpenItem
 from counterfoil.ingest.archives import spooled
 from counterfoil.ingest.checking import RejectExamples
 from counterfoil.ingest.pipeline import RejectsFile, Summary
@@ -47,7 +46,6 @@ from counterfoil.ingest.sources import File, FileSet, Source, SourceError, Sourc
 from counterfoil.ingest.spool import Spool, own_folder, quarantined
 from counterfoil.ingest.watching import FolderWatch, not_source
 from counterfoil.machine.clock import SystemClock
-from counterfoil.machine.operator import machine_name
 from counterfoil.machine.process import SignalSafeEvent, signals_handled, stop_signals
 from counterfoil.ports import Ledger, StoreMismatch, StoreUnavailable
 from counterfoil.settings import Settings, SettingsError
@@ -231,7 +229,7 @@ def _rejects_file(settings: Settings, given: LoadOptions, source: str) -> Reject
     if given.rejects.exists():
         # It may contain earlier rejects, or be a source of this load.
         raise click.BadParameter(f"{given.rejects} already exists. Choose a new file name.", param_hint="--rejects")
-    return RejectsFile(given.rejects, place=machine_name())
+    return RejectsFile(given.rejects)
 
 
 # --- watching a folder ----------------------------------------------------------------
@@ -273,6 +271,7 @@ def _watch(settings: Settings, given: LoadOptions, folder: Path, kinds: SourceFi
         watcher = FolderWatch(spool, loader, _say, loader.steady_ms, delete=given.delete_loaded, kinds=kinds)
         spool.on_read = loader.on_read
         loader.meanwhile = watcher.take_files_beside
+        loader.problem = watcher.problem
         loader.heartbeat(spool=spool)
         while not stop.is_set():
             try:
@@ -283,8 +282,7 @@ def _watch(settings: Settings, given: LoadOptions, folder: Path, kinds: SourceFi
                     break
                 raise
             if not has_moved:
-                if spool.holds_files():
-                    watcher.carry_out(loader.decided())
+                watcher.carry_out()
                 loader.report_if_due()
                 stop.wait(POLL_SEC)
         loader.heartbeat(is_stopped=True)
@@ -316,6 +314,8 @@ class StoreLoader:
         self._failure: OSError | None = None
         self.meanwhile: Callable[[], None] = lambda: None
         """Called regularly during a load."""
+        self.problem: Callable[[], str] = str
+        """Returns why something that was delivered cannot be taken, or an empty string."""
 
     def steady_ms(self) -> int:
         return self._clock.steady_us() // 1000
@@ -395,7 +395,10 @@ class StoreLoader:
         if loaded and self._latest:
             self._latest.quarantined = [item for item in kept if item.kind == "quarantined"]
             self._print(self._latest, loaded)
-            kept = [replace(item, load=self._latest.summary.load) for item in kept]
+            # Of the files that are kept, the load has read only those that are damaged.
+            read = {printable(path.name) for path in loaded.damage}
+            load = self._latest.summary.load
+            kept = [replace(item, load=load) if item.source in read else item for item in kept]
         self.heartbeat(files, kept)
 
     def _print(self, report: LoadReport, files: FileSet) -> None:
@@ -405,20 +408,16 @@ class StoreLoader:
             echo(f"{_now()}  {', '.join(names[:MAX_FILES])}{more}", bold=True)
         print_report(report, self._as_json)
 
-    def close(self, item: OpenItem, kept: OpenItem | None) -> None:
-        by = item.decision or "removed"
-
-        def call() -> None:
+    def change(self, item: OpenItem) -> bool:
+        def call() -> bool:
             with open_ledger(self._settings) as ledger:
-                if kept:
-                    ledger.add_items([closed(kept, by, self._clock.now_ms())])
-                ledger.close_items([item.number], by)
+                ledger.change_items([item])
+            return True
 
-        self._retried(call)
+        return self._retried(call) or False
 
-    def decided(self) -> list[OpenItem]:
-        found = self._retried(lambda: bootstrap.operator_reads(self._settings).open_items()) or []
-        return [item for item in found if item.decision and item.place == machine_name()]
+    def items_of(self, names: Iterable[str]) -> list[OpenItem]:
+        return self._retried(lambda: bootstrap.operator_reads(self._settings).items_of(names)) or []
 
     def _load(self, files: FileSet, *, is_beside: bool, is_accepted: bool) -> LoadReport:
         files.on_read = self.on_read
@@ -475,17 +474,16 @@ class StoreLoader:
 
         def call() -> None:
             with open_ledger(self._settings) as ledger:
-                known = ledger.item_paths(machine_name()) if spool else set()
-                found = [item for item in spool.kept() if item.path not in known] if spool else kept
-                if found:
+                if found := list(spool.kept()) if spool else kept:
                     ledger.add_items(found)
                 self._report_to(ledger, files, len(kept), is_stopped=is_stopped)
 
         self._retried(call)
 
     def _report_to(self, ledger: Ledger, files: int, quarantined: int, *, is_stopped: bool = False) -> None:
-        close_removed(self._settings, ledger)
-        ledger.report_watched_folder(self._name, files, quarantined, is_stopped=is_stopped)
+        ledger.report_watched_folder(
+            self._name, files, quarantined, is_stopped=is_stopped, problem=printable(self.problem())
+        )
         self._reported = time.monotonic()
 
     def _is_report_due(self) -> bool:

@@ -6,7 +6,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from datetime import UTC
 from functools import cache
 from pathlib import Path
 
@@ -14,11 +13,9 @@ import click
 from msgspec import Struct
 
 from counterfoil import bootstrap
-from counterfoil.checks.open_items import close_removed
 from counterfoil.cli.store import is_without_store, record_new_store
 from counterfoil.cli.terminal import confirm, display_width, echo, is_terminal, print_fields, print_json, progress
 from counterfoil.cli.totals import print_totals
-from counterfoil.domain.calendar import from_ms
 from counterfoil.domain.changes import Outcome
 from counterfoil.domain.intake import Intake, IntakeAlarm, RejectedRows, accepted, describe
 from counterfoil.domain.messages import Message
@@ -31,9 +28,8 @@ from counterfoil.ingest.fields import FieldCounts, suggestion
 from counterfoil.ingest.lines import NOT_JSON, NOT_UTF8, REASONS, UNKNOWN_KIND, SourceLine
 from counterfoil.ingest.pipeline import Pipeline, RejectsFile, Summary
 from counterfoil.ingest.sources import ACCEPTED_NAMES, SUFFIXES, Damage, Source, SourceError, all_rejected_rows
-from counterfoil.machine.clock import SystemClock
+from counterfoil.ingest.spool import kept_name
 from counterfoil.machine.files import is_shared
-from counterfoil.machine.operator import machine_name
 from counterfoil.machine.process import stop_signals_as_interrupt
 from counterfoil.ports import Ledger
 from counterfoil.settings import Settings
@@ -135,7 +131,6 @@ def run_load(
         open_for_check(settings) if is_check else open_ledger(settings) as ledger,
         progress(doing, records.total, "lines", in_bytes=True, is_shown=not is_beside) as show_progress,
     ):
-        close_removed(settings, ledger)
 
         def show(summary: Summary) -> None:
             report.summary = summary
@@ -228,14 +223,7 @@ def new_rejects_file(settings: Settings, name: str) -> RejectsFile:
     first = name.partition(", ")[0]
     for suffix in sorted(SUFFIXES, key=len, reverse=True):
         first = first.removesuffix(suffix)
-    first = first.encode()[:100].decode("utf-8", "ignore")
-    stamp = f"{from_ms(SystemClock().now_ms(), UTC):%Y%m%dT%H%M%SZ}"
-    folder, number = settings.store / "rejects", 1
-    path = folder / f"{first}-{stamp}.ndjson"
-    while path.exists():
-        number += 1
-        path = folder / f"{first}-{stamp}-{number}.ndjson"
-    return RejectsFile(path, place=machine_name() if settings.database else "", is_shared=is_shared(settings.store))
+    return RejectsFile(settings.store / "rejects" / kept_name(f"{first}.ndjson"), is_shared=is_shared(settings.store))
 
 
 # The printed summary is kept short; `--json` lists everything.

@@ -1,17 +1,17 @@
 """`counterfoil loads`: list the latest loads, one load, or what waits for the operator; close what waits."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import click
 
 from counterfoil import bootstrap
-from counterfoil.checks.open_items import VERBS, close_by_hand, waiting
+from counterfoil.checks.open_items import VERBS, close_by_hand
 from counterfoil.cli.options import existing_store, store_options, utc_option
 from counterfoil.cli.terminal import echo, print_fields, print_json, print_list, print_note, print_rows
 from counterfoil.cli.totals import print_totals
 from counterfoil.domain.control_totals import TotalsReport
 from counterfoil.domain.intake import LoadRow, RejectedLine, describe
+from counterfoil.domain.messages import duration
 from counterfoil.domain.open_items import OTHER_FILES, OpenItem
 from counterfoil.machine.clock import SystemClock
 from counterfoil.machine.operator import operator
@@ -41,7 +41,7 @@ def command(ctx: click.Context, words: tuple[str, ...], limit: int, store: str |
             print_rows(views.columns(now), reads.loads(limit), as_json, nothing=nothing, first=first)
         case ("open",):
             nothing = "nothing is waiting: no rejected lines, and no quarantined or held files."
-            print_rows(views.items(now), waiting(settings, reads.open_items()), as_json, nothing=nothing)
+            print_rows(views.items(now), reads.open_items(), as_json, nothing=nothing)
         case ("resolve" | "accept" | "discard" as verb, first, *others):
             _close(settings, verb, _named(reads.open_items(), verb, [first, *others]), as_json)
         case (_,):
@@ -74,16 +74,21 @@ def _named(items: Sequence[OpenItem], verb: str, names: Sequence[str]) -> list[O
     """Return the open items with these numbers, or with these names of files."""
     found = []
     for name in names:
-        of_name = [item for item in items if name in (str(item.number), Path(item.path).name, *item.files)]
+        of_name = [item for item in items if name in (str(item.number), item.identity, *item.files)]
         if not of_name:
             raise click.ClickException(
                 f"{name} is not open. Nothing was changed. Run `counterfoil loads open` to list the open items."
             )
-        if problem := next((item for item in of_name if (item.kind == "held") is (verb == "resolve")), None):
+        if len(of_name) > 1:
+            numbers = ", ".join(str(item.number) for item in of_name)
             raise click.ClickException(
-                f"item {problem.number} is held: accept or discard it. Nothing was changed."
-                if problem.kind == "held"
-                else f"item {problem.number} is not held, so there is nothing to {verb}. Nothing was changed."
+                f"several items are named {name}. Nothing was changed. Give a number: {numbers}."
+            )
+        if (of_name[0].kind == "held") is (verb == "resolve"):
+            raise click.ClickException(
+                f"item {of_name[0].number} is held: accept or discard it. Nothing was changed."
+                if verb == "resolve"
+                else f"item {of_name[0].number} is not held, so there is nothing to {verb}. Nothing was changed."
             )
         found += of_name
     return found
@@ -93,16 +98,16 @@ def _close(settings: Settings, verb: str, items: Sequence[OpenItem], as_json: bo
     now, done = SystemClock().now_ms(), VERBS[verb][1]
     changed = close_by_hand(settings, verb, items, operator(), now)
     if as_json:
-        print_json({done or "resolved": [item.number for item in changed]})
+        print_json({done: [item.number for item in changed]})
         return
-    echo(f"{(done or 'resolved').capitalize()}: {counted(len(changed), 'item')}.")
-    if done:
+    echo(f"{done.capitalize()}: {counted(len(changed), 'item')}.")
+    if verb != "resolve":
         folders = bootstrap.operator_reads(settings).watched_folders(now)
-        is_watched = any(not folder.is_stale(now) for folder in folders)
-        moves = "loads the file" if done == "accepted" else "moves the file to quarantine"
+        reports = [now - folder.seen_at for folder in folders if not folder.is_stale(now)]
+        moves = "loads the file" if verb == "accept" else "moves the file to quarantine"
         print_note(
-            f"the watcher of the folder {moves} within seconds."
-            if is_watched
+            f"the watcher of the folder {moves}. It last reported {duration(min(reports))} ago."
+            if reports
             else f"no watcher is running: start `counterfoil load --watch`, which {moves}."
         )
 

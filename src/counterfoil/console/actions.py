@@ -247,15 +247,14 @@ def _key_page(visit: Visit, status: int, message: Html | str, kind: str) -> Cons
 def close_item(visit: Visit, verb: str) -> ConsoleResponse:
     """Close an open item by hand, or let the watcher load a held file or move it to quarantine."""
     t, number = visit.t, int(visit.values["number"])
-    decision = VERBS[verb][1]
     found = [
         item
         for item in visit.store.reads.open_items()
-        if item.number == number and (item.kind == "held") is (decision is not None)
+        if item.number == number and (item.kind == "held") is (verb != "resolve")
     ]
     if found:
         close_by_hand(visit.settings, verb, found, visit.session.actor, visit.now)
-    text = t(f"items.{decision or 'resolved'}" if found else "items.not_open", number=number)
+    text = t(f"items.{VERBS[verb][1]}" if found else "items.not_open", number=number)
     content = loads_page.draw(visit, loads_page.read(visit), notice(text, "good" if found else "warn"))
     return page(visit, "loads", content, status=200 if found else 409, as_json="/loads.json")
 

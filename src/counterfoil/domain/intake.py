@@ -18,7 +18,7 @@ from msgspec.structs import asdict, astuple, replace
 from counterfoil.domain.calendar import DAY_MS
 from counterfoil.domain.control_totals import TotalsReport
 from counterfoil.domain.messages import Message, duration
-from counterfoil.domain.open_items import MAX_FILES, OTHER_FILES, LoadedFiles, OpenItem, limited
+from counterfoil.domain.open_items import KEPT_NAME, MAX_FILES, OTHER_FILES, LoadedFiles, OpenItem, limited
 
 # --- the progress of a load: rejected lines by position and reason, without their content --
 
@@ -77,7 +77,7 @@ class LoadProgress(Struct):
     alarms: Sequence["IntakeAlarm"] = ()
     """The sudden changes in this load. Set when it ends."""
     rejects_path: str = ""
-    rejects_place: str = ""
+    machine: str = ""
 
     def loaded_files(self) -> LoadedFiles:
         rejected = {name: count + self.rows.get(name, 0) for name, count in self.files.items()}
@@ -89,15 +89,18 @@ class LoadProgress(Struct):
         lines = {name: count for name, count in self.files.items() if count}
         if self.rejects_file and lines:
             yield OpenItem(
+                # Only a name of ours says which rejects a file has. The operator may use another one again.
+                identity=self.rejects_file if KEPT_NAME.match(self.rejects_file) else f"rejects of load {self.number}",
                 kind="rejects",
                 load=self.number,
                 files=limited(lines),
                 path=self.rejects_path,
-                place=self.rejects_place,
+                machine=self.machine,
                 opened_at=now,
             )
         if self.rows:
-            yield OpenItem(kind="rejects", load=self.number, files=limited(self.rows), opened_at=now)
+            identity = f"rows of load {self.number}"
+            yield OpenItem(identity=identity, kind="rejects", load=self.number, files=limited(self.rows), opened_at=now)
 
     def add_reject(self, line: RejectedLine) -> None:
         if self.stored_rejects + len(self.new_rejects) < MAX_REMEMBERED:
@@ -394,6 +397,8 @@ class WatchedFolder(Struct, frozen=True):
     files: int = 0
     quarantined: int = 0
     is_stopped: bool = False
+    problem: str = ""
+    """Why the watcher cannot take what was delivered."""
 
     def is_stale(self, now_ms: int) -> bool:
         """Return whether the folder's watcher was stopped or no longer reports."""
@@ -406,14 +411,17 @@ class WatchedFolder(Struct, frozen=True):
 
 WATCHER_STOPPED = Message("watcher_stopped", "The watcher of {folder} was stopped {span} ago.")
 WATCHER_UNSEEN = Message("watcher_unseen", "The watcher of {folder} was last seen {span} ago.")
+FOLDER_STUCK = Message("folder_stuck", "The watcher of {folder} cannot take what was delivered: {problem}")
 FOLDER_SILENT = Message("folder_silent", "Nothing has been delivered to {folder} for {span}.")
 
 
 def folder_warning(folder: WatchedFolder, now_ms: int, silent_after_min: int) -> Message | None:
-    """Return a warning if a folder is not watched or is silent, else None."""
+    """Return a warning if a folder is not watched, has files that cannot be taken, or is silent, else None."""
     if folder.is_stale(now_ms):
         warning = WATCHER_STOPPED if folder.is_stopped else WATCHER_UNSEEN
         return warning(folder=folder.name, span=duration(now_ms - folder.seen_at))
+    if folder.problem:
+        return FOLDER_STUCK(folder=folder.name, problem=folder.problem)
     if folder.is_silent(now_ms, silent_after_min):
         return FOLDER_SILENT(folder=folder.name, span=duration(now_ms - folder.delivered_at))
     return None

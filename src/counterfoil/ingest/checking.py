@@ -8,7 +8,7 @@ from typing import Any
 from counterfoil.domain.changes import Change, EncodedBill, KnownFacts, Outcome, PutShop
 from counterfoil.domain.control_totals import ControlTotals
 from counterfoil.domain.intake import Intake, LoadProgress
-from counterfoil.domain.open_items import Closing, Decision, LoadedFiles, OpenItem
+from counterfoil.domain.open_items import LoadedFiles, OpenItem
 from counterfoil.domain.replacements import ReplacementGuard, StoredBill
 from counterfoil.domain.shops import shop_from
 from counterfoil.domain.tokens import MIN_SECRET_BYTES, Pseudonyms
@@ -99,26 +99,19 @@ class CheckingLedger:
     def change_intake(self, change: Callable[[Intake, int], Intake]) -> Intake:
         return change(self._intake(), 0)
 
-    def report_watched_folder(self, name: str, files: int, quarantined: int, *, is_stopped: bool = False) -> None:
+    def report_watched_folder(
+        self, name: str, files: int, quarantined: int, *, is_stopped: bool = False, problem: str = ""
+    ) -> None:
         """Do nothing: a check does not watch a folder."""
-
-    def open_items(self) -> list[OpenItem]:
-        return []
-
-    def item_paths(self, place: str) -> set[str]:  # noqa: ARG002 - a check opens no items
-        return set()
 
     def add_items(self, items: Iterable[OpenItem]) -> None:
         """Do nothing: a check opens no items."""
 
-    def close_items(self, numbers: Iterable[int], by: Closing) -> list[OpenItem]:  # noqa: ARG002 - closes none
+    def change_items(self, items: Iterable[OpenItem]) -> list[OpenItem]:  # noqa: ARG002 - a check changes no items
         return []
 
-    def decide_items(self, numbers: Iterable[int], decision: Decision) -> list[OpenItem]:  # noqa: ARG002 - holds none
-        return []
-
-    def close_loaded(self, load: int, files: LoadedFiles) -> list[OpenItem]:  # noqa: ARG002 - closes none
-        return []
+    def close_loaded(self, files: LoadedFiles) -> None:
+        """Do nothing: a check closes no items."""
 
     def advance_horizon(self) -> int:
         return 0

@@ -49,6 +49,7 @@ from counterfoil.ingest.lines import (
 )
 from counterfoil.ingest.sources import Source, SourceError
 from counterfoil.machine.files import make_folder, open_output
+from counterfoil.machine.operator import machine_name
 from counterfoil.ports import Ledger, StoreMismatch, StoreUnavailable
 from counterfoil.text import printable
 
@@ -143,10 +144,8 @@ class _Batch(Struct):
 class RejectsFile:
     """The rejects file, created with the first reject. It has raw records, so only its owner, or group, can read it."""
 
-    def __init__(self, path: Path, *, place: str = "", is_shared: bool = False) -> None:
+    def __init__(self, path: Path, *, is_shared: bool = False) -> None:
         self.path = path
-        self.place = place
-        """The name of this machine, unless the file is in the folder `rejects` of an embedded store."""
         self._mode = 0o640 if is_shared else 0o600
         self._file: IO[bytes] | None = None
 
@@ -243,7 +242,7 @@ class Pipeline:
         if is_stopped:
             self._ledger.stop_load(self._progress.number, summary.changed)
         else:
-            self._ledger.close_loaded(self._progress.number, self._progress.loaded_files())
+            self._ledger.close_loaded(self._progress.loaded_files())
         self._rejects.close()
         summary.rejects_file = str(self._rejects.path) if self._rejects.used else None
         self._on_progress(summary)
@@ -390,8 +389,7 @@ class Pipeline:
         progress.rejected = reasons.total()
         progress.reasons = dict(reasons)
         progress.rejects_file = printable(self._rejects.path.name) if self._rejects.used else None
-        progress.rejects_path = str(self._rejects.path.absolute() if self._rejects.place else self._rejects.path.name)
-        progress.rejects_place = self._rejects.place
+        progress.rejects_path, progress.machine = str(self._rejects.path.absolute()), machine_name()
         progress.files = self._files
         # Rows of a file that is moved to quarantine are in that file.
         progress.rows = {} if self._finishes_damaged else rows.by_file()

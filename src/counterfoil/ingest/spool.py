@@ -10,8 +10,8 @@ folders for files that were loaded or refused belong to the user of this process
 
 import errno
 import fcntl
+import hashlib
 import os
-import re
 import secrets
 import stat
 from collections.abc import Callable, Container, Iterator, Mapping
@@ -23,7 +23,7 @@ from typing import BinaryIO
 from msgspec import Struct
 
 from counterfoil.domain.calendar import from_ms
-from counterfoil.domain.open_items import Kind, OpenItem
+from counterfoil.domain.open_items import KEPT_NAME, Kind, OpenItem
 from counterfoil.ingest.sources import (
     LOCK,
     SourceError,
@@ -40,7 +40,8 @@ from counterfoil.text import printable
 DONE, QUARANTINE, HELD = "done", "quarantine", "held"
 PLACES: dict[Kind, str] = {"quarantined": QUARANTINE, "held": HELD}
 REASON_SUFFIX = ".reason.txt"
-DELIVERED_AS, MAX_NOTE_BYTES = "It was delivered as ", 10_000
+# What the note beside a kept file says after the reason.
+DELIVERED_AS, DIGEST, MAX_NOTE_BYTES = "It was delivered as ", "SHA-256: ", 10_000
 # At most this many files are loaded together. Such a load reads shops, bases and members before bills, so a bill may
 # be in an earlier file than its shop.
 MAX_FILES = 250
@@ -61,8 +62,6 @@ FIRST_BYTES, LAST_BYTES = 120, 40
 # SQLite or we give a meaning to names that end like this.
 RESERVED_ENDINGS = ("-journal", "-wal", "-shm", ".sqlite3", ".lock", ".part", ".tmp", REASON_SUFFIX)
 
-_MOVED = re.compile(r"^[0-9]{8}T[0-9]{6}Z-[0-9a-f]{8}-")
-
 # Values that change when a file changes: device, inode, size, and the times of the last change of content and status.
 Version = tuple[int, int, int, int, int]
 
@@ -79,6 +78,11 @@ class DeliveredFile(Struct):
     def close(self) -> None:
         if self.file:
             self.file.close()
+
+    def digest(self) -> str:
+        """Return the SHA-256 of the content."""
+        with self.opened() as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]  # what `open` returns
 
     def opened(self) -> BinaryIO:
         """Return the same open file once more, from its beginning. Its name may belong to another file by now."""
@@ -259,8 +263,8 @@ class Spool:
 
     # --- moved --------------------------------------------------------------------------
 
-    def finish(self, delivery: DeliveredFile, *, delete: bool, folder: int | None = None) -> Path | None:
-        """Move a loaded file to `done`, or delete it. Return its path if it had to be quarantined instead."""
+    def finish(self, delivery: DeliveredFile, *, delete: bool, folder: int | None = None) -> OpenItem | None:
+        """Move a loaded file to `done`, or delete it. Return its item if it had to be quarantined instead."""
         with self._own(DONE) as done:
             name, is_copy = self._move(delivery, self._open_folder() if folder is None else folder, done)
             moved = _version(os.stat(name, dir_fd=done, follow_symlinks=False))
@@ -270,15 +274,21 @@ class Spool:
                 return None
             # In the last moment, somebody put another file in the place of the one that was loaded, or changed it.
             replaced = DeliveredFile(name, moved, delivery.owner)
-            return self.keep("quarantined", replaced, changed_late(delivery.name), done)
+            reason = f"{printable(delivery.name)} was replaced or changed after it was loaded. Deliver it again."
+            return self.keep("quarantined", replaced, reason, done)
 
-    def keep(self, kind: Kind, delivery: DeliveredFile, reason: str, folder: int | None = None) -> Path:
-        """Quarantine or hold an entry, by default of the watched folder, with the reason beside it; return its path."""
+    def keep(self, kind: Kind, delivery: DeliveredFile, reason: str, folder: int | None = None) -> OpenItem:
+        """Quarantine or hold an entry, write the reason to a file next to it, and return an open item about it.
+
+        It is in the watched folder, unless one of our own folders is given.
+        """
+        digest = delivery.digest() if kind == "held" else ""
+        delivered = printable(_delivered_name(delivery.name))
         with self._own(PLACES[kind]) as place:
             name, _ = self._move(delivery, self._open_folder() if folder is None else folder, place)
             with os.fdopen(os.open(name + REASON_SUFFIX, CREATE, 0o600, dir_fd=place), "wb") as note:
-                note.write(f"{reason}\n{DELIVERED_AS}{printable(_delivered_name(delivery.name))}\n".encode())
-        return self._path(PLACES[kind], name)
+                note.write(f"{reason}\n{DELIVERED_AS}{delivered}\n{DIGEST}{digest}\n".encode())
+        return self._item(kind, name, delivered, reason, digest)
 
     def kept(self) -> Iterator[OpenItem]:
         """Yield an open item for each file in quarantine or held that has a file with the reason."""
@@ -292,44 +302,50 @@ class Spool:
                         reason, _, rest = file.read(MAX_NOTE_BYTES).decode("utf-8", "replace").partition("\n")
                         moved = note.removesuffix(REASON_SUFFIX)
                         os.stat(moved, dir_fd=folder, follow_symlinks=False)
-                        delivered = rest.partition(DELIVERED_AS)[2].strip() or moved
-                        yield moved_item(kind, self._path(place, moved), delivered, reason)
+                        delivered, _, digest = rest.partition(DELIVERED_AS)[2].partition(f"\n{DIGEST}")
+                        yield self._item(kind, moved, delivered.strip() or moved, reason, digest.strip())
 
-    def holds_files(self) -> bool:
-        """Return whether a file waits in the folder for held files."""
+    def _item(self, kind: Kind, name: str, delivered: str, reason: str, digest: str) -> OpenItem:
+        return OpenItem(
+            identity=name,
+            kind=kind,
+            files={delivered: 0},
+            path=str(self._path(PLACES[kind], name)),
+            machine=machine_name(),
+            reason=reason,
+            digest=digest,
+        )
+
+    def held_names(self) -> list[str]:
+        """Return the names of the files that wait in the folder for held files."""
         try:
-            return any(not name.endswith(REASON_SUFFIX) for name in os.listdir(self._path(HELD, "")))  # noqa: PTH208
+            names = os.listdir(self._path(HELD, ""))  # noqa: PTH208 - a folder may have very many files
         except OSError:
-            return False
+            return []
+        return sorted(name for name in names if not name.endswith(REASON_SUFFIX))
 
     @contextmanager
-    def held(self, item: OpenItem) -> Iterator[tuple[DeliveredFile, int] | None]:
-        """Yield a held file and its folder's descriptor, if it is there. Delete its note if the caller moves it."""
-        path = Path(item.path)
-        if path != self._path(HELD, path.name):
-            yield None
-            return
+    def held(self, name: str) -> Iterator[tuple[DeliveredFile, int]]:
+        """Yield a held file and the descriptor of its folder. If the caller moves the file, its note is deleted."""
         with self._own(HELD) as folder:
-            try:
-                entry = os.stat(path.name, dir_fd=folder, follow_symlinks=False)
-                file = open_regular(path.name, folder)
-            except OSError:
-                yield None
-                return
-            with closing(DeliveredFile(path.name, _version(entry), entry.st_uid, file)) as delivery:
+            entry = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            with closing(DeliveredFile(name, _version(entry), entry.st_uid, open_regular(name, folder))) as delivery:
                 yield delivery, folder
-            with suppress(OSError):
-                os.stat(path.name, dir_fd=folder, follow_symlinks=False)
-                return
-            with suppress(OSError):
-                os.unlink(path.name + REASON_SUFFIX, dir_fd=folder)
+            if name not in self.held_names():
+                os.unlink(name + REASON_SUFFIX, dir_fd=folder)
+
+    def quarantine_path(self, name: str) -> str:
+        return str(self._path(QUARANTINE, name))
 
     def _path(self, place: str, name: str) -> Path:
         return (self._places[place] or self.folder / place).absolute() / name
 
     def _move(self, delivery: DeliveredFile, folder: int, target: int) -> tuple[str, bool]:
-        """Move an entry to one of our folders, under a new name. Return the name, and whether it was copied."""
-        name = moved_name(_delivered_name(delivery.name))
+        """Move an entry to one of our folders. Return its name there, and whether it was copied.
+
+        A file that is ours already keeps its name, because its item is known by it.
+        """
+        name = kept_name(delivery.name) if folder == self._descriptor else delivery.name
         os.close(os.open(name, CREATE, 0o600, dir_fd=target))
         try:
             try:
@@ -411,9 +427,9 @@ def own_folder(name: str, parent: int | None = None) -> int:
     )
 
 
-def moved_name(name: str) -> str:
-    """Return a new name for a delivered file, made of the time, a random number and what is safe in its name."""
-    safe = printable(name).replace("\\", "_")
+def kept_name(name: str) -> str:
+    """Return a new name for a file that we keep, made of the time, a random number and what is safe in its name."""
+    safe = printable(_delivered_name(name)).replace("\\", "_")
     encoded = safe.encode()
     if len(encoded) > FIRST_BYTES + LAST_BYTES:
         parts = encoded[:FIRST_BYTES], encoded[-LAST_BYTES:]
@@ -425,15 +441,7 @@ def moved_name(name: str) -> str:
 
 def _delivered_name(name: str) -> str:
     """Return the name of a file without what was put in front of it when it was held."""
-    return _MOVED.sub("", name)
-
-
-def changed_late(name: str) -> str:
-    return f"{printable(name)} was replaced or changed after it was loaded. Deliver it again."
-
-
-def moved_item(kind: Kind, path: Path, delivered: str, reason: str) -> OpenItem:
-    return OpenItem(kind=kind, files={printable(delivered): 0}, path=str(path), place=machine_name(), reason=reason)
+    return KEPT_NAME.sub("", name)
 
 
 def _version(entry: os.stat_result) -> Version:
@@ -472,6 +480,5 @@ def quarantined(reasons: Mapping[Path, str], quarantine: Path) -> list[OpenItem]
     for path, reason in reasons.items():
         spool = Spool(path.parent, quarantine=quarantine)
         with suppress(FileNotFoundError), closing(spool), closing(spool.delivery(path.name)) as delivery:
-            moved_to = spool.keep("quarantined", delivery, reason)
-            moved.append(moved_item("quarantined", moved_to, path.name, reason))
+            moved.append(spool.keep("quarantined", delivery, reason))
     return moved

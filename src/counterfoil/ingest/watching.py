@@ -1,12 +1,15 @@
 """The steps of a delivery to a watched folder: found, opened, checked, loaded, moved."""
 
+import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Protocol
 
+from msgspec.structs import replace
+
 from counterfoil.domain.open_items import Kind, OpenItem
 from counterfoil.ingest.sources import ACCEPTED_NAMES, SOURCE_RECORDS, FileSet, SourceError, SourceFiles
-from counterfoil.ingest.spool import DeliveredFile, Spool, Version, changed_late, moved_item
+from counterfoil.ingest.spool import DeliveredFile, Spool, Version
 from counterfoil.text import printable
 
 # A file that was loaded but could not be moved is left alone for this long, unless it changes.
@@ -32,8 +35,11 @@ class Loader(Protocol):
     def report(self, files: int, kept: list[OpenItem], *, loaded: FileSet | None) -> None:
         """Report how many files were loaded, which ones were quarantined or held, and the summary of the load."""
 
-    def close(self, item: OpenItem, kept: OpenItem | None) -> None:
-        """Close the item of a held file after the operator's decision. The file may have been quarantined."""
+    def items_of(self, names: Iterable[str]) -> list[OpenItem]:
+        """Return the items of kept files, open or closed."""
+
+    def change(self, item: OpenItem) -> bool:
+        """Store the changed item of a held file. Return False if the watcher was stopped before that was possible."""
 
 
 class FolderWatch:
@@ -58,8 +64,10 @@ class FolderWatch:
         self._steady_ms = steady_ms
         self._delete = delete
         self._kinds = kinds
-        # Files that could not be moved, and when to try again.
-        self._unmoved: dict[str, tuple[Version, int]] = {}
+        # Files that could not be moved, when to try again, and why they could not.
+        self._unmoved: dict[str, tuple[Version, int, str]] = {}
+        # Why the folder could not be read.
+        self._unreadable = ""
         # When each message was last needed.
         self._said: dict[str, int] = {}
         # The users whose files are being loaded, and since when the latest of these loads has had no others beside it.
@@ -69,12 +77,13 @@ class FolderWatch:
     def take_files(self) -> bool:
         """Load the files of a user that are waiting, and move them; return whether anything was loaded or moved."""
         now = self._alone_since = self._steady_ms()
-        self._unmoved = {name: one for name, one in self._unmoved.items() if now < one[1]}
+        self._unreadable = ""
         try:
-            unmoved = {name: version for name, (version, _) in self._unmoved.items()}
+            unmoved = {name: version for name, (version, retry_at, _) in self._unmoved.items() if now < retry_at}
             found = self._spool.deliveries(now, unmoved, self._busy)
         except SourceError as error:
-            self._say_once(f"{error} Waiting until the folder can be read.")
+            self._unreadable = f"{error} Waiting until the folder can be read."
+            self._say_once(self._unreadable)
             return False
         self._name_others()
         if not found:
@@ -126,35 +135,57 @@ class FolderWatch:
             self._loader.report(files_done, kept, loaded=loaded)
         return bool(loaded or kept)
 
-    def carry_out(self, items: Iterable[OpenItem]) -> None:
-        """Load held files that the operator has accepted, and quarantine those that were discarded."""
-        for item in items:
-            with self._spool.held(item) as found:
-                if found and item.decision == "accepted":
-                    self._load_held(item, *found)
-                elif found and item.decision:
-                    delivered = next(iter(item.files))
-                    path = self._spool.keep("quarantined", found[0], f"{delivered} was discarded.", found[1])
-                    self._loader.close(item, moved_item("quarantined", path, delivered, item.reason))
+    def problem(self) -> str:
+        """Return why something that was delivered cannot be taken, or an empty string."""
+        folder = self._spool.folder
+        self._unmoved = {name: each for name, each in self._unmoved.items() if os.path.lexists(folder / name)}
+        stuck = [_stuck(name) for name in sorted(self._spool.stuck)]
+        return next(filter(None, [self._unreadable, *(why for *_, why in self._unmoved.values()), *stuck]), "")
 
-    def _load_held(self, item: OpenItem, delivery: DeliveredFile, folder: int) -> None:
-        delivered = next(iter(item.files))
-        file = self._kinds.file(Path(delivered), delivery.version[2], delivery.opened)
-        loaded = FileSet(delivered, [file], MAX_REJECT_SCORE)
+    def carry_out(self) -> None:
+        """Load held files that were accepted, and move files away whose items say that they are not held any more.
+
+        The item is changed before its file is moved, so that a file whose watcher was killed in between is moved later.
+        """
+        names = self._spool.held_names()
+        for item in self._loader.items_of(names) if names else ():
+            try:
+                with self._spool.held(item.identity) as (delivery, folder):
+                    self._carry_out(item, delivery, folder)
+            except (OSError, SourceError) as error:
+                self._say_once(f"{item.source} is held and cannot be moved: {_why(error)}")
+
+    def _carry_out(self, item: OpenItem, delivery: DeliveredFile, folder: int) -> None:
+        if item.decision and not item.closed_by:
+            item = self._load_held(item, delivery)
+        if item.closed_by in ("accepted", "loaded"):
+            self._spool.finish(delivery, delete=self._delete, folder=folder)
+        elif item.closed_by or item.kind == "quarantined":
+            reason = f"{item.source} was discarded." if item.closed_by else item.reason
+            self._spool.keep("quarantined", delivery, reason, folder)
+
+    def _load_held(self, item: OpenItem, delivery: DeliveredFile) -> OpenItem:
+        """Load an accepted file, and return its item as it is stored now."""
+        if delivery.digest() != item.digest:
+            reason = (
+                f"{item.source} was changed after it was held, so it was not loaded. Discard it, and load it by hand."
+            )
+            self._say(reason)
+            changed = replace(item, decision=None, reason=reason)
+            return changed if self._loader.change(changed) else item
+        file = self._kinds.file(Path(item.source), delivery.version[2], delivery.opened)
+        loaded = FileSet(item.source, [file], MAX_REJECT_SCORE)
         try:
             if not self._loader.load(loaded, is_beside=False, is_accepted=True):
-                return
+                return item
         finally:
             file.close()
-        reason = next(iter(loaded.damage.values()), "")
-        kept = []
-        if reason:
-            path = self._spool.keep("quarantined", delivery, reason, folder)
-            kept.append(moved_item("quarantined", path, delivered, reason))
+        if reason := next(iter(loaded.damage.values()), ""):
+            changed = replace(item, kind="quarantined", reason=reason, path=self._spool.quarantine_path(item.identity))
         else:
-            self._spool.finish(delivery, delete=self._delete, folder=folder)
-        self._loader.report(0 if kept else 1, kept, loaded=loaded)
-        self._loader.close(item, None)
+            changed = replace(item, closed_by="accepted")
+        self._loader.report(0 if reason else 1, [], loaded=loaded)
+        return changed if self._loader.change(changed) else item
 
     def _problem(self, delivery: DeliveredFile) -> str | None:
         """Return why a delivery cannot be loaded, or None if it can."""
@@ -168,23 +199,21 @@ class FolderWatch:
         reason = held.get(delivery.name) or problems.get(delivery.name)
         try:
             if reason:
-                path: Path | None = self._spool.keep(kind, delivery, reason)
-            else:
-                path = self._spool.finish(delivery, delete=self._delete)
-            return moved_item(kind, path, delivery.name, reason or changed_late(delivery.name)) if path else True
+                return self._spool.keep(kind, delivery, reason)
+            item = self._spool.finish(delivery, delete=self._delete)
         except (OSError, SourceError) as error:
-            why = delivery.problem or (f"{error.strerror}." if isinstance(error, OSError) else error)
-            self._say_once(f"{printable(delivery.name)} cannot be moved out of {self._spool.folder}: {why}")
-            self._unmoved[delivery.name] = (delivery.version, self._steady_ms() + RETRY_MS)
+            why = f"{printable(delivery.name)} cannot be moved out of {self._spool.folder}: "
+            why += delivery.problem or _why(error)
+            self._say_once(why)
+            self._unmoved[delivery.name] = (delivery.version, self._steady_ms() + RETRY_MS, why)
             return False
+        self._unmoved.pop(delivery.name, None)
+        return item or True
 
     def _name_others(self) -> None:
         """Name what is not loaded and stays in the folder, each once."""
         for name in self._spool.stuck:
-            self._say_once(
-                f"{printable(name)} is not loaded yet, because a program still has it open for writing. "
-                "Let that program close the file, or stop it."
-            )
+            self._say_once(_stuck(name))
         for name in self._spool.folders:
             self._say_once(f"{printable(name)} is a folder, so it is not loaded. Deliver the files in it.")
 
@@ -195,6 +224,17 @@ class FolderWatch:
         if message not in self._said and len(self._said) < 10 * MAX_NAMED:
             self._say(message)
         self._said[message] = now
+
+
+def _stuck(name: str) -> str:
+    return (
+        f"{printable(name)} is not loaded yet, because a program still has it open for writing. "
+        "Let that program close the file, or stop it."
+    )
+
+
+def _why(error: OSError | SourceError) -> str:
+    return f"{error.strerror}." if isinstance(error, OSError) else str(error)
 
 
 def not_source(name: str) -> str:

@@ -17,7 +17,7 @@ from prometheus_client.registry import Collector
 
 from counterfoil import API_VERSION, __version__
 from counterfoil.checks.local import MOVING_MS
-from counterfoil.checks.open_items import open_item_findings, waiting
+from counterfoil.checks.open_items import open_item_findings
 from counterfoil.checks.overview import Overview, horizon_findings
 from counterfoil.domain.access import KEYS_TRUSTED_SEC, NEARLY_USED_UP
 from counterfoil.domain.intake import MEASURES, WatchedFolder, folder_warning
@@ -243,7 +243,7 @@ def _intake_warnings(settings: Settings, inspection: OperatorReads) -> Iterator[
     warnings = [folder_warning(folder, now, settings.silent_folder_min) for folder in inspection.watched_folders(now)]
     items: list[OpenItem] = []
     with suppress(StoreUnavailable, StoreMismatch):
-        items = waiting(settings, inspection.open_items())
+        items = inspection.open_items()
     open_items = [str(found.message) for found in open_item_findings(items, now) if found.status != "ok"]
     yield Readiness("items", None, " ".join(open_items) or None)
     yield Readiness("folders", None, " ".join(str(warning) for warning in warnings if warning) or None)
@@ -320,7 +320,7 @@ def _server_metrics(inspection: OperatorReads) -> Iterator[Metric]:
 
 def _intake_metrics(settings: Settings, inspection: OperatorReads, now: int) -> Iterator[Metric]:
     with suppress(StoreUnavailable, StoreMismatch):
-        items = waiting(settings, inspection.open_items())
+        items = inspection.open_items()
         yield metric("open_items", {kind: sum(item.kind == kind for item in items) for kind in KINDS})
         yield metric("open_items_oldest_seconds", max(0, now - (oldest(items) or now)) / 1000)
     alarms = Counter(alarm.measure for alarm in inspection.intake().alarms)
@@ -332,6 +332,7 @@ def _intake_metrics(settings: Settings, inspection: OperatorReads, now: int) -> 
         "watched_folder_heartbeat_age_seconds": lambda folder: max(0, now - folder.seen_at) / 1000,
         "watched_folder_delivery_age_seconds": lambda folder: max(0, now - folder.delivered_at) / 1000,
         "watched_folder_silent": lambda folder: folder.is_silent(now, settings.silent_folder_min),
+        "watched_folder_stuck": lambda folder: bool(folder.problem),
         "watched_folder_quarantined_files": lambda folder: folder.quarantined,
     }
     for name, value in of_folders.items():

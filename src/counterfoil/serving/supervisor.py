@@ -26,7 +26,6 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from counterfoil import bootstrap
-from counterfoil.checks.open_items import close_removed
 from counterfoil.checks.overview import overview
 from counterfoil.http.wire import StaticPage
 from counterfoil.machine.addresses import bound_socket, is_listening
@@ -101,7 +100,6 @@ PRUNE_SEC = 3600.0
 # Maximum number of days whose totals are computed per transaction. Each day blocks loads for a few milliseconds.
 TOTALS_AT_ONCE = 10
 TOTALS_SEC = 1.0
-ITEMS_SEC = 10.0
 # How long to wait for all chores when the service stops. A load can block a chore for up to a minute, so stopping does
 # not wait for every chore to finish.
 STOP_SEC = 2.0
@@ -159,7 +157,6 @@ class Chores:
             self._run("horizon", 0, self._ledger.advance_horizon)
             self._run("checkpoint", CHECKPOINT_SEC, self._ledger.checkpoint)
             self._run("prune_removals", PRUNE_SEC, self._ledger.prune_removals)
-            self._run("open_items", ITEMS_SEC, lambda: close_removed(self._settings, self._ledger))
             self._run("totals", TOTALS_SEC, lambda: self._ledger.compute_totals(TOTALS_AT_ONCE))
 
     def _run_usage_chores(self) -> None:

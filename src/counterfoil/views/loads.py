@@ -69,7 +69,7 @@ def alarms_json(alarms: Sequence[IntakeAlarm]) -> list[dict[str, object]]:
 
 def items(now: int) -> Sequence[ListColumn[OpenItem]]:
     return (
-        ListColumn("number", kind="number", terminal="item"),
+        ListColumn("number", kind="number", terminal="item", page="items.number"),
         ListColumn("kind", terminal="kind", page="items.kind"),
         ListColumn("decision"),
         ListColumn(
@@ -85,7 +85,7 @@ def items(now: int) -> Sequence[ListColumn[OpenItem]]:
         ListColumn("files", lambda item: dict(item.files), csv=""),
         ListColumn("reason", terminal="reason", page="load.reason"),
         ListColumn("path", terminal="file", page="items.file"),
-        ListColumn("machine", lambda item: item.place or None),
+        ListColumn("machine", lambda item: item.machine or None),
     )
 
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
-from counterfoil.checks.open_items import waiting
 from counterfoil.console.display import (
     ago,
     badge,
@@ -55,7 +54,7 @@ def read(visit: Visit) -> LoadsView:
     reads = visit.store.reads
     return LoadsView(
         loads=RowList(columns(visit.now), reads.loads(MOST_LOADS)),
-        open_items=RowList(items(visit.now), waiting(visit.settings, reads.open_items())),
+        open_items=RowList(items(visit.now), reads.open_items()),
     )
 
 
@@ -92,7 +91,7 @@ def draw(visit: Visit, view: LoadsView, result: Html | None = None) -> PageConte
             section(t("loads.latest"), listed, more),
             _reasons(visit, view.loads.rows),
         ),
-        command="counterfoil loads",
+        command="counterfoil loads open" if view.open_items.rows else "counterfoil loads",
     )
 
 
@@ -104,16 +103,17 @@ def _open_items(visit: Visit, found: RowList[OpenItem]) -> Html | None:
         "items.kind": lambda item: _kind(t, item),
         "items.since": lambda item: ago(t, item.opened_at, visit.now),
         "items.file": lambda item: element("code", name_of(item.path)) if item.path else "–",
-        "items.close": lambda item: _item_buttons(visit, item) or "–",
+        "items.close": lambda item: _item_buttons(visit, item),
     }
-    shown = RowList((*found.columns, ListColumn("", page="items.close")), found.rows)
+    buttons = [ListColumn[OpenItem]("", page="items.close")] if visit.is_operator else []
+    shown = RowList((*found.columns, *buttons), found.rows)
     listed = list_table(t, t("items.caption"), shown, cells, first=["items.kind"])
     return section(t("items.title"), listed, anchor="open")
 
 
 def _item_buttons(visit: Visit, item: OpenItem) -> Html:
     t = visit.t
-    verbs = () if item.decision else ("accept", "discard") if item.kind == "held" else ("resolve",)
+    verbs = ("resolve",) if item.kind != "held" else ("discard",) if item.decision else ("accept", "discard")
     path = f"/loads/items/{item.number}"
     return markup(
         [

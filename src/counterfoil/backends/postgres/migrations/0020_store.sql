@@ -127,18 +127,19 @@ CREATE TABLE rejected_lines (
 -- What waits for the operator: see domain/open_items.py.
 CREATE TABLE open_items (
     number bigint PRIMARY KEY,
+    identity text COLLATE "C" NOT NULL UNIQUE, -- the name of the kept file, or what names the load
     kind text NOT NULL, -- rejects, quarantined or held
     load bigint, -- the load's number, if there was a load
     files text NOT NULL, -- JSON of limited size: names of delivered files, each with the rejected lines
     path text NOT NULL, -- the rejects file, or where the file is now; empty for rows of an export
-    place text NOT NULL, -- the machine on which `path` is; empty for the folder `rejects` of an embedded store
+    machine text NOT NULL, -- the machine on which `path` is
     reason text NOT NULL,
-    decision text, -- accepted or discarded: what the watcher is to do with a held file
+    digest text NOT NULL, -- SHA-256 of a held file
+    decision text, -- accepted: the watcher is to load the held file
     opened_at bigint NOT NULL,
     closed_at bigint,
-    closed_by text -- loaded, removed, resolved, accepted or discarded
+    closed_by text -- loaded, resolved, accepted or discarded
 );
-CREATE UNIQUE INDEX open_items_by_load ON open_items (load, path);
 CREATE INDEX open_items_by_closing ON open_items (closed_at, number);
 
 -- Statistics of earlier loads, used to detect sudden changes: counts and field names, as JSON of limited size.
@@ -154,7 +155,8 @@ CREATE TABLE watched_folders (
     delivered_at bigint NOT NULL,
     files bigint NOT NULL,
     quarantined bigint NOT NULL,
-    stopped boolean NOT NULL
+    stopped boolean NOT NULL,
+    problem text NOT NULL -- why files in it cannot be taken; empty if they can
 );
 
 -- The data for `GET /v1/changes`: see docs/decisions/0017-one-feed-of-changes.md.

@@ -6,7 +6,7 @@ GRANT SELECT ON migrations, deployment, horizon, shops, bills, bases, members, a
     TO counterfoil_serving, counterfoil_loading, counterfoil_administration;
 
 -- Serving reads the books and the keys, advances the horizon while nothing is loaded, deletes old removals, computes
--- totals, closes open items whose files are gone, and writes usage.
+-- totals, and writes usage.
 GRANT SELECT ON keys, generation TO counterfoil_serving;
 -- The service reports the age of the latest backup. It cannot read who did what.
 GRANT SELECT (at, act) ON audit TO counterfoil_serving;
@@ -14,7 +14,6 @@ GRANT UPDATE ON horizon TO counterfoil_serving;
 GRANT DELETE ON removed_bills TO counterfoil_serving;
 GRANT INSERT, UPDATE ON feed TO counterfoil_serving;
 GRANT UPDATE, DELETE ON day_totals TO counterfoil_serving;
-GRANT UPDATE ON open_items TO counterfoil_serving, counterfoil_administration;
 GRANT SELECT, INSERT, UPDATE, DELETE ON meters, admissions, daily_totals, cursors, floors TO counterfoil_serving;
 GRANT SELECT, INSERT, UPDATE, DELETE ON daily_errors, passes TO counterfoil_serving;
 GRANT SELECT, INSERT, DELETE ON requests TO counterfoil_serving;
@@ -32,7 +31,7 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON console_devices TO counterfoil_administr
 GRANT SELECT, UPDATE ON generation TO counterfoil_administration;
 GRANT SELECT, DELETE ON meters, admissions, daily_totals, daily_errors, passes, cursors, floors, requests
     TO counterfoil_administration;
-GRANT UPDATE ON cursors TO counterfoil_administration;
+GRANT UPDATE ON cursors, open_items TO counterfoil_administration;
 GRANT SELECT, INSERT ON audit TO counterfoil_administration;
 
 REVOKE EXECUTE ON FUNCTION admit, admit_with_horizon, request_month, drop_request_months FROM PUBLIC;

@@ -125,18 +125,19 @@ CREATE TABLE rejected_lines (
 -- What waits for the operator: see domain/open_items.py.
 CREATE TABLE open_items (
     number INTEGER PRIMARY KEY,
+    identity TEXT NOT NULL UNIQUE, -- the name of the kept file, or what names the load
     kind TEXT NOT NULL, -- rejects, quarantined or held
     load INTEGER, -- the load's number, if there was a load
     files TEXT NOT NULL, -- JSON of limited size: names of delivered files, each with the rejected lines
     path TEXT NOT NULL, -- the rejects file, or where the file is now; empty for rows of an export
-    place TEXT NOT NULL, -- the machine on which `path` is; empty for the folder `rejects` of an embedded store
+    machine TEXT NOT NULL, -- the machine on which `path` is
     reason TEXT NOT NULL,
-    decision TEXT, -- accepted or discarded: what the watcher is to do with a held file
+    digest TEXT NOT NULL, -- SHA-256 of a held file
+    decision TEXT, -- accepted: the watcher is to load the held file
     opened_at INTEGER NOT NULL,
     closed_at INTEGER,
-    closed_by TEXT -- loaded, removed, resolved, accepted or discarded
+    closed_by TEXT -- loaded, resolved, accepted or discarded
 );
-CREATE UNIQUE INDEX open_items_by_load ON open_items (load, path);
 CREATE INDEX open_items_by_closing ON open_items (closed_at, number);
 
 -- Statistics of earlier loads, used to detect sudden changes: counts and field names, as JSON of limited size.
@@ -152,7 +153,8 @@ CREATE TABLE watched_folders (
     delivered_at INTEGER NOT NULL,
     files INTEGER NOT NULL,
     quarantined INTEGER NOT NULL,
-    stopped INTEGER NOT NULL
+    stopped INTEGER NOT NULL,
+    problem TEXT NOT NULL -- why files in it cannot be taken; empty if they can
 );
 
 -- The data for `GET /v1/changes`: see docs/decisions/0017-one-feed-of-changes.md.
