@@ -7,12 +7,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from counterfoil import settings
 from counterfoil.checks.findings import Finding
+from counterfoil.checks.local import notices
 from counterfoil.checks.overview import Overview
 from counterfoil.domain.messages import Message
 from counterfoil.observe import Event, ServiceChanged
+from counterfoil.ports import StoreExtent
 from counterfoil.serving.notices import LONGEST_PAUSE, Notifier, Watch
 from counterfoil.text import counted
 from counterfoil.views.store import StoreValues
@@ -21,6 +24,8 @@ from notice_receiver import Receiver
 from waiting import until
 
 WELL = Finding("shops", "ok", Message("shops_usual", "All shops are open."), code="shops_usual")
+DISK_WELL = Finding("disk", "ok", Message("disk_free", "There is space."), code="disk_free")
+STORE_AWAY = Finding("store", "fail", Message("store_away", "The store cannot be read."), code="store_away")
 DISK_LOW = Finding("disk", "warn", Message("disk_low", "The disk is nearly full."), code="disk_low")
 DISK_FULL = Finding("disk", "fail", Message("disk_full", "The disk is full."), code="disk_full")
 NOW = 1_767_225_600_000
@@ -31,7 +36,7 @@ def silent(count: int) -> Finding:
         Message("shops_silent", f"{counted(count, 'shop')} silent."),
         Message("shops_silent.advice", "Check their tills."),
     )
-    return Finding("shops", "warn", message, advice, "shops_silent", amount=count)
+    return Finding("shops", "warn", message, advice, "shops_silent", ids=[f"sh_{number}" for number in range(count)])
 
 
 @pytest.fixture
@@ -47,11 +52,12 @@ class Told:
 
     def __init__(self, folder: Path, **values: str) -> None:
         self.events: list[Event] = []
-        loaded = settings.load({"store": str(folder), **values}, environment={})
-        self._notifier = Notifier(loaded, self.events.append)
+        self.settings = settings.load({"store": str(folder), **values}, environment={})
+        self._notifier = Notifier(self.settings, self.events.append)
 
-    def look(self, *findings: Finding) -> None:
-        self._notifier.consider(Overview(NOW, findings, StoreValues()))
+    def look(self, *findings: Finding, is_read: bool = True) -> None:
+        extent = StoreExtent(size_bytes=1, schema="", software="") if is_read else None
+        self._notifier.consider(Overview(NOW, findings, StoreValues(extent=extent)))
 
     def logged(self) -> list[str]:
         return [event.what for event in self.events if isinstance(event, ServiceChanged)]
@@ -66,7 +72,7 @@ def test_a_finding_is_sent_when_it_appears_worsens_and_is_resolved(receiver: Rec
     told = Told(tmp_path, notify_url=receiver.url)
     for findings in ([WELL], [silent(1)], [silent(1)], [silent(3)], [silent(2)], [silent(3)], [WELL]):
         told.look(*findings)
-    changes = ["appeared", "worsened", "worsened", "resolved"]
+    changes = ["appeared", "worsened", "improved", "worsened", "resolved"]
     assert sent(receiver) == [[(change, "shops_silent")] for change in changes]
     first, last = receiver.bodies()[0], receiver.bodies()[-1]
     assert (first["status"], last["status"]) == ("warn", "ok")
@@ -79,6 +85,59 @@ def test_a_finding_is_sent_when_it_appears_worsens_and_is_resolved(receiver: Rec
     }
     # Slack, ntfy and others show the text.
     assert "1 shop silent. Check their tills." in first["text"]
+
+
+def test_another_shop_that_falls_silent_when_one_is_back_is_sent(receiver: Receiver, tmp_path: Path) -> None:
+    told = Told(tmp_path, notify_url=receiver.url)
+    told.look(replace(silent(1), ids=["sh_a"]))
+    told.look(replace(silent(1), ids=["sh_b"]))
+    assert sent(receiver)[1:] == [[("appeared", "shops_silent"), ("resolved", "shops_silent")]]
+
+
+def test_what_a_check_that_could_not_run_found_before_is_not_resolved(receiver: Receiver, tmp_path: Path) -> None:
+    told = Told(tmp_path, notify_url=receiver.url)
+    told.look(silent(1), DISK_LOW, is_read=True)
+    told.look(STORE_AWAY, DISK_WELL, is_read=False)
+    Told(tmp_path, notify_url=receiver.url).look(DISK_WELL, is_read=True)
+    assert sent(receiver) == [
+        [("appeared", "shops_silent"), ("appeared", "disk_low")],
+        [("appeared", "store_away"), ("resolved", "disk_low")],
+        [("resolved", "store_away"), ("resolved", "shops_silent")],
+    ]
+
+
+def test_a_receiver_that_sends_its_response_byte_by_byte_is_given_up_in_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("counterfoil.serving.notices.POST_SEC", 0.2)
+    ended = threading.Event()
+
+    def drip(listener: socket.socket) -> None:
+        with listener.accept()[0] as connection:
+            connection.recv(65_536)
+            while not ended.wait(0.02):
+                connection.sendall(b"H")
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        receiver = threading.Thread(target=drip, args=(listener,), daemon=True)
+        receiver.start()
+        told = Told(tmp_path, notify_url=f"http://127.0.0.1:{listener.getsockname()[1]}/")
+        told.look(DISK_FULL)
+        assert told.logged() == ["notify_failing"]
+        ended.set()
+        receiver.join()
+
+
+def test_a_receiver_that_refuses_is_a_finding_until_it_accepts(receiver: Receiver, tmp_path: Path) -> None:
+    told = Told(tmp_path, notify_url=receiver.url)
+    receiver.refusals = 1
+    told.look(DISK_FULL)
+    (found,) = notices(told.settings, NOW + 60_000)
+    assert (found.status, found.code) == ("warn", "notify_failing")
+    for _ in range(2):
+        told.look(DISK_FULL, found)
+    assert sent(receiver) == [[("appeared", "disk_full")]]
+    assert list(notices(told.settings, NOW)) == []
 
 
 def test_a_problem_that_becomes_another_of_the_same_check_gets_worse_or_is_replaced(

@@ -1,7 +1,7 @@
 """The results of checks. `findings.toml` has their kinds: check, severity, code, English text and advice."""
 
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from importlib.resources import files
 from typing import Final, Literal
@@ -16,7 +16,10 @@ SEVERITY: tuple[Status, ...] = ("fail", "warn", "ok")
 
 
 class Finding(Struct, frozen=True):
-    """The result of a check about `subject`, since `since`. If `amount` rises, that is worth another notification."""
+    """The result of a check about `subject`, since `since`.
+
+    `ids` are the items, shops or keys that it names; another one is worth another notification.
+    """
 
     check: str
     status: Status
@@ -25,7 +28,7 @@ class Finding(Struct, frozen=True):
     code: str = ""
     subject: str | UnsetType = UNSET
     since: datetime | UnsetType = UNSET
-    amount: int = 0
+    ids: Sequence[str] = ()
 
 
 class FindingKind(Struct, frozen=True, forbid_unknown_fields=True):
@@ -50,14 +53,14 @@ def finding(
     check: str = "",
     subject: str | UnsetType = UNSET,
     since: datetime | UnsetType = UNSET,
-    amount: int = 0,
+    ids: Sequence[str] = (),
     **values: Value,
 ) -> Finding:
     """Return a finding of the kind with this code. Its message and its advice share the values."""
     kind = KINDS[code]
     advice = MESSAGES[kind.shared_advice] if kind.shared_advice else advice_of(code)
     message = Message(code, kind.text, values)
-    return Finding(check or kind.check, kind.status, message, advice(**values), code, subject, since, amount)
+    return Finding(check or kind.check, kind.status, message, advice(**values), code, subject, since, ids)
 
 
 def advice_of(code: str) -> Message:

@@ -5,9 +5,12 @@ import secrets
 import shutil
 import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
+
+from msgspec import MsgspecError, Struct, field, json
 
 from counterfoil import bootstrap
 from counterfoil.checks.findings import MESSAGES, Finding, failed, finding
@@ -235,3 +238,28 @@ def meter(address: str, problem: Message | None) -> Finding:
     if problem is None:
         return finding("meter_reachable", address=address)
     return finding("meter_problem", address=address, problem=problem.as_sentence())
+
+
+# --- notifications --------------------------------------------------------------------
+
+NOTICES = "notices.json"
+_FAILING = {"notify": "notify_failing", "heartbeat": "heartbeat_failing"}
+
+
+class SentNotices(Struct):
+    """What the service remembers about notifications, in the file NOTICES of its store's folder.
+
+    `problems` are those that the operator was told about, and `failing` says since when notifications or heartbeats
+    are not accepted.
+    """
+
+    problems: dict[str, Any] = field(default_factory=dict)
+    failing: dict[str, int] = field(default_factory=dict)
+
+
+def notices(settings: Settings, now: int) -> Iterator[Finding]:
+    """Yield a warning if what the service sends is not accepted."""
+    with suppress(OSError, MsgspecError):
+        found = json.decode((settings.store / NOTICES).read_bytes(), type=SentNotices)
+        for what, since in found.failing.items():
+            yield finding(_FAILING[what], since=from_ms(since, UTC), span=duration(now - since))

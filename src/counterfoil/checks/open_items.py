@@ -47,7 +47,7 @@ def open_item_findings(items: Sequence[OpenItem], now: int) -> Iterator[Finding]
                 code,
                 subject=kind,
                 since=from_ms(since, UTC),
-                amount=len(of_kind),
+                ids=[str(item.number) for item in of_kind],
                 count=len(of_kind),
                 lines=sum(item.lines or 0 for item in of_kind),
                 span=duration(now - since),

@@ -54,6 +54,11 @@ class Overview(Struct, frozen=True):
         return worst_status(self.findings)
 
     @property
+    def is_complete(self) -> bool:
+        """Whether the store could be read. Otherwise, a check that found nothing may not have run."""
+        return self.store.extent is not None
+
+    @property
     def is_healthy(self) -> bool:
         """Whether everything that the service needs is in order, even if the service is not running."""
         return not any(
@@ -82,6 +87,7 @@ def overview(settings: Settings, now: int, *, deep: bool = False) -> Overview:
     # If neither the admin listener nor the horizon can be asked, nothing is known about the service.
     is_known = bool(settings.admin_port or store.horizon or store.extent)
     findings = [service, *of_store] if is_known else [*of_store]
+    findings += local.notices(settings, now)
     if not settings.database:
         findings.append(local.disk(settings))
     if deep:
@@ -243,7 +249,7 @@ def _keys(keys: Sequence[Key], near: Sequence[KeyToday]) -> Finding:
         MESSAGES["near_quota"](name=key.label or key.key_id, count=min(key.count, key.per_day), quota=key.per_day)
         for key in near
     ]
-    return finding("keys_near", amount=len(named), count=len(keys), names=first_of(named))
+    return finding("keys_near", ids=[key.key_id for key in near], count=len(keys), names=first_of(named))
 
 
 def _shops(shops: Sequence[ShopActivity], now: int) -> Finding:
@@ -258,7 +264,8 @@ def _shops(shops: Sequence[ShopActivity], now: int) -> Finding:
         )
         for shop in silent
     ]
-    return finding("shops_silent", amount=len(silent), count=len(shops), silent=len(silent), names=first_of(named))
+    ids = [shop.shop_id for shop in silent]
+    return finding("shops_silent", ids=ids, count=len(shops), silent=len(silent), names=first_of(named))
 
 
 def _backup(store: StoreValues, max_hours: int, now: int) -> Iterator[Finding]:
@@ -280,7 +287,9 @@ def sudden_changes(intake: Intake, now: int) -> Iterator[Finding]:
         yield finding("intake_usual")
     since = from_ms(intake.alarmed_at, UTC)
     for alarm in intake.alarms:
-        yield finding("intake_alarm", since=since, span=duration(now - intake.alarmed_at), change=describe(alarm))
+        subject = f"{alarm.measure} {alarm.field}".strip()
+        span = duration(now - intake.alarmed_at)
+        yield finding("intake_alarm", subject=subject, since=since, span=span, change=describe(alarm))
 
 
 _FOLDER_ADVICE = {FOLDER_SILENT.code: "check_delivery", FOLDER_STUCK.code: "check_folders"}

@@ -1,21 +1,22 @@
-"""Tells the operator what changed: sends a POST when a finding appears, gets worse or is resolved.
+"""Tells the operator what changed: sends a POST when a finding appears, changes or is resolved.
 
-The findings are those of `counterfoil status`. What was sent is remembered in a file,
-so that a restart repeats nothing and forgets nothing. Changes that could not be sent
-are sent later, together with newer ones.
+The findings are those of `counterfoil status`. What was sent is remembered in a file, so that a restart repeats nothing
+and forgets nothing. Changes that could not be sent are sent later, together with newer ones. A problem is resolved when
+its check ran and did not find it, not when the check could not run.
 """
 
 import threading
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from http.client import HTTPException
 from typing import Any, Literal
 
-import msgspec
-from msgspec import Struct, json
+from msgspec import MsgspecError, Struct, convert, json
+from msgspec.structs import replace
 
 from counterfoil.checks.findings import SEVERITY, Finding, Status, worst_status
+from counterfoil.checks.local import NOTICES, SentNotices
 from counterfoil.checks.overview import Overview
 from counterfoil.domain.calendar import iso_utc
 from counterfoil.machine.files import draft_of, make_folder, open_output
@@ -23,20 +24,20 @@ from counterfoil.observe import Event, ServiceChanged
 from counterfoil.settings import Settings
 from counterfoil.text import counted
 
-FILE = "notices.json"
 POST_SEC = 10.0
 LONGEST_PAUSE = 32
 PLACEHOLDER = "{text}"
 
-Change = Literal["appeared", "worsened", "resolved"]
+Change = Literal["appeared", "worsened", "improved", "resolved"]
 
 
-class Known(Struct):
-    """A problem that the operator was told about. `amount` is how bad it is, such as a number of shops."""
+class Known(Struct, frozen=True):
+    """A problem that the operator was told about. `ids` are the items, shops or keys that it names."""
 
+    check: str
     code: str
     severity: Status
-    amount: int
+    ids: Sequence[str]
     text: str
 
 
@@ -51,44 +52,56 @@ class Notice(Struct, frozen=True):
 
 
 def current(findings: Iterable[Finding]) -> dict[str, Known]:
-    """Return the problems among the findings, each under a name that stays the same while the problem lasts."""
+    """Return the problems among the findings, each under a name that stays the same while the problem lasts.
+
+    Those of the notifications themselves are left out: the receiver does not get them.
+    """
     problems: dict[str, Known] = {}
-    for finding in findings:
-        if finding.status == "ok":
-            continue
-        subject = f"{finding.check} {finding.subject or ''}".strip()
-        name = next(name for number in range(1, 10_000) if (name := f"{subject} {number}") not in problems)
-        problems[name] = Known(finding.code, finding.status, finding.amount, str(finding.message))
+    for found in findings:
+        if found.status != "ok" and found.check != "notices":
+            name = f"{found.check} {found.subject or ''}".strip()
+            name = f"{name} {found.code}" if name in problems else name
+            problems[name] = Known(found.check, found.code, found.status, sorted(found.ids), str(found.message))
     return problems
+
+
+def still_unknown(before: dict[str, Known], overview: Overview) -> dict[str, Known]:
+    """Return the problems about which this overview says nothing, because their checks could not run."""
+    if overview.is_complete:
+        return {}
+    well = {found.check for found in overview.findings if found.status == "ok"}
+    return {name: known for name, known in before.items() if known.check not in well}
 
 
 def changes(before: dict[str, Known], after: dict[str, Known], advice: dict[str, str]) -> list[Notice]:
     """Return what changed between two sets of problems, the worst first."""
     notices = []
     for name, problem in after.items():
-        known = before.get(name)
-        change: Change | None = None
-        if known is None:
-            change = "appeared"
-        elif _badness(problem) > _badness(known):
-            change = "worsened"
-        elif problem.code != known.code:
-            change = "appeared"
-            notices.append(Notice("resolved", known.code, known.severity, known.text))
-        if change:
-            notices.append(Notice(change, problem.code, problem.severity, problem.text, advice.get(problem.text, "")))
+        for change in _changes_of(before.get(name), problem):
+            about = before[name] if change == "resolved" else problem
+            notices.append(Notice(change, about.code, about.severity, about.text, advice.get(about.text, "")))
     gone = [known for name, known in before.items() if name not in after]
     notices += [Notice("resolved", known.code, known.severity, known.text) for known in gone]
     return sorted(notices, key=lambda notice: (notice.change == "resolved", SEVERITY.index(notice.severity)))
 
 
-def _badness(problem: Known) -> tuple[int, int]:
-    return -SEVERITY.index(problem.severity), problem.amount
+def _changes_of(known: Known | None, problem: Known) -> Iterator[Change]:
+    if known is None:
+        yield "appeared"
+    elif SEVERITY.index(problem.severity) < SEVERITY.index(known.severity):
+        yield "worsened"
+    elif problem.code != known.code or (known.ids and problem.ids and not set(known.ids) & set(problem.ids)):
+        yield "appeared"
+        yield "resolved"
+    elif set(problem.ids) - set(known.ids):
+        yield "worsened"
+    elif set(known.ids) - set(problem.ids):
+        yield "improved"
 
 
 def body_of(status: Status, at: int, notices: list[Notice], template: str) -> bytes:
     """Return the body of a notification: our own JSON, or the template with the text in place of its placeholder."""
-    words = {"appeared": "", "worsened": "Worse: ", "resolved": "Resolved: "}
+    words = {"appeared": "", "worsened": "Worse: ", "improved": "Partly resolved: ", "resolved": "Resolved: "}
     lines = [f"{words[one.change]}{one.text}{f' {one.advice}' if one.advice else ''}" for one in notices]
     text = "\n".join([f"Counterfoil: {counted(len(notices), 'change')}, status {status}.", *lines])
     if template:
@@ -113,67 +126,88 @@ class Notifier:
     def __init__(self, settings: Settings, log: Callable[[Event], None]) -> None:
         self._settings = settings
         self._log = log
-        self._file = settings.store / FILE
+        self._file = settings.store / NOTICES
         self._known = self._read()
         self._pause = 0
         self._skip = 0
-        self._failing: set[str] = set()
+        self._failing: dict[str, int] = {}
+        self._senders: dict[str, threading.Thread] = {}
 
     def consider(self, overview: Overview) -> None:
         """Send what has changed since the last notification that was received, and a heartbeat if nothing fails."""
         status = worst_status(overview.findings)
         if self._settings.heartbeat_url and status != "fail":
-            self._send("heartbeat", self._settings.heartbeat_url, b"")
+            self._send("heartbeat", overview.at, self._settings.heartbeat_url, b"")
         if not self._settings.notify_url:
             return
         if self._skip:
             self._skip -= 1
             return
-        after = current(overview.findings)
+        after = still_unknown(self._known, overview) | current(overview.findings)
         advice = {str(finding.message): str(finding.advice) for finding in overview.findings}
         notices = changes(self._known, after, advice)
         if not notices:
             self._remember(after)
             return
         body = body_of(status, overview.at, notices, self._settings.notify_template)
-        if self._send("notify", self._settings.notify_url, body):
+        if self._send("notify", overview.at, self._settings.notify_url, body):
             self._pause = 0
             self._remember(after)
         else:
             self._pause = min(LONGEST_PAUSE, max(1, 2 * self._pause))
             self._skip = self._pause
 
-    def _send(self, what: str, url: str, body: bytes) -> bool:
+    def _send(self, what: str, at: int, url: str, body: bytes) -> bool:
         """Send a request. Log when it starts to fail and when it works again, without the address, which is secret."""
-        problem = post(url, body, self._settings.notify_header if what == "notify" else "")
+        problem = self._post(what, url, body)
         if problem and what not in self._failing:
-            self._failing.add(what)
+            self._failing[what] = at
+            self._write()
             self._log(ServiceChanged(what=f"{what}_failing", detail=problem))
         elif not problem and what in self._failing:
-            self._failing.discard(what)
+            del self._failing[what]
+            self._write()
             self._log(ServiceChanged(what=f"{what}_recovered"))
         return problem is None
 
+    def _post(self, what: str, url: str, body: bytes) -> str | None:
+        """Send a request in a thread: a receiver that sends its response byte by byte must not hold up the checks."""
+        sender = self._senders.get(what)
+        if sender and sender.is_alive():
+            return "the receiver has not finished its previous response"
+        problems: list[str | None] = []
+        header = self._settings.notify_header if what == "notify" else ""
+        sender = threading.Thread(target=lambda: problems.append(post(url, body, header)), name=what, daemon=True)
+        self._senders[what] = sender
+        sender.start()
+        sender.join(POST_SEC)
+        return problems[0] if problems else f"no complete response within {POST_SEC:.0f} seconds"
+
     def _read(self) -> dict[str, Known]:
         try:
-            return json.decode(self._file.read_bytes(), type=dict[str, Known])
-        except (OSError, msgspec.MsgspecError):
+            found = json.decode(self._file.read_bytes(), type=SentNotices)
+            return convert(found.problems, dict[str, Known])
+        except (OSError, MsgspecError):
             return {}
 
     def _remember(self, problems: dict[str, Known]) -> None:
-        before, self._known = self._known, problems
         # A text may change every minute, because it says how long a problem has lasted.
-        if {name: _badness(one) for name, one in before.items()} == {
-            name: _badness(one) for name, one in problems.items()
-        }:
-            return
+        before, self._known = self._known, problems
+        if _without_texts(before) != _without_texts(problems):
+            self._write()
+
+    def _write(self) -> None:
         try:
             make_folder(self._file.parent)
             with draft_of(self._file) as draft, open_output(draft, mode=0o600) as file:
-                file.write(json.encode(problems))
+                file.write(json.encode(SentNotices(self._known, self._failing)))
         except OSError as error:
-            detail = f"{FILE} cannot be written, so a restart repeats notifications: {error.strerror}"
+            detail = f"{NOTICES} cannot be written, so a restart repeats notifications: {error.strerror}"
             self._log(ServiceChanged(what="notify_state_failing", detail=detail))
+
+
+def _without_texts(problems: dict[str, Known]) -> dict[str, Known]:
+    return {name: replace(known, text="") for name, known in problems.items()}
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
