@@ -317,7 +317,10 @@ _WATCHED_FOLDERS = """
 """
 _SHOPS = "SELECT number, facts, body FROM shops WHERE NOT removed"
 _ALL_BILLS = "SELECT count(*) FROM bills INDEXED BY bills_by_day WHERE shop = :shop"
-_FIRST_BILL = "SELECT closed_at FROM bills WHERE shop = :shop AND closed_at > 0 ORDER BY bill_day, closed_at LIMIT 1"
+_FIRST_BILL = """
+    SELECT closed_at FROM bills
+    WHERE shop = :shop AND bill_day >= :day AND closed_at > :after ORDER BY bill_day, closed_at LIMIT 1
+"""
 _LAST_BILL = """
     SELECT closed_at FROM bills WHERE shop = :shop AND closed_at <= :now ORDER BY bill_day DESC, closed_at DESC LIMIT 1
 """
@@ -632,8 +635,8 @@ class _BillsOfShop:
     def total(self) -> int:
         return self._value(_ALL_BILLS) or 0
 
-    def first_bill_at(self) -> int | None:
-        return self._value(_FIRST_BILL)
+    def first_bill_at(self, span: ClosedBetween) -> int | None:
+        return self._value(_FIRST_BILL, day=span.first_day, after=span.after)
 
     def last_bill_at(self, now_ms: int) -> int | None:
         return self._value(_LAST_BILL, now=now_ms)

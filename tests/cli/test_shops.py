@@ -112,6 +112,22 @@ def test_a_new_shop_that_falls_silent_is_noticed_within_hours_of_its_opening_tim
     assert {seen(where, opening + 4 * HOUR_MS + later * DAY_MS)[0].state for later in range(1, 26)} == {"silent"}
 
 
+@pytest.mark.parametrize("days", [5, 7, 10, 14])
+@pytest.mark.parametrize("before", ["a test bill", "a wrong year", "trade before a closure"])
+def test_bills_long_before_the_present_trade_do_not_hide_that_a_shop_falls_silent(
+    where: str, days: int, before: str
+) -> None:
+    new, opening = shop(), NOW - 5 * HOUR_MS
+    bills = [opening - day * DAY_MS + half * HOUR_MS // 2 for day in range(1, days + 1) for half in range(20)]
+    bills += {
+        "a test bill": [opening - 23 * DAY_MS],
+        "a wrong year": [opening - 20 * 365 * DAY_MS],
+        "trade before a closure": [opening - day * DAY_MS for day in range(50, 80) for _ in range(20)],
+    }[before]
+    run(where, "load", "-", stdin=ndjson([new, *bills_at(new, *bills)]))
+    assert [seen(where, opening - HOUR_MS)[0].state, seen(where, opening + 4 * HOUR_MS)[0].state] == ["open", "silent"]
+
+
 @pytest.mark.parametrize("days", [8, 10, 14])
 def test_a_new_shop_is_not_silent_on_its_weekly_closing_day(where: str, days: int) -> None:
     new, opening = shop(), NOW - 5 * HOUR_MS

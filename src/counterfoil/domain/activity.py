@@ -1,7 +1,7 @@
 """Measures how busy a shop is compared with earlier weeks, and finds shops that are silent.
 
 The usual number of bills in a period is the median over the same period of the last four weeks, so a weekly closing day
-and the opening hours are respected. Only weeks count in which the shop existed for at least half of the period. If
+and the opening hours are respected. Only weeks count in which the shop traded for at least half of the period. If
 there is no such week, it is the mean over the same period of earlier days. In its first three days, nothing is known to
 be usual, and the shop is `learning`.
 """
@@ -21,6 +21,8 @@ WEEKS = 4
 MISSING_BILLS = 5
 # After this long without a bill, a shop counts as closed rather than silent.
 CLOSED_AFTER_MS = WEEKS * WEEK_MS
+# A week has next to no bills if it has less than this share of the busiest week.
+NEXT_TO_NONE = 0.1
 # A shop is learning until this many days have passed since its first bill.
 LEARNING_DAYS = 3
 
@@ -45,8 +47,8 @@ class ShopBills(Protocol):
 
     def total(self) -> int: ...
 
-    def first_bill_at(self) -> int | None:
-        """Return when the first bill was closed, or None if there are no bills."""
+    def first_bill_at(self, span: ClosedBetween) -> int | None:
+        """Return when the first bill of a span was closed, or None if there is none."""
 
     def last_bill_at(self, now_ms: int) -> int | None:
         """Return when the last bill up to `now_ms` was closed, or None if there is no such bill."""
@@ -103,21 +105,28 @@ class ShopActivity(Struct, frozen=True, kw_only=True):
 def activity(facts: bytes, body: bytes, bills: ShopBills, now_ms: int, *, count_all: bool) -> ShopActivity:
     """Return the activity of a shop, given its stored facts and body and a counter of its bills."""
     shop, zone = json.decode(body, type=Shop), json.decode(facts, type=ShopFacts).zone()
-    first_bill_at, last_bill_at = bills.first_bill_at(), bills.last_bill_at(now_ms)
+    last_bill_at = bills.last_bill_at(now_ms)
     today, usual_by_now, usual_since_last, days_known = 0, 0.0, 0.0, 0
 
-    def count(after: int, until: int) -> int:
+    def span(after: int, until: int) -> ClosedBetween:
         first, last = (as_number(from_ms(instant, zone).date()) for instant in (after, until))
-        return bills.between(ClosedBetween(first, last, after, until))
+        return ClosedBetween(first, last, after, until)
+
+    def count(after: int, until: int) -> int:
+        return bills.between(span(after, until))
 
     is_closed = last_bill_at is not None and last_bill_at <= now_ms - CLOSED_AFTER_MS
-    if first_bill_at is not None and last_bill_at is not None and not is_closed:
+    if last_bill_at is not None and not is_closed:
+        weeks = _weeks_of_trade(count, last_bill_at)
+        began_at = last_bill_at - weeks * WEEK_MS
+        if weeks <= WEEKS:
+            began_at = bills.first_bill_at(span(began_at, last_bill_at)) or began_at
         midnight = to_ms(from_ms(now_ms, zone).replace(hour=0, minute=0, second=0, microsecond=0))
         today = count(midnight - 1, now_ms)
-        days_known = min(LEARNING_DAYS, (now_ms - first_bill_at) // DAY_MS)
+        days_known = min(LEARNING_DAYS, (now_ms - began_at) // DAY_MS)
         if days_known == LEARNING_DAYS:
-            usual_by_now = _usual(count, first_bill_at, midnight - 1, now_ms)
-            usual_since_last = _usual(count, first_bill_at, last_bill_at, min(now_ms, last_bill_at + WEEK_MS))
+            usual_by_now = _usual(count, began_at, midnight - 1, now_ms)
+            usual_since_last = _usual(count, began_at, last_bill_at, min(now_ms, last_bill_at + WEEK_MS))
     return ShopActivity(
         shop_id=shop.shop_id,
         name=shop.shop_name,
@@ -145,21 +154,33 @@ def in_order(shops: Iterable[ShopActivity]) -> list[ShopActivity]:
     )
 
 
-def _usual(count: Callable[[int, int], int], first_bill_at: int, after: int, until: int) -> float:
+def _weeks_of_trade(count: Callable[[int, int], int], last_bill_at: int) -> int:
+    """Return for how many weeks the shop has traded, up to one more than are compared.
+
+    Weeks before that with next to no bills do not count: a test bill, one with a wrong year, or the time before a long
+    closure says nothing about what is usual now.
+    """
+    weeks = [count(last_bill_at - (n + 1) * WEEK_MS, last_bill_at - n * WEEK_MS) for n in range(WEEKS + 1)]
+    while weeks[-1] < NEXT_TO_NONE * max(weeks):
+        weeks.pop()
+    return len(weeks)
+
+
+def _usual(count: Callable[[int, int], int], began_at: int, after: int, until: int) -> float:
     """Return how many bills a shop usually has in a period. `count` counts the bills between two instants."""
     from statistics import fmean, median  # noqa: PLC0415 - most commands import this module but do not need it
 
     def earlier(step: int, steps: range) -> list[int]:
         """Return the number of bills in the same period, so many steps earlier, if the shop existed for half of it."""
         middle = (after + until) // 2
-        moved = [n * step for n in steps if middle - n * step >= first_bill_at]
+        moved = [n * step for n in steps if middle - n * step >= began_at]
         return [count(after - back, until - back) for back in moved]
 
     weeks = earlier(WEEK_MS, range(1, WEEKS + 1))
     if weeks:
         return float(median(weeks))
     # A shop that is silent for longer than it had bills is compared with the whole days in which it had them.
-    until = min(until, after + max(DAY_MS, (after - first_bill_at) // DAY_MS * DAY_MS))
+    until = min(until, after + max(DAY_MS, (after - began_at) // DAY_MS * DAY_MS))
     nearest = max(1, -(-(until - after) // DAY_MS))
     days = earlier(DAY_MS, range(nearest, 2 * WEEK_MS // DAY_MS))
     return fmean(days or [count(after - nearest * DAY_MS, until - nearest * DAY_MS)])
