@@ -58,8 +58,28 @@ def test_a_request_is_found_by_its_id(counterfoil: Command, store: Path, key_id:
         "parameters": "",
         "shopId": None,
         "rows": None,
-        "lastPage": True,
+        "lastPage": None,
     }
+
+
+def test_one_request_is_shown_with_what_is_known_about_it(counterfoil: Command, store: Path, key_id: str) -> None:
+    write(
+        store,
+        record(key_id, "r-1", detail='["shopId,1 unknown","sh_1",1,true]'),
+        record(key_id, "r-2", status=400, error="bad_query", detail='["","",null,null,"The limit is too high."]'),
+    )
+    names = [line.split("  ")[0] for line in counterfoil("requests", "r-1").stdout.splitlines()]
+    always = ["time", "request ID", "key ID", "label", "route", "status", "took"]
+    assert names == [*always, "parameters", "shop", "rows", "last page"]
+    shown = counterfoil("requests", "r-2").stdout
+    assert [line.split("  ")[0] for line in shown.splitlines()] == [*always, "error", "message"]
+    assert "The limit is too high." in shown
+
+
+def test_errors_that_leave_no_record_cannot_be_asked_for(counterfoil: Command) -> None:
+    counterfoil("init")
+    assert "rate_limited" in counterfoil("requests", "--error", "rate_limited", status=2).stderr
+    assert "`counterfoil usage`" in counterfoil("requests", "unknown").stderr
 
 
 def test_options_select_requests(counterfoil: Command, store: Path, key_id: str) -> None:
@@ -112,7 +132,7 @@ def test_requests_are_printed_as_a_table_or_as_csv(counterfoil: Command, store: 
         "parameters": "",
         "shopId": "",
         "rows": "",
-        "lastPage": "True",
+        "lastPage": "",
     }
 
 

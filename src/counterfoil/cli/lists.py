@@ -30,7 +30,7 @@ from counterfoil.cli.terminal import (
 from counterfoil.domain.access import DAILY_TOTAL_DAYS, NEARLY_USED_UP, REQUEST_RECORD_DAYS, Key
 from counterfoil.domain.calendar import compact, days_until, thai_day
 from counterfoil.domain.credentials import ID_LENGTH
-from counterfoil.domain.problems import TABLE
+from counterfoil.domain.problems import RECORDED_CODES
 from counterfoil.machine.clock import SystemClock
 from counterfoil.operator_reads import OperatorReads, RecordedRequest, RequestFilter
 from counterfoil.text import counted, csv_text
@@ -103,7 +103,7 @@ def audit(
 # --- requests -------------------------------------------------------------------------
 
 FOLLOW_SEC = 1.0
-ERRORS = sorted(problem.code for problem in TABLE)
+ERRORS = sorted(RECORDED_CODES)
 
 
 @click.command()
@@ -187,13 +187,35 @@ def _print_line(request: RecordedRequest, labels: Mapping[str, str]) -> None:
 
 def _print(found: Sequence[RecordedRequest], labels: Mapping[str, str], *, as_json: bool, is_single: bool) -> None:
     if len(found) == 1 and is_single and not as_json:
-        request = found[0]
-        times = {"at": second(request.at), "label": labels.get(request.key_id) or "-"}
-        shown = json_row(_COLUMNS, request) | times
-        print_fields([(name, str(value)) for name, value in shown.items() if value is not None])
+        _print_one(found[0], labels)
         return
-    nothing = f"no recorded request matches. Records are kept for {REQUEST_RECORD_DAYS} days."
+    nothing = (
+        f"no recorded request matches. Records are kept for {REQUEST_RECORD_DAYS} days. A request without a valid key, "
+        "beyond the rate limit, or with another method leaves none: `counterfoil usage` and the log count those."
+    )
     print_rows(columns(labels), found, as_json, nothing=nothing, first=_FIRST)
+
+
+def _print_one(request: RecordedRequest, labels: Mapping[str, str]) -> None:
+    returned = request.returned
+    fields = {
+        "time": second(request.at),
+        "request ID": request.request_id,
+        "key ID": request.key_id,
+        "label": labels.get(request.key_id) or "-",
+        "route": request.route,
+        "status": request.status,
+        "took": f"{request.took_us / 1000:,.1f} ms",
+        "error": request.error,
+        "message": returned.message,
+        "parameters": returned.parameters,
+        "shop": returned.shop_id,
+        "rows": returned.rows,
+        "last page": None if returned.is_last is None else "yes" if returned.is_last else "no",
+        "base": request.personal_base,
+        "members in response": request.personal_members or None,
+    }
+    print_fields([(name, str(value)) for name, value in fields.items() if value not in (None, "")])
 
 
 # --- usage ----------------------------------------------------------------------------

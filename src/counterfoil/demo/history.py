@@ -140,7 +140,11 @@ def _record(request: PastRequest, chance: random.Random) -> RequestRecord:
     is_disclosure = key.personal_data and not problem and route in WITH_PERSONAL_DATA and bases
     members = chance.randint(20, 200) if route == "members" else 1
     rows = members if route == "members" else 1 if "{" in route else 0
-    detail = RequestDetail(message=problem.message) if problem else RequestDetail(PARAMETERS.get(route, ""), rows=rows)
+    detail = (
+        RequestDetail(message=problem.message)
+        if problem
+        else RequestDetail(PARAMETERS.get(route, ""), rows=rows, is_last=True)
+    )
     return RequestRecord(
         at=request.at,
         key_id=key.key_id,

@@ -120,6 +120,10 @@ AUTH_UNAVAILABLE = Problem(
 )
 
 TABLE = tuple(value for value in list(globals().values()) if isinstance(value, Problem))
+# Requests with these errors have no key, are not admitted, or do not reach the API, so they leave no record.
+UNRECORDED = frozenset({INVALID_KEY, KEY_REVOKED, CROSS_ORIGIN_REFUSED, METHOD_NOT_ALLOWED, RATE_LIMITED})
+RECORDED_CODES = tuple(problem.code for problem in TABLE if problem not in UNRECORDED)
+
 _BY_CODE = {problem.code: problem for problem in TABLE}
 
 
@@ -140,13 +144,20 @@ def what_to_do(code: str) -> Message:
 
 
 class Refused(Exception):
-    """A request is refused. `key_id` is set if its key is revoked or the minute window of the key is full."""
+    """A request is refused.
 
-    def __init__(self, problem: Problem, message: str | None = None, *, key_id: str | None = None) -> None:
+    `key_id` is set if its key is revoked or the minute window of the key is full, and `shop_id` if the request asked
+    for a shop that is not in the key's scope.
+    """
+
+    def __init__(
+        self, problem: Problem, message: str | None = None, *, key_id: str | None = None, shop_id: str = ""
+    ) -> None:
         super().__init__(problem.code)
         self.problem = problem
         self.message = message or problem.message
         self.key_id = key_id
+        self.shop_id = shop_id
 
 
 class TooManyRequests(Refused):

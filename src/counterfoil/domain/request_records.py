@@ -63,16 +63,16 @@ CHANGES_OF_SHOP, CHANGE_FEED = "changes", "feed"
 class RequestDetail(Struct, frozen=True, array_like=True):
     """What a request asked for and what it got.
 
-    `parameters` are the names of the parameters, separated by commas; names that the API does not have are left out,
-    because a caller could send data in them. `shop_id` is the shop of a list of bills. `rows` is the number of rows
-    of the page, and `is_last` is false if the response has a cursor to continue with. `message` is the text of an
-    error. `rows` is None for an error and for the OpenAPI document.
+    `parameters` are the names of the parameters, separated by commas; names that the API does not have are counted,
+    because a caller could send data in them. `shop_id` is the shop of a list of bills, or the one that was refused.
+    `rows` is the number of rows of the page, and `is_last` is false if the response has a cursor to continue with.
+    Both are None if no page was sent. `message` is the text of an error.
     """
 
     parameters: str = ""
     shop_id: str = ""
     rows: int | None = None
-    is_last: bool = True
+    is_last: bool | None = None
     message: str = ""
 
 

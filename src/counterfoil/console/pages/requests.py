@@ -30,7 +30,7 @@ from counterfoil.console.forms import select, text_field
 from counterfoil.console.layout import notice
 from counterfoil.console.visit import PER_PAGE, ConsolePage, PageContent, Visit
 from counterfoil.domain.calendar import DAY_MS, iso_utc, to_ms
-from counterfoil.domain.problems import TABLE, explanation, what_to_do
+from counterfoil.domain.problems import RECORDED_CODES, explanation, what_to_do
 from counterfoil.domain.request_records import RequestDetail
 from counterfoil.http.app import ROUTES
 from counterfoil.operator_reads import RecordedRequest, RecordPosition, RequestFilter
@@ -148,7 +148,7 @@ def _search(visit: Visit, view: RequestsView) -> Html:
     anything = {"": t("requests.any")}
     keys = {key_id: f"{name_of(label)} ({key_id})" if label else key_id for key_id, label in view.labels.items()}
     routes = {route.path: route.path for route in ROUTES if route.handler}
-    errors = {problem.code: problem.code for problem in TABLE}
+    errors = {code: code for code in RECORDED_CODES}
     request_id = text_field(
         t("requests.request_id"),
         "request",
