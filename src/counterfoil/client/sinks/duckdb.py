@@ -23,8 +23,8 @@ MAGIC_OFFSET, MAGIC = 8, b"DUCK"
 # DuckDB merges its log into the file when the log reaches this size. Almost every transaction would reach the default
 # of 16 MB.
 CHECKPOINT_AT = "1GB"
-# The format of new files. DuckDB 1.1 and later can open it. In this format, compressing texts with FSST as well takes
-# nearly half of a checkpoint, and files do not become smaller.
+# The format of new files. DuckDB 1.1 and later can open it. In this format, compressing texts with FSST takes about a
+# third of a checkpoint, and files of 20,000 bills have about the same size without it.
 STORAGE_VERSION = "v1.1.0"
 COMPRESSION_NOT_USED = "fsst"
 _EXISTING = """

@@ -66,7 +66,7 @@ def escape_quotes(text: str) -> str:
 
 
 def duckdb_engine() -> Any:
-    """Import DuckDB without the classes for data frames in the package `duckdb`, which take longer than a pull."""
+    """Import DuckDB without the Python part of its package, which takes longer to import than the compiled module."""
     try:
         import _duckdb  # noqa: PLC0415 - a pull without rows into another engine does not need DuckDB
     except ImportError as error:
