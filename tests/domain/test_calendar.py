@@ -142,5 +142,5 @@ def test_a_bill_closed_before_a_closing_time_at_night_belongs_to_the_day_before(
 
 
 def test_every_listed_zone_is_found() -> None:
-    names = sorted(available_timezones() - NOT_ZONES)
+    names = sorted(name for name in available_timezones() if not name.startswith(NOT_ZONES))
     assert [zone_named(name) for name in names] == [ZoneInfo(name) for name in names]

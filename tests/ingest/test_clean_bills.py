@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from counterfoil.domain import clean_bills, source_bills
+from counterfoil.domain import source_bills
 from counterfoil.domain.changes import EncodedBill, KnownFacts
 from counterfoil.domain.shops import shop_from
 from counterfoil.domain.tokens import Pseudonyms
+from counterfoil.ingest import conversion
 from counterfoil.ingest.conversion import BillConverter
 from counterfoil.ingest.fields import FieldType, check_record, known_fields
 from counterfoil.ingest.lines import LONGEST_NAME, MAX_RECORD, Reader, Rejected, parse_record
@@ -125,7 +126,7 @@ def test_every_field_of_the_fast_path_is_in_the_published_schema() -> None:
 
 @pytest.mark.parametrize("limit", ["MAX_KEPT_LINES", "MAX_KEPT_BYTES", "MAX_KEPT_SHOPS"])
 def test_the_result_does_not_depend_on_how_many_lines_are_kept(limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clean_bills, limit, 2)
+    monkeypatch.setattr(conversion, limit, 2)
     converter = BillConverter(PSEUDONYMS, FACTS.get)
     for total in range(8):
         lines = [{"name": "Tea", "qty": 1, "total": total + each, "rootId": "r"} for each in range(3)]

@@ -3,11 +3,10 @@
 An instant is a whole number of milliseconds since 1970 UTC; a day is a `datetime.date`. Nothing here reads a clock.
 """
 
-import re
 from contextlib import suppress
 from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
 from functools import lru_cache
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
@@ -19,11 +18,8 @@ MINUTE_MS = 60_000
 MS = timedelta(milliseconds=1)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 EPOCH_ORDINAL = EPOCH.toordinal()
-NOT_ZONES = {"localtime", "posixrules", "Factory"}
-"""Entries of the time zone database that stand for this machine's own setting or for no zone at all."""
-# Matches names such as Asia/Bangkok. On file systems that ignore case, ZoneInfo accepts any capitalisation, so all
-# other names are looked up in the list of zones.
-_USUAL_NAME = re.compile("[A-Z][a-z]+(?:/[A-Z][a-z]+(?:_[A-Z][a-z]+)*)+")
+# Entries of the time zone database that stand for this machine's own setting or for no zone, or count leap seconds.
+NOT_ZONES = ("localtime", "posixrules", "Factory", "posix/", "right/")
 
 # These parts of a timestamp are formatted once, because formatting numbers would take half the time of `iso`.
 _MINUTES = tuple(f"{minute // 60:02}:{minute % 60:02}" for minute in range(24 * 60))
@@ -43,19 +39,11 @@ def from_ms(instant: int, zone: tzinfo) -> datetime:
 @lru_cache(maxsize=1024)
 def zone_named(name: str | None) -> tzinfo | None:
     """Return the zone with this IANA name, or None if there is no such zone."""
-    if not name:
+    if not name or name.startswith(NOT_ZONES):
         return None
-    if _USUAL_NAME.fullmatch(name):
-        # This reads only one file. To list the names of all zones, Python would read the start of every file.
-        with suppress(ZoneInfoNotFoundError, OSError, ValueError):
-            return ZoneInfo(name)
-    return ZoneInfo(name) if name in _zone_names() else None
-
-
-@lru_cache(maxsize=1)
-def _zone_names() -> frozenset[str]:
-    """Return the valid zone names. ZoneInfo also accepts others, such as those of files with leap seconds."""
-    return frozenset(available_timezones() - NOT_ZONES)
+    with suppress(ZoneInfoNotFoundError, OSError, ValueError):
+        return ZoneInfo(name)
+    return None
 
 
 def iso(instant: int, zone: tzinfo) -> str:

@@ -117,15 +117,10 @@ class LoadProgress(Struct):
         named = dict(sorted(files.items())[:MAX_FILES])
         if len(files) > len(named):
             named[OTHER_FILES] = len(files) - len(named)
-        return {
+        return asdict(self) | {
             "now": now,
-            "number": self.number,
-            "lines": self.lines,
-            "changed": self.changed,
-            "rejected": self.rejected,
             "finished_at": now if self.finished else None,
             "reasons": json.encode(self.reasons).decode(),
-            "rejects_file": self.rejects_file,
             "totals": json.encode(self.totals).decode() if self.totals else None,
             "files": json.encode(named).decode(),
             "alarms": json.encode(self.alarms).decode(),

@@ -11,24 +11,9 @@ from collections.abc import Callable
 from msgspec import UNSET, Raw, Struct, json
 from msgspec.structs import replace
 
+from counterfoil.domain import pos_values as pos
 from counterfoil.domain.calendar import THAI_TIME, iso
-from counterfoil.domain.pos_values import (
-    Record,
-    as_list,
-    beginning,
-    day,
-    expiry,
-    flag,
-    ident,
-    identifier,
-    idents,
-    money,
-    number,
-    objects,
-    text,
-    texts,
-    total,
-)
+from counterfoil.domain.pos_values import Record
 from counterfoil.domain.resources import Coupon, CouponStatus, Member, Number
 
 
@@ -90,68 +75,70 @@ class StoredMember(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fal
 
 def base_from(record: Record) -> Base:
     return Base(
-        provider_id=identifier(record, "id"),
-        tiers=[Tier(ident(tier.get("code")), text(tier.get("name"))) for tier in objects(record.get("tiers"))],
-        auto_tiers=flag(record.get("autoTiers")),
-        credit_enabled=flag(record.get("creditEnabled")),
-        messaging_channel=ident(record.get("messagingChannel")),
-        older_messaging_channels=idents(record.get("olderMessagingChannels")),
+        provider_id=pos.identifier(record, "id"),
+        tiers=[
+            Tier(pos.ident(tier.get("code")), pos.text(tier.get("name"))) for tier in pos.objects(record.get("tiers"))
+        ],
+        auto_tiers=pos.flag(record.get("autoTiers")),
+        credit_enabled=pos.flag(record.get("creditEnabled")),
+        messaging_channel=pos.ident(record.get("messagingChannel")),
+        older_messaging_channels=pos.idents(record.get("olderMessagingChannels")),
     )
 
 
 def member_from(record: Record, token_of: Callable[[str], str], hash_of: Callable[[str], str]) -> StoredMember:
     get = record.get
-    provider_id = identifier(record, "providerId")
-    created_at = beginning(get("createdAt"), THAI_TIME)
+    provider_id = pos.identifier(record, "providerId")
+    created_at = pos.beginning(get("createdAt"), THAI_TIME)
     visit_count, last_visit = _visits(get("visits"))
     return StoredMember(
-        token=token_of(identifier(record, "id")),
+        token=token_of(pos.identifier(record, "id")),
         provider_id=provider_id,
         created_at=created_at,
         created_date=_iso_thai(created_at),
-        rank=text(get("rank")),
-        rank_level=_rank_level(get("rankLevel")),
+        rank=pos.text(get("rank")),
+        rank_level=read_rank_level(get("rankLevel")),
         points=_lots(get("points")),
         credit=_lots(get("credit")),
         coupons=_coupons(get("coupons"), provider_id),
-        labels=texts(get("labels")),
-        persona=texts(get("persona")),
+        labels=pos.texts(get("labels")),
+        persona=pos.texts(get("persona")),
         visit_count=visit_count,
         last_visit=last_visit,
-        tel=ident(get("tel")),
-        email=text(get("email")),
+        tel=pos.ident(get("tel")),
+        email=pos.text(get("email")),
         accounts=_accounts(get("messaging"), hash_of),
     )
 
 
-def _rank_level(value: object) -> int | None:
-    level = number(value)
+def read_rank_level(value: object) -> int | None:
+    level = pos.number(value)
     return level if isinstance(level, int) and level >= 0 else None
 
 
 def _lots(value: object) -> list[Lot]:
     """Return one lot per expiry time, soonest first. Movements are summed, because the API returns only totals."""
-    amount = money(value)
+    amount = pos.money(value)
     if amount is not None:
         return [Lot(amount, None)] if amount else []
     amounts: dict[int | None, list[Number]] = {}
-    for lot in objects(value):
-        amounts.setdefault(expiry(lot.get("expireAt"), THAI_TIME), []).append(money(lot.get("amount")) or 0)
+    for lot in pos.objects(value):
+        amounts.setdefault(pos.expiry(lot.get("expireAt"), THAI_TIME), []).append(pos.money(lot.get("amount")) or 0)
     soonest_first = sorted(amounts, key=lambda at: (at is None, at or 0))
-    return [Lot(left, at) for at in soonest_first if (left := total(amounts[at]))]
+    return [Lot(left, at) for at in soonest_first if (left := pos.total(amounts[at]))]
 
 
 def _coupons(value: object, provider_id: str) -> list[Coupon]:
     return [
         Coupon(
-            code=ident(coupon.get("code")),
+            code=pos.ident(coupon.get("code")),
             status=_coupon_status(coupon.get("status")),
-            template_id=ident(coupon.get("templateId")),
-            name=text(coupon.get("name")),
-            expire_at=_iso_thai(expiry(coupon.get("expireAt"), THAI_TIME)),
+            template_id=pos.ident(coupon.get("templateId")),
+            name=pos.text(coupon.get("name")),
+            expire_at=_iso_thai(pos.expiry(coupon.get("expireAt"), THAI_TIME)),
         )
-        for coupon in objects(value)
-        if (ident(coupon.get("providerId")) or provider_id) == provider_id
+        for coupon in pos.objects(value)
+        if (pos.ident(coupon.get("providerId")) or provider_id) == provider_id
     ]
 
 
@@ -162,16 +149,16 @@ def _coupon_status(value: object) -> CouponStatus | None:
 
 
 def _visits(value: object) -> tuple[int, str | None]:
-    moments = (visit.get("at") if isinstance(visit, dict) else visit for visit in as_list(value))
-    days = [visited for moment in moments if (visited := day(moment, THAI_TIME))]
+    moments = (visit.get("at") if isinstance(visit, dict) else visit for visit in pos.as_list(value))
+    days = [visited for moment in moments if (visited := pos.day(moment, THAI_TIME))]
     return len(days), max(days).isoformat() if days else None
 
 
 def _accounts(value: object, hash_of: Callable[[str], str]) -> list[Account]:
     accounts = (
-        Account(ident(account.get("channel")), hash_of(user_id))
-        for account in objects(value)
-        if (user_id := text(account.get("userId")))
+        Account(pos.ident(account.get("channel")), hash_of(user_id))
+        for account in pos.objects(value)
+        if (user_id := pos.text(account.get("userId")))
     )
     return list(dict.fromkeys(accounts))
 
@@ -225,7 +212,7 @@ def _has_current_account(accounts: list[Account], base: Base | None) -> bool:
 
 def usable_amount(lots: list[Lot], now_ms: int) -> Number:
     left = [lot.amount for lot in lots if lot.expire_at is None or now_ms < lot.expire_at]
-    return max(0, total(left)) if left else 0
+    return max(0, pos.total(left)) if left else 0
 
 
 def rank_name(rank: str | None, level: int | None, base: Base | None) -> str | None:

@@ -1,24 +1,160 @@
-"""Converts source lines into bills that are ready to be stored."""
+"""Converts source lines into bills that are ready to be stored.
+
+Most bills have only known fields with values of the expected types. msgspec decodes such a bill directly into the
+`Source` structs and fails for any other bill, so the types of values need not be checked again. `CleanBillReader.read`
+returns None for a bill that it cannot read, and `Reader`, which accepts any value, then reads it with the same result.
+
+Many bills have the same lines: a dish has a few prices and options, and is sold thousands of times. So the published
+JSON of a line is cached, with the text of the line as the key.
+"""
 
 from collections.abc import Callable
+from datetime import tzinfo
 from functools import lru_cache
 
-from counterfoil.domain.changes import EncodedBill, KnownFacts
-from counterfoil.domain.clean_bills import CleanBillReader
+from msgspec import DecodeError, Raw, Struct, json
+
+from counterfoil.domain.bills import published_bill, published_item
+from counterfoil.domain.changes import EncodedBill, KnownFacts, encode_bill
+from counterfoil.domain.control_totals import line_amount
+from counterfoil.domain.pos_values import SHORT_ID_LENGTH, number
+from counterfoil.domain.resources import Number
+from counterfoil.domain.source_bills import NUL, SourceBill, SourceItem
 from counterfoil.domain.tokens import Pseudonyms
 from counterfoil.ingest.fields import Findings, check_record
-from counterfoil.ingest.lines import (
-    MAX_ITEMS,
-    MAX_LINE_BYTES,
-    Reader,
-    Rejected,
-    is_too_large,
-    parse_record,
-)
+from counterfoil.ingest.lines import MAX_ITEMS, MAX_LINE_BYTES, Reader, Rejected, is_too_large, parse_record
 
 # Tokens are cached, because computing one takes as long as converting the rest of a small bill, and the same members
 # occur in many bills.
 MAX_TOKENS = 16_384
+# A published line is kept in memory if its source has at most MAX_KEPT_BYTES. When MAX_KEPT_LINES are kept, all of them
+# are dropped.
+MAX_KEPT_LINES = 8_192
+MAX_KEPT_BYTES = 512
+MAX_KEPT_SHOPS = 10_000
+
+
+class _PublishedLine(Struct, frozen=True, gc=False):
+    """A published line, and what it adds to the sum of the lines if its total is known.
+
+    The shop's facts may hide its `rootId` or some of its categories. `root_id` is the hidden ID. `categories` are all
+    categories of the line, if some are hidden.
+    """
+
+    item: Raw
+    amount: Number | None
+    is_plain: bool
+    """True if the amount is known and nothing is hidden."""
+    root_id: str | None
+    categories: list[str] | None
+
+
+class _Shop(Struct, gc=False):
+    """A shop, and a cache that maps the JSON text of a line to its published form."""
+
+    known: KnownFacts
+    zone: tzinfo
+    published: dict[bytes, _PublishedLine]
+
+
+_decode = json.Decoder(SourceBill).decode
+_decode_line = json.Decoder(SourceItem).decode
+_encode = json.Encoder().encode
+
+
+class CleanBillReader:
+    """Reads clean bills of known shops."""
+
+    def __init__(self, facts_of: Callable[[str], KnownFacts | None], token_of: Callable[[str], str]) -> None:
+        self._facts_of = facts_of
+        self._token_of = token_of
+        self._shops: dict[str, _Shop] = {}
+        self._published: dict[tuple[bool, tuple[str, ...]], dict[bytes, _PublishedLine]] = {}
+        self._kept = 0
+
+    def read(self, line: bytes) -> EncodedBill | None:
+        """Return the bill on a line, or None if the line is not a clean bill of a known shop."""
+        # Search for a single byte first. This is much faster, and few lines contain a backslash.
+        if b"\\" in line and NUL in line:
+            return None
+        try:
+            record = _decode(line)
+            shop = self._shop(record.shop_id)
+            lines = record.lines
+            if shop is None or not _is_clean_id(record.id) or (lines and len(lines) > MAX_ITEMS):
+                return None
+            roots: dict[int, str] = {}
+            categories: dict[int, list[str]] = {}
+            items, total = self._items(lines, shop, roots, categories) if lines else ([], None)
+        except (DecodeError, UnicodeDecodeError, RecursionError):
+            return None
+        facts = shop.known.facts
+        closed = published_bill(record, items, roots, categories, facts, shop.zone, self._token_of)
+        if closed.closed_at is None and record.closed_at is not None:
+            return None
+        if closed.trading_day is None and record.trading_day is not None:
+            return None
+        return encode_bill(closed, shop.known, number(record.rev), total)
+
+    def _shop(self, shop_id: str) -> _Shop | None:
+        known, shop = self._facts_of(shop_id), self._shops.get(shop_id)
+        if shop is not None and shop.known is known:
+            return shop
+        if known is None or not _is_clean_id(shop_id):
+            return None
+        if len(self._published) >= MAX_KEPT_SHOPS or len(self._shops) >= MAX_KEPT_SHOPS:
+            self._shops.clear()
+            self._published.clear()
+            self._kept = 0
+        facts = known.facts
+        published = self._published.setdefault((bool(facts.franchise_id), facts.groupings), {})
+        shop = self._shops[shop_id] = _Shop(known, facts.zone(), published)
+        return shop
+
+    def _items(
+        self, lines: list[Raw], shop: _Shop, roots: dict[int, str], categories: dict[int, list[str]]
+    ) -> tuple[list[Raw], Number | None]:
+        """Return the items, and their sum if it is known. Add what is hidden to `roots` and `categories`, by index."""
+        items: list[Raw] = []
+        total: Number = 0
+        is_known = True
+        get = shop.published.get
+        for line in lines:
+            text = bytes(line)
+            item = get(text)
+            if item is None:
+                item = self._publish(text, shop)
+            if not item.is_plain:
+                is_known = is_known and item.amount is not None
+                if item.root_id:
+                    roots[len(items)] = item.root_id
+                if item.categories:
+                    categories[len(items)] = item.categories
+            total += item.amount or 0
+            items.append(item.item)
+        return items, total if is_known else None
+
+    def _publish(self, text: bytes, shop: _Shop) -> _PublishedLine:
+        published = _published_line(_decode_line(text), shop.known)
+        if len(text) <= MAX_KEPT_BYTES:
+            if self._kept >= MAX_KEPT_LINES:
+                for kept in self._published.values():
+                    kept.clear()
+                self._kept = 0
+            shop.published[text] = published
+            self._kept += 1
+        return published
+
+
+def _is_clean_id(value: str) -> bool:
+    return len(value) <= SHORT_ID_LENGTH and value.isprintable() and bool(value) and not value.isspace()
+
+
+def _published_line(line: SourceItem, known: KnownFacts) -> _PublishedLine:
+    item, root_id, categories = published_item(line, known.facts)
+    amount = line_amount(item)
+    is_plain = amount is not None and root_id is None and categories is None
+    return _PublishedLine(Raw(_encode(item)), amount, is_plain, root_id, categories)
 
 
 class BillConverter:
@@ -26,7 +162,7 @@ class BillConverter:
 
     def __init__(self, pseudonyms: Pseudonyms, facts: Callable[[str], KnownFacts | None]) -> None:
         token = lru_cache(maxsize=MAX_TOKENS)(pseudonyms.member_token)
-        self._read_clean = CleanBillReader(MAX_ITEMS, facts, token).read
+        self._read_clean = CleanBillReader(facts, token).read
         self._reader = Reader(pseudonyms, facts)
 
     def convert_clean(self, line: bytes) -> EncodedBill | None:

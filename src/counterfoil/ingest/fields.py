@@ -14,6 +14,7 @@ from msgspec import Struct, field, json
 
 from counterfoil.domain.calendar import THAI_TIME, zone_named
 from counterfoil.domain.changes import BillPart, Change, EncodedBill, PutMember, Removal
+from counterfoil.domain.members import read_rank_level
 from counterfoil.domain.pos_values import (
     beginning,
     day,
@@ -47,11 +48,6 @@ def _flag(value: object) -> object:
     return is_flag or None
 
 
-def _rank_level(value: object) -> object:
-    level = number(value)
-    return level if isinstance(level, int) and level >= 0 else None
-
-
 def _at_thai_time(read: Callable[..., object]) -> _Reader:
     return partial(read, zone=THAI_TIME)
 
@@ -74,7 +70,7 @@ _READERS: Final[Mapping[str, _Reader]] = {
     "tradingDay": str,
     "timeOrDay": _at_thai_time(beginning),
     "expiry": _at_thai_time(expiry),
-    "rankLevel": _rank_level,
+    "rankLevel": read_rank_level,
     "couponStatus": lambda value: value in ("available", "used") or None,
     "closingTime": lambda value: shop_from({"id": "-", "closingTime": value})[1].closing,
     "timezone": lambda value: zone_named(text(value)),
