@@ -7,16 +7,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from counterfoil.domain.calendar import DAY_MS
 from counterfoil.domain.members import (
+    CUT,
+    NEXT,
     Account,
     Base,
     Lot,
     StoredMember,
     Tier,
     base_from,
+    fill_in,
     is_current_account,
     member_from,
     published,
+    template_of,
 )
 from counterfoil.domain.pos_values import LAST_INSTANT, Unreadable
 from counterfoil.domain.resources import Coupon, Member
@@ -331,3 +336,62 @@ def test_a_member_with_any_field_values_can_be_stored_and_published(
     assert msgspec.json.decode(msgspec.json.encode(member), type=Member) == member
     assert member.points >= 0
     assert member.credit >= 0
+
+
+# --- templates: the same JSON as the published member, for any time, base and caller -----
+
+words = st.text(max_size=6) | st.sampled_from(
+    ["gold", "silver", "bot_1", "bot_2", "\x1e", "\x1f", '"', "\\", "ส้ม", "\x00"]
+)
+instants = st.integers(NOW - 3, NOW + 3) | st.integers(0, LAST_INSTANT) | st.integers(-DAY_MS, DAY_MS)
+amounts = st.integers(-(10**9), 10**9) | st.floats(-(10**9), 10**9).map(lambda amount: round(amount, 2))
+lots = st.lists(st.builds(Lot, amounts, st.none() | instants), max_size=4)
+texts = st.none() | words
+records = st.builds(
+    StoredMember,
+    token=words,
+    provider_id=st.just("mb_a"),
+    created_date=texts,
+    rank=texts,
+    rank_level=st.none() | st.integers(0, 3),
+    points=lots,
+    credit=lots,
+    coupons=st.lists(
+        st.builds(Coupon, code=texts, status=st.none(), template_id=texts, name=texts, expire_at=texts), max_size=2
+    ),
+    labels=st.lists(words, max_size=2),
+    persona=st.lists(words, max_size=2),
+    visit_count=st.integers(0, 99),
+    last_visit=texts,
+    tel=texts,
+    email=texts,
+    accounts=st.lists(st.builds(Account, texts, words), max_size=3),
+)
+bases = st.none() | st.builds(
+    Base,
+    provider_id=st.just("mb_a"),
+    tiers=st.lists(st.builds(Tier, texts, texts), max_size=4),
+    auto_tiers=st.booleans(),
+    credit_enabled=st.booleans(),
+    messaging_channel=texts,
+    older_messaging_channels=st.lists(words, max_size=2),
+)
+clocks = st.integers(NOW - 4, NOW + 4) | st.integers(0, LAST_INSTANT + DAY_MS)
+
+
+@given(st.lists(records, max_size=4), bases, clocks, st.booleans())
+def test_a_page_of_templates_publishes_the_same_members_as_their_records(
+    page: list[StoredMember], of_base: Base | None, now: int, personal_data: bool
+) -> None:
+    stored = NEXT.join(map(template_of, page))
+    members = [published(record, of_base, now, personal_data) for record in page]
+    assert b"[%b]" % fill_in(stored, of_base, now, personal_data) == msgspec.json.encode(members)
+
+
+@pytest.mark.parametrize("neighbours", [0, 1, 3])
+def test_a_template_with_too_few_or_too_many_pieces_is_refused(neighbours: int) -> None:
+    sound = [template_of(kept(tel="0812345678"))] * neighbours
+    whole = template_of(kept())
+    for damaged in (whole.rpartition(CUT)[0], whole + CUT):
+        with pytest.raises(ValueError, match="wrong number of pieces"):
+            fill_in(NEXT.join([damaged, *sound]), None, NOW, False)

@@ -107,6 +107,7 @@ def test_no_altered_line_is_ever_read_from_a_damaged_archive(
         assert damage or len(found) in (0, len(LINES)) or harm is cut, seed
         if damage:
             assert damage.line == len(found), seed
+            assert f"{file.name} cannot be read after line {len(found)}" in str(damage), seed
         complete += bool(found)
     assert complete > SEEDS / 4, "the parts before the damage are read"
 
@@ -227,12 +228,3 @@ def test_the_other_files_of_a_folder_are_loaded(service: RunningService, tmp_pat
     assert re.findall(r"(\S+) cannot be read after line", damage) == ["a.ndjson.gz", "b.ndjson.zst"]
     assert summary.outcomes["added"] == len(LINES)
     assert summary.outcomes["unchanged"] == 2 * -(-len(LINES) // PARTS)
-
-
-def test_a_damaged_load_is_not_recorded_as_finished(service: RunningService, tmp_path: Path) -> None:
-    file = tmp_path / "delivery.ndjson.gz"
-    file.write_bytes(packed_in_parts(".gz", LINES)[:-1])
-    loaded(service, file)
-    latest = bootstrap.operator_reads(service.settings).latest_load(service.clock.now_ms())
-    assert latest is not None
-    assert not latest.finished

@@ -117,12 +117,6 @@ def test_a_carelessly_written_line_is_a_record(line: bytes) -> None:
     assert change.shop.shop_id == "1"
 
 
-def test_an_id_of_512_bytes_is_kept_exactly() -> None:
-    change = READER.change(parse_record(b'{"kind":"shop","id":"' + b"a" * 512 + b'"}'))
-    assert isinstance(change, PutShop)
-    assert change.shop.shop_id == "a" * 512
-
-
 def test_a_number_of_a_thousand_digits_is_ignored_but_the_record_is_kept() -> None:
     line = b'{"kind":"member","id":"1","providerId":"mb","points":' + b"9" * 10_000 + b"}"
     change = READER.change(parse_record(line))

@@ -96,26 +96,6 @@ def many() -> bytes:
     return written(*(shop(f"shop {n * 7919 % 10_007}") for n in range(5000)))
 
 
-def flipped(packed: bytes) -> bytes:
-    middle = len(packed) // 2
-    return packed[:middle] + bytes(byte ^ 0xFF for byte in packed[middle : middle + 200]) + packed[middle + 200 :]
-
-
-@pytest.mark.parametrize("packing", [".gz", ".zst"])
-@pytest.mark.parametrize(
-    "harm",
-    [*(lambda packed, keep=keep: packed[: int(len(packed) * keep)] for keep in (0.999, 0.5, 0.01)), flipped],
-    ids=["the last bytes are missing", "half is missing", "nearly all is missing", "bytes are changed"],
-)
-def test_a_truncated_or_damaged_file_is_reported_with_its_name_and_line(
-    tmp_path: Path, packing: str, harm: Callable[[bytes], bytes]
-) -> None:
-    file = file_with(tmp_path, packing, many())
-    file.write_bytes(harm(file.read_bytes()))
-    with pytest.raises(SourceError, match=rf"{file.name} cannot be read after line \d+"):
-        ids(file)
-
-
 def test_a_truncated_file_is_loaded_in_whole_once_it_is_complete(
     store: Store, clock: ManualClock, tmp_path: Path
 ) -> None:
