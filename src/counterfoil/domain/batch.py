@@ -31,7 +31,7 @@ from counterfoil.domain.changes import (
     ShopRow,
     put_bill,
 )
-from counterfoil.domain.replacements import ReplacementGuard
+from counterfoil.domain.replacements import ReplacementGuard, may_be_replaced
 from counterfoil.domain.resources import Bill
 from counterfoil.domain.shops import ShopFacts
 
@@ -110,7 +110,7 @@ class Batch:
         numbers = {row.shop_id: row.number for row in self.shops.values()}
         bills = [one for one in changes if isinstance(one, EncodedBill)]
         keys = [(key, one) for one in bills if (key := (numbers.get(one.shop_id, 0), one.bill_id)) in self.bills]
-        return list(dict.fromkeys([key for key, one in keys if _is_replaced(self.bills[key], one)]))
+        return list(dict.fromkeys([key for key, one in keys if may_be_replaced(self.bills[key], one)]))
 
     def compare_with(self, guard: ReplacementGuard, bodies: Iterable[tuple[int, str, bytes]]) -> None:
         """Let the guard see which bills would be replaced, given the bodies of those that are stored."""
@@ -266,7 +266,7 @@ class Batch:
 
     def _is_rejected(self, guard: ReplacementGuard, known: BillRow, change: EncodedBill) -> bool:
         """Let the guard compare the stored bill with the change; return whether the change is rejected."""
-        if not _is_replaced(known, change):
+        if not may_be_replaced(known, change):
             return False
         # A bill that an earlier line of the batch has written has its body in memory.
         body = self._bodies.get((known.shop, known.bill_id)) if known.body is None else known.body
@@ -386,12 +386,6 @@ def stamped(body: bytes, stamp: int, facts: ShopFacts) -> bytes:
 def _stamp_field(stamp: int, zone: tzinfo) -> bytes:
     """Return `updatedAt` as JSON. The result is cached, because all bills of a batch have the same stamp."""
     return b'"updatedAt":"%b"' % iso(stamp, zone).encode()
-
-
-def _is_replaced(known: BillRow, change: EncodedBill) -> bool:
-    """Return whether the change replaces the bill without being a higher revision of it."""
-    is_revision = change.rev is not None and (known.rev is None or change.rev > known.rev)
-    return change.digest != known.digest and not is_revision
 
 
 def _is_late(rev: float | None, known: float | None) -> bool:

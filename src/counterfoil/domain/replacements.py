@@ -15,7 +15,7 @@ from typing import Literal
 
 from msgspec import Struct, json
 
-from counterfoil.domain.changes import EncodedBill
+from counterfoil.domain.changes import BillRow, EncodedBill
 
 # A load may have this many such bills, and source records this share of their bills. An export may not have more than
 # either.
@@ -64,9 +64,10 @@ class StoredBill(Struct, frozen=True):
     digest: bytes
     body: bytes
 
-    def may_be_replaced_by(self, change: EncodedBill) -> bool:
-        """Return whether the change is neither the same bill nor another revision of it."""
-        return change.digest != self.digest and (change.rev is None or change.rev == self.rev)
+
+def may_be_replaced(known: StoredBill | BillRow, change: EncodedBill) -> bool:
+    """Return whether the change is neither the same bill nor another revision of it."""
+    return change.digest != known.digest and (change.rev is None or change.rev == known.rev)
 
 
 class ReplacedBill(Struct, frozen=True, rename="camel"):

@@ -9,7 +9,7 @@ from counterfoil.domain.changes import Change, EncodedBill, KnownFacts, Outcome,
 from counterfoil.domain.control_totals import ControlTotals
 from counterfoil.domain.intake import Intake, LoadProgress
 from counterfoil.domain.open_items import LoadedFiles, OpenItem
-from counterfoil.domain.replacements import ReplacementGuard, StoredBill
+from counterfoil.domain.replacements import ReplacementGuard, StoredBill, may_be_replaced
 from counterfoil.domain.shops import shop_from
 from counterfoil.domain.tokens import MIN_SECRET_BYTES, Pseudonyms
 from counterfoil.ingest.conversion import BillConverter
@@ -39,7 +39,7 @@ class ComparedBills:
         for position, bill in enumerate(bills):
             key = (bill.shop_id, bill.bill_id)
             known = self._delivered.get(key) or stored.get(key)
-            if known and known.may_be_replaced_by(bill) and guard.rejects(known.body, bill):
+            if known and may_be_replaced(known, bill) and guard.rejects(known.body, bill):
                 others.add(position)
                 continue
             self._delivered[key] = StoredBill(bill.rev, bill.digest, bill.body)

@@ -182,7 +182,7 @@ class File(_Stream):
     def __init__(self, path: Path, size: int | None, opened: Callable[[], BinaryIO] | None = None) -> None:
         super().__init__(printable(path.name), size)
         self.path = path
-        self._opened = opened or self._open_typed
+        self._opened = opened or partial(path.open, "rb", buffering=BUFFER_BYTES)
 
     def _all_lines(self) -> Iterator[SourceLine]:
         try:
@@ -197,9 +197,6 @@ class File(_Stream):
 
     def close(self) -> None:
         """Delete what was written to read the file. It is not read again."""
-
-    def _open_typed(self) -> BinaryIO:
-        return self.path.open("rb", buffering=BUFFER_BYTES)
 
     def _open(self) -> BinaryIO:
         try:
@@ -221,7 +218,7 @@ class SourceFiles:
     """Decides which files are loaded by their names, and how they are read."""
 
     def accepts(self, name: str) -> bool:
-        return is_source(name)
+        return name.endswith(SUFFIXES)
 
     def file(self, path: Path, size: int | None, opened: Callable[[], BinaryIO] | None = None) -> File:
         return File(path, size, opened)
@@ -386,11 +383,6 @@ def is_special(mode: int) -> bool:
 
 def kind_of(mode: int) -> str:
     return _KINDS.get(stat.S_IFMT(mode), "a device")
-
-
-def is_source(name: str) -> bool:
-    """Return whether the name of a file says that it contains source records."""
-    return name.endswith(SUFFIXES)
 
 
 def is_unfinished(name: str) -> bool:
