@@ -251,16 +251,12 @@ def _with_normal_group(intake: Intake, group: DeliveryCounts) -> Intake:
 def _alarms(intake: Intake, group: DeliveryCounts) -> Iterator[IntakeAlarm]:
     highest = _highest_shares(intake.earlier)
     for (measure, name), (count, total) in _shares(group).items():
-        before = highest.get((measure, name), 0.0)
-        if count >= MIN_AFFECTED and _is_jump(count / total, before):
+        before, share = highest.get((measure, name), 0.0), count / total
+        if count >= MIN_AFFECTED and share - before >= JUMP_POINTS and share >= before * JUMP_FACTOR:
             yield IntakeAlarm(measure, count, total, before, name)
     for name, count in group.unknown.items():
         if count >= MIN_AFFECTED and name not in intake.known_names:
             yield IntakeAlarm("unknown_field", count, _records_of(group, name), 0.0, name)
-
-
-def _is_jump(share: float, before: float) -> bool:
-    return share - before >= JUMP_POINTS and share >= before * JUMP_FACTOR
 
 
 def _highest_shares(groups: Sequence[DeliveryCounts]) -> dict[tuple[Measure, str], float]:

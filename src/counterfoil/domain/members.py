@@ -189,7 +189,7 @@ def published(record: StoredMember, base: Base | None, now_ms: int, personal_dat
         last_visit=record.last_visit,
         has_tel=record.tel is not None,
         has_email=record.email is not None,
-        has_messaging=_has_current_account(record.accounts, base),
+        has_messaging=any(is_current_account(base, account.channel) for account in record.accounts),
         tel=record.tel if personal_data else UNSET,
         email=record.email if personal_data else UNSET,
     )
@@ -204,10 +204,6 @@ def is_current_account(base: Base | None, channel: str | None) -> bool:
     if channel is None or base is None:
         return True
     return channel == base.messaging_channel or channel in base.older_messaging_channels
-
-
-def _has_current_account(accounts: list[Account], base: Base | None) -> bool:
-    return any(is_current_account(base, account.channel) for account in accounts)
 
 
 def usable_amount(lots: list[Lot], now_ms: int) -> Number:

@@ -23,7 +23,6 @@ from counterfoil.domain.intake import (
     IntakeAlarm,
     LoadProgress,
     RejectedLine,
-    RejectedRows,
     with_load,
 )
 from counterfoil.domain.replacements import ReplacementGuard
@@ -201,7 +200,6 @@ class Pipeline:
         self._converters = Converters(pseudonyms, self._facts, processes, batch)
         self._damage: SourceError | None = None
         self._progress = LoadProgress(0)
-        self._rejected_rows: Callable[[], RejectedRows] = RejectedRows
         self._source = Source("", None)
         self._rows_added = 0
         # The files that were read, each with the number of rejected lines.
@@ -211,7 +209,6 @@ class Pipeline:
         """Load the source. If it is damaged, load the readable part and then raise the error."""
         summary = Summary(source=source.name, guard=ReplacementGuard(is_export=source.is_export))
         self._rewrite_bills()
-        self._rejected_rows = source.rejected_rows
         self._source = source
         self._progress = self._ledger.begin_load(source.name)
         summary.load = self._progress.number
@@ -379,7 +376,7 @@ class Pipeline:
     def _apply(self, changes: list[Change], summary: Summary) -> list[Outcome]:
         """Write changes together with the progress of the load."""
         progress = self._progress
-        rows = self._rejected_rows()
+        rows = self._source.rejected_rows()
         for row in rows.first[self._rows_added :]:
             progress.add_reject(row)
         self._rows_added = len(rows.first)

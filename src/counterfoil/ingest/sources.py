@@ -182,7 +182,7 @@ class File(_Stream):
     def __init__(self, path: Path, size: int | None, opened: Callable[[], BinaryIO] | None = None) -> None:
         super().__init__(printable(path.name), size)
         self.path = path
-        self._opened = opened or partial(path.open, "rb", buffering=BUFFER_BYTES)
+        self._opened = opened or self._open_typed
 
     def _all_lines(self) -> Iterator[SourceLine]:
         try:
@@ -197,6 +197,9 @@ class File(_Stream):
 
     def close(self) -> None:
         """Delete what was written to read the file. It is not read again."""
+
+    def _open_typed(self) -> BinaryIO:
+        return self.path.open("rb", buffering=BUFFER_BYTES)
 
     def _open(self) -> BinaryIO:
         try:
