@@ -73,7 +73,7 @@ demo: $(DEMO_READY) ## serve an invented restaurant group (ARGS="--port 9000 --j
 
 test: $(READY) ## run the test suite
 	@echo "Not run, because they take minutes: PostgreSQL 16, replicas and failover, most endpoint and loading tests over PostgreSQL, copies in Parquet and PostgreSQL, long model and kill runs (make test-long); Citus, unless COUNTERFOIL_TEST_CITUS names a coordinator."
-	@echo "Not run, because they run whole programs and other tools: serve, load --watch, the demo, stopping, broken files, the programs in the docs, TypeScript, Arazzo, Schemathesis, Prometheus, the wheel (make test-programs)."
+	@echo "Not run, because they run whole programs and other tools: serve, load --watch, the demo, stopping, broken files, the programs in the docs, repairs and answers of copies in Parquet and PostgreSQL, samples in JavaScript and PHP, TypeScript, Arazzo, Schemathesis, Prometheus, the wheel (make test-programs)."
 	@echo "Not run, because each connector has its own environment: tests of the connectors (make test-connectors), the Singer tap in Meltano (make test-meltano), and the dbt package (make test-dbt)."
 	@echo "Not run, because they take a minute: tests of the pages in Chromium (make test-browser), and the attack campaign (make test-attacks)."
 	@# Otherwise, every test process of a new clone compiles all modules.

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 import servers
 from counterfoil.client.sinks.duckdb import DuckDBSink, ParquetSink
 from counterfoil.client.sinks.postgres import PostgresSink
@@ -40,3 +42,8 @@ def postgres_target(_: Path) -> Target:
 
 
 TARGETS = {"duckdb": duckdb_target, "sqlite": sqlite_target, "parquet": parquet_target, "postgres": postgres_target}
+
+# Every kind of target. `make test` pulls into DuckDB and SQLite, and `make test-programs` into the others.
+EVERY_KIND = [
+    pytest.param(name, marks=() if name in ("duckdb", "sqlite") else pytest.mark.programs) for name in TARGETS
+]

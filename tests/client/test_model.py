@@ -14,7 +14,7 @@ import pytest
 import records as r
 from client import plain_sql
 from client.pulled_copy import PLENTY, Copy, assert_equal
-from client.targets import TARGETS, Target
+from client.targets import EVERY_KIND, TARGETS, Target
 from counterfoil.client.sinks import SinkError
 from counterfoil.client.tables import TABLES
 from running_service import RunningService
@@ -22,7 +22,7 @@ from running_service import RunningService
 FRANCHISE = "franchise-of-the-model"
 # DuckDB 1.1 reads only this format.
 FORMAT_OF_DUCKDB_1_1 = 64
-ALL_TARGETS = pytest.mark.parametrize("kind", TARGETS)
+ALL_TARGETS = pytest.mark.parametrize("kind", EVERY_KIND)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 import records as r
 from client.conftest import loaded_branch
 from client.pulled_copy import PLENTY, Copy, assert_equal
-from client.targets import TARGETS, duckdb_target
+from client.targets import EVERY_KIND, TARGETS, duckdb_target
 from counterfoil.client import Client, QuotaSpent
 from counterfoil.client.reconcile import Reconciler
 from counterfoil.client.row_comparison import LeftOut
@@ -39,7 +39,7 @@ def everything(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Everything]
         yield service, loaded_branch(service)
 
 
-@pytest.fixture(params=TARGETS)
+@pytest.fixture(params=EVERY_KIND)
 def kind(request: pytest.FixtureRequest) -> str:
     kind: str = request.param
     return kind

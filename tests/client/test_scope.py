@@ -8,7 +8,7 @@ import pytest
 
 import records as r
 from client.pulled_copy import PLENTY, Copy
-from client.targets import TARGETS
+from client.targets import EVERY_KIND, TARGETS
 from running_service import RunningService
 
 FRANCHISE = "franchise-of-the-scope"
@@ -22,7 +22,7 @@ def pull(copy: Copy, *records: r.Record) -> None:
     copy.pull()
 
 
-@pytest.mark.parametrize("kind", TARGETS)
+@pytest.mark.parametrize("kind", EVERY_KIND)
 def test_a_shop_that_leaves_has_the_time_up_to_which_it_was_copied(
     kind: str, service: RunningService, tmp_path: Path
 ) -> None:

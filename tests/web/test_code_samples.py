@@ -82,6 +82,7 @@ def require(program: str) -> None:
 PROGRAMS = [("JavaScript", ["node", "--input-type=module", "-"]), ("PHP", ["php"])]
 
 
+@pytest.mark.programs
 @pytest.mark.parametrize("place", CALLS, ids=str)
 @pytest.mark.parametrize(("label", "command"), PROGRAMS)
 def test_a_call_works_in_other_languages(
@@ -94,6 +95,7 @@ def test_a_call_works_in_other_languages(
     assert done.stdout.strip()
 
 
+@pytest.mark.programs
 @pytest.mark.parametrize(("label", "command"), PROGRAMS)
 @pytest.mark.parametrize("operation", ["getUsage", "listShops"])
 def test_a_refused_request_ends_a_sample_with_an_error(
