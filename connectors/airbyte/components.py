@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import requests
+from airbyte_cdk.models import FailureType
 from airbyte_cdk.sources.declarative.extractors.record_extractor import RecordExtractor
 from airbyte_cdk.sources.declarative.requesters.request_options import (
     DefaultRequestOptionsProvider,
@@ -59,28 +60,55 @@ class ChangeFeedRetriever(SimpleRetriever):
         # Every state message contains the cursor's state, so the mark and the shops are added only after the last page.
         stored = self.cursor.state
         since, as_of, shops = stored.get("mark"), stored.get("asOf"), dict(stored.get("shops", {}))
+        # `full` and `adopt` are added to the state by copy_to_duckdb.py. If everything is to be read again, a pass from
+        # the mark comes first, because it shows whether the copy was made with this key.
+        reads_again, adopts = stored.get("full"), stored.get("adopt")
+        since = None if adopts else since
         for _ in range(MAX_ATTEMPTS):
             attempt = _Attempt(since, as_of, shops)
             try:
-                asked = StreamSlice(
-                    partition=stream_slice.partition,
-                    cursor_slice=stream_slice.cursor_slice,
-                    extra_fields={"since": since},
-                )
-                for record in super().read_records(records_schema, asked):
-                    for row in attempt.rows(record.data):
-                        yield Record(data=row, stream_name=self.name, associated_slice=stream_slice)
-                for row in attempt.missing_shops():
+                for row in self._rows(records_schema, stream_slice, since, attempt):
                     yield Record(data=row, stream_name=self.name, associated_slice=stream_slice)
-                store_in_state(self.cursor, mark=attempt.mark, asOf=attempt.time, shops=shops)
-                return
+                if attempt.has_no_known_shop and not adopts:
+                    raise other_key()
+                if since is None or not reads_again:
+                    for row in attempt.missing_shops():
+                        yield Record(data=row, stream_name=self.name, associated_slice=stream_slice)
+                    done = {"mark": attempt.mark, "asOf": attempt.time, "shops": shops, "full": False, "adopt": False}
+                    store_in_state(self.cursor, **done)
+                    return
+                since = None
             except AirbyteTracedException as error:
-                code = str(error.message)
-                if code not in ("bad_cursor", "mark_expired") or not (since or attempt.has_begun):
-                    raise
-                if code == "mark_expired" or not attempt.has_begun:
-                    since = None
+                since = since_after(error, since, attempt)
         raise RuntimeError(f"The pass through the change feed was refused {MAX_ATTEMPTS} times.")
+
+    def _rows(
+        self, records_schema: Mapping[str, Any], stream_slice: StreamSlice, since: str | None, attempt: "_Attempt"
+    ) -> Iterator[dict[str, Any]]:
+        asked = StreamSlice(
+            partition=stream_slice.partition, cursor_slice=stream_slice.cursor_slice, extra_fields={"since": since}
+        )
+        for record in super().read_records(records_schema, asked):
+            yield from attempt.rows(record.data)
+
+
+def since_after(error: AirbyteTracedException, since: str | None, attempt: "_Attempt") -> str | None:
+    """Return the mark from which the next attempt starts after a refusal. Raise an error if there must be none."""
+    code = str(error.message)
+    if code == "bad_cursor" and since and not attempt.has_begun:
+        # A mark is valid for the key that received it, and for those that replace it by rotation.
+        raise other_key() from error
+    if code not in ("bad_cursor", "mark_expired") or not (since or attempt.has_begun):
+        raise error
+    return None if code == "mark_expired" else since
+
+
+def other_key() -> AirbyteTracedException:
+    return AirbyteTracedException(
+        message="This copy was made with another key, or from another service. If both return the same data, run "
+        "copy_to_duckdb.py with --adopt, or clear the data of the connection. Otherwise, use another destination.",
+        failure_type=FailureType.config_error,
+    )
 
 
 def store_in_state(cursor: Cursor, **values: Any) -> None:
@@ -107,6 +135,7 @@ class _Attempt:
         self._as_of = as_of
         # Known shops that a pass from the beginning has not returned yet. Those that it never returns are out of scope.
         self._missing = set() if since else set(shops)
+        self._expected = {shop_id for shop_id in self._missing if shops[shop_id]["inScope"]}
 
     def rows(self, element: MutableMapping[str, Any]) -> Iterator[dict[str, Any]]:
         """Yield the row for an element. An empty page is passed too, because it contains the mark and the time."""
@@ -123,6 +152,11 @@ class _Attempt:
                 yield self._shop_row(
                     element["shopId"], element.get("shop"), full=element["full"], in_scope=element.get("inScope", True)
                 )
+
+    @property
+    def has_no_known_shop(self) -> bool:
+        """Whether a pass from the beginning returned none of the copy's shops, so that they are another company's."""
+        return bool(self._expected) and self._expected <= self._missing
 
     def missing_shops(self) -> Iterator[dict[str, Any]]:
         for shop_id in sorted(self._missing):

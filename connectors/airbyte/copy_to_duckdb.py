@@ -1,15 +1,16 @@
 """Runs the source once with the CDK's own runner, and loads its messages into DuckDB.
 
-    python copy_to_duckdb.py sales.duckdb
+    python copy_to_duckdb.py [--full] [--adopt] sales.duckdb
 
-The command reads COUNTERFOIL_URL and COUNTERFOIL_KEY from the environment. It
+The command reads COUNTERFOIL_URL and COUNTERFOIL_KEY from the environment. With
+--full, it reads everything again. With --adopt, it does so with a key that the copy was not made with. It
 loads the messages as destinations do in the sync modes of catalog.json:
 `changes` is deduplicated by its primary key, and rows with `_ab_cdc_deleted_at`
-are deleted; `members` is overwritten. A state message is stored in one
-transaction with the rows before it, in the same file, so a state never belongs
-to another copy.
+are deleted; `members` is overwritten. The state of a complete stream is stored in one
+transaction with its rows, in the same file, so a state never belongs to another copy.
 """
 
+import argparse
 import json
 import os
 import subprocess
@@ -49,33 +50,43 @@ SELECT bills.shop_id, bills.id, CAST(data->>'$.bill.billDate' AS DATE) AS bill_d
 FROM changes AS bills JOIN shops USING (shop_id)
 WHERE bills.kind = 'bill' AND CAST(data->>'passTime' AS TIMESTAMPTZ) >= shops.complete_since;
 """
+SHOPS = "SELECT shop_id, CAST(data AS VARCHAR) FROM changes WHERE kind = 'shop'"
+# The state of a copy that has rows but no state.
+NO_STATE = {"stream_descriptor": {"name": "changes"}, "stream_state": {"passTime": "1970-01-01T00:00:00.000000Z"}}
 
 
 class Loader:
-    """Collects rows until a state message arrives, and then stores the rows and the state together."""
+    """Collects the rows of a stream until its end, and then stores the rows and the state together."""
 
     def __init__(self, database: duckdb.DuckDBPyConnection) -> None:
         self._database = database
         self._changes: dict[tuple[str, str, str], dict[str, Any]] = {}
         self._members: list[dict[str, Any]] = []
-        self._starts_anew = False
+        self._states: dict[str, dict[str, Any]] = {}
 
-    def stored_state(self) -> list[Any]:
-        """Return the state from which the source must continue. It is empty if the copy must be made from the start."""
+    def stored_state(self, *, full: bool, adopt: bool) -> list[Any]:
+        """Return the state from which the source must continue. It is empty if there is no copy yet."""
         stored = self._database.execute("SELECT state, rows FROM states WHERE stream = 'changes'").fetchone()
         [(held,)] = self._database.execute("SELECT count(*) FROM changes").fetchall()
-        self._starts_anew = stored is None or stored[1] != held
-        if stored is None or self._starts_anew:
-            if stored or held:
-                print(
-                    "The copy is not the one that its state belongs to: it starts from the beginning.", file=sys.stderr
-                )
+        if stored is None and not held:
             return []
-        return [json.loads(stored[0])]
+        is_whole = stored is not None and stored[1] == held
+        if not is_whole:
+            print("The copy is not the one that its state belongs to: it starts from the beginning.", file=sys.stderr)
+        state = json.loads(stored[0]) if stored else {"type": "STREAM", "stream": NO_STATE}
+        known = state["stream"]["stream_state"]
+        # The source needs the known shops to recognise those that have left the scope: their bills stay.
+        known["shops"] = {
+            shop_id: {name: data.get(name) for name in ("completeSince", "inScope", "completeUntil")}
+            for shop_id, text in self._database.execute(SHOPS).fetchall()
+            if (data := json.loads(text))
+        } | known.get("shops", {})
+        known |= {"full": full or not is_whole, "adopt": adopt}
+        return [state]
 
     def load(self, messages: Iterable[str]) -> bool:
         """Load all messages; return whether every stream was read to its end."""
-        is_complete = True
+        is_complete, complete = True, set[str]()
         for line in messages:
             message = json.loads(line)
             match message["type"]:
@@ -85,32 +96,29 @@ class Loader:
                 case "RECORD":
                     self._members.append(message["record"]["data"])
                 case "STATE":
-                    stream = message["state"]["stream"]
-                    self._store(stream["stream_descriptor"]["name"], message["state"])
+                    self._states[message["state"]["stream"]["stream_descriptor"]["name"]] = message["state"]
                 case "TRACE" if message["trace"]["type"] == "ERROR":
                     is_complete = False
                     print(message["trace"]["error"]["message"][:200], file=sys.stderr)
                 case "TRACE" if message["trace"].get("stream_status", {}).get("status") == "COMPLETE":
-                    if message["trace"]["stream_status"]["stream_descriptor"]["name"] == "members":
-                        self._replace_members()
+                    complete.add(message["trace"]["stream_status"]["stream_descriptor"]["name"])
+        # A stream that fails sends a state too, but its rows may be those of another company.
+        if "changes" in complete:
+            self._store_changes()
+        if {"changes", "members"} <= complete:
+            self._replace_members()
         return is_complete
 
-    def _store(self, stream: str, state: dict[str, Any]) -> None:
+    def _store_changes(self) -> None:
         self._database.begin()
-        if stream == "changes":
-            if self._starts_anew:
-                self._database.execute("DELETE FROM changes")
-                self._starts_anew = False
-            for key, data in self._changes.items():
-                if data.get("_ab_cdc_deleted_at"):
-                    self._database.execute("DELETE FROM changes WHERE (shop_id, kind, id) = (?, ?, ?)", key)
-                else:
-                    row = [*key, json.dumps(data)]
-                    self._database.execute("INSERT OR REPLACE INTO changes VALUES (?, ?, ?, ?)", row)
-            self._changes = {}
-        self._database.execute(
-            "INSERT OR REPLACE INTO states SELECT ?, ?, count(*) FROM changes", [stream, json.dumps(state)]
-        )
+        for key, data in self._changes.items():
+            if data.get("_ab_cdc_deleted_at"):
+                self._database.execute("DELETE FROM changes WHERE (shop_id, kind, id) = (?, ?, ?)", key)
+            else:
+                row = [*key, json.dumps(data)]
+                self._database.execute("INSERT OR REPLACE INTO changes VALUES (?, ?, ?, ?)", row)
+        state = json.dumps(self._states["changes"])
+        self._database.execute("INSERT OR REPLACE INTO states SELECT 'changes', ?, count(*) FROM changes", [state])
         self._database.commit()
 
     def _replace_members(self) -> None:
@@ -125,12 +133,16 @@ class Loader:
 def main() -> int:
     # A copy may contain personal data, so only its owner can read it.
     os.umask(0o077)
-    target = Path(sys.argv[1] if len(sys.argv) > 1 else "counterfoil.duckdb")
-    with duckdb.connect(str(target)) as database, tempfile.TemporaryDirectory() as folder:
+    parser = argparse.ArgumentParser(description="Run the source once, and load its messages into DuckDB.")
+    parser.add_argument("target", nargs="?", default="counterfoil.duckdb")
+    parser.add_argument("--full", action="store_true", help="read everything again")
+    parser.add_argument("--adopt", action="store_true", help="accept a key that the copy was not made with")
+    options = parser.parse_args()
+    with duckdb.connect(options.target) as database, tempfile.TemporaryDirectory() as folder:
         database.execute(TABLES)
         loader = Loader(database)
         source = subprocess.Popen(
-            source_command(Path(folder), loader.stored_state()),
+            source_command(Path(folder), loader.stored_state(full=options.full, adopt=options.adopt)),
             # The CDK runs components.py only if this environment variable is set.
             env=os.environ | {"AIRBYTE_ENABLE_UNSAFE_CODE": "true"},
             stdout=subprocess.PIPE,

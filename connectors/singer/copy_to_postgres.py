@@ -1,10 +1,12 @@
 """Runs `tap-counterfoil | target-postgres` once, and keeps the state in the same database as the copy.
 
-    python copy_to_postgres.py postgresql://user@host/database
+    python copy_to_postgres.py [--full] [--adopt] postgresql://user@host/database
 
-The command reads COUNTERFOIL_URL and COUNTERFOIL_KEY from the environment.
+The command reads COUNTERFOIL_URL and COUNTERFOIL_KEY from the environment. With --full, it reads everything again.
+With --adopt, it does so with a key that the copy was not made with.
 """
 
+import argparse
 import json
 import os
 import subprocess
@@ -28,25 +30,32 @@ JOIN (SELECT provider_id, max(members_copied_at) AS copied_at FROM counterfoil.s
 WHERE members.copied_at >= bases.copied_at;
 """
 
-# The state of the last complete run, and how many bills the copy had then. The target never deletes a row, so a copy
-# with fewer bills has lost some, and continuing from its state would leave them out forever.
-STATE_TABLE = "CREATE TABLE IF NOT EXISTS counterfoil.tap_state (state json NOT NULL, bills bigint NOT NULL)"
-STATE = "SELECT state, bills <= (SELECT count(*) FROM counterfoil.bills) FROM counterfoil.tap_state"
-NEW_STATE = "INSERT INTO counterfoil.tap_state SELECT %s, count(*) FROM counterfoil.bills"
+# The state of the last complete run, and how many bills and columns of bills the copy had then. The target never
+# deletes either, so a copy with fewer has lost some, and continuing from its state would leave them out forever. If a
+# column is missing, the target adds it, but without values.
+COLUMNS = "SELECT count(*) FROM information_schema.columns WHERE (table_schema, table_name) = ('counterfoil', 'bills')"
+STATE_TABLE = """
+CREATE TABLE IF NOT EXISTS counterfoil.tap_state (state json NOT NULL, bills bigint NOT NULL, columns bigint NOT NULL)
+"""
+STATE = """
+SELECT state, bills <= (SELECT count(*) FROM counterfoil.bills) AND columns <= ({columns}) FROM counterfoil.tap_state
+"""
+NEW_STATE = "INSERT INTO counterfoil.tap_state SELECT %s, count(*), ({columns}) FROM counterfoil.bills"
 TABLES = "SELECT tablename FROM pg_tables WHERE schemaname = 'counterfoil'"
 SHOPS = "SELECT shop_id, complete_since, in_scope, complete_until FROM counterfoil.shops"
 
 
-def stored_state(connection: psycopg.Connection) -> dict[str, Any] | None:
-    """Return the state from which the tap must continue, or None if the database has no copy yet."""
+def stored_state(connection: psycopg.Connection) -> tuple[dict[str, Any] | None, bool]:
+    """Return the state from which the tap must continue, if there is a copy, and whether the copy has all its bills."""
     tables = {name for (name,) in connection.execute(TABLES)}
-    stored = connection.execute(STATE).fetchone() if {"bills", "tap_state"} <= tables else None
-    if stored and stored[1]:
-        state: dict[str, Any] = stored[0]
-        return state
+    if (
+        "tap_state" in tables
+        and "bills" in tables
+        and (stored := connection.execute(STATE.format(columns=COLUMNS)).fetchone())
+    ):
+        return stored[0], stored[1]
     if "shops" not in tables:
-        return None
-    print("The copy has no state, or has lost bills since its last run: it starts from the beginning.", file=sys.stderr)
+        return None, True
     # Without a mark, the tap reads everything. It needs the known shops to recognise those that have left the scope.
     shops = {
         shop_id: {
@@ -56,15 +65,23 @@ def stored_state(connection: psycopg.Connection) -> dict[str, Any] | None:
         }
         for shop_id, since, in_scope, until in connection.execute(SHOPS)
     }
-    return {"bookmarks": {"bills": {"feed": {"mark": None, "shops": shops}}}}
+    return {"bookmarks": {"bills": {"feed": {"mark": None, "shops": shops}}}}, False
 
 
 def main() -> int:
-    if len(sys.argv) != 2:
-        sys.exit("usage: copy_to_postgres.py postgresql://user@host/database")
-    url = sys.argv[1]
+    parser = argparse.ArgumentParser(description="Run the tap and the target once.")
+    parser.add_argument("database", help="postgresql://user@host/database")
+    parser.add_argument("--full", action="store_true", help="read everything again")
+    parser.add_argument("--adopt", action="store_true", help="accept a key that the copy was not made with")
+    options = parser.parse_args()
+    url = options.database
     with psycopg.connect(url) as connection:
-        state = stored_state(connection)
+        state, is_whole = stored_state(connection)
+    if state is not None:
+        state["bookmarks"]["bills"]["feed"] |= {"full": options.full or not is_whole, "adopt": options.adopt}
+    if not is_whole:
+        lost = "The copy has lost its state, bills or a column since its last run: it starts from the beginning."
+        print(lost, file=sys.stderr)
     # The folder is private to its owner, because the state belongs to one API key.
     with tempfile.TemporaryDirectory() as folder:
         state_file = Path(folder) / "state.json"
@@ -78,7 +95,7 @@ def main() -> int:
         connection.execute(VIEWS)
         connection.execute(STATE_TABLE)
         connection.execute("DELETE FROM counterfoil.tap_state")
-        connection.execute(NEW_STATE, [new_state])
+        connection.execute(NEW_STATE.format(columns=COLUMNS), [new_state])
     return 0
 
 

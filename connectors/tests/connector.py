@@ -55,7 +55,7 @@ class Connector:
 
     # --- passes ------------------------------------------------------------------
 
-    def start(self, url: str = "") -> "subprocess.Popen[str]":
+    def start(self, url: str = "", *options: str) -> "subprocess.Popen[str]":
         url = url or self.url
         self.prepare(url)
         kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
@@ -63,7 +63,7 @@ class Connector:
         sources = os.pathsep.join((str(ROOT / "src"), str(CONNECTORS / "singer")))
         environment = kept | {"PYTHONPATH": sources} | self.environment(url)
         return subprocess.Popen(
-            self.command(),
+            [*self.command(), *options],
             cwd=self.folder,
             env=environment,
             stdout=subprocess.PIPE,
@@ -72,18 +72,18 @@ class Connector:
             start_new_session=True,
         )
 
-    def attempt(self, url: str = "") -> tuple[int, str]:
+    def attempt(self, url: str = "", *options: str) -> tuple[int, str]:
         """Make one pass; return the exit status and what the connector printed."""
-        process = self.start(url)
+        process = self.start(url, *options)
         try:
             printed, _ = process.communicate(timeout=TIMEOUT_SEC)
         finally:
             kill(process)
         return process.returncode, printed
 
-    def run(self, url: str = "") -> str:
+    def run(self, url: str = "", *options: str) -> str:
         """Make one pass, which must succeed."""
-        status, printed = self.attempt(url)
+        status, printed = self.attempt(url, *options)
         assert status == 0, printed[-6000:]
         return printed
 
@@ -114,6 +114,10 @@ class Connector:
 
     def replace_target(self) -> None:
         """Replace the database of the copy by an empty one. Files of the connector outside it stay."""
+        raise NotImplementedError
+
+    def lose_bills(self, kept_shops: list[str]) -> None:
+        """Delete the rows of all bills, except for those of some shops."""
         raise NotImplementedError
 
     def query(self, database: Path, statement: str) -> list[Json]:

@@ -301,6 +301,34 @@ class ConnectorTests:
         world.copy.run()
         world.assert_equal()
 
+    def test_a_copy_that_has_lost_bills_is_read_again_in_full(self, world: World) -> None:
+        leaving = r.branch(franchiseId=FRANCHISE, providerId="base-1")
+        world.load(leaving, *r.bills(leaving, 2))
+        world.copy.run()
+        world.leave(leaving)
+        world.copy.run()
+        world.copy.lose_bills([leaving["id"]])
+        world.copy.bills_of_shops_that_left = {
+            key: bill for key, bill in world.copy.bills_of_shops_that_left.items() if key[0] == leaving["id"]
+        }
+        assert "starts from the beginning" in world.copy.run()
+        world.assert_equal()
+
+    def test_a_key_of_another_company_is_refused_and_changes_nothing(self, world: World) -> None:
+        other = r.branch(franchiseId="another-company", providerId="base-of-another-company")
+        world.load(other, r.bill(other), r.base("base-of-another-company"), r.member("base-of-another-company"))
+        world.copy.run()
+        world.copy.key = world.service.key(franchise="another-company", per_min=PLENTY)
+        status, printed = world.copy.attempt()
+        assert status != 0
+        assert "--adopt" in printed
+        # The key belongs to the same company, but the copy was not made with it.
+        world.copy.key = world.key = world.service.key(franchise=FRANCHISE, per_min=PLENTY, per_day=PLENTY)
+        assert world.copy.attempt()[0] != 0
+        world.assert_equal()
+        world.copy.run("", "--adopt")
+        world.assert_equal()
+
     def test_a_franchise_without_bills_can_be_copied(self, world: World) -> None:
         world.load(r.branch(franchiseId="new-franchise"))
         key = world.service.key(franchise="new-franchise", per_min=PLENTY)

@@ -50,8 +50,9 @@ def test_an_empty_copy_differs_in_every_day_also_in_bills_without_a_date(
     )
     assert done.returncode == 1
     assert done.stderr == ""
-    *_, summary = done.stdout.splitlines()
+    *_, summary, advice = done.stdout.splitlines()
     assert "2 of 2" in summary
+    assert "--full" in advice
     assert f"shop {branch['id']}, without a date:" in done.stdout
     assert f"shop {branch['id']}, 2026-01-01:" in done.stdout
     assert done.stdout.count("copy     no bills") == 2

@@ -9,7 +9,7 @@ import pytest
 
 import records as r
 from counterfoil.client import Client
-from counterfoil.client.errors import Refusal
+from counterfoil.client.errors import CopyMismatch, Refusal
 from counterfoil.client.feed_rows import FeedRows, Row, all_shop_rows, member_rows
 from running_service import RunningService
 
@@ -113,7 +113,9 @@ def test_the_bills_of_a_shop_that_left_count_and_those_removed_meanwhile_are_gon
     assert tables.scope(leaving) == (True, None)
 
 
-def test_a_key_of_another_lineage_starts_the_copy_again(service: RunningService, of: r.Record, tables: Tables) -> None:
+def test_a_key_that_the_copy_was_not_made_with_is_refused_unless_it_is_adopted(
+    service: RunningService, of: r.Record, tables: Tables
+) -> None:
     leaving = r.branch(franchiseId=of["franchiseId"])
     sold, sold_before = r.bill(of), r.bill(leaving)
     load(service, leaving, sold_before, sold)
@@ -122,10 +124,50 @@ def test_a_key_of_another_lineage_starts_the_copy_again(service: RunningService,
     complete_until = tables.state["as_of"]
     load(service, leaving | {"franchiseId": "another"})
     tables.key = franchise_key(service, of)
+    for state in (tables.state, tables.state | {"full": True}):
+        tables.state = state
+        with pytest.raises(CopyMismatch):
+            tables.make_a_pass()
+    tables.state |= {"adopt": True}
     tables.make_a_pass()
     assert tables.current_bills() == ids(sold, sold_before)
     assert tables.shops[leaving["id"]]["removed"]
     assert tables.scope(leaving) == (False, complete_until)
+    tables.make_a_pass()
+
+
+def test_a_copy_without_a_mark_is_not_continued_with_a_key_that_lists_none_of_its_shops(
+    service: RunningService, of: r.Record, tables: Tables
+) -> None:
+    load(service, r.bill(of))
+    tables.make_a_pass()
+    assert tables.state
+    tables.state["mark"] = None
+    other = r.branch(franchiseId="another-company")
+    load(service, other)
+    own, tables.key = tables.key, franchise_key(service, other)
+    with pytest.raises(CopyMismatch):
+        tables.make_a_pass()
+    tables.key = own
+    tables.make_a_pass()
+    assert set(tables.shops) == {of["id"]}
+
+
+def test_a_copy_that_has_lost_rows_is_read_again_in_full_and_keeps_the_bills_of_shops_that_left(
+    service: RunningService, of: r.Record, tables: Tables
+) -> None:
+    leaving = r.branch(franchiseId=of["franchiseId"])
+    sold, sold_before = r.bill(of), r.bill(leaving)
+    load(service, leaving, sold_before, sold)
+    tables.make_a_pass()
+    load(service, leaving | {"franchiseId": "another"})
+    tables.make_a_pass()
+    assert tables.state
+    del tables.bills[of["id"], sold["id"]]
+    tables.state |= {"full": True}
+    tables.make_a_pass()
+    assert tables.current_bills() == ids(sold, sold_before)
+    assert "full" not in tables.state
 
 
 def test_a_pass_whose_cursor_is_refused_is_started_again(service: RunningService, of: r.Record, tables: Tables) -> None:

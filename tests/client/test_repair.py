@@ -1,21 +1,23 @@
 """Damage to any table of a copy is found by a deep comparison, and repaired by reading everything again."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import date
 from pathlib import Path
 
+import duckdb
 import pytest
 
 import records as r
 from client.conftest import loaded_branch
 from client.pulled_copy import PLENTY, Copy, assert_equal
-from client.targets import EVERY_KIND, TARGETS, duckdb_target
+from client.targets import EVERY_KIND, TARGETS, Target, duckdb_target
 from counterfoil.client import Client, QuotaSpent
+from counterfoil.client.errors import CopyMismatch
 from counterfoil.client.reconcile import Reconciler
 from counterfoil.client.row_comparison import LeftOut
 from counterfoil.client.sinks.sql import COMPARED_TABLES, Sink
-from counterfoil.client.tables import Kind, Table
+from counterfoil.client.tables import SQLITE_VIEWS, TABLES, Kind, Table
 from running_service import RunningService
 
 # A value that no row of the copy has, for columns of each kind.
@@ -149,6 +151,104 @@ def has_differences(sink: Sink, table: Table) -> bool:
     return bool(sink.run("SELECT 1 FROM different LIMIT 1"))
 
 
+# --- what a pull repairs by itself -------------------------------------------------------
+
+
+def dropped(kind: str, table: str) -> str:
+    return f"DROP TABLE {table}{' CASCADE' if kind == 'postgres' else ''}"
+
+
+def without_revenue(kind: str) -> list[str]:
+    """Return statements that drop a column. In SQLite, a view prevents it."""
+    views = [f"DROP VIEW {name}" for name in SQLITE_VIEWS] if kind == "sqlite" else []
+    return [*views, f"ALTER TABLE bills DROP COLUMN revenue{' CASCADE' if kind == 'postgres' else ''}"]
+
+
+LOSSES: dict[str, Callable[[str], list[str]]] = {
+    "bill_items, bills, members, shops": lambda _: [
+        f"DELETE FROM {name}" for name in ("shops", "bills", "members", "bill_items")
+    ],
+    "payments": lambda _: ["DELETE FROM payments WHERE position = 1"],
+    "bill_items": lambda kind: [dropped(kind, "bill_items")],
+    "bills": without_revenue,
+    ", ".join(sorted(table.name for table in TABLES)): lambda kind: [
+        dropped(kind, name) for name in (*(table.name for table in TABLES), "pull_seen", "pull_undelivered")
+    ],
+}
+
+
+@pytest.mark.parametrize("lost", LOSSES)
+def test_a_pull_after_a_loss_reads_everything_again(copy: Copy, kind: str, lost: str) -> None:
+    run(copy, *LOSSES[lost](kind))
+    assert ", ".join(copy.pull().lost_tables) == lost
+    assert_equal(copy)
+    assert differing(copy) == {}
+    assert copy.pull().lost_tables == []
+
+
+def test_a_comparison_before_the_pull_does_not_hide_a_loss(copy: Copy, kind: str) -> None:
+    run(copy, *without_revenue(kind), "DELETE FROM bills WHERE status = 'void'", "DELETE FROM item_options")
+    for fix in (False, True):
+        with closing(copy.target()) as sink, Client(copy.url, copy.key) as client:
+            reconciler = Reconciler(client, sink, fix=fix)
+            assert list(reconciler.run())
+            assert reconciler.lost_tables == ["bills", "item_options"]
+    assert copy.pull().lost_tables == ["bills", "item_options"]
+    assert differing(copy) == {}
+
+
+def test_a_loss_is_not_repaired_with_another_key(copy: Copy, everything: Everything) -> None:
+    service, _ = everything
+    other = r.branch(franchiseId="another-company")
+    service.load(other)
+    run(copy, "DELETE FROM payments")
+    own, copy.key = copy.key, service.key(franchise="another-company", **PLENTY)
+    with pytest.raises(CopyMismatch):
+        copy.pull()
+    copy.key = own
+    assert copy.pull().lost_tables == ["payments"]
+
+
+def test_an_interrupted_pull_and_removals_are_not_losses(
+    service: RunningService, branch: r.Record, target: Target
+) -> None:
+    copy = Copy(service, service.key(franchise=branch["franchiseId"], per_min=1000, per_day=15), target)
+    sold = r.bills(branch, 30)
+    service.load(*sold)
+    with pytest.raises(QuotaSpent):
+        copy.pull(limit=2, pages_per_batch=1)
+    service.load(*map(r.removal, sold))
+    for change in ([], sold[:1], [r.removal(sold[0])], []):
+        service.load(*change)
+        service.clock.advance(86_400)
+        assert copy.pull().lost_tables == []
+
+
+@pytest.mark.parametrize("kind", ["parquet"])
+def test_a_replaced_file_is_found_and_written_again(copy: Copy, tmp_path: Path) -> None:
+    file = tmp_path / "parquet" / "payments.parquet"
+
+    def replace(condition: str) -> None:
+        with duckdb.connect() as database:
+            rows = f"SELECT * REPLACE ('other' AS name) FROM read_parquet('{file}') WHERE {condition}"
+            database.execute(f"CREATE TABLE rows AS {rows}")
+            database.execute(f"COPY rows TO '{file}' (FORMAT parquet)")
+
+    [(payments,)] = copy.rows("SELECT count(*) FROM payments")
+    replace("position = 1")
+    assert set(differing(copy)) == {"payments.parquet"}
+    copy.pull()
+    assert differing(copy) == {}, "a file with fewer rows is not written again"
+    replace("true")
+    assert differing(copy, fix=True) == {"payments.parquet": (payments, payments, 0)}
+    assert differing(copy) == {}
+    replace("true")
+    copy.pull(full=True)
+    assert differing(copy) == {}
+    file.unlink()
+    assert differing(copy) == {"payments.parquet": (payments, 0, 0)}
+
+
 # --- what is compared, and what is not ---------------------------------------------------
 
 
@@ -222,8 +322,8 @@ def test_a_full_pull_never_empties_the_copy_and_is_resumed_by_the_next_pull(
 
 
 def test_members_are_read_again_even_if_they_are_not_due(pulled_copy: Copy) -> None:
-    run(pulled_copy, "DELETE FROM coupons")
+    run(pulled_copy, "UPDATE coupons SET name = 'other'")
     pulled_copy.pull(members_every_sec=86_400)
-    assert pulled_copy.rows("SELECT 1 FROM coupons") == []
+    assert pulled_copy.rows("SELECT 1 FROM coupons WHERE name <> 'other'") == []
     pulled_copy.pull(members_every_sec=86_400, full=True)
     assert_equal(pulled_copy)

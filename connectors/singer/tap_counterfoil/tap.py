@@ -1,8 +1,9 @@
-"""The tap and its streams: members, bills and shops, in this order.
+"""The tap and its streams: bills, members and shops, in this order.
 
 A target may store the state of a stream before it has stored the rows of the
 next stream. So the mark of the change feed belongs to the stream `bills`, and
-`shops` does not need a state, because every run writes all shops.
+the others do not need a state, because every run writes all members and shops.
+Bills come first, because their mark shows whether the copy was made with this key.
 """
 
 import logging
@@ -136,7 +137,7 @@ class TapCounterfoil(Tap):
         return self._client
 
     def discover_streams(self) -> list[Stream]:
-        return [MembersStream(self), BillsStream(self), ShopsStream(self)]
+        return [BillsStream(self), MembersStream(self), ShopsStream(self)]
 
     def load_streams(self) -> list[Stream]:
         """Return the streams in the required order. By default, the SDK sorts them by name."""

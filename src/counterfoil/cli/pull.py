@@ -227,6 +227,9 @@ def _print_report(report: PullReport, options: Options, as_json: bool) -> None:
         print_json(_view(report))
     elif not report.outcome.exit_code or report.tally.has_read:
         print_fields(_summary(report))
+    if report.tally.lost_tables:
+        names = ", ".join(report.tally.lost_tables)
+        print_note(f"the copy has lost rows or columns of {names} since the last pull, so everything is read again.")
     for shop_id in report.tally.missing_shops:
         print_note(f"the key does not cover shop {shop_id}, so the shop's data is not copied.")
     saved = FULL_PROGRESS_SAVED if options.full else PROGRESS_SAVED
@@ -272,6 +275,7 @@ def _view(report: PullReport) -> dict[str, object]:
         "shopsRead": tally.shops_done,
         **counts,
         "strayRowsRemoved": tally.strays_removed,
+        "lostTables": tally.lost_tables,
         "requests": tally.requests,
         "requestsLeft": tally.remaining,
         "seconds": round(report.seconds, 3),

@@ -42,12 +42,13 @@ class Comparison(Struct):
     unread: list[str] = field(default_factory=list)
     is_first_pull_finished: bool = True
     days: int = 0
+    lost_tables: list[str] = field(default_factory=list)
     tally: Tally = field(default_factory=Tally)
     outcome: ExitStatus = ExitStatus()
 
     @property
     def is_equal(self) -> bool:
-        return self.is_first_pull_finished and not (self.differences or self.outcome.exit_code)
+        return self.is_first_pull_finished and not (self.differences or self.lost_tables or self.outcome.exit_code)
 
     @property
     def has_result(self) -> bool:
@@ -73,7 +74,8 @@ def command(*, remote: Remote, since: date | None, deep: bool, fix: bool, as_jso
     with sigterm_as_interrupt():
         comparison = compare(remote, since=since, deep=deep, fix=fix)
         _print_report(comparison, as_json)
-    is_different = not comparison.is_first_pull_finished or (comparison.differences and not fix)
+    is_different = comparison.lost_tables or (comparison.differences and not fix)
+    is_different = is_different or not comparison.is_first_pull_finished
     exit_with(comparison.outcome.exit_code or (DIFFERENT if is_different else 0))
 
 
@@ -98,7 +100,7 @@ def compare(remote: Remote, *, since: date | None, deep: bool, fix: bool) -> Com
                     comparison.found.append(difference)
             finally:
                 comparison.tables, comparison.left_out = reconciler.tables, reconciler.left_out
-                comparison.days = reconciler.days
+                comparison.days, comparison.lost_tables = reconciler.days, reconciler.lost_tables
                 comparison.is_first_pull_finished = reconciler.is_first_pull_finished
     except EXPECTED_ERRORS as error:
         comparison.outcome = exit_status(error)
@@ -138,7 +140,10 @@ def _summary(comparison: Comparison) -> str:
 def _limits(comparison: Comparison) -> str:
     """Return sentences about what was not compared."""
     if not comparison.deep:
+        lost = ", ".join(comparison.lost_tables)
         return (
+            f"The copy has lost rows or columns of {lost}: the next pull reads everything again. " if lost else ""
+        ) + (
             "Compared were which bills exist, and their date, time of change, void status, net and tip. Not compared "
             "were their other columns, lines, payments and promotions, nor shops and members: --deep compares them."
         )
@@ -181,6 +186,7 @@ def _view(comparison: Comparison) -> dict[str, object]:
         "requests": tally.requests,
         "requestsLeft": tally.remaining,
         "unread": comparison.unread,
+        "lostTables": comparison.lost_tables,
         "differences": [json_row(_COLUMNS, difference) for difference in comparison.found],
         "deep": comparison.deep,
         "tables": [json_row(_TABLE_COLUMNS, difference) for difference in comparison.tables],

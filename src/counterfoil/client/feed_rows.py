@@ -16,7 +16,7 @@ import msgspec
 
 from counterfoil.client.api import Client
 from counterfoil.client.calls import MAX_FEED_LIMIT
-from counterfoil.client.errors import Refusal
+from counterfoil.client.errors import CopyMismatch, Refusal
 from counterfoil.client.models import Change, Page, Shop
 from counterfoil.client.tables import BILLS, MEMBERS, SHOPS, Column, Kind
 
@@ -35,6 +35,10 @@ NOT_IN_ROWS = ("removed_at",)
 _FROM_RESPONSE = {table.name: tuple(column for column in table.columns if column.path) for table in (SHOPS, BILLS)}
 _OF_MEMBER = tuple(column for column in MEMBERS.columns if column.path)
 _encode = msgspec.json.Encoder(decimal_format="number").encode
+OTHER_KEY = (
+    "this copy was made with another key, or from another service. If both return the same data, run the same command "
+    "with --adopt. Otherwise, use another target."
+)
 # Give up after this many attempts, so that a pass is not restarted forever.
 MAX_ATTEMPTS = 20
 
@@ -44,13 +48,17 @@ class FeedRows:
 
     The state can be stored as JSON. It contains the mark and the time of the pass
     and, for each shop, `complete_since`, `complete_until` and whether it is in scope.
+    A caller can add `full` to read everything again, for example because the copy has
+    lost rows, and `adopt` to do so with a key that the copy was not made with.
     """
 
     def __init__(self, client: Client, state: Mapping[str, Any] | None = None, limit: int = MAX_FEED_LIMIT) -> None:
         self._client = client
         self._limit = limit
         known = state or {}
-        self._mark: str | None = known.get("mark")
+        self._adopts = bool(known.get("adopt"))
+        self._is_full = bool(known.get("full"))
+        self._mark: str | None = None if self._adopts else known.get("mark")
         self._as_of: str | None = known.get("as_of")
         self._shops: dict[str, Row] = dict(known.get("shops") or {})
         # Known shops that a full pass has not returned yet. Those still missing at its end have left the key's scope.
@@ -61,11 +69,16 @@ class FeedRows:
         return {"mark": self._mark, "as_of": self._as_of, "shops": self._shops}
 
     def rows(self) -> Iterator[tuple[str, Row]]:
-        """Yield pairs of a table name and a row, in the order in which the rows must be stored."""
+        """Yield pairs of a table name and a row, in the order in which the rows must be stored.
+
+        Raise `CopyMismatch` before the first row if the copy was made with another key.
+        """
         for _ in range(MAX_ATTEMPTS):
             has_cursor = False
-            self._missing = set() if self._mark else set(self._shops)
             try:
+                if self._is_full or not self._mark:
+                    self._start_anew()
+                self._missing = set() if self._mark else set(self._shops)
                 for page in self._client.change_pages(since=self._mark, limit=self._limit):
                     has_cursor = True
                     for element in page.data:
@@ -74,12 +87,23 @@ class FeedRows:
                         yield from self._end(page)
                         return
             except Refusal as error:
-                is_valid = error.code not in ("bad_cursor", "mark_expired")
-                if is_valid or not (self._mark or has_cursor):
+                if error.code == "bad_cursor" and self._mark and not has_cursor:
+                    # A mark is valid for the key that received it, and for those that replace it by rotation.
+                    raise CopyMismatch(OTHER_KEY) from error
+                if error.code not in ("bad_cursor", "mark_expired") or not (self._mark or has_cursor):
                     raise
-                if error.code == "mark_expired" or not has_cursor:
+                if error.code == "mark_expired":
                     self._mark = None
         raise RuntimeError(f"The pass through the change feed was refused {MAX_ATTEMPTS} times.")
+
+    def _start_anew(self) -> None:
+        """Forget the mark, once it has shown that the key is the right one. Without a mark, one of the shops must."""
+        known = {shop_id for shop_id, shop in self._shops.items() if shop["in_scope"]}
+        if self._mark:
+            next(self._client.change_pages(since=self._mark, limit=1))
+        elif known and not self._adopts and known.isdisjoint(shop["shopId"] for shop in self._client.shops()):
+            raise CopyMismatch(OTHER_KEY)
+        self._mark, self._is_full = None, False
 
     def _row(self, element: Change, copied_at: str) -> Iterator[tuple[str, Row]]:
         shop_id = element["shopId"]

@@ -22,6 +22,7 @@ from counterfoil.client.errors import CopyMismatch, CounterfoilError, NotThisSer
 from counterfoil.client.feed import PAGES_PER_BATCH, BatchReader, ChangePage, FeedBatch, FeedGroup, change_pages
 from counterfoil.client.pull_state import BaseState, Origin, State, Tally
 from counterfoil.client.sinks.sql import Sink
+from counterfoil.client.tables import TABLES
 
 # --- the members of a base: every pass reads all of them, because the API lists no changes --
 #
@@ -131,7 +132,7 @@ class MemberPass:
             if batch.is_last:
                 self._tally.members_removed += self._sink.close_pass(provider_id)
             state.changes += self._tally.changes - before
-            self._sink.save_state(pull_state.encode(state))
+            pull_state.save(self._sink, state)
         self._tally.writing_sec += time.monotonic() - began
 
 
@@ -196,10 +197,12 @@ class Puller:
         """Bring the copy up to date. If a run is interrupted, the next run continues where it stopped."""
         state = self.state = pull_state.decode(self._sink.state())
         try:
+            counts = self._sink.row_counts() if state.origin else {}
+            self.tally.lost_tables = state.lost_tables(counts)
             self._check_origin(state)
             self._check_shops(state)
             pull_state.select(state, self._options.since, self._options.shops)
-            if self._options.full:
+            if self._is_full:
                 self._forget_progress(state)
             is_resumed = state.feed.cursor is not None
             self._read_feed(state)
@@ -208,6 +211,10 @@ class Puller:
                 self._read_feed(state)
             self.tally.shops = self.tally.shops_done = self._sink.count_shops()
             self._read_members(state)
+            counts = self._sink.row_counts() if self.tally.has_changes else counts
+            if counts != state.rows:
+                with self._sink.transaction():
+                    pull_state.save(self._sink, state, counts)
             self._sink.publish()
         except CounterfoilError as error:
             if self._client.is_closed:
@@ -216,6 +223,11 @@ class Puller:
         finally:
             self.tally.requests = self._client.requests
         return self.tally
+
+    @property
+    def _is_full(self) -> bool:
+        """Whether everything must be read again, on request or because the copy has lost something."""
+        return self._options.full or bool(self.tally.lost_tables)
 
     # --- the origin of the copy ----------------------------------------------------
 
@@ -234,7 +246,7 @@ class Puller:
             return
         if known.url != self._client.base_url or (feed.mark is None and feed.cursor is None):
             pull_state.require_origin(known, origin_of(self._client))
-        elif self._options.full or pull_state.changes_selection(state, self._options.since, self._options.shops):
+        elif self._is_full or pull_state.changes_selection(state, self._options.since, self._options.shops):
             # This run drops the position, so no later request would show whether the key belongs to the right lineage.
             # Check this now.
             try:
@@ -275,7 +287,9 @@ class Puller:
         pull_state.require_full_pass(state)
         # The members of every base are due.
         state.bases = {provider_id: BaseState() for provider_id in state.bases}
+        state.lost = []
         with self._transaction(state):
+            self._sink.changed(*TABLES)
             self._sink.clear_undelivered()
             self.tally.strays_removed += self._sink.delete_strays()
 
@@ -451,8 +465,9 @@ class Puller:
         before = self.tally.changes
         with self._sink.transaction():
             yield
-            state.changes += self.tally.changes - before
-            self._sink.save_state(pull_state.encode(state))
+            changes = self.tally.changes - before
+            state.changes += changes
+            pull_state.save(self._sink, state, None if changes else state.rows)
 
     def _report_wait(self, reason: str, seconds: float) -> None:
         self.tally.waiting_for, self.tally.waiting_until = reason, time.monotonic() + seconds

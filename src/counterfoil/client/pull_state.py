@@ -4,7 +4,7 @@ Except for `record_handled`, the functions here do no I/O. Every instant comes
 from the service, never from this machine's clock.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 
 from msgspec import MsgspecError, Struct, field, json
@@ -83,6 +83,8 @@ class State(Struct):
 
     `copied_at` is the latest time that a row has got. `changes` counts the rows that were ever added, changed or
     removed. `changes_handled` is the value that `changes` had when the `pull --then` command last succeeded.
+    `rows` says how many rows each table has at least, and `lost` lists tables that lacked columns when the copy was
+    opened.
     """
 
     format: int = FORMAT
@@ -93,6 +95,13 @@ class State(Struct):
     copied_at: str = ""
     changes: int = 0
     changes_handled: int = 0
+    rows: dict[str, int] = field(default_factory=dict)
+    lost: list[str] = field(default_factory=list)
+
+    def lost_tables(self, counts: Mapping[str, int]) -> list[str]:
+        """Return the tables that have lost columns or rows since the last run. `counts` has their numbers of rows."""
+        short = (name for name, least in self.rows.items() if counts.get(name, 0) < least)
+        return sorted({*self.lost, *short})
 
     @property
     def has_unhandled_changes(self) -> bool:
@@ -135,8 +144,10 @@ def decode(state: bytes | None) -> State:
     )
 
 
-def encode(state: State) -> bytes:
-    return json.encode(state)
+def save(sink: Sink, state: State, counts: dict[str, int] | None = None) -> None:
+    """Store the state. If the rows have not been counted, store only which tables have rows."""
+    state.rows = sink.row_counts(most=1) if counts is None else counts
+    sink.save_state(json.encode(state))
 
 
 def record_handled(sink: Sink, changes: int) -> None:
@@ -148,7 +159,7 @@ def record_handled(sink: Sink, changes: int) -> None:
     with sink.transaction():
         state = decode(sink.state())
         state.changes_handled = max(state.changes_handled, min(changes, state.changes))
-        sink.save_state(encode(state))
+        save(sink, state, state.rows)
 
 
 class Tally(Struct):
@@ -176,6 +187,8 @@ class Tally(Struct):
     # Rows of lines, payments and so on, whose bill, shop or member was not in the copy.
     strays_removed: int = 0
     missing_shops: list[str] = field(default_factory=list)
+    # Tables that had lost rows or columns, so that everything was read again.
+    lost_tables: list[str] = field(default_factory=list)
     remaining: int | None = None
     reading: str = ""
     writing_sec: float = 0.0

@@ -137,6 +137,7 @@ class Reconciler:
         self.days = 0
         self.tables: list[RowDifferences] = []
         self.left_out = LeftOut()
+        self.lost_tables: list[str] = []
 
     def run(self) -> Iterator[Difference]:
         """Yield differences as they are found.
@@ -170,6 +171,12 @@ class Reconciler:
         pending = self._pending(state)
         comparison.forget_pending(pending.shops, pending.listed_shops, pending.bills)
         self.tables = comparison.differences()
+        differing = {found.table for found in self.tables}
+        self.tables += [
+            RowDifferences(table=f"{name}.parquet", missing=missing, extra=extra, different=0)
+            for name, (missing, extra) in self._sink.file_differences().items()
+            if name not in differing
+        ]
         self.left_out = comparison.left_out(len(pending.bills) + len(pending.listed_shops))
         if self.tables and self._fix:
             try:
@@ -177,12 +184,14 @@ class Reconciler:
             finally:
                 self.tally.requests = self._client.requests
             self.tables = [msgspec.structs.replace(difference, is_fixed=True) for difference in self.tables]
+            self.lost_tables = []
 
     def _complete_state(self) -> State | None:
         """Return the state of the copy, or None if a full pass has to be finished first."""
         state = pull_state.decode(self._sink.state())
         if state.origin is None:
             raise CopyMismatch("there is no copy to compare. Run `counterfoil pull` first.")
+        self.lost_tables = state.lost = state.lost_tables(self._sink.row_counts())
         self._require_origin(state)
         if state.feed.mark is not None:
             return state
@@ -332,7 +341,7 @@ class Reconciler:
             self._sink.put_bills(list(rows.values()))
             # The next `pull --then` runs its command for these changes.
             state.changes += len(removed_ids | set(rows))
-            self._sink.save_state(pull_state.encode(state))
+            pull_state.save(self._sink, state)
 
     # --- reading -------------------------------------------------------------------
 

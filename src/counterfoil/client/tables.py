@@ -183,6 +183,11 @@ class Dialect(Struct, frozen=True):
     has_comments: bool = True
 
 
+def incomplete_tables(found: Mapping[str, set[str]]) -> list[str]:
+    """Return the tables that do not exist, or that lack a column. `found` contains the columns of each table."""
+    return [table.name for table in TABLES if {column.name for column in table.columns} - found.get(table.name, set())]
+
+
 def missing_statements(found: Mapping[str, set[str]], dialect: Dialect) -> Iterator[str]:
     """Yield the statements that create the missing tables, columns, indexes and views of a copy.
 
@@ -198,7 +203,7 @@ def missing_statements(found: Mapping[str, set[str]], dialect: Dialect) -> Itera
             yield from _creation(table, dialect)
             yield from indexes.get(table.name, ())
             continue
-        # An older release may have created the table without some columns.
+        # An older release may have created the table without some columns, or somebody has dropped them.
         for column in table.columns:
             if column.name not in found[table.name]:
                 yield f'ALTER TABLE {table.name} ADD COLUMN "{column.name}" {types[column.kind]}'

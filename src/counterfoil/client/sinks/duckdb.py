@@ -81,13 +81,13 @@ class DuckDBSink(Sink):
         if self._is_new:
             return []
         # To list all columns, DuckDB parses the definitions of its own views, which takes as long as opening the file.
-        # So first query only the tables and views of a complete copy. If one of them does not exist, the query fails,
-        # and all columns are listed.
+        # So first query only the tables and views of a complete copy. If one of them, or a column of a view, does not
+        # exist, the query fails, and all columns are listed.
         names = (*OWN_TABLES, *(table.name for table in TABLES), *self.DIALECT.views)
         columns = (f"SELECT '{name}', name FROM pragma_table_info('{name}')" for name in names)
         try:
             rows: Rows = self._db.execute(" UNION ALL ".join(columns)).fetchall()
-        except DUCKDB.CatalogException:
+        except DUCKDB.Error:
             return self.run(_EXISTING)
         return rows
 
@@ -147,7 +147,7 @@ class ParquetSink(DuckDBSink):
         try:
             for table in TABLES:
                 target = self._folder / f"{table.name}.parquet"
-                if table.name in unpublished or not target.exists():
+                if table.name in unpublished or not self._has_all_rows(table, target):
                     self._write(table, target)
             script = self._folder / SCRIPT_OF_VIEWS
             if not script.exists() or script.read_text("utf-8") != _script_of_views():
@@ -157,11 +157,42 @@ class ParquetSink(DuckDBSink):
             raise SinkError(f"cannot write to {self._folder}: {error.strerror}") from error
         self.run("DELETE FROM pull_unpublished")
 
+    def _has_all_rows(self, table: Table, target: Path) -> bool:
+        """Return whether a file has as many rows as its table. A Parquet file stores their number."""
+        try:
+            [[same]] = self.run(
+                f"SELECT (SELECT count(*) FROM {table.name}) = (SELECT count(*) FROM {_rows_of(target)})"
+            )
+        except SinkError:
+            return False
+        return bool(same)
+
+    def file_differences(self) -> dict[str, tuple[int, int]]:
+        differences: dict[str, tuple[int, int]] = {}
+        for table in TABLES:
+            target, names = self._folder / f"{table.name}.parquet", column_names(table)
+            held = f"SELECT {names} FROM {table.name}"
+            published = f"SELECT {names} FROM {_rows_of(target)}"
+            try:
+                counts = [
+                    self.run(f"SELECT count(*) FROM ({one} EXCEPT ALL {other}) AS rows")[0][0]
+                    for one, other in ((held, published), (published, held))
+                ]
+            except SinkError:  # There is no such file, or it has other columns.
+                counts = [self.run(f"SELECT count(*) FROM {table.name}")[0][0], 0]
+            if any(counts):
+                differences[table.name] = counts[0], counts[1]
+        return differences
+
     def _write(self, table: Table, target: Path) -> None:
         draft = target.with_suffix(".parquet.new")
         self.run(f"COPY {table.name} TO '{escape_quotes(str(draft))}' (FORMAT parquet, COMPRESSION zstd)")
         _flush_to_disk(draft)
         draft.replace(target)
+
+
+def _rows_of(file: Path) -> str:
+    return f"read_parquet('{escape_quotes(str(file))}')"
 
 
 def _script_of_views() -> str:

@@ -33,6 +33,7 @@ from counterfoil.client.tables import (
     Kind,
     Table,
     definitions,
+    incomplete_tables,
     missing_statements,
     promotions_of,
 )
@@ -182,10 +183,17 @@ class Sink(ABC):
     def publish(self) -> None:  # noqa: B027 - subclasses may override it
         """Do nothing: committed rows are already visible to readers."""
 
+    def file_differences(self) -> dict[str, tuple[int, int]]:
+        """Return the tables whose published file differs: how many rows it lacks, and how many it has besides."""
+        return {}
+
     # --- the copy ------------------------------------------------------------------
 
     def make_tables(self) -> None:
-        """Create missing tables, columns, indexes and views. Usually, a single query shows that nothing is missing."""
+        """Create missing tables, columns, indexes and views. Usually, a single query shows that nothing is missing.
+
+        The state then lists the tables that were not complete, because only a full pass fills them.
+        """
         found: dict[str, set[str]] = {}
         for name, column in self.existing():
             found.setdefault(name, set()).add(column)
@@ -199,6 +207,9 @@ class Sink(ABC):
             with self.transaction():
                 for statement in missing:
                     self.run(statement)
+                if state := self.state():
+                    lost = msgspec.json.decode(state) | {"lost": incomplete_tables(found)}
+                    self.save_state(msgspec.json.encode(lost))
         self._has_undelivered = bool(self.run("SELECT 1 FROM pull_undelivered LIMIT 1"))
         self._has_removed = bool(self.run("SELECT 1 FROM removed_bills LIMIT 1"))
 
@@ -224,6 +235,14 @@ class Sink(ABC):
     def save_state(self, state: bytes) -> None:
         self.run("DELETE FROM pull_state")
         self.run("INSERT INTO pull_state VALUES (1, ?)", [state.decode()])
+
+    def row_counts(self, most: int | None = None) -> dict[str, int]:
+        """Return how many rows each table has. With `most`, do not count further."""
+        rows = "{name}" if most is None else f"(SELECT 1 FROM {{name}} LIMIT {most}) AS first_rows"
+        names = [table.name for table in COMPARED_TABLES]
+        return dict(
+            self.run(" UNION ALL ".join(f"SELECT '{name}', count(*) FROM {rows.format(name=name)}" for name in names))
+        )
 
     # --- shops ---------------------------------------------------------------------
 
