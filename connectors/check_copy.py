@@ -123,7 +123,7 @@ def is_same(expected: Any, held: Any) -> bool:
     try:
         return moment(expected) == moment(held)
     except ValueError:
-        return lists(expected) == lists(held)
+        return bool(lists(expected) == lists(held))
 
 
 def moment(text: str) -> datetime:

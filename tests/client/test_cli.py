@@ -412,7 +412,7 @@ def test_a_copy_without_differences_gives_exit_status_0(copy_owner: CopyOwner) -
 def test_a_comparison_says_what_it_compared(copy_owner: CopyOwner) -> None:
     copy_owner("pull", "--then", "true")
     with closing(sqlite3.connect(copy_owner.folder / "copy.sqlite", isolation_level=None)) as db:
-        db.execute("DELETE FROM bill_items")
+        db.execute("UPDATE bill_items SET name = 'other'")
     by_day = copy_owner.json("reconcile")
     assert by_day["equal"]
     assert "bills.net" in by_day["compared"]
@@ -421,13 +421,24 @@ def test_a_comparison_says_what_it_compared(copy_owner: CopyOwner) -> None:
     deep = copy_owner.json("reconcile", "--deep", status=3)
     assert (deep["equal"], "bill_items" in deep["compared"]) == (False, True)
     [found] = deep["tables"]
-    assert (found["table"], found["extra"], found["different"], found["fixed"]) == ("bill_items", 0, 0, False)
-    assert found["missing"] > 0
+    assert (found["table"], found["missing"], found["extra"], found["fixed"]) == ("bill_items", 0, 0, False)
+    assert found["different"] > 0
     assert "bill_items" in copy_owner("reconcile", "--deep", status=3).stdout
     assert copy_owner.json("reconcile", "--deep", "--fix")["tables"][0]["fixed"]
     assert copy_owner.json("reconcile", "--deep")["equal"]
     copy_owner("pull", "--then", shlex.join([sys.executable, "-c", THEN, "runs"]))
     assert (copy_owner.folder / "runs").exists(), "the command was not run for the repaired rows"
+
+
+def test_a_lost_table_is_reported_by_a_comparison_and_by_the_pull_that_repairs_it(copy_owner: CopyOwner) -> None:
+    copy_owner("pull")
+    with closing(sqlite3.connect(copy_owner.folder / "copy.sqlite", isolation_level=None)) as db:
+        db.execute("DELETE FROM bill_items")
+    by_day = copy_owner.json("reconcile", status=3)
+    assert (by_day["equal"], by_day["lostTables"]) == (False, ["bill_items"])
+    assert "lost rows or columns of bill_items" in copy_owner("reconcile", status=3).stdout
+    assert "lost rows or columns of bill_items" in copy_owner("pull").stderr
+    assert copy_owner.json("reconcile")["equal"]
 
 
 def test_a_full_pull_repairs_every_table_and_removes_stray_rows(copy_owner: CopyOwner) -> None:

@@ -155,6 +155,11 @@ class Reconciler:
             yield from self._shop(state, shop_id, days - {None})
             self.tally.shops_done += 1
         if self._fix:
+            counts = self._sink.row_counts()
+            still_lost = state.lost_tables(counts)
+            self.lost_tables = state.lost = [name for name in self.lost_tables if name in still_lost]
+            with self._sink.transaction():
+                pull_state.save(self._sink, state, counts)
             self._sink.publish()
 
     def compare_rows(self) -> None:
@@ -191,7 +196,7 @@ class Reconciler:
         state = pull_state.decode(self._sink.state())
         if state.origin is None:
             raise CopyMismatch("there is no copy to compare. Run `counterfoil pull` first.")
-        self.lost_tables = state.lost = state.lost_tables(self._sink.row_counts())
+        self.lost_tables = state.lost_tables(self._sink.row_counts())
         self._require_origin(state)
         if state.feed.mark is not None:
             return state
@@ -341,7 +346,7 @@ class Reconciler:
             self._sink.put_bills(list(rows.values()))
             # The next `pull --then` runs its command for these changes.
             state.changes += len(removed_ids | set(rows))
-            pull_state.save(self._sink, state)
+            pull_state.save(self._sink, state, state.rows)
 
     # --- reading -------------------------------------------------------------------
 
