@@ -7,12 +7,14 @@ An answer holds finished JSON and the horizon up to which its rows are complete.
 from collections.abc import Callable
 
 from msgspec import UNSET, Struct, UnsetType, json
+from msgspec.structs import astuple
 
 from counterfoil.domain import members
 from counterfoil.domain.access import USAGE_DAYS, Admitted, Key, usage_report
 from counterfoil.domain.calendar import as_number, compact, days_until
 from counterfoil.domain.change_feed import BEGINNING, REMOVALS_KEPT_MS, FeedPosition, Window
 from counterfoil.domain.changes import NO_DAY
+from counterfoil.domain.day_totals import ShopDay
 from counterfoil.domain.members import fill_in
 from counterfoil.domain.paging import BY_CHANGE, BY_DAY, BY_SIGN_UP, Listing, Position, StoredCursor, fresh_cursor
 from counterfoil.domain.problems import (
@@ -27,7 +29,7 @@ from counterfoil.domain.problems import (
 from counterfoil.domain.questions import BillList, ByChange, ByDay, ChangeFeed, DigestList, Lookup, MemberList
 from counterfoil.domain.request_records import CHANGE_FEED, CHANGES_OF_SHOP, ChangeList
 from counterfoil.domain.resources import MemberReference
-from counterfoil.domain.tokens import FeedTokens, Pseudonyms
+from counterfoil.domain.tokens import DigestCursor, FeedCursor, FeedTokens, Mark, Pseudonyms
 from counterfoil.ports import BillPage, Books, Clock, Cursors, Meter, StoreUnavailable
 
 # Number of fresh IDs to try for one cursor before giving up. The later IDs are long enough to be unique.
@@ -153,13 +155,13 @@ class Reads:
         oldest = max(page.oldest, horizon - REMOVALS_KEPT_MS)
         if BEGINNING < window.since < oldest or window.until < oldest:
             raise Refused(MARK_EXPIRED)
-        is_last = page.last is None
+        cursor = FeedCursor(*astuple(window), *astuple(page.last)) if page.last else None
         return Answer(
             data=page.elements,
             horizon=window.until,
             seal=page.seal,
-            next_cursor=None if page.last is None else self._feed_tokens.cursor(caller.key, window, page.last),
-            mark=self._feed_tokens.mark(caller.key, window.until) if is_last else None,
+            next_cursor=self._feed_tokens.text_of(caller.key, cursor) if cursor else None,
+            mark=self._feed_tokens.text_of(caller.key, Mark(window.until)) if cursor is None else None,
             # A caller gets a mark only after reading everything up to it, so at the end of this pass the caller has
             # read everything from the beginning.
             change_list=(caller.key.lineage, CHANGE_FEED, ""),
@@ -176,18 +178,18 @@ class Reads:
         horizon, after = caller.horizon or await self._books.horizon(), None
         query = json.encode((shop_id, first, last)).decode()
         if question.cursor is not None:
-            resumed = self._feed_tokens.read_digest_cursor(key, query, question.cursor)
-            if resumed is None or resumed[0] > horizon:
+            resumed = self._feed_tokens.read(key, question.cursor, DigestCursor)
+            if resumed is None or resumed.query != query or resumed.horizon > horizon:
                 raise Refused(BAD_CURSOR)
-            horizon, after = resumed
+            horizon, after = resumed.horizon, ShopDay(resumed.shop_id, resumed.day)
         reached = max(horizon, caller.reached)
         page = await self._books.digests(key.scope, shop_id, (first, last), after, question.limit, reached)
-        cursor = None if page.last is None else self._feed_tokens.digest_cursor(key, horizon, query, page.last)
+        cursor = DigestCursor(horizon, query, *astuple(page.last)) if page.last else None
         return Answer(
             data=page.elements,
             horizon=horizon,
             seal=b"".join(page.elements),
-            next_cursor=cursor,
+            next_cursor=self._feed_tokens.text_of(key, cursor) if cursor else None,
             rows=len(page.elements),
             shop_id=shop_id or "",
         )
@@ -249,18 +251,18 @@ class Reads:
 
     def _feed_window(self, key: Key, question: ChangeFeed, horizon: int) -> tuple[Window, FeedPosition | None]:
         """Return the window of the pass that this request belongs to, and the position after which the page begins."""
-        since: int | None = BEGINNING
+        window, after = Window(BEGINNING, horizon), None
         if question.since is not None:
-            since = self._feed_tokens.read_mark(key, question.since)
-        if since is None:
-            raise Refused(BAD_CURSOR, "The mark in since is not valid for this key; start again without since.")
-        if question.cursor is None:
-            window, after = Window(since, horizon), None
-        else:
-            resumed = self._feed_tokens.read_cursor(key, question.cursor)
-            if resumed is None or resumed[0].since != since:
+            mark = self._feed_tokens.read(key, question.since, Mark)
+            if mark is None:
+                raise Refused(BAD_CURSOR, "The mark in since is not valid for this key; start again without since.")
+            window = Window(mark.until, horizon)
+        if question.cursor is not None:
+            resumed = self._feed_tokens.read(key, question.cursor, FeedCursor)
+            if resumed is None or resumed.since != window.since:
                 raise Refused(BAD_CURSOR)
-            window, after = resumed
+            window = Window(resumed.since, resumed.until)
+            after = FeedPosition(resumed.shop_id, resumed.part, resumed.stamp, resumed.id)
         if max(window.since, window.until) > horizon:
             # The store has gone back to an earlier state. Stamps above its horizon may be used again for other changes.
             raise Refused(MARK_EXPIRED)

@@ -10,7 +10,7 @@ from actors import OPERATOR
 from broken_store import keys_unreadable, run_sql, table_missing
 from counterfoil import bootstrap, key_issuing
 from counterfoil.domain.problems import TABLE, Problem
-from counterfoil.domain.tokens import FeedTokens
+from counterfoil.domain.tokens import FeedTokens, Mark
 from records import NEW_YEAR, bills, branch, days, member
 from running_service import RunningService
 
@@ -48,7 +48,7 @@ def too_many(service: RunningService, mine: str) -> httpx.Response:
 def from_an_old_mark(service: RunningService, mine: str) -> httpx.Response:
     key = service.key_store.find(mine.split("_")[2])
     assert key is not None
-    mark = FeedTokens(bootstrap.pseudonyms(service.settings).feed_key()).mark(key, until=1)
+    mark = FeedTokens(bootstrap.pseudonyms(service.settings).feed_key()).text_of(key, Mark(until=1))
     return service.get("changes", mine, since=mark)
 
 
