@@ -81,7 +81,10 @@ def test_older_entries_can_be_excluded(counterfoil: Command) -> None:
     assert acts(counterfoil, "--since", "1h") == ["key_issued", "store_created"]
     assert acts(counterfoil, "--since", "2099-01-01T00:00+07:00") == []
     assert "no entries since the given time" in counterfoil("audit", "--since", "2099-01-01T00:00+07:00").stderr
-    for wrong in ("yesterday", "2026-11-01", "", "7 days"):
+    # A time without a zone is in the zone in which times are shown, and may have the form in which they are.
+    for since in ("2099-01-01", "2099-01-01T00:00", "2099-01-01 00:00:00 +07", "2099-01-01 00:00:00 UTC"):
+        assert acts(counterfoil, "--since", since) == []
+    for wrong in ("yesterday", "", "7 days"):
         assert "Use a duration such as 12h or 7d, or a time" in counterfoil("audit", "--since", wrong, status=2).stderr
 
 

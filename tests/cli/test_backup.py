@@ -362,11 +362,23 @@ def dated(loaded: Command, folder: Path, *days: str) -> list[str]:
     return copies
 
 
-def test_a_backup_is_recorded_with_the_name_of_its_folder_and_its_time(loaded: Command, target: Path) -> None:
+def test_a_backup_is_recorded_with_its_folder_and_its_time(loaded: Command, target: Path) -> None:
     made = loaded.json("backup", target)
     (entry,) = [entry for entry in loaded.json("audit") if entry["act"] == "store_backed_up"]
-    assert (entry["detail"], entry["at"]) == ("today", made["createdAt"])
+    assert (entry["detail"], entry["at"]) == (str(target), made["createdAt"])
     assert loaded.json("status", status=1)["lastBackupAt"] == made["createdAt"]
+
+
+def test_a_backup_that_was_deleted_is_none(loaded: Command, target: Path) -> None:
+    made = loaded.json("backup", target)
+    loaded("backup", target.with_name("later"))
+    shutil.rmtree(target.with_name("later"))
+    assert loaded.json("status", status=1)["lastBackupAt"] == made["createdAt"]
+    shutil.rmtree(target)
+    assert loaded.json("status", status=1)["lastBackupAt"] is None
+    # If the disk with the backups is not mounted, nobody can tell.
+    target.parent.rmdir()
+    assert loaded.json("status", status=1)["lastBackupAt"] > made["createdAt"]
 
 
 def test_a_backup_of_a_store_that_cannot_be_written_is_complete_and_says_that_it_is_not_recorded(

@@ -127,4 +127,4 @@ amounts.net = "Net"
 def test_the_list_says_when_nothing_waits(counterfoil: Command) -> None:
     counterfoil("init")
     assert "nothing is waiting" in counterfoil("loads", "open").stderr
-    assert counterfoil("loads", "reopen", status=2).exit_code == 2
+    assert "`loads open`" in counterfoil("loads", "opne", status=2).stderr

@@ -16,7 +16,7 @@ import pytest
 from cli.command import SHOPS, Command, on_terminal
 from counterfoil import settings
 from counterfoil.backends.sqlite.usage import SqliteUsage
-from counterfoil.cli.terminal import display_width
+from counterfoil.cli.terminal import display_width, shortened
 from counterfoil.demo import showcase
 from counterfoil.demo.history import write_history
 from counterfoil.demo.worldgen.plan import WorldPlan
@@ -52,6 +52,23 @@ def test_a_terminal_that_is_too_narrow_for_a_table_shows_blocks_with_every_colum
     title, *details = on_terminal("loads", "--store", store, columns=columns, NO_COLOR="1").splitlines()
     assert title.startswith("1  20")
     assert " ".join(" ".join(details).split()) == "state finished · lines 1 · changed 1 · rejected 0 · files stdin"
+
+
+def test_a_long_name_is_shortened_in_the_middle_to_keep_a_table(
+    counterfoil: Command, store: Path, tmp_path: Path
+) -> None:
+    delivery = tmp_path / f"bills-{'x' * 60}-17.ndjson"
+    delivery.write_bytes(b'{"kind":"shop","id":"sh_1"}\n')
+    counterfoil("load", delivery)
+    heading, line = on_terminal("loads", "--store", store, columns=100, NO_COLOR="1").splitlines()
+    assert heading.split()[-1] == "files"
+    assert re.search(r" bills-x+…x+-17\.ndjson$", line.rstrip())
+    assert len(line.rstrip()) <= 100
+
+
+@pytest.mark.parametrize(("most", "text"), [(9, "abcd…wxyz"), (8, "abcd…xyz"), (26, "abcdefghijklmnopqrstuvwxyz")])
+def test_a_shortened_text_has_its_beginning_and_its_end(most: int, text: str) -> None:
+    assert shortened("abcdefghijklmnopqrstuvwxyz", most) == text
 
 
 @pytest.fixture(scope="module")

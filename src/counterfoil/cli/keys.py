@@ -5,7 +5,7 @@ import secrets
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from datetime import datetime
+from datetime import datetime, tzinfo
 from typing import Any
 
 import click
@@ -79,12 +79,15 @@ def duration(value: str) -> int:
     return span_ms
 
 
-def instant(value: str) -> int:
-    """Parse a time with a zone, and return it in milliseconds since 1970."""
+def instant(value: str, zone: tzinfo | None = None) -> int:
+    """Parse a time with its zone, or in the given one, and return it in milliseconds since 1970."""
     try:
-        moment = datetime.fromisoformat(value.strip())
+        # Lists show a time with a space before its zone.
+        moment = datetime.fromisoformat(value.strip().replace(" UTC", "Z").replace(" +", "+").replace(" -", "-"))
     except ValueError:
         moment = None
+    if moment and moment.tzinfo is None:
+        moment = moment.replace(tzinfo=zone)
     if moment is None or moment.tzinfo is None:
         raise click.BadParameter(
             f"{value!r} is not a valid time. Include the time zone, for example 2026-11-23T00:00+07:00."

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from counterfoil import bootstrap, key_issuing
 from counterfoil.cli.keys import NO_KEYS, duration, instant, key_id
-from counterfoil.cli.options import existing_store, store_options, utc_option
+from counterfoil.cli.options import existing_store, settings_from, store_options, utc_option
 from counterfoil.cli.terminal import (
     bar,
     echo,
@@ -40,19 +40,25 @@ from counterfoil.views.columns import ListColumn, json_row
 from counterfoil.views.keys import labels_of
 from counterfoil.views.requests import RequestFollower, columns, find
 from counterfoil.views.requests import disclosures as disclosure_columns
-from counterfoil.views.times import second
+from counterfoil.views.times import second, shown_zone
 
 LIMIT = click.IntRange(1, 1_000_000)
 
 
 def since_time(value: str) -> int:
-    """Parse a time with a zone, or a duration before now such as `7d`. Return the time in milliseconds since 1970."""
+    """Parse a duration before now such as `7d`, or a time, and return the time in milliseconds since 1970.
+
+    A time without a zone is in the zone in which times are shown.
+    """
     try:
-        return SystemClock().now_ms() - duration(value) if value[-1:] in "mhdw" else instant(value)
+        if value[-1:] in "mhdw":
+            return SystemClock().now_ms() - duration(value)
+        settings_from(click.get_current_context())
+        return instant(value, shown_zone())
     except click.BadParameter as error:
         raise click.BadParameter(
-            f"{value!r} is not a valid duration or time. Use a duration such as 12h or 7d, or a time with its time "
-            "zone, such as 2026-11-23T00:00+07:00."
+            f"{value!r} is not a valid duration or time. Use a duration such as 12h or 7d, or a time such as "
+            "2026-11-23T00:00 or 2026-11-23T00:00+07:00."
         ) from error
 
 

@@ -22,6 +22,7 @@ from counterfoil.views import loads as views
 from counterfoil.views.columns import json_row
 
 NUMBER = click.IntRange(1)
+WORDS = ("open", *VERBS)
 
 
 @click.command()
@@ -31,7 +32,7 @@ NUMBER = click.IntRange(1)
 @store_options
 def command(ctx: click.Context, words: tuple[str, ...], limit: int, store: str | None, as_json: bool) -> None:
     # A wrong number is wrong usage, whether there is a store or not.
-    number = _number(ctx, words[0]) if len(words) == 1 and words[0] != "open" else 0
+    number = _number(ctx, words[0]) if words and words[0] not in WORDS else 0
     settings = existing_store(ctx, store)
     reads, now = bootstrap.operator_reads(settings), SystemClock().now_ms()
     match words:
@@ -44,7 +45,7 @@ def command(ctx: click.Context, words: tuple[str, ...], limit: int, store: str |
             print_rows(views.items(now), reads.open_items(), as_json, nothing=nothing)
         case ("resolve" | "accept" | "discard" as verb, first, *others):
             _close(settings, verb, _named(reads.open_items(), verb, [first, *others]), as_json)
-        case (_,):
+        case (_,) if number:
             _print_one(reads, number, as_json)
         case _:
             raise click.UsageError(
@@ -56,8 +57,13 @@ def _number(ctx: click.Context, word: str) -> int:
     try:
         number: int = NUMBER(word, ctx=ctx)
     except click.BadParameter as error:
-        error.param_hint = "'NUMBER'"
-        raise
+        from difflib import get_close_matches  # noqa: PLC0415 - only after a mistake
+
+        near = " or ".join(f"`loads {name}`" for name in get_close_matches(word, WORDS))
+        meant = f" Did you mean {near}?" if near else ""
+        raise click.UsageError(
+            f"{word!r} is neither the number of a load nor one of {', '.join(WORDS)}.{meant}"
+        ) from error
     return number
 
 

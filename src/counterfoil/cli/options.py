@@ -35,7 +35,7 @@ def utc_option(function: Callable[..., Any]) -> Any:
     def remember(ctx: click.Context, option: click.Parameter, value: bool) -> None:  # noqa: ARG001 - click's
         ctx.meta[_UTC] = value
 
-    return click.option("--utc", is_flag=True, expose_value=False, callback=remember)(function)
+    return click.option("--utc", is_flag=True, is_eager=True, expose_value=False, callback=remember)(function)
 
 
 def store_options(function: Callable[..., Any]) -> Any:

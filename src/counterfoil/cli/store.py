@@ -191,7 +191,7 @@ def backup(
     now_ms = SystemClock().now_ms()
     with rotating(settings.store, folder, now_ms) if keep else nullcontext(folder) as target:
         manifest = bootstrap.back_up(settings, target, with_secret=not without_secret)
-        _record_backup(settings, target.name, manifest.created_at)
+        _record_backup(settings, str(target.absolute()), manifest.created_at)
         deleted = delete_older(target, manifest.store_id, keep) if keep else []
     if as_json:
         print_json(

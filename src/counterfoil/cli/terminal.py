@@ -24,6 +24,8 @@ Row = TypeVar("Row")
 FULL_BLOCK = "█"
 EIGHTH_BLOCKS = " ▏▎▍▌▋▊▉"
 COLUMN_GAP = "  "
+# A name is shortened to no less than this many cells.
+MIN_NAME = 16
 BLOCK_INDENT = 4
 # `style` writes this instead of the start of an escape sequence, and `echo` replaces it. Other text cannot contain it,
 # because it is random.
@@ -139,9 +141,16 @@ def print_list(columns: "Sequence[ListColumn[Row]]", rows: Sequence[Row], first:
     shown = [column for column in arranged(columns, first) if column.terminal]
     names = [column.terminal for column in shown]
     cells = [[printable(plain_text(column, row)) for column in shown] for row in rows]
-    heading, *lines = aligned([names, *cells], [column.kind == "number" for column in shown])
-    is_narrow = max(map(display_width, (heading, *lines))) > shutil.get_terminal_size().columns
-    if is_narrow and is_terminal(sys.stdout):
+    right = [column.kind == "number" for column in shown]
+    excess = _width([names, *cells], right) - shutil.get_terminal_size().columns
+    if excess > 0 and is_terminal(sys.stdout):
+        for place in [place for place, column in enumerate(shown) if column.kind == "name"]:
+            most = max(MIN_NAME, max(display_width(row[place]) for row in cells) - excess)
+            for row in cells:
+                row[place] = shortened(row[place], most)
+        excess = _width([names, *cells], right) - shutil.get_terminal_size().columns
+    heading, *lines = aligned([names, *cells], right)
+    if excess > 0 and is_terminal(sys.stdout):
         for title, about, *others in cells:
             print_wrapped(f"{style(title, bold=True)}{COLUMN_GAP}{about}", BLOCK_INDENT)
             print_parts([" ".join(pair) for pair in zip(names[2:], others, strict=True)], BLOCK_INDENT)
@@ -149,6 +158,22 @@ def print_list(columns: "Sequence[ListColumn[Row]]", rows: Sequence[Row], first:
     echo(heading, dim=True)
     for line in lines:
         echo(line)
+
+
+def _width(rows: Sequence[Sequence[str]], right: Sequence[bool]) -> int:
+    return max(map(display_width, aligned(rows, right)))
+
+
+def shortened(text: str, most: int) -> str:
+    """Return a text without its middle if it is wider than `most` cells."""
+    if display_width(text) <= most:
+        return text
+    first, last = text, text
+    while display_width(first) > most // 2:
+        first = first[:-1]
+    while display_width(last) > most - most // 2 - 1:
+        last = last[1:]
+    return f"{first}…{last}"
 
 
 def console(stream: IO[str]) -> "Console":

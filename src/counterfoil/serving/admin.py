@@ -299,7 +299,10 @@ def metrics(settings: Settings, counters: Path, inspection: OperatorReads) -> It
 
 def overview_metrics(latest: Overview | None, now: int) -> Iterator[Metric]:
     """Yield what the latest check of the deployment found, which takes too long for a scrape. Before it, yield none."""
-    if latest is None or latest.store.extent is None:
+    if latest is None:
+        return
+    yield metric("notices_failing", sum(found.check == "notices" for found in latest.findings))
+    if not latest.is_complete:
         return
     yield metric("shops_silent", sum(shop.is_silent for shop in latest.store.shops))
     yield metric("copies_behind", latest.store.copies_behind)

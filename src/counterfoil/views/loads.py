@@ -29,6 +29,7 @@ def columns(now: int) -> Sequence[ListColumn[LoadRow]]:
         ListColumn(
             "files",
             lambda load: {name: rejected for name, rejected in load.files.items() if name},
+            "name",
             terminal="files",
             page="load.files",
             csv="",
