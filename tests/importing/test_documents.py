@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from counterfoil.importing.documents import JsonOrder, read_orders, split_orders
-from counterfoil.importing.results import NOT_AN_ORDER, ImportFailed, RowProblem
+from counterfoil.importing.orders import JsonOrder, read_orders, split_orders
+from counterfoil.importing.results import ImportFailed, Reason, RowProblem
 
 ORDERS = [
     {"id": "1", "name": 'a "quoted" {brace} [bracket] \\', "lines": [{"data": [{"id": "inner"}]}]},
@@ -75,7 +75,7 @@ def test_deep_nesting_is_reported_in_a_sentence(tmp_path: Path) -> None:
     path.write_text('{"id": ' + "[" * 200_000 + "]" * 200_000 + '}\n{"id": 2}', "utf-8")
     first, second = read_orders(path, ("data",))
     assert isinstance(first, RowProblem)
-    assert (first.reason, first.detail) == (NOT_AN_ORDER, "is nested too deeply to be an order")
+    assert (first.reason, first.detail) == (Reason.NOT_AN_ORDER, "is nested too deeply to be an order")
     assert isinstance(second, JsonOrder)
 
 
@@ -133,5 +133,5 @@ def test_an_element_that_is_not_an_object_is_reported_and_the_orders_next_to_it_
     assert isinstance(second, RowProblem)
     assert isinstance(third, RowProblem)
     assert (second.file, second.line, second.detail) == ("orders.json", 2, "is not a JSON object")
-    assert (third.file, third.line, third.reason) == ("orders.json", 3, NOT_AN_ORDER)
+    assert (third.file, third.line, third.reason) == ("orders.json", 3, Reason.NOT_AN_ORDER)
     assert third.detail.startswith("is not JSON: ")

@@ -45,10 +45,17 @@ def bills() -> str:
     return text
 
 
-def test_a_later_file_that_is_like_the_sample_is_right(tmp_path: Path) -> None:
-    rows = "1005,15/11/2026,10:00,T4,Fish,3,420.00,1260.00,1260.00,well done\n"
+@pytest.mark.parametrize("item", ["Fish", "ชุดกลางคืน", "House", "Voivod pasta", "Refresher"])
+def test_a_later_file_that_is_like_the_sample_is_right(tmp_path: Path, item: str) -> None:
+    rows = f"1005,15/11/2026,10:00,T4,{item},3,420.00,1260.00,1260.00,well done\n"
     found = later(tmp_path, SAMPLE, HEADING + rows)
     assert ([bill["amounts"]["net"] for bill in found.bills], found.rejected) == (["1260.00"], [])
+
+
+def test_names_of_customers_say_nothing_about_a_bill(tmp_path: Path) -> None:
+    heading = "Bill,Date,Total,Customer\n"
+    found = later(tmp_path, heading + "1,13/11/2026 10:00,60,Mali\n", heading + "2,14/11/2026 10:00,60,Huy\n")
+    assert (len(found.bills), found.rejected) == (1, [])
 
 
 @pytest.mark.parametrize(
@@ -154,6 +161,19 @@ def test_an_amount_in_another_notation_is_rejected(tmp_path: Path, decimal: str,
     rows = "1;13/11/2026 10:00;60.50\n2;13/11/2026 11:00;40.00\n".replace(".", decimal)
     found = later(tmp_path, heading + rows, heading + f"3;14/11/2026 10:00;{value}\n")
     assert (found.bills, len(found.rejected)) == ([], 1)
+
+
+@pytest.mark.parametrize(
+    ("sample", "later_row"),
+    [
+        ("Bill,Date,Total\n1,13/11/2026 10:00,฿60\n", "2,14/11/2026 10:00,$60\n"),
+        ("Bill,Date,Total\n1,13/11/2026 10:00,60\n", "2,14/11/2026 10:00,USD 60\n"),
+        ("Bill,Date,Total,Currency\n1,13/11/2026 10:00,60,THB\n", "2,14/11/2026 10:00,60,USD\n"),
+    ],
+)
+def test_an_amount_in_another_currency_is_rejected(tmp_path: Path, sample: str, later_row: str) -> None:
+    found = later(tmp_path, sample, sample + later_row)
+    assert (len(found.bills), [one.line for one in found.rejected]) == (1, [3])
 
 
 def test_whole_amounts_may_have_decimals_later(tmp_path: Path) -> None:

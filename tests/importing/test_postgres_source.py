@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 import servers
-from counterfoil.importing.watermarks import StateFile
+from counterfoil.importing.database import StateFile
 from importing.pos_database import MAPPING, TABLES, PosImport, bills_in
 
 pytestmark = pytest.mark.xdist_group("postgres")

@@ -1,55 +1,59 @@
 """`counterfoil import`: convert POS exports, or bills in a POS database, into source records."""
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from functools import partial
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import click
 from click.core import ParameterSource
-from msgspec import Struct
+from msgspec import Struct, json
 from msgspec.structs import replace
 
-from counterfoil.cli.import_output import (
-    STANDARD_OUTPUT,
-    check_records,
+from counterfoil import bootstrap
+from counterfoil.cli import load_run
+from counterfoil.cli.import_report import (
+    ImportRejects,
+    ImportTally,
+    converted,
     facts_for_import,
-    load_records,
-    print_import,
-    print_load,
-    stored_bills,
-    without_known_shops,
-    write_records,
-)
-from counterfoil.cli.import_report import ImportRejects, ImportTally, converted, today
-from counterfoil.cli.load_run import (
-    SOME_REJECTED,
-    SUDDEN_CHANGE,
-    accept_change,
-    is_checked_first,
-    require_acceptance,
+    print_tally,
+    tally_view,
+    today,
 )
 from counterfoil.cli.main import FAILED, INTERRUPTED
 from counterfoil.cli.options import json_option, setting_option, settings_from, store_option
-from counterfoil.cli.terminal import echo, print_message, print_note
-from counterfoil.cli.totals import ExpectedNet, expect_net_option, net_differences
+from counterfoil.cli.terminal import echo, print_json, print_message, print_note
+from counterfoil.cli.totals import ExpectedNet, expect_net_option, net_differences, print_totals
 from counterfoil.domain.calendar import zone_named
 from counterfoil.domain.control_totals import ControlTotals
+from counterfoil.domain.intake import RejectedRows
+from counterfoil.domain.replacements import StoredBill
 from counterfoil.importing.formats import CSV, DATABASE, FORMATS, Export, open_export
-from counterfoil.importing.mapping import merged, read_mapping
+from counterfoil.importing.mapping import merged, parse_mapping, read_mapping
+from counterfoil.importing.results import Imported, ImportedRecord, ImportFailed
 from counterfoil.importing.tables import ImportOptions
 from counterfoil.importing.values import DATE_ORDERS
-from counterfoil.ingest.checking import RecordTotals
+from counterfoil.ingest.checking import ComparedBills, RecordTotals, RejectExamples
+from counterfoil.ingest.lines import UNKNOWN_SHOP, SourceLine
+from counterfoil.ingest.pipeline import Summary
+from counterfoil.ingest.sources import Source
+from counterfoil.machine.files import StandardOutput, draft_of, open_output
+from counterfoil.ports import StoreMismatch, StoreUnavailable
 from counterfoil.settings import Settings
+from counterfoil.text import counted, is_address, printable, scheme_of, use_address_form
+
+STANDARD_OUTPUT = "-"
+MAX_SHOPS_SHOWN = 5
+_encode = json.Encoder().encode
 
 _existing_file = click.Path(path_type=Path, dir_okay=False, exists=True)
 _new_file = click.Path(path_type=Path, dir_okay=False)
 
 
 class ImportRequest(Struct, kw_only=True):
-    """The arguments and options of the command."""
-
     files: tuple[Path, ...]
     format_name: str | None
     mapping: Path | None
@@ -83,6 +87,10 @@ class ImportRequest(Struct, kw_only=True):
     @property
     def mapping_name(self) -> str | None:
         return self.mapping.name if self.mapping else None
+
+    @property
+    def is_database(self) -> bool:
+        return self.format_name == DATABASE
 
     def content(self) -> dict[str, Any]:
         """Return the content of the mapping file, if there is one, with --date-order and --timezone applied."""
@@ -162,23 +170,111 @@ def command(ctx: click.Context, /, **given: Any) -> None:
             answers=answers,
         )
         return
-    _check_options(ctx, request)
-    _require_distinct_files(ctx, request)
+    for is_wrong, problem in _refusals(ctx, request):
+        if is_wrong:
+            raise click.UsageError(problem, ctx)
     with ImportRejects(request.rejects) as rejects, _opened(request) as reading:
         _say_what_was_recognised(request, reading)
         settings = settings_from(ctx, batch=request.batch, store=request.store)
         # A database is read once, so a sudden change in it is noticed only after it is loaded.
-        is_compared = request.is_load and not request.accept_change and request.format_name != DATABASE
-        if not request.is_check and (request.expect_net or (is_compared and is_checked_first(settings))):
+        is_compared = request.is_load and not request.accept_change and not request.is_database
+        if not request.is_check and (request.expect_net or (is_compared and load_run.is_checked_first(settings))):
             checked = replace(request, is_check=True, is_before_load=True, rejects=None)
             status = _convert(settings, checked, reading, ImportRejects(None), is_quiet=True)
             if status in (FAILED, INTERRUPTED):
                 raise click.exceptions.Exit(status)
-            if status == SUDDEN_CHANGE and is_compared:
-                require_acceptance(may_ask=not request.as_json)
+            if status == load_run.SUDDEN_CHANGE and is_compared:
+                load_run.require_acceptance(may_ask=not request.as_json)
                 request = replace(request, accept_change=True)
         status = _convert(settings, request, reading, rejects)
     raise click.exceptions.Exit(status)
+
+
+def _refusals(ctx: click.Context, request: ImportRequest) -> Iterator[tuple[object, str]]:
+    """Yield whether options are invalid or cannot be used together, and what to say then."""
+    is_to_stdout, zone = request.output == STANDARD_OUTPUT, request.timezone
+    files = [path.resolve() for path in (*request.files, *request.line_files, *request.payment_files)]
+    yield not request.output, "--output needs a file name."
+    yield (
+        zone is not None and zone_named(zone) is None,
+        f"{zone!r} is not a valid time zone. Use a name such as Asia/Bangkok.",
+    )
+    is_written = not is_to_stdout or request.rejects
+    yield request.is_check and is_written, "--check writes no files. Leave out --output and --rejects."
+    yield request.accept_change and not request.is_load, "--accept-change needs --load."
+    yield request.is_load and not is_to_stdout, "Use --load or --output, not both."
+    yield (
+        request.as_json and is_to_stdout and not (request.is_load or request.is_check),
+        "--json needs --load, --check or --output, because otherwise the records go to standard output.",
+    )
+    if request.is_database:
+        text = "An import from a database needs --url and --mapping, and takes no files."
+        yield files or not request.url or not request.mapping, text
+        text = "--expect-net needs --check for a database, which is read once."
+        yield request.expect_net and not request.is_check, text
+        text = "--state needs --load, because progress may be saved only after the records are loaded."
+        yield request.state and not request.is_load, text
+        return
+    is_given = ctx.get_parameter_source("url") == ParameterSource.COMMANDLINE
+    text = "--url, --state, --full and --skip-rejected are for a database, which takes no files."
+    yield is_given or request.state or request.full or request.skip_rejected, text
+    text = "--format csv needs --mapping FILE. `counterfoil import --infer FILE` proposes one."
+    yield request.format_name == CSV and request.mapping is None, text
+    # The rows of a file that is given twice would be counted twice.
+    yield len(files) != len(set(files)), "The same file was given twice. Name each file once."
+
+
+def _files(request: ImportRequest) -> Sequence[Path]:
+    if not request.files:
+        raise click.UsageError("Missing argument 'FILE...': the export to read.", click.get_current_context())
+    return request.files
+
+
+# --- opening ------------------------------------------------------------------------
+
+
+@contextmanager
+def _opened(request: ImportRequest) -> Iterator[Any]:
+    """Yield the export or the database that is to be read."""
+    if not request.is_database:
+        files = (_files(request), request.line_files, request.payment_files)
+        content, name = request.content(), request.mapping_name
+        yield open_export(request.format_name, *files, content, name, request.options(), request.mappings)
+        return
+    # Only databases need these imports, and a driver that is part of an extra.
+    from counterfoil.importing.database import DatabaseImport, SourceDatabase, StateFile  # noqa: PLC0415
+
+    def imported(source: SourceDatabase, state: StateFile | None) -> DatabaseImport:
+        return DatabaseImport(source, mapping, request.options(), state, full=request.full)
+
+    mapping = parse_mapping(request.content(), request.mapping_name or DATABASE)
+    if request.state is None:
+        with closing(_connected(request.url or "")) as source:
+            yield imported(source, None)
+        return
+    # The state file is locked before the snapshot is taken. Otherwise, another import could save a state that is newer
+    # than this snapshot.
+    with closing(StateFile(request.state)) as saved, closing(_connected(request.url or "")) as source:
+        reading = imported(source, saved)
+        for note in reading.notes:
+            print_note(note[0].lower() + note[1:])
+        yield reading
+
+
+def _connected(url: str) -> Any:
+    scheme = scheme_of(url)
+    if scheme in ("postgresql", "postgres", "mysql", "mariadb") and not is_address(url):
+        # A driver's error message may quote a part of such an address that contains the password.
+        raise ImportFailed(f"the database address (--url) is not valid: {use_address_form(url)}.")
+    if scheme in ("postgresql", "postgres"):
+        from counterfoil.importing.postgres import PostgresSource  # noqa: PLC0415 - the driver is part of an extra
+
+        return PostgresSource(url)
+    if scheme in ("mysql", "mariadb"):
+        from counterfoil.importing.mysql import MySqlSource  # noqa: PLC0415 - the driver is part of an extra
+
+        return MySqlSource(url)
+    raise ImportFailed("the database address (--url) must begin with postgresql:// or mysql://.")
 
 
 def _say_what_was_recognised(request: ImportRequest, reading: Any) -> None:
@@ -192,18 +288,12 @@ def _say_what_was_recognised(request: ImportRequest, reading: Any) -> None:
         print_note(reading.note.strip())
 
 
-def _new_tally(request: ImportRequest, reading: Any) -> ImportTally:
-    files = reading.files if isinstance(reading, Export) else ()
-    return ImportTally(rejects_file=request.rejects, recognised={file.path.name: file.title for file in files})
+# --- converting ------------------------------------------------------------------------
 
 
 class Conversion(Struct, kw_only=True):
-    """The result of an import: how many rows and lines were rejected, and the function that prints the summary.
+    """The result of an import, and the function that prints its summary, to standard error if its argument is true."""
 
-    Its argument says whether it prints to standard error.
-    """
-
-    tally: ImportTally
     rejected: int
     totals: ControlTotals
     show: Callable[[bool], None]
@@ -218,8 +308,11 @@ def _convert(
 
     If `is_quiet`, the summary is printed only if the bills do not add up to the expected net.
     """
+    files = reading.files if isinstance(reading, Export) else ()
+    recognised = {file.path.name: file.title for file in files}
+    tally = ImportTally(rejects_file=request.rejects, recognised=recognised)
     convert = _load if request.is_load else _write
-    result = convert(settings, request, reading, rejects)
+    result = convert(settings, request, reading, rejects, tally)
     differences = [] if result.is_interrupted else net_differences(request.expect_net, result.totals)
     if differences or not is_quiet or (result.has_alarms and request.is_load and not request.accept_change):
         # Standard output is for the records, also if this is the check before they are written.
@@ -232,145 +325,168 @@ def _convert(
     if result.is_interrupted:
         return INTERRUPTED
     if result.has_alarms:
-        return SUDDEN_CHANGE
-    is_wrong = result.rejected or result.tally.wrong_totals or result.totals.report().is_doubtful
-    return SOME_REJECTED if is_wrong else 0
+        return load_run.SUDDEN_CHANGE
+    is_wrong = result.rejected or tally.wrong_totals or result.totals.report().is_doubtful
+    return load_run.SOME_REJECTED if is_wrong else 0
 
 
-def _load(settings: Settings, request: ImportRequest, reading: Any, rejects: ImportRejects) -> Conversion:
-    """Load the records, or only check them."""
-    tally = _new_tally(request, reading)
+class ImportedSource(Source):
+    """Passes imported records to a load. Each line keeps the file name and line number that it has in the export."""
+
+    is_export = True
+
+    def __init__(self, name: str, records: Iterable[ImportedRecord], tally: ImportTally) -> None:
+        super().__init__(name, None)
+        self._records = records
+        self._tally = tally
+
+    def lines(self) -> Iterator[SourceLine]:
+        for one in self._records:
+            yield SourceLine(one.file, one.line, _encode(one.record))
+
+    def rejected_rows(self) -> RejectedRows:
+        return self._tally.rejected_rows()
+
+
+def _load(
+    settings: Settings, request: ImportRequest, reading: Any, rejects: ImportRejects, tally: ImportTally
+) -> Conversion:
     found = reading.records()
     if request.with_shops:
-        found = without_known_shops(settings, found, is_check=request.is_check)
-    records = converted(found, tally, rejects)
-    name, is_check = _source_name(request), request.is_check
-    report = load_records(settings, records, name, tally, is_check=is_check, is_guarded=not request.accept_change)
+        found = _without_known_shops(settings, found, is_check=request.is_check)
+    names = [path.name for path in (*request.files, *request.line_files, *request.payment_files)]
+    name = ", ".join(names) or "database"
+    source = ImportedSource(name, converted(found, tally, rejects), tally)
+    rejected_lines = RejectExamples() if request.is_check else load_run.new_rejects_file(settings, name)
+    report = load_run.LoadReport(summary=Summary(source=name), rejects=rejected_lines, records=source)
+    load_run.run_load(settings, report, is_guarded=not request.accept_change)
     report.before_load = request.is_before_load
-    if request.accept_change and not (is_check or report.interrupted):
-        report.accepted = accept_change(settings)
+    is_loaded = not (request.is_check or report.interrupted)
+    if request.accept_change and is_loaded:
+        report.accepted = load_run.accept_change(settings)
     rejected = tally.rejected.total() + report.summary.rejected.total() + report.is_stopped
-    if not (request.is_check or report.interrupted):
-        _save_progress(request, reading, rejected)
+    if is_loaded and (not rejected or request.skip_rejected):
+        reading.commit()
+    elif is_loaded and request.state:
+        print_note(
+            "progress was not saved, because rows were rejected. Fix the cause and run the same command "
+            "again, or use --skip-rejected to save progress anyway."
+        )
     return Conversion(
-        tally=tally,
         rejected=rejected,
         totals=report.summary.totals,
-        show=lambda _: print_load(report, tally, as_json=request.as_json),
+        show=lambda _: _print_load(report, tally, as_json=request.as_json),
         has_alarms=bool(report.alarms) or report.is_stopped,
         is_interrupted=report.interrupted,
     )
 
 
-def _write(settings: Settings, request: ImportRequest, reading: Any, rejects: ImportRejects) -> Conversion:
-    """Write the records to a file or to standard output, or only check them."""
-    tally = _new_tally(request, reading)
-    records = converted(reading.records(), tally, rejects)
-    totals = RecordTotals(facts_for_import(settings), stored_bills(settings) if request.is_check else None)
-    if request.is_check:
-        check_records(records, totals)
-    else:
-        write_records(records, totals, request.output)
-    show = partial(print_import, tally, totals, request.as_json, request.is_check, request.is_before_load)
-    guard = totals.guard
-    rejected = tally.rejected.total() + totals.unusable + guard.others
-    return Conversion(tally=tally, rejected=rejected, totals=totals.totals, show=show, has_alarms=guard.is_exceeded)
+def _without_known_shops(settings: Settings, found: Iterable[Imported], *, is_check: bool) -> Iterator[Imported]:
+    """Yield the results. Skip a shop that the export names but does not describe, if the store already knows it."""
+    with load_run.open_for_check(settings) if is_check else closing(bootstrap.ledger(settings)) as ledger:
+        for one in found:
+            is_known = isinstance(one, ImportedRecord) and one.is_found_shop and ledger.facts(one.record["id"])
+            if not is_known:
+                yield one
 
 
-def _save_progress(request: ImportRequest, reading: Any, rejected: int) -> None:
-    if not rejected or request.skip_rejected:
-        reading.commit()
-    elif request.state:
-        print_note(
-            "progress was not saved, because rows were rejected. Fix the cause and run the same command "
-            "again, or use --skip-rejected to save progress anyway."
-        )
-
-
-def _require_distinct_files(ctx: click.Context, request: ImportRequest) -> None:
-    """Refuse a file that was given twice, because its rows would be counted twice."""
-    files = [path.resolve() for path in (*request.files, *request.line_files, *request.payment_files)]
-    if len(files) != len(set(files)):
-        raise click.UsageError("The same file was given twice. Name each file once.", ctx)
-
-
-def _check_options(ctx: click.Context, request: ImportRequest) -> None:
-    """Refuse options that are invalid or cannot be used together."""
-    if not request.output:
-        raise click.UsageError("--output needs a file name.", ctx)
-    if request.timezone is not None and zone_named(request.timezone) is None:
-        raise click.UsageError(f"{request.timezone!r} is not a valid time zone. Use a name such as Asia/Bangkok.", ctx)
-    _check_destination(ctx, request)
-    _check_sources(ctx, request)
-
-
-def _check_destination(ctx: click.Context, request: ImportRequest) -> None:
-    if request.is_check and (request.output != STANDARD_OUTPUT or request.rejects):
-        raise click.UsageError("--check writes no files. Leave out --output and --rejects.", ctx)
-    if request.accept_change and not request.is_load:
-        raise click.UsageError("--accept-change needs --load.", ctx)
-    if request.is_load and request.output != STANDARD_OUTPUT:
-        raise click.UsageError("Use --load or --output, not both.", ctx)
-    if request.as_json and not request.is_load and not request.is_check and request.output == STANDARD_OUTPUT:
-        raise click.UsageError(
-            "--json needs --load, --check or --output, because otherwise the records go to standard output.", ctx
-        )
-
-
-def _check_sources(ctx: click.Context, request: ImportRequest) -> None:
-    if request.format_name == DATABASE:
-        if request.files or request.line_files or request.payment_files or not request.url or not request.mapping:
-            raise click.UsageError("An import from a database needs --url and --mapping, and takes no files.", ctx)
-        if request.expect_net and not request.is_check:
-            raise click.UsageError("--expect-net needs --check for a database, which is read once.", ctx)
-        if request.state and not request.is_load:
-            raise click.UsageError(
-                "--state needs --load, because progress may be saved only after the records are loaded.", ctx
-            )
+def _print_load(report: load_run.LoadReport, tally: ImportTally, *, as_json: bool) -> None:
+    if as_json:
+        print_json({**load_run.report_view(report), "import": tally_view(tally)})
         return
-    is_given = ctx.get_parameter_source("url") == ParameterSource.COMMANDLINE
-    if is_given or request.state or request.full or request.skip_rejected:
-        raise click.UsageError(
-            "--url, --state, --full and --skip-rejected are for a database, which takes no files.", ctx
-        )
-    if request.format_name == CSV and request.mapping is None:
-        raise click.UsageError(
-            "--format csv needs --mapping FILE. `counterfoil import --infer FILE` proposes one.", ctx
-        )
+    print_tally(tally, to_stderr=False)
+    load_run.print_report(report, as_json=False)
+    if report.summary.rejected[UNKNOWN_SHOP]:
+        echo("Add --with-shops to create the shops that the export names, or load the shops first.")
 
 
-def _opened(request: ImportRequest) -> AbstractContextManager[Any]:
-    if request.format_name == DATABASE:
-        from counterfoil.cli.import_database import open_database  # noqa: PLC0415 - its driver is in an extra
-
-        return open_database(
-            request.url or "",
-            request.content(),
-            request.mapping_name or DATABASE,
-            request.options(),
-            request.state,
-            full=request.full,
-        )
-    return nullcontext(
-        open_export(
-            request.format_name,
-            _files(request),
-            request.line_files,
-            request.payment_files,
-            request.content(),
-            request.mapping_name,
-            request.options(),
-            request.mappings,
-        )
+def _write(
+    settings: Settings, request: ImportRequest, reading: Any, rejects: ImportRejects, tally: ImportTally
+) -> Conversion:
+    """Write the records to a file or to standard output, or only check them."""
+    totals = RecordTotals(facts_for_import(settings), _stored_bills(settings) if request.is_check else None)
+    lines = _lines(converted(reading.records(), tally, rejects), totals)
+    path = Path(request.output)
+    if request.is_check:
+        deque(lines, maxlen=0)
+    elif request.output == STANDARD_OUTPUT:
+        out = StandardOutput()
+        for line in lines:
+            out.write(line)
+        out.flush()
+    elif path.exists() and not path.is_file():
+        # Write to a pipe or a device directly, because renaming a finished file would replace the pipe or device.
+        _write_to(path, path, lines)
+    else:
+        with draft_of(path) as draft:
+            _write_to(draft, path, lines)
+    guard = totals.guard
+    return Conversion(
+        rejected=tally.rejected.total() + totals.unusable + guard.others,
+        totals=totals.totals,
+        show=lambda to_stderr: _print_import(tally, totals, request, to_stderr=to_stderr),
+        has_alarms=guard.is_exceeded,
     )
 
 
-def _files(request: ImportRequest) -> Sequence[Path]:
-    if not request.files:
-        raise click.UsageError("Missing argument 'FILE...': the export to read.", click.get_current_context())
-    return request.files
+def _lines(records: Iterable[ImportedRecord], totals: RecordTotals) -> Iterator[bytes]:
+    """Yield the records as NDJSON, and add them up."""
+    for one in records:
+        line = _encode(one.record)
+        totals.add(one.record, line)
+        yield line + b"\n"
+    totals.finish()
 
 
-def _source_name(request: ImportRequest) -> str:
-    names = [path.name for path in (*request.files, *request.line_files, *request.payment_files)]
-    return ", ".join(names) or "database"
+def _write_to(path: Path, name: Path, lines: Iterable[bytes]) -> None:
+    with open_output(path, name=name) as file:
+        for line in lines:
+            file.write(line)
+
+
+def _stored_bills(settings: Settings) -> ComparedBills | None:
+    """Return what compares bills with those in the store, or None if there is no store yet."""
+    if not settings.database and not (settings.store / "books.sqlite3").exists():
+        return None
+    stored = bootstrap.operator_reads(settings).stored_bills
+
+    @cache
+    def say(problem: str) -> None:
+        print_note(f"the bills were not compared with the store: {problem}")
+
+    def read(shop_id: str, bill_ids: Sequence[str]) -> dict[str, StoredBill]:
+        try:
+            return stored(shop_id, bill_ids)
+        except (StoreUnavailable, StoreMismatch) as error:
+            say(str(error))
+            return {}
+
+    return ComparedBills(read)
+
+
+def _print_import(tally: ImportTally, totals: RecordTotals, request: ImportRequest, *, to_stderr: bool) -> None:
+    if request.as_json:
+        view = {**tally_view(tally), "unusable": totals.unusable, "unknownShops": totals.unknown_shops}
+        view |= {"totals": totals.totals.report()}
+        if request.is_check:
+            view |= {"replacements": load_run.replacement_view(totals.guard), "check": True}
+        print_json(view)
+        return
+    print_tally(tally, to_stderr=to_stderr)
+    print_totals(totals.totals.report(), to_stderr=to_stderr)
+    notes = [*load_run.replacement_notes(totals.guard, load_run.CHECKED)]
+    if totals.unusable:
+        bills = counted(totals.unusable, "bill")
+        notes.append(f"A load would reject {bills}: run `counterfoil load --check` to see why.")
+    if totals.unknown_shops:
+        names = ", ".join(map(printable, totals.unknown_shops[:MAX_SHOPS_SHOWN]))
+        more = " and others" if len(totals.unknown_shops) > MAX_SHOPS_SHOWN else ""
+        notes.append(
+            f"Not known yet: {names}{more}. The days of such a shop are shown in Thailand time, and a load would "
+            "reject its bills. Add --with-shops to create shops from the export, or load them first."
+        )
+    if request.is_check:
+        again = "" if request.is_before_load else " Run the same command without --check to write the records."
+        notes.append(f"Nothing was written.{again}")
+    for note in notes:
+        echo(note, err=to_stderr)

@@ -76,7 +76,6 @@ def write_known_mapping(files: Sequence[Path], own_mappings: Path | None, output
 
 
 def answers_of(texts: Sequence[str]) -> dict[str, str]:
-    """Return the answers of `--set ENTRY=VALUE`."""
     answers = {}
     for text in texts:
         entry, mark, value = text.rpartition("=") if text.startswith("status.") else text.partition("=")

@@ -2,7 +2,7 @@
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import IO, Self
@@ -10,7 +10,9 @@ from typing import IO, Self
 import click
 from msgspec import Struct, field, json
 
+from counterfoil import bootstrap
 from counterfoil.cli.terminal import echo, style
+from counterfoil.domain.changes import KnownFacts
 from counterfoil.domain.intake import MAX_REMEMBERED, RejectedLine, RejectedRows
 from counterfoil.importing.results import (
     IMPORT_PREFIX,
@@ -23,6 +25,8 @@ from counterfoil.importing.results import (
 )
 from counterfoil.machine.clock import SystemClock
 from counterfoil.machine.files import open_output
+from counterfoil.ports import StoreMismatch, StoreUnavailable
+from counterfoil.settings import Settings
 from counterfoil.text import counted
 
 MAX_SHOWN = 20
@@ -30,8 +34,6 @@ COLUMN = 10
 
 
 class ImportTally(Struct):
-    """The counts of an import, and its first rejects."""
-
     bills: int = 0
     shops: int = 0
     skipped: Counter[str] = field(default_factory=Counter)
@@ -45,7 +47,6 @@ class ImportTally(Struct):
 
     @property
     def wrong_totals(self) -> list[ExportTotals]:
-        """The totals of the export that differ from the sums of its rows."""
         return [total for total in self.export_totals if total.stated != total.computed]
 
     def rejected_rows(self, source: str | None = None) -> RejectedRows:
@@ -88,6 +89,23 @@ class ImportRejects:
     def close(self) -> None:
         if self._file:
             self._file.close()
+
+
+def facts_for_import(settings: Settings) -> Callable[[str], KnownFacts | None]:
+    """Return a function that reads the facts of a shop from the store, or returns None if the store cannot be read.
+
+    A closing time in the store decides to which business day a bill belongs.
+    """
+
+    def facts(shop_id: str) -> KnownFacts | None:
+        if not settings.database and not (settings.store / "books.sqlite3").exists():
+            return None
+        try:
+            return bootstrap.operator_reads(settings).facts(shop_id)
+        except (StoreUnavailable, StoreMismatch):
+            return None
+
+    return facts
 
 
 def today() -> date:
@@ -163,7 +181,6 @@ def _print_export_totals(tally: ImportTally, *, to_stderr: bool) -> None:
 
 
 def tally_view(tally: ImportTally) -> dict[str, object]:
-    """Return the tally as `--json` prints it."""
     return {
         "recognised": tally.recognised,
         "bills": tally.bills,

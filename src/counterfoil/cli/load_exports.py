@@ -16,8 +16,7 @@ from typing import Any, BinaryIO
 from msgspec import Struct, json
 from msgspec.structs import replace
 
-from counterfoil.cli.import_output import facts_for_import
-from counterfoil.cli.import_report import ImportRejects, ImportTally, converted, today
+from counterfoil.cli.import_report import ImportRejects, ImportTally, converted, facts_for_import, today
 from counterfoil.cli.terminal import print_note
 from counterfoil.domain.changes import KnownFacts
 from counterfoil.domain.intake import RejectedRows

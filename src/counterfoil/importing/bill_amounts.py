@@ -53,12 +53,10 @@ class BillAmounts:
         return [place for place in counted if all(one.amount(bills[place][0]) >= 0 for one in totals)] or counted
 
     def of(self, column: SampleColumn, role: str, level: str = "") -> AmountSeries:
-        """Return the amounts of a column of the bills file."""
         level = level or self.levels[column.name]
         return self._series(self._sample.sheet, [column.name], role, BILL if level == EITHER else level)
 
     def candidates(self) -> list[AmountSeries]:
-        """Return everything that may be the total of a bill."""
         sheet = self._sample.sheet
         found = []
         for column in sheet.with_role(*TOTAL_ROLES):
@@ -118,7 +116,6 @@ class BillAmounts:
         return TotalFinding(choices=[product, of_lines], question=text)
 
     def equations(self) -> list[tuple[AmountSeries, AmountSeries]]:
-        """Return which amounts were equal on all bills of the sample that count."""
         return TotalSearch(self.candidates(), self.parts(), self.sales).equations()
 
     def may_be_charge(self, column: SampleColumn) -> bool:
@@ -174,7 +171,6 @@ class BillAmounts:
         return total
 
     def _named(self, name: str) -> AmountSeries:
-        """Return the amounts of a column of the bills or of the lines."""
         sheet = self._sample.sheet
         if name not in sheet.columns and self._lines and name in self._lines.columns:
             return self._series(self._lines, [name], LINES_ROLE, LINE)
@@ -313,7 +309,6 @@ class BillAmounts:
         return has_times and any(not sample.is_of_bill(column) for column in sample.sheet.with_role("method"))
 
     def _is_product(self, column: SampleColumn) -> bool:
-        """Return whether a column is quantity by price on each row."""
         sheet = self._sample.sheet
         quantities, prices = sheet.with_role("qty"), sheet.with_role("unitPrice")
         if not quantities or not prices:

@@ -45,7 +45,6 @@ class AmountSeries(Struct, frozen=True):
     is_product: bool = False
 
     def plus(self, *parts: "AmountSeries") -> "AmountSeries":
-        """Return the sum of this and other amounts."""
         total = self
         for part in parts:
             pairs = zip(total.values, part.values, strict=True)
@@ -67,7 +66,6 @@ class AmountSeries(Struct, frozen=True):
 
 
 def added(one: Any, other: Any) -> Any:
-    """Return the entry of a mapping that adds two others."""
     if one is None or other is None:
         return None
     if all(isinstance(cell, dict) and "sum" in cell for cell in (one, other)):
@@ -127,15 +125,6 @@ def effects(part: AmountSeries) -> tuple[int, ...]:
     return values if negative > sum(value > 0 for value in values) else tuple(-value for value in values)
 
 
-def _as_paid(part: AmountSeries) -> AmountSeries:
-    """Return a part as it is added to an amount that does not take it into account, to get what the customer paid.
-
-    A discount reduces what was paid. A fee was kept back from it, so it is added again.
-    """
-    is_written_negative = effects(part) == tuple(value or 0 for value in part.values)
-    return part if part.role in CHARGES or is_written_negative == (part.role == "discount") else part.minus()
-
-
 def without_parts_of_sums(parts: Sequence[AmountSeries], bills: Sequence[int]) -> list[AmountSeries]:
     """Leave out parts whose sum is another part of the same role, such as discounts per item beside all discounts."""
     left = [part for part in parts if any(part.values[bill] for bill in bills)]
@@ -186,7 +175,7 @@ class TotalSearch:
         found = []
         for relation in sorted(self._relations, key=lambda one: len(one.parts)):
             target, base = self._candidates[relation.target], self._candidates[relation.base]
-            total = base.plus(*(self._as_added(part) for part in sorted(relation.parts)))
+            total = base.plus(*map(self._as_added, sorted(relation.parts)))
             is_known = any({relation.target, relation.base} <= group for group in groups)
             is_other = set(target.columns) != set(base.columns) and target.cell is not None and total.cell is not None
             if relation.held == relation.checked and is_other and not is_known:
@@ -195,13 +184,16 @@ class TotalSearch:
                 groups = [set().union(*joined), *(group for group in groups if group not in joined)]
         return found
 
-    def _as_added(self, part: int) -> AmountSeries:
-        """Return a part with the sign with which it is added to a candidate."""
+    def _as_added(self, part: int, *, is_paid: bool = False) -> AmountSeries:
+        """Return a part with the sign with which it changes an amount or, if `is_paid`, gives what the customer paid.
+
+        A discount reduces what was paid. A fee was kept back from it, so it is added again.
+        """
         series = self._parts[part]
-        return series if self._effects[part] == tuple(value or 0 for value in series.values) else series.minus()
+        is_as_written = self._effects[part] == tuple(value or 0 for value in series.values)
+        return series if is_as_written != (is_paid and series.role == "fee") else series.minus()
 
     def _plain(self) -> list[AmountSeries]:
-        """Return the candidates that a person may choose."""
         usable = [one for one in self._candidates if one.cell is not None and one.role != "payout"]
         return [one for one in usable if one.role != "unknown"] or usable
 
@@ -283,57 +275,64 @@ class TotalSearch:
         paid = next((other for other in related if self._candidates[other].role == PAYMENTS_ROLE), None)
         is_paid = paid is not None and not any(related[paid].values())
         states = [self._state(part, place, related, is_paid=is_paid) for part in range(len(self._parts))]
-        missing = [part for part, state in zip(self._parts, states, strict=True) if state is False]
-        unknown = [part for part, state in zip(self._parts, states, strict=True) if state is None]
-        if any(part.role in DEDUCTIONS for part in missing):
+        missing = [part for part, state in enumerate(states) if state is False]
+        unknown = [part for part, state in enumerate(states) if state is None]
+        if any(self._parts[part].role in DEDUCTIONS for part in missing):
             return None
         is_proved = (
             len(related) > 1
             or all(one.role == PAYMENTS_ROLE for one in self._candidates)
             or any(self._rate(part, place) for part in range(len(self._parts)))
         )
-        total = candidate.plus(*missing)
-        unrelated = [
-            part
-            for number, part in enumerate(self._parts)
-            if part in missing and part.role not in ("tip", "tax") and not _differs(number, related)
-        ]
-        if unknown:
-            text = f"The amounts do not show whether {candidate.name} already takes {_names(unknown)} into account."
-            added = [_as_paid(part) for part in unknown]
-            sizes = (0, len(added), *range(1, len(added)))
-            sums = [total.plus(*some) for size in sizes for some in combinations(added, size)]
-            finding = TotalFinding(choices=[*sums[:4], *self._plain()], question=text)
-        elif is_paid and missing:
-            text = f"The payments equal {candidate.name}, but its other amounts add up without {_names(missing)}."
-            finding = TotalFinding(choices=[candidate, total], question=text)
-        elif unrelated:
-            text = f"{candidate.name} adds up without {_names(unrelated)}. Did the customer pay it in addition?"
-            finding = TotalFinding(choices=[candidate, total], question=text)
-        elif any(part.cell is None for part in missing):
-            text = (
-                f"What the customer paid seems to be {total.name}, but a mapping cannot add an amount of the payments "
-                "to the bill. Export the bills with a total that includes it."
-            )
-            finding = TotalFinding(question=text)
-        elif missing and not is_proved:
-            text = f"The amounts do not show whether {candidate.name} includes {_names(missing)}."
-            finding = TotalFinding(choices=[total, candidate], question=text)
-        elif not is_proved and not self._is_only_amount(place):
-            others = _names([one for one in self._candidates if one is not candidate])
-            text = (
-                f"Only its heading says that {candidate.name} is what the customer paid. Nothing in the export adds up "
-                f"to it{f', and there is also {others}' if others else ''}."
-            )
-            finding = TotalFinding(choices=self._plain(), question=text)
-        else:
-            differing = frozenset(self._parts[part].name for relation in self._relations for part in relation.parts)
+        finding = self._doubt(place, related, missing, unknown, is_paid=is_paid, is_proved=is_proved)
+        if finding is None:
+            lacking = [self._parts[part] for part in missing]
             evidence = self._evidence(place, related)
-            if missing:
-                evidence.append(f"{_names(missing, ' and ')} is not in {candidate.name}, so it is added")
-            finding = TotalFinding(chosen=total, evidence=evidence[:4], parts=differing, is_proved=is_proved)
+            if lacking:
+                evidence.append(f"{_names(lacking, ' and ')} is not in {candidate.name}, so it is added")
+            differing = frozenset(self._parts[part].name for relation in self._relations for part in relation.parts)
+            finding = TotalFinding(candidate.plus(*lacking), [], evidence[:4], differing, is_proved=is_proved)
         rank = (not finding.chosen, not is_paid, not is_proved, len(missing) + len(unknown), place)
         return tuple(map(int, rank)), finding
+
+    def _doubt(
+        self, place: int, related: _Contents, missing: list[int], unknown: list[int], *, is_paid: bool, is_proved: bool
+    ) -> TotalFinding | None:
+        """Return the question about a candidate with parts that it lacks, or that are unknown; None if it is clear."""
+        candidate, lacking = self._candidates[place], [self._parts[part] for part in missing]
+        name, total = candidate.name, candidate.plus(*lacking)
+        unrelated = [
+            self._parts[part]
+            for part in missing
+            if self._parts[part].role not in ("tip", "tax") and not _differs(part, related)
+        ]
+        if unknown:
+            added = [self._as_added(part, is_paid=True) for part in unknown]
+            sizes = (0, len(added), *range(1, len(added)))
+            sums = [total.plus(*some) for size in sizes for some in combinations(added, size)]
+            names = _names([self._parts[part] for part in unknown])
+            text = f"The amounts do not show whether {name} already takes {names} into account."
+            return TotalFinding(choices=[*sums[:4], *self._plain()], question=text)
+        if is_paid and missing:
+            text = f"The payments equal {name}, but its other amounts add up without {_names(lacking)}."
+            return TotalFinding(choices=[candidate, total], question=text)
+        if unrelated:
+            text = f"{name} adds up without {_names(unrelated)}. Did the customer pay it in addition?"
+            return TotalFinding(choices=[candidate, total], question=text)
+        if any(part.cell is None for part in lacking):
+            text = (
+                f"What the customer paid seems to be {total.name}, but a mapping cannot add an amount of the payments "
+            )
+            return TotalFinding(question=f"{text}to the bill. Export the bills with a total that includes it.")
+        if missing and not is_proved:
+            text = f"The amounts do not show whether {name} includes {_names(lacking)}."
+            return TotalFinding(choices=[total, candidate], question=text)
+        if not is_proved and not self._is_only_amount(place):
+            others = _names([one for one in self._candidates if one is not candidate])
+            text = f"Only its heading says that {name} is what the customer paid. Nothing in the export adds up to it"
+            text += f", and there is also {others}." if others else "."
+            return TotalFinding(choices=self._plain(), question=text)
+        return None
 
     def _state(self, part: int, place: int, related: _Contents, *, is_paid: bool) -> bool | None:
         """Return whether a candidate is with a charge, after a discount, or before a fee; None if that is not known."""
@@ -401,14 +400,12 @@ class TotalSearch:
         return lines or [f"{name} is the only amount; nothing in the export confirms it"]
 
     def _equation(self, relation: _Relation) -> str:
-        text = f"{self._candidates[relation.target].name} = {self._candidates[relation.base].name}"
-        for part in sorted(relation.parts):
-            text += f" {'+' if self._parts[part].role in CHARGES else '-'} {self._parts[part].name}"
-        return f"{text} on {relation.held:,} of {relation.checked:,} bills"
+        total = self._candidates[relation.base].plus(*map(self._as_added, sorted(relation.parts)))
+        name = self._candidates[relation.target].name
+        return f"{name} = {total.name} on {relation.held:,} of {relation.checked:,} bills"
 
 
 def _differs(part: int, related: _Contents) -> bool:
-    """Return whether candidates differ in a part."""
     return any(content.get(part) for content in related.values())
 
 

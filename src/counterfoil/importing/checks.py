@@ -8,9 +8,9 @@ from collections.abc import Collection, Sequence
 from datetime import date, timedelta
 from decimal import Decimal
 
-from counterfoil.importing.headings import REFUND, exception_in, is_payment
+from counterfoil.importing.headings import NO_SALE, REFUND, exception_in, is_payment
 from counterfoil.importing.mapping import CellSource, ImportMapping
-from counterfoil.importing.results import DOUBTFUL_VALUE, UNREADABLE_VALUE, ImportFailed, RowProblem
+from counterfoil.importing.results import ImportFailed, Reason
 from counterfoil.importing.sheets import Sheet, TableRow
 from counterfoil.importing.values import (
     DateFormat,
@@ -26,59 +26,64 @@ MOST_DECIMALS = 2
 """An amount with more decimals than that may be one with a separator of thousands."""
 ROUNDING = Decimal("0.011")
 # If day and month are swapped, the days of a file are months away from each other, or from those of the sample.
-MOST_ROWS = 500
+MOST_ROWS, MOST_KNOWN = 500, 10_000
 SPREAD, FAR, NEAR = timedelta(days=28), timedelta(days=14), timedelta(days=31)
 
 
 class RowChecks:
-    """Checks the rows of bills, one by one."""
-
     def __init__(self, mapping: ImportMapping) -> None:
         self._mapping = mapping
         self._checks = mapping.checks
         name = mapping.line.fields.get("name") if mapping.line else None
         self._items = frozenset(name.names() if name else ())
-        self._places: dict[int, list[list[tuple[str, int]]]] = {}
+        self._columns: dict[int, list[tuple[str, int, set[str]]]] = {}
+        """The columns of each sheet that are checked, and the values of each that are known to be right."""
 
     def check(self, rows: Sequence[TableRow], *, is_refund: bool) -> None:
         """Raise `RowProblem` if a row of a bill that counts differs from the sample."""
         for row in rows:
-            words, filled, decimals = self._columns(row.sheet)
-            for name, place in words:
-                self._check_word(row, name, row.cells[place], is_refund=is_refund)
-            if empty := next((name for name, place in filled if not row.cells[place]), None):
-                detail = f"has nothing in the column {shown(empty)}, which had a number on all rows of the sample"
-                raise RowProblem(DOUBTFUL_VALUE, detail, row.line, row.sheet.name)
-            for name, place in decimals:
-                if row.cells[place] and not self._has_shape(name, row.cells[place]):
-                    detail = f"has {shown(row.cells[place])} in the column {shown(name)}, whose numbers had "
-                    detail += f"{' or '.join(map(str, sorted(self._checks.decimals[name])))} decimals in the sample"
-                    raise RowProblem(UNREADABLE_VALUE, detail, row.line, row.sheet.name)
+            columns = self._columns.get(id(row.sheet))
+            if columns is None:
+                names = dict.fromkeys((*self._checks.words, *self._checks.filled, *self._checks.decimals))
+                places = [(name, row.sheet.columns[name]) for name in names if name in row.sheet.columns]
+                columns = self._columns[id(row.sheet)] = [(name, place, set()) for name, place in places]
+            for name, place, known in columns:
+                cell = row.cells[place]
+                if cell not in known:
+                    if problem := self._problem(name, cell, row.sheet, is_refund=is_refund):
+                        raise row.problem(Reason.DOUBTFUL_VALUE, problem)
+                    if len(known) < MOST_KNOWN and not is_refund:
+                        known.add(cell)
 
-    def _columns(self, sheet: Sheet) -> list[list[tuple[str, int]]]:
-        found = self._places.get(id(sheet))
-        if found is None:
-            checks = self._checks
-            # The numbers of a workbook have a type, so that their marks cannot be mistaken.
-            decimals: Collection[str] = () if sheet.is_typed else checks.decimals
-            columns = (checks.words, checks.filled, decimals)
-            found = [[(name, sheet.columns[name]) for name in names if name in sheet.columns] for names in columns]
-            self._places[id(sheet)] = found
-        return found
-
-    def _check_word(self, row: TableRow, name: str, value: str, *, is_refund: bool) -> None:
-        if not value or value.casefold() in self._checks.allowed:
-            return
-        meaning = "payment" if name in self._items and is_payment(value) else exception_in(value)
-        if meaning and not (meaning == REFUND and is_refund):
-            detail = f"has {shown(value)} in the column {shown(name)}, which may mean that it is a {meaning}. If it is "
-            detail += "a sale, add the value to checks.allowed in the mapping, otherwise to [[status]] or [skip]"
-            raise RowProblem(DOUBTFUL_VALUE, detail, row.line, row.sheet.name)
+    def _problem(self, name: str, cell: str, sheet: Sheet, *, is_refund: bool) -> str | None:
+        checks = self._checks
+        if not cell:
+            text = f"has nothing in the column {shown(name)}, which had a number on all rows of the sample"
+            return text if name in checks.filled else None
+        # The numbers of a workbook have a type, so that their marks cannot be mistaken.
+        if name in checks.decimals and not sheet.is_typed and not self._has_shape(name, cell):
+            decimals = " or ".join(map(str, sorted(checks.decimals[name])))
+            currencies = " or ".join(sorted(checks.currencies)) or "no currency"
+            text = f"has {shown(cell)} in the column {shown(name)}, whose numbers had {decimals} decimals and "
+            return f"{text}{currencies} in the sample"
+        if name not in checks.words or cell.casefold() in checks.allowed:
+            return None
+        is_item, meaning = name in self._items, exception_in(cell)
+        if is_item and is_payment(cell):
+            meaning = "payment"
+        if not meaning or (meaning == REFUND and is_refund) or (meaning == NO_SALE and is_item):
+            return None
+        text = (
+            f"has {shown(cell)} in the column {shown(name)}, which may mean that it is a {meaning}. If it is a sale, "
+        )
+        return f"{text}add the value to checks.allowed in the mapping, otherwise to [[status]] or [skip]"
 
     def _has_shape(self, name: str, cell: str) -> bool:
         mark = self._mapping.file.decimals.get(name, self._mapping.numbers.decimal)
-        decimals, has_thousands = number_shape(cell, mark)
+        decimals, has_thousands, currency = number_shape(cell, mark)
         known = self._checks.decimals[name]
+        if currency and currency not in self._checks.currencies:
+            return False
         return decimals in known or (decimals <= MOST_DECIMALS and not (has_thousands and 0 not in known))
 
 
@@ -129,7 +134,7 @@ def check_equal(left: tuple[CellSource, Decimal], right: tuple[CellSource, Decim
     if abs(left[1] - right[1]) > ROUNDING * max(rows, 2):
         detail = f"has {left[1]:,f} for {text_of(left[0])}, but {right[1]:,f} for {text_of(right[0])}. They were equal "
         detail += "on all bills of the sample (checks.equal), so a heading may be over another column"
-        raise RowProblem(DOUBTFUL_VALUE, detail, row.line, row.sheet.name)
+        raise row.problem(Reason.DOUBTFUL_VALUE, detail)
 
 
 def text_of(source: CellSource) -> str:

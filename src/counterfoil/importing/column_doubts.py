@@ -20,6 +20,7 @@ from counterfoil.importing.column_profiles import (
 )
 from counterfoil.importing.headings import (
     AMOUNT_ROLES,
+    NO_SALE,
     REFUND,
     SALE,
     SKIP,
@@ -30,6 +31,7 @@ from counterfoil.importing.headings import (
     heading_status,
     is_payment,
     is_placeholder,
+    names_people,
     status_of,
     statuses_of,
 )
@@ -85,8 +87,13 @@ def worded_columns(sample: BillSample, sheet: SheetSample) -> list[SampleColumn]
         column
         for column in sheet.columns.values()
         if not (sheet is sample.sheet and column.name in known)
-        if column.heading_role not in _NO_WORDS and heading_status(column.name) not in (VOID, REFUND)
+        if column.heading_role not in _NO_WORDS and not _is_explained(column)
     ]
+
+
+def _is_explained(column: SampleColumn) -> bool:
+    """Return whether a heading is that of a void or a refund, or of names of people."""
+    return heading_status(column.name) in (VOID, REFUND) or names_people(column.name)
 
 
 def ask_about_words(sample: BillSample, result: Proposal, answers: Mapping[str, str]) -> None:
@@ -100,6 +107,8 @@ def ask_about_words(sample: BillSample, result: Proposal, answers: Mapping[str, 
             meaning = exception_in(value)
             if is_item and is_payment(value):
                 meaning = PAYMENT
+            elif is_item and meaning == NO_SALE:
+                continue
             elif is_spoken and not channel_of(value) and status_of(value) == SKIP:
                 # A remark such as `hold the ice` says nothing about the bill.
                 meaning = SKIP
@@ -156,21 +165,22 @@ def propose_checks(
     sample: BillSample, amounts: BillAmounts, result: Proposal, answers: Mapping[str, str], today: date
 ) -> None:
     """Note what is true of all rows of the sample, so that a later file in which it is not true is noticed."""
-    checks: dict[str, Any] = {"words": [], "allowed": [], "filled": [], "decimals": {}}
+    checks: dict[str, Any] = {"words": [], "allowed": [], "filled": [], "decimals": {}, "currencies": {}}
     sheets = [sheet for sheet in (result.bills, result.lines, result.payments) if sheet]
     for sheet in sheets:
         worded = worded_columns(sample, sheet)
         for column in sheet.columns.values():
             is_free = column.name not in result.used and column.name not in sample.statuses
-            if column in worded or (is_free and heading_status(column.name) not in (VOID, REFUND)):
+            if column in worded or (is_free and not _is_explained(column)):
                 checks["words"].append(column.name)
             if column.name in result.used and column.role in NUMBER_ROLES:
                 if len(column.filled) == len(column.values) >= ENOUGH_ROWS:
                     checks["filled"].append(column.name)
                 if isinstance(sheet.file, CsvFile):
-                    shapes = {number_shape(value, column.numbers.decimal)[0] for value in column.distinct}
-                    checks["decimals"][column.name] = sorted(shapes)
-    checks["words"] = list(dict.fromkeys(checks["words"]))
+                    shapes = [number_shape(value, column.numbers.decimal) for value in column.distinct]
+                    checks["decimals"][column.name] = sorted({decimals for decimals, _, _ in shapes})
+                    checks["currencies"] |= {currency: None for _, _, currency in shapes if currency}
+    checks |= {name: list(dict.fromkeys(checks[name])) for name in ("words", "currencies")}
     sales = [entry for entry, answer in answers.items() if answer == SALE and entry.startswith("status.")]
     checks["allowed"] = [entry.removeprefix("status.") for entry in sales]
     checks["equal"] = [[one.cell, other.cell] for one, other in amounts.equations()]

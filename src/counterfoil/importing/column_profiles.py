@@ -22,6 +22,7 @@ from counterfoil.importing.sheets import (
     TableFile,
     TableRow,
     open_table,
+    start_of,
 )
 from counterfoil.importing.values import (
     DateFormat,
@@ -71,7 +72,6 @@ class SampleColumn:
 
     @cached_property
     def is_number(self) -> bool:
-        """Whether nearly all values are numbers."""
         return _share(self._data, lambda value: read_decimal(value, self.numbers) is not None or value == "-")
 
     @cached_property
@@ -81,7 +81,6 @@ class SampleColumn:
 
     @property
     def has_some_days(self) -> bool:
-        """Whether some values begin with a date."""
         return any(day_of(value, order) for value in self.distinct[:MANY_VALUES] for order in ("dmy", "mdy"))
 
     @cached_property
@@ -148,7 +147,6 @@ class SampleColumn:
 
     @cached_property
     def _number_of(self) -> dict[str, Decimal | None]:
-        """The number in each distinct cell."""
         return {value: _number(value, self.numbers) for value in set(self.values)}
 
 
@@ -180,7 +178,6 @@ class SheetSample:
         return sorted(found, key=lambda column: (roles.index(column.role or ""), column.rank(column.role or "")))
 
     def leave_out(self, rows: set[int]) -> None:
-        """Leave rows out of the sample of each column."""
         self.rows = [row for place, row in enumerate(self.rows) if place not in rows]
         for name, column in self.columns.items():
             values = [value for place, value in enumerate(column.values) if place not in rows]
@@ -236,11 +233,7 @@ def sample_of(paths: Sequence[Path], sheet: str | None = None) -> SheetSample:
     """Read the first rows of files of the same kind. `sheet` is the sheet of a workbook."""
     files, are_sure = [], True
     for path in paths:
-        try:
-            with path.open("rb") as raw:
-                start = raw.read(SAMPLE_BYTES)
-        except OSError as error:
-            raise ImportFailed(f"cannot read {path}: {error.strerror}") from error
+        start = start_of(path, SAMPLE_BYTES)
         encoding, is_sure = guess_encoding(start)
         if b"\0" in start and encoding != "utf-16" and not start.startswith(tuple(NOT_CSV)):
             raise ImportFailed(f"{path.name} is not a CSV file, because it contains NUL bytes.")

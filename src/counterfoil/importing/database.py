@@ -10,15 +10,19 @@ PostgreSQL, no overlap is needed, because every transaction before the oldest
 running one is complete.
 """
 
+import fcntl
 import hashlib
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
-from msgspec import json
+import msgspec
+from msgspec import Struct, json
 
 from counterfoil.importing.mapping import CellSource, DatabaseMapping, ImportMapping, TableMapping
 from counterfoil.importing.results import Imported, ImportFailed, RowProblem
@@ -26,8 +30,72 @@ from counterfoil.importing.sheets import Sheet, TableRow
 from counterfoil.importing.sorted_rows import BILL, LINE, PAYMENT
 from counterfoil.importing.tables import ImportOptions, TableImport, TableInput
 from counterfoil.importing.values import decimal_text
-from counterfoil.importing.watermarks import StateFile, Watermark
+from counterfoil.machine.files import names_file, open_output
 from counterfoil.text import first_line
+
+Watermark = datetime | int
+
+
+class SavedState(Struct):
+    fingerprint: str
+    time: str | None = None
+    number: int | None = None
+
+
+class StateFile:
+    """A state file, locked until it is closed, so that two imports never use it at the same time."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        if path.exists() and not path.is_file():
+            raise ImportFailed(f"the state file {path} is not a regular file. Choose another name.")
+        try:
+            self._lock = os.open(path.with_name(f"{path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError as error:
+            raise ImportFailed(f"cannot create a lock file next to the state file {path}: {error.strerror}") from error
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(self._lock)
+            raise ImportFailed(f"another import is running with the state file {path}. Wait until it ends.") from None
+
+    @property
+    def exists(self) -> bool:
+        return self._path.exists()
+
+    def read(self, fingerprint: str) -> Watermark | None:
+        """Return the watermark that was saved with this mapping, or None."""
+        try:
+            saved = json.decode(self._path.read_bytes(), type=SavedState)
+        except FileNotFoundError:
+            return None
+        except (OSError, msgspec.DecodeError, msgspec.ValidationError) as error:
+            raise ImportFailed(
+                f"the state file {self._path} cannot be read: {error}. Use --full to read the whole database again."
+            ) from error
+        if saved.fingerprint != fingerprint:
+            return None
+        return datetime.fromisoformat(saved.time) if saved.time else saved.number
+
+    def write(self, fingerprint: str, watermark: Watermark | None) -> None:
+        """Save a watermark. The file is replaced atomically."""
+        if isinstance(watermark, datetime):
+            saved = SavedState(fingerprint, time=watermark.isoformat())
+        else:
+            saved = SavedState(fingerprint, number=watermark)
+        draft = self._path.with_name(f"{self._path.name}.new")
+        try:
+            with open_output(draft, name=self._path) as file, names_file(str(self._path)):
+                file.write(json.encode(saved) + b"\n")
+                file.flush()
+                os.fsync(file.fileno())
+            draft.replace(self._path)
+        finally:
+            draft.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        os.close(self._lock)
+
 
 KEYS_PER_QUERY = 500
 # For more bills than this, reading all lines in one pass is faster than selecting them by key.
@@ -51,7 +119,6 @@ class SourceDatabase(ABC):
         """Return a column name, quoted for use in a condition."""
 
     def columns(self, query: str) -> list[str]:
-        """Return the column names of a query."""
         with self._statement_errors(), self._connection.cursor() as cursor:
             cursor.execute(f"SELECT * FROM ({query}) AS source LIMIT 0")
             return [column[0] for column in cursor.description or ()]
@@ -118,11 +185,9 @@ class DatabaseImport:
             raise ImportFailed("a watermark of kind xid needs PostgreSQL. Set database.kind to time or number.")
 
     def records(self) -> Iterator[Imported]:
-        """Yield a source record for each bill that is read, and a result for each row that was not converted."""
         yield from TableImport(self._mapping, self._inputs(), self._options, has_all_bills=False).records()
 
     def commit(self) -> None:
-        """Save how far the database was read."""
         if self._state:
             self._state.write(self._fingerprint(), self._next())
 

@@ -11,7 +11,7 @@ from bisect import bisect
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from counterfoil.importing.mapping import REFUND, SALE, SKIP, VOID, TotalsRule
 from counterfoil.importing.results import ExportTotals
@@ -44,83 +44,71 @@ class AmountColumn(Struct, frozen=True):
     """Whether each row of a bill repeats the number, so that it counts once for a bill."""
 
 
-class SheetTotals:
+class SheetTotals(Struct):
     """The rows of totals of one sheet, and the sums of its other rows."""
 
-    def __init__(
-        self,
-        sheet: Sheet,
-        rule: TotalsRule | None,
-        amounts: Sequence[AmountColumn],
-        *,
-        ids: Sequence[int],
-        dates: Sequence[int],
-        names: Sequence[int],
-        has_unnamed_rows: bool,
-    ) -> None:
-        self._sheet = sheet
-        self._rule = rule
-        self._amounts = amounts
-        self._ids = ids
-        self._dates = dates
-        self._names = names
-        self._has_unnamed_rows = has_unnamed_rows
-        self._rows = 0
-        self._lines: list[int] = []
-        self._stated: list[list[Decimal | None]] = []
-        self._stretches: list[_Sums] = [{}]
-        """The sums of the rows before the first total, between it and the second one, and so on."""
-        self._tried = 0
+    sheet: Sheet
+    rule: TotalsRule | None
+    amounts: list[AmountColumn]
+    ids: list[int]
+    dates: list[int]
+    names: list[int]
+    has_unnamed_rows: bool
+    rows: int = 0
+    lines: list[int] = []
+    stated: list[list[Decimal | None]] = []
+    stretches: list[_Sums] = field(default_factory=lambda: [{}])
+    """The sums of the rows before the first total, between it and the second one, and so on."""
+    tried: int = 0
 
     def is_total(self, cells: Sequence[str]) -> bool:
-        """Return whether a row is one of totals."""
-        if self._rule:
-            position = None if self._rule.column is None else self._sheet.columns.get(self._rule.column, -1)
+        if self.rule:
+            position = None if self.rule.column is None else self.sheet.columns.get(self.rule.column, -1)
             if position is not None:
-                return 0 <= position < len(cells) and cells[position].casefold() in self._rule.values
-            return any(cell.casefold() in self._rule.values for cell in cells if cell)
-        if any(is_total_word(cells[position]) for position in self._names):
+                return 0 <= position < len(cells) and cells[position].casefold() in self.rule.values
+            return any(cell.casefold() in self.rule.values for cell in cells if cell)
+        if any(is_total_word(cells[position]) for position in self.names):
             return True
         if not self._has_no_id(cells):
             return False
-        is_labelled = any(cells[at] for at in self._ids) or any(is_total_label(cells[at]) for at in self._dates)
+        is_labelled = any(cells[at] for at in self.ids) or any(is_total_label(cells[at]) for at in self.dates)
         return is_labelled or any(is_total_word(cell) for cell in cells if cell)
 
     def may_be_total(self, cells: Sequence[str]) -> bool:
         """Return whether a row has only numbers. It is one of totals, or a line of the bill before it."""
-        if self._rule or self._has_unnamed_rows or not self._has_no_id(cells):
+        if self.rule or self.has_unnamed_rows or not self._has_no_id(cells):
             return False
-        is_unnamed = not any(cells[at] for at in (*self._dates, *self._names))
+        is_unnamed = not any(cells[at] for at in (*self.dates, *self.names))
         return is_unnamed and all(_is_number(cell) for cell in cells if cell)
 
     def is_short_total(self, cells: Sequence[str]) -> bool:
         """Return whether a row with too few cells is a label and numbers, which cannot be assigned to columns."""
         filled = [cell for cell in cells if cell]
-        if not filled or not self._ids or max(self._ids) >= len(cells) or not self._has_no_id(cells):
+        if not filled or not self.ids or max(self.ids) >= len(cells) or not self._has_no_id(cells):
             return False
         return is_total_word(filled[0]) and all(map(_is_number, filled[1:]))
 
     def _has_no_id(self, cells: Sequence[str]) -> bool:
-        return bool(self._ids) and all(not cells[at] or is_total_label(cells[at]) for at in self._ids)
+        return bool(self.ids) and all(not cells[at] or is_total_label(cells[at]) for at in self.ids)
 
     def keep(self, row: TableRow) -> str:
         """Keep a row of totals for the comparison; return why it is not converted."""
-        if len(self._lines) >= MAX_TOTALS:
+        if len(self.lines) >= MAX_TOTALS:
             return NOT_COMPARED
-        at = bisect(self._lines, row.line)
-        self._lines.insert(at, row.line)
-        self._stated.insert(at, self._numbers(row.cells))
-        self._stretches.append({})
+        at = bisect(self.lines, row.line)
+        self.lines.insert(at, row.line)
+        self.stated.insert(at, self._numbers(row.cells))
+        self.stretches.append({})
         return TOTALS_ROW
 
     @property
     def is_used(self) -> bool:
-        return bool(self._lines)
+        return bool(self.lines)
 
     def add(self, row: TableRow, status: str, line_status: str, *, is_first: bool) -> None:
         """Add the numbers of a row to the sums. `is_first` says whether it is the first row of its bill."""
-        self._rows += 1
-        sums = self._stretches[bisect(self._lines, row.line)]
+        self.rows += 1
+        sums = self.stretches[bisect(self.lines, row.line)]
         found = self._numbers(row.cells)
         _add(sums, (line_status, False), found)
         if is_first:
@@ -129,48 +117,42 @@ class SheetTotals:
     def is_sum(self, row: TableRow) -> bool:
         """Return whether all numbers of a row that was kept are sums of the rows before it."""
         # The only row before it may just have the same numbers.
-        if row.line not in self._lines or not (self._rows > 1 or self._names):
-            return False
-        number = self._lines.index(row.line)
-        stated = [(index, total) for index, total in enumerate(self._stated[number]) if total is not None]
-        all_rows: _Sums = {}
-        for stretch in self._stretches[: number + 1]:
-            _add_all(all_rows, stretch)
-        return bool(stated) and all(self._computed(number, index, total, all_rows) == total for index, total in stated)
+        found = [one for one in self.compared() if one.line == row.line] if self.rows > 1 or self.names else []
+        return bool(found) and all(one.stated == one.computed for one in found)
 
     def compared(self) -> Iterator[ExportTotals]:
         """Yield each total that the export states, with the sum of the rows that it may be for."""
         all_rows: _Sums = {}
-        for number, (line, stated) in enumerate(zip(self._lines, self._stated, strict=True)):
-            _add_all(all_rows, self._stretches[number])
+        for number, (line, stated) in enumerate(zip(self.lines, self.stated, strict=True)):
+            _add_all(all_rows, self.stretches[number])
             for index, total in enumerate(stated):
                 if total is not None:
-                    amount = self._amounts[index]
+                    amount = self.amounts[index]
                     computed = self._computed(number, index, total, all_rows)
-                    yield ExportTotals(self._sheet.name, line, amount.name, amount.field, total, computed)
+                    yield ExportTotals(self.sheet.name, line, amount.name, amount.field, total, computed)
 
     def _computed(self, number: int, index: int, stated: Decimal, all_rows: _Sums) -> Decimal:
         """Return the sum that equals the stated total, or the most likely one if none does or too many were tried."""
-        is_once = self._amounts[index].is_of_bill
+        is_once = self.amounts[index].is_of_bill
         sums: dict[tuple[str, bool], Decimal] = {}
         likely: Decimal | None = None
         sums_of_all = {key: numbers[index] or Decimal() for key, numbers in all_rows.items()}
         if _fits(stated, sums_of_all, is_once=is_once):
             return stated
-        for stretch in reversed(self._stretches[: number + 1]):
+        for stretch in reversed(self.stretches[: number + 1]):
             for key, numbers in stretch.items():
                 sums[key] = EXACT.add(sums.get(key, Decimal()), numbers[index] or 0)
             if _fits(stated, sums, is_once=is_once):
                 return stated
             if likely is None and sums:
                 likely = _candidates(sums, is_once=is_once)[0]
-            self._tried += 1
-            if self._tried > MAX_TRIED:
+            self.tried += 1
+            if self.tried > MAX_TRIED:
                 break
         return _candidates(sums_of_all, is_once=is_once)[0] if likely is None else likely
 
     def _numbers(self, cells: Sequence[str]) -> list[Decimal | None]:
-        return [_number(cells[amount.position], amount.numbers) for amount in self._amounts]
+        return [_number(cells[amount.position], amount.numbers) for amount in self.amounts]
 
 
 def _add(sums: _Sums, key: tuple[str, bool], numbers: Sequence[Decimal | None]) -> None:

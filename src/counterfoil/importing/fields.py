@@ -1,64 +1,45 @@
 """The fields of source records that a mapping can fill, and the type of each.
 
-The names are those of docs/source-records.md, with a dot between an object
-and its field. `voidReason` stands for the reason within `void`, and `timezone`
-is the zone of the bill's times.
+The names are those of docs/source-records.md, with a dot between an object and its field. `voidReason` stands for the
+reason within `void`, and `timezone` is the zone of the bill's times.
 """
 
+from enum import StrEnum, auto
 from typing import Final
 
-TEXT, NUMBER, TIME, DAY, FLAG, LIST, OPTIONS = "text", "number", "time", "day", "flag", "list", "options"
 
-BILL_FIELDS: Final = {
-    "id": TEXT,
-    "shopId": TEXT,
-    "rev": NUMBER,
-    "removed": FLAG,
-    "closedAt": TIME,
-    "timezone": TEXT,
-    "tradingDay": DAY,
-    "history": FLAG,
-    "orderIds": LIST,
-    "receiptNumber": TEXT,
-    "taxNumber": TEXT,
-    "deviceId": TEXT,
-    "stationId": TEXT,
-    "cashier": TEXT,
-    "table.id": TEXT,
-    "table.name": TEXT,
-    "channel.id": TEXT,
-    "channel.name": TEXT,
-    "buffetPackageId": TEXT,
-    "serviceType": TEXT,
-    "memberId": TEXT,
-    "void": FLAG,
-    "voidReason": TEXT,
-    "amounts.subtotal": NUMBER,
-    "amounts.discount": NUMBER,
-    "amounts.discountTotal": NUMBER,
-    "amounts.serviceCharge": NUMBER,
-    "amounts.deliveryFee": NUMBER,
-    "amounts.cardSurcharge": NUMBER,
-    "amounts.credit": NUMBER,
-    "amounts.vat": NUMBER,
-    "amounts.vatType": TEXT,
-    "amounts.rounding": NUMBER,
-    "amounts.tip": NUMBER,
-    "amounts.net": NUMBER,
-}
-LINE_FIELDS: Final = {
-    "productId": TEXT,
-    "rootId": TEXT,
-    "name": TEXT,
-    "qty": NUMBER,
-    "unitPrice": NUMBER,
-    "total": NUMBER,
-    "options": OPTIONS,
-    "categoryIds": LIST,
-    "cancelled": FLAG,
-    "vat": FLAG,
-    "tip": FLAG,
-}
+class Cell(StrEnum):
+    TEXT = auto()
+    NUMBER = auto()
+    TIME = auto()
+    DAY = auto()
+    FLAG = auto()
+    LIST = auto()
+    OPTIONS = auto()
+
+
+def _typed(**names: str) -> dict[str, str]:
+    """Return the type of each field; the argument with the name of a type has its fields."""
+    return {field: Cell(kind) for kind, fields in names.items() for field in fields.split()}
+
+
+BILL_FIELDS: Final = _typed(
+    text="id shopId timezone receiptNumber taxNumber deviceId stationId cashier table.id table.name channel.id "
+    "channel.name buffetPackageId serviceType memberId voidReason amounts.vatType",
+    number="rev amounts.subtotal amounts.discount amounts.discountTotal amounts.serviceCharge amounts.deliveryFee "
+    "amounts.cardSurcharge amounts.credit amounts.vat amounts.rounding amounts.tip amounts.net",
+    time="closedAt",
+    day="tradingDay",
+    flag="removed history void",
+    list="orderIds",
+)
+LINE_FIELDS: Final = _typed(
+    text="productId rootId name",
+    number="qty unitPrice total",
+    options="options",
+    list="categoryIds",
+    flag="cancelled vat tip",
+)
 # A cancelled payment is left out.
-PAYMENT_FIELDS: Final = {"name": TEXT, "amount": NUMBER, "change": NUMBER, "cancelled": FLAG}
+PAYMENT_FIELDS: Final = _typed(text="name", number="amount change", flag="cancelled")
 GROUPS: Final = frozenset({"amounts", "table", "channel"})

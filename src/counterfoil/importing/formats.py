@@ -16,7 +16,6 @@ from typing import Any, Self
 
 from msgspec import Struct
 
-from counterfoil.importing.documents import JsonOrder, read_orders
 from counterfoil.importing.mapping import (
     VOID,
     FileLayout,
@@ -26,9 +25,9 @@ from counterfoil.importing.mapping import (
     parse_mapping,
     read_mapping,
 )
-from counterfoil.importing.orders import OrderImport, in_snake_case, order_apis
+from counterfoil.importing.orders import JsonOrder, OrderImport, in_snake_case, order_apis, read_orders
 from counterfoil.importing.results import Imported, ImportFailed
-from counterfoil.importing.sheets import OnRead, ignore_reads, open_table
+from counterfoil.importing.sheets import OnRead, ignore_reads, open_table, start_of
 from counterfoil.importing.tables import ImportOptions, TableImport, table_inputs
 
 CSV, DATABASE = "csv", "database"
@@ -63,8 +62,6 @@ class KnownTable(Struct, frozen=True):
 
 
 class RecognisedFile(Struct, frozen=True):
-    """A file of a known format: orders of an API, or a table."""
-
     path: Path
     format_name: str
     title: str
@@ -133,10 +130,7 @@ def open_export(
 
 
 def recognised(
-    path: Path,
-    format_name: str | None = None,
-    own_mappings: Path | None = None,
-    on_read: OnRead = ignore_reads,
+    path: Path, format_name: str | None = None, own_mappings: Path | None = None, on_read: OnRead = ignore_reads
 ) -> RecognisedFile:
     """Return what a file contains. If the format is given, the file must have it."""
     if is_json(path):
@@ -161,13 +155,7 @@ def recognised(
 
 
 def is_json(path: Path) -> bool:
-    """Return whether a file begins with a JSON object or list."""
-    try:
-        with path.open("rb") as file:
-            start = file.read(START_BYTES)
-    except OSError as error:
-        raise ImportFailed(f"cannot read {path}: {error.strerror}") from error
-    return start.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in (b"{", b"[")
+    return start_of(path, START_BYTES).removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in (b"{", b"[")
 
 
 def _recognised_orders(path: Path, format_name: str | None) -> RecognisedFile:

@@ -15,6 +15,7 @@ from counterfoil.importing.export_totals import is_total_word
 _WORD = re.compile(r"[\u0e00-\u0e7f]+|[^\W\d_\u0e00-\u0e7f]+|\d+|[%#]")
 # Scripts that are written without spaces between words: Thai, Japanese, Chinese, and Korean, which is decomposed.
 _UNSPACED = re.compile(r"[\u0e00-\u0e7f\u1100-\u11ff\u3040-\u30ff\u3400-\u9fff]")
+_THAI = re.compile(r"[\u0e00-\u0e7f]")
 _ACCENT = re.compile(r"[\u0300-\u036f]")
 _INNER_CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _STATED_RATE = re.compile(r"\d+(?:[.,]\d+)?\s*%")
@@ -89,7 +90,6 @@ def _table(*path: str) -> dict[str, Any]:
 
 @cache
 def _list(*path: str) -> list[_Phrase]:
-    """Return the phrases of a table, in all languages."""
     return [
         _Phrase(words, rank)
         for text in _table(*path).values()
@@ -109,7 +109,6 @@ def _folded(text: str) -> str:
 
 
 def _has(text: str, *path: str) -> bool:
-    """Return whether a text contains a phrase of a table."""
     words = words_of(text)
     return any(phrase.is_in(words) for phrase in _list(*path))
 
@@ -129,7 +128,6 @@ def roles_of(heading: str) -> tuple[RoleMatch, ...]:
 
 
 def recognised_headings(cells: Iterable[str]) -> int:
-    """Return how many cells of a row are recognised as headings."""
     return sum(bool(roles_of(cell)) for cell in cells)
 
 
@@ -170,7 +168,6 @@ def flag_of(value: str) -> bool | None:
 
 
 def is_placeholder(value: str) -> bool:
-    """Return whether a value stands for an empty cell."""
     return not value or _folded(value) in _whole_values("placeholders")
 
 
@@ -231,10 +228,15 @@ def exception_in(value: str) -> str | None:
         return None
     words = words_of(value)
     for meaning in (VOID, REFUND):
-        # Short words begin many others, such as names.
-        phrases = [(phrase, len(phrase.words[-1]) >= _SHORTEST_PLURAL) for phrase in _list("status", meaning)]
-        if any(phrase.is_in(words, begins=begins) for phrase, begins in phrases):
-            return meaning
+        for phrase in _list("status", meaning):
+            # Short words are in many others, such as names of people, and คืน in กลางคืน.
+            is_short = len(phrase.words[-1]) < _SHORTEST_PLURAL
+            if is_short and _THAI.match(phrase.words[0]):
+                is_in = tuple(words) == phrase.words
+            else:
+                is_in = phrase.is_in(words, begins=not is_short)
+            if is_in:
+                return meaning
     return NO_SALE if is_no_sale(value) else None
 
 
@@ -253,6 +255,10 @@ def is_payment(value: str) -> bool:
 def is_refunded_state(value: str) -> bool:
     """Return whether a word says that a sale was refunded, and not that the row is the refund itself."""
     return _folded(value) in _whole_values("refunded")
+
+
+def names_people(heading: str) -> bool:
+    return _has(heading, "people")
 
 
 def is_count(heading: str) -> bool:

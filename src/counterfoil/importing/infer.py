@@ -33,20 +33,8 @@ from counterfoil.importing.column_doubts import (
     propose_voids,
     zone_of_shop,
 )
-from counterfoil.importing.column_profiles import (
-    MANY_VALUES,
-    SampleColumn,
-    SheetSample,
-    day_of,
-    sample_of,
-)
-from counterfoil.importing.headings import (
-    SALE,
-    channel_of,
-    is_in_other_unit,
-    is_refunded_state,
-    names_no_shop,
-)
+from counterfoil.importing.column_profiles import MANY_VALUES, SampleColumn, SheetSample, day_of, sample_of
+from counterfoil.importing.headings import SALE, channel_of, is_in_other_unit, is_refunded_state, names_no_shop
 from counterfoil.importing.proposals import Proposal, quoted, toml
 from counterfoil.importing.results import ImportFailed
 from counterfoil.importing.sheets import CsvFile
@@ -133,8 +121,6 @@ def _check_answers(samples: Proposal, answers: Mapping[str, str]) -> None:
 
 
 class _Inference:
-    """Fills in a proposal, which has the samples of one export."""
-
     def __init__(
         self, result: Proposal, shop: str | None, today: date, timezone: str | None, answers: Mapping[str, str]
     ) -> None:
@@ -173,7 +159,6 @@ class _Inference:
         self._missing()
 
     def _check(self, text: str) -> None:
-        """Note an assumption that the operator should check."""
         self._result.undecided.append(text)
 
     # --- file, numbers, dates ----------------------------------------------------------
@@ -249,7 +234,6 @@ class _Inference:
             self._result.ask("dates.calendar", text, CHOICES["dates.calendar"])
 
     def _times(self) -> None:
-        """Propose the entries for the time of a bill."""
         day, clock, trading = self._sample.day, self._sample.clock, self._sample.trading_day
         if day:
             self._result.add("[bill]", "closedAt", [day.name, clock.name] if clock else day.name)
@@ -520,7 +504,6 @@ class _Inference:
         return TotalFinding(chosen=total, evidence=["as answered"])
 
     def _part_entries(self) -> None:
-        """Propose the entries for the amounts beside the total."""
         net = self._total.columns if self._total else ()
         subtotals = [column for column in self._sheet.with_role("gross") if column.name not in net]
         parts = without_parts_of_sums(self._amounts.parts(), self._amounts.sales)
@@ -540,7 +523,6 @@ class _Inference:
     # --- texts, lines and payments -------------------------------------------------------------
 
     def _texts(self) -> None:
-        """Propose the fields of a bill that are neither times nor amounts."""
         for role, entry in TEXT_ENTRIES.items():
             column = next((one for one in self._sheet.with_role(role) if one.filled), None)
             if column and self._sample.is_of_bill(column):
@@ -565,7 +547,6 @@ class _Inference:
                 return
 
     def _line_entries(self) -> None:
-        """Propose the mapping of bill lines."""
         sheet = self._sheet if self._sample.is_flat else self._lines
         if sheet is None or (sheet is self._lines and not self._key_entry("[line]", sheet, "line")):
             return
@@ -651,7 +632,6 @@ class _Inference:
         return []
 
     def _equals_total(self, payments: AmountSeries) -> bool:
-        """Return whether payments equal the chosen total on nearly all bills."""
         if self._total is None or not self._total.values:
             return self._total is not None
         pairs = [(self._total.values[bill], payments.values[bill]) for bill in self._amounts.sales]

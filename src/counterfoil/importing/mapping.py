@@ -10,13 +10,13 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct, field
+from msgspec import Struct, convert, field
 from msgspec.structs import replace
 
 from counterfoil.domain.calendar import zone_named
-from counterfoil.importing.fields import BILL_FIELDS, GROUPS, LINE_FIELDS, NUMBER, PAYMENT_FIELDS, TEXT
+from counterfoil.importing.fields import BILL_FIELDS, GROUPS, LINE_FIELDS, PAYMENT_FIELDS, Cell
 from counterfoil.importing.results import ImportFailed
-from counterfoil.importing.values import AUTO, DateFormat, NumberFormat
+from counterfoil.importing.values import DateFormat, NumberFormat
 
 DELIMITERS = {"comma": ",", "semicolon": ";", "tab": "\t", "pipe": "|"}
 SECTIONS = (
@@ -26,6 +26,7 @@ SECTIONS = (
 # A cell has exactly one source. The sources in the second list are computed, so only a field that is a number has them.
 COMPUTED_SOURCES = ("add", "multiply", "sum")
 SOURCES = ("column", "columns", "any", "constant", *COMPUTED_SOURCES)
+_SAME_ENTRIES = ("separator", "split", "optional", "negate", "absolute")
 NUMBER_KEYS = ("negate", "absolute", "decimal", "over")
 # What a status can mean for a bill. If several columns have a status, the strongest one counts.
 SALE, REFUND, VOID, SKIP = "sale", "refund", "void", "skip"
@@ -78,8 +79,6 @@ class TableMapping(Struct, frozen=True):
 
 
 class RowRule(Struct, frozen=True):
-    """Selects the rows that have one of these values in a column."""
-
     column: str
     values: frozenset[str]
     optional: bool = False
@@ -111,6 +110,8 @@ class SampleChecks(Struct, frozen=True):
     filled: tuple[str, ...] = ()
     decimals: dict[str, frozenset[int]] = {}
     """How many decimals the numbers of a column had."""
+    currencies: frozenset[str] = frozenset()
+    """The symbols and codes that these numbers had, in lower case."""
     equal: tuple[tuple[CellSource, CellSource], ...] = ()
     larger: tuple[tuple[str, str], ...] = ()
     """Columns of which the first never had a smaller number than the second."""
@@ -139,7 +140,7 @@ class Recognition(Struct, frozen=True):
         return all(name in headings for name in self.columns) and not any(name in headings for name in self.without)
 
 
-class FileLayout(Struct, frozen=True):
+class FileLayout(Struct, frozen=True, rename="camel"):
     """How a file is written. What is None is found in the file."""
 
     encoding: str | None = None
@@ -172,8 +173,6 @@ class DatabaseMapping(Struct, frozen=True, kw_only=True):
 
 
 class ImportMapping(Struct, frozen=True, kw_only=True):
-    """A mapping that has been checked."""
-
     name: str
     recognition: Recognition | None = None
     file: FileLayout = FileLayout()
@@ -194,7 +193,6 @@ class ImportMapping(Struct, frozen=True, kw_only=True):
 
 
 def read_mapping(path: Path | Traversable) -> dict[str, Any]:
-    """Return the content of a mapping file."""
     try:
         return tomllib.loads(path.read_text("utf-8-sig"))
     except OSError as error:
@@ -315,25 +313,13 @@ class _Parser:
         given = self.checked(table, "file")
         for heading, others in headings.items():
             self.check(others, "names", f"headings.{heading}")
-        delimiter = given.get("delimiter")
-        return FileLayout(
-            given.get("encoding"),
-            DELIMITERS.get(delimiter or "", delimiter),
-            given.get("headingLine"),
-            given.get("sheet"),
-            tuple(given.get("fillDown", ())),
-            given.get("together", False),
-            tuple(given.get("columns", ())),
-            tuple(given.get("lacks", ())),
-            {other: heading for heading, others in headings.items() for other in others},
-        )
+        layout = convert(given, FileLayout)
+        names = {other: heading for heading, others in headings.items() for other in others}
+        return replace(layout, delimiter=DELIMITERS.get(layout.delimiter or "", layout.delimiter), headings=names)
 
     def recognition(self, content: Table[str, Any]) -> Recognition | None:
-        if "recognise" not in content:
-            return None
-        given = self.checked(content["recognise"], "recognise")
-        lists = {name: tuple(given.get(name, ())) for name in ("columns", "without")}
-        return Recognition(**{**given, **lists})
+        given = content.get("recognise")
+        return None if given is None else convert(self.checked(given, "recognise"), Recognition)
 
     def numbers(self, table: Table[str, Any]) -> NumberFormat:
         given = self.checked(table, "numbers")
@@ -346,16 +332,12 @@ class _Parser:
 
     def dates(self, table: Table[str, Any]) -> DateFormat:
         given = self.checked(table, "dates")
-        is_buddhist = given.get("calendar") == "buddhist"
-        time = given.get("defaultTime")
-        return DateFormat(
-            given.get("order", AUTO), given.get("timezone"), time, is_buddhist, given.get("serial", False)
-        )
+        return replace(convert(given, DateFormat), buddhist=given.get("calendar") == "buddhist")
 
     def fields(self, table: Table[str, Any], known: Table[str, str], within: str) -> TableMapping:
         flat = _flat(table)
         self.known(flat, ("key", *known), within)
-        cells = {name: self.cell(value, f"{within}.{name}", known.get(name, TEXT)) for name, value in flat.items()}
+        cells = {name: self.cell(value, f"{within}.{name}", known.get(name, Cell.TEXT)) for name, value in flat.items()}
         return TableMapping({name: cell for name, cell in cells.items() if name != "key"}, cells.get("key"))
 
     def tables(self, content: Table[str, Any], name: str) -> list[Any]:
@@ -374,7 +356,7 @@ class _Parser:
             self.check(meaning, list(STATUSES), f"status.values.{word}")
         meanings = {word.casefold(): meaning for word, meaning in given["values"].items()}
         source = {name: value for name, value in given.items() if name not in ("values", "others")}
-        return StatusRule(self.cell(source, "status", TEXT), meanings, "others" in given)
+        return StatusRule(self.cell(source, "status", Cell.TEXT), meanings, "others" in given)
 
     def checks(self, table: Table[str, Any]) -> SampleChecks:
         given = self.checked(table, "checks")
@@ -382,16 +364,10 @@ class _Parser:
             self.check(counts, "counts", f"checks.decimals.{name}")
         for pair in (*given.get("equal", ()), *given.get("larger", ())):
             self.check(pair, "pair", "checks.equal and checks.larger")
-        pairs = [tuple(self.cell(cell, "checks.equal", NUMBER) for cell in pair) for pair in given.get("equal", ())]
-        return SampleChecks(
-            tuple(given.get("words", ())),
-            frozenset(map(str.casefold, given.get("allowed", ()))),
-            tuple(given.get("filled", ())),
-            {name: frozenset(counts) for name, counts in given.get("decimals", {}).items()},
-            tuple((left, right) for left, right in pairs),
-            tuple((str(left), str(right)) for left, right in given.get("larger", ())),
-            tuple(given.get("days", ())),
-        )
+        folded = {name: list(map(str.casefold, given.get(name, ()))) for name in ("allowed", "currencies")}
+        cells = [[self.cell(one, "checks.equal", Cell.NUMBER) for one in pair] for pair in given.get("equal", ())]
+        pairs = tuple((one, other) for one, other in cells)
+        return replace(convert({**given, **folded, "equal": []}, SampleChecks), equal=pairs)
 
     def totals(self, content: Table[str, Any]) -> TotalsRule | None:
         if "totals" not in content:
@@ -424,14 +400,10 @@ class _Parser:
             constant=_as_text(given["constant"]) if "constant" in given else None,
             terms=self.terms(given, "add", entry, is_summed=is_summed),
             factors=self.terms(given, "multiply", entry, is_summed=True),
-            total_of=self.cell(given["sum"], f"{entry}.sum", NUMBER, is_summed=True) if "sum" in given else None,
+            total_of=self.cell(given["sum"], f"{entry}.sum", Cell.NUMBER, is_summed=True) if "sum" in given else None,
             values={str(key).casefold(): _as_text(one) for key, one in given.get("values", {}).items()},
             default=_as_text(given.get("default", "")),
-            separator=given.get("separator"),
-            split=given.get("split"),
-            optional=given.get("optional", False),
-            negate=given.get("negate", False),
-            absolute=given.get("absolute", False),
+            **{name: given[name] for name in _SAME_ENTRIES if name in given},
             over_rows="over" in given,
             numbers=NumberFormat(decimal, "," if decimal == "." else ".") if decimal else None,
         )
@@ -441,9 +413,9 @@ class _Parser:
         sources = [key for key in SOURCES if key in value]
         if len(sources) != 1:
             raise self.fail(entry, f"must have exactly one of {', '.join(SOURCES[:-1])} and {SOURCES[-1]}")
-        if kind != NUMBER and (arithmetic := [key for key in (*COMPUTED_SOURCES, *NUMBER_KEYS) if key in value]):
+        if kind != Cell.NUMBER and (arithmetic := [key for key in (*COMPUTED_SOURCES, *NUMBER_KEYS) if key in value]):
             raise self.fail(entry, f"is not a number, so it cannot have {arithmetic[0]}")
-        if kind == NUMBER and len(value.get("columns", ())) > 1:
+        if kind == Cell.NUMBER and len(value.get("columns", ())) > 1:
             raise self.fail(entry, "is a number. To sum columns, use add")
         if sources[0] in COMPUTED_SOURCES and "values" in value:
             raise self.fail(entry, f"cannot have values, because {sources[0]} computes a number")
@@ -453,7 +425,7 @@ class _Parser:
     def terms(self, table: Table[str, Any], name: str, within: str, *, is_summed: bool) -> tuple[str | CellSource, ...]:
         """Return the parts of a sum or a product: columns, and tables that are computed first."""
         return tuple(
-            part if isinstance(part, str) else self.cell(part, f"{within}.{name}", NUMBER, is_summed=is_summed)
+            part if isinstance(part, str) else self.cell(part, f"{within}.{name}", Cell.NUMBER, is_summed=is_summed)
             for part in table.get(name, ())
         )
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from counterfoil.importing.results import NOT_AN_ORDER, RowProblem
+from counterfoil.importing.results import Reason, RowProblem
 
 Order = dict[str, Any]
 NOTHING = "0"
@@ -100,7 +100,6 @@ class Expression(Struct, frozen=True):
 
 @cache
 def expression(text: str) -> Expression:
-    """Parse an expression."""
     alternatives: list[list[_Term]] = [[]]
     operators = ["+", *_OPERATORS.findall(text)]
     for operator, term in zip(operators, _OPERATORS.split(text)[::2], strict=True):
@@ -144,7 +143,7 @@ def parts_of(value: object) -> list[Order]:
     if not value:
         return []
     if not isinstance(value, list) or not all(isinstance(part, dict) for part in value):
-        raise RowProblem(NOT_AN_ORDER, "has a list whose elements cannot be read")
+        raise RowProblem(Reason.NOT_AN_ORDER, "has a list whose elements cannot be read")
     return value
 
 

@@ -3,36 +3,31 @@
 SDKs write the fields of an order in camelCase and APIs in snake_case, so all names are converted to snake_case first.
 """
 
+import json
 import re
 import tomllib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
-from functools import cache
+from functools import cache, partial
 from importlib import resources
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
 
+from counterfoil.domain.json_documents import BYTE_ORDER_MARK, JsonSplitter
 from counterfoil.domain.pos_values import record_id
-from counterfoil.importing.documents import JsonOrder, read_orders
-from counterfoil.importing.fields import BILL_FIELDS, DAY, FLAG, GROUPS, LINE_FIELDS, LIST, NUMBER, PAYMENT_FIELDS, TIME
+from counterfoil.importing.fields import BILL_FIELDS, GROUPS, LINE_FIELDS, PAYMENT_FIELDS, Cell
 from counterfoil.importing.mapping import REFUND, VOID, ImportMapping
 from counterfoil.importing.order_paths import Order, condition, expression, word_of
 from counterfoil.importing.results import (
-    NO_AMOUNT,
-    NO_ID,
-    NO_SHOP,
-    NO_TIME,
-    NOT_AN_ORDER,
-    OTHER_CURRENCY,
-    UNKNOWN_STATUS,
-    UNREADABLE_VALUE,
     Imported,
     ImportedRecord,
     ImportFailed,
+    Reason,
     RejectedRow,
     RowProblem,
     SkippedRow,
@@ -48,6 +43,75 @@ from counterfoil.importing.values import (
     read_time,
     shown,
 )
+from counterfoil.text import printable
+
+CHUNK = 64 * 1024
+MAX_ORDER = 8 * 1024 * 1024
+# Text between orders: a string, or another value such as a number.
+_VALUE = re.compile(rb'"(?:[^"\\]|\\.)*"|[^ \t\r\n,"]+|"', re.DOTALL)
+
+
+class JsonOrder(Struct, frozen=True):
+    file: str
+    line: int
+    content: dict[str, Any]
+
+
+def read_orders(path: Path, list_names: Collection[str]) -> Iterator[JsonOrder | RowProblem]:
+    """Yield the orders in a file: the elements of lists with these names, and objects that have no such list."""
+    name = printable(path.name)
+    try:
+        with path.open("rb") as raw:
+            start = raw.read(CHUNK).removeprefix(BYTE_ORDER_MARK)
+            if not start.strip():
+                raise ImportFailed(f"{name} is empty.")
+            if b"\0" in start or start.startswith((b"\xff\xfe", b"\xfe\xff")):
+                raise ImportFailed(f"{name} is not UTF-8 text. Save the JSON in UTF-8.")
+            for line, text in split_orders(chain([start], iter(partial(raw.read, CHUNK), b"")), list_names, name):
+                yield _parsed(name, line, text)
+    except OSError as error:
+        raise ImportFailed(f"cannot read {path}: {error.strerror}") from error
+
+
+def split_orders(chunks: Iterable[bytes], list_names: Collection[str], file: str) -> Iterator[tuple[int, bytes]]:
+    """Yield the text of each order, and of each other element of a list of orders, with its first line."""
+    splitter = JsonSplitter(1, MAX_ORDER, list_names)
+    for line, text in splitter.records(chunks):
+        yield from _values(line, text)
+    if splitter.is_within_record:
+        raise ImportFailed(f"{file} ends in the middle of the JSON text. It may be incomplete.")
+    if rest := splitter.rest():
+        yield from _values(*rest)
+
+
+def _values(line: int, text: bytes) -> Iterator[tuple[int, bytes]]:
+    if text[:1] in b"{[":
+        yield line, text
+        return
+    counted = 0
+    for found in _VALUE.finditer(text):
+        line += text.count(b"\n", counted, found.start())
+        counted = found.start()
+        yield line, found[0]
+
+
+def _parsed(file: str, line: int, text: bytes) -> JsonOrder | RowProblem:
+    problem = "is not a JSON object"
+    try:
+        content = json.loads(text.decode(), parse_float=Decimal) if len(text) <= MAX_ORDER else None
+        if isinstance(content, dict):
+            return JsonOrder(file, line, content)
+        problem = problem if len(text) <= MAX_ORDER else "is larger than 8 MiB"
+    except UnicodeDecodeError:
+        problem = "is not UTF-8 text"
+    except json.JSONDecodeError as error:
+        problem = f"is not JSON: {error}"
+    except RecursionError:
+        problem = "is nested too deeply to be an order"
+    except ValueError:
+        problem = "contains a number with thousands of digits"
+    return RowProblem(Reason.NOT_AN_ORDER, problem, line, file)
+
 
 HOME_CURRENCY = "THB"
 # The store keeps amounts as floating-point numbers. From here on, they have fewer than three exact decimals.
@@ -57,7 +121,7 @@ LEVELS_READ = 16
 UTC_TIMES = DateFormat("ymd", "UTC")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 # The fields of orders that are not fields of source records, or have no type there.
-_KINDS = {**BILL_FIELDS, **LINE_FIELDS, **PAYMENT_FIELDS, "tendered": NUMBER}
+_KINDS = {**BILL_FIELDS, **LINE_FIELDS, **PAYMENT_FIELDS, "tendered": Cell.NUMBER}
 _QUANTITY = "qty"
 
 Field = dict[str, Any] | list[Any] | str
@@ -125,51 +189,48 @@ def order_apis() -> dict[str, OrderApi]:
     return {name: msgspec.convert(content, OrderApi) for name, content in contents.items()}
 
 
-class OrderImport:
-    """Imports the orders in files."""
-
-    def __init__(self, api: OrderApi, mapping: ImportMapping, options: ImportOptions) -> None:
-        self._api = api
-        self._mapping = mapping
-        self._options = options
-        self._named: set[str] = set()
+class OrderImport(Struct):
+    api: OrderApi
+    mapping: ImportMapping
+    options: ImportOptions
+    named: set[str] = set()
 
     def records(self, paths: Sequence[Path]) -> Iterator[Imported]:
         """Yield a source record for each order that is a bill, and a result for each order that was not converted."""
-        is_elsewhere = self._api.needs_timezone or self._options.currency != HOME_CURRENCY
-        if self._options.write_shops and not self._options.timezone and is_elsewhere:
+        is_elsewhere = self.api.needs_timezone or self.options.currency != HOME_CURRENCY
+        if self.options.write_shops and not self.options.timezone and is_elsewhere:
             raise ImportFailed(
-                f"{self._api.title} have times in UTC, so the day of a bill depends on the time zone of its shop. "
+                f"{self.api.title} have times in UTC, so the day of a bill depends on the time zone of its shop. "
                 "Name it, for example with --timezone Asia/Riyadh."
             )
-        self._named = {shop["id"] for shop in self._mapping.shops}
-        for number, shop in enumerate(self._mapping.shops, start=1):
-            yield ImportedRecord(self._mapping.name, number, {"kind": "shop", **shop})
+        self.named = {shop["id"] for shop in self.mapping.shops}
+        for number, shop in enumerate(self.mapping.shops, start=1):
+            yield ImportedRecord(self.mapping.name, number, {"kind": "shop", **shop})
         for path in paths:
-            for order in read_orders(path, self._api.lists):
+            for order in read_orders(path, self.api.lists):
                 if isinstance(order, RowProblem):
                     yield RejectedRow(order.file, order.line, order.reason, order.detail)
                 else:
                     yield from self._converted(order)
 
     def _converted(self, order: JsonOrder) -> Iterator[Imported]:
-        reader = OrderReader(self._api, in_snake_case(order.content), self._options.currency)
-        bill_id = reader.text(self._api.id)
+        reader = OrderReader(self.api, in_snake_case(order.content), self.options.currency)
+        bill_id = reader.text(self.api.id)
         try:
-            status = reader.text(self._api.status)
-            if status in self._api.skipped:
-                yield SkippedRow(order.file, order.line, self._api.skipped[status])
+            status = reader.text(self.api.status)
+            if status in self.api.skipped:
+                yield SkippedRow(order.file, order.line, self.api.skipped[status])
                 return
-            reader.check(is_void=self._api.statuses.get(status) == VOID)
-            if status not in self._api.statuses:
-                raise RowProblem(UNKNOWN_STATUS, f"has the status {shown(status)}, which is not known")
-            foreign = reader.text(self._api.shop)
-            shop = self._options.shop or self._mapping.shop_ids.get(foreign, foreign)
+            reader.check(is_void=self.api.statuses.get(status) == VOID)
+            if status not in self.api.statuses:
+                raise RowProblem(Reason.UNKNOWN_STATUS, f"has the status {shown(status)}, which is not known")
+            foreign = reader.text(self.api.shop)
+            shop = self.options.shop or self.mapping.shop_ids.get(foreign, foreign)
             if record_id(shop) is None:
-                raise RowProblem(NO_SHOP, f"does not name its shop. {self._api.without_shop}")
+                raise RowProblem(Reason.NO_SHOP, f"does not name its shop. {self.api.without_shop}")
             records = [
-                _complete({"kind": "bill", "id": bill_id, "shopId": shop, **bill}, self._api.request)
-                for bill in reader.bills(self._api.statuses[status])
+                _complete({"kind": "bill", "id": bill_id, "shopId": shop, **bill}, self.api.request)
+                for bill in reader.bills(self.api.statuses[status])
             ]
         except RowProblem as problem:
             yield RejectedRow(order.file, order.line, problem.reason, problem.detail, bill_id or None)
@@ -177,11 +238,11 @@ class OrderImport:
         except (TypeError, ValueError, AttributeError):
             # A value has another type than in the API. Only this order is rejected.
             detail = "has a value of an unexpected type"
-            yield RejectedRow(order.file, order.line, NOT_AN_ORDER, detail, bill_id or None)
+            yield RejectedRow(order.file, order.line, Reason.NOT_AN_ORDER, detail, bill_id or None)
             return
-        if self._options.write_shops and shop not in self._named:
-            self._named.add(shop)
-            found = shop_record(shop, reader.text(self._api.shop_name) or foreign or shop, self._options.timezone)
+        if self.options.write_shops and shop not in self.named:
+            self.named.add(shop)
+            found = shop_record(shop, reader.text(self.api.shop_name) or foreign or shop, self.options.timezone)
             yield ImportedRecord(order.file, order.line, found, is_found_shop=True)
         for record in records:
             yield ImportedRecord(order.file, order.line, record)
@@ -190,47 +251,44 @@ class OrderImport:
 def _complete(bill: dict[str, Any], request: str) -> dict[str, Any]:
     """Return the bill; raise `RowProblem` if it has no valid ID, no time or, unless it is voided, no total."""
     if record_id(bill["id"]) is None:
-        raise RowProblem(NO_ID, f"has {shown(bill['id'])} as its ID, which is not a valid ID")
+        raise RowProblem(Reason.NO_ID, f"has {shown(bill['id'])} as its ID, which is not a valid ID")
     if not bill.get("closedAt"):
-        raise RowProblem(NO_TIME, f"has no time at which it was closed. {request}")
+        raise RowProblem(Reason.NO_TIME, f"has no time at which it was closed. {request}")
     if "void" not in bill and bill.get("amounts", {}).get("net") is None:
-        raise RowProblem(NO_AMOUNT, f"has no total. {request}")
+        raise RowProblem(Reason.NO_AMOUNT, f"has no total. {request}")
     return bill
 
 
-class OrderReader:
-    """Reads the fields of one order."""
-
-    def __init__(self, api: OrderApi, order: Order, currency: str) -> None:
-        self._api = api
-        self._order = order
-        self._currency = currency
-        self._is_refund = False
+class OrderReader(Struct):
+    api: OrderApi
+    order: Order
+    currency: str
+    is_refund: bool = False
 
     def text(self, field: Field) -> str:
         """Return the text of a field of the order, or an empty string if it has none."""
-        return str(self._value("", field, self._order, {}) or "")
+        return str(self._value("", field, self.order, {}) or "")
 
     def check(self, *, is_void: bool) -> None:
         """Raise `RowProblem` if the order is one that the API's file refuses."""
-        for refusal in self._api.refuse:
-            is_missing = refusal.missing is None or (self._order.get(refusal.missing) is None and not is_void)
-            if is_missing and self._holds(refusal.when, self._order):
+        for refusal in self.api.refuse:
+            is_missing = refusal.missing is None or (self.order.get(refusal.missing) is None and not is_void)
+            if is_missing and self._holds(refusal.when, self.order):
                 value = shown(self.text(refusal.shown)) if refusal.shown else ""
-                advice = f". {self._api.request}" if refusal.reason == NO_AMOUNT else ""
+                advice = f". {self.api.request}" if refusal.reason == Reason.NO_AMOUNT else ""
                 raise RowProblem(refusal.reason, f"{refusal.detail}{value}{advice}")
 
     def bills(self, status: str) -> list[dict[str, Any]]:
         """Return the bill of the order, without its kind and its shop, and a bill for each refund within it."""
-        api = self._api
-        self._is_refund = status == REFUND or (bool(api.refund) and self._holds(api.refund, self._order))
+        api = self.api
+        self.is_refund = status == REFUND or (bool(api.refund) and self._holds(api.refund, self.order))
         lines = self._parts(api.lines)
-        bill = self._fields({**api.bill, **(api.void if status == VOID else {})}, self._order, {"lines": lines})
+        bill = self._fields({**api.bill, **(api.void if status == VOID else {})}, self.order, {"lines": lines})
         bill |= {"lines": lines, "payments": self._parts(api.payments)}
         reason = bill.pop("voidReason", None)
         if status == VOID:
             bill["void"] = {"reason": reason} if reason else True
-        if self._is_refund:
+        if self.is_refund:
             negate_amounts(bill)
         refunds = self._parts([api.refunds]) if api.refunds else []
         for refund in refunds:
@@ -238,13 +296,13 @@ class OrderReader:
         return [written(each) for each in (bill, *refunds)]
 
     def _parts(self, specs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-        return [part for spec in specs for part in self._parts_of(spec, self._order, is_signed=True)]
+        return [part for spec in specs for part in self._parts_of(spec, self.order, is_signed=True)]
 
     def _parts_of(self, spec: dict[str, Any], part: Order, *, is_signed: bool) -> list[dict[str, Any]]:
         """Return the lines, payments, options or campaigns that a table of the API's file describes."""
         fields = {name: field for name, field in spec.items() if name not in ("each", "is_negative")}
-        is_negative = is_signed and (self._is_refund or "is_negative" in spec)
-        found = [self._fields(fields, inner, {}) for _, inner in expression(spec["each"]).values(self._order, part)]
+        is_negative = is_signed and (self.is_refund or "is_negative" in spec)
+        found = [self._fields(fields, inner, {}) for _, inner in expression(spec["each"]).values(self.order, part)]
         for each in found:
             name, variant = each.get("name"), each.pop("variant", None)
             if variant:
@@ -280,19 +338,19 @@ class OrderReader:
         if not self._holds(table.get("when", ()), part):
             return None
         kind = _KINDS.get(name)
-        if kind == NUMBER:
+        if kind == Cell.NUMBER:
             return self._number(name, table, part, built)
         if "constant" in table:
             return table["constant"]
-        values = [value for _, value in expression(table["of"]).values(self._order, part)] if table["of"] else []
-        if kind == FLAG:
+        values = [value for _, value in expression(table["of"]).values(self.order, part)] if table["of"] else []
+        if kind == Cell.FLAG:
             return any(values)
         words = list(filter(None, map(word_of, values)))
-        if kind == LIST:
+        if kind == Cell.LIST:
             return words or None
-        if kind == TIME:
+        if kind == Cell.TIME:
             return max((self._time(name, word) for word in words if word != "0"), default=None)
-        if kind == DAY:
+        if kind == Cell.DAY:
             return _read(name, read_day, words[0]) if words else None
         return _translated(words, table)
 
@@ -302,13 +360,13 @@ class OrderReader:
         if "choices" in table:
             return self._chosen(name, table, part)
         if name == "rev":
-            return next((value for _, value in expression(table["of"]).values(self._order, part)), None)
+            return next((value for _, value in expression(table["of"]).values(self.order, part)), None)
         number = self._sum(name, table["of"], part, is_absolute=table.get("is_absolute", False))
         if number is None:
             return Decimal(table["default"]) if "default" in table else None
         if table.get("is_times_quantity"):
             # An amount is rounded to the smallest unit of the currency.
-            unit = Decimal(1).scaleb(-decimal_places(self._currency))
+            unit = Decimal(1).scaleb(-decimal_places(self.currency))
             return (number * built["qty"]).quantize(unit, ROUND_HALF_UP)
         return number / table["divisor"] if "divisor" in table else number
 
@@ -320,39 +378,43 @@ class OrderReader:
         other = self._sum(name, table["equal"], part, is_absolute=True)
         if other not in choices:
             possible = " nor ".join(map(str, choices))
-            raise RowProblem(UNREADABLE_VALUE, f"{name}: {table['equal']} is {other}, which is neither {possible}")
+            raise RowProblem(
+                Reason.UNREADABLE_VALUE, f"{name}: {table['equal']} is {other}, which is neither {possible}"
+            )
         return other
 
     def _sum(self, name: str, text: str, part: Order, *, is_absolute: bool = False) -> Decimal | None:
         numbers = []
-        for sign, value in expression(text).values(self._order, part):
+        for sign, value in expression(text).values(self.order, part):
             number = self._amount(name, value) if sign else Decimal()
             numbers.append(None if number is None else abs(number) if is_absolute else number * (sign or 1))
         return _total(numbers)
 
     def _amount(self, name: str, value: object) -> Decimal | None:
-        if name == _QUANTITY or self._api.money == "main":
+        if name == _QUANTITY or self.api.money == "main":
             return written_number(value, name)
-        if self._api.money == "smallest":
-            return minor_units(value, word_of(self._order.get("currency") or ""), self._currency, name)
+        if self.api.money == "smallest":
+            return minor_units(value, word_of(self.order.get("currency") or ""), self.currency, name)
         if not isinstance(value, dict) or value.get("amount") is None:
-            raise RowProblem(UNREADABLE_VALUE, f"{name}: {shown(word_of(value))} is not an amount with a currency")
-        return minor_units(value["amount"], word_of(value.get("currency") or ""), self._currency, name)
+            raise RowProblem(
+                Reason.UNREADABLE_VALUE, f"{name}: {shown(word_of(value))} is not an amount with a currency"
+            )
+        return minor_units(value["amount"], word_of(value.get("currency") or ""), self.currency, name)
 
     def _time(self, name: str, word: str) -> str:
-        if self._api.times == "iso":
+        if self.api.times == "iso":
             return word
-        if self._api.times == "utc":
+        if self.api.times == "utc":
             return _read(name, read_time, word)
         try:
             if int(word) < 0:
                 raise ValueError
             return datetime.fromtimestamp(int(word) / 1000, UTC).isoformat(timespec="milliseconds")
         except (OverflowError, ValueError, OSError):
-            raise RowProblem(UNREADABLE_VALUE, f"{name}: {shown(word)} is not a time in milliseconds") from None
+            raise RowProblem(Reason.UNREADABLE_VALUE, f"{name}: {shown(word)} is not a time in milliseconds") from None
 
     def _holds(self, conditions: Sequence[str], part: Order) -> bool:
-        return all(condition(each).holds(self._order, part) for each in conditions)
+        return all(condition(each).holds(self.order, part) for each in conditions)
 
 
 def _translated(words: list[str], table: dict[str, Any]) -> Any:
@@ -372,7 +434,7 @@ def _read(name: str, reader: Callable[[str, DateFormat, str], str], word: str) -
     try:
         return reader(word, UTC_TIMES, "ymd")
     except UnreadableCell as error:
-        raise RowProblem(UNREADABLE_VALUE, f"{name}: {error}") from None
+        raise RowProblem(Reason.UNREADABLE_VALUE, f"{name}: {error}") from None
 
 
 def in_snake_case(value: Any, levels: int = LEVELS_READ) -> Any:
@@ -392,10 +454,12 @@ def minor_units(amount: object, currency: str, expected: str, name: str) -> Deci
         return None
     whole = number.to_integral_value()
     if number != whole:
-        raise RowProblem(UNREADABLE_VALUE, f"{name}: {shown(str(amount))} is not a whole number of the smallest unit")
+        raise RowProblem(
+            Reason.UNREADABLE_VALUE, f"{name}: {shown(str(amount))} is not a whole number of the smallest unit"
+        )
     if currency != expected:
         raise RowProblem(
-            OTHER_CURRENCY,
+            Reason.OTHER_CURRENCY,
             f"has amounts in {currency or 'an unknown currency'}, but {expected} is expected. Use "
             f"--currency {currency or 'CODE'} if all shops use it",
         )
@@ -411,13 +475,12 @@ def written_number(value: object, name: str) -> Decimal | None:
             raise InvalidOperation
         number = Decimal(str(value))
     except InvalidOperation:
-        raise RowProblem(UNREADABLE_VALUE, f"{name}: {shown(str(value))} is not a number") from None
+        raise RowProblem(Reason.UNREADABLE_VALUE, f"{name}: {shown(str(value))} is not a number") from None
     if not number.is_finite() or not is_plausible(number) or abs(number) >= LARGEST_NUMBER:
-        raise RowProblem(UNREADABLE_VALUE, f"{name}: {shown(str(value))} is not a number that can be stored")
+        raise RowProblem(Reason.UNREADABLE_VALUE, f"{name}: {shown(str(value))} is not a number that can be stored")
     return number
 
 
 def _total(numbers: Sequence[Decimal | None]) -> Decimal | None:
-    """Return the sum of the numbers that are not None, or None if there are no such numbers."""
     known = [number for number in numbers if number is not None]
     return sum(known, Decimal()) if known else None

@@ -80,7 +80,6 @@ class Proposal(Struct):
             yield "Unused columns", ", ".join(self.unused), []
 
     def text(self) -> str:
-        """Return the mapping as TOML."""
         head = ["# Proposed by `counterfoil import --infer`. Check it, then use it with --mapping."]
         for title, text, answers in self.remarks():
             head += [f"# {line}" for line in wrapped(f"{title}: {text}", COMMENT_WIDTH)]
@@ -112,7 +111,6 @@ def quoted(text: str) -> str:
 
 
 def toml(value: Any) -> str:
-    """Return a value as TOML, on one line."""
     if isinstance(value, int):
         return str(value).lower()
     if isinstance(value, Mapping):

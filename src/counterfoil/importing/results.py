@@ -2,40 +2,44 @@
 
 from collections.abc import Sequence
 from decimal import Decimal
+from enum import StrEnum, auto
 from typing import Any
 
 from msgspec import Struct
 
 from counterfoil.domain.messages import Message
 
-BAD_ROW = "bad_row"
-NO_ID = "no_id"
-NO_SHOP = "no_shop"
-NO_TIME = "no_time"
-NO_AMOUNT = "no_amount"
-UNREADABLE_VALUE = "unreadable_value"
-DOUBTFUL_VALUE = "doubtful_value"
-UNKNOWN_STATUS = "unknown_status"
-NO_BILL = "no_bill"
-REPEATED_BILL = "repeated_bill"
-DIFFERENT_ROWS = "different_rows"
-OTHER_CURRENCY = "other_currency"
-NOT_AN_ORDER = "not_an_order"
 
-REJECT_REASONS = {
-    BAD_ROW: "cannot be split into the columns of the header row, or is not text in the file's encoding",
-    NO_ID: "has no valid bill ID",
-    NO_SHOP: "does not say which shop the bill belongs to",
-    NO_TIME: "has no bill time",
-    NO_AMOUNT: "has no total",
-    UNREADABLE_VALUE: "has a value that is not in the expected format",
-    DOUBTFUL_VALUE: "has a value that may be wrong, or whose meaning the export does not show",
-    UNKNOWN_STATUS: "has a status that the mapping does not list",
-    NO_BILL: "belongs to a bill that is not in the bills file",
-    REPEATED_BILL: "repeats the ID of an earlier bill in the same file",
-    DIFFERENT_ROWS: "disagrees with another row of the same bill",
-    OTHER_CURRENCY: "is in another currency",
-    NOT_AN_ORDER: "is not an order that can be read",
+class Reason(StrEnum):
+    BAD_ROW = auto()
+    NO_ID = auto()
+    NO_SHOP = auto()
+    NO_TIME = auto()
+    NO_AMOUNT = auto()
+    UNREADABLE_VALUE = auto()
+    DOUBTFUL_VALUE = auto()
+    UNKNOWN_STATUS = auto()
+    NO_BILL = auto()
+    REPEATED_BILL = auto()
+    DIFFERENT_ROWS = auto()
+    OTHER_CURRENCY = auto()
+    NOT_AN_ORDER = auto()
+
+
+REJECT_REASONS: dict[str, str] = {
+    Reason.BAD_ROW: "cannot be split into the columns of the header row, or is not text in the file's encoding",
+    Reason.NO_ID: "has no valid bill ID",
+    Reason.NO_SHOP: "does not say which shop the bill belongs to",
+    Reason.NO_TIME: "has no bill time",
+    Reason.NO_AMOUNT: "has no total",
+    Reason.UNREADABLE_VALUE: "has a value that is not in the expected format",
+    Reason.DOUBTFUL_VALUE: "has a value that may be wrong, or whose meaning the export does not show",
+    Reason.UNKNOWN_STATUS: "has a status that the mapping does not list",
+    Reason.NO_BILL: "belongs to a bill that is not in the bills file",
+    Reason.REPEATED_BILL: "repeats the ID of an earlier bill in the same file",
+    Reason.DIFFERENT_ROWS: "disagrees with another row of the same bill",
+    Reason.OTHER_CURRENCY: "is in another currency",
+    Reason.NOT_AN_ORDER: "is not an order that can be read",
 }
 
 # The reasons as they are stored with a load, whose own reasons have some of the same names.
@@ -64,8 +68,6 @@ class RowProblem(Exception):
 
 
 class ImportedRecord(Struct, frozen=True):
-    """A source record, and its position in the export."""
-
     file: str
     line: int
     record: dict[str, Any]

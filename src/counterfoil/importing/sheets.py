@@ -21,7 +21,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from counterfoil.importing.mapping import FileLayout
-from counterfoil.importing.results import BAD_ROW, ImportFailed, RowProblem
+from counterfoil.importing.results import ImportFailed, Reason, RowProblem
 from counterfoil.importing.values import BLANKS, NO_RESULT, clean
 from counterfoil.text import printable
 
@@ -94,6 +94,9 @@ class TableRow(Struct, frozen=True):
     may_be_cut: bool = False
     """Whether the file ends in the last cell of this row, without a line break, so that the cell may be cut off."""
 
+    def problem(self, reason: str, detail: str) -> RowProblem:
+        return RowProblem(reason, detail, self.line, self.sheet.name)
+
 
 class Heading(Struct, frozen=True):
     """The header row of a file, and whether it has the expected columns."""
@@ -120,12 +123,16 @@ def open_table(
     on_read: OnRead = ignore_reads,
 ) -> TableFile:
     """Open a file. If the layout does not say where the header row is, it is the first of the top rows that fits."""
+    is_workbook = start_of(path, len(WORKBOOK)) == WORKBOOK
+    return (WorkbookFile if is_workbook else CsvFile)(path, layout, fits, on_read)
+
+
+def start_of(path: Path, size: int) -> bytes:
     try:
         with path.open("rb") as raw:
-            is_workbook = raw.read(len(WORKBOOK)) == WORKBOOK
+            return raw.read(size)
     except OSError as error:
         raise ImportFailed(f"cannot read {path}: {error.strerror}") from error
-    return (WorkbookFile if is_workbook else CsvFile)(path, layout, fits, on_read)
 
 
 class CsvFile:
@@ -192,13 +199,13 @@ class CsvFile:
             cells.pop()
         if len(cells) != expected:
             detail = f"has {len(cells)} cells, but the header row has {expected}"
-            return RowProblem(BAD_ROW, detail, line, self._name, [clean(cell) for cell in cells])
+            return RowProblem(Reason.BAD_ROW, detail, line, self._name, [clean(cell) for cell in cells])
         text = "".join(cells)
         if not text.isascii() and _LONE.search(text):
-            return RowProblem(BAD_ROW, f"is not text in the encoding {self.encoding}", line, self._name)
+            return RowProblem(Reason.BAD_ROW, f"is not text in the encoding {self.encoding}", line, self._name)
         if ("\n" in text or "\r" in text) and any(self._has_rows(cell, expected) for cell in cells):
             detail = "has a cell that contains whole rows. A closing quote may be missing"
-            return RowProblem(BAD_ROW, detail, line, self._name)
+            return RowProblem(Reason.BAD_ROW, detail, line, self._name)
         if '="' in text:
             return TableRow(self.sheet, line, [clean(cell) for cell in cells])
         return TableRow(self.sheet, line, [cell.strip(BLANKS) for cell in cells])
@@ -230,7 +237,7 @@ class CsvFile:
                 if last > line or "end of data" in str(error) or "field larger" in str(error):
                     through = f" through line {last}" if last > line else ""
                     detail = f"cannot be read{through}: a quote is not closed, or the file is cut off"
-                    yield RowProblem(BAD_ROW, detail, line, self._name)
+                    yield RowProblem(Reason.BAD_ROW, detail, line, self._name)
                 else:
                     # A till that does not double the quotes within a cell. The row ends where its line ends.
                     yield line, next(csv.reader([lines.latest], delimiter=self.delimiter))
@@ -252,11 +259,7 @@ class CsvFile:
 
     def _start(self) -> bytes:
         """Return the start of the file up to the last complete line, so that it does not end within a character."""
-        try:
-            with self._path.open("rb") as raw:
-                start = raw.read(SAMPLE_BYTES)
-        except OSError as error:
-            raise ImportFailed(f"cannot read {self._path}: {error.strerror}") from error
+        start = start_of(self._path, SAMPLE_BYTES)
         return start if len(start) < SAMPLE_BYTES else start[: max(start.rfind(b"\n"), start.rfind(b"\r")) + 1] or start
 
 
@@ -304,7 +307,9 @@ class WorkbookFile:
             if line <= self.heading_line or not any(cells):
                 continue
             if len(cells) > width:
-                yield RowProblem(BAD_ROW, f"has {len(cells)} cells, but the header row has {width}", line, self._name)
+                yield RowProblem(
+                    Reason.BAD_ROW, f"has {len(cells)} cells, but the header row has {width}", line, self._name
+                )
             else:
                 yield TableRow(self.sheet, line, cells + [""] * (width - len(cells)))
 
@@ -349,7 +354,6 @@ class WorkbookFile:
         return ImportFailed(f"{self._name} {detail}, which is too much for a workbook. Save the sheet as CSV (UTF-8).")
 
     def _choose_sheet(self, fits: Fits | None) -> tuple[str, Heading]:
-        """Return the title of the sheet to read, and its header row."""
         with self._opened() as workbook:
             titles = list(workbook.sheets)
             visible = [title for title, (_, state) in workbook.sheets.items() if state == "visible"]
@@ -422,7 +426,6 @@ class _Workbook:
         """The part of the archive and the state of each sheet, by its title."""
 
     def rows(self, title: str, marks: Sequence[str]) -> Iterator[tuple[int, list[str]]]:
-        """Yield the number and the texts of each row."""
         from openpyxl.worksheet._reader import FORMULA_TAG, WorkSheetParser  # noqa: PLC0415
 
         book, strings, latest = self._reader.wb, self._reader.shared_strings, 0

@@ -14,17 +14,7 @@ from zoneinfo import ZoneInfo
 
 from counterfoil.domain.pos_values import record_id
 from counterfoil.importing.checks import RowChecks, check_equal
-from counterfoil.importing.fields import (
-    BILL_FIELDS,
-    DAY,
-    FLAG,
-    LINE_FIELDS,
-    LIST,
-    NUMBER,
-    OPTIONS,
-    PAYMENT_FIELDS,
-    TIME,
-)
+from counterfoil.importing.fields import BILL_FIELDS, LINE_FIELDS, PAYMENT_FIELDS, Cell
 from counterfoil.importing.headings import may_be_no_sale
 from counterfoil.importing.mapping import (
     REFUND,
@@ -37,18 +27,7 @@ from counterfoil.importing.mapping import (
     RowRule,
     TableMapping,
 )
-from counterfoil.importing.results import (
-    DIFFERENT_ROWS,
-    DOUBTFUL_VALUE,
-    NO_AMOUNT,
-    NO_ID,
-    NO_SHOP,
-    NO_TIME,
-    REPEATED_BILL,
-    UNKNOWN_STATUS,
-    UNREADABLE_VALUE,
-    RowProblem,
-)
+from counterfoil.importing.results import Reason, RowProblem
 from counterfoil.importing.sheets import Sheet, TableRow
 from counterfoil.importing.sorted_rows import BillRows
 from counterfoil.importing.values import (
@@ -98,7 +77,6 @@ def term_of(name: str, columns: Collection[str]) -> tuple[str, int]:
 
 
 def positions_of(source: CellSource, sheet: Sheet) -> list[int]:
-    """Return the positions of the columns that a source reads in a row."""
     names = [term_of(name, sheet.columns)[0] for name in source.names()]
     return [sheet.columns[name] for name in names if name in sheet.columns]
 
@@ -170,12 +148,13 @@ class TableBillConverter:
         self._day_columns = day_columns(mapping)
         self._zone: tzinfo | None = None
         self._readers: dict[str, Callable[[str], Any]] = {
-            TIME: lambda cell: read_time(cell, mapping.dates, order, self._zone),
-            DAY: lambda cell: read_day(cell, mapping.dates, order),
-            FLAG: read_flag,
+            Cell.TIME: lambda cell: read_time(cell, mapping.dates, order, self._zone),
+            Cell.DAY: lambda cell: read_day(cell, mapping.dates, order),
+            Cell.FLAG: read_flag,
         }
         self._own_positions: dict[int, list[int]] = {}
         self._checks = RowChecks(mapping)
+        self._equal = [TableMapping({"one": one, "other": other}) for one, other in mapping.checks.equal]
 
     def converted(self, group: BillRows) -> tuple[str, dict[str, Any] | None]:
         """Return the status of a bill, and its source record unless it is to be skipped.
@@ -188,7 +167,7 @@ class TableBillConverter:
         for row in rows[1:]:
             if self._statuses(row) != statuses:
                 detail = f"has another status than line {rows[0].line} of the same bill"
-                raise RowProblem(DIFFERENT_ROWS, detail, row.line, row.sheet.name)
+                raise row.problem(Reason.DIFFERENT_ROWS, detail)
         status = max(statuses, key=STATUSES.index)
         return status, None if status == SKIP else self._record(rows, group, statuses)
 
@@ -205,9 +184,9 @@ class TableBillConverter:
             if status is None:
                 column = " and ".join(map(shown, rule.source.columns))
                 detail = f"has {shown(word)} in the column {column}, which the mapping does not list as a status"
-                raise RowProblem(UNKNOWN_STATUS, detail, row.line, row.sheet.name)
+                raise row.problem(Reason.UNKNOWN_STATUS, detail)
             found.add(status)
-        if "void" in self._mapping.bill.fields and self._value(self._mapping.bill, "void", FLAG, row):
+        if "void" in self._mapping.bill.fields and self._value(self._mapping.bill, "void", Cell.FLAG, row):
             found.add(VOID)
         return found
 
@@ -215,7 +194,7 @@ class TableBillConverter:
         first = rows[0]
         bill = self._mapping.bill
         record: dict[str, Any] = {"kind": "bill", "id": self._id(first), "shopId": self.shop_of(first)}
-        if "removed" in bill.fields and self._value(bill, "removed", FLAG, first):
+        if "removed" in bill.fields and self._value(bill, "removed", Cell.FLAG, first):
             return record | {"removed": True}
         self._check_doubtful(rows)
         self._zone = self._zone_of(first)
@@ -230,13 +209,13 @@ class TableBillConverter:
             if value not in (None, ""):
                 _put(record, name, value)
             elif name == "closedAt" and not source.optional:
-                raise RowProblem(NO_TIME, "has no bill time (closedAt)", first.line, first.sheet.name)
+                raise first.problem(Reason.NO_TIME, "has no bill time (closedAt)")
         # A bill is void, too, if all its lines were cancelled.
         is_void = VOID in statuses or (bool(line_rows) and all(map(self.is_cancelled, line_rows)))
         self._put_void(record, first, is_void=is_void)
         net = bill.fields.get("amounts.net")
         if net and not net.optional and not is_void and "net" not in record.get("amounts", {}):
-            raise RowProblem(NO_AMOUNT, "has no total (amounts.net)", first.line, first.sheet.name)
+            raise first.problem(Reason.NO_AMOUNT, "has no total (amounts.net)")
         if self._mapping.line:
             record["lines"] = [self._part(self._mapping.line, LINE_FIELDS, row, (), is_refund) for row in line_rows]
         payment_rows = self._of_one_bill(group.payments, "payments", group)
@@ -262,14 +241,13 @@ class TableBillConverter:
         net = record.get("amounts", {}).get("net") or Decimal()
         is_refund = is_refund or net < 0
         self._checks.check(rows, is_refund=is_refund)
-        for pair in () if is_refund else self._mapping.checks.equal:
-            table = TableMapping({"left": pair[0], "right": pair[1]})
-            left, right = (self._value(table, name, NUMBER, first, summed) for name in table.fields)
-            if left is not None and right is not None:
-                check_equal((pair[0], left), (pair[1], right), first, len(summed))
+        for table in () if is_refund else self._equal:
+            (one, left), (other, right) = table.fields.items()
+            pair = [self._value(table, name, Cell.NUMBER, first, summed) for name in (one, other)]
+            if None not in pair:
+                check_equal((left, pair[0]), (right, pair[1]), first, len(summed))
 
     def shop_of(self, row: TableRow) -> str:
-        """Return the ID of the shop that a bill belongs to."""
         if self._shop:
             return self._shop
         source = self._mapping.bill.fields.get("shopId")
@@ -279,7 +257,7 @@ class TableBillConverter:
         else:
             shop = self._mapping.shops[0]["id"] if len(self._mapping.shops) == 1 else ""
         if record_id(shop) is None:
-            raise RowProblem(NO_SHOP, "has no shop. Use --shop, or map bill.shopId", row.line, row.sheet.name)
+            raise row.problem(Reason.NO_SHOP, "has no shop. Use --shop, or map bill.shopId")
         return shop
 
     @property
@@ -290,7 +268,7 @@ class TableBillConverter:
     def is_cancelled(self, row: TableRow) -> bool:
         """Return whether a line was cancelled, so that it is not part of any sum."""
         line = self._mapping.line
-        return line is not None and "cancelled" in line.fields and bool(self._value(line, "cancelled", FLAG, row))
+        return line is not None and "cancelled" in line.fields and bool(self._value(line, "cancelled", Cell.FLAG, row))
 
     def _of_one_bill(self, rows: list[TableRow], what: str, group: BillRows) -> list[TableRow]:
         """Return the rows of a bill from one file, because files with overlapping periods may repeat them.
@@ -310,13 +288,11 @@ class TableBillConverter:
         if is_disjoint and (has_lines or what == "payments") and self._are_parts(parts, group, has_lines=has_lines):
             return rows
         first, other = parts[0][0], parts[1][0]
-        raise RowProblem(
-            DIFFERENT_ROWS,
+        raise other.problem(
+            Reason.DIFFERENT_ROWS,
             f"has the same ID as line {first.line} of {first.sheet.name}, but other values ({what}). If numbers start "
             "again every day, in every branch or at every till, add that column to bill.id. If a bill is split over "
             "files, add --join. Otherwise import only the file with the complete and latest bill",
-            other.line,
-            other.sheet.name,
         )
 
     def _are_parts(self, parts: list[list[TableRow]], group: BillRows, *, has_lines: bool) -> bool:
@@ -335,16 +311,14 @@ class TableBillConverter:
         net = self._mapping.bill.fields.get("amounts.net")
         if net is None or net.sums() or len(amounts) != 1:
             return False
-        stated = self._value(self._mapping.bill, "amounts.net", NUMBER, group.bills[0])
+        stated = self._value(self._mapping.bill, "amounts.net", Cell.NUMBER, group.bills[0])
         sums = [self._total("amount", amounts[0], part) for part in (rows, *parts)]
         return stated == sums[0] and stated not in sums[1:]
 
     def _id(self, row: TableRow) -> str:
         text = key_text(self._mapping.bill.fields["id"], row, self._day_columns, self._plain_day)
         if record_id(text) is None:
-            raise RowProblem(
-                NO_ID, f"has {shown(text)} as the bill ID, which is not a valid ID", row.line, row.sheet.name
-            )
+            raise row.problem(Reason.NO_ID, f"has {shown(text)} as the bill ID, which is not a valid ID")
         return text
 
     def _plain_day(self, cell: str) -> str:
@@ -361,7 +335,7 @@ class TableBillConverter:
         zone = read_zone(name)
         if name and zone is None:
             detail = f"timezone: {shown(name)} is not a known time zone"
-            raise RowProblem(UNREADABLE_VALUE, detail, row.line, row.sheet.name)
+            raise row.problem(Reason.UNREADABLE_VALUE, detail)
         return zone
 
     def _check_doubtful(self, rows: Sequence[TableRow]) -> None:
@@ -369,9 +343,9 @@ class TableBillConverter:
         for rule in self._mapping.rejects:
             table = TableMapping({rule.column: CellSource(columns=(rule.column,))})
             for row in rows:
-                if rule.column in row.sheet.columns and (number := self._value(table, rule.column, NUMBER, row)):
+                if rule.column in row.sheet.columns and (number := self._value(table, rule.column, Cell.NUMBER, row)):
                     detail = f"has {decimal_text(number)} in the column {shown(rule.column)}. {rule.reason}"
-                    raise RowProblem(DOUBTFUL_VALUE, detail, row.line, row.sheet.name)
+                    raise row.problem(Reason.DOUBTFUL_VALUE, detail)
 
     def _check_agreement(self, rows: Sequence[TableRow]) -> None:
         """Raise `RowProblem` if the rows of a bill differ in the bill's own fields, or if a file repeats the bill."""
@@ -380,23 +354,21 @@ class TableBillConverter:
         has_gap = rows[half].line > rows[half - 1].line + 1 and rows[half].sheet is first.sheet
         if has_gap and [row.cells for row in rows[:half]] == [row.cells for row in rows[half:]]:
             detail = f"repeats all rows of the same bill, from line {first.line} on. The file may have its rows twice"
-            raise RowProblem(REPEATED_BILL, detail, rows[half].line, first.sheet.name)
+            raise RowProblem(Reason.REPEATED_BILL, detail, rows[half].line, first.sheet.name)
         for row in rows[1:]:
             is_same = all(row.cells[position] == first.cells[position] for position in self._positions(row.sheet))
             for name, source in () if is_same else self._own_sources():
                 text, other = self._compared_text(source, row), self._compared_text(source, first)
                 if text != other:
-                    reason = DIFFERENT_ROWS if self._is_flat else REPEATED_BILL
-                    raise RowProblem(
+                    reason = Reason.DIFFERENT_ROWS if self._is_flat else Reason.REPEATED_BILL
+                    raise row.problem(
                         reason,
                         f"has {shown(text)} for {name}, but line {first.line} of the same bill has {shown(other)}",
-                        row.line,
-                        row.sheet.name,
                     )
             if not self._is_flat and (row.cells == first.cells or not self._has_payment_rows):
                 detail = f"is the same bill as line {first.line}. If a bill is split over rows, such as one for each "
                 detail += "payment or guest, sum them in amounts.net. If these are two bills, add a column to bill.id"
-                raise RowProblem(REPEATED_BILL, detail, row.line, row.sheet.name)
+                raise row.problem(Reason.REPEATED_BILL, detail)
 
     @property
     def _has_payment_rows(self) -> bool:
@@ -423,7 +395,6 @@ class TableBillConverter:
         return key_text(source, row, self._day_columns) if is_id else cell_text(source, row)
 
     def _positions(self, sheet: Sheet) -> list[int]:
-        """Return the positions of the columns that belong to the bill itself."""
         found = self._own_positions.get(id(sheet))
         if found is None:
             found = list({at for _, source in self._own_sources() for at in positions_of(source, sheet)})
@@ -431,22 +402,21 @@ class TableBillConverter:
         return found
 
     def _value(self, table: TableMapping, name: str, kind: str, row: TableRow, summed: Sequence[TableRow] = ()) -> Any:
-        """Return the value of a field in a row, or None if the row has no value for it."""
         source = table.fields[name]
         try:
-            if kind == NUMBER:
+            if kind == Cell.NUMBER:
                 return self._number(name, source, row, summed)
-            text = cell_text(source, row, " " if kind in (TIME, DAY) else "-")
+            text = cell_text(source, row, " " if kind in (Cell.TIME, Cell.DAY) else "-")
             if not text:
                 return None
-            if kind == LIST:
+            if kind == Cell.LIST:
                 return _split(text, source.split)
-            if kind == OPTIONS:
+            if kind == Cell.OPTIONS:
                 return [{"name": name} for name in _split(text, source.split or ",")]
             reader = self._readers.get(kind)
             return text if reader is None else reader(text)
         except UnreadableCell as error:
-            raise RowProblem(UNREADABLE_VALUE, f"{name}: {error}", row.line, row.sheet.name) from None
+            raise row.problem(Reason.UNREADABLE_VALUE, f"{name}: {error}") from None
 
     def _number(self, name: str, source: CellSource, row: TableRow, summed: Sequence[TableRow]) -> Decimal | None:
         if source.total_of:
@@ -486,7 +456,7 @@ class TableBillConverter:
         """Return the sum over the lines that are not cancelled, or None if they have no numbers."""
         table = TableMapping({name: source})
         counted = [row for row in rows if not self.is_cancelled(row)]
-        numbers = [self._value(table, name, NUMBER, row) for row in counted]
+        numbers = [self._value(table, name, Cell.NUMBER, row) for row in counted]
         total = None if counted or not rows else Decimal()
         for number in numbers:
             if number is not None:
@@ -500,7 +470,7 @@ class TableBillConverter:
         says_void = "void" in fields or any(VOID in rule.values.values() for rule in self._mapping.statuses)
         if reason and says_void and not is_void:
             detail = f"has the void reason {shown(reason)}, but its status is not that of a voided bill"
-            raise RowProblem(DOUBTFUL_VALUE, detail, row.line, row.sheet.name)
+            raise row.problem(Reason.DOUBTFUL_VALUE, detail)
         if is_void or reason:
             record["void"] = {"reason": reason} if reason else True
 

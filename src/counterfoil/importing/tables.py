@@ -13,17 +13,13 @@ from msgspec import Struct
 
 from counterfoil.importing.checks import HeadingCheck, check_days
 from counterfoil.importing.export_totals import NOT_ASSIGNED, TOTALS_ROW, AmountColumn, SheetTotals
-from counterfoil.importing.fields import BILL_FIELDS, DAY, LINE_FIELDS, NUMBER, PAYMENT_FIELDS, TIME
+from counterfoil.importing.fields import BILL_FIELDS, LINE_FIELDS, PAYMENT_FIELDS, Cell
 from counterfoil.importing.mapping import SKIP, VOID, CellSource, ImportMapping
 from counterfoil.importing.results import (
-    DIFFERENT_ROWS,
-    DOUBTFUL_VALUE,
-    NO_BILL,
-    NO_ID,
-    UNREADABLE_VALUE,
     Imported,
     ImportedRecord,
     ImportFailed,
+    Reason,
     RejectedRow,
     RowProblem,
     SkippedRow,
@@ -52,14 +48,12 @@ NOT_BILLS = "the mapping says that such rows are not bills"
 # So many rows of numbers at the end of a table may be totals.
 MAX_LAST_ROWS = 5
 # The types of values of which a part is a value too.
-CUT_KINDS = (NUMBER, TIME, DAY)
+CUT_KINDS = (Cell.NUMBER, Cell.TIME, Cell.DAY)
 CUT_FIELDS = ("id", "key", "shopId")
 NOT_SUMMED = frozenset({"unitPrice", "rev"})
 
 
 class TableInput(Struct, frozen=True):
-    """Rows of one kind, from one file or query."""
-
     kind: int
     sheet: Sheet
     rows: Iterable[TableRow | RowProblem]
@@ -134,8 +128,6 @@ def mapped_cells(mapping: ImportMapping, kind: int, *, is_flat: bool) -> Iterato
 
 
 class TableImport:
-    """Imports the bills in one set of tables."""
-
     def __init__(
         self,
         mapping: ImportMapping,
@@ -192,7 +184,7 @@ class TableImport:
                     yield SkippedRow(row.sheet.name, row.line, CANCELLED_LINE)
                     continue
                 detail = f"is a {KIND_NAMES[kind]} of the bill {key}, which is not in the bills file"
-                yield RejectedRow(row.sheet.name, row.line, NO_BILL, detail, key)
+                yield RejectedRow(row.sheet.name, row.line, Reason.NO_BILL, detail, key)
         for totals in self._totals.values():
             yield from totals.compared()
 
@@ -234,22 +226,16 @@ class TableImport:
         # A column may fill several fields. The bill's own field is the first one.
         amounts: dict[int, AmountColumn] = {}
         for name, source, kind in cells:
-            for at in positions_of(source, sheet) if kind == NUMBER and name not in NOT_SUMMED else ():
+            for at in positions_of(source, sheet) if kind == Cell.NUMBER and name not in NOT_SUMMED else ():
                 written, heading = source.numbers or mapping.numbers, list(sheet.columns)[at]
                 if not source.factors:
                     amounts.setdefault(at, AmountColumn(at, heading, name, written, id(source) in own))
         dates = [at for source in self._dated() for at in positions_of(source, sheet)]
         lines = mapping.line.fields if mapping.line and one.kind == (BILL if self._is_flat else LINE) else {}
         names = [at for name in ("name", "id") if name in lines for at in positions_of(lines[name], sheet)]
-        return SheetTotals(
-            sheet,
-            mapping.totals,
-            list(amounts.values()),
-            ids=self._id_positions(one),
-            dates=dates,
-            names=names,
-            has_unnamed_rows=bool(mapping.file.fill_down) and not names,
-        )
+        has_unnamed_rows = bool(mapping.file.fill_down) and not names
+        columns, ids = list(amounts.values()), self._id_positions(one)
+        return SheetTotals(sheet, mapping.totals, columns, ids, dates, names, has_unnamed_rows)
 
     def _fill(self, one: TableInput, rows_by_bill: SortedRows) -> Iterator[Imported]:
         """Store the rows of a table by bill; yield a result for each row that does not belong to a bill."""
@@ -275,7 +261,7 @@ class TableImport:
                 if has_several_rows:
                     # A row without an ID may belong to the bill before it, any other row also to the one after it.
                     self._doubtful.setdefault(latest_key, row)
-                    unread = unread if row.reason == NO_ID else row
+                    unread = unread if row.reason == Reason.NO_ID else row
                 continue
             if isinstance(row, LastRow):
                 self._totals[id(one.sheet)].keep(row.row)
@@ -290,7 +276,7 @@ class TableImport:
                 self._cut[key] = row
             for error in () if ERRORS.isdisjoint(row.cells) else {row.cells[at] for at in positions} & ERRORS:
                 problem = f"has {error}, which a spreadsheet writes instead of a value that it cannot compute"
-                self._doubtful[key] = RowProblem(UNREADABLE_VALUE, problem, row.line, row.sheet.name)
+                self._doubtful[key] = row.problem(Reason.UNREADABLE_VALUE, problem)
             texts = [cell_text(source, row, " ") for source in dated] if one.kind == BILL else []
             self._dates.setdefault(row.sheet.name, set()).update(filter(None, map(ordered_date, texts)))
             headings.add(row)
@@ -314,7 +300,7 @@ class TableImport:
             if isinstance(row, RowProblem) and totals.is_short_total(row.cells):
                 yield SkippedRow(row.file, row.line, NOT_ASSIGNED)
                 continue
-            yield from (RowProblem(NO_ID, HAS_NO_ID, other.line, other.sheet.name) for other in last_rows)
+            yield from (other.problem(Reason.NO_ID, HAS_NO_ID) for other in last_rows)
             last_rows.clear()
             if isinstance(row, RowProblem):
                 yield row
@@ -325,11 +311,13 @@ class TableImport:
                 totals.add(row, SKIP, SKIP, is_first=True)
                 yield SkippedRow(row.sheet.name, row.line, NOT_BILLS)
             else:
-                yield RowProblem(NO_ID, problem, row.line, row.sheet.name) if problem else row
+                yield row.problem(Reason.NO_ID, problem) if problem else row
         yield from map(LastRow, last_rows)
 
     def _dated(self) -> list[CellSource]:
-        return [source for name, source in self._mapping.bill.fields.items() if BILL_FIELDS[name] in (TIME, DAY)]
+        return [
+            source for name, source in self._mapping.bill.fields.items() if BILL_FIELDS[name] in (Cell.TIME, Cell.DAY)
+        ]
 
     def _key(self, kind: int) -> CellSource:
         """Return the source of the key by which rows of this kind are assigned to their bill."""
@@ -391,7 +379,7 @@ class TableImport:
             yield RejectedRow(first.sheet.name, first.line, unread.reason, _incomplete(unread), group.key)
             return
         if group.key in self._in_parts:
-            yield RejectedRow(first.sheet.name, first.line, DIFFERENT_ROWS, IN_PARTS, group.key)
+            yield RejectedRow(first.sheet.name, first.line, Reason.DIFFERENT_ROWS, IN_PARTS, group.key)
             return
         try:
             status, record = converter.converted(group)
@@ -401,7 +389,7 @@ class TableImport:
         if record and (cut := self._cut.get(group.key)) and not self._proves(record, cut):
             detail = f"ends with {shown(cut.cells[-1])}, where the file ends without a line break. The value may be cut"
             detail += " off. Export the file again or, if it is complete, add a line break at its end"
-            yield RejectedRow(cut.sheet.name, cut.line, DOUBTFUL_VALUE, detail, group.key)
+            yield RejectedRow(cut.sheet.name, cut.line, Reason.DOUBTFUL_VALUE, detail, group.key)
             return
         self._add_to_totals(converter, group, status)
         if record is None:
@@ -440,10 +428,10 @@ class TableImport:
             if self._totals[id(row.sheet)].is_sum(row):
                 yield SkippedRow(row.sheet.name, row.line, TOTALS_ROW)
             else:
-                problem = RowProblem(NO_ID, HAS_NO_ID, row.line, row.sheet.name)
-                yield RejectedRow(problem.file, problem.line, NO_ID, HAS_NO_ID)
+                problem = row.problem(Reason.NO_ID, HAS_NO_ID)
+                yield RejectedRow(problem.file, problem.line, Reason.NO_ID, HAS_NO_ID)
         if bill:
-            yield RejectedRow(bill.file, bill.line, NO_ID, _incomplete(problem), key) if problem else bill
+            yield RejectedRow(bill.file, bill.line, Reason.NO_ID, _incomplete(problem), key) if problem else bill
 
     def _add_to_totals(self, converter: TableBillConverter, group: BillRows, status: str) -> None:
         """Add the rows of a bill to the sums with which the export's own totals are compared."""
@@ -492,7 +480,7 @@ class FilledDown:
 def _incomplete(unread: RowProblem) -> str:
     """Return why a bill is rejected because of a row that cannot be read."""
     where = f"line {unread.line} of {unread.file}"
-    if unread.reason == UNREADABLE_VALUE:
+    if unread.reason == Reason.UNREADABLE_VALUE:
         return f"is not complete: {where} {unread.detail}"
     return f"may be incomplete: {where}, next to one of its rows, may belong to it, but {unread.detail}"
 

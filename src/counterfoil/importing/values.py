@@ -56,6 +56,7 @@ _THOUSANDS_SPACE = re.compile(r"(?<=\d)[ '’](?=\d{3}(?!\d))", re.ASCII)
 _PLAIN_NUMBER = re.compile(r"\d+(?:\.\d*)?|\.\d+", re.ASCII)
 _SCIENTIFIC = re.compile(r"[+-]?\d+(?:[.,]\d+)?e[+-]?\d+", re.ASCII | re.IGNORECASE)
 _GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d*)?", re.ASCII)
+_NOT_CURRENCY = re.compile(r"[\d๐-๙\s.,'’()+–—−-]+", re.ASCII)
 _DIGITS = re.compile(r"\d[\d.,]*(?<=\d)", re.ASCII)
 _THAI_DIGITS = str.maketrans("๐๑๒๓๔๕๖๗๘๙", "0123456789")
 _FORMULA = re.compile(r'="(.*)"', re.DOTALL)
@@ -96,7 +97,7 @@ class NumberFormat(Struct, frozen=True):
     thousands: str = ","
 
 
-class DateFormat(Struct, frozen=True):
+class DateFormat(Struct, frozen=True, rename="camel"):
     """How dates are written. `order` is one of DATE_ORDERS, or `auto` to infer it from all rows."""
 
     order: str = AUTO
@@ -146,11 +147,11 @@ def read_decimal(cell: str, written: NumberFormat) -> Decimal | None:
     return number.copy_negate() if negative else number
 
 
-def number_shape(cell: str, mark: str) -> tuple[int, bool]:
-    """Return how many decimals a number has, and whether it has a separator of thousands that may be a decimal mark."""
+def number_shape(cell: str, mark: str) -> tuple[int, bool, str]:
+    """Return the decimals of a number, whether it has a comma or a point between thousands, and its currency."""
     found = _DIGITS.search(cell.translate(_THAI_DIGITS))
     whole, _, decimals = found[0].partition(mark) if found else ("", "", "")
-    return len(decimals), ("." if mark == "," else ",") in whole
+    return len(decimals), ("." if mark == "," else ",") in whole, _NOT_CURRENCY.sub("", cell).casefold()
 
 
 def _exact(text: str, cell: str) -> Decimal:
@@ -188,7 +189,6 @@ def decimal_places(currency: str) -> int:
 
 
 def decimal_text(number: Decimal) -> str:
-    """Return all digits of a number, without an exponent."""
     return format(number if number else number.copy_abs(), "f")
 
 
