@@ -176,6 +176,21 @@ def test_an_amount_in_another_currency_is_rejected(tmp_path: Path, sample: str, 
     assert (len(found.bills), [one.line for one in found.rejected]) == (1, [3])
 
 
+def test_a_time_without_am_or_pm_is_rejected_if_all_times_of_the_sample_had_it(tmp_path: Path) -> None:
+    heading = "Bill,Date,Time,Total\n"
+    sample = heading + "1,13/11/2026,6:05 PM,60\n2,13/11/2026,11:05 AM,40\n"
+    found = later(tmp_path, sample, heading + "3,14/11/2026,6:05,60\n4,14/11/2026,6:05 PM,60\n")
+    assert ([bill["closedAt"] for bill in found.bills], len(found.rejected)) == (["2026-11-14T18:05:00"], 1)
+
+
+@pytest.mark.parametrize("names", [["T1", "T2", "T3"], ["Patio", "Bar", "Terrace"], ["Table 1", "Table 2", "12"]])
+def test_tables_and_areas_in_a_column_of_locations_are_asked_about(tmp_path: Path, names: list[str]) -> None:
+    rows = "".join(f"{place},13/11/2026 10:00,{name},60\n" for place, name in enumerate(names))
+    export = written(tmp_path, "Bill,Date,Location,Total\n" + rows)
+    assert [one.entry for one in propose([export], [], [], None, today=TODAY).questions] == ["bill.shopId"]
+    assert propose([export], [], [], "riverside", today=TODAY).questions == []
+
+
 def test_whole_amounts_may_have_decimals_later(tmp_path: Path) -> None:
     heading = "Bill,Date,Total\n"
     sample = heading + "1,13/11/2026 10:00,60\n2,13/11/2026 11:00,40\n"

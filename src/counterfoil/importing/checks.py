@@ -16,6 +16,7 @@ from counterfoil.importing.values import (
     DateFormat,
     NumberFormat,
     UnreadableCell,
+    has_half_day,
     number_shape,
     read_day,
     read_decimal,
@@ -44,7 +45,9 @@ class RowChecks:
         for row in rows:
             columns = self._columns.get(id(row.sheet))
             if columns is None:
-                names = dict.fromkeys((*self._checks.words, *self._checks.filled, *self._checks.decimals))
+                names = dict.fromkeys(
+                    (*self._checks.words, *self._checks.filled, *self._checks.decimals, *self._checks.half_days)
+                )
                 places = [(name, row.sheet.columns[name]) for name in names if name in row.sheet.columns]
                 columns = self._columns[id(row.sheet)] = [(name, place, set()) for name, place in places]
             for name, place, known in columns:
@@ -60,6 +63,8 @@ class RowChecks:
         if not cell:
             text = f"has nothing in the column {shown(name)}, which had a number on all rows of the sample"
             return text if name in checks.filled else None
+        if name in checks.half_days and not has_half_day(cell) and not sheet.is_typed:
+            return f"has {shown(cell)} in the column {shown(name)}, but all times of the sample have AM or PM"
         # The numbers of a workbook have a type, so that their marks cannot be mistaken.
         if name in checks.decimals and not sheet.is_typed and not self._has_shape(name, cell):
             decimals = " or ".join(map(str, sorted(checks.decimals[name])))

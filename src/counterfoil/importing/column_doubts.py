@@ -38,7 +38,7 @@ from counterfoil.importing.headings import (
 from counterfoil.importing.proposals import Proposal
 from counterfoil.importing.results import ImportFailed
 from counterfoil.importing.sheets import CsvFile
-from counterfoil.importing.values import number_shape, ordered_date, read_zone
+from counterfoil.importing.values import has_half_day, number_shape, ordered_date, read_zone
 
 # What a value may mean for a bill, and what happens to the bill then.
 MEANINGS = (SALE, VOID, REFUND, SKIP)
@@ -165,7 +165,14 @@ def propose_checks(
     sample: BillSample, amounts: BillAmounts, result: Proposal, answers: Mapping[str, str], today: date
 ) -> None:
     """Note what is true of all rows of the sample, so that a later file in which it is not true is noticed."""
-    checks: dict[str, Any] = {"words": [], "allowed": [], "filled": [], "decimals": {}, "currencies": {}}
+    checks: dict[str, Any] = {
+        "words": [],
+        "allowed": [],
+        "filled": [],
+        "decimals": {},
+        "currencies": {},
+        "halfDays": [],
+    }
     sheets = [sheet for sheet in (result.bills, result.lines, result.payments) if sheet]
     for sheet in sheets:
         worded = worded_columns(sample, sheet)
@@ -173,6 +180,8 @@ def propose_checks(
             is_free = column.name not in result.used and column.name not in sample.statuses
             if column in worded or (is_free and not _is_explained(column)):
                 checks["words"].append(column.name)
+            if column.name in result.used and column.filled and all(map(has_half_day, column.distinct)):
+                checks["halfDays"].append(column.name)
             if column.name in result.used and column.role in NUMBER_ROLES:
                 if len(column.filled) == len(column.values) >= ENOUGH_ROWS:
                     checks["filled"].append(column.name)

@@ -9,6 +9,8 @@ from typing import Final
 
 
 class Cell(StrEnum):
+    """How the cells of a field are read."""
+
     TEXT = auto()
     NUMBER = auto()
     TIME = auto()

@@ -15,6 +15,7 @@ from counterfoil.importing.export_totals import is_total_word
 _WORD = re.compile(r"[\u0e00-\u0e7f]+|[^\W\d_\u0e00-\u0e7f]+|\d+|[%#]")
 # Scripts that are written without spaces between words: Thai, Japanese, Chinese, and Korean, which is decomposed.
 _UNSPACED = re.compile(r"[\u0e00-\u0e7f\u1100-\u11ff\u3040-\u30ff\u3400-\u9fff]")
+_TABLE = re.compile(r"[^\W\d]{0,2}[\s#.-]*\d{1,3}[a-z]?", re.IGNORECASE)
 _THAI = re.compile(r"[\u0e00-\u0e7f]")
 _ACCENT = re.compile(r"[\u0300-\u036f]")
 _INNER_CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
@@ -259,6 +260,11 @@ def is_refunded_state(value: str) -> bool:
 
 def names_people(heading: str) -> bool:
     return _has(heading, "people")
+
+
+def names_area(value: str) -> bool:
+    """Return whether a value is a table or an area of a restaurant, such as T4, 12, Table 7 or Patio."""
+    return bool(_TABLE.fullmatch(value)) or _has(value, "areas")
 
 
 def is_count(heading: str) -> bool:

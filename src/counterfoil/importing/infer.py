@@ -34,7 +34,14 @@ from counterfoil.importing.column_doubts import (
     zone_of_shop,
 )
 from counterfoil.importing.column_profiles import MANY_VALUES, SampleColumn, SheetSample, day_of, sample_of
-from counterfoil.importing.headings import SALE, channel_of, is_in_other_unit, is_refunded_state, names_no_shop
+from counterfoil.importing.headings import (
+    SALE,
+    channel_of,
+    is_in_other_unit,
+    is_refunded_state,
+    names_area,
+    names_no_shop,
+)
 from counterfoil.importing.proposals import Proposal, quoted, toml
 from counterfoil.importing.results import ImportFailed
 from counterfoil.importing.sheets import CsvFile
@@ -42,11 +49,6 @@ from counterfoil.importing.values import DATE_ORDERS
 
 NOON = "12:00"
 MANY_SHOPS = 10
-# Values such as T4, 12 and Table 7.
-_TABLE = re.compile(
-    r"(?:[^\W\d]{1,2}|table|tisch|mesa|tavolo|tafel|meja|bord|โต๊ะ|bàn|seat|room|bar)?[\s#.-]*\d{1,3}[a-z]?",
-    re.IGNORECASE,
-)
 DEFAULT_ZONE = "Asia/Bangkok"
 FRANCHISE = "my-group"
 NET = "bill.amounts.net"
@@ -252,8 +254,10 @@ class _Inference:
     def _ask_for_date(self) -> None:
         roles = ("datetime", "tradingDay", "time")
         named = [one for one in self._sheet.columns.values() if any(match.role in roles for match in one.matches)]
-        dated = [one for one in self._sheet.columns.values() if one.role is None and one.has_some_days]
+        unknown = [one for one in self._sheet.columns.values() if one.role is None and one.filled]
+        dated = [one for one in unknown if one.has_some_days]
         columns = list(dict.fromkeys(one.name for one in (*named, *dated) if one.filled))[:4]
+        columns = columns or [one.name for one in unknown][:4]
         examples = [f"as in {self._sheet.columns[name].filled[0]}" for name in columns]
         has = "".join(f" {name} has {self._sheet.columns[name].filled[0]}." for name in columns[:1])
         text = f"No column with the date of a bill was found.{has} Which column has it?"
@@ -269,7 +273,7 @@ class _Inference:
                 self._check("the shop. The export does not name it. Choose an ID in [shop], or use --shop.")
             self._shop_section("[shop]", self._shop or "my-shop", self._shop or "My shop")
             return
-        is_table = len([name for name in names if _TABLE.fullmatch(name)]) * 2 > len(names)
+        is_table = sum(map(names_area, names)) * 2 > len(names) > 1
         is_many = len(names) >= MANY_SHOPS and len(self._sample.bills) < 3 * len(names)
         if (is_table or is_many) and "bill.shopId" not in self._answers:
             text = f"{column.name} has {len(names):,} values, as {names[0]}. Are they shops? If not, use --shop ID."

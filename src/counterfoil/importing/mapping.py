@@ -100,7 +100,7 @@ class RejectRule(Struct, frozen=True):
     reason: str
 
 
-class SampleChecks(Struct, frozen=True):
+class SampleChecks(Struct, frozen=True, rename="camel"):
     """What was true of the sample that the mapping was made from. A bill for which it is not true is rejected."""
 
     words: tuple[str, ...] = ()
@@ -112,6 +112,8 @@ class SampleChecks(Struct, frozen=True):
     """How many decimals the numbers of a column had."""
     currencies: frozenset[str] = frozenset()
     """The symbols and codes that these numbers had, in lower case."""
+    half_days: tuple[str, ...] = ()
+    """The columns whose times all had AM or PM."""
     equal: tuple[tuple[CellSource, CellSource], ...] = ()
     larger: tuple[tuple[str, str], ...] = ()
     """Columns of which the first never had a smaller number than the second."""

@@ -227,6 +227,11 @@ def read_time(cell: str, written: DateFormat, order: str, zone: tzinfo | None = 
     return moment.replace(tzinfo=zone).isoformat() if zone else moment.isoformat()
 
 
+def has_half_day(cell: str) -> bool:
+    clock = _CLOCK.search(cell)
+    return bool(clock and clock[5])
+
+
 def read_day(cell: str, written: DateFormat, order: str) -> str:
     """Return a cell's day as YYYY-MM-DD. A time of day after it is ignored."""
     day, rest = _split_day(cell, written, order)
