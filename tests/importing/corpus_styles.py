@@ -480,12 +480,6 @@ STYLES = [
         answers={"bill.amounts.net": "Total + Propina"},
     ),
     Style(
-        "numbers of tills in one column with the time",
-        "id=Receipt; datetime=Date; till=Till; total=Total; status=Status",
-        tills=("1", "2"),
-        restarts="till",
-    ),
-    Style(
         "commas between thousands and semicolons between cells",
         "id=Ticket; datetime=Fecha; total=Total",
         unit=1000,

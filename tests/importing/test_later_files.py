@@ -176,6 +176,12 @@ def test_an_amount_in_another_currency_is_rejected(tmp_path: Path, sample: str, 
     assert (len(found.bills), [one.line for one in found.rejected]) == (1, [3])
 
 
+def test_a_column_of_currencies_does_not_say_which_bills_are_void(tmp_path: Path) -> None:
+    text = "Bill,Date,Total,Currency,Void reason\n1,13/11/2026 10:00,60,THB,\n2,13/11/2026 11:00,40,THB,Wrong table\n"
+    found = imported("csv", written(tmp_path, text), mapping=mapping_of(tmp_path, text))
+    assert [bool(bill.get("void")) for bill in found.bills] == [False, True]
+
+
 def test_a_time_without_am_or_pm_is_rejected_if_all_times_of_the_sample_had_it(tmp_path: Path) -> None:
     heading = "Bill,Date,Time,Total\n"
     sample = heading + "1,13/11/2026,6:05 PM,60\n2,13/11/2026,11:05 AM,40\n"

@@ -221,6 +221,11 @@ class BillSample:
         return next((bill for bill in self.bills if {VOID, SKIP} <= self._meanings(bill)), None)
 
     @property
+    def has_status(self) -> bool:
+        """Whether a column says if a bill counts. One with the currency of all bills does not."""
+        return any(self.sheet.columns[name].role != "currency" for name in self.statuses)
+
+    @property
     def has_no_times(self) -> bool:
         """Whether rows of the same number may be two bills of the same day, because nothing shows when they were."""
         has_times = self.clock or (self.day and (self.day.has_times or self.day.is_serial))

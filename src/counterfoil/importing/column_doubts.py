@@ -56,7 +56,7 @@ _NUMBER = re.compile(r"[\d\s.,'’()+−-]+")
 def propose_voids(sample: BillSample, result: Proposal) -> None:
     """Propose what a reason for a void or a refund, its time or its author means for a bill."""
     cancelled, explained = sample.cancelled, set[int]()
-    has_status = bool(sample.statuses) or "[[status]]#shop" in result.sections
+    has_status = sample.has_status or "[[status]]#shop" in result.sections
     for column in sample.sheet.columns.values():
         meaning = heading_status(column.name)
         is_known = column.name in result.used or column.role == "refunded" or not column.filled

@@ -648,7 +648,7 @@ class _Inference:
             missing.append("the lines. If they are in another file, pass it with --lines.")
         if not any(name.startswith("[[payment]]") for name in self._result.sections):
             missing.append("the payments. If they are in another file, pass it with --payments.")
-        if not self._sample.statuses and not self._result.has("[bill]", "voidReason"):
+        if not self._sample.has_status and not self._result.has("[bill]", "voidReason"):
             missing.append("whether a bill was voided. A bill that is voided after the import will stay completed.")
 
 
