@@ -32,6 +32,8 @@ STOP_SAVE_SEC = 5.0
 class StoreUnavailable(MessageError):
     """The store cannot be read or written now. The message is for the operator."""
 
+    prefix = "the store is unavailable: "
+
 
 class StoreUnreachable(StoreUnavailable):
     """A server of the store cannot be reached or used, for example during a failover. Another server may respond."""

@@ -13,13 +13,14 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from counterfoil.domain.messages import MessageError
 from counterfoil.domain.tokens import MIN_SECRET_BYTES
 from counterfoil.machine.addresses import is_ip_address, would_conflict
 from counterfoil.machine.files import read_or_create_secret
 from counterfoil.text import is_address, scheme_of, use_address_form, without_password
 
 
-class SettingsError(Exception):
+class SettingsError(MessageError):
     """A setting or an option of a command cannot be used. `names` lists the affected settings, if there are any."""
 
     def __init__(self, message: str, *names: str) -> None:

@@ -1,58 +1,17 @@
-"""Tests for the layout and the style sheet that all pages share."""
+"""Tests for the Content-Security-Policy and the style sheet that all pages share."""
 
-import base64
-import hashlib
 import re
 
 import pytest
 
-from counterfoil.web.html import (
-    HtmlPage,
-    content_security_policy,
-    element,
-    markup,
-    render_html,
-    shared_style_sheet,
-    shorten,
-)
-from web.strict_html import StrictPage
+from counterfoil.web.html import content_security_policy, shared_style_sheet, shorten
 
-PAGE = HtmlPage(
-    title="A & B",
-    description="Two letters.",
-    style_sheet="p{color:red}",
-    header=element("h1", "A & B"),
-    navigation=element("ul", element("li", element("a", "One", href="#one"))),
-    main=element("h2", "One", id="one"),
-    footer=markup("End"),
-)
 # Pairs of a text colour and a background that it is used on.
 PAIRS = [
     *((text, surface) for text in ("text", "muted", "accent") for surface in ("page", "surface", "mark")),
     *((name, f"{name}-surface") for name in ("accent", "warn", "bad")),
     *((f"code-{name}", "code-page") for name in ("text", "name", "string", "muted")),
 ]
-
-
-def test_a_page_is_strict_html_with_landmarks_and_a_language() -> None:
-    page = StrictPage(render_html(PAGE))
-    assert page.problems == []
-    assert [name for name, _ in page.elements if name in ("header", "nav", "main", "footer")] == [
-        "header",
-        "nav",
-        "main",
-        "footer",
-    ]
-    assert page.named("html") == [{"lang": "en"}]
-    assert page.links[0] == "#content"
-
-
-def test_the_policy_of_a_page_allows_its_own_style_sheet_and_nothing_else() -> None:
-    digest = base64.b64encode(hashlib.sha256(b"p{color:red}").digest()).decode()
-    (policy,) = (meta["content"] for meta in StrictPage(render_html(PAGE)).named("meta") if "http-equiv" in meta)
-    assert policy == (
-        f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:; base-uri 'none'; form-action 'none'"
-    )
 
 
 def test_the_policy_in_a_header_also_forbids_frames() -> None:

@@ -1,6 +1,8 @@
 """The reference is complete in every format, valid and small, and loads nothing from other hosts."""
 
+import base64
 import gzip
+import hashlib
 import re
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,7 @@ from counterfoil.http.reference import FORMATS, build, content, example_base_url
 from counterfoil.http.reference.calls import ExampleCall, json_lines, samples
 from counterfoil.http.reference.content import objects_in, type_of
 from counterfoil.http.reference.page import page_style_sheet
-from counterfoil.web.html import Html
+from counterfoil.web.html import Html, content_security_policy
 from upkeep.fields import published
 from web.strict_html import StrictPage
 
@@ -62,6 +64,21 @@ def expected_parameters() -> list[tuple[str, str]]:
 def test_the_page_is_strict_html_with_unique_anchors_and_links_that_lead_somewhere(read: StrictPage) -> None:
     assert read.problems == []
     assert len(read.ids) > 200
+
+
+def test_the_page_has_landmarks_a_language_and_a_policy_for_its_own_style_sheet(read: StrictPage) -> None:
+    landmarks = ["header", "nav", "main", "footer"]
+    assert [name for name, _ in read.elements if name in landmarks] == landmarks
+    assert read.named("html") == [{"lang": "en"}]
+    assert read.links[0] == "#content"
+    policies = [meta["content"] for meta in read.named("meta") if "http-equiv" in meta]
+    assert policies == [content_security_policy(page_style_sheet(), in_header=False)]
+
+
+def test_a_policy_allows_one_style_sheet_and_nothing_else() -> None:
+    digest = base64.b64encode(hashlib.sha256(b"p{color:red}").digest()).decode()
+    rules = f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:; base-uri 'none'; form-action 'none'"
+    assert content_security_policy("p{color:red}", in_header=False) == rules
 
 
 def test_every_operation_parameter_field_and_error_has_an_anchor(read: StrictPage) -> None:

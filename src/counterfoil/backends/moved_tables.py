@@ -10,6 +10,7 @@ from typing import Any, Literal
 from msgspec import Struct, convert
 
 from counterfoil.domain.calendar import HOUR_MS
+from counterfoil.domain.messages import MessageError
 
 Row = tuple[Any, ...]
 
@@ -45,7 +46,7 @@ class MovedTable(Struct, frozen=True):
         return self.key + self.rest
 
 
-class MoveRefused(Exception):
+class MoveRefused(MessageError):
     """The copy cannot be made or finished; the message says why and what to do."""
 
 

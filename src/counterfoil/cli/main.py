@@ -55,21 +55,6 @@ GROUPS = {
 }
 COMMANDS = [name for names in GROUPS.values() for name in names]
 
-# Errors whose messages are written for the operator, each with the prefix of its message. The classes are given by
-# name, so that the modules that define them need not be imported.
-EXPECTED_ERRORS = {
-    "SettingsError": "",
-    "SourceError": "",
-    "ImportFailed": "",
-    "KeyIssuingError": "",
-    "UnknownDevice": "",
-    "MoveRefused": "",
-    "BackupRefused": "",
-    "ClusterProblem": "",
-    "StoreMismatch": "",
-    "StoreUnavailable": "the store is unavailable: ",
-}
-
 # Optional packages, and the extra that installs each of them. (The extra `pull` installs psycopg too. The error message
 # in `client/sinks` names that extra.)
 EXTRAS = {
@@ -296,13 +281,13 @@ def _print_error(message: str, status: int) -> int:
 
 def _error_message(error: Exception) -> str:
     name = type(error).__name__
-    for kind in type(error).__mro__:
-        if kind.__name__ in EXPECTED_ERRORS:
-            return EXPECTED_ERRORS[kind.__name__] + str(error)
-    if isinstance(error, ModuleNotFoundError) and (package := (error.name or "").partition(".")[0]) in EXTRAS:
-        # Imported here because few commands fail.
-        from counterfoil.text import missing_package  # noqa: PLC0415
+    # Imported here because few commands fail.
+    from counterfoil.domain.messages import MessageError  # noqa: PLC0415
+    from counterfoil.text import missing_package  # noqa: PLC0415
 
+    if isinstance(error, MessageError):
+        return error.prefix + str(error)
+    if isinstance(error, ModuleNotFoundError) and (package := (error.name or "").partition(".")[0]) in EXTRAS:
         return missing_package(package, EXTRAS[package], sys.executable)
     if isinstance(error, ValueError) and str(error) == "embedded null byte":
         return "a path must not contain a NUL character."

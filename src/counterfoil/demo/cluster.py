@@ -22,6 +22,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from counterfoil import bootstrap, settings
+from counterfoil.domain.messages import MessageError
 from counterfoil.machine.addresses import PortReservation, is_listening, url
 from counterfoil.ports import StoreUnavailable
 from counterfoil.settings import Settings
@@ -43,7 +44,7 @@ _HAPROXY_SERVERS = """\
     server node{number}-unready {host}:{port} backup"""
 
 
-class ClusterProblem(Exception):
+class ClusterProblem(MessageError):
     """A program is missing, failed or did not start. The message names the program."""
 
 

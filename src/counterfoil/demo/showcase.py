@@ -24,7 +24,7 @@ from counterfoil.domain.audit import Act, AuditEntry
 from counterfoil.domain.calendar import compact, iso_utc
 from counterfoil.http.reference import PATH, Reference, served_pages
 from counterfoil.http.reference import build as build_reference
-from counterfoil.http.reference.page import TryKey, TryOut
+from counterfoil.http.reference.page import TryKey
 from counterfoil.http.wire import StaticPage
 from counterfoil.ingest.lines import SourceLine
 from counterfoil.ingest.pipeline import Pipeline, RejectsFile
@@ -311,4 +311,4 @@ def demo_pages(settings: Settings, demo: Showcase) -> dict[str, StaticPage]:
         TryKey(demo_key.role.purpose, demo_key.text, _OPERATIONS.get(demo_key.role.purpose, ()))
         for demo_key in demo.keys
     )
-    return served_pages(demo_reference(settings, demo), TryOut(keys) if is_loopback(settings.host) else None)
+    return served_pages(demo_reference(settings, demo), keys if is_loopback(settings.host) else ())

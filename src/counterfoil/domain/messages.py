@@ -64,6 +64,9 @@ NOTHING: Final = Message("", "")
 class MessageError(Exception):
     """An error that a person may see. Its text is a message; a plain string is shown in English in every language."""
 
+    # What a command prints before the message.
+    prefix = ""
+
     def __init__(self, message: Message | str) -> None:
         super().__init__(message)
         self.message = message if isinstance(message, Message) else quoted(message)

@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from counterfoil.domain.messages import Message
+from counterfoil.domain.messages import Message, MessageError
 
 
 class Reason(StrEnum):
@@ -50,7 +50,7 @@ LOAD_REASONS = {
 }
 
 
-class ImportFailed(Exception):
+class ImportFailed(MessageError):
     """The import cannot start or continue. The message says why and, if possible, what to do."""
 
 

@@ -20,6 +20,7 @@ from msgspec import Struct
 
 from counterfoil.domain.intake import RejectedRows
 from counterfoil.domain.json_documents import BYTE_ORDER_MARK, JsonSplitter
+from counterfoil.domain.messages import MessageError
 from counterfoil.ingest.archives import (
     PACKINGS,
     ZSTD_START,
@@ -55,7 +56,7 @@ ACCEPTED_NAMES = ".ndjson, .jsonl or .json, optionally followed by .gz or .zst"
 _BILL_START = b'{"kind":"bill",'
 
 
-class SourceError(Exception):
+class SourceError(MessageError):
     """A source cannot be read, or cannot be read beyond `line`. The message says which source and why."""
 
     def __init__(self, message: str, line: int = 0) -> None:

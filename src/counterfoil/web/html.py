@@ -1,4 +1,4 @@
-"""Building blocks for HTML pages: elements, prose, the layout of a page, style sheets.
+"""Building blocks for HTML pages: elements, templates, prose, style sheets.
 
 Text is always escaped, and the result is always well-formed. Inline styles, event handlers and `javascript:` URLs raise
 an error, because a strict Content-Security-Policy blocks them. A page works without scripts and loads nothing from
@@ -18,8 +18,6 @@ from html import escape as escape_text
 from importlib import resources
 from string import Formatter
 from typing import Any, TypeAlias
-
-from msgspec import Struct
 
 VOID_ELEMENTS = frozenset({"br", "col", "hr", "img", "input", "link", "meta", "wbr"})
 ADDRESS_ATTRIBUTES = frozenset({"action", "formaction", "href", "src"})
@@ -176,7 +174,7 @@ def _block(lines: list[str], links: Links | None) -> Html:
     return element("ol", [element("li", inline(item, links)) for item in items])
 
 
-# --- the layout of a page, and its Content-Security-Policy ------------------
+# --- the icon of a page, and its Content-Security-Policy --------------------
 
 # The icon shows a counterfoil, the stub that stays in the book. It is embedded, so that no further request is needed.
 ICON = (
@@ -187,54 +185,6 @@ ICON = (
         b"</svg>"
     ).decode()
 )
-
-
-class HtmlPage(Struct, frozen=True, kw_only=True):
-    """The parts of a page. `scripts` are addresses of files, which may send requests; a page has no inline script."""
-
-    title: str
-    description: str
-    style_sheet: str
-    header: Html
-    navigation: Html
-    main: Html
-    footer: Html
-    language: str = "en"
-    scripts: tuple[str, ...] = ()
-    sends_requests: bool = False
-
-
-def render_html(page: HtmlPage) -> bytes:
-    """Return the page as one file, which loads only its scripts. A <meta> element sets the Content-Security-Policy."""
-    policy = content_security_policy(
-        page.style_sheet, runs_scripts=bool(page.scripts), sends_requests=page.sends_requests, in_header=False
-    )
-    head = element(
-        "head",
-        element("meta", charset="utf-8"),
-        element("meta", http_equiv="Content-Security-Policy", content=policy),
-        element("title", page.title),
-        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("meta", name="description", content=page.description),
-        element("meta", name="color-scheme", content="light dark"),
-        element("meta", name="referrer", content="no-referrer"),
-        element("link", rel="icon", href=ICON),
-        style_element(page.style_sheet),
-        [element("script", src=address, defer=True) for address in page.scripts],
-    )
-    body = element(
-        "body",
-        element("a", "Skip to the content", href="#content", class_="skip"),
-        element("header", page.header, class_="top"),
-        element(
-            "div",
-            element("nav", page.navigation, id="contents", aria_label="Contents"),
-            element("main", page.main, id="content", tabindex=-1),
-            class_="columns",
-        ),
-        element("footer", page.footer),
-    )
-    return markup(Html("<!DOCTYPE html>\n"), element("html", head, "\n", body, lang=page.language), "\n").encode()
 
 
 @cache

@@ -40,6 +40,7 @@ from counterfoil.backends.sqlite.schema import NAMES, Name, scripts, version
 from counterfoil.domain.access import Key
 from counterfoil.domain.audit import AUTOMATIC, COLUMNS, Act, Actor, AuditEntry
 from counterfoil.domain.calendar import iso_utc
+from counterfoil.domain.messages import MessageError
 from counterfoil.domain.paging import EXTRA, LIFETIME_MS, RESERVED_MS
 from counterfoil.domain.tokens import MIN_SECRET_BYTES, Pseudonyms
 from counterfoil.machine.files import open_regular, read_regular
@@ -58,7 +59,7 @@ _HORIZON = "SELECT at FROM horizon"
 _FINGERPRINT = "SELECT secret_fingerprint FROM deployment"
 
 
-class BackupRefused(Exception):
+class BackupRefused(MessageError):
     """A backup or a restore is not possible. The message says why and what to do next."""
 
 

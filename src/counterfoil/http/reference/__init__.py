@@ -5,12 +5,14 @@ without any change here. `content` extracts the contents from the document, `cal
 `page`, `markdown` and `postman` write the formats.
 """
 
+from collections.abc import Sequence
+
 from counterfoil.http.reference.content import Reference, build
 from counterfoil.http.reference.markdown import render_llms, render_markdown
-from counterfoil.http.reference.page import PAGE_SCRIPT, TRY_SCRIPT, TryOut, page_style_sheet, render_page, script
+from counterfoil.http.reference.page import PAGE_SCRIPT, TRY_SCRIPT, TryKey, page_style_sheet, render_page
 from counterfoil.http.reference.postman import render_postman
 from counterfoil.http.wire import StaticPage
-from counterfoil.web.html import content_security_policy
+from counterfoil.web.html import content_security_policy, text_file
 
 FORMATS = ("html", "md", "txt", "json")
 
@@ -41,22 +43,24 @@ PATH = "/reference"
 
 def served_pages(
     reference: Reference,
-    try_out: TryOut | None = None,
+    keys: Sequence[TryKey] = (),
     home: tuple[str, str] | None = None,
     try_at: str | None = None,
 ) -> dict[str, StaticPage]:
-    """Return the pages by path. With `try_out`, the HTML page has forms that send requests with the given keys.
+    """Return the pages by path. With `keys`, the HTML page has forms that send requests with these keys.
 
     `home` is the address and the name of a page that the HTML page links back to. `try_at` is the address below which
     each operation can be tried.
     """
-    policy = content_security_policy(page_style_sheet(), runs_scripts=True, sends_requests=try_out is not None)
-    html = render_page(reference, is_served=True, try_out=try_out, home=home, try_at=try_at)
+    policy = content_security_policy(page_style_sheet(), runs_scripts=True, sends_requests=bool(keys))
+    html = render_page(reference, is_served=True, keys=keys, home=home, try_at=try_at)
     pages = {
-        PATH: StaticPage("text/html; charset=utf-8", html, policy, has_keys=try_out is not None),
+        PATH: StaticPage("text/html; charset=utf-8", html, policy, has_keys=bool(keys)),
         f"{PATH}.md": StaticPage("text/markdown; charset=utf-8", render_markdown(reference)),
         "/llms.txt": StaticPage("text/plain; charset=utf-8", render_llms(reference)),
     }
-    for name in (PAGE_SCRIPT, TRY_SCRIPT) if try_out else (PAGE_SCRIPT,):
-        pages[f"/{name}"] = StaticPage("text/javascript; charset=utf-8", script(name))
+    for name in (PAGE_SCRIPT, TRY_SCRIPT) if keys else (PAGE_SCRIPT,):
+        pages[f"/{name}"] = StaticPage(
+            "text/javascript; charset=utf-8", text_file("counterfoil.http.reference", name).encode()
+        )
     return {reference.prefix + path: page for path, page in pages.items()}

@@ -1,6 +1,6 @@
 """Writes the reference as one HTML page. Only the search and the forms of the demo need a script."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from msgspec import Struct
 
@@ -11,127 +11,39 @@ from counterfoil.http.reference.content import (
     DescribedObject,
     DescribedRow,
     Endpoint,
-    EndpointGroup,
     NamedExample,
     Reference,
     order_of_checks,
 )
 from counterfoil.web.html import (
+    ICON,
+    Child,
     Html,
-    HtmlPage,
-    Links,
     blocks,
+    content_security_policy,
     element,
+    fill,
     inline,
     markup,
-    render_html,
     shared_style_sheet,
+    style_element,
     style_sheet,
-    text_file,
 )
-
-# --- forms that send requests, for the demo only ----------------------------
-#
-# A form cannot set the `Authorization` header, so a script sends the request. The demo serves the script as a
-# separate file. Without the script, the forms stay hidden, and the rest of the page still works. The page contains
-# the keys, so it must be served only if everybody who can open it may use these keys.
 
 TRY_SCRIPT, PAGE_SCRIPT = "try.js", "reference.js"
 # The forms use this as `limit`, so that a response fits on the screen.
 FEW_ROWS = "2"
+# Example responses longer than this many characters are left out of the page, except for the first one of an
+# operation. The Markdown format shows all of them.
+MAX_EXTRA_EXAMPLE = 600
 
 
 class TryKey(Struct, frozen=True):
-    """A key that the forms offer.
-
-    The form of an operation preselects the first key whose `operations` include the operation, or else the first key.
-    """
+    """A key that the forms offer. The forms of its `operations` preselect it; the others preselect the first key."""
 
     purpose: str
     text: str
     operations: tuple[str, ...] = ()
-
-
-class TryOut(Struct, frozen=True):
-    keys: tuple[TryKey, ...]
-
-    def default_key(self, operation: str) -> TryKey:
-        return next((key for key in self.keys if operation in key.operations), self.keys[0])
-
-
-def script(name: str) -> bytes:
-    """Return a script of the page."""
-    return text_file("counterfoil.http.reference", name).encode()
-
-
-def key_table(try_out: TryOut) -> Html:
-    """Return a table of the keys. The script reads the keys from this table."""
-    rows = [
-        element(
-            "tr",
-            element("th", key.purpose, scope="row"),
-            element("td", element("code", key.text)),
-            data_purpose=key.purpose,
-            data_key=key.text,
-        )
-        for key in try_out.keys
-    ]
-    head = element("tr", element("th", "Purpose", scope="col"), element("th", "Key", scope="col"))
-    return element(
-        "table",
-        element("caption", "Keys of this demo"),
-        element("thead", head),
-        element("tbody", rows),
-        id="demo-keys",
-    )
-
-
-def try_form(reference: Reference, endpoint: Endpoint, try_out: TryOut) -> Html:
-    """Return the form for trying out an operation. It is hidden until the script shows it."""
-    query = dict(endpoint.calls[0].query)
-    inputs = [_input(endpoint, row, query) for row in endpoint.parameters]
-    return element(
-        "form",
-        element("h4", "Try it"),
-        None
-        if endpoint.public
-        else _labelled(f"{endpoint.anchor}-key", "Key", element("select", id=f"{endpoint.anchor}-key")),
-        inputs,
-        element("button", f"Send GET {endpoint.path}", type="submit"),
-        element("div", class_="result", role="status"),
-        class_="try",
-        data_path=f"{reference.prefix}{endpoint.path}",
-        data_purpose=None if endpoint.public else try_out.default_key(endpoint.anchor).purpose,
-        hidden=True,
-    )
-
-
-def _input(endpoint: Endpoint, row: DescribedRow, query: dict[str, str]) -> Html:
-    in_path = f"{{{row.name}}}" in endpoint.path
-    value = endpoint.calls[0].path.rpartition("/")[2] if in_path else query.get(row.name, "")
-    if row.name == "limit":
-        value = FEW_ROWS
-    identifier = f"{endpoint.anchor}-{row.name}"
-    field = element(
-        "input",
-        id=identifier,
-        name=row.name,
-        value=value,
-        data_in="path" if in_path else "query",
-        autocomplete="off",
-        placeholder=row.note,
-        title=row.first_sentence,
-    )
-    return _labelled(identifier, row.name, field)
-
-
-def _labelled(identifier: str, label: str, field: Html) -> Html:
-    return element("p", element("label", label, for_=identifier), markup(field))
-
-
-# Example responses longer than this many characters are left out of the page, except for the first one of an
-# operation. The Markdown format shows all of them.
-MAX_EXTRA_EXAMPLE = 600
 
 
 def page_style_sheet() -> str:
@@ -142,37 +54,158 @@ def render_page(
     reference: Reference,
     *,
     is_served: bool = False,
-    try_out: TryOut | None = None,
+    keys: Sequence[TryKey] = (),
     home: tuple[str, str] | None = None,
     try_at: str | None = None,
 ) -> bytes:
     """Return the page. If `is_served` is set, the page has a search field, whose script must be served next to it, and
     links to the other formats and to the OpenAPI document.
 
-    With `try_out`, the page has forms that send requests, and the script `try.js` must be served next to it.
+    With `keys`, the page shows them and has forms that send requests, and the script `try.js` must be served next to
+    it. Everybody who can open the page may then use these keys.
     `home` is the address and the name of a page to link back to; below the address `try_at`, each operation has a page
     where it can be tried.
     """
-    links = _links(reference)
-    return render_html(
-        HtmlPage(
-            title="API reference: Counterfoil",
-            description=reference.summary,
-            style_sheet=page_style_sheet(),
-            header=markup(_header(reference, home), _search() if is_served else None),
-            navigation=_navigation(reference),
-            main=markup(
-                _start(reference, links, try_out),
-                [_group(reference, group, links, try_out, try_at) for group in reference.groups],
-                _section("objects", "Objects", [_object(described, links) for described in reference.objects]),
-                _errors(reference, links),
-                _headers(reference, links),
-            ),
-            footer=_footer(reference, is_served),
-            scripts=((PAGE_SCRIPT,) if is_served else ()) + ((TRY_SCRIPT,) if try_out else ()),
-            sends_requests=try_out is not None,
-        )
+    scripts = ((PAGE_SCRIPT,) if is_served else ()) + ((TRY_SCRIPT,) if keys else ())
+    style = page_style_sheet()
+    page = _template(
+        "page",
+        reference=reference,
+        policy=content_security_policy(style, runs_scripts=bool(scripts), sends_requests=bool(keys), in_header=False),
+        icon=ICON,
+        style=style_element(style),
+        scripts=[element("script", src=address, defer=True) for address in scripts],
+        line_break="\n",
+        home=element("p", element("a", f"← {home[1]}", href=home[0])) if home else None,
+        search=_template("search") if is_served else None,
+        navigation=_navigation(reference),
+        main=_Main(reference, keys, try_at).html(),
+        formats=_template("formats") if is_served else None,
     )
+    return f"<!DOCTYPE html>\n{page}\n".encode()
+
+
+def _template(name: str, **values: object) -> Html:
+    return fill("counterfoil.http.reference", f"templates/{name}.html", **values)
+
+
+def _navigation(reference: Reference) -> Html:
+    entries: dict[str, list[tuple[str, str]]] = {
+        "Guide": [("first-call", "First call"), *((guide.anchor, guide.title) for guide in reference.guides)],
+        "Endpoints": [(each.anchor, element("code", each.path.removeprefix("/v1"))) for each in reference.endpoints],
+        "Details": [("errors", "Error codes"), ("checks", "Order of checks"), ("headers", "Headers")],
+        "Objects": [(described.anchor, described.anchor) for described in reference.objects],
+    }
+    return markup(
+        [
+            (element("h2", title), element("ul", [element("li", _link(anchor, label)) for anchor, label in linked]))
+            for title, linked in entries.items()
+        ]
+    )
+
+
+class _Main:
+    """The main part of the page. `_links` has the addresses of names that occur in descriptions."""
+
+    def __init__(self, reference: Reference, keys: Sequence[TryKey], try_at: str | None) -> None:
+        self._reference = reference
+        self._keys = keys
+        self._try_at = try_at
+        self._links = _links(reference)
+
+    def html(self) -> Html:
+        reference, links = self._reference, self._links
+        key = self._keys[0].text if self._keys else "cf_live_…"
+        first = samples(reference.endpoints[0].calls[0])[0].text
+        return _template(
+            "main",
+            introduction=blocks(reference.introduction, links),
+            first_call=blocks(FIRST_CALL, links),
+            authentication=inline(reference.authentication, links),
+            keys=_template("keys", rows=[_template("key", key=key) for key in self._keys]) if self._keys else None,
+            setup=coloured_code(f"export BASE={reference.base_url}\nexport KEY={key}\n\n{first}"),
+            guides=[_section(guide.anchor, guide.title, blocks(guide.text, links)) for guide in reference.guides],
+            groups=[
+                _section(
+                    group.anchor,
+                    group.title,
+                    element("p", inline(group.text, links), class_="muted"),
+                    map(self._endpoint, group.endpoints),
+                )
+                for group in reference.groups
+            ],
+            objects=map(self._object, reference.objects),
+            common_errors=[(_code_link(code), " ") for code in reference.common_errors],
+            errors=map(self._error, TABLE),
+            error_body=self._table("Body of an error response", reference.error_body),
+            checks=blocks(order_of_checks(), links),
+            request_headers=self._table("Request headers of every endpoint", reference.request_headers),
+            response_headers=self._table("Response headers", reference.response_headers),
+            envelope=self._table("Fields of a successful response besides data", reference.envelope),
+        )
+
+    def _endpoint(self, endpoint: Endpoint) -> Html:
+        can_be_tried = self._try_at and not endpoint.public
+        return _template(
+            "endpoint",
+            endpoint=endpoint,
+            link=f"#{endpoint.anchor}",
+            text=inline(endpoint.text, self._links),
+            parameters=self._table("Parameters", endpoint.parameters),
+            returns=_returns(endpoint),
+            rows=self._table("Fields of the response", endpoint.rows),
+            errors=_error_line(endpoint),
+            form=self._form(endpoint) if self._keys else None,
+            try_link=element("p", element("a", "Try it", href=f"{self._try_at}/{endpoint.anchor}"))
+            if can_be_tried
+            else None,
+            samples=map(_samples, endpoint.calls),
+            examples=[
+                _example(endpoint, example, is_first=not place) for place, example in enumerate(endpoint.examples)
+            ],
+        )
+
+    def _form(self, endpoint: Endpoint) -> Html:
+        """Return the form for trying out an operation. It is hidden until the script shows it.
+
+        A form cannot set the `Authorization` header, so the script sends the request.
+        """
+        default = next((key for key in self._keys if endpoint.anchor in key.operations), self._keys[0])
+        identifier = f"{endpoint.anchor}-key"
+        key = element("p", element("label", "Key", for_=identifier), element("select", id=identifier))
+        return _template(
+            "form",
+            endpoint=endpoint,
+            path=f"{self._reference.prefix}{endpoint.path}",
+            purpose=None if endpoint.public else default.purpose,
+            key=None if endpoint.public else key,
+            inputs=[_input(endpoint, row) for row in endpoint.parameters],
+        )
+
+    def _table(self, caption: str, rows: list[DescribedRow]) -> Html | None:
+        body = element("tbody", map(self._row, rows))
+        return element("table", element("caption", caption), body) if rows else None
+
+    def _row(self, row: DescribedRow) -> Html:
+        others = {name: address for name, address in self._links.items() if address != f"#{row.anchor}"}
+        note = f", {row.note}" if row.note else ""
+        return _row(row.anchor, row.name, markup(inline(row.type), note), inline(row.text, others))
+
+    def _object(self, described: DescribedObject) -> Html:
+        return element(
+            "article",
+            element("h3", _link(described.anchor, described.anchor)),
+            element("p", inline(described.text, self._links)),
+            self._table(f"Fields of {described.anchor}", described.rows),
+            id=described.anchor,
+        )
+
+    def _error(self, problem: Problem) -> Html:
+        # On narrow screens, a line may break after each underscore.
+        first, *others = problem.code.split("_")
+        name = markup(first, [("_", element("wbr"), other) for other in others])
+        action = (element("br"), element("strong", "What to do:"), " ", inline(problem.action, self._links))
+        return _row(f"error-{problem.code}", name, f"status {problem.status}", markup(problem.message, action))
 
 
 def _links(reference: Reference) -> dict[str, str]:
@@ -190,152 +223,49 @@ def _links(reference: Reference) -> dict[str, str]:
     return links | {problem.code: f"#error-{problem.code}" for problem in TABLE}
 
 
-# --- header and navigation -----------------------------------------------------------
+def _link(anchor: str, label: str) -> Html:
+    return element("a", label, href=f"#{anchor}")
 
 
-def _header(reference: Reference, home: tuple[str, str] | None) -> Html:
-    facts = [f"Version {reference.version}", "Read-only", "JSON over HTTPS", "OpenAPI 3.1"]
-    return markup(
-        element("h1", element("span", "Counterfoil", class_="brand"), " API reference"),
-        element("p", [element("span", fact) for fact in facts], class_="facts"),
-        element("p", element("a", f"← {home[1]}", href=home[0])) if home else None,
-    )
+def _code_link(code: str) -> Html:
+    return _link(f"error-{code}", element("code", code))
 
 
-def _search() -> Html:
-    """Return the search field. It is hidden until the script shows it."""
-    return element(
-        "p",
-        element("label", "Search", for_="search"),
-        " ",
-        element("input", id="search", type="search", autocomplete="off", spellcheck="false"),
-        " ",
-        element("span", id="search-count", role="status", class_="muted"),
-        role="search",
-        hidden=True,
-    )
+def _section(anchor: str, title: str, *children: Child) -> Html:
+    return element("section", element("h2", _link(anchor, title)), *children, id=anchor)
 
 
-def _footer(reference: Reference, is_served: bool) -> Html:
-    made = f"Counterfoil API {reference.version}. This page is generated from the same tables as the OpenAPI document."
-    formats = {"reference.md": "Markdown", "llms.txt": "llms.txt", "v1/openapi.json": "OpenAPI"}
-    others = [[" ", element("a", label, href=address)] for address, label in formats.items()]
-    return element("p", made, [" Other formats:", others] if is_served else None)
-
-
-def _navigation(reference: Reference) -> Html:
-    first_steps = [("first-call", "First call"), *((guide.anchor, guide.title) for guide in reference.guides)]
-    details = [("errors", "Error codes"), ("checks", "Order of checks"), ("headers", "Headers")]
-    endpoints = [
-        element(
-            "li",
-            element("a", element("code", endpoint.path.removeprefix("/v1")), href=f"#{endpoint.anchor}"),
-        )
-        for endpoint in reference.endpoints
-    ]
-    objects = [(described.anchor, described.anchor) for described in reference.objects]
-    return markup(
-        element("h2", "Guide"),
-        _nav_list(first_steps),
-        element("h2", "Endpoints"),
-        element("ul", endpoints),
-        element("h2", "Details"),
-        _nav_list(details),
-        element("h2", "Objects"),
-        _nav_list(objects),
-    )
-
-
-def _nav_list(entries: Iterable[tuple[str, str]]) -> Html:
-    return element("ul", [element("li", element("a", label, href=f"#{anchor}")) for anchor, label in entries])
-
-
-# --- sections ------------------------------------------------------------------------
-
-
-def _section(anchor: str, title: str, *children: Html | list[Html]) -> Html:
-    return element("section", element("h2", element("a", title, href=f"#{anchor}")), *children, id=anchor)
-
-
-def _start(reference: Reference, links: Links, try_out: TryOut | None) -> Html:
-    key = try_out.keys[0].text if try_out else "cf_live_…"
-    setup = f"export BASE={reference.base_url}\nexport KEY={key}\n\n" + samples(reference.endpoints[0].calls[0])[0].text
-    return markup(
-        element("div", blocks(reference.introduction, links), class_="lead"),
-        element(
-            "section",
-            element(
-                "div",
-                element("h2", element("a", "First call", href="#first-call")),
-                blocks(FIRST_CALL, links),
-                element("p", inline(reference.authentication, links)),
-                key_table(try_out) if try_out else None,
-            ),
-            element("div", coloured_code(setup), class_="samples"),
-            id="first-call",
-            class_="split",
-        ),
-        [_section(guide.anchor, guide.title, blocks(guide.text, links)) for guide in reference.guides],
-    )
-
-
-def _group(
-    reference: Reference, group: EndpointGroup, links: Links, try_out: TryOut | None, try_at: str | None
-) -> Html:
-    return _section(
-        group.anchor,
-        group.title,
-        element("p", inline(group.text, links), class_="muted"),
-        [_endpoint(reference, endpoint, links, try_out, try_at) for endpoint in group.endpoints],
-    )
-
-
-def _endpoint(
-    reference: Reference, endpoint: Endpoint, links: Links, try_out: TryOut | None, try_at: str | None
-) -> Html:
-    title = element("a", element("code", endpoint.path), href=f"#{endpoint.anchor}")
-    examples = [_example(endpoint, example, is_first=number == 0) for number, example in enumerate(endpoint.examples)]
-    return element(
-        "article",
-        element(
-            "div",
-            element("h3", element("span", "GET", class_="badge"), " ", title),
-            element("p", element("strong", endpoint.summary)),
-            element("p", inline(endpoint.text, links)),
-            _table("Parameters", endpoint.parameters, links) if endpoint.parameters else None,
-            element("h4", "Response"),
-            element("p", _returns(endpoint)),
-            _table("Fields of the response", endpoint.rows, links) if endpoint.rows else None,
-            _error_line(endpoint),
-            try_form(reference, endpoint, try_out) if try_out else None,
-            element("p", element("a", "Try it", href=f"{try_at}/{endpoint.anchor}"))
-            if try_at and not endpoint.public
-            else None,
-        ),
-        element("div", [_samples(call) for call in endpoint.calls], examples, class_="samples"),
-        id=endpoint.anchor,
-        class_="split",
-    )
+def _row(anchor: str, label: str, about: str, text: Html) -> Html:
+    return _template("row", anchor=anchor, link=f"#{anchor}", label=label, about=about, text=text)
 
 
 def _returns(endpoint: Endpoint) -> Html:
     if endpoint.public:
         return inline(endpoint.returns)
-    return markup(inline(f"`data`: {endpoint.returns}"), ", in the ", element("a", "envelope", href="#headers"), ".")
+    return markup(inline(f"`data`: {endpoint.returns}"), ", in the ", _link("headers", "envelope"), ".")
 
 
 def _error_line(endpoint: Endpoint) -> Html | None:
     if endpoint.public:
         return None
-    every = element("a", "every endpoint", href="#errors")
+    every = _link("errors", "every endpoint")
     if not endpoint.errors:
         return element("p", "Errors: only those of ", every, ".")
-    codes = [[_code_link(code), " "] for code in endpoint.errors]
+    codes = [(_code_link(code), " ") for code in endpoint.errors]
     return element("p", "Errors: ", codes, "and those of ", every, ".")
 
 
-def _code_link(code: str) -> Html:
-    return element("a", element("code", code), href=f"#error-{code}")
+def _input(endpoint: Endpoint, row: DescribedRow) -> Html:
+    in_path = f"{{{row.name}}}" in endpoint.path
+    call = endpoint.calls[0]
+    value = call.path.rpartition("/")[2] if in_path else dict(call.query).get(row.name, "")
+    return _template(
+        "input",
+        row=row,
+        identifier=f"{endpoint.anchor}-{row.name}",
+        value=FEW_ROWS if row.name == "limit" else value,
+        place="path" if in_path else "query",
+    )
 
 
 def _samples(call: ExampleCall) -> Html:
@@ -351,112 +281,14 @@ def _samples(call: ExampleCall) -> Html:
 
 
 def _example(endpoint: Endpoint, example: NamedExample, is_first: bool) -> Html | None:
-    label = f"Response: {_words(example.name)}"
     if example.shown_at:
         if not is_first or example.shown_at == endpoint.anchor:
             return None
-        shown = element("a", element("code", example.shown_at), href=f"#{example.shown_at}")
+        shown = _link(example.shown_at, element("code", example.shown_at))
         return element("p", "The object is shown in the response of ", shown, ".", class_="muted")
     text = json_lines(example.body)
     if not is_first and len(text) > MAX_EXTRA_EXAMPLE:
         return None
-    return element("details", element("summary", label), coloured_json(text), open=is_first)
-
-
-def _words(name: str) -> str:
-    """Split a camelCase name into words: `fullPage` becomes `full page`."""
-    return "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in name)
-
-
-# --- tables --------------------------------------------------------------------------
-
-
-def _table(caption: str, rows: list[DescribedRow], links: Links) -> Html:
-    return element("table", element("caption", caption), element("tbody", [_row(row, links) for row in rows]))
-
-
-def _row(row: DescribedRow, links: Links) -> Html:
-    own = {name: address for name, address in links.items() if address != f"#{row.anchor}"}
-    note = f", {row.note}" if row.note else ""
-    return element(
-        "tr",
-        element(
-            "th",
-            element("a", row.name, href=f"#{row.anchor}"),
-            element("small", inline(row.type), note),
-            scope="row",
-        ),
-        element("td", inline(row.text, own)),
-        id=row.anchor,
-    )
-
-
-def _object(described: DescribedObject, links: Links) -> Html:
-    return element(
-        "article",
-        element("h3", element("a", described.anchor, href=f"#{described.anchor}")),
-        element("p", inline(described.text, links)),
-        _table(f"Fields of {described.anchor}", described.rows, links) if described.rows else None,
-        id=described.anchor,
-    )
-
-
-def _errors(reference: Reference, links: Links) -> Html:
-    every = [_code_link(code) for code in reference.common_errors]
-    return markup(
-        _section(
-            "errors",
-            "Error codes",
-            element("p", "Every endpoint that needs a key can return ", [markup(code, " ") for code in every]),
-            element(
-                "table",
-                element("caption", "Error codes"),
-                element("tbody", [_error(problem, links) for problem in TABLE]),
-            ),
-            _table("Body of an error response", reference.error_body, links),
-        ),
-        _section(
-            "checks",
-            "Order of checks",
-            element("p", "If several errors apply, the first in this order is returned."),
-            blocks(order_of_checks(), links),
-        ),
-    )
-
-
-def _error(problem: Problem, links: Links) -> Html:
-    anchor = f"error-{problem.code}"
-    return element(
-        "tr",
-        element(
-            "th",
-            element("a", _breakable(problem.code), href=f"#{anchor}"),
-            element("small", f"status {problem.status}"),
-            scope="row",
-        ),
-        element(
-            "td",
-            problem.message,
-            element("br"),
-            element("strong", "What to do:"),
-            " ",
-            inline(problem.action, links),
-        ),
-        id=anchor,
-    )
-
-
-def _breakable(code: str) -> Html:
-    """Allow a line break after each underscore, for narrow screens."""
-    first, *others = code.split("_")
-    return markup(first, [["_", element("wbr"), other] for other in others])
-
-
-def _headers(reference: Reference, links: Links) -> Html:
-    return _section(
-        "headers",
-        "Headers and envelope",
-        _table("Request headers of every endpoint", reference.request_headers, links),
-        _table("Response headers", reference.response_headers, links),
-        _table("Fields of a successful response besides data", reference.envelope, links),
-    )
+    # `fullPage` becomes `full page`.
+    name = "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in example.name)
+    return element("details", element("summary", f"Response: {name}"), coloured_json(text), open=is_first)
