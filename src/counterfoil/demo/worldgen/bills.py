@@ -56,9 +56,8 @@ def amounts_and_payments(
     style: ShopStyle, occasion: Occasion, subtotal: int, tip: int | None, draw: Random, *, by_member: bool
 ) -> tuple[SourceAmounts, list[SourcePayment]]:
     """Return the amounts of a bill and how it was paid. A charge, or a tip, that the shop does not use is None."""
-    rules = style.rules
     method = occasion.delivered_by or pick(draw, METHODS)
-    keyed = 0 if rules.keyed_discounts else None
+    keyed = 0 if style.keyed_discounts else None
     if keyed is not None and draw.random() < KEYED_CHANCE:
         keyed = min(pick(draw, KEYED), subtotal)
     campaigns, taken = _campaigns(style, subtotal, draw) if draw.random() < CAMPAIGN_CHANCE else (None, 0)
@@ -66,23 +65,23 @@ def amounts_and_payments(
     discounts = (keyed or 0) + taken + redeemed
     goods = max(subtotal - discounts, 0)
     service = delivery = surcharge = vat = credit = rounding = None
-    if rules.service_percent is not None:
-        service = _percent(goods, rules.service_percent) if occasion.at_table else 0
-    if rules.delivers:
+    if style.service_percent is not None:
+        service = _percent(goods, style.service_percent) if occasion.at_table else 0
+    if style.delivers:
         delivery = pick(draw, DELIVERY_FEES) if occasion.delivered_by else 0
-    if rules.surcharge_percent is not None:
-        surcharge = _percent(goods, rules.surcharge_percent) if method is CARD else 0
+    if style.surcharge_percent is not None:
+        surcharge = _percent(goods, style.surcharge_percent) if method is CARD else 0
     taxed = goods + (service or 0)
     due = taxed + (delivery or 0) + (surcharge or 0)
-    if rules.vat_type == "Include":
+    if style.vat_type == "Include":
         vat = round(taxed * VAT_PERCENT / (100 + VAT_PERCENT))
-    elif rules.vat_type == "Exclude":
+    elif style.vat_type == "Exclude":
         vat = _percent(taxed, VAT_PERCENT)
         due += vat
-    if rules.store_credit:
+    if style.store_credit:
         credit = min(pick(draw, CREDITS), due) if by_member and draw.random() < CREDIT_CHANCE else 0
         due -= credit
-    if step := rules.rounding_step:
+    if step := style.rounding_step:
         rounding = (due + step // 2) // step * step - due
     net = due + (rounding or 0) + (tip or 0)
     amounts = SourceAmounts(
@@ -96,18 +95,12 @@ def amounts_and_payments(
         card_surcharge=_optional_baht(surcharge),
         credit=_optional_baht(credit),
         vat=_optional_baht(vat),
-        vat_type=rules.vat_type,
+        vat_type=style.vat_type,
         rounding=_optional_baht(rounding),
         tip=_optional_baht(tip),
         net=baht(net),
     )
     return amounts, _payments(net, method, draw)
-
-
-def legacy_amounts_and_payments(subtotal: int, draw: Random) -> tuple[SourceAmounts, list[SourcePayment]]:
-    """Return amounts and payments as the previous POS wrote them. The only amounts are `subtotal` and `net`."""
-    method = pick(draw, METHODS)
-    return SourceAmounts(subtotal=baht(subtotal), net=baht(subtotal)), _payments(subtotal, method, draw)
 
 
 def _optional_baht(satang: int | None) -> Number | None:
@@ -239,7 +232,7 @@ class _BillGenerator:
         member = some_member(style, draw) if chance() < MEMBER_CHANCE else None
         package = occasion.package
         lines, subtotal = self._order(package)
-        tip = self._tip(lines) if style.rules.takes_tips else None
+        tip = self._tip(lines) if style.takes_tips else None
         amounts, payments = amounts_and_payments(style, occasion, subtotal, tip, draw, by_member=member is not None)
         device, station = pick(draw, style.tills)
         return SourceBill(
@@ -270,7 +263,8 @@ class _BillGenerator:
         """Return a bill as the previous POS wrote it: without device, trading day or channel, and with few amounts."""
         style, draw = self.style, self.draw
         sold = [pick(draw, style.menu.legacy_servings) for _ in range(1 + int(draw.random() * 4))]
-        amounts, payments = legacy_amounts_and_payments(sum(satang for satang, _ in sold), draw)
+        subtotal, method = sum(satang for satang, _ in sold), pick(draw, METHODS)
+        payments = _payments(subtotal, method, draw)
         return SourceBill(
             kind="bill",
             id=fresh(draw),
@@ -281,7 +275,7 @@ class _BillGenerator:
             table=pick(draw, style.tables) if draw.random() < 0.8 else None,
             member_id=some_member(style, draw) if draw.random() < MEMBER_CHANCE / 2 else None,
             lines=[line for _, line in sold],
-            amounts=amounts,
+            amounts=SourceAmounts(subtotal=baht(subtotal), net=baht(subtotal)),
             payments=payments,
             void=self._void() if draw.random() < VOID_CHANCE else None,
         )

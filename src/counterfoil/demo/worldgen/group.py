@@ -156,7 +156,9 @@ def is_double(number: int) -> bool:
 
 
 def _shop(plan: WorldPlan, number: int) -> ShopPlan:
-    brand, site, repetition = _site_of(number)
+    # A large world repeats the group, with new franchises and bases.
+    repetition, index = divmod(number, len(SITES))
+    brand, site = SITES[index]
     brand_name = f"{brand.name} {repetition + 1}" if repetition else brand.name
     return ShopPlan(
         number=number,
@@ -168,12 +170,6 @@ def _shop(plan: WorldPlan, number: int) -> ShopPlan:
         closing_time=site.closing_time or None,
         cuisine=brand.cuisine,
     )
-
-
-def _site_of(number: int) -> tuple[Brand, Site, int]:
-    """Return a shop's brand, site and repetition. A large world repeats the group with new franchises and bases."""
-    repetition, index = divmod(number, len(SITES))
-    return *SITES[index], repetition
 
 
 def _franchises(shops: tuple[ShopPlan, ...]) -> tuple[Franchise, ...]:
@@ -194,9 +190,9 @@ def _franchises(shops: tuple[ShopPlan, ...]) -> tuple[Franchise, ...]:
 def _bases(plan: WorldPlan, shops: tuple[ShopPlan, ...]) -> tuple[BasePlan, ...]:
     styles: dict[str, BaseStyle] = {}
     for shop in shops:
-        _, site, _ = _site_of(shop.number)
-        if site.base and shop.provider_id:
-            styles[shop.provider_id] = DATA.bases[site.base]
+        base = SITES[shop.number % len(SITES)][1].base
+        if base and shop.provider_id:
+            styles[shop.provider_id] = DATA.bases[base]
     sizes = apportion(plan.members, [style.weight for style in styles.values()]) if styles else []
     return tuple(
         BasePlan(

@@ -63,7 +63,10 @@ class _MemberGenerator:
             labels=self._tags(LABELS),
             persona=self._tags(PERSONA),
             visits=self._visits(),
-            tel=self._tel() if draw.random() < 0.8 else None,
+            # No real phone number starts with 000.
+            tel=f"000-{int(draw.random() * 1_000):03}-{int(draw.random() * 10_000):04}"
+            if draw.random() < 0.8
+            else None,
             email=f"invented.member.{self.number}@{MAIL[self.number % len(MAIL)]}" if draw.random() < 0.45 else None,
             messaging=self._accounts(),
         )
@@ -107,10 +110,6 @@ class _MemberGenerator:
         latest = self.now_ms - 1
         ages = ((latest - self.created_ms) * self.draw.random() * self.draw.random() for _ in range(count))
         return [written(latest - int(age)) for age in ages]
-
-    def _tel(self) -> str:
-        """Return a phone number that cannot exist, because no real number starts with 000."""
-        return f"000-{int(self.draw.random() * 1_000):03}-{int(self.draw.random() * 10_000):04}"
 
     def _accounts(self) -> list[RawRecord]:
         """Return an empty list, or one messaging account.

@@ -49,13 +49,15 @@ class Menu(Struct, frozen=True, kw_only=True):
 
 def menu_of(shop: ShopPlan) -> Menu:
     builder = _MenuBuilder(shop)
+    dishes = DATA.dishes[shop.cuisine] + DATA.dishes["everywhere"]
     return Menu(
-        categories=builder.categories(),
-        servings=tuple(serving for dish in builder.dishes for serving in builder.servings_of(dish)),
-        legacy_servings=tuple(serving for dish in builder.dishes for serving in builder.legacy_servings_of(dish)),
-        packages=tuple(builder.packages()),
-        included=tuple(builder.included(dish) for dish in builder.dishes[:3]),
-        cancelled=tuple(builder.cancelled(dish) for dish in builder.dishes),
+        categories=[builder.category(shelf) for shelf in builder.shelves.values() if not shelf.deleted],
+        servings=tuple(serving for dish in dishes for serving in builder.servings_of(dish)),
+        legacy_servings=tuple(serving for dish in dishes for serving in builder.legacy_servings_of(dish)),
+        packages=tuple(builder.package(buffet) for buffet in DATA.buffets.get(shop.cuisine, ())),
+        # Dishes that are included in a buffet package, and dishes that were ordered and then cancelled.
+        included=tuple(builder.sold(dish, 1, 0, unit_price=0) for dish in dishes[:3]),
+        cancelled=tuple(builder.sold(dish, 1, dish.price * 100, cancelled=True) for dish in dishes),
         tips=tuple(_serving(tip * 100, SourceItem(name="ทิป Tip", qty=1, total=tip, tip=True)) for tip in TIPS),
     )
 
@@ -70,58 +72,42 @@ class _MenuBuilder:
         self.shop = shop
         shelves = DATA.shelves[shop.cuisine] + DATA.shelves["everywhere"]
         self.shelves = {shelf.key: shelf for shelf in shelves}
-        self.dishes = DATA.dishes[shop.cuisine] + DATA.dishes["everywhere"]
-
-    def categories(self) -> list[RawRecord]:
-        return [self._category(shelf) for shelf in self.shelves.values() if not shelf.deleted]
 
     def servings_of(self, dish: Dish) -> Iterator[Serving]:
         if dish.by_weight:
-            yield from (self._sold(dish, weight) for weight in WEIGHTS)
+            yield from (self.sold(dish, weight, round(dish.price * 100 * weight)) for weight in WEIGHTS)
             return
-        portions = {qty: self._sold(dish, qty) for qty in sorted(set(PORTIONS))}
+        price = dish.price * 100
+        portions = {qty: self.sold(dish, qty, price * qty) for qty in sorted(set(PORTIONS))}
         yield from (portions[qty] for qty in PORTIONS)
-        if dish.choices:
-            yield from (self._with_choice(dish, *choice) for choice in DATA.choices[dish.choices])
+        choices = DATA.choices[dish.choices] if dish.choices else ()
+        yield from (self._with_choice(dish, *choice) for choice in choices)
         # A line whose categories include a grouping, because some tills record groupings as categories.
-        shelf_ids = [*self._path(dish.shelf), self._category_id("best")]
-        yield _serving(dish.price * 100, self._line(dish, 1, dish.price * 100, category_ids=shelf_ids))
-        if dish.choices:
-            yield _serving(dish.price * 200, self._line(dish, 2, dish.price * 200, unit_price=None))
+        yield self.sold(dish, 1, price, category_ids=[*self._path(dish.shelf), self._id("category", "best")])
+        if choices:
+            yield self.sold(dish, 2, price * 2, unit_price=None)
 
     def legacy_servings_of(self, dish: Dish) -> Iterator[Serving]:
         """Yield lines as the previous POS wrote them: no master products, no unit prices, some deleted categories."""
         name, price = dish.name, dish.price
-        yield _serving(
-            price * 100, SourceItem(name=name, qty=1, total=price, category_ids=[self._category_id("season")])
-        )
-        yield _serving(price * 200, SourceItem(product_id=self._product_id(dish), name=name, qty=2, total=price * 2))
-        yield _serving(price * 100, self._line(dish, 1, price * 100, root_id=None, unit_price=None))
+        season, product = self._id("category", "season"), self._id("product", name)
+        yield _serving(price * 100, SourceItem(name=name, qty=1, total=price, category_ids=[season]))
+        yield _serving(price * 200, SourceItem(product_id=product, name=name, qty=2, total=price * 2))
+        yield self.sold(dish, 1, price * 100, root_id=None, unit_price=None)
 
-    def packages(self) -> Iterator[Package]:
-        for buffet in DATA.buffets.get(self.shop.cuisine, ()):
-            yield Package(self._id("package", buffet.name), tuple(self._sold(buffet, guests) for guests in GUESTS))
-
-    def included(self, dish: Dish) -> Serving:
-        """Return the line of a dish that is included in a buffet package."""
-        return _serving(0, self._line(dish, 1, 0, unit_price=0))
-
-    def cancelled(self, dish: Dish) -> Serving:
-        """Return the line of a dish that was ordered and then cancelled."""
-        return _serving(0, self._line(dish, 1, dish.price * 100, cancelled=True))
-
-    def _sold(self, dish: Dish, qty: Number) -> Serving:
-        satang = round(dish.price * 100 * qty)
-        return _serving(satang, self._line(dish, qty, satang))
+    def package(self, buffet: Dish) -> Package:
+        lines = tuple(self.sold(buffet, guests, buffet.price * 100 * guests) for guests in GUESTS)
+        return Package(self._id("package", buffet.name), lines)
 
     def _with_choice(self, dish: Dish, name: str, extra: int) -> Serving:
         choice = SourceOption(id=self._id("choice", name), name=name, qty=None if extra == 0 else 1)
         price = dish.price + extra
-        return _serving(price * 100, self._line(dish, 1, price * 100, unit_price=price, options=[choice]))
+        return self.sold(dish, 1, price * 100, unit_price=price, options=[choice])
 
-    def _line(self, dish: Dish, qty: Number, satang: int, **differences: object) -> SourceItem:
+    def sold(self, dish: Dish, qty: Number, satang: int, **differences: object) -> Serving:
+        """Return the line of a dish, with some fields replaced. A cancelled line adds nothing to the subtotal."""
         line = SourceItem(
-            product_id=self._product_id(dish),
+            product_id=self._id("product", dish.name),
             root_id=self.shop.franchise_id and opaque(self.shop.franchise_id, "master", dish.name),
             name=dish.name,
             qty=qty,
@@ -130,13 +116,13 @@ class _MenuBuilder:
             category_ids=self._path(dish.shelf),
             vat=dish.vat,
         )
-        return msgspec.structs.replace(line, **differences)
+        return _serving(0 if "cancelled" in differences else satang, msgspec.structs.replace(line, **differences))
 
-    def _category(self, shelf: Shelf) -> RawRecord:
+    def category(self, shelf: Shelf) -> RawRecord:
         return without_none(
-            id=self._category_id(shelf.key),
+            id=self._id("category", shelf.key),
             name=shelf.name,
-            parentId=shelf.parent and self._category_id(shelf.parent),
+            parentId=shelf.parent and self._id("category", shelf.parent),
             level=shelf.level,
             hidden=shelf.hidden,
             visibleIn=shelf.visible_in,
@@ -147,13 +133,7 @@ class _MenuBuilder:
         """Return the category IDs of a shelf and its parents, top level first."""
         if key is None:
             return []
-        return [*self._path(self.shelves[key].parent), self._category_id(key)]
-
-    def _product_id(self, dish: Dish) -> str:
-        return self._id("product", dish.name)
-
-    def _category_id(self, key: str) -> str:
-        return self._id("category", key)
+        return [*self._path(self.shelves[key].parent), self._id("category", key)]
 
     def _id(self, *path: object) -> str:
         return opaque(self.shop.id, *path)

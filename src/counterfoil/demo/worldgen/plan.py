@@ -66,16 +66,6 @@ class WorldPlan(Struct, frozen=True, kw_only=True):
     malformed_share: float = 0.015
     """The share of members and bills that have malformed values."""
 
-    def __post_init__(self) -> None:
-        if self.days < 1 or self.shops < 1:
-            raise ValueError("days and shops must be at least 1")
-        if self.bills < 0 or self.members < 0:
-            raise ValueError("bills and members must not be negative")
-        if not 0 <= self.malformed_share <= 1:
-            raise ValueError(
-                "malformed_share must be between 0 and 1: it is the fraction of records with malformed values"
-            )
-
     @property
     def trading_days(self) -> list[date]:
         return days_until(self.until, self.days)

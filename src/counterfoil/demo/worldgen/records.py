@@ -7,12 +7,11 @@ from random import Random
 from typing import Any
 
 import msgspec
+from msgspec import UNSET
 
 from counterfoil.domain.source_bills import SourceBill
 
 Number = int | float
-
-
 RawRecord = dict[str, Any]
 Habit = Callable[[RawRecord], None]
 
@@ -30,7 +29,7 @@ def baht(satang: int) -> Number:
 
 # Malformed values, as some tills write them, in records that can still be loaded; and lines that are always rejected.
 #
-# docs/source-records.md defines how the values are read. Each function in HABITS imitates one kind of malformed till
+# docs/source-records.md defines how the values are read. Each of the HABITS imitates one kind of malformed till
 # output: it changes a few fields of a record, but not its IDs.
 
 NAN_MARK = "~NaN~"
@@ -72,11 +71,16 @@ def dirty_lines() -> Iterator[bytes]:
 
 
 def _with(**changes: Any) -> Habit:
-    """Return a habit that sets these fields. Changes to an object are merged, those to a list to its first element."""
+    """Return a habit that sets these fields, or removes those that are UNSET.
+
+    Changes to an object are merged, those to a list into its first element.
+    """
 
     def merge(record: RawRecord, changes: RawRecord) -> None:
         for name, value in changes.items():
-            if isinstance(value, dict) and name in record:
+            if value is UNSET:
+                record.pop(name, None)
+            elif isinstance(value, dict) and name in record:
                 merge(record[name][0] if isinstance(record[name], list) else record[name], value)
             else:
                 record[name] = value
@@ -84,78 +88,44 @@ def _with(**changes: Any) -> Habit:
     return lambda record: merge(record, changes)
 
 
-def quoted_money(bill: RawRecord) -> None:
-    amounts = bill["amounts"]
-    amounts["net"] = f"{amounts['net']:,.2f}"
-    amounts["subtotal"] = f" {amounts['subtotal']} "
+def _each(name: str, change: Callable[[RawRecord], RawRecord]) -> Habit:
+    """Return a habit that updates an object or every element of a list."""
+
+    def update(record: RawRecord) -> None:
+        for part in record[name] if isinstance(record[name], list) else [record[name]]:
+            part.update(change(part))
+
+    return update
 
 
-def empty_change(bill: RawRecord) -> None:
-    for payment in bill["payments"]:
-        payment["change"] = payment["change"] or ""
-
-
-def unreadable_change(bill: RawRecord) -> None:
-    for payment in bill["payments"]:
-        payment["change"] = "ไม่มี"
-
-
-def missing_quantity(bill: RawRecord) -> None:
+def _missing_quantity(bill: RawRecord) -> None:
     for line in bill["lines"]:
         line.pop("qty", None)
         line.pop("unitPrice", None)
 
 
-def quoted_quantity(bill: RawRecord) -> None:
-    for line in bill["lines"]:
-        line["qty"] = f" {line['qty']} "
-
-
-def unreadable_time(bill: RawRecord) -> None:
-    bill["closedAt"] = "31/12/2568 19:30"
-    bill.pop("tradingDay", None)
-
-
-def missing_time(bill: RawRecord) -> None:
-    del bill["closedAt"]
-
-
-def quoted_time(bill: RawRecord) -> None:
-    """Put epoch seconds or milliseconds in quotes. Times that are already text stay as they are."""
-    bill["closedAt"] = str(bill["closedAt"])
-
-
-def binary_noise(bill: RawRecord) -> None:
-    """Add rounding errors like those of a till that calculates in floating point."""
-    amounts = bill["amounts"]
-    amounts["net"] = nextafter(amounts["net"], inf)
-    amounts["rounding"] = 0.1 + 0.2
-
-
-def flags_in_words(bill: RawRecord) -> None:
-    for line in bill["lines"]:
-        line["vat"] = "Yes" if line.get("vat") else 0
-        line["cancelled"] = "true" if line.get("cancelled") else "no"
-
-
-def visits_of_all_kinds(member: RawRecord) -> None:
-    member["visits"] = [*member["visits"], None, "", "someday", {"at": ""}]
-
-
 HABITS: dict[str, tuple[Habit, ...]] = {
     "bill": (
-        quoted_money,
+        _each("amounts", lambda paid: {"net": f"{paid['net']:,.2f}", "subtotal": f" {paid['subtotal']} "}),
         _with(taxNumber="", cashier="", amounts={"deliveryFee": ""}),
-        empty_change,
-        unreadable_change,
+        _each("payments", lambda payment: {"change": payment["change"] or ""}),
+        _each("payments", lambda _: {"change": "ไม่มี"}),
         _with(lines={"qty": NAN_MARK}),
-        missing_quantity,
-        quoted_quantity,
-        unreadable_time,
-        missing_time,
-        quoted_time,
-        binary_noise,
-        flags_in_words,
+        _missing_quantity,
+        _each("lines", lambda line: {"qty": f" {line['qty']} "}),
+        _with(closedAt="31/12/2568 19:30", tradingDay=UNSET),
+        _with(closedAt=UNSET),
+        # Epoch seconds or milliseconds in quotes. Times that are already text stay as they are.
+        lambda bill: bill.update(closedAt=str(bill["closedAt"])),
+        # Rounding errors like those of a till that calculates in floating point.
+        _each("amounts", lambda paid: {"net": nextafter(paid["net"], inf), "rounding": 0.1 + 0.2}),
+        _each(
+            "lines",
+            lambda line: {
+                "vat": "Yes" if line.get("vat") else 0,
+                "cancelled": "true" if line.get("cancelled") else "no",
+            },
+        ),
         # Personal data, which must never be stored. The person is fictitious.
         _with(
             customer={"name": "Invented Customer ลูกค้าสมมุติ", "tel": "000-000-0000"},
@@ -180,6 +150,6 @@ HABITS: dict[str, tuple[Habit, ...]] = {
         _with(points=[{"amount": 0.1 + 0.2}, {"amount": NAN_MARK}, {"amount": "12.50", "expireAt": ""}]),
         _with(tel="", email="   "),
         _with(name="Invented Member สมาชิกสมมุติ", birthday="1900-01-01", staffNotes="invented"),
-        visits_of_all_kinds,
+        lambda member: member["visits"].extend([None, "", "someday", {"at": ""}]),
     ),
 }

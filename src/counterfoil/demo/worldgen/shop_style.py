@@ -30,19 +30,6 @@ class Occasion(NamedTuple):
     package: Package | None = None
 
 
-class MoneyRules(NamedTuple):
-    """A shop's rules for charges and discounts. A feature that the shop does not use is None, False or empty."""
-
-    vat_type: str
-    service_percent: int | None
-    rounding_step: int | None
-    surcharge_percent: int | None
-    keyed_discounts: bool
-    delivers: bool
-    takes_tips: bool
-    store_credit: bool
-
-
 class ShopStyle(Struct, frozen=True, kw_only=True):
     """Everything about a shop that is needed to generate its bills."""
 
@@ -57,8 +44,16 @@ class ShopStyle(Struct, frozen=True, kw_only=True):
     tables: tuple[SourceLabel, ...]
     tills: tuple[tuple[str, str], ...]
     cashiers: tuple[str, ...]
-    rules: MoneyRules
     popularity: float
+    # The rules for charges and discounts. A feature that the shop does not use is None, False or empty.
+    vat_type: str
+    service_percent: int | None
+    rounding_step: int | None
+    surcharge_percent: int | None
+    keyed_discounts: bool
+    delivers: bool
+    takes_tips: bool
+    store_credit: bool
 
     def hours(self, day: date) -> tuple[int, int]:
         """Return the opening and closing times of a trading day, in milliseconds since 1970."""
@@ -73,25 +68,33 @@ def shop_style(plan: WorldPlan, group: Group, shop: ShopPlan) -> ShopStyle:
     habits = stream(plan.seed, "habits", shop.number)
     base = group.base(shop.provider_id)
     menu = menu_of(shop)
-    zone = zone_named(shop.timezone) if shop.timezone != "Asia/Bangkok" else None
-    channels = _channels(shop)
+    number = shop.number
+    zone = (zone_named(shop.timezone) if shop.timezone != "Asia/Bangkok" else None) or THAI_TIME
+    apps = DELIVERY_APPS[: 2 + number % 3]
+    channels = [SourceLabel(id=opaque(shop.id, "channel", app), name=app) for app in apps]
     return ShopStyle(
         shop=shop,
         base=base,
         menu=menu,
-        zone=zone or THAI_TIME,
-        written_time=_time_style(shop, zone or THAI_TIME),
+        zone=zone,
+        written_time=_time_style(shop, zone),
         written_day=_day_style(shop),
         channels=channels,
         occasions=_occasions(shop, menu, channels),
-        tables=tuple(_table(shop, number) for number in range(habits.randrange(8, 25))),
+        tables=tuple(_table(shop, table) for table in range(habits.randrange(8, 25))),
         tills=tuple(
-            (opaque(shop.id, "device", number), opaque(shop.id, "station", number))
-            for number in range(1 + shop.number % 3)
+            (opaque(shop.id, "device", till), opaque(shop.id, "station", till)) for till in range(1 + number % 3)
         ),
         cashiers=tuple(habits.sample(CASHIERS, 4)),
-        rules=_money_rules(shop, base),
         popularity=habits.uniform(0.6, 1.5) * (1.4 if shop.cuisine == "cafe" else 1.0),
+        vat_type=("Include", "Exclude", "Include", "")[number % 4],
+        service_percent=(10, None, 5)[number % 3] if shop.cuisine != "cafe" else None,
+        rounding_step=(25, None, 100, None)[number % 4],
+        surcharge_percent=3 if number % 5 in (1, 3) else None,
+        keyed_discounts=bool(number % 4),
+        delivers=shop.cuisine in ("kitchen", "grill"),
+        takes_tips=shop.cuisine != "cafe",
+        store_credit=base is not None and base.style.credit_enabled,
     )
 
 
@@ -122,11 +125,6 @@ def base_record(base: BasePlan) -> RawRecord:
     }
 
 
-def _channels(shop: ShopPlan) -> list[SourceLabel]:
-    apps = DELIVERY_APPS[: 2 + shop.number % 3]
-    return [SourceLabel(id=opaque(shop.id, "channel", app), name=app) for app in apps]
-
-
 def _occasions(shop: ShopPlan, menu: Menu, channels: list[SourceLabel]) -> tuple[Occasion, ...]:
     """Return the shop's kinds of sale, each repeated in proportion to how common it is."""
     table = Occasion(at_table=True)
@@ -145,20 +143,6 @@ def _occasions(shop: ShopPlan, menu: Menu, channels: list[SourceLabel]) -> tuple
 def _table(shop: ShopPlan, number: int) -> SourceLabel:
     room = ROOMS[(shop.number + number // 10) % len(ROOMS)]
     return SourceLabel(id=opaque(shop.id, "table", number), name=f"{room}{number + 1}")
-
-
-def _money_rules(shop: ShopPlan, base: BasePlan | None) -> MoneyRules:
-    number = shop.number
-    return MoneyRules(
-        vat_type=("Include", "Exclude", "Include", "")[number % 4],
-        service_percent=(10, None, 5)[number % 3] if shop.cuisine != "cafe" else None,
-        rounding_step=(25, None, 100, None)[number % 4],
-        surcharge_percent=3 if number % 5 in (1, 3) else None,
-        keyed_discounts=bool(number % 4),
-        delivers=shop.cuisine in ("kitchen", "grill"),
-        takes_tips=shop.cuisine != "cafe",
-        store_credit=base is not None and base.style.credit_enabled,
-    )
 
 
 def _time_style(shop: ShopPlan, zone: tzinfo) -> Callable[[int], str | int]:
