@@ -31,11 +31,9 @@ from counterfoil.domain.devices import Device
 from counterfoil.domain.intake import (
     FORGET_FOLDER_MS,
     Intake,
-    LatestLoad,
     LoadRow,
     RejectedLine,
     WatchedFolder,
-    latest_load,
     load_row,
 )
 from counterfoil.domain.messages import Message
@@ -309,7 +307,6 @@ _STORED_BILLS = f"""
     WHERE shops.id = :shop AND bills.id IN ({", ".join(f":bill_{number}" for number in range(BILLS_PER_READ))})
 """  # noqa: S608 - names of parameters
 _HORIZON = "SELECT at FROM horizon"
-_LATEST_LOAD = "SELECT lines, changed, rejected, finished_at, seen_at FROM loads ORDER BY number DESC LIMIT 1"
 _INTAKE = "SELECT state FROM intake"
 _WATCHED_FOLDERS = """
     SELECT name, seen_at, delivered_at, files, quarantined, stopped, problem FROM watched_folders
@@ -559,9 +556,9 @@ class OperatorReads(ABC):
         row = self._row(_HORIZON)
         return row[0] if row else None
 
-    def latest_load(self, now_ms: int) -> LatestLoad | None:
-        row = self._row(_LATEST_LOAD)
-        return latest_load(row, now_ms) if row else None
+    def latest_load(self) -> LoadRow | None:
+        row = self._row(_LOADS, most=1)
+        return load_row(row) if row else None
 
     def intake(self) -> Intake:
         """Return the stored intake, which includes the active alarms."""

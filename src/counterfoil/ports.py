@@ -259,8 +259,8 @@ class Cursors(Protocol):
 # --- writing the books -------------------------------------------------------
 
 
-class Ledger(Protocol):
-    """Write access to the books. Each call is one transaction (except on Citus), with a stamp taken under the lock."""
+class LoadLedger(Protocol):
+    """What a load writes. Each call is one transaction (except on Citus), with a stamp taken under the lock."""
 
     def facts(self, shop_id: str) -> KnownFacts | None: ...
 
@@ -284,6 +284,13 @@ class Ledger(Protocol):
     def change_intake(self, change: Callable[[Intake, int], Intake]) -> Intake:
         """Call `change` with the stored intake and the current time. Store its result and return it."""
 
+    def close_loaded(self, files: LoadedFiles) -> None:
+        """Close the items whose own files a load has read to their end."""
+
+
+class Ledger(LoadLedger, Protocol):
+    """Write access to the books."""
+
     def report_watched_folder(
         self, name: str, files: int, quarantined: int, *, is_stopped: bool = False, problem: str = ""
     ) -> None:
@@ -297,9 +304,6 @@ class Ledger(Protocol):
 
     def change_items(self, items: Iterable[OpenItem]) -> list[OpenItem]:
         """Store what has changed about items, and whether they are closed. Return those that were still open."""
-
-    def close_loaded(self, files: LoadedFiles) -> None:
-        """Close the items whose own files a load has read to their end."""
 
     def advance_horizon(self) -> int:
         """Advance the horizon to the current time and return it. It never moves back."""

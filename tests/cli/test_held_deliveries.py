@@ -1,5 +1,6 @@
 """A delivery to a watched folder that differs sharply from earlier ones waits until the operator has decided."""
 
+import gzip
 import json
 import shutil
 from collections.abc import Callable
@@ -220,6 +221,20 @@ def test_a_delivery_that_cannot_be_moved_is_a_warning_until_it_can(watched: Watc
     watched.report()
     (found,) = [check for check in counterfoil.json("doctor")["checks"] if check["check"] == "folders"]
     assert found["code"] == "folder_watched"
+
+
+def test_an_accepted_file_that_turns_out_to_be_damaged_is_quarantined(watched: Watched, counterfoil: Command) -> None:
+    # The first part of the archive is whole, so its bills are read.
+    parts = gzip.compress(bills(1_000, lines=[])) + gzip.compress(bills(2_000))[:-4]
+    (watched.folder / "d.ndjson.gz").write_bytes(parts)
+    watched.take()
+    assert [item["kind"] for item in watched.waiting()] == ["held"]
+    counterfoil("loads", "accept", "d.ndjson.gz")
+    watched.take()
+    (item,) = watched.waiting()
+    assert (item["kind"], item["decision"], Path(item["path"]).exists()) == ("quarantined", None, True)
+    counterfoil("loads", "resolve", item["number"])
+    assert watched.waiting() == []
 
 
 def test_a_held_item_names_no_load(watched: Watched) -> None:

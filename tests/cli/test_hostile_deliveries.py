@@ -344,7 +344,7 @@ def test_files_of_others_are_loaded_beside_a_load_that_takes_long(
     large.write_bytes(SHOP_LINES + bills)
     start("--batch", "100")
     inspection = bootstrap.operator_reads(load({"store": str(tmp_path / "store")}, {}))
-    until(lambda: (found := inspection.latest_load(0)) and found.lines > 1_000, "the load had begun", 60)
+    until(lambda: (found := inspection.latest_load()) and found.lines > 1_000, "the load had begun", 60)
     (tmp_path / "incoming" / ".small").write_bytes(SHOP_LINES)
     os.chown(tmp_path / "incoming" / ".small", 61_004, 61_004)
     (tmp_path / "incoming" / ".small").rename(tmp_path / "incoming" / "small.ndjson")

@@ -108,7 +108,7 @@ def wait_for_loads(watch: Watch, number: int) -> None:
 
 def wait_for_lines(store: Path, number: int) -> None:
     inspection = bootstrap.operator_reads(load({"store": str(store)}, {}))
-    until(lambda: (found := inspection.latest_load(0)) and found.lines > number, "more lines were loaded", 60)
+    until(lambda: (found := inspection.latest_load()) and found.lines > number, "more lines were loaded", 60)
 
 
 def test_files_are_loaded_as_they_arrive_and_moved_to_done(
@@ -218,7 +218,7 @@ def test_an_unreadable_file_is_quarantined_with_its_reason_and_the_others_are_lo
     assert {oct(note.stat().st_mode)[-3:] for note in notes} == {"600"}
     until(lambda: (found := folder(store)) and (found.files, found.quarantined) == (1, 2), "the folder was reported")
     until(lambda: len(watch.summaries()) == 1, "the summary was printed")
-    latest = bootstrap.operator_reads(load({"store": str(store)}, {})).latest_load(SystemClock().now_ms())
+    latest = bootstrap.operator_reads(load({"store": str(store)}, {})).latest_load()
     assert latest
     assert latest.finished, "the load must not be reported as unfinished"
     assert watch.stop() == 0
@@ -264,10 +264,10 @@ def test_sigterm_ends_after_the_current_batch_and_the_next_watcher_continues(
     (spool / "a.ndjson").write_bytes(SHOP_LINES + bills(0, 8_000))
     watch = start("--batch", "10")
     inspection = bootstrap.operator_reads(load({"store": str(store)}, {}))
-    until(lambda: (found := inspection.latest_load(0)) and found.lines > 100, "some batches were written")
+    until(lambda: (found := inspection.latest_load()) and found.lines > 100, "some batches were written")
     assert watch.stop() == 0
     assert names(spool) == ["a.ndjson", "done", "quarantine"]
-    latest = inspection.latest_load(0)
+    latest = inspection.latest_load()
     assert latest
     assert not latest.finished
     found = folder(store)

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from counterfoil.checks.overview import watched_folders
 from counterfoil.domain.intake import (
     FORGET_FOLDER_MS,
     MAX_EARLIER_GROUPS,
@@ -17,7 +18,6 @@ from counterfoil.domain.intake import (
     WatchedFolder,
     accepted,
     describe,
-    folder_warning,
     with_load,
 )
 
@@ -148,12 +148,17 @@ def test_an_alarm_is_described_with_both_shares() -> None:
     )
 
 
+def code(folder: WatchedFolder, now: int, silent_after_min: int) -> str:
+    (found,) = watched_folders([folder], now, silent_after_min)
+    return found.code
+
+
 def test_a_watched_folder_is_stale_without_a_heartbeat_and_silent_without_a_delivery() -> None:
     folder = WatchedFolder("spool", seen_at=0, delivered_at=0)
-    assert folder_warning(folder, STALE_HEARTBEAT_MS, 0) is None
-    assert str(folder_warning(folder, 5 * MINUTE_MS, 0)) == "The watcher of spool was last seen 5 minutes ago."
+    assert code(folder, STALE_HEARTBEAT_MS, 0) == "folder_watched"
+    assert code(folder, 5 * MINUTE_MS, 0) == "watcher_unseen"
     beating = WatchedFolder("spool", seen_at=90 * MINUTE_MS, delivered_at=0)
-    assert folder_warning(beating, 90 * MINUTE_MS, 90) is None
-    assert str(folder_warning(beating, 91 * MINUTE_MS, 90)) == "Nothing has been delivered to spool for 91 minutes."
+    assert code(beating, 90 * MINUTE_MS, 90) == "folder_watched"
+    assert code(beating, 91 * MINUTE_MS, 90) == "folder_silent"
     stopped = WatchedFolder("spool", seen_at=0, delivered_at=0, is_stopped=True)
-    assert str(folder_warning(stopped, FORGET_FOLDER_MS, 90)) == "The watcher of spool was stopped 30 days ago."
+    assert code(stopped, FORGET_FOLDER_MS, 90) == "watcher_stopped"

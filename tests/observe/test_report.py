@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from actors import OPERATOR
 from counterfoil import API_VERSION, __version__, bootstrap, key_issuing, settings
 from counterfoil.backends.sqlite.reads import SqliteReads
+from counterfoil.checks.findings import finding
 from counterfoil.checks.overview import Overview
 from counterfoil.domain.access import Scope
 from counterfoil.domain.activity import ShopActivity
@@ -124,8 +125,10 @@ def test_keys_are_counted_by_their_use_of_the_quota_and_not_named(service_settin
 def test_silent_shops_copies_that_are_behind_and_the_age_of_the_backup_come_from_the_latest_check() -> None:
     extent = StoreExtent(size_bytes=1, schema="", software="")
     store = StoreValues(extent=extent, shops=[QUIET, OPEN, QUIET], copies_behind=3, backups=Backups(latest_at=5_000))
-    found = {one.name: one.samples[0].value for one in overview_metrics(Overview(6_000, [], store), 65_000)}
+    failing = finding("notify_failing", span="")
+    found = {one.name: one.samples[0].value for one in overview_metrics(Overview(6_000, [failing], store), 65_000)}
     assert found == {
+        "counterfoil_notices_failing": 1,
         "counterfoil_shops_silent": 2,
         "counterfoil_copies_behind": 3,
         "counterfoil_backup_age_seconds": 60,
@@ -136,9 +139,10 @@ def test_what_no_check_has_found_yet_is_not_reported() -> None:
     extent = StoreExtent(size_bytes=1, schema="", software="")
     assert list(overview_metrics(None, 1)) == []
     # The store could not be read.
-    assert list(overview_metrics(Overview(1, [], StoreValues()), 1)) == []
-    without_backup = overview_metrics(Overview(1, [], StoreValues(extent=extent)), 1)
-    assert [one.name for one in without_backup] == ["counterfoil_shops_silent", "counterfoil_copies_behind"]
+    unread = overview_metrics(Overview(1, [], StoreValues()), 1)
+    assert [one.name for one in unread] == ["counterfoil_notices_failing"]
+    without_backup = [one.name for one in overview_metrics(Overview(1, [], StoreValues(extent=extent)), 1)]
+    assert "counterfoil_backup_age_seconds" not in without_backup
 
 
 def _use(of: Settings, key_id: str, count: int, now: int) -> None:

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from counterfoil.domain.access import Scope
 from counterfoil.domain.changes import EncodedBill, Outcome, Removal
-from counterfoil.domain.intake import LatestLoad, LoadProgress, load_state
+from counterfoil.domain.intake import LoadProgress, load_state
 from counterfoil.domain.replacements import ReplacementGuard
 from counterfoil.domain.tokens import Pseudonyms
 from counterfoil.ports import StoreMismatch, StoreUnavailable
@@ -743,18 +743,18 @@ def test_a_reader_alongside_three_writers_is_never_given_too_early_a_horizon(
 
 
 def test_a_load_reports_its_progress(open_store: OpenStore, store: Store, clock: ManualClock) -> None:
-    assert store.operator_reads().latest_load(clock.now_ms()) is None
+    assert store.operator_reads().latest_load() is None
     progress = open_store.ledger.begin_load("bills.ndjson")
     clock.advance(2)
-    seen = store.operator_reads().latest_load(clock.now_ms())
+    seen = store.operator_reads().latest_load()
     assert seen is not None
-    assert (seen.lines, seen.finished, seen.idle_ms) == (0, False, 2000)
+    assert (seen.lines, seen.finished, seen.idle_ms(clock.now_ms())) == (0, False, 2000)
     open_store.ledger.apply([open_store.change(shop())], LoadProgress(progress.number, lines=3, changed=1, rejected=2))
-    seen = store.operator_reads().latest_load(clock.now_ms())
+    seen = store.operator_reads().latest_load()
     assert seen is not None
-    assert (seen.lines, seen.changed, seen.rejected, seen.finished, seen.idle_ms) == (3, 1, 2, False, 0)
+    assert (seen.lines, seen.changed, seen.rejected, seen.finished, seen.idle_ms(clock.now_ms())) == (3, 1, 2, False, 0)
     open_store.ledger.apply([], LoadProgress(progress.number, lines=3, changed=1, rejected=2, finished=True))
-    seen = store.operator_reads().latest_load(clock.now_ms())
+    seen = store.operator_reads().latest_load()
     assert seen is not None
     assert seen.finished
 
@@ -768,10 +768,10 @@ def test_a_load_that_was_marked_as_stopped_has_its_counts_and_the_time_at_which_
     open_store.ledger.stop_load(number, 2)
     stopped_at = clock.now_ms()
     clock.advance(5)
-    assert store.operator_reads().latest_load(clock.now_ms()) == LatestLoad(
-        3, 2, 2, finished=False, idle_ms=5000, is_stopped=True
-    )
     (listed,) = store.operator_reads().loads(10)
+    assert store.operator_reads().latest_load() == listed
+    assert (listed.changed, listed.rejected, listed.finished) == (2, 2, False)
+    assert listed.idle_ms(clock.now_ms()) == 5000
     assert (listed.seen_at, listed.is_stopped, listed.lines) == (stopped_at, True, 3)
     assert load_state(listed, clock.now_ms()) == "stopped"
 
@@ -782,14 +782,15 @@ def test_a_load_that_has_finished_cannot_be_marked_as_stopped(
     number = open_store.ledger.begin_load("bills.ndjson").number
     open_store.ledger.apply([], LoadProgress(number, finished=True))
     open_store.ledger.stop_load(number, 2)
-    assert store.operator_reads().latest_load(clock.now_ms()) == LatestLoad(0, 0, 0, finished=True, idle_ms=0)
+    (listed,) = store.operator_reads().loads(10)
+    assert (listed.changed, listed.finished, listed.is_stopped) == (0, True, False)
 
 
 def test_the_latest_of_several_loads_is_shown(open_store: OpenStore, store: Store, clock: ManualClock) -> None:
     first, second = open_store.ledger.begin_load("a"), open_store.ledger.begin_load("b")
     assert second.number > first.number
     open_store.ledger.apply([], LoadProgress(first.number, lines=9, finished=True))
-    seen = store.operator_reads().latest_load(clock.now_ms())
+    seen = store.operator_reads().latest_load()
     assert seen is not None
     assert (seen.lines, seen.finished) == (0, False)
 

@@ -16,7 +16,7 @@ from counterfoil import bootstrap
 from counterfoil.checks.findings import MESSAGES, Finding, failed, finding
 from counterfoil.domain.access import KEYS_TRUSTED_SEC
 from counterfoil.domain.calendar import from_ms
-from counterfoil.domain.intake import LatestLoad
+from counterfoil.domain.intake import LoadRow
 from counterfoil.domain.messages import Message, duration
 from counterfoil.domain.tokens import MIN_SECRET_BYTES
 from counterfoil.machine.addresses import is_free
@@ -97,16 +97,17 @@ def write_test(settings: Settings) -> Finding:
     return finding("writable")
 
 
-def unfinished_load(load: LatestLoad, motion: HorizonMotion) -> Finding:
+def unfinished_load(load: LoadRow, motion: HorizonMotion, now: int) -> Finding:
+    idle_ms = load.idle_ms(now)
     if load.is_stopped:
         kind = "load_failed"
     elif motion == "ahead":
         kind = "load_unknown"
-    elif load.idle_ms > STALLED_LOAD_MS:
+    elif idle_ms > STALLED_LOAD_MS:
         kind = "load_stalled"
     else:
-        kind = "load_waiting" if load.idle_ms > QUIET_LOAD_MS else "load_running"
-    return finding(kind, lines=load.lines, span=duration(load.idle_ms))
+        kind = "load_waiting" if idle_ms > QUIET_LOAD_MS else "load_running"
+    return finding(kind, lines=load.lines, span=duration(idle_ms))
 
 
 def secret(settings: Settings, built_with: str | None) -> Iterator[Finding]:

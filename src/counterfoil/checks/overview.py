@@ -15,15 +15,7 @@ from counterfoil.checks.open_items import open_item_findings
 from counterfoil.domain.access import Key
 from counterfoil.domain.activity import ShopActivity, format_usual
 from counterfoil.domain.calendar import DAY_MS, HOUR_MS, from_ms
-from counterfoil.domain.intake import (
-    FOLDER_SILENT,
-    FOLDER_STUCK,
-    Intake,
-    LatestLoad,
-    WatchedFolder,
-    describe,
-    folder_warning,
-)
+from counterfoil.domain.intake import Intake, LoadRow, WatchedFolder, describe
 from counterfoil.domain.messages import NOTHING, Message, duration, first_of, quoted
 from counterfoil.machine.addresses import STORE_HEADER, reachable_host
 from counterfoil.operator_reads import OperatorReads
@@ -224,16 +216,16 @@ def horizon_findings(horizon: int | None, now: int, max_age_ms: int = local.MOVI
         yield finding("horizon_age", time=time, seconds=f"{max(0, age) / 1000:.1f}")
 
 
-def _load(load: LatestLoad | None, horizon: int | None, now: int) -> Iterator[Finding]:
+def _load(load: LoadRow | None, horizon: int | None, now: int) -> Iterator[Finding]:
     if load is None:
         yield finding("nothing_loaded")
         return
     if not load.finished:
-        yield local.unfinished_load(load, local.horizon_motion(horizon, now))
+        yield local.unfinished_load(load, local.horizon_motion(horizon, now), now)
         return
     yield finding(
         "load_finished_ago",
-        span=duration(load.idle_ms),
+        span=duration(load.idle_ms(now)),
         lines=load.lines,
         changed=load.changed,
         rejected=load.rejected,
@@ -292,16 +284,21 @@ def sudden_changes(intake: Intake, now: int) -> Iterator[Finding]:
         yield finding("intake_alarm", subject=subject, since=since, span=span, change=describe(alarm))
 
 
-_FOLDER_ADVICE = {FOLDER_SILENT.code: "check_delivery", FOLDER_STUCK.code: "check_folders"}
-
-
 def watched_folders(folders: Sequence[WatchedFolder], now: int, silent_after_min: int) -> Iterator[Finding]:
     for folder in folders:
-        warning = folder_warning(folder, now, silent_after_min)
-        if warning is None:
-            span = duration(now - folder.delivered_at)
-            yield finding("folder_watched", subject=folder.name, folder=folder.name, files=folder.files, span=span)
+        at = folder.delivered_at
+        if folder.is_stale(now):
+            kind, at = "watcher_stopped" if folder.is_stopped else "watcher_unseen", folder.seen_at
+        elif folder.problem:
+            kind = "folder_stuck"
         else:
-            since = from_ms(folder.seen_at if folder.is_stale(now) else folder.delivered_at, UTC)
-            advice = MESSAGES[_FOLDER_ADVICE.get(warning.code, "start_watcher")]
-            yield Finding("folders", "warn", warning, advice(folder=folder.name), warning.code, folder.name, since)
+            kind = "folder_silent" if folder.is_silent(now, silent_after_min) else "folder_watched"
+        yield finding(
+            kind,
+            subject=folder.name,
+            since=UNSET if kind == "folder_watched" else from_ms(at, UTC),
+            folder=folder.name,
+            files=folder.files,
+            problem=folder.problem,
+            span=duration(now - at),
+        )

@@ -47,7 +47,7 @@ from counterfoil.ingest.spool import Spool, own_folder, quarantined
 from counterfoil.ingest.watching import FolderWatch, not_source
 from counterfoil.machine.clock import SystemClock
 from counterfoil.machine.process import SignalSafeEvent, signals_handled, stop_signals
-from counterfoil.ports import Ledger, StoreMismatch, StoreUnavailable
+from counterfoil.ports import StoreMismatch, StoreUnavailable
 from counterfoil.settings import Settings, SettingsError
 from counterfoil.text import printable
 from counterfoil.views.times import second
@@ -425,7 +425,7 @@ class StoreLoader:
         report = LoadReport(summary=Summary(source=files.name), rejects=rejects, records=files, quarantines=True)
         options = {"strict": self._strict, "is_guarded": not is_accepted, "is_beside": is_beside}
         try:
-            run_load(self._settings, report, **options, on_batch=self._between_batches)
+            run_load(self._settings, report, **options, on_batch=self.on_read)
         except SourceError as error:
             if not files.damage:
                 raise
@@ -446,16 +446,8 @@ class StoreLoader:
             self._failure = error
             raise KeyboardInterrupt from error
 
-    def _between_batches(self, ledger: Ledger) -> None:
-        """End the load if a signal has arrived; otherwise, if a report is due, report that the watcher is running."""
-        if self._stop.is_set():
-            raise KeyboardInterrupt
-        if self._is_report_due():
-            self._report_to(ledger, 0, 0)
-        self.meanwhile()
-
     def report_if_due(self) -> None:
-        if self._is_report_due():
+        if time.monotonic() - self._reported >= HEARTBEAT_MS / 1000:
             self.heartbeat()
 
     def heartbeat(
@@ -476,18 +468,11 @@ class StoreLoader:
             with open_ledger(self._settings) as ledger:
                 if found := list(spool.kept()) if spool else kept:
                     ledger.add_items(found)
-                self._report_to(ledger, files, len(kept), is_stopped=is_stopped)
+                problem = printable(self.problem())
+                ledger.report_watched_folder(self._name, files, len(kept), is_stopped=is_stopped, problem=problem)
+            self._reported = time.monotonic()
 
         self._retried(call)
-
-    def _report_to(self, ledger: Ledger, files: int, quarantined: int, *, is_stopped: bool = False) -> None:
-        ledger.report_watched_folder(
-            self._name, files, quarantined, is_stopped=is_stopped, problem=printable(self.problem())
-        )
-        self._reported = time.monotonic()
-
-    def _is_report_due(self) -> bool:
-        return time.monotonic() - self._reported >= HEARTBEAT_MS / 1000
 
     def _retried(self, call: Callable[[], Result]) -> Result | None:
         """Retry a call until the store is available and return its result, or None if the watcher is stopped first.

@@ -31,7 +31,7 @@ from counterfoil.ingest.sources import ACCEPTED_NAMES, SUFFIXES, Damage, Source,
 from counterfoil.ingest.spool import kept_name
 from counterfoil.machine.files import is_shared
 from counterfoil.machine.process import stop_signals_as_interrupt
-from counterfoil.ports import Ledger
+from counterfoil.ports import Ledger, LoadLedger
 from counterfoil.settings import Settings
 from counterfoil.text import counted, printable
 from counterfoil.views.loads import alarms_json
@@ -112,7 +112,7 @@ def run_load(
     strict: bool = False,
     is_guarded: bool = True,
     is_beside: bool = False,
-    on_batch: Callable[[Ledger], None] = lambda _: None,
+    on_batch: Callable[[], None] = lambda: None,
 ) -> None:
     """Run the load and complete the report, even if it fails. A guarded load does not replace many bills by others.
 
@@ -135,7 +135,7 @@ def run_load(
         def show(summary: Summary) -> None:
             report.summary = summary
             show_progress(records.position(), summary.lines)
-            on_batch(ledger)
+            on_batch()
 
         pipeline = Pipeline(
             ledger,
@@ -181,7 +181,7 @@ def open_ledger(settings: Settings) -> Iterator[Ledger]:
 
 
 @contextmanager
-def open_for_check(settings: Settings) -> Iterator[Ledger]:
+def open_for_check(settings: Settings) -> Iterator[LoadLedger]:
     """Yield a ledger that writes no records. An embedded store that does not exist yet is not created."""
     if not settings.database and not (settings.store / "books.sqlite3").exists():
         yield CheckingLedger(lambda _: None, Intake)

@@ -17,7 +17,7 @@ from msgspec.structs import asdict, astuple, replace
 
 from counterfoil.domain.calendar import DAY_MS
 from counterfoil.domain.control_totals import TotalsReport
-from counterfoil.domain.messages import Message, duration
+from counterfoil.domain.messages import Message
 from counterfoil.domain.open_items import KEPT_NAME, MAX_FILES, OTHER_FILES, LoadedFiles, OpenItem, limited
 
 # --- the progress of a load: rejected lines by position and reason, without their content --
@@ -131,24 +131,6 @@ class LoadProgress(Struct):
         for place, line in enumerate(self.new_rejects, self.stored_rejects):
             fields = json.encode(line.fields).decode()
             yield {**asdict(line), "load": self.number, "place": place, "fields": fields}
-
-
-class LatestLoad(Struct, frozen=True):
-    """The latest load. `idle_ms` is the time since it last wrote. A load that was killed is not recorded as stopped."""
-
-    lines: int
-    changed: int
-    rejected: int
-    finished: bool
-    idle_ms: int
-    is_stopped: bool = False
-
-
-def latest_load(row: tuple[Any, ...], now_ms: int) -> LatestLoad:
-    """Return the load of a database row with its counts, `finished_at` and `seen_at`."""
-    lines, changed, rejected, finished_at, stored = row
-    seen_at, is_stopped = decode_seen_at(stored)
-    return LatestLoad(lines, changed, rejected, finished_at is not None, max(0, now_ms - seen_at), is_stopped)
 
 
 def decode_seen_at(stored: int) -> tuple[int, bool]:
@@ -350,6 +332,14 @@ class LoadRow(Struct, frozen=True, kw_only=True):
     alarms: list[IntakeAlarm]
     is_stopped: bool
 
+    @property
+    def finished(self) -> bool:
+        return self.finished_at is not None
+
+    def idle_ms(self, now: int) -> int:
+        """Return the time since it last wrote to the store."""
+        return max(0, now - self.seen_at)
+
 
 def load_state(load: LoadRow, now: int) -> str:
     """Return `finished`, `running` or `stopped`, which also a load is that has not written for STALLED_MS."""
@@ -398,21 +388,3 @@ class WatchedFolder(Struct, frozen=True):
     def is_silent(self, now_ms: int, after_min: int) -> bool:
         """Return whether nothing has been delivered for `after_min` minutes; 0 turns this check off."""
         return after_min > 0 and now_ms - self.delivered_at > after_min * 60_000
-
-
-WATCHER_STOPPED = Message("watcher_stopped", "The watcher of {folder} was stopped {span} ago.")
-WATCHER_UNSEEN = Message("watcher_unseen", "The watcher of {folder} was last seen {span} ago.")
-FOLDER_STUCK = Message("folder_stuck", "The watcher of {folder} cannot take what was delivered: {problem}")
-FOLDER_SILENT = Message("folder_silent", "Nothing has been delivered to {folder} for {span}.")
-
-
-def folder_warning(folder: WatchedFolder, now_ms: int, silent_after_min: int) -> Message | None:
-    """Return a warning if a folder is not watched, has files that cannot be taken, or is silent, else None."""
-    if folder.is_stale(now_ms):
-        warning = WATCHER_STOPPED if folder.is_stopped else WATCHER_UNSEEN
-        return warning(folder=folder.name, span=duration(now_ms - folder.seen_at))
-    if folder.problem:
-        return FOLDER_STUCK(folder=folder.name, problem=folder.problem)
-    if folder.is_silent(now_ms, silent_after_min):
-        return FOLDER_SILENT(folder=folder.name, span=duration(now_ms - folder.delivered_at))
-    return None

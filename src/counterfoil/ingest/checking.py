@@ -1,14 +1,14 @@
 """Replaces the ledger and the rejects file with objects that write nothing, so that a delivery is only checked."""
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from counterfoil.domain.changes import Change, EncodedBill, KnownFacts, Outcome, PutShop
 from counterfoil.domain.control_totals import ControlTotals
 from counterfoil.domain.intake import Intake, LoadProgress
-from counterfoil.domain.open_items import LoadedFiles, OpenItem
+from counterfoil.domain.open_items import LoadedFiles
 from counterfoil.domain.replacements import ReplacementGuard, StoredBill, may_be_replaced
 from counterfoil.domain.shops import shop_from
 from counterfoil.domain.tokens import MIN_SECRET_BYTES, Pseudonyms
@@ -99,22 +99,8 @@ class CheckingLedger:
     def change_intake(self, change: Callable[[Intake, int], Intake]) -> Intake:
         return change(self._intake(), 0)
 
-    def report_watched_folder(
-        self, name: str, files: int, quarantined: int, *, is_stopped: bool = False, problem: str = ""
-    ) -> None:
-        """Do nothing: a check does not watch a folder."""
-
-    def add_items(self, items: Iterable[OpenItem]) -> None:
-        """Do nothing: a check opens no items."""
-
-    def change_items(self, items: Iterable[OpenItem]) -> list[OpenItem]:  # noqa: ARG002 - a check changes no items
-        return []
-
     def close_loaded(self, files: LoadedFiles) -> None:
         """Do nothing: a check closes no items."""
-
-    def advance_horizon(self) -> int:
-        return 0
 
 
 class RecordTotals:

@@ -49,7 +49,7 @@ from counterfoil.ingest.lines import (
 from counterfoil.ingest.sources import Source, SourceError
 from counterfoil.machine.files import make_folder, open_output
 from counterfoil.machine.operator import machine_name
-from counterfoil.ports import Ledger, StoreMismatch, StoreUnavailable
+from counterfoil.ports import LoadLedger, StoreMismatch, StoreUnavailable
 from counterfoil.text import printable
 
 REWRITE_BATCH = 500
@@ -175,7 +175,7 @@ class Pipeline:
 
     def __init__(
         self,
-        ledger: Ledger,
+        ledger: LoadLedger,
         pseudonyms: Pseudonyms,
         rejects: RejectsFile,
         batch: int,

@@ -332,7 +332,8 @@ class Spool:
             with closing(DeliveredFile(name, _version(entry), entry.st_uid, open_regular(name, folder))) as delivery:
                 yield delivery, folder
             if name not in self.held_names():
-                os.unlink(name + REASON_SUFFIX, dir_fd=folder)
+                with suppress(FileNotFoundError):
+                    os.unlink(name + REASON_SUFFIX, dir_fd=folder)
 
     def quarantine_path(self, name: str) -> str:
         return str(self._path(QUARANTINE, name))

@@ -181,7 +181,8 @@ class FolderWatch:
         finally:
             file.close()
         if reason := next(iter(loaded.damage.values()), ""):
-            changed = replace(item, kind="quarantined", reason=reason, path=self._spool.quarantine_path(item.identity))
+            path = self._spool.quarantine_path(item.identity)
+            changed = replace(item, kind="quarantined", decision=None, reason=reason, path=path)
         else:
             changed = replace(item, closed_by="accepted")
         self._loader.report(0 if reason else 1, [], loaded=loaded)

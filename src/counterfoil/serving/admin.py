@@ -16,12 +16,13 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from counterfoil import API_VERSION, __version__
+from counterfoil.checks.findings import Finding
 from counterfoil.checks.local import MOVING_MS
 from counterfoil.checks.open_items import open_item_findings
-from counterfoil.checks.overview import Overview, horizon_findings
+from counterfoil.checks.overview import Overview, horizon_findings, watched_folders
 from counterfoil.domain.access import KEYS_TRUSTED_SEC, NEARLY_USED_UP
-from counterfoil.domain.intake import MEASURES, WatchedFolder, folder_warning
-from counterfoil.domain.open_items import KINDS, OpenItem, oldest
+from counterfoil.domain.intake import MEASURES, WatchedFolder
+from counterfoil.domain.open_items import KINDS, oldest
 from counterfoil.domain.problems import TABLE, Stage
 from counterfoil.http.wire import PROBE_AGENT
 from counterfoil.machine.addresses import STORE_HEADER, HostNames, is_listening, is_loopback, reachable_host
@@ -240,13 +241,13 @@ def _intake_warnings(settings: Settings, inspection: OperatorReads) -> Iterator[
     changes = f"{count} sudden {'change' if count == 1 else 'changes'} in the loaded records" if count else None
     yield Readiness("intake", None, changes and f"{changes}: see `counterfoil doctor`")
     now = SystemClock().now_ms()
-    warnings = [folder_warning(folder, now, settings.silent_folder_min) for folder in inspection.watched_folders(now)]
-    items: list[OpenItem] = []
     with suppress(StoreUnavailable, StoreMismatch):
-        items = inspection.open_items()
-    open_items = [str(found.message) for found in open_item_findings(items, now) if found.status != "ok"]
-    yield Readiness("items", None, " ".join(open_items) or None)
-    yield Readiness("folders", None, " ".join(str(warning) for warning in warnings if warning) or None)
+        yield _warning("items", open_item_findings(inspection.open_items(), now))
+    yield _warning("folders", watched_folders(inspection.watched_folders(now), now, settings.silent_folder_min))
+
+
+def _warning(name: str, findings: Iterable[Finding]) -> Readiness:
+    return Readiness(name, None, " ".join(str(found.message) for found in findings if found.status != "ok") or None)
 
 
 def _recent_store_failure(counters: Path) -> str | None:
@@ -287,13 +288,13 @@ def metrics(settings: Settings, counters: Path, inspection: OperatorReads) -> It
         yield metric("active_keys", len(used))
         shares = (NEARLY_USED_UP, 1)
         yield metric("keys_at_quota", {f"{share * 100:.0f}": sum(part >= share for part in used) for share in shares})
-    load = inspection.latest_load(now)
+    load = inspection.latest_load()
     if load:
         yield metric("load_running", not load.finished)
         yield metric("load_lines", load.lines)
         yield metric("load_changed", load.changed)
         yield metric("load_rejected", load.rejected)
-        yield metric("load_idle_seconds", load.idle_ms / 1000)
+        yield metric("load_idle_seconds", load.idle_ms(now) / 1000)
     yield from _intake_metrics(settings, inspection, now)
 
 

@@ -39,6 +39,7 @@ class Known(Struct, frozen=True):
     severity: Status
     ids: Sequence[str]
     text: str
+    advice: str
 
 
 class Notice(Struct, frozen=True):
@@ -61,7 +62,8 @@ def current(findings: Iterable[Finding]) -> dict[str, Known]:
         if found.status != "ok" and found.check != "notices":
             name = f"{found.check} {found.subject or ''}".strip()
             name = f"{name} {found.code}" if name in problems else name
-            problems[name] = Known(found.check, found.code, found.status, sorted(found.ids), str(found.message))
+            texts = str(found.message), str(found.advice)
+            problems[name] = Known(found.check, found.code, found.status, sorted(found.ids), *texts)
     return problems
 
 
@@ -73,16 +75,19 @@ def still_unknown(before: dict[str, Known], overview: Overview) -> dict[str, Kno
     return {name: known for name, known in before.items() if known.check not in well}
 
 
-def changes(before: dict[str, Known], after: dict[str, Known], advice: dict[str, str]) -> list[Notice]:
+def changes(before: dict[str, Known], after: dict[str, Known]) -> list[Notice]:
     """Return what changed between two sets of problems, the worst first."""
-    notices = []
-    for name, problem in after.items():
-        for change in _changes_of(before.get(name), problem):
-            about = before[name] if change == "resolved" else problem
-            notices.append(Notice(change, about.code, about.severity, about.text, advice.get(about.text, "")))
-    gone = [known for name, known in before.items() if name not in after]
-    notices += [Notice("resolved", known.code, known.severity, known.text) for known in gone]
-    return sorted(notices, key=lambda notice: (notice.change == "resolved", SEVERITY.index(notice.severity)))
+    found: list[tuple[Change, Known]] = [
+        (change, before[name] if change == "resolved" else problem)
+        for name, problem in after.items()
+        for change in _changes_of(before.get(name), problem)
+    ]
+    found += [("resolved", known) for name, known in before.items() if name not in after]
+    found.sort(key=lambda pair: (pair[0] == "resolved", SEVERITY.index(pair[1].severity)))
+    return [
+        Notice(change, known.code, known.severity, known.text, "" if change == "resolved" else known.advice)
+        for change, known in found
+    ]
 
 
 def _changes_of(known: Known | None, problem: Known) -> Iterator[Change]:
@@ -105,19 +110,8 @@ def body_of(status: Status, at: int, notices: list[Notice], template: str) -> by
     lines = [f"{words[one.change]}{one.text}{f' {one.advice}' if one.advice else ''}" for one in notices]
     text = "\n".join([f"Counterfoil: {counted(len(notices), 'change')}, status {status}.", *lines])
     if template:
-        return json.encode(_filled(json.decode(template), text))
+        return template.replace(PLACEHOLDER, json.encode(text).decode()[1:-1]).encode()
     return json.encode({"status": status, "at": iso_utc(at), "text": text, "findings": notices})
-
-
-def _filled(value: Any, text: str) -> Any:
-    match value:
-        case str():
-            return value.replace(PLACEHOLDER, text)
-        case list():
-            return [_filled(inner, text) for inner in value]
-        case dict():
-            return {name: _filled(inner, text) for name, inner in value.items()}
-    return value
 
 
 class Notifier:
@@ -144,8 +138,7 @@ class Notifier:
             self._skip -= 1
             return
         after = still_unknown(self._known, overview) | current(overview.findings)
-        advice = {str(finding.message): str(finding.advice) for finding in overview.findings}
-        notices = changes(self._known, after, advice)
+        notices = changes(self._known, after)
         if not notices:
             self._remember(after)
             return

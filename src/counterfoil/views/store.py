@@ -8,7 +8,7 @@ from counterfoil.domain.access import NEARLY_USED_UP, Key
 from counterfoil.domain.activity import ShopActivity
 from counterfoil.domain.audit import Backups
 from counterfoil.domain.calendar import thai_day
-from counterfoil.domain.intake import Intake, LatestLoad, WatchedFolder
+from counterfoil.domain.intake import Intake, LoadRow, WatchedFolder
 from counterfoil.domain.open_items import KINDS, OpenItem, oldest
 from counterfoil.operator_reads import OperatorReads
 from counterfoil.ports import DiskUse, ServerState, StoreExtent
@@ -30,7 +30,7 @@ class StoreValues(Struct, frozen=True, kw_only=True):
     """What is known about a store: without `extent`, nothing could be read. `keys` are the active keys."""
 
     horizon: int | None = None
-    load: LatestLoad | None = None
+    load: LoadRow | None = None
     extent: StoreExtent | None = None
     shops: Sequence[ShopActivity] = ()
     keys: Sequence[Key] = ()
@@ -49,7 +49,7 @@ def read(reads: OperatorReads, now: int) -> StoreValues:
     loaded = reads.shops(now, count_all=False)
     return StoreValues(
         horizon=reads.horizon(),
-        load=reads.latest_load(now),
+        load=reads.latest_load(),
         extent=reads.extent(),
         shops=loaded,
         keys=keys,
@@ -96,14 +96,17 @@ SERVERS: Sequence[ListColumn[ServerState]] = (
     ListColumn("role", lambda server: server.role.value, page="store.role"),
     ListColumn("horizon", kind="time", page="store.horizon"),
 )
-_LOAD: Sequence[ListColumn[LatestLoad]] = (
-    ListColumn("lines"),
-    ListColumn("changed"),
-    ListColumn("rejected"),
-    ListColumn("finished"),
-    ListColumn("stopped", lambda load: load.is_stopped),
-    ListColumn("idleMs"),
-)
+
+
+def _load(now: int) -> Sequence[ListColumn[LoadRow]]:
+    return (
+        ListColumn("lines"),
+        ListColumn("changed"),
+        ListColumn("rejected"),
+        ListColumn("finished"),
+        ListColumn("stopped", lambda load: load.is_stopped),
+        ListColumn("idleMs", lambda load: load.idle_ms(now)),
+    )
 
 
 def _folders(now: int) -> Sequence[ListColumn[WatchedFolder]]:
@@ -130,7 +133,7 @@ def values_json(store: StoreValues, now: int) -> dict[str, object]:
     return {
         **json_row(FACTS, store),
         "servers": [json_row(SERVERS, server) for server in store.servers],
-        "latestLoad": json_row(_LOAD, store.load) if store.load else None,
+        "latestLoad": json_row(_load(now), store.load) if store.load else None,
         "watchedFolders": [json_row(_folders(now), folder) for folder in store.folders],
         "openItems": _items(store.items, now),
         "keysNearQuota": store.near_quota,

@@ -100,7 +100,7 @@ def read(visit: Visit) -> TodayView:
         near_quota=store.near_quota,
         silent_shops=RowList(columns(), [shop for shop in store.shops if shop.is_silent]),
         horizon_age_ms=None if overview.horizon_age_ms is None else max(0, overview.horizon_age_ms),
-        last_load_idle_ms=store.load.idle_ms if store.load else None,
+        last_load_idle_ms=store.load.idle_ms(visit.now) if store.load else None,
         last_load_rejected=store.load.rejected if store.load else None,
         disk_free_bytes=store.disk.free_bytes if store.disk else None,
         store_bytes=store.extent.size_bytes if store.extent else None,
