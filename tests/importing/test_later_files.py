@@ -129,6 +129,12 @@ def test_headings_over_other_columns_are_noticed(tmp_path: Path, one: str, other
         assert len(found.rejected) * 2 > len(ROWS)
 
 
+@pytest.mark.parametrize(("total", "is_right"), [("107.25", True), ("107.00", True), ("109.00", False)])
+def test_a_total_may_be_rounded_to_a_coin_but_not_differ_otherwise(tmp_path: Path, total: str, is_right: bool) -> None:
+    found = later(tmp_path, bills(), f"{BILLS}2001,20/11/2026 10:00,100.12,0.00,7.01,{total},0.00\n")
+    assert (len(found.bills), len(found.rejected)) == ((1, 0) if is_right else (0, 1))
+
+
 @pytest.mark.parametrize(
     "days", [["11/16/2026"], ["11/05/2026"], ["12/05/2026", "12/06/2026"], ["12/10/2026"], ["11/05/2026", "11/20/2026"]]
 )

@@ -25,7 +25,7 @@ from counterfoil.importing.values import (
 
 MOST_DECIMALS = 2
 """An amount with more decimals than that may be one with a separator of thousands."""
-ROUNDING = Decimal("0.011")
+ROUNDING, LARGEST_COIN = Decimal("0.011"), Decimal(1)
 # If day and month are swapped, the days of a file are months away from each other, or from those of the sample.
 MOST_ROWS, MOST_KNOWN = 500, 10_000
 SPREAD, FAR, NEAR = timedelta(days=28), timedelta(days=14), timedelta(days=31)
@@ -136,7 +136,8 @@ def size_of(cell: str, numbers: NumberFormat) -> Decimal:
 
 def check_equal(left: tuple[CellSource, Decimal], right: tuple[CellSource, Decimal], row: TableRow, rows: int) -> None:
     """Raise `RowProblem` if two amounts of a bill differ that were equal on all bills of the sample."""
-    if abs(left[1] - right[1]) > ROUNDING * max(rows, 2):
+    # Each row may be rounded, and what is paid in cash to a coin that is left.
+    if abs(left[1] - right[1]) > max(ROUNDING * max(rows, 2), min(LARGEST_COIN, abs(left[1]) / 100)):
         detail = f"has {left[1]:,f} for {text_of(left[0])}, but {right[1]:,f} for {text_of(right[0])}. They were equal "
         detail += "on all bills of the sample (checks.equal), so a heading may be over another column"
         raise row.problem(Reason.DOUBTFUL_VALUE, detail)
