@@ -12,7 +12,7 @@ from assistants.assistant import Assistant, Refused, with_assistant
 from client.pulled_copy import PLENTY, Copy
 from client.targets import duckdb_target
 from counterfoil.mcp.questions import Period, Questions
-from counterfoil.mcp.sources import CopyReader
+from counterfoil.mcp.sources import CopyReader, QueryRefused
 from running_service import RunningService, backend_settings
 
 FRANCHISE = "franchise-of-the-answers"
@@ -96,9 +96,9 @@ def test_every_answer_repeats_its_filters(file: Path, ask: Questions) -> None:
 
     async def talk(assistant: Assistant) -> None:
         sales = await assistant.ask("sales", shop_ids=[shop_id], **days)
-        assert sales["filters"] == {**days, "shop_ids": [shop_id], "limit": 100}
+        assert sales["filters"] == {**days, "shop_ids": [shop_id], "days": "calendar", "limit": 100}
         assert sales["totals"]["bills"] == 2
-        everything = {"first_day": None, "last_day": None, "shop_ids": None}
+        everything = {"first_day": None, "last_day": None, "shop_ids": None, "days": "calendar"}
         assert (await assistant.ask("product_mix", limit=3))["filters"] == {**everything, "limit": 3}
         found = await assistant.ask("find_bill", bill_id="late", shop_ids=[shop_id])
         assert found["filters"] == {"bill_id": "late", "receipt_number": None, "shop_ids": [shop_id]}
@@ -118,6 +118,44 @@ def test_with_business_days_the_first_and_the_last_day_are_business_days(ask: Qu
     calendar = ask.sales(["day"], tenth, 10)
     assert [(row["day"], row["bills"]) for row in calendar["groups"]] == [("2026-01-10", 2)]
     assert calendar["days"] == "calendar days"
+
+
+def test_all_days_of_an_answer_are_of_one_kind(ask: Questions) -> None:
+    # The bill of 11 January, a Sunday, was closed at one o'clock, so it belongs to Saturday, 10 January.
+    both = ask.sales(["business_day", "weekday", "month"], Period(date(2026, 1, 10)), 10)
+    assert {(row["businessDay"], row["weekday"], row["month"]) for row in both["groups"]} == {
+        ("2026-01-10", "Saturday", "2026-01")
+    }
+    by_weekday = ask.sales(["weekday"], Period(date(2026, 1, 10), days="business"), 10)
+    assert [(row["weekday"], row["bills"]) for row in by_weekday["groups"]] == [("Saturday", 3)]
+    with pytest.raises(QueryRefused):
+        ask.sales(["day", "business_day"], Period(), 10)
+    tenth = {"first_day": date(2026, 1, 10), "last_day": date(2026, 1, 10)}
+    for days, bills in (("calendar", 2), ("business", 3)):
+        products = ask.product_mix("product", Period(**tenth, days=days), 10)
+        assert products["days"] == f"{days} days"
+        assert max(row["bills"] for row in products["products"]) == bills
+
+
+def test_arguments_are_read_as_meant_or_refused_in_one_sentence(file: Path) -> None:
+    async def talk(assistant: Assistant) -> None:
+        [shop, _] = (await assistant.ask("list_shops"))["shops"]
+        answer = await assistant.ask("sales", group_by="day", shop_ids=shop["shopId"], first_day="20260110")
+        assert answer["filters"]["shop_ids"] == [shop["shopId"]]
+        assert [row["day"] for row in answer["groups"]][:1] == ["2026-01-10"]
+        for arguments in (
+            {"first_day": "2026-01-02", "last_day": "2026-01-01"},
+            {"shop_ids": []},
+            {"first_day": "1793491200"},
+            {"first_day": 1793491200},
+            {"group_by": ["colour"]},
+        ):
+            with pytest.raises(Refused) as refused:
+                await assistant.ask("sales", **arguments)
+            assert "pydantic" not in str(refused.value)
+            assert "\n" not in str(refused.value)
+
+    with_assistant(file, talk)
 
 
 # --- figures -------------------------------------------------------------------------

@@ -9,6 +9,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -404,6 +405,16 @@ def test_a_shop_whose_first_pass_has_not_ended_is_listed_as_incomplete(file: Pat
     assert answer["incompleteShops"] == [branch["id"]]
 
 
+def test_while_everything_is_read_again_answers_are_as_of_the_last_complete_pass(file: Path) -> None:
+    state = {"format": FORMAT, "feed": {"cursor": "c", "earlier": "2026-01-03T00:00:00.000Z"}}
+    with duckdb.connect(str(file)) as db:
+        db.execute("UPDATE pull_state SET state = ?", [json.dumps(state)])
+    with questions(file) as ask:
+        answer = ask.sales((), Period(), 1)
+    assert answer["asOf"] == "2026-01-03T00:00:00.000Z"
+    assert "incompleteShops" not in answer
+
+
 @pytest.mark.parametrize(
     "progress",
     [{}, {"b-new": {"began": "2026-01-03T00:00:00.000Z", "cursor": "c"}}],
@@ -487,12 +498,32 @@ def test_a_copy_of_another_release_is_refused_and_leaves_no_snapshot_behind(
         assert not list(tmp_path.glob("counterfoil-mcp-*/*"))
 
 
-def test_a_copy_of_an_older_release_that_lacks_a_column_can_be_read(file: Path) -> None:
+@pytest.mark.parametrize(
+    "loss",
+    [
+        "ALTER TABLE bills DROP COLUMN service_type",
+        "DROP TABLE payments",
+        "DELETE FROM bill_items",
+        "DELETE FROM shops",
+    ],
+)
+def test_a_copy_that_has_lost_something_is_refused(file: Path, loss: str) -> None:
     with duckdb.connect(str(file)) as db:
-        db.execute("ALTER TABLE bills DROP COLUMN service_type")
-    with questions(file) as ask:
-        groups = ask.sales(["service_type"], Period(), 10)["groups"]
-    assert [row["serviceType"] for row in groups] == [None]
+        db.execute(loss)
+    with questions(file) as ask, pytest.raises(CopyError, match="counterfoil pull"):
+        ask.sales([], Period(), 10)
+
+
+def test_instants_are_in_utc_and_local_times_have_no_zone(ask: Questions) -> None:
+    statement = """
+        SELECT timestamp, local_time, [timestamp], now() > timestamp FROM bills WHERE timestamp IS NOT NULL -- a comment
+    """
+    instant, local_time, instants, is_past = ask.query(statement, 1)["rows"][0]
+    assert instant.endswith("Z")
+    shift = datetime.fromisoformat(local_time) - datetime.fromisoformat(instant).replace(tzinfo=None)
+    assert shift == timedelta(hours=7)
+    assert instants == f"['{instant[:10]} {instant[11:19]}+00']"
+    assert isinstance(is_past, bool)
 
 
 # --- other kinds of files -------------------------------------------------------------------

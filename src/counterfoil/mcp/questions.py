@@ -1,21 +1,21 @@
 """The questions that an assistant can ask. `questions.toml` has the SQL that answers them.
 
 Revenue is the sum of the copy's column `revenue`, which leaves out tips and void bills.
-Days are `bill_date`, the calendar day in the shop's time zone. If sales are grouped by `business_day`, the first and
-the last day are business days too.
+Days are `bill_date`, the calendar day in the shop's time zone, or `business_date`; all of an answer are of one kind.
 """
 
 from collections.abc import Mapping, Sequence
 from datetime import date
 from importlib.resources import files
-from typing import Any
+from typing import Any, Literal
 
-from msgspec import Struct, to_builtins, toml
+from msgspec import Struct, structs, to_builtins, toml
 
 from counterfoil.mcp.sources import CopyReader, Json, QueryRefused, Snapshot, json_value, within_budget
 
 MAX_ROWS = 500
 MAX_BILLS = 5
+DayKind = Literal["calendar", "business"]
 
 # Result columns that are periods of time. If rows are left out, they are the oldest ones.
 _PERIODS = ("day", "businessDay", "month")
@@ -65,14 +65,23 @@ class Period(Struct, frozen=True):
     first_day: date | None = None
     last_day: date | None = None
     shop_ids: Sequence[str] = ()
+    days: DayKind = "calendar"
 
-    def conditions(self, day_column: str = "bill_date") -> tuple[list[str], list[Any]]:
+    def __post_init__(self) -> None:
+        if self.first_day and self.last_day and self.first_day > self.last_day:
+            raise QueryRefused(f"first_day {self.first_day} is after last_day {self.last_day}.")
+
+    @property
+    def day_column(self) -> str:
+        return "b.business_date" if self.days == "business" else "b.bill_date"
+
+    def conditions(self) -> tuple[list[str], list[Any]]:
         """Return conditions on `bills AS b`, and their values."""
         conditions: list[str] = []
         values: list[Any] = []
         for operator, day in ((">=", self.first_day), ("<=", self.last_day)):
             if day is not None:
-                conditions.append(f"b.{day_column} {operator} ?")
+                conditions.append(f"{self.day_column} {operator} ?")
                 values.append(day)
         if self.shop_ids:
             conditions.append("list_contains(?, b.shop_id)")
@@ -95,7 +104,7 @@ class Questions:
         tables: dict[str, list[str]] = {}
         for table, column, kind in snapshot.rows(TEXTS.tables):
             tables.setdefault(table, []).append(f"{column} {kind}")
-        as_of, left = snapshot.progress.feed.as_of, _shops_that_left(snapshot)
+        as_of, left = snapshot.progress.feed.last_complete, _shops_that_left(snapshot)
         shop_ids = [row[0] for row in snapshot.rows("SELECT shop_id FROM shops ORDER BY shop_id LIMIT ?", [MAX_ROWS])]
         return {
             **_freshness(snapshot, note),
@@ -117,18 +126,24 @@ class Questions:
     def sales(self, group_by: Sequence[str], period: Period, limit: int) -> Json:
         snapshot, note = self._reader.snapshot()
         _require_shops(snapshot, period.shop_ids)
-        is_business = "business_day" in group_by
-        conditions, values = period.conditions("business_date" if is_business else "bill_date")
+        if "business_day" in group_by:
+            period = structs.replace(period, days="business")
+        if "day" in group_by and period.days == "business":
+            raise QueryRefused("Calendar days and business days cannot be mixed: group by either day or business_day.")
+        conditions, values = period.conditions()
         texts = TEXTS.sales
-        groups = {name: sql for group in dict.fromkeys(group_by) for name, sql in texts.groups[group].items()}
+        groups = {
+            name: sql.format(day=period.day_column)
+            for group in dict.fromkeys(group_by)
+            for name, sql in texts.groups[group].items()
+        }
         where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
         totals = snapshot.objects(f"SELECT {_named(texts.figures)} FROM {texts.source} {where}", values)
         answer = _freshness(snapshot, note, period.shop_ids)
-        answer |= {"days": "business days" if is_business else "calendar days"}
-        answer |= {"totals": totals[0]}
+        answer |= {"days": f"{period.days} days", "totals": totals[0]}
         if not groups:
             return answer
-        ordered = [texts.order.get(name, sql) for name, sql in groups.items()]
+        ordered = [texts.order.get(name, sql).format(day=period.day_column) for name, sql in groups.items()]
         found = snapshot.objects(
             f"SELECT {_named(groups | texts.figures)} FROM {texts.source} {where} "
             f"GROUP BY {', '.join([*groups.values(), *ordered])} "
@@ -151,7 +166,7 @@ class Questions:
             f"ORDER BY {texts.figures['total']} DESC, 1 NULLS LAST, 2",
             values,
         )
-        answer = _freshness(snapshot, note, period.shop_ids) | {"rule": group.rule}
+        answer = _freshness(snapshot, note, period.shop_ids) | {"days": f"{period.days} days", "rule": group.rule}
         return _answer(answer, "products", products, limit, "those with the lowest totals")
 
     def find_bill(self, bill_id: str | None, receipt_number: str | None, shop_ids: Sequence[str] = ()) -> Json:
@@ -243,7 +258,7 @@ def _freshness(snapshot: Snapshot, note: str | None, shop_ids: Sequence[str] = (
     """
     concerned = set(shop_ids) or {row[0] for row in snapshot.rows("SELECT shop_id FROM shops")}
     left = {shop_id: until for shop_id, until in _shops_that_left(snapshot).items() if shop_id in concerned}
-    marks = {shop_id: snapshot.progress.feed.as_of for shop_id in concerned if shop_id not in left} or left
+    marks = {shop_id: snapshot.progress.feed.last_complete for shop_id in concerned if shop_id not in left} or left
     answer = _earliest_and_incomplete(marks, "asOf", "incompleteShops")
     if left:
         answer["shopsThatLeft"] = dict(sorted(left.items())[:MAX_ROWS])

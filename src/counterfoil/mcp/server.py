@@ -5,7 +5,7 @@ import os
 import re
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from datetime import date
 from pathlib import Path
@@ -16,10 +16,10 @@ from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import CallToolResult, InputRequiredResult, Tool, ToolAnnotations
 from msgspec.structs import asdict
-from pydantic import Field
+from pydantic import BeforeValidator, Field, ValidationError
 
 from counterfoil import __version__
-from counterfoil.mcp.questions import MAX_ROWS, TEXTS, Period, Questions
+from counterfoil.mcp.questions import MAX_ROWS, TEXTS, DayKind, Period, Questions
 from counterfoil.mcp.sources import (
     CopyError,
     CopyReader,
@@ -32,9 +32,33 @@ from counterfoil.mcp.sources import (
 
 READ_ONLY = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
 
-FirstDay = Annotated[date | None, Field(description="First day (YYYY-MM-DD), in the shop's time zone.")]
-LastDay = Annotated[date | None, Field(description="Last day (YYYY-MM-DD), inclusive.")]
-ShopIds = Annotated[list[str] | None, Field(description="IDs of shops. If omitted: all shops.", max_length=MAX_ROWS)]
+
+def _day(value: object) -> object:
+    """Parse a day as the API does. Pydantic would read a number as a time."""
+    if value is None or isinstance(value, date):
+        return value
+    try:
+        return date.fromisoformat(str(value))
+    except ValueError as error:
+        raise ValueError(f"{value} is not a day of the form YYYY-MM-DD or YYYYMMDD") from error
+
+
+def _listed(value: object) -> object:
+    """Accept a single value where a list is meant."""
+    return [value] if isinstance(value, str) else value
+
+
+AnyList = BeforeValidator(_listed)
+FirstDay = Annotated[
+    date | None, BeforeValidator(_day), Field(description="First day (YYYY-MM-DD), in the shop's time zone.")
+]
+LastDay = Annotated[date | None, BeforeValidator(_day), Field(description="Last day (YYYY-MM-DD), inclusive.")]
+Days = Annotated[DayKind, Field(description="Whether all days are calendar days, or business days.")]
+ShopIds = Annotated[
+    list[str] | None,
+    AnyList,
+    Field(description="IDs of shops. If omitted: all shops.", min_length=1, max_length=MAX_ROWS),
+]
 Limit = Annotated[int, Field(description="Maximum number of rows.", ge=1, le=MAX_ROWS)]
 SalesGroup = Literal["day", "business_day", "month", "weekday", "hour", "shop", "channel", "service_type"]
 ProductGroup = Literal["product", "master_product", "category"]
@@ -58,7 +82,13 @@ class Server(MCPServer[Any]):
                 known = list(tool.input_schema.get("properties", {}))
                 if unknown := [argument for argument in arguments if argument not in known]:
                     raise ToolError(_unknown_argument(name, unknown[0], known))
-        return await super().call_tool(name, arguments, context)
+        try:
+            return await super().call_tool(name, arguments, context)
+        except ToolError as error:
+            if isinstance(error.__cause__, ValidationError):
+                [wrong, *_] = error.__cause__.errors(include_url=False)
+                raise ToolError(f"{name}: `{wrong['loc'][0]}` is not valid. {wrong['msg']}.") from error
+            raise
 
 
 def _unknown_argument(tool: str, argument: str, known: list[str]) -> str:
@@ -111,19 +141,22 @@ class Tools:
 
     def sales(
         self,
-        group_by: Annotated[list[SalesGroup] | None, Field(description="If omitted: one total.", max_length=4)] = None,
+        group_by: Annotated[
+            list[SalesGroup] | None, AnyList, Field(description="If omitted: one total.", max_length=4)
+        ] = None,
         first_day: FirstDay = None,
         last_day: LastDay = None,
         shop_ids: ShopIds = None,
+        days: Days = "calendar",
         limit: Limit = 100,
     ) -> Json:
         """Sales: overall totals, and totals per group for up to 4 criteria, such as day, hour, shop and channel.
 
-        Hours are in the shop's time zone. Void bills are counted in `voids` only. With the group business_day,
-        first_day and last_day are business days, otherwise calendar days.
+        Hours are in the shop's time zone. Void bills are counted in `voids` only. The group business_day sets days to
+        business.
         """
-        period = Period(first_day, last_day, shop_ids or ())
-        return self._ask(lambda: self._questions.sales(group_by or (), period, limit), **asdict(period), limit=limit)
+        groups, period = group_by or (), _period(first_day, last_day, shop_ids, days, group_by)
+        return self._ask(lambda: self._questions.sales(groups, period, limit), **asdict(period), limit=limit)
 
     def product_mix(
         self,
@@ -131,13 +164,14 @@ class Tools:
         first_day: FirstDay = None,
         last_day: LastDay = None,
         shop_ids: ShopIds = None,
+        days: Days = "calendar",
         limit: Limit = 50,
     ) -> Json:
         """Products or categories sold, the highest total first. Void bills, cancelled lines and tips are left out.
 
         Every line counts once. The figures of a category do not include its subcategories.
         """
-        period = Period(first_day, last_day, shop_ids or ())
+        period = _period(first_day, last_day, shop_ids, days)
         return self._ask(lambda: self._questions.product_mix(group_by, period, limit), **asdict(period), limit=limit)
 
     def find_bill(
@@ -158,10 +192,23 @@ class Tools:
     def query(self, sql: Annotated[str, Field(max_length=10_000)], limit: Limit = 100) -> Json:
         """Run one SELECT statement in DuckDB's SQL, if no other tool fits. `copy_state` lists tables and columns.
 
-        Times are in UTC. Bills are identified by shop_id and id together. For revenue, sum
-        `revenue`, not `net`: it leaves out tips and void bills.
+        Times that end in Z are in UTC, and local_time is on the shop's clock. Bills are identified by shop_id and id
+        together. For revenue, sum `revenue`, not `net`: it leaves out tips and void bills.
         """
         return self._ask(lambda: self._questions.query(sql, limit), limit=limit)
+
+
+def _period(
+    first_day: date | None,
+    last_day: date | None,
+    shop_ids: Sequence[str] | None,
+    days: DayKind,
+    groups: Sequence[str] | None = None,
+) -> Period:
+    try:
+        return Period(first_day, last_day, shop_ids or (), "business" if "business_day" in (groups or ()) else days)
+    except QueryRefused as error:
+        raise ToolError(str(error)) from error
 
 
 def make_server(questions: Questions) -> Server:

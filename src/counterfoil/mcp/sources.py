@@ -22,18 +22,13 @@ from counterfoil.client.pull_state import State, decode
 from counterfoil.client.sinks import PARQUET_WORKING_FILE
 from counterfoil.client.sinks.duckdb import MAGIC as DUCKDB_MAGIC
 from counterfoil.client.sinks.duckdb import MAGIC_OFFSET
-from counterfoil.client.sinks.json_rows import TYPES as DUCKDB_TYPES
-from counterfoil.client.sinks.json_rows import escape_quotes
+from counterfoil.client.sinks.json_rows import TYPES, escape_quotes
 from counterfoil.client.sinks.sqlite import MAGIC as SQLITE_MAGIC
-from counterfoil.client.tables import DUCKDB_VIEWS, TABLES, Column, Content, Kind, Table
+from counterfoil.client.tables import DUCKDB_VIEWS, TABLES, Column, Content, Kind, Table, incomplete_tables
 from counterfoil.text import first_line
 
 # How long SQLite waits for a writer that has locked the whole file.
 SQLITE_WAIT_SEC = 5.0
-
-# Instants are stored in UTC without a time zone, because DuckDB's Python package needs another package for time zones.
-# Local times are stored as text, because an answer shows every time as an instant in UTC.
-TYPES = DUCKDB_TYPES | {Kind.INSTANT: "TIMESTAMP", Kind.LOCAL_TIME: "VARCHAR"}
 
 # The columns that an assistant may see: the facts of all tables that have facts of their own. Contact data, names of
 # people, IDs of members and text that staff can type freely are not loaded into the snapshot: a table may be named
@@ -57,6 +52,9 @@ _SQLITE_COLUMNS = """
 
 # Pairs of a table and a column that exist in a copy.
 Found = set[tuple[str, str]]
+
+
+LOST = "The copy has lost rows or columns of {tables}. Run `counterfoil pull`, which reads everything again."
 
 
 class CopyError(Exception):
@@ -99,23 +97,23 @@ def _published_tables() -> list[Table]:
     return [table for table in TABLES if table.name in PUBLISHED]
 
 
-def _require_pull_state(found: Found, path: Path) -> None:
+def _require_whole_copy(found: Found, path: Path) -> None:
     if ("pull_state", "state") not in found:
         raise CopyError(f"{path} was not written by `counterfoil pull`.")
+    columns: dict[str, set[str]] = {}
+    for table, column in found:
+        columns.setdefault(table, set()).add(column)
+    if incomplete := incomplete_tables(columns):
+        raise CopyError(LOST.format(tables=", ".join(incomplete)))
 
 
 def _published_columns(table: Table) -> list[Column]:
     return [column for column in table.columns if column.name in PUBLISHED[table.name]]
 
 
-def _selected(table: Table, found: Found, convert: Callable[[str, Kind], str]) -> str:
-    """Return the published columns. A copy that was made by an older release may lack some of them."""
-    values = {
-        column.name: convert(f'"{column.name}"', column.kind)
-        if (table.name, column.name) in found
-        else f"CAST(NULL AS {TYPES[column.kind]})"
-        for column in _published_columns(table)
-    }
+def _selected(table: Table, convert: Callable[[str, Kind], str]) -> str:
+    """Return the published columns."""
+    values = {column.name: convert(f'"{column.name}"', column.kind) for column in _published_columns(table)}
     if table.name in PRESENCE:
         name, source = PRESENCE[table.name]
         values[name] = f'"{source}" IS NOT NULL'
@@ -134,9 +132,9 @@ def _fill_from_duckdb(snapshot: duckdb.DuckDBPyConnection, path: Path, scratch: 
         # DuckDB keeps the file open, so unlink it now: its space is then freed even if this process is killed.
         _remove(private)
         found = {(table, column) for table, column in snapshot.execute(_DUCKDB_COLUMNS).fetchall()}
-        _require_pull_state(found, path)
+        _require_whole_copy(found, path)
         for table in _published_tables():
-            selected = _selected(table, found, _from_duckdb)
+            selected = _selected(table, lambda value, _: value)
             snapshot.execute(f"CREATE TABLE {table.name} AS SELECT {selected} FROM pulled.{table.name}")
         state = snapshot.execute("SELECT state FROM pulled.pull_state").fetchone()
         snapshot.execute("DETACH pulled")
@@ -180,12 +178,6 @@ def _remove(path: Path) -> None:
         file.unlink(missing_ok=True)
 
 
-def _from_duckdb(value: str, kind: Kind) -> str:
-    if kind is Kind.LOCAL_TIME:
-        return f"strftime({value}, '%Y-%m-%dT%H:%M:%S.%g')"
-    return f"{value} AT TIME ZONE 'UTC'" if kind is Kind.INSTANT else value
-
-
 # --- SQLite --------------------------------------------------------------------------
 
 
@@ -196,9 +188,9 @@ def _fill_from_sqlite(snapshot: duckdb.DuckDBPyConnection, path: Path, scratch: 
             db.isolation_level = None
             db.execute("BEGIN")
             found = set(db.execute(_SQLITE_COLUMNS).fetchall())
-            _require_pull_state(found, path)
+            _require_whole_copy(found, path)
             for table in _published_tables():
-                _copy_sqlite_table(snapshot, db, table, found, scratch)
+                _copy_sqlite_table(snapshot, db, table, scratch)
             state = db.execute("SELECT state FROM pull_state").fetchone()
     except sqlite3.OperationalError as error:
         if "locked" in str(error):
@@ -212,12 +204,10 @@ def _fill_from_sqlite(snapshot: duckdb.DuckDBPyConnection, path: Path, scratch: 
 
 
 def _copy_sqlite_table(
-    snapshot: duckdb.DuckDBPyConnection, db: sqlite3.Connection, table: Table, found: Found, scratch: Path
+    snapshot: duckdb.DuckDBPyConnection, db: sqlite3.Connection, table: Table, scratch: Path
 ) -> None:
     """Write a table's rows to a JSON file, with every value as a string, and let DuckDB convert them."""
-    selected = {
-        column.name: f'"{column.name}"' for column in _published_columns(table) if (table.name, column.name) in found
-    }
+    selected = {column.name: f'"{column.name}"' for column in _published_columns(table)}
     if table.name in PRESENCE:
         _, source = PRESENCE[table.name]
         selected[source] = f'CASE WHEN "{source}" IS NOT NULL THEN 1 END'  # The value itself is not read.
@@ -227,15 +217,13 @@ def _copy_sqlite_table(
             out.write(msgspec.json.encode(dict(zip(selected, texts, strict=True))) + b"\n")
     types = ", ".join(f"\"{name}\": 'VARCHAR'" for name in selected)
     snapshot.execute(
-        f"CREATE TABLE {table.name} AS SELECT {_selected(table, found, _from_text)} "
+        f"CREATE TABLE {table.name} AS SELECT {_selected(table, _from_text)} "
         f"FROM read_json('{escape_quotes(str(scratch))}', format = 'newline_delimited', columns = {{{types}}})"
     )
     scratch.unlink()
 
 
 def _from_text(value: str, kind: Kind) -> str:
-    if kind is Kind.INSTANT:
-        return f"CAST({value} AS TIMESTAMPTZ) AT TIME ZONE 'UTC'"
     return f"CAST({f'CAST({value} AS JSON)' if kind is Kind.TEXTS else value} AS {TYPES[kind]})"
 
 
@@ -312,7 +300,7 @@ class Snapshot:
 
     def _result(self, statement: str, values: Sequence[Any]) -> Result:
         def run() -> Result:
-            cursor = self._db.execute(statement, list(values))
+            cursor = self._db.execute(self._fetchable(statement, values), list(values))
             return Result([column[0] for column in cursor.description or ()], cursor.fetchall())
 
         return self._limited(run)
@@ -321,10 +309,11 @@ class Snapshot:
         """Run a caller's statement, which must be a single SELECT, and return at most `limit` rows of JSON values."""
 
         def run() -> Result:
-            parsed = self._db.extract_statements(statement)
+            text = statement.strip().rstrip(";")
+            parsed = self._db.extract_statements(text)
             if len(parsed) != 1 or parsed[0].type != duckdb.StatementType.SELECT:
                 raise QueryRefused("Only a single SELECT statement is allowed.")
-            cursor = self._db.execute(parsed[0])
+            cursor = self._db.execute(self._fetchable(text))
             names = [column[0] for column in cursor.description or ()]
             rows: Rows = []
             # Values are shortened before the next row is read, because a single value can be many megabytes long.
@@ -333,6 +322,18 @@ class Snapshot:
             return Result(names, rows[:limit], len(rows) > limit)
 
         return self._limited(run)
+
+    def _fetchable(self, statement: str, values: Sequence[Any] = ()) -> str:
+        """Return a statement whose instants are text in UTC.
+
+        To fetch values with a time zone, DuckDB's Python package needs another package.
+        """
+        inner = f"FROM (\n{statement}\n) AS result"
+        columns = self._db.execute(f"DESCRIBE {inner}", list(values)).fetchall()
+        if not any("TIME ZONE" in kind for _, kind, *_ in columns):
+            return statement
+        fetched = (_fetched(number, name, kind) for number, (name, kind, *_) in enumerate(columns, 1))
+        return f"SELECT {', '.join(fetched)} {inner}"
 
     def close(self) -> None:
         self._db.close()
@@ -354,6 +355,16 @@ class Snapshot:
             raise QueryRefused(f"DuckDB: {error}") from error
         finally:
             timer.cancel()
+
+
+def _fetched(number: int, name: str, kind: str) -> str:
+    value = f"#{number}"
+    if kind == "TIMESTAMP WITH TIME ZONE":
+        value = f"strftime(#{number} AT TIME ZONE 'UTC', '%Y-%m-%dT%H:%M:%S.%gZ')"
+    elif "TIME ZONE" in kind:
+        value = f"CAST(#{number} AS VARCHAR)"
+    quoted = name.replace('"', '""')
+    return f'{value} AS "{quoted}"'
 
 
 def limit_process_memory() -> None:
@@ -425,7 +436,11 @@ class CopyReader:
                 state = fill(db, self.path, folder / "rows.ndjson")
                 for name, view in VIEWS.items():
                     db.execute(f"CREATE VIEW {name} AS {view.sql}")
-            return Snapshot(folder, decode(state))
+                progress = decode(state)
+                counts = {name: db.execute(f"SELECT count(*) FROM {name}").fetchall()[0][0] for name in PUBLISHED}
+                if lost := progress.lost_tables(progress.rows | counts):
+                    raise CopyError(LOST.format(tables=", ".join(lost)))
+            return Snapshot(folder, progress)
         except BaseException as error:
             shutil.rmtree(folder, ignore_errors=True)
             if isinstance(error, CopyMismatch):
@@ -468,7 +483,7 @@ def json_value(value: Any) -> Any:
     if isinstance(value, float):
         return decimal_text(Decimal(repr(value)))
     if isinstance(value, datetime):
-        return value.isoformat(timespec="milliseconds") + "Z"
+        return value.isoformat(timespec="milliseconds")
     if isinstance(value, date):
         return value.isoformat()
     if isinstance(value, str):
