@@ -1,13 +1,18 @@
 """Reconciling finds and repairs damage to the copy, and changes nothing else."""
 
+from contextlib import closing
 from datetime import date, timedelta
+from pathlib import Path
 
 import pytest
 
 import records as r
 from client.pulled_copy import PLENTY, Copy, assert_equal
+from client.targets import EVERY_KIND, TARGETS
+from counterfoil.client import Client
 from counterfoil.client.errors import CopyMismatch
-from counterfoil.client.reconcile import consecutive
+from counterfoil.client.reconcile import Reconciler, consecutive
+from counterfoil.client.row_comparison import LeftOut
 from running_service import RunningService
 
 
@@ -151,3 +156,29 @@ def test_consecutive_days_are_read_in_one_window_of_at_most_31_days() -> None:
         ("2026-01-11", "2026-01-19"),
     ]
     assert list(consecutive([])) == []
+
+
+@pytest.mark.parametrize("kind", EVERY_KIND)
+def test_a_comparison_says_what_it_leaves_out_and_compares_closed_shops(
+    kind: str, service: RunningService, tmp_path: Path
+) -> None:
+    staying, leaving, closing_down = (r.branch(franchiseId="franchise-to-compare") for _ in range(3))
+    copy = Copy(service, service.key(franchise="franchise-to-compare", **PLENTY), TARGETS[kind](tmp_path))
+    service.load(staying, leaving, closing_down, *(r.bill(of) for of in (staying, closing_down)), *r.bills(leaving, 4))
+    copy.pull()
+    service.load(r.removal(closing_down))
+    copy.pull()
+
+    def compared() -> tuple[int, int, LeftOut]:
+        with closing(copy.target()) as sink, Client(copy.url, copy.key) as client:
+            reconciler = Reconciler(client, sink)
+            return len(list(reconciler.run())), reconciler.days, reconciler.left_out
+
+    assert compared() == (0, 3, LeftOut())
+    service.load(leaving | {"franchiseId": "elsewhere"})
+    assert compared() == (0, 2, LeftOut(shops=1, bills=4)), "a shop that left since the pull"
+    copy.pull()
+    assert compared() == (0, 2, LeftOut(shops=1, bills=4))
+    with closing(copy.target()) as sink, sink.transaction():
+        sink.run("UPDATE bills SET bill_date = '2020-01-01' WHERE shop_id = ?", [closing_down["id"]])
+    assert compared()[0] == 2, "a change to a bill of a closed shop is not found"

@@ -129,7 +129,8 @@ def _summary(comparison: Comparison) -> str:
     else:
         subject = f"{counted(comparison.days, 'day')} compared in {requests}"
     if found:
-        differ = "1 differs" if len(found) == 1 else f"{len(found):,} differ"
+        differing = counted(len(found), "table" if comparison.deep else "day")
+        differ = f"{differing} {'differs' if len(found) == 1 else 'differ'}"
         fixed = " It was fixed." if len(found) == 1 else " All were fixed."
         result = f"{differ} from the service.{fixed if found[0].is_fixed else ''}"
     else:
@@ -139,23 +140,24 @@ def _summary(comparison: Comparison) -> str:
 
 def _limits(comparison: Comparison) -> str:
     """Return sentences about what was not compared."""
-    if not comparison.deep:
+    sentences = []
+    if comparison.lost_tables:
         lost = ", ".join(comparison.lost_tables)
-        return (
-            f"The copy has lost rows or columns of {lost}: the next pull reads everything again. " if lost else ""
-        ) + (
+        sentences.append(f"The copy has lost rows or columns of {lost}: the next pull reads everything again.")
+    left_out = comparison.left_out
+    counts = {"shop": left_out.shops, "bill": left_out.bills, "member": left_out.members}
+    if gone := ", ".join(counted(count, noun) for noun, count in counts.items() if count):
+        sentences.append(f"Not compared, because the service no longer returns them, parts included: {gone}.")
+    if left_out.pending:
+        changed = counted(left_out.pending, "bill or shop", "bills or shops")
+        sentences.append(f"Not compared, because the next pull reads them: {changed}.")
+    if comparison.deep:
+        sentences.append("Not compared, because the service has no such list: removed_bills.")
+    else:
+        sentences.append(
             "Compared were which bills exist, and their date, time of change, void status, net and tip. Not compared "
             "were their other columns, lines, payments and promotions, nor shops and members: --deep compares them."
         )
-    left_out = comparison.left_out
-    counts = {"shop": left_out.shops, "bill": left_out.bills, "member": left_out.members}
-    gone = ", ".join(counted(count, noun) for noun, count in counts.items() if count)
-    sentences = []
-    if gone:
-        sentences.append(f"Not compared, because the service no longer returns them: {gone}, and their parts.")
-    if left_out.pending:
-        changed = counted(left_out.pending, "bill or shop", "bills or shops")
-        sentences.append(f"Not compared, because they changed since the last pull: {changed}.")
     return " ".join(sentences)
 
 
@@ -191,7 +193,7 @@ def _view(comparison: Comparison) -> dict[str, object]:
         "deep": comparison.deep,
         "tables": [json_row(_TABLE_COLUMNS, difference) for difference in comparison.tables],
         "compared": [table.name for table in COMPARED_TABLES] if comparison.deep else _IN_DIGESTS,
-        "leftOut": to_builtins(comparison.left_out) if comparison.deep else None,
+        "leftOut": to_builtins(comparison.left_out),
         "error": outcome.error,
     }
 

@@ -5,7 +5,7 @@ reads everything and compares every row. Bills that changed or were removed sinc
 different, because the next pull reads them.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import TypeVar
@@ -152,7 +152,7 @@ class Reconciler:
         self.tally.shops = len(differing)
         yield from self._undated(state, sorted(shop_id for shop_id, days in differing.items() if None in days))
         for shop_id, days in sorted(differing.items()):
-            yield from self._shop(state, shop_id, days - {None})
+            yield from self._shop(state, shop_id, days - {None}, len(days))
             self.tally.shops_done += 1
         if self._fix:
             counts = self._sink.row_counts()
@@ -182,7 +182,9 @@ class Reconciler:
             for name, (missing, extra) in self._sink.file_differences().items()
             if name not in differing
         ]
-        self.left_out = comparison.left_out(len(pending.bills) + len(pending.listed_shops))
+        bills = [key for key in pending.bills if key[0] not in pending.shops]
+        changed = len(bills) + len(pending.listed_shops) + self._sink.count_bills(pending.shops)
+        self.left_out = comparison.left_out(changed)
         if self.tables and self._fix:
             try:
                 Puller(self._client, self._sink, Options(full=True), self._on_progress).run()
@@ -236,7 +238,7 @@ class Reconciler:
         selection = state.selection
         service = self._read_list(calls.digests(first=self._since), _decode_digests, _day_totals)
         copy = self._sink.day_totals(self._since)
-        left_out = self._sink.removed_shop_ids()
+        left_out = self._sink.shops_that_left()
         compared = {
             (shop_id, day)
             for shop_id, day in service.keys() | copy.keys()
@@ -246,16 +248,22 @@ class Reconciler:
             and not (shop_id in left_out and (shop_id, day) not in service)
         }
         self.days = len(compared)
+        self._leave_out(left_out - {shop_id for shop_id, _ in service})
         differing: dict[str, set[str | None]] = {}
         for shop_id, day in compared:
             if service.get((shop_id, day)) != copy.get((shop_id, day)):
                 differing.setdefault(shop_id, set()).add(day)
         return differing
 
+    def _leave_out(self, shop_ids: Collection[str]) -> None:
+        """Note that shops are not compared, because the service no longer returns their bills."""
+        earlier, bills = self.left_out, self._sink.count_bills(shop_ids)
+        self.left_out = LeftOut(earlier.shops + len(shop_ids), earlier.bills + bills)
+
     # --- the days that differ ------------------------------------------------------
 
-    def _shop(self, state: State, shop_id: str, differing: set[str | None]) -> Iterator[Difference]:
-        """Read only the days that differ, and compare their bills."""
+    def _shop(self, state: State, shop_id: str, differing: set[str | None], days: int) -> Iterator[Difference]:
+        """Read only the days that differ, and compare their bills. `days` is how many were to be compared."""
         service_days: dict[str, _Bills] = {}
         copy_days: dict[str, list[CopiedBill]] = {}
         for first, last in consecutive(day for day in differing if day is not None):
@@ -265,7 +273,10 @@ class Reconciler:
             except Refusal as refusal:
                 if refusal.code != "shop_not_in_scope":
                     raise
-                return  # The shop has left the key's scope since the last pull. The next pull marks it as removed.
+                # The shop has left the key's scope since the last pull. The next pull marks it as removed.
+                self.days -= days
+                self._leave_out([shop_id])
+                return
             copy_days |= self._sink.bills_of_days(shop_id, first, last)
         yield from self._compare(state, shop_id, service_days, copy_days)
 

@@ -290,9 +290,15 @@ class Sink(ABC):
         count: int = self.run("SELECT count(*) FROM shops WHERE removed_at IS NULL")[0][0]
         return count
 
-    def removed_shop_ids(self) -> set[str]:
-        """Return the IDs of the shops that are marked as removed."""
-        return {row[0] for row in self.run("SELECT shop_id FROM shops WHERE removed_at IS NOT NULL")}
+    def shops_that_left(self) -> set[str]:
+        """Return the IDs of the shops whose bills the key can no longer read."""
+        return {row[0] for row in self.run("SELECT shop_id FROM shops WHERE in_scope = FALSE")}
+
+    def count_bills(self, shop_ids: Collection[str]) -> int:
+        """Return how many bills of these shops the copy has."""
+        return sum(
+            self.run("SELECT count(*) FROM bills WHERE shop_id = ?", [shop_id])[0][0] for shop_id in set(shop_ids)
+        )
 
     def forget_shops(self, shop_ids: Sequence[str]) -> int:
         """Delete shops with all their rows, and return the number of deleted bills."""
