@@ -140,6 +140,18 @@ def test_a_receiver_that_refuses_is_a_finding_until_it_accepts(receiver: Receive
     assert list(notices(told.settings, NOW)) == []
 
 
+def test_a_restart_remembers_what_is_not_accepted_while_its_address_is_set(receiver: Receiver, tmp_path: Path) -> None:
+    receiver.refusals = 2
+    told = Told(tmp_path, notify_url=receiver.url, heartbeat_url=receiver.url)
+    told.look(silent(1))
+    codes = ["heartbeat_failing", "notify_failing"]
+    assert sorted(found.code for found in notices(told.settings, NOW)) == codes
+    again = Told(tmp_path, heartbeat_url=receiver.url)
+    assert [found.code for found in notices(again.settings, NOW)] == ["heartbeat_failing"]
+    again.look(silent(1))
+    assert list(notices(again.settings, NOW)) == []
+
+
 def test_a_problem_that_becomes_another_of_the_same_check_gets_worse_or_is_replaced(
     receiver: Receiver, tmp_path: Path
 ) -> None:

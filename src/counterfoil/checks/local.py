@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from msgspec import MsgspecError, Struct, field, json
 
 from counterfoil import bootstrap
-from counterfoil.checks.findings import MESSAGES, Finding, failed, finding
+from counterfoil.checks.findings import MESSAGES, Finding, Status, failed, finding
 from counterfoil.domain.access import KEYS_TRUSTED_SEC
 from counterfoil.domain.calendar import from_ms
 from counterfoil.domain.intake import LoadRow
@@ -247,6 +247,17 @@ NOTICES = "notices.json"
 _FAILING = {"notify": "notify_failing", "heartbeat": "heartbeat_failing"}
 
 
+class Known(Struct, frozen=True):
+    """A problem that the operator was told about. `ids` are the items, shops or keys that it names."""
+
+    check: str
+    code: str
+    severity: Status
+    ids: Sequence[str]
+    text: str
+    advice: str
+
+
 class SentNotices(Struct):
     """What the service remembers about notifications, in the file NOTICES of its store's folder.
 
@@ -254,7 +265,7 @@ class SentNotices(Struct):
     are not accepted.
     """
 
-    problems: dict[str, Any] = field(default_factory=dict)
+    problems: dict[str, Known] = field(default_factory=dict)
     failing: dict[str, int] = field(default_factory=dict)
 
 

@@ -8,15 +8,15 @@ its check ran and did not find it, not when the check could not run.
 import threading
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from http.client import HTTPException
 from typing import Any, Literal
 
-from msgspec import MsgspecError, Struct, convert, json
+from msgspec import MsgspecError, Struct, json
 from msgspec.structs import replace
 
 from counterfoil.checks.findings import SEVERITY, Finding, Status, worst_status
-from counterfoil.checks.local import NOTICES, SentNotices
+from counterfoil.checks.local import NOTICES, Known, SentNotices
 from counterfoil.checks.overview import Overview
 from counterfoil.domain.calendar import iso_utc
 from counterfoil.machine.files import draft_of, make_folder, open_output
@@ -29,17 +29,6 @@ LONGEST_PAUSE = 32
 PLACEHOLDER = "{text}"
 
 Change = Literal["appeared", "worsened", "improved", "resolved"]
-
-
-class Known(Struct, frozen=True):
-    """A problem that the operator was told about. `ids` are the items, shops or keys that it names."""
-
-    check: str
-    code: str
-    severity: Status
-    ids: Sequence[str]
-    text: str
-    advice: str
 
 
 class Notice(Struct, frozen=True):
@@ -121,10 +110,14 @@ class Notifier:
         self._settings = settings
         self._log = log
         self._file = settings.store / NOTICES
-        self._known = self._read()
+        sent = self._read()
+        self._known = sent.problems
+        urls = {"notify": settings.notify_url, "heartbeat": settings.heartbeat_url}
+        self._failing = {what: since for what, since in sent.failing.items() if urls.get(what)}
+        if self._failing != sent.failing:
+            self._write()
         self._pause = 0
         self._skip = 0
-        self._failing: dict[str, int] = {}
         self._senders: dict[str, threading.Thread] = {}
 
     def consider(self, overview: Overview) -> None:
@@ -176,12 +169,11 @@ class Notifier:
         sender.join(POST_SEC)
         return problems[0] if problems else f"no complete response within {POST_SEC:.0f} seconds"
 
-    def _read(self) -> dict[str, Known]:
+    def _read(self) -> SentNotices:
         try:
-            found = json.decode(self._file.read_bytes(), type=SentNotices)
-            return convert(found.problems, dict[str, Known])
+            return json.decode(self._file.read_bytes(), type=SentNotices)
         except (OSError, MsgspecError):
-            return {}
+            return SentNotices()
 
     def _remember(self, problems: dict[str, Known]) -> None:
         # A text may change every minute, because it says how long a problem has lasted.
