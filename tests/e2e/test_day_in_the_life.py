@@ -83,6 +83,15 @@ class Day:
 
         return until(found, f"a notification said that {code} had {change}", 60)
 
+    def wait_for_load(self, files: dict[str, int]) -> None:
+        """Wait until the latest load has read these files without rejecting a line."""
+
+        def found() -> bool:
+            latest = self.run("loads")[0]
+            return bool(latest["files"] == files and latest["state"] == "finished")
+
+        until(found, f"{', '.join(files)} was loaded", 60)
+
     def warnings(self) -> list[str]:
         """Return the codes of the warnings of `status` about open items."""
         found = self.run("status", status=2)
@@ -123,7 +132,8 @@ def test_what_goes_wrong_is_told_and_stays_a_warning_until_it_is_dealt_with(day:
     item = day.open_item()
     assert Path(item["path"]).exists()
     day.deliver("bills-16.ndjson.gz", whole)
-    until(lambda: day.is_served("b_1000"), "the fix was loaded", 60)
+    day.wait_for_load({"bills-16.ndjson.gz": 0})
+    assert day.is_served("b_1000")
     assert day.run("loads", "resolve", str(item["number"])) == {"resolved": [item["number"]]}
     day.wait_for_notice("resolved", "items_quarantined")
     assert day.run("loads", "open") == []
@@ -134,7 +144,7 @@ def test_what_goes_wrong_is_told_and_stays_a_warning_until_it_is_dealt_with(day:
     item = day.open_item()
     assert (item["kind"], item["source"], item["lines"]) == ("rejects", "bills-17.ndjson", 1)
     day.deliver("shops.ndjson", lines({"kind": "shop", "id": "sh_9", "name": "Hillside"}))
-    until(lambda: day.run("loads")[0]["files"] == {"shops.ndjson": 0}, "the shop was loaded", 60)
+    day.wait_for_load({"shops.ndjson": 0})
     day.run("load", item["path"])
     day.wait_for_notice("resolved", "items_rejects")
     entry = day.run("audit")[0]
