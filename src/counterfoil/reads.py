@@ -114,7 +114,7 @@ class Reads:
     async def bills(self, caller: Caller, question: BillList) -> Answer:
         scope = caller.key.scope
         if scope.kind == "shop" and scope.id != question.shop_id:
-            raise Refused(SHOP_NOT_IN_SCOPE, shop_id=question.shop_id)
+            raise Refused(SHOP_NOT_IN_SCOPE)
         stored_cursor = None
         if question.cursor is not None:
             stored_cursor = await self._resume_bills(caller, question, question.cursor)
@@ -171,7 +171,7 @@ class Reads:
     async def digests(self, caller: Caller, question: DigestList) -> Answer:
         key, shop_id = caller.key, question.shop_id
         if shop_id is not None and not await self._covers_shop(caller, shop_id):
-            raise Refused(SHOP_NOT_IN_SCOPE, shop_id=shop_id)
+            raise Refused(SHOP_NOT_IN_SCOPE)
         dated = question.first is not None or question.last is not None
         first = as_number(question.first) if question.first else NO_DAY + dated
         last = as_number(question.last) if question.last else LAST_DAY
@@ -274,14 +274,14 @@ class Reads:
         if stored_cursor is None:
             scope = caller.key.scope
             known = scope.kind == "shop" or await self._books.has_shop(scope, question.shop_id, caller.reached)
-            raise Refused(BAD_CURSOR if known else SHOP_NOT_IN_SCOPE, shop_id=question.shop_id)
+            raise Refused(BAD_CURSOR if known else SHOP_NOT_IN_SCOPE)
         return stored_cursor
 
     async def _page_of_unknown_shop(
         self, caller: Caller, question: BillList, stored_cursor: StoredCursor | None
     ) -> BillPage:
         if caller.key.scope.kind == "franchise":
-            raise Refused(SHOP_NOT_IN_SCOPE, shop_id=question.shop_id)
+            raise Refused(SHOP_NOT_IN_SCOPE)
         # The key is bound to a shop that was never loaded. Read the horizon, then look for the shop again: if it has
         # been loaded in the meantime, its bills come with their own horizon.
         horizon = await self._books.horizon()

@@ -214,7 +214,7 @@ def _print_one(request: RecordedRequest, labels: Mapping[str, str]) -> None:
         "took": f"{request.took_us / 1000:,.1f} ms",
         "error": request.error,
         "message": returned.message,
-        "parameters": returned.parameters,
+        "parameters": ",".join(returned.names),
         "shop": returned.shop_id,
         "rows": returned.rows,
         "last page": None if returned.is_last is None else "yes" if returned.is_last else "no",

@@ -144,20 +144,13 @@ def what_to_do(code: str) -> Message:
 
 
 class Refused(Exception):
-    """A request is refused.
+    """A request is refused. `key_id` is set if its key is revoked or the minute window of the key is full."""
 
-    `key_id` is set if its key is revoked or the minute window of the key is full, and `shop_id` if the request asked
-    for a shop that is not in the key's scope.
-    """
-
-    def __init__(
-        self, problem: Problem, message: str | None = None, *, key_id: str | None = None, shop_id: str = ""
-    ) -> None:
+    def __init__(self, problem: Problem, message: str | None = None, *, key_id: str | None = None) -> None:
         super().__init__(problem.code)
         self.problem = problem
         self.message = message or problem.message
         self.key_id = key_id
-        self.shop_id = shop_id
 
 
 class TooManyRequests(Refused):

@@ -30,10 +30,9 @@ _INSTANT = re.compile(
     r"(?:(Z|z)|([+ -])([0-9]{2})(?::?([0-9]{2}))?)?",
     re.ASCII,
 )
-# Returns the names of the known parameters in a query string, without their values.
-parameter_names = re.compile(
-    r"(?:^|&)(shopId|from|to|updatedSince|since|cursor|limit|providerId|messagingUserId)(?=[=&]|$)"
-).findall
+# Returns the names of the known parameters in a query string, without their values, and "=" for each other parameter.
+_KNOWN = "(?:shopId|from|to|updatedSince|since|cursor|limit|providerId|messagingUserId)(?=[=&]|$)"
+parameter_names = re.compile(rf"(?:^|&)(?:(?={_KNOWN})|[^=&]+)({_KNOWN}|=)").findall
 _UNIX_EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
 
 

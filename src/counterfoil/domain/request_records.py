@@ -63,8 +63,8 @@ CHANGES_OF_SHOP, CHANGE_FEED = "changes", "feed"
 class RequestDetail(Struct, frozen=True, array_like=True):
     """What a request asked for and what it got.
 
-    `parameters` are the names of the parameters, separated by commas; names that the API does not have are counted,
-    because a caller could send data in them. `shop_id` is the shop of a list of bills, or the one that was refused.
+    `parameters` are the names of the parameters, separated by commas; a name that the API does not have is "=",
+    because a caller could send data in it, as in the ID of a shop that is refused. `shop_id` is the shop of a list.
     `rows` is the number of rows of the page, and `is_last` is false if the response has a cursor to continue with.
     Both are None if no page was sent. `message` is the text of an error.
     """
@@ -74,6 +74,13 @@ class RequestDetail(Struct, frozen=True, array_like=True):
     rows: int | None = None
     is_last: bool | None = None
     message: str = ""
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the known parameters, and how many others there were."""
+        unknown = self.parameters.count("=")
+        known = [name for name in self.parameters.split(",") if name not in ("", "=")]
+        return [*known, f"{unknown} unknown"] if unknown else known
 
 
 class RequestRecord(Struct, frozen=True, kw_only=True):

@@ -56,8 +56,6 @@ ROUTES = (
 )
 # In logs and counters, NO_ROUTE stands for a path that is not a route, and OTHER_METHOD for a method not in METHODS.
 NO_ROUTE = "unknown"
-# A record keeps so much of the ID of a shop that was refused, which may be any text.
-MAX_SHOP_ID = 64
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"})
 OTHER_METHOD = "?"
 _encode = json.Encoder().encode
@@ -108,7 +106,6 @@ class Exchange(Struct):
     is_probe: bool = False
     is_recorded: bool = False
     refused_key_id: str | None = None
-    refused_shop_id: str = ""
 
 
 class App:
@@ -224,7 +221,6 @@ class App:
         exchange.error = refused.problem.code
         exchange.message = refused.message
         exchange.refused_key_id = refused.key_id
-        exchange.refused_shop_id = refused.shop_id[:MAX_SHOP_ID]
         exchange.answer = None
         if isinstance(refused.__cause__, StoreUnavailable):
             reason = str(refused.__cause__)
@@ -265,9 +261,9 @@ class App:
     def _record(self, exchange: Exchange, response: wire.Response, began: int) -> RequestRecord:
         answer = exchange.answer
         disclosed = answer.disclosure if answer else None
-        names = _parameters(exchange.query_string) if exchange.query_string else ""
+        names = ",".join(parameter_names(exchange.query_string)) if exchange.query_string else ""
         if answer is None:
-            detail = RequestDetail(names, exchange.refused_shop_id, message=exchange.message)
+            detail = RequestDetail(names, message=exchange.message)
         elif response.status == 304:
             detail = RequestDetail(names, answer.shop_id)
         else:
@@ -284,13 +280,6 @@ class App:
             request_id=exchange.request_id,
             detail=_encode(detail).decode(),
         )
-
-
-def _parameters(query_string: str) -> str:
-    """Return the names of the parameters. Those that the API does not have are only counted."""
-    names: list[str] = parameter_names(query_string)
-    unknown = sum(bool(part) for part in query_string.split("&")) - len(names)
-    return ",".join([*names, f"{unknown} unknown"] if unknown else names)
 
 
 def _crash(error: Exception, exchange: Exchange) -> HandlerCrashed:

@@ -73,7 +73,7 @@ def columns(labels: Mapping[str, str] | None = None) -> Sequence[ListColumn[Reco
             "members", lambda request: request.personal_members, csv="personal_members", console="personalMembers"
         ),
         ListColumn("message", lambda request: request.returned.message or None),
-        ListColumn("parameters", lambda request: request.returned.parameters),
+        ListColumn("parameters", lambda request: ",".join(request.returned.names)),
         ListColumn("shopId", lambda request: request.returned.shop_id or None),
         ListColumn("rows", lambda request: request.returned.rows),
         ListColumn("lastPage", lambda request: request.returned.is_last),

@@ -193,7 +193,7 @@ def _returned(visit: Visit, returned: RequestDetail) -> Iterator[tuple[str, Chil
     if returned.message:
         # The API answers in English.
         yield t("errors.message"), element("q", returned.message, lang="en")
-    names = [element("code", name) for name in returned.parameters.split(",") if name]
+    names = [element("code", name) for name in returned.names]
     yield t("requests.parameters"), markup(*(markup(name, " ") for name in names)) if names else t("permission.none")
     if returned.shop_id:
         yield t("shop"), element("code", name_of(returned.shop_id))
