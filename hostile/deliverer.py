@@ -462,7 +462,7 @@ def usable_python(user: int) -> str | None:
     environment = {"PYTHONPATH": os.pathsep.join(sys.path), "PYTHONDONTWRITEBYTECODE": "1"}
     for program in dict.fromkeys((sys.executable, "/usr/bin/python3.11", "/usr/bin/python3")):
         with suppress(OSError, subprocess.SubprocessError):
-            words = [program, "-c", "import counterfoil.cli.load_watch, backports.zstd"]
+            words = [program, "-c", "import counterfoil.cli.load, backports.zstd"]
             subprocess.run(
                 words, env=environment, user=user, group=user, extra_groups=[], check=True, capture_output=True
             )
