@@ -9,7 +9,6 @@ import pytest
 from counterfoil import bootstrap
 from counterfoil.domain.audit import AUTOMATIC
 from counterfoil.domain.change_feed import REMOVALS_KEPT_MS
-from feed_copy import FeedCopy
 from records import Record, bill, bills, branch, removal
 from running_service import RunningService
 
@@ -66,36 +65,6 @@ def test_a_pass_is_read_page_by_page_and_its_last_page_has_the_mark(
     assert read(shared_service, key, since=mark, limit=limit) == ([], mark)
 
 
-def test_a_client_may_go_back_to_any_page_if_it_applies_all_later_pages_again(
-    shared_service: RunningService, of: Record, key: str
-) -> None:
-    def applied(copy: FeedCopy, cursor: str | None, most: int = 50) -> list[str | None]:
-        """Apply pages from this cursor on; return the cursors of the pages that follow them."""
-        cursors: list[str | None] = []
-        while len(cursors) < most:
-            found = page(shared_service, key, limit=2, **({"cursor": cursor} if cursor else {}))
-            copy.apply(found["data"])
-            cursors.append(cursor := found["nextCursor"])
-            if cursor is None:
-                break
-        return cursors
-
-    expected = FeedCopy()
-    pages: list[str | None] = [None, *applied(expected, None)[:-1]]
-    assert (len(pages), len(expected.bills)) == (4, 5)
-    for read in range(1, len(pages) + 1):
-        for again in range(read):
-            copy = FeedCopy()
-            applied(copy, None, read)
-            applied(copy, pages[again])
-            assert copy == expected
-    # This is why: the first page deletes the bills of the shop.
-    copy = FeedCopy()
-    applied(copy, None)
-    applied(copy, None, 1)
-    assert len(copy.bills) < len(expected.bills)
-
-
 def test_all_pages_of_a_pass_have_the_server_time_of_the_first(
     shared_service: RunningService, of: Record, key: str
 ) -> None:
@@ -113,22 +82,6 @@ def test_a_limit_is_never_refused(shared_service: RunningService, limit: str, si
     tick(shared_service)
     key = shared_service.key(franchise=of["franchiseId"])
     assert len(shared_service.get_unchecked("changes", key, limit=limit).json()["data"]) == size
-
-
-def test_a_removed_or_changed_bill_is_in_the_next_pass(shared_service: RunningService, of: Record, key: str) -> None:
-    sold = bill(of, history=True)
-    shared_service.load(sold)
-    tick(shared_service)
-    copy, (elements, mark) = FeedCopy(), read(shared_service, key)
-    copy.apply(elements)
-    late = bill(of, closedAt=None, history=True)
-    shared_service.load(removal(sold), late)
-    tick(shared_service)
-    elements, _ = read(shared_service, key, since=mark)
-    assert [element["type"] for element in elements] == ["billRemoved", "bill"]
-    copy.apply(elements)
-    assert (of["id"], sold["id"]) not in copy.bills
-    assert copy.bills[of["id"], late["id"]] == shared_service.data(f"transactions/{late['id']}", key)
 
 
 def test_marks_and_cursors_survive_the_rotation_of_their_key(
@@ -236,23 +189,6 @@ def test_a_mark_from_a_later_state_of_the_store_is_refused(service: RunningServi
     connection = ledger._line() if service.settings.database else ledger._connection
     connection.execute("UPDATE horizon SET at = at - 1")
     assert service.error("changes", key, since=mark) == "mark_expired"
-
-
-def test_a_shop_that_moves_between_franchises_is_seen_by_both(service: RunningService) -> None:
-    of = branch()
-    here = service.key(franchise=of["franchiseId"])
-    there = service.key(franchise="elsewhere")
-    service.load(of, *bills(of, 3))
-    tick(service)
-    (_, mark), (nothing, other) = read(service, here), read(service, there)
-    assert nothing == []
-    service.load(of | {"franchiseId": "elsewhere"})
-    tick(service)
-    left, mark = read(service, here, since=mark)
-    assert left == [{"type": "shopRemoved", "shopId": of["id"], "full": False, "inScope": False}]
-    joined, _ = read(service, there, since=other)
-    assert [element["type"] for element in joined] == ["shop"] + ["bill"] * 3
-    assert joined[0]["full"] is True
 
 
 def test_a_mark_from_before_a_restore_is_refused(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from records import Record, bill, branch, removal
+from records import Record, bill, branch
 from running_service import RunningService
 
 
@@ -96,11 +96,3 @@ def test_a_cursor_of_another_list_or_key_is_refused(shared_service: RunningServi
     assert shared_service.error("digests", key, cursor=("B" if cursor[0] == "A" else "A") + cursor[1:]) == "bad_cursor"
     assert shared_service.error("digests", key, cursor="") == "bad_cursor"
     assert shared_service.error("changes", key, cursor=cursor) == "bad_cursor"
-
-
-def test_a_day_whose_bills_were_all_removed_has_no_digest(shared_service: RunningService, of: Record, key: str) -> None:
-    sold = bill(of, closedAt="2026-02-01T12:00:00+07:00")
-    shared_service.load(sold)
-    assert "2026-02-01" in days(shared_service, key)
-    shared_service.load(removal(sold))
-    assert "2026-02-01" not in days(shared_service, key)

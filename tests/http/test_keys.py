@@ -142,13 +142,6 @@ def test_a_scheduled_revocation_takes_effect_at_its_time(service: RunningService
     assert service.error("shops", key) == "key_revoked"
 
 
-def test_revoking_one_key_does_not_affect_the_others(shared_service: RunningService) -> None:
-    key, other = shared_service.key(shop="s"), shared_service.key(shop="s")
-    key_issuing.revoke(shared_service.key_store, key_id(key), shared_service.clock.now_ms(), OPERATOR)
-    shared_service.clock.advance(1)
-    assert shared_service.get("shops", other).status_code == 200
-
-
 def test_a_revoked_key_is_refused_without_the_allowance_and_not_counted(service: RunningService) -> None:
     key = service.key(shop="s", per_min=1)
     key_issuing.revoke(service.key_store, key_id(key), service.clock.now_ms(), OPERATOR)

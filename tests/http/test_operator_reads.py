@@ -92,27 +92,7 @@ def test_requests_that_are_not_admitted_are_counted_for_their_key(service: Runni
     assert days == [DayOfKey(key_id=id_of(key), day=TODAY, requests=2, rate_limited=3, refused=1)]
 
 
-def test_requests_over_the_quota_are_counted_as_errors_too(service: RunningService) -> None:
-    key = service.key(shop="s", per_day=2)
-    for _ in range(3):
-        service.get("shops", key)
-    (day,) = written(service).days(TODAY, TODAY)
-    assert (day.requests, day.errors, day.over_quota) == (3, 1, 1)
-
-
-def test_a_key_with_a_wrong_secret_is_not_counted_for_anyone(service: RunningService) -> None:
-    key = service.key(shop="s")
-    wrong = key[:-4] + ("AAAA" if key[-4:] != "AAAA" else "BBBB")
-    assert service.error("shops", wrong) == "invalid_key"
-    assert written(service).days(TODAY, TODAY) == []
-
-
 # --- copies ----------------------------------------------------------------------
-
-
-def test_a_poll_makes_a_copy_as_fresh_as_its_server_time(service: RunningService, of: Record, key: str) -> None:
-    server_time = changes(service, key, of)["serverTime"]
-    assert states(service, key) == [("changes", of["id"], server_time, True)]
 
 
 def test_a_pass_counts_only_when_its_last_page_has_been_sent(service: RunningService, of: Record, key: str) -> None:
@@ -121,12 +101,6 @@ def test_a_pass_counts_only_when_its_last_page_has_been_sent(service: RunningSer
     service.clock.advance(1)
     last = changes(service, key, of, limit=3, cursor=first["nextCursor"])
     assert states(service, key) == [("changes", of["id"], last["serverTime"], True)]
-
-
-def test_the_feed_has_one_state_for_all_shops(service: RunningService, of: Record, key: str) -> None:
-    body = service.get("changes", key).json()
-    assert body["mark"] is not None
-    assert states(service, key) == [("feed", None, body["serverTime"], True)]
 
 
 def test_an_unchanged_list_confirms_the_copy(service: RunningService, of: Record, key: str) -> None:

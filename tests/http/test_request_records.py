@@ -154,15 +154,6 @@ def test_request_ids_of_the_service_sort_by_time(service: RunningService) -> Non
 # --- personal data ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("number", [1, 3])
-def test_a_list_with_personal_data_says_which_base_and_how_many_members(
-    shared_service: RunningService, number: int
-) -> None:
-    of, _, key = open_base(shared_service, number)
-    shared_service.get("members", key, providerId=of["providerId"])
-    assert disclosed(shared_service, key) == [(of["providerId"], number)]
-
-
 def test_the_record_of_each_page_has_its_number_of_members(shared_service: RunningService) -> None:
     of, _, key = open_base(shared_service, 5)
     cursor = shared_service.get("members", key, providerId=of["providerId"], limit=3).json()["nextCursor"]

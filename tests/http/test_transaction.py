@@ -116,6 +116,22 @@ def test_every_object_on_a_bill_has_exactly_the_contracts_fields(
 
 
 def test_a_full_bill_is_returned_field_by_field(shared_service: RunningService) -> None:
+    amounts = {
+        "subtotal": 120,
+        "discount": 10,
+        "discountTotal": 20,
+        "serviceCharge": 10,
+        "deliveryFee": 0,
+        "cardSurcharge": 1.5,
+        "credit": 3,
+        "vat": 7.21,
+        "vatType": "Exclude",
+        "rounding": -0.21,
+        "tip": 20,
+        "net": 131.5,
+    }
+    campaigns = [{"id": "c1", "name": "Lunch", "amount": 5}]
+    coupons = [{"id": "c2", "name": "Voucher", "amount": 5}]
     of = branch(channels=[{"id": "grab", "name": "Grab"}])
     record = bill(
         of,
@@ -130,22 +146,7 @@ def test_a_full_bill_is_returned_field_by_field(shared_service: RunningService) 
         buffetPackageId=None,
         memberId="4711",
         lines=[line(qty=2, unitPrice=60, total=120, options=[{"id": "o1", "name": "Egg", "qty": 2}])],
-        amounts={
-            "subtotal": 120,
-            "discount": 10,
-            "campaigns": [{"id": "c1", "name": "Lunch", "amount": 5}],
-            "coupons": [{"id": "c2", "name": "Voucher", "amount": 5}],
-            "discountTotal": 20,
-            "serviceCharge": 10,
-            "deliveryFee": 0,
-            "cardSurcharge": 1.5,
-            "credit": 3,
-            "vat": 7.21,
-            "vatType": "Exclude",
-            "rounding": -0.21,
-            "tip": 20,
-            "net": 131.5,
-        },
+        amounts={**amounts, "campaigns": campaigns, "coupons": coupons},
         payments=[{"name": "Cash", "amount": 100, "change": 8.5}, {"name": "Card", "amount": 40}],
         cashier="Nok",
     )
@@ -183,22 +184,7 @@ def test_a_full_bill_is_returned_field_by_field(shared_service: RunningService) 
                 "isTip": False,
             }
         ],
-        "amounts": {
-            "subtotal": 120,
-            "discount": 10,
-            "campaign": [{"id": "c1", "name": "Lunch", "amount": 5}],
-            "coupon": [{"id": "c2", "name": "Voucher", "amount": 5}],
-            "discountTotal": 20,
-            "serviceCharge": 10,
-            "deliveryFee": 0,
-            "cardSurcharge": 1.5,
-            "credit": 3,
-            "vat": 7.21,
-            "vatType": "Exclude",
-            "rounding": -0.21,
-            "tip": 20,
-            "net": 131.5,
-        },
+        "amounts": {**amounts, "campaign": campaigns, "coupon": coupons},
         "payments": [
             {"name": "Cash", "amount": 100, "change": 8.5},
             {"name": "Card", "amount": 40, "change": 0},
@@ -281,17 +267,6 @@ def test_a_linked_bill_has_the_members_token_even_if_the_member_is_not_loaded(
 
 
 # --- which bills can be read ----------------------------------------------------------------
-
-
-def test_a_franchises_key_reads_a_bill_of_any_of_its_branches(shared_service: RunningService) -> None:
-    franchise = fresh("franchise")
-    branches = [branch(franchiseId=franchise) for _ in range(2)]
-    records = [bill(of) for of in branches]
-    shared_service.load(*branches, *records)
-    key = shared_service.key(franchise=franchise)
-    assert [shared_service.data(f"transactions/{record['id']}", key)["shopId"] for record in records] == [
-        of["id"] for of in branches
-    ]
 
 
 def test_a_missing_bill_and_one_out_of_scope_get_the_same_answer(shared_service: RunningService) -> None:
