@@ -298,10 +298,6 @@ def test_amounts_that_cannot_be_read_are_all_null(value: object) -> None:
     assert bill(amounts=value).amounts == amounts()
 
 
-def test_money_has_no_floating_point_noise() -> None:
-    assert b'"net":0.3}' in msgspec.json.encode(amounts(net=0.1 + 0.2))
-
-
 @pytest.mark.parametrize("vat_type", ["Include", "Exclude", "", "something new"])
 def test_the_vat_type_is_an_open_string_and_may_be_empty(vat_type: str) -> None:
     assert amounts(vatType=vat_type).vat_type == vat_type
@@ -340,7 +336,7 @@ def test_a_bill_may_be_split_over_several_payments() -> None:
 # --- status ----------------------------------------------------------------
 
 
-@pytest.mark.parametrize("void", [True, 1, "yes", {}, {"reason": ""}])
+@pytest.mark.parametrize("void", [True, 1, "yes", " Yes ", "TRUE", "1", {}, {"reason": ""}])
 def test_a_cancelled_bill_is_void(void: object) -> None:
     assert (bill(void=void).status, bill(void=void).void_reason) == ("void", None)
 
@@ -348,11 +344,6 @@ def test_a_cancelled_bill_is_void(void: object) -> None:
 @pytest.mark.parametrize("void", ["wrong table", " maybe ", "ลูกค้ายกเลิก", "2"])
 def test_text_instead_of_a_flag_is_the_reason_of_a_void(void: str) -> None:
     assert (bill(void=void).status, bill(void=void).void_reason) == ("void", void)
-
-
-@pytest.mark.parametrize("void", [" Yes ", "TRUE", "1"])
-def test_words_that_only_state_the_flag_are_not_a_reason(void: str) -> None:
-    assert (bill(void=void).status, bill(void=void).void_reason) == ("void", None)
 
 
 @pytest.mark.parametrize("void", [None, False, 0, 2, "", " ", "no", " FALSE ", "0", "\0", []])
@@ -365,84 +356,10 @@ def test_any_other_bill_is_completed(void: object) -> None:
 TOKYO = replace(RIVERSIDE, timezone="Asia/Tokyo", closing=None, franchise_id="fr_b", groupings=("best", "c1"))
 
 
-def test_under_the_same_facts_a_bill_stays_as_it_is() -> None:
-    found = closed(closedAt=EVENING, lines=[{"categoryIds": ["c1"], "rootId": "r1"}, {}])
-    assert reread(found, RIVERSIDE) == found.bill
-
-
-def test_a_changed_time_zone_moves_the_offset_and_the_dates() -> None:
-    moved = reread(closed(closedAt="2026-01-31T23:30:00+07:00"), TOKYO)
-    assert (moved.timestamp, moved.bill_date) == ("2026-02-01T01:30:00.000+09:00", "2026-02-01")
-
-
-def test_a_category_that_became_a_grouping_leaves_the_lines() -> None:
-    found = closed(lines=[{"categoryIds": ["c1", "c2"]}, {"categoryIds": []}, {}])
-    assert [item.category for item in reread(found, TOKYO).items] == [["c2"], [], None]
-
-
 def test_the_store_sets_the_stamp_of_the_last_change() -> None:
     found = closed(closedAt=EVENING)
     stamped = replace(found.bill, updated_at="2026-02-01T00:00:00.000+07:00")
     assert reread(replace(found, bill=stamped), TOKYO).updated_at == stamped.updated_at
-
-
-# --- values that the facts hide or supply ----------------------------------
-
-
-def test_an_ordinary_bill_is_published_completely() -> None:
-    ordinary = closed(
-        closedAt=EVENING,
-        tradingDay="2026-01-31",
-        channel={"id": "ch_1", "name": "Elephant"},
-        lines=[{"rootId": "r1", "categoryIds": ["c1", "c2"]}, {"categoryIds": ["", None]}],
-    )
-    assert ordinary.withheld is None
-
-
-def test_values_that_the_facts_hid_or_supplied_are_stored_with_the_bill() -> None:
-    found = closed(
-        INDEPENDENT,
-        closedAt="2026-01-31T18:05:09.5",
-        tradingDay="2026-01-31T18:00:00Z",
-        channel="ch_1",
-        lines=[None, {}, {"rootId": "r1", "categoryIds": ["best", 5, ""]}, {"rootId": 7}],
-    )
-    assert found.withheld == Withheld(
-        roots={1: "r1", 2: "7"},
-        categories={1: ["best", "5"]},
-        label=True,
-        closed=datetime(2026, 1, 31, 18, 5, 9, 500_000),  # noqa: DTZ001 - a local time whose zone is not known yet
-        trading=1769882400000,
-    )
-    assert msgspec.json.decode(msgspec.json.encode(found.withheld), type=Withheld) == found.withheld
-
-
-def test_the_head_offices_products_return_with_the_franchise() -> None:
-    found = closed(INDEPENDENT, lines=[{}, {"rootId": "r1"}])
-    assert [item.root_id for item in reread(found, RIVERSIDE).items] == [None, "r1"]
-
-
-def test_a_category_that_was_mistaken_for_a_grouping_returns_to_its_position() -> None:
-    found = closed(lines=[{"categoryIds": ["c9", "best", "c1"]}])
-    assert reread(found, replace(RIVERSIDE, groupings=())).items[0].category == ["c9", "best", "c1"]
-
-
-def test_a_label_from_the_shop_changes_with_the_shop() -> None:
-    renamed, without = replace(RIVERSIDE, channels={"ch_1": "Elephant"}), replace(RIVERSIDE, channels={})
-    found = closed(channel="ch_1")
-    assert [reread(found, facts).channel.name for facts in (renamed, without)] == ["Elephant", None]
-    assert reread(under_facts(found, without), renamed).channel.name == "Elephant"
-
-
-def test_a_label_from_the_bill_stays_whatever_the_shop_calls_the_channel() -> None:
-    found = closed(channel={"id": "ch_1", "name": "HungryElephant"})
-    assert reread(found, replace(RIVERSIDE, channels={"ch_1": "Elephant"})).channel.name == "HungryElephant"
-
-
-def test_a_time_without_an_offset_keeps_the_local_time_of_the_till() -> None:
-    found = under_facts(closed(closedAt="2026-01-31T18:05:09"), TOKYO)
-    assert found.bill.timestamp == "2026-01-31T18:05:09.000+09:00"
-    assert found.closed_at == 1769850309000
 
 
 def test_a_trading_day_recorded_as_a_time_is_its_day_in_the_shops_current_time_zone() -> None:

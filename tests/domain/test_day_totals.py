@@ -22,12 +22,3 @@ def test_sums_are_exact_and_in_plain_notation() -> None:
     assert total == DayTotal(3, 1, "0.3", "8", 9, str(hash_of("a", 5) + hash_of("b", None) + hash_of("c", 9)))
     assert day_total([(1, body("a", 9_000_000_000_000_000)), (1, body("b", 0.000001))]).net == "9000000000000000.000001"
     assert day_total([(1, body("a", 100)), (1, body("b", -100))]).net == "0"
-
-
-def test_the_order_of_bills_does_not_matter() -> None:
-    bills = [(number, body(f"b{number}", number / 10)) for number in range(20)]
-    assert day_total(bills) == day_total(reversed(bills))
-
-
-def test_a_day_without_bills_is_empty() -> None:
-    assert day_total([]) == DayTotal(0, 0, "0", "0", None, "0")

@@ -127,16 +127,6 @@ def test_unpublished_data_is_not_stored() -> None:
     assert [secret for secret in [*SECRETS.split(), SOMEBODY] if secret in stored] == []
 
 
-def test_a_member_record_survives_being_stored() -> None:
-    lots, accounts = [{"amount": 1.5, "expireAt": SOON}], [{"userId": "U"}]
-    record = kept(createdAt=1, points=lots, coupons=[{"code": "A"}], messaging=accounts, tel="1")
-    assert msgspec.json.decode(msgspec.json.encode(record), type=StoredMember) == record
-
-
-def test_a_base_survives_being_stored() -> None:
-    assert msgspec.json.decode(msgspec.json.encode(base(autoTiers=1)), type=Base) == base(autoTiers=1)
-
-
 # --- personal data ---------------------------------------------------------
 
 
@@ -190,11 +180,6 @@ def test_an_expiry_in_the_far_future_is_the_last_representable_instant_for_lots_
     member = kept(points=[{"amount": 10, "expireAt": far}], coupons=[{"expireAt": far}])
     assert member.points == [Lot(10, LAST_INSTANT)]
     assert member.coupons[0].expire_at == "9999-12-31T16:59:59.999+07:00"
-
-
-def test_lots_that_expire_together_are_kept_as_one() -> None:
-    movements = [{"amount": 5}, {"amount": "7.5", "expireAt": SOON}, {"amount": -2}, {"amount": 1, "expireAt": SOON}]
-    assert kept(points=movements).points == [Lot(8.5, NOW + 1), Lot(3, None)]
 
 
 @pytest.mark.parametrize("points", [-5, "-5", [{"amount": 5}, {"amount": -9, "expireAt": SOON}]])

@@ -33,8 +33,3 @@ def test_a_fresh_cursor_has_the_shape_of_the_id(like: str, shape: str) -> None:
 def test_a_fresh_cursor_is_as_long_as_the_id_or_long_enough_to_be_unique(like: str, random: str) -> None:
     assert len(fresh_cursor(like, random)) == len(like)
     assert len(fresh_cursor(like, random, longer=True)) == len(like) + 16
-
-
-@given(st.sets(RANDOM, min_size=50, max_size=50))
-def test_two_generated_keys_differ(randoms: set[str]) -> None:
-    assert len({fresh_cursor("m1_8sKd02MsWq0aLs93kdFp20sSdf99a1bC", random) for random in randoms}) == len(randoms)

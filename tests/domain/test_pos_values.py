@@ -303,17 +303,7 @@ def test_a_day_is_read_as_written_or_as_the_day_of_a_time(value: object, read: d
     assert day(value, THAI_TIME) == read
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        *NO_DAYS.split("|"),
-        20261399,
-        True,
-        None,
-        {},
-        [],
-    ],
-)
+@pytest.mark.parametrize("value", [*NO_DAYS.split("|"), 20261399, True, None, {}, []])
 def test_an_invalid_day_is_not_read_as_one(value: object) -> None:
     assert day(value, THAI_TIME) is None
 

@@ -64,10 +64,6 @@ def test_the_groupings_are_kept_in_a_fixed_order() -> None:
     assert facts(categories=groupings).groupings == ("a", "m", "z")
 
 
-def test_the_facts_of_a_shop_survive_being_stored() -> None:
-    assert msgspec.json.decode(msgspec.json.encode(facts()), type=ShopFacts) == facts()
-
-
 anything = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(codec=None), max_size=8),
     lambda inner: (
