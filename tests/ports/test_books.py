@@ -1,7 +1,6 @@
 """Tests for reading the books: shops, bills and members, on every back end."""
 
 import json
-from datetime import date
 
 import pytest
 
@@ -9,7 +8,6 @@ from counterfoil.domain.access import Scope, ScopeKind
 from counterfoil.domain.members import fill_in
 from counterfoil.domain.paging import Position
 from counterfoil.ports import BillPage, MemberPage
-from ports.backends import Store
 from ports.conftest import Run
 from ports.open_store import EVER, PSEUDONYMS, OpenStore, base, bill, bills_of, gone, member, shop
 
@@ -23,19 +21,6 @@ def ids(rows: list[dict[str, str]]) -> list[str]:
 
 
 # --- shops -------------------------------------------------------------------
-
-
-def test_a_franchise_lists_its_branches_in_the_order_of_loading(open_store: OpenStore, run: Run) -> None:
-    open_store.put(shop("sh_b"), shop("sh_a"), shop("sh_x", franchiseId="fr_x"), shop("sh_c"))
-    listed = [json.loads(body)["shopId"] for body in run(open_store.books.shops(FRANCHISE)).bodies]
-    assert listed == ["sh_b", "sh_a", "sh_c"]
-
-
-def test_a_shop_scope_lists_only_that_shop(open_store: OpenStore, run: Run) -> None:
-    open_store.put(shop("sh_1"), shop("sh_2"))
-    assert [json.loads(body)["shopId"] for body in run(open_store.books.shops(Scope("shop", "sh_2"))).bodies] == [
-        "sh_2"
-    ]
 
 
 def test_a_franchise_scope_does_not_include_a_shop_with_the_same_id(open_store: OpenStore, run: Run) -> None:
@@ -130,44 +115,11 @@ def test_bills_by_day_are_listed_oldest_first_and_ties_by_id(shop_store: OpenSto
     assert ids(shop_store.by_day()) == ["b_2", "b_1", "b_3", "b_0"]
 
 
-def test_both_ends_of_the_span_are_included(shop_store: OpenStore) -> None:
-    shop_store.put(*(bill(f"b_{day}", closedAt=AT.format(day)) for day in range(1, 8)))
-    assert ids(shop_store.by_day(first=date(2025, 12, 3), last=date(2025, 12, 5))) == ["b_3", "b_4", "b_5"]
-
-
-def test_a_day_is_a_day_in_the_shops_time_zone(open_store: OpenStore) -> None:
-    open_store.put(shop(timezone="Asia/Tokyo"))
-    open_store.put(bill(closedAt="2025-12-31T23:30:00+07:00"))
-    assert ids(open_store.by_day(first=date(2026, 1, 1), last=date(2026, 1, 1))) == ["b_1"]
-    assert open_store.by_day(first=date(2025, 12, 31), last=date(2025, 12, 31)) == []
-
-
 def test_a_bill_without_a_readable_time_is_in_no_day_but_can_be_read_by_id_and_by_change(shop_store: OpenStore) -> None:
     shop_store.put(bill(closedAt="yesterday"))
     assert shop_store.by_day() == []
     assert ids(shop_store.by_change()) == ["b_1"]
     assert shop_store.bill()["billDate"] is None
-
-
-def test_a_pass_by_day_reads_every_bill_once_at_any_page_size(shop_store: OpenStore) -> None:
-    shop_store.put(*(bill(f"b_{n:02}", closedAt=AT.format(1 + n % 3)) for n in range(20)))
-    whole = ids(shop_store.by_day())
-    for limit in (1, 3, 7, 20):
-        page = shop_store.day_page("sh_1", *EVER, None, limit)
-        met = ids(bills_of(page))
-        while page.last:
-            page = shop_store.day_page("sh_1", *EVER, page.last, limit)
-            met += ids(bills_of(page))
-        assert met == whole
-
-
-def test_only_a_full_page_has_an_end_position(shop_store: OpenStore, run: Run) -> None:
-    shop_store.put(*(bill(f"b_{n}") for n in range(3)))
-    by_change = [run(shop_store.books.bills_by_change(*SH_1, 0, None, None, limit)).last for limit in (3, 4)]
-    by_day = [shop_store.day_page("sh_1", *EVER, None, limit).last for limit in (3, 4)]
-    for full, short in (by_change, by_day):
-        assert full
-        assert (full.id, short) == ("b_2", None)
 
 
 def test_a_large_page_is_in_the_order_of_its_list(shop_store: OpenStore, run: Run) -> None:
@@ -178,12 +130,6 @@ def test_a_large_page_is_in_the_order_of_its_list(shop_store: OpenStore, run: Ru
     assert ids(shop_store.by_change()) == sorted(ids(by_day))
     page = shop_store.day_page("sh_1", *EVER, None, 1000)
     assert page.seal == b"".join(run(shop_store.books.bill(FRANCHISE, one["id"])).seal for one in by_day)
-
-
-def test_a_page_holds_no_more_than_its_limit(shop_store: OpenStore) -> None:
-    shop_store.put(*(bill(f"b_{n}") for n in range(5)))
-    assert len(shop_store.by_day(limit=2)) == 2
-    assert len(shop_store.by_change(limit=3)) == 3
 
 
 def test_bills_of_another_shop_never_appear(open_store: OpenStore) -> None:
@@ -316,21 +262,6 @@ def test_members_are_listed_by_sign_up_oldest_first_and_those_without_one_last(o
     assert tokens_on(page) == [PSEUDONYMS.member_token(i) for i in ("3", "2", "1")]
 
 
-def test_a_pass_through_members_reads_each_once(open_store: OpenStore, run: Run) -> None:
-    open_store.put(*(member(str(n), createdAt=AT.format(1 + n % 2) if n % 5 else None) for n in range(17)))
-    for limit in (1, 4, 17):
-        met: list[str] = []
-        after = None
-        while True:
-            page = run(open_store.books.members("mb_a", after, limit))
-            met += tokens_on(page)
-            assert page.last is None or page.last.id == met[-1]
-            if page.last is None:
-                break
-            after = page.last
-        assert len(met) == len(set(met)) == 17
-
-
 def test_a_page_of_members_says_whether_the_member_that_it_continues_after_still_exists(
     open_store: OpenStore, run: Run
 ) -> None:
@@ -401,15 +332,3 @@ def test_an_unlinked_account_is_no_longer_found(open_store: OpenStore, run: Run)
     open_store.put(member("1", messaging=[{"userId": "U1"}]))
     open_store.put(gone(member("1")))
     assert run(open_store.books.accounts("mb_a", hashed)).accounts == []
-
-
-def test_unpublished_data_is_never_stored(open_store: OpenStore, store: Store) -> None:
-    user = "U" + "0123456789abcdef" * 2
-    open_store.put(shop(address="1 Private Lane", tel="021234567"))
-    open_store.put(
-        bill(customer={"name": "Khun Private"}, note="Private wish", memberId="internal-4711"),
-        member("internal-4711", name="Somchai Private", birthday="1990-01-01", messaging=[{"userId": user}]),
-    )
-    written = store.everything_written()
-    for private in (b"Private", user.encode(), b"internal-4711", b"1990-01-01", b"021234567"):
-        assert private not in written

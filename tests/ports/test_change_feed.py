@@ -108,16 +108,6 @@ def test_a_bill_loaded_as_history_after_the_mark_is_returned_without_a_date_too(
     assert feed.copy.bills["sh_1", "b_1"]["updatedAt"] is None
 
 
-def test_an_untracked_bill_that_changes_is_returned_again(open_store: OpenStore, run: Run) -> None:
-    open_store.put(shop("sh_1"))
-    open_store.put(bill("b_1", history=True))
-    feed = Feed(open_store, run)
-    feed.read()
-    open_store.put(bill("b_1", history=True, cashier="Nok"))
-    assert feed.read() == ["bill sh_1 b_1"]
-    assert feed.read() == []
-
-
 @BOTH
 def test_a_removed_bill_that_is_loaded_again_is_returned(open_store: OpenStore, run: Run, scope: Scope) -> None:
     open_store.put(shop("sh_1"))
@@ -180,20 +170,6 @@ def test_a_shop_that_left_and_returned_between_two_passes_is_returned_in_full(op
     assert feed.read() == ["shop sh_1 in full", "bill sh_1 b_2"]
     assert set(feed.copy.bills) == {("sh_1", "b_2")}
     assert other.read() == ["shopRemoved sh_1 left"]
-
-
-def test_a_bill_removed_while_its_shop_was_away_is_gone_when_the_shop_returns(open_store: OpenStore, run: Run) -> None:
-    open_store.put(shop("sh_1"))
-    open_store.put(bill("b_1"), bill("b_2"))
-    feed = Feed(open_store, run)
-    feed.read()
-    open_store.put(shop("sh_1", franchiseId=None))
-    feed.read()
-    open_store.put(gone(bill("b_1")))
-    assert feed.read() == []
-    open_store.put(shop("sh_1"))
-    feed.read()
-    assert set(feed.copy.bills) == {("sh_1", "b_2")}
 
 
 @BOTH

@@ -24,11 +24,6 @@ def cursors(store: Store, clock: ManualClock) -> OpenCursors:
     return store.cursors(clock)
 
 
-def test_the_cursor_is_the_id_of_the_row(cursors: OpenCursors, run: Run) -> None:
-    assert run(cursors.hand_out(BY_CHANGE, held(HERE, 1000), "f_1")) == "b_1"
-    assert run(cursors.find(BY_CHANGE, "b_1")) == held(HERE, 1000)
-
-
 @pytest.mark.parametrize("cursor", ["b_2", "B_1", "f_1", "", "b_1\0"])
 def test_a_cursor_that_was_not_handed_out_is_not_found(cursors: OpenCursors, run: Run, cursor: str) -> None:
     run(cursors.hand_out(BY_CHANGE, held(HERE, 1000), "f_1"))
@@ -208,25 +203,6 @@ def test_an_id_is_free_again_90_days_after_it_expired(cursors: OpenCursors, cloc
     clock.advance(1)
     assert cursors.prune() == 0
     assert run(cursors.hand_out(BY_CHANGE, held(MOVED, 2000), "f_2")) == "b_1"
-
-
-def test_many_cursors_expire_in_one_call(cursors: OpenCursors, clock: ManualClock, run: Run) -> None:
-    for n in range(50):
-        run(cursors.hand_out(BY_CHANGE, held(Position(n, 0, f"b_{n}"), 1000), f"f_{n}"))
-    clock.advance(8 * DAY)
-    run(cursors.hand_out(BY_DAY, held(HERE, 1000), "f_1"))
-    assert cursors.prune() == 50
-    assert run(cursors.find(BY_DAY, "b_1")) == held(HERE, 1000)
-
-
-def test_hundreds_of_readers_at_one_position_share_one_cursor(
-    cursors: OpenCursors, clock: ManualClock, run: Run
-) -> None:
-    for reader in range(300):
-        assert run(cursors.hand_out(BY_CHANGE, held(HERE, 1000 + reader), f"f_{reader}")) == "b_1"
-        clock.advance(1)
-    clock.advance(8 * DAY)
-    assert cursors.prune() == 1
 
 
 def test_a_full_disk_is_reported(store: Store, cursors: OpenCursors, run: Run) -> None:

@@ -2,7 +2,6 @@
 
 import secrets
 import threading
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from msgspec.structs import replace
@@ -194,32 +193,6 @@ def test_a_rotation_is_refused_if_another_one_finished_while_it_was_prepared(sto
     assert {key.key_id for key in store.key_store().all()} == {"k_1", successor.key_id}
     acts = [entry.act for entry in store.operator_reads().audit(10, "k_1")]
     assert acts == [Act.REVOCATION_SCHEDULED, Act.KEY_ROTATED]
-
-
-def test_of_rotations_at_the_same_moment_one_makes_a_successor(store: Store) -> None:
-    with_keys(store, KEY)
-    together = threading.Barrier(4)
-
-    def attempt(_: int) -> Key | AlreadyRotated:
-        has_waited = False
-
-        def wait_for_the_others(size: int) -> bytes:
-            nonlocal has_waited
-            if not has_waited:
-                has_waited = True
-                together.wait(10)
-            return secrets.token_bytes(size)
-
-        try:
-            return rotate(store, wait_for_the_others)
-        except AlreadyRotated as refused:
-            return refused
-
-    with ThreadPoolExecutor(4) as threads:
-        results = list(threads.map(attempt, range(4)))
-    (successor,) = [result for result in results if isinstance(result, Key)]
-    assert [result.successors for result in results if isinstance(result, AlreadyRotated)] == [[successor.key_id]] * 3
-    assert len(store.key_store().all()) == 2
 
 
 def test_a_key_whose_successor_is_known_or_revoked_can_be_rotated_again(store: Store) -> None:

@@ -115,19 +115,6 @@ def test_an_invisible_trading_day_is_still_stored(open_store: OpenStore) -> None
     assert open_store.bill() == before
 
 
-def test_changing_a_value_back_is_a_change(shop_store: OpenStore) -> None:
-    shop_store.put(bill(cashier="Noi"))
-    first = shop_store.stamp()
-    assert shop_store.put(bill(cashier="Lek"), bill(cashier="Noi")) == [CHANGED, CHANGED]
-    assert shop_store.stamp() != first
-
-
-def test_the_last_of_several_records_in_one_transaction_wins(shop_store: OpenStore) -> None:
-    assert shop_store.put(bill(cashier="A"), bill(cashier="B"), bill("b_2")) == [ADDED, CHANGED, ADDED]
-    assert shop_store.bill()["cashier"] == "B"
-    assert shop_store.stamp("b_1") == shop_store.stamp("b_2")
-
-
 def test_old_bills_from_a_till_that_was_offline_are_stamped_as_new(shop_store: OpenStore, clock: ManualClock) -> None:
     since = shop_store.ledger.advance_horizon() + 1
     clock.advance(60)
@@ -156,14 +143,6 @@ def test_another_bill_with_the_same_id_does_not_replace_the_stored_one(shop_stor
     outcomes, guard = guarded(shop_store, soup(300), bill("b_2"), bills=9)
     assert (outcomes, guard.others, guard.is_exceeded) == ([Outcome.OTHER_BILL, ADDED], 1, False)
     assert (shop_store.bill()["amounts"]["net"], shop_store.bill("b_2")["id"]) == (100, "b_2")
-
-
-def test_another_bill_that_shares_a_line_does_not_replace_the_stored_one(open_store: OpenStore) -> None:
-    latte, tea, cake = ({"name": name, "qty": 1, "total": 50 + len(name)} for name in ("Latte", "Tea", "Carrot cake"))
-    open_store.put(shop())
-    open_store.put(bill(lines=[latte, tea], amounts={"net": 108}))
-    outcomes, _ = guarded(open_store, bill(lines=[latte, cake], amounts={"net": 116}), bills=9)
-    assert (outcomes, open_store.bill()["amounts"]["net"]) == ([Outcome.OTHER_BILL], 108)
 
 
 def test_nothing_of_a_batch_is_written_if_too_many_bills_would_be_replaced(shop_store: OpenStore) -> None:
@@ -321,13 +300,6 @@ def test_removing_a_missing_record_changes_nothing(open_store: OpenStore) -> Non
     assert open_store.put(gone(shop()), gone(shop())) == [REMOVED, UNCHANGED]
 
 
-def test_a_removed_bill_that_is_loaded_again_is_new(shop_store: OpenStore) -> None:
-    shop_store.put(bill())
-    first = shop_store.stamp()
-    assert shop_store.put(gone(bill()), bill()) == [REMOVED, ADDED]
-    assert shop_store.stamp() != first
-
-
 def test_a_removed_member_is_not_found(open_store: OpenStore, run: Run) -> None:
     token = PSEUDONYMS.member_token("4711")
     open_store.put(shop(), member())
@@ -408,24 +380,6 @@ def test_a_changed_fact_that_is_visible_on_bills_rewrites_them(
     assert open_store.stamp() is not None
     assert open_store.stamp() >= clock.now_ms()  # type: ignore[operator]
     assert open_store.bill("b_2", "sh_2") == elsewhere
-
-
-def test_a_category_that_becomes_a_grouping_leaves_the_bills(open_store: OpenStore) -> None:
-    open_store.put(shop(categories=[{"id": "c_1"}, {"id": "c_2"}]))
-    open_store.put(bill(lines=[{"categoryIds": ["c_1", "c_2"]}]))
-    before = open_store.stamp()
-    open_store.put(shop(categories=[{"id": "c_1"}, {"id": "c_2", "grouping": True}]))
-    open_store.rewrite()
-    assert open_store.bill()["items"][0]["category"] == ["c_1"]
-    assert open_store.stamp() != before
-
-
-def test_a_shop_that_leaves_its_franchise_removes_the_master_products_from_its_bills(shop_store: OpenStore) -> None:
-    shop_store.put(bill(lines=[{"productId": "p", "rootId": "r"}]))
-    shop_store.put(shop(franchiseId=None))
-    shop_store.rewrite()
-    assert shop_store.bill()["items"][0]["rootId"] is None
-    assert shop_store.bill()["franchiseId"] is None
 
 
 WRONG_ONCE = pytest.mark.parametrize(
@@ -526,13 +480,6 @@ def test_a_setting_that_is_not_visible_on_bills_moves_no_stamp(shop_store: OpenS
     shop_store.rewrite()
     assert shop_store.bill() == before
     assert shop_store.put(bill()) == [UNCHANGED]
-
-
-def test_a_new_time_zone_moves_bills_to_other_days_in_the_list_too(shop_store: OpenStore) -> None:
-    shop_store.put(bill(closedAt="2025-12-31T23:30:00+07:00"))
-    shop_store.put(shop(timezone="Asia/Tokyo"))
-    shop_store.rewrite()
-    assert [found["billDate"] for found in shop_store.by_day()] == ["2026-01-01"]
 
 
 def test_bills_are_rewritten_in_small_batches_with_increasing_stamps(shop_store: OpenStore) -> None:

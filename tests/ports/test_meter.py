@@ -59,17 +59,6 @@ def test_a_minute_admits_its_limit_and_not_one_more(usage: OpenUsage, clock: Man
     assert admitted(run, usage, tries=10) == 3
 
 
-def test_the_window_rolls_with_each_request_and_not_with_the_minute(
-    usage: OpenUsage, clock: ManualClock, run: Run
-) -> None:
-    for _ in range(3):
-        assert admitted(run, usage) == 1
-        clock.advance(20)
-    for _ in range(3):
-        assert admitted(run, usage, tries=2) == 1
-        clock.advance(20)
-
-
 def test_refusals_say_when_to_retry(usage: OpenUsage, clock: ManualClock, run: Run) -> None:
     admitted(run, usage, tries=3)
     assert run(usage.admit(KEY)) == TooFast(60)
@@ -121,15 +110,6 @@ def test_no_minute_admits_too_many_and_no_request_within_the_limit_is_refused(
     usage.close()
 
 
-def test_a_lower_limit_counts_requests_admitted_under_the_higher_one(
-    usage: OpenUsage, clock: ManualClock, run: Run
-) -> None:
-    assert admitted(run, usage, replace(KEY, per_min=10), 5) == 5
-    assert admitted(run, usage, replace(KEY, per_min=2), 5) == 0
-    clock.advance(60)
-    assert admitted(run, usage, replace(KEY, per_min=2), 5) == 2
-
-
 def test_a_raised_limit_applies_at_once(usage: OpenUsage, clock: ManualClock, run: Run) -> None:
     assert admitted(run, usage, tries=5) == 3
     assert admitted(run, usage, replace(KEY, per_min=8), 20) == 5
@@ -145,11 +125,6 @@ def test_lowering_and_raising_a_limit_does_not_open_the_window(usage: OpenUsage,
     clock.advance(1)
     assert admitted(run, usage, replace(KEY, per_min=1), 3) == 1
     assert admitted(run, usage, replace(KEY, per_min=50), 80) == 49
-
-
-def test_keys_do_not_share_a_window(usage: OpenUsage, run: Run) -> None:
-    for n in range(20):
-        assert admitted(run, usage, replace(KEY, key_id=f"k_{n}"), 4) == 3
 
 
 def test_concurrent_requests_of_many_keys_are_each_counted_for_their_own_key(usage: OpenUsage, run: Run) -> None:
@@ -209,31 +184,6 @@ def test_midnight_does_not_open_the_minute(usage: OpenUsage, clock: ManualClock,
 def test_a_request_past_the_quota_is_still_counted(usage: OpenUsage, run: Run) -> None:
     key = replace(KEY, per_min=100, per_day=2)
     assert [run(usage.admit(key)).count for _ in range(5)] == [1, 2, 3, 4, 5]
-
-
-def test_days_without_requests_have_no_count(usage: OpenUsage, clock: ManualClock, run: Run) -> None:
-    admitted(run, usage)
-    clock.advance(3 * 86_400)
-    admitted(run, usage, tries=2)
-    days = [date(2026, 1, day) for day in range(1, 5)]
-    counts = run(usage.counts(KEY, days))
-    assert [counts.get(day, 0) for day in days] == [1, 0, 0, 2]
-    assert run(usage.counts(replace(KEY, key_id="k_2"), days)) == {}
-
-
-def test_the_operator_sees_the_counts_of_all_keys(store: Store, clock: ManualClock, run: Run, usage: OpenUsage) -> None:
-    admitted(run, usage, tries=2)
-    clock.advance(86_400)
-    admitted(run, usage)
-    admitted(run, usage, replace(KEY, key_id="k_2"), 3)
-    second = date(2026, 1, 2)
-    usage.flush()
-    days = store.operator_reads().days(NEW_YEAR, second)
-    assert [(day.key_id, day.day, day.requests) for day in days] == [
-        ("k_1", NEW_YEAR, 2),
-        ("k_1", second, 1),
-        ("k_2", second, 3),
-    ]
 
 
 # --- clocks ------------------------------------------------------------------
@@ -403,18 +353,3 @@ def test_counts_stay_exact_when_a_process_is_killed_in_the_middle(store: Store, 
     assert len(heard) <= counted <= len(heard) + 3
     assert max(heard) <= counted
     assert run(usage.admit(key)).count == counted + 1
-
-
-def test_the_requests_of_a_killed_process_still_count_for_the_others(store: Store, run: Run) -> None:
-    key = replace(KEY, per_min=20)
-    process, pipe = _start(store, other_processes.request_admissions_forever, key)
-    granted = 0
-    while granted < 20:
-        assert pipe.poll(PATIENCE_SEC)
-        granted += pipe.recv() is not None
-    process.kill()
-    process.join(PATIENCE_SEC)
-    pipe.close()
-    usage = store.usage(SystemClock())
-    assert isinstance(run(usage.admit(key)), TooFast)
-    assert run(usage.admit(replace(key, per_min=21))).count == 21

@@ -71,12 +71,6 @@ def test_a_disclosure_is_recorded_before_the_call_returns(log: Log) -> None:
     assert log.disclosures() == [log.at()]
 
 
-def test_an_ordinary_record_is_not_a_disclosure(log: Log) -> None:
-    log.note(personal_base=None, personal_members=0)
-    log.usage.flush()
-    assert log.disclosures() == []
-
-
 def test_a_queued_record_is_written_when_the_worker_stops(log: Log) -> None:
     log.note(3)
     log.usage.close()
@@ -99,15 +93,6 @@ def test_a_record_that_is_being_written_when_the_worker_stops_is_written_once(
     assert log.disclosures() == [log.at()]
 
 
-def test_a_queued_record_is_written_with_the_next_admission(log: Log) -> None:
-    async def note_and_admit() -> None:
-        log.usage.note(log.at())
-        await log.usage.admit(KEY)
-
-    log.run(note_and_admit())
-    assert log.disclosures() == [log.at()]
-
-
 def test_every_record_before_the_latest_admission_outlives_a_worker_that_is_killed(log: Log) -> None:
     async def note_and_admit() -> None:
         for members in range(40):
@@ -119,21 +104,6 @@ def test_every_record_before_the_latest_admission_outlives_a_worker_that_is_kill
     assert sorted(record.personal_members for record in kept) == list(range(40))
 
 
-def test_disclosures_are_listed_newest_first_up_to_the_requested_number(log: Log) -> None:
-    for members in (1, 2, 3):
-        log.disclose(personal_members=members)
-        log.clock.advance(1)
-    assert [record.personal_members for record in log.disclosures(2)] == [3, 2]
-
-
-def test_disclosures_of_one_key_are_found_however_many_others_are_newer(log: Log) -> None:
-    for key_id in ("mine", "other", "other"):
-        log.disclose(key_id=key_id)
-        log.clock.advance(1)
-    assert [record.key_id for record in log.disclosures(1, "mine")] == ["mine"]
-    assert log.disclosures(key_id="nobody") == []
-
-
 def test_a_record_that_cannot_be_written_waits_and_nothing_is_written_twice(log: Log) -> None:
     log.note()
     with log.store.out_of_space(), pytest.raises(StoreUnavailable):
@@ -141,11 +111,6 @@ def test_a_record_that_cannot_be_written_waits_and_nothing_is_written_twice(log:
     log.usage.flush()
     log.usage.flush()
     assert log.disclosures() == [log.at()]
-
-
-def test_a_disclosure_that_could_not_be_recorded_is_an_error(log: Log) -> None:
-    with log.store.out_of_space(), pytest.raises(StoreUnavailable):
-        log.disclose()
 
 
 def test_a_disclosure_that_was_refused_is_not_recorded_later(log: Log) -> None:
@@ -193,18 +158,3 @@ def test_counts_of_inactive_keys_are_deleted_after_400_days_too(usage: OpenUsage
     clock.advance(402 * DAY)
     usage.prune()
     assert run(usage.counts(KEY, [date(2026, 1, 1)])) == {}
-
-
-def test_records_survive_a_restart(log: Log) -> None:
-    log.disclose()
-    log.run(log.usage.admit(KEY))
-    log.usage.close()
-    assert log.disclosures() == [log.at()]
-    assert log.run(log.store.usage(log.clock).counts(KEY, [date(2026, 1, 1)])) == {date(2026, 1, 1): 1}
-
-
-def test_many_old_records_are_deleted_in_one_call(log: Log) -> None:
-    log.note(12_000)
-    log.usage.flush()
-    log.clock.advance(91 * DAY)
-    assert log.usage.prune() == (12_000, 0)
