@@ -109,19 +109,6 @@ def test_errors_of_valkey_name_the_bridge_and_not_the_meter(bridged: BridgedCurs
         bridged.hand_out(BY_CHANGE, HERE, 1000)
 
 
-def test_with_a_primary_the_bridge_answers_as_the_store_does(bridged: BridgedCursors) -> None:
-    assert bridged.hand_out(BY_CHANGE, HERE, 1000) == "b_1"
-    assert bridged.hand_out(BY_CHANGE, MOVED, 2000) is None
-    assert bridged.hand_out(BY_CHANGE, MOVED, 2000, "f_1") == "f_1"
-    assert (
-        bridged.find(BY_CHANGE, "b_1")
-        == bridged.run(bridged.store.find(BY_CHANGE, "b_1"))
-        == StoredCursor(HERE, 1000, 1000)
-    )
-    assert bridged.find(BY_CHANGE, "f_1") == StoredCursor(MOVED, 2000, 2000)
-    assert bridged.find(BY_DAY, "b_1") is None
-
-
 def test_without_a_primary_a_cursor_is_a_fresh_id(bridged: BridgedCursors) -> None:
     bridged.hand_out(BY_CHANGE, HERE, 1000)
     bridged.store.away = True

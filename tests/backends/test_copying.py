@@ -164,16 +164,6 @@ def test_a_mark_of_the_feed_and_digests_continue_at_the_target(
     there.close()
 
 
-def test_a_removal_is_remembered_at_the_target(service: RunningService, target: str, tmp_path: Path) -> None:
-    of = branch()
-    gone = bill(of, rev=5)
-    service.load(of, gone, member(of), removal(gone) | {"rev": 6})
-    copied(service, target, "--cut-over")
-    there = arrived(service, target, tmp_path / "new")
-    assert there.load(gone).outcomes["late"] == 1
-    there.close()
-
-
 def test_the_horizon_of_the_target_is_not_below_the_sources(
     service: RunningService, target: str, tmp_path: Path
 ) -> None:
@@ -239,16 +229,6 @@ def test_changes_at_the_source_during_the_copy_are_copied_too(service: RunningSe
     assert told["moved"] > 40
     again = copied(service, target)
     assert (again["moved"], again["equal"]) == (0, True)
-
-
-def test_what_is_remembered_of_earlier_loads_is_copied(service: RunningService, target: str) -> None:
-    of = shop()
-    for _ in range(4):
-        service.load(of, *bills(of, 300))
-    assert copied(service, target)["equal"]
-    there = bootstrap.operator_reads(settings.load({"store": target}, {})).intake()
-    assert there.judged == 4
-    assert there == bootstrap.operator_reads(service.settings).intake()
 
 
 def test_a_copy_command_that_was_killed_resumes_where_it_stopped(service: RunningService, target: str) -> None:

@@ -51,20 +51,6 @@ def test_a_copy_is_exact_although_one_replica_lags_behind_the_other(
     assert reader.failed == []
 
 
-@pytest.mark.parametrize("meter", [True, False], ids=["meter in Valkey", "meter in PostgreSQL"])
-def test_a_copy_is_exact_when_two_nodes_are_asked_in_turn(fleet_of: Make, meter: bool) -> None:
-    fleet = fleet_of(nodes=2, meter=meter)
-    fleet.delay(1, 300)
-    readers = [Reader(fleet, fleet.key(), limit) for limit in (1, 5)]
-    with fleet.changing():
-        for _ in range(RUNS // 2):
-            for reader in readers:
-                reader.run()
-    for reader in readers:
-        reader.assert_copy_is_exact()
-        assert reader.failed == []
-
-
 def test_a_copy_is_exact_when_a_replica_crosses_the_lag_limit_and_comes_back(fleet_of: Make) -> None:
     fleet = fleet_of(nodes=2)
     reader = Reader(fleet, fleet.key())

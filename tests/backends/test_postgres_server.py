@@ -306,33 +306,6 @@ def test_a_frozen_server_delays_a_request_by_its_time_limit_at_most(own: Postgre
     service.close()
 
 
-def test_too_many_concurrent_callers_are_refused_in_time_and_nothing_leaks(tmp_path: Path) -> None:
-    database, url = servers.postgres(18).fresh_database()
-    service = RunningService(tmp_path, store=url, meter=servers.valkey().url)
-    of = shop()
-    service.load(of, bill(of))
-    key = service.key(shop=of["id"], per_min=1000)
-    assert service.data("shops", key)
-    with psycopg.connect(url) as blocking, ThreadPoolExecutor(4 * LIMITS.pool_size) as crowd:
-        blocking.execute("LOCK TABLE counterfoil.shops IN ACCESS EXCLUSIVE MODE")
-        began = time.monotonic()
-        answers = list(crowd.map(lambda _: service.get("shops", key), range(4 * LIMITS.pool_size)))
-        assert time.monotonic() - began < LIMITS.answer_sec + LIMITS.pool_wait_sec
-        blocking.rollback()
-    errors = Counter(answer.json()["error"] for answer in answers)
-    assert set(errors) == {"internal", "auth_unavailable"}
-    assert errors["internal"] == LIMITS.pool_size
-    allowances = {answer.status_code: "x-ratelimit-remaining" in answer.headers for answer in answers}
-    assert allowances == {500: True, 503: False}
-    assert service.data("shops", key)
-    ((held,),) = servers.postgres(18).command(
-        f"SELECT count(*) FROM pg_stat_activity WHERE datname = '{database}'"  # noqa: S608
-    )
-    # The loader and the operator hold one connection each.
-    assert held <= LIMITS.pool_size + 2
-    service.close()
-
-
 def test_a_connection_that_is_being_made_when_its_pool_is_closed_is_not_left_open() -> None:
     database, url = servers.postgres(18).fresh_database()
 
@@ -350,23 +323,37 @@ def test_a_connection_that_is_being_made_when_its_pool_is_closed_is_not_left_ope
     asyncio.run(close_meanwhile())
 
 
-def test_the_settings_limit_the_connections_of_a_worker(tmp_path: Path) -> None:
-    _, url = servers.postgres(18).fresh_database()
-    limits = {"pool_size": 2, "pool_wait_ms": 100, "statement_timeout_ms": 600}
+@pytest.mark.parametrize(
+    "limits", [{}, {"pool_size": 2, "pool_wait_ms": 100, "statement_timeout_ms": 600}], ids=["defaults", "settings"]
+)
+def test_too_many_concurrent_callers_are_refused_within_the_limits_and_nothing_leaks(
+    tmp_path: Path, limits: dict[str, int]
+) -> None:
+    database, url = servers.postgres(18).fresh_database()
     service = RunningService(tmp_path, store=url, meter=servers.valkey().url, **limits)
+    expected = ConnectionLimits(**limits)
     of = shop()
     service.load(of, bill(of))
     key = service.key(shop=of["id"], per_min=1000)
     assert service.data("shops", key)
-    with psycopg.connect(url) as blocking, ThreadPoolExecutor(6) as crowd:
+    with psycopg.connect(url) as blocking, ThreadPoolExecutor(4 * expected.pool_size) as crowd:
         blocking.execute("LOCK TABLE counterfoil.shops IN ACCESS EXCLUSIVE MODE")
         began = time.monotonic()
-        answers = list(crowd.map(lambda _: service.get("shops", key), range(6)))
+        answers = list(crowd.map(lambda _: service.get("shops", key), range(4 * expected.pool_size)))
         took = time.monotonic() - began
         blocking.rollback()
-    # Two statements exceed their time limit. The other requests find no free connection.
-    assert Counter(answer.json()["error"] for answer in answers) == {"internal": 2, "auth_unavailable": 4}
-    assert 0.6 <= took < LIMITS.statement_timeout_ms / 1000
+    # Statements on all connections exceed their time limit. The other requests find no free connection.
+    errors = Counter(answer.json()["error"] for answer in answers)
+    assert errors == {"internal": expected.pool_size, "auth_unavailable": 3 * expected.pool_size}
+    assert expected.statement_timeout_ms / 1000 <= took < LIMITS.answer_sec + LIMITS.pool_wait_sec
+    allowances = {answer.status_code: "x-ratelimit-remaining" in answer.headers for answer in answers}
+    assert allowances == {500: True, 503: False}
+    assert service.data("shops", key)
+    ((held,),) = servers.postgres(18).command(
+        f"SELECT count(*) FROM pg_stat_activity WHERE datname = '{database}'"  # noqa: S608
+    )
+    # The loader and the operator hold one connection each.
+    assert held <= expected.pool_size + 2
     service.close()
 
 

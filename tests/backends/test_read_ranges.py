@@ -3,7 +3,6 @@
 import random
 
 import psycopg
-import pytest
 
 import servers
 from counterfoil.domain.request_records import MAX_RANGES, as_text, from_text, merge_texts, merged
@@ -14,11 +13,6 @@ MERGE = "SELECT counterfoil.merge_ranges(%s, %s)"
 def some_ranges(chance: random.Random, number: int) -> str:
     starts = (chance.randrange(0, 400) for _ in range(number))
     return as_text(merged((start, start + chance.randrange(0, 6)) for start in starts))
-
-
-@pytest.mark.parametrize("known", ["{}", "{[0,101)}", "{[0,101),[200,301)}"])
-def test_the_text_of_ranges_can_be_read_again(known: str) -> None:
-    assert as_text(from_text(known)) == known
 
 
 def test_postgresql_merges_ranges_as_the_domain_does() -> None:

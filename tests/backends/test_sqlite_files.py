@@ -117,14 +117,6 @@ def test_all_files_of_a_store_are_created_together_and_contain_its_id(tmp_path: 
     assert ids(tmp_path) == {store_id}
 
 
-def test_a_store_whose_creation_was_interrupted_gets_an_id(tmp_path: Path) -> None:
-    read_write(tmp_path, "books").close()
-    unmarked(tmp_path)
-    read_write(tmp_path, "usage").close()
-    (store_id,) = ids(tmp_path)
-    assert store_id > 0
-
-
 def test_a_store_whose_creation_was_interrupted_gets_its_missing_files(tmp_path: Path) -> None:
     read_write(tmp_path, "books").close()
     unmarked(tmp_path)
