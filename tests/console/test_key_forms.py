@@ -1,7 +1,6 @@
 """Keys are issued, changed, rotated and revoked in the console, and every change is audited."""
 
 import re
-from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
@@ -236,25 +235,6 @@ def test_a_key_can_be_rotated_again_from_a_page_that_shows_its_successor(
     for _ in range(2):
         assert alice.act(key_id, "rotate", overlap="keep").status_code == 200
     assert sorted(key.successor_of or "" for key in console.service.key_store.all()) == ["", key_id, key_id]
-
-
-@pytest.mark.parametrize("action", ["change", "rotate", "revoke"])
-def test_of_forms_that_are_sent_at_the_same_moment_one_is_accepted(
-    console: RunningConsole, key_id: str, action: str
-) -> None:
-    path = f"/keys/{key_id}"
-    browsers = [console.operator(name) for name in ("alice", "bob", "carol", "dave")]
-    entered = {"confirm": key_id, "overlap": "keep", "per_min": "5", "per_day": "50"}
-    forms = [
-        browser.form_of(key_id, action, label=f"Changed {position}", **entered)
-        for position, browser in enumerate(browsers)
-    ]
-    with ThreadPoolExecutor(len(browsers)) as threads:
-        answers = list(
-            threads.map(lambda sent: sent[0].send(f"{path}/{action}", sent[1]), zip(browsers, forms, strict=True))
-        )
-    assert sorted(answer.status_code for answer in answers) == [200, 409, 409, 409]
-    assert len(console.service.key_store.all()) == (2 if action == "rotate" else 1)
 
 
 def test_a_revoked_key_is_refused_by_the_next_call(console: RunningConsole, alice: Operator, shop: str) -> None:

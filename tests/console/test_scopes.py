@@ -125,12 +125,6 @@ def test_a_warning_about_rejected_lines_leads_to_that_load(console: RunningConso
     assert alice.get("/loads/latest").headers["location"] == "/loads/2"
 
 
-def test_thai_reasons_for_rejected_lines_have_no_space_after_the_word_line(console: RunningConsole) -> None:
-    console.service.load(b"not JSON")
-    assert "บรรทัด<span>ไม่ใช่ออบเจกต์ JSON</span>" in console.operator(**{"accept-language": "th"}).page("/loads")
-    assert "The line <span>is not a JSON object</span>" in console.operator("bob").page("/loads")
-
-
 def test_a_key_without_requests_has_no_charts_and_charts_begin_with_the_first_requests(
     console: RunningConsole, alice: Operator, shop: str
 ) -> None:
@@ -147,12 +141,6 @@ def test_a_key_without_requests_has_no_charts_and_charts_begin_with_the_first_re
     assert "Requests per day, 61 days" in page
     assert "No requests in the last 7 days." in page
     assert len(console.operator("carol").json(f"{path}.json")["days"]) == 400
-
-
-def test_a_field_with_a_pattern_says_what_it_expects(console: RunningConsole, alice: Operator, shop: str) -> None:
-    key_id = console.service.key(shop=shop).split("_")[2]
-    assert f'pattern="{key_id}" title="Enter exactly {key_id}."' in alice.page(f"/keys/{key_id}")
-    assert 'title="An HTTP status has three digits, such as 404."' in alice.page("/requests")
 
 
 def test_the_demo_invents_only_errors_that_a_route_can_return() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from counterfoil.console.layout import NAVIGATION
 from counterfoil.console.pages.keys import SHOWN, WARNINGS
-from counterfoil.console.texts import LANGUAGES, TABLE, Texts, preferred
+from counterfoil.console.texts import LANGUAGES, TABLE, preferred
 from counterfoil.domain.audit import Act
 
 PACKAGE = Path(__file__).parents[2] / "src" / "counterfoil"
@@ -62,11 +62,6 @@ def test_computed_text_names_have_texts() -> None:
     names += [f"keys.filter.{name}{part}" for name in SHOWN for part in ("", ".caption")]
     names += [f"key_warning.{name}" for name in WARNINGS]
     assert [name for name in names if name not in TABLE] == []
-
-
-def test_placeholders_are_filled_in() -> None:
-    assert Texts("en")("span.ago", span="5 min") == "5 min ago"
-    assert Texts("th")("span.ago", span="5 นาที") == "5 นาทีที่แล้ว"
 
 
 @pytest.mark.parametrize(
