@@ -5,7 +5,6 @@ import gzip
 import hashlib
 import re
 from pathlib import Path
-from typing import Any
 
 import jsonschema
 import msgspec
@@ -15,9 +14,7 @@ from counterfoil.domain.problems import TABLE
 from counterfoil.http.openapi import document
 from counterfoil.http.openapi.components import PARAMETERS
 from counterfoil.http.openapi.operations import OPERATIONS
-from counterfoil.http.reference import FORMATS, build, content, example_base_url, render
-from counterfoil.http.reference.calls import ExampleCall, json_lines, samples
-from counterfoil.http.reference.content import objects_in, type_of
+from counterfoil.http.reference import build, content, example_base_url, render
 from counterfoil.http.reference.page import page_style_sheet
 from counterfoil.web.html import Html, content_security_policy
 from upkeep.fields import published
@@ -197,16 +194,6 @@ def test_the_example_bodies_are_valid_by_their_schemas(in_text: str) -> None:
     assert shown == len(bodies)
 
 
-def test_the_bodies_on_the_page_are_the_examples_of_the_document(page: bytes) -> None:
-    examples = [example.body for endpoint in build("/ext", BASE, {}).endpoints for example in endpoint.examples]
-    found = 0
-    for text in re.findall(rb'<pre class="code">(\{.*?)</pre>', page, re.DOTALL):
-        plain = re.sub(rb"</?[bi]>", b"", text).replace(b"&lt;", b"<").replace(b"&gt;", b">").replace(b"&amp;", b"&")
-        assert msgspec.json.decode(plain) in examples
-        found += 1
-    assert found >= len({endpoint for endpoint in OPERATIONS if endpoint.data}) - 2
-
-
 # --- hand-written parts ---------------------------------------------------------------
 
 
@@ -230,58 +217,10 @@ def test_the_guides_are_those_of_the_document_and_each_has_text(read: StrictPage
 # --- operations and schemas that do not exist yet ---------------------------------------
 
 
-def test_an_operation_without_a_sample_of_its_own_gets_a_general_one() -> None:
-    call = ExampleCall(
-        operation="listNews", title="", path="news", query=(("since", "a b"),), paged=False, public=False
-    )
-    curl, client, httpx, *_ = (sample.text for sample in samples(call))
-    assert "-d since=a%20b" in curl
-    assert 'api.send(Call("news", (("since", "a b"),)))' in client
-    assert 'params={"since": "a b"}' in httpx
-    for text in (client, httpx):
-        compile(text, "sample", "exec")
-
-
-@pytest.mark.parametrize(
-    ("schema", "words"),
-    [
-        ({"type": ["string", "null"], "format": "date"}, "date or null"),
-        ({"type": "array", "items": {"$ref": "#/components/schemas/Bill"}}, "list of [Bill](#Bill)"),
-        ({"oneOf": [{"$ref": "#/x/A"}, {"$ref": "#/x/B"}, {"type": "null"}]}, "[A](#A) or [B](#B) or null"),
-        ({"type": ["string", "null"], "enum": ["used", None]}, "`used` or null"),
-        ({"const": True}, "`true`"),
-        ({"type": "array"}, "list"),
-        ({"type": "array", "items": {"type": "string"}}, "list of strings"),
-        ({}, "any"),
-    ],
-)
-def test_a_type_is_named_in_words(schema: dict[str, Any], words: str) -> None:
-    assert type_of(schema) == words
-
-
-def test_objects_are_found_in_unions_and_only_once_in_cycles() -> None:
-    schemas = {
-        "Either": {"oneOf": [{"$ref": "#/s/Tree"}, {"$ref": "#/s/Leaf"}]},
-        "Tree": {"properties": {"parts": {"type": "array", "items": {"$ref": "#/s/Tree"}}}},
-        "Leaf": {"properties": {"of": {"$ref": "#/s/Tree"}}},
-    }
-    assert list(dict.fromkeys(objects_in({"$ref": "#/s/Either"}, schemas))) == ["Either", "Tree", "Leaf"]
-
-
-@pytest.mark.parametrize("value", [{}, [], {"a": [1, 2, {"b": "x" * 80}]}, [{"k": "v" * 30}] * 5, None, "ก", 1.5])
-def test_formatted_json_has_the_same_value(value: Any) -> None:
-    assert msgspec.json.decode(json_lines(value)) == value
-
-
 def test_another_prefix_and_address_are_used(page: bytes) -> None:
     other = render("html", "", "https://pos.example.org/v1")
     assert b"https://pos.example.org/v1" in other
     assert BASE.encode() in page
-
-
-def test_each_format_is_the_same_every_time() -> None:
-    for kind in FORMATS:
-        assert render(kind, "/ext", BASE) == render(kind, "/ext", BASE)
 
 
 def test_the_markup_type_is_only_given_to_built_text() -> None:
