@@ -283,13 +283,3 @@ def test_a_store_that_already_holds_the_demo_is_used_again(tmp_path: Path, plan:
     key_store = bootstrap.key_store(effective)
     assert len(key_store.all()) == len(first.keys)
     key_store.close()
-
-
-def test_a_demo_has_a_key_of_every_kind(tmp_path: Path, plan: WorldPlan) -> None:
-    keys = {shown.role.purpose: shown.key for shown in build(tmp_path / "a", plan).keys}
-    assert {key.scope.kind for key in keys.values()} == {"shop", "franchise"}
-    assert keys["personal data"].personal_data
-    assert keys["lookup"].messaging_lookup
-    assert keys["revoked"].revoked_at is not None
-    assert (keys["tiny limits"].per_min, keys["tiny limits"].per_day) == (3, 20)
-    assert (keys["default limits"].per_min, keys["default limits"].per_day) == (60, 10_000)

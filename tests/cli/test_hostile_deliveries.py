@@ -394,15 +394,6 @@ def test_a_file_whose_lines_are_nearly_all_rejected_is_quarantined_and_no_other(
     assert "more than 50,000 of its lines were rejected" in reasons(watched.quarantine)[0]
 
 
-def test_blank_lines_are_skipped_quickly_and_counted(tmp_path: Path) -> None:
-    path = tmp_path / "a.ndjson"
-    path.write_bytes(b"{}\n" + b" \r\n" * 1_000_000 + b"\n  {}\n\n\n[]")
-    began = time.process_time()
-    lines = [(line.number, line.text) for line in open_source(str(path)).lines()]
-    assert time.process_time() - began < 1
-    assert lines == [(1, b"{}"), (1_000_003, b"{}"), (1_000_006, b"[]")]
-
-
 def test_the_limit_is_counted_from_the_latest_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sources, "MAX_BYTES_WITHOUT_RECORD", 1_000_000)
     path = tmp_path / "a.ndjson"

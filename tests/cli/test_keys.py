@@ -148,12 +148,6 @@ def test_a_revoked_key_cannot_be_updated(counterfoil: Command) -> None:
     assert counterfoil.json("keys", "show", key_id) == before
 
 
-def test_a_key_whose_revocation_is_scheduled_can_be_updated(counterfoil: Command) -> None:
-    key_id = issue(counterfoil)["keyId"]
-    counterfoil("keys", "revoke", key_id, "--at", "2099-01-01T00:00+07:00", "--yes")
-    assert counterfoil.json("keys", "update", key_id, "--per-min", "7")["perMin"] == 7
-
-
 @pytest.mark.parametrize("action", [("show",), ("rotate",), ("revoke",), ("update", "--label", "x")])
 def test_an_unknown_key_is_reported_in_one_sentence(counterfoil: Command, action: tuple[str, ...]) -> None:
     issue(counterfoil)

@@ -1,7 +1,6 @@
 """Tests for behaviour common to all commands: help, start-up, errors and exit statuses."""
 
 import os
-import socket
 import subprocess
 import sys
 import tomllib
@@ -61,14 +60,6 @@ def test_options_that_few_people_need_are_listed_at_the_end_of_the_help(counterf
     assert "--help" in options
     assert "--batch" not in options
     assert "--batch N" in advanced
-
-
-@pytest.mark.parametrize("name", ["load", "status", "serve", "audit"])
-def test_the_option_for_the_store_takes_one_line_of_the_help(counterfoil: Command, name: str) -> None:
-    lines = counterfoil.bare(name, "--help").stdout.splitlines()
-    position = next(number for number, line in enumerate(lines) if line.startswith("  --store DIR"))
-    assert "postgresql://..." in lines[position]
-    assert not lines[position + 1].startswith("      ")
 
 
 @pytest.mark.parametrize(
@@ -151,16 +142,6 @@ def test_a_command_that_prints_to_a_pipe_imports_no_drawing_library_and_no_serve
     subprocess.run([sys.executable, "-c", source], check=True, stdout=subprocess.DEVNULL)
 
 
-@pytest.mark.parametrize(
-    "arguments", [("nonsense",), ("keys", "list", "--nonsense"), ("schema", "nonsense"), ("load",)]
-)
-def test_misuse_is_one_sentence_and_status_2(counterfoil: Command, arguments: tuple[str, ...]) -> None:
-    result = counterfoil.bare(*arguments, status=2)
-    assert result.stderr.startswith("counterfoil: ")
-    assert result.stderr.count("\n") == 1
-    assert "--help`" in result.stderr
-
-
 @pytest.mark.parametrize("arguments", [(), ("keys",)])
 def test_a_command_group_without_a_command_shows_its_help(counterfoil: Command, arguments: tuple[str, ...]) -> None:
     result = counterfoil.bare(*arguments, status=2)
@@ -188,13 +169,6 @@ def test_a_flag_with_an_unusable_value_is_misuse(counterfoil: Command, store: Pa
     assert result.stderr.startswith("counterfoil: ")
     assert f"Try `program {arguments[0]} --help`" in result.stderr
     assert not store.exists()
-
-
-def test_a_demo_on_two_equal_ports_is_misuse_even_if_the_port_is_in_use(counterfoil: Command) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = str(taken.getsockname()[1])
-        result = counterfoil("demo", "--port", port, "--admin-port", port, status=2)
-    assert "must be different" in result.stderr
 
 
 def test_an_unusable_setting_is_reported_in_one_sentence_with_exit_status_1(

@@ -68,19 +68,6 @@ def test_a_change_that_is_accepted_replaces_the_bills(counterfoil: Command, tmp_
     assert found["changed"] == 30
 
 
-def test_higher_revisions_may_replace_everything(counterfoil: Command, tmp_path: Path) -> None:
-    first = [record | {"rev": 1} for record in day_of_bills(14)]
-    second = [record | {"rev": 2} for record in day_of_bills(15)]
-    counterfoil("load", delivery(tmp_path, *first))
-    assert counterfoil.json("load", delivery(tmp_path, *second))["changed"] == 30
-
-
-def test_corrections_of_many_bills_are_loaded(counterfoil: Command, tmp_path: Path) -> None:
-    counterfoil("load", delivery(tmp_path, *day_of_bills(14)))
-    corrected = [record | {"amounts": {"net": record["amounts"]["net"] + 5, "tip": 5}} for record in day_of_bills(14)]
-    assert counterfoil.json("load", delivery(tmp_path, *corrected))["changed"] == 30
-
-
 def test_a_few_bills_of_a_till_may_move_to_another_day_and_are_named(counterfoil: Command, tmp_path: Path) -> None:
     bills = [record | {"deviceId": "till 1"} for record in day_of_bills(14)]
     counterfoil("load", delivery(tmp_path, *bills))

@@ -197,10 +197,6 @@ def test_columns_stay_aligned_under_thai_names_and_control_characters_are_not_pr
     assert len({display_width(line[: line.index("no bills")]) for line in lines[1:]}) == 1
 
 
-def test_a_key_for_an_unknown_shop_refers_to_the_list_of_shops(counterfoil: Command) -> None:
-    assert "counterfoil shops" in counterfoil("keys", "issue", "--shop", "sh_9").stderr
-
-
 def test_a_store_that_cannot_be_read_fails(where: str, store: Path) -> None:
     run(where, "load", "-", stdin=ndjson([shop()]))
     if where.startswith("postgres"):

@@ -13,7 +13,7 @@ from typing import IO
 
 import pytest
 
-from cli.command import SHOPS, Command, on_terminal
+from cli.command import Command, on_terminal
 from counterfoil import settings
 from counterfoil.backends.sqlite.usage import SqliteUsage
 from counterfoil.cli.terminal import display_width, shortened
@@ -154,17 +154,6 @@ def test_progress_bars_are_shown_on_terminals_only(counterfoil: Command, store: 
     assert "2 requests per day (Thailand time)" in drawn
     assert "████" in drawn
     assert "█" not in counterfoil("usage").stdout
-
-
-def test_a_load_shows_its_progress_on_a_terminal_and_only_a_summary_in_a_pipe(
-    counterfoil: Command, store: Path, tmp_path: Path
-) -> None:
-    file = tmp_path / "shops.ndjson"
-    file.write_bytes(b"\n".join(SHOPS))
-    assert "Loading" in on_terminal("load", file, "--store", store)
-    result = counterfoil("load", file)
-    assert result.stderr == ""
-    assert "Loading" not in result.stdout
 
 
 def delivery(file: Path, pack: Callable[[bytes], bytes]) -> int:

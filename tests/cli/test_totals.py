@@ -1,6 +1,5 @@
 """Tests for the control totals that imports and loads print, keep and compare with the POS's own figure."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -65,11 +64,6 @@ def test_a_check_a_file_a_load_and_the_kept_load_have_the_same_totals(
     totals = [one["totals"] for one in found]
     assert days_of(totals[0]) == DAYS
     assert all(each == totals[0] for each in totals)
-
-
-def test_the_totals_are_what_is_served(counterfoil: Command, arguments: tuple[object, ...]) -> None:
-    totals = counterfoil.json(*arguments, "--load")["totals"]
-    assert (totals["net"], totals["firstDay"], totals["lastDay"]) == ("1255.50", "2026-11-14", "2026-11-15")
 
 
 def test_bills_that_do_not_add_up_are_counted_and_named(counterfoil: Command, arguments: tuple[object, ...]) -> None:
@@ -142,13 +136,3 @@ def test_an_import_whose_bills_mostly_do_not_add_up_does_not_end_with_status_0(
     rows = [f"{n},2026-11-14 12:00,10.00,0,no,Tea,12.00" for n in range(3)]
     (tmp_path / "export.csv").write_text("\n".join([EXPORT.splitlines()[0], *rows]), "utf-8")
     counterfoil(*arguments, "--load", status=3)
-
-
-def test_a_bill_that_is_delivered_twice_is_said(counterfoil: Command, tmp_path: Path) -> None:
-    bills = [
-        json.dumps({"kind": "bill", "id": "b", "shopId": "sh_1", "closedAt": 1_760_000_000, "rev": rev})
-        for rev in (1, 2)
-    ]
-    file = tmp_path / "bills.ndjson"
-    file.write_text("\n".join([SHOPS[0].decode(), *bills]), "utf-8")
-    assert counterfoil.json("load", file)["totals"]["repeated"] == 1

@@ -3,15 +3,12 @@
 import asyncio
 import json
 from contextlib import closing
-from datetime import date
 from pathlib import Path
 
 import pytest
-from click import unstyle
 
-from cli.command import Command, on_terminal, run_sql
+from cli.command import Command, on_terminal
 from counterfoil.backends.sqlite.usage import SqliteUsage
-from counterfoil.cli.lists import _day_line
 from counterfoil.domain.access import Key, Scope
 from counterfoil.domain.calendar import DAY_MS, compact, days_until, thai_day
 from counterfoil.domain.request_records import RequestRecord
@@ -114,27 +111,10 @@ def test_disclosures_of_a_key_are_found_behind_many_of_others_and_never_truncate
     assert counterfoil("usage", "--disclosures", "--latest", 4).stderr == ""
 
 
-def test_a_bar_is_relative_to_the_largest_day_and_names_the_used_part_of_the_quota() -> None:
-    lines = [unstyle(_day_line(date(2026, 1, 1), count, 10_000, 1_000, 40)) for count in (1, 500, 1_000, 0)]
-    assert [line.count("█") for line in lines] == [0, 20, 40, 0]
-    assert "▏" in lines[0]
-    assert [line.split()[-3] for line in lines] == ["0.0%", "5.0%", "10.0%", "0.0%"]
-    assert len({len(line) for line in lines}) == 1
-
-
 def test_without_disclosures_a_note_is_printed_instead_of_a_table(counterfoil: Command, key_id: str) -> None:
     result = counterfoil("usage", "--disclosures")
     assert result.stdout == ""
     assert "no disclosures found" in result.stderr
-
-
-def test_prune_deletes_removals_of_the_feed_after_400_days(counterfoil: Command, store: Path) -> None:
-    bill = b'{"kind":"bill","id":"b_1","shopId":"sh_1"}\n'
-    counterfoil("load", "-", stdin=b'{"kind":"shop","id":"sh_1"}\n' + bill)
-    counterfoil("load", "-", stdin=bill.replace(b"}", b',"removed":true}'))
-    assert counterfoil.json("prune")["removals"] == 0
-    run_sql(store, "books", "UPDATE horizon SET at = at + 401 * 86400000")
-    assert "Deleted 1 removal older than 400 days from the change feed." in counterfoil("prune").stdout
 
 
 def test_prune_deletes_records_after_90_days_and_totals_after_400_and_reports_it(
