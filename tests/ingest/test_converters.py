@@ -147,15 +147,6 @@ def test_the_last_lines_are_converted_by_the_loader_while_the_process_is_busy(
     assert any(b'"b499"' in line for line in here)
 
 
-def test_a_shop_that_changes_between_its_bills_is_applied_to_the_bills_after_it(tmp_path: Path) -> None:
-    changes = [SHOP | {"channels": [{"id": "c", "name": f"Name {number}"}]} for number in range(8)]
-    records = [each for number, shop in enumerate(changes) for each in (shop, *map(bill, range(number, 400, 8)))]
-    here = loaded(tmp_path / "here", [SHOP, *records], 0)
-    assert loaded(tmp_path / "elsewhere", [SHOP, *records], 1) == here
-    bodies = [max((value for value in row if isinstance(value, bytes)), key=len) for row in here[1]["bills"]]
-    assert all(b'"Name 7"' in body for body in bodies)
-
-
 def noting_processes(records: Iterable[Any], found: set[int | None]) -> Iterator[Any]:
     """Yield the records, and add the processes that run meanwhile to `found`."""
     for record in records:

@@ -85,13 +85,6 @@ def test_loading_a_world_again_changes_nothing(store: Store, clock: ManualClock)
     assert again.changed == 0
 
 
-def test_a_shop_in_the_stream_rewrites_the_bills_before_it_and_shapes_those_after(
-    open_store: OpenStore, store: Store, clock: ManualClock
-) -> None:
-    load(store, clock, [shop(), bill("b_1"), shop(timezone="Asia/Tokyo"), bill("b_2")])
-    assert {found["timestamp"][-6:] for found in open_store.by_day()} == {"+09:00"}
-
-
 def test_a_rewrite_left_over_from_a_killed_load_is_finished_by_the_next_one(
     open_store: OpenStore, store: Store, clock: ManualClock
 ) -> None:
@@ -172,20 +165,6 @@ def test_an_empty_load_is_finished_at_once(store: Store, clock: ManualClock) -> 
 
 
 # --- facts changed by another loader -------------------------------------------------
-
-
-def test_bills_read_before_another_loader_changed_the_facts_are_converted_again(
-    open_store: OpenStore, store: Store, clock: ManualClock
-) -> None:
-    open_store.put(shop())
-
-    def stream() -> Iterator[Any]:
-        yield bill("b_1")
-        open_store.put(shop(timezone="Asia/Tokyo"))
-        yield bill("b_2")
-
-    assert load(store, clock, IterableSource(stream())).outcomes == {"added": 2}
-    assert {found["timestamp"][-6:] for found in open_store.by_day()} == {"+09:00"}
 
 
 def test_records_keep_their_order_when_a_bill_is_converted_again(

@@ -3,8 +3,6 @@
 import gzip
 import json
 import os
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -96,19 +94,6 @@ def many() -> bytes:
     return written(*(shop(f"shop {n * 7919 % 10_007}") for n in range(5000)))
 
 
-def test_a_truncated_file_is_loaded_in_whole_once_it_is_complete(
-    store: Store, clock: ManualClock, tmp_path: Path
-) -> None:
-    file = tmp_path / "cut.ndjson.gz"
-    parts = [gzip.compress(written(*(shop(f"{n}") for n in range(first, first + 20)))) for first in (0, 20)]
-    file.write_bytes(b"".join(parts)[:-1])
-    with pytest.raises(SourceError):
-        load(store, clock, open_source(str(file)), batch=2)
-    file.write_bytes(b"".join(parts))
-    summary = load(store, clock, open_source(str(file)), batch=2)
-    assert summary.outcomes == {"unchanged": 20, "added": 20}
-
-
 @pytest.mark.parametrize("packing", PACK)
 def test_a_named_pipe_is_read_to_its_end(tmp_path: Path, packing: str) -> None:
     pipe = tmp_path / f"a.ndjson{packing}"
@@ -126,18 +111,6 @@ def test_a_named_pipe_is_read_to_its_end(tmp_path: Path, packing: str) -> None:
 def test_a_missing_source_is_reported(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="there is no file or folder"):
         open_source(str(tmp_path / "nowhere.ndjson"))
-
-
-def test_a_file_reports_how_far_it_has_been_read(tmp_path: Path) -> None:
-    file = file_with(tmp_path, "", many())
-    opened = open_source(str(file))
-    assert opened.total == file.stat().st_size
-    lines = opened.lines()
-    next(lines)
-    assert 0 < opened.position() <= file.stat().st_size
-    for _ in lines:
-        pass
-    assert opened.position() == opened.total
 
 
 # --- a folder ----------------------------------------------------------------
@@ -222,15 +195,6 @@ def test_a_folder_reports_how_far_it_has_been_read(tmp_path: Path) -> None:
 
 
 # --- standard input ------------------------------------------------------------
-
-
-def test_standard_input_is_a_source(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "counterfoil", "load", "-", "--store", str(tmp_path / "store"), "--json"]
-    sent = written(shop(), bill()) + b"nonsense"
-    done = subprocess.run(command, input=sent, capture_output=True, timeout=30, check=False)
-    told = json.loads(done.stdout)
-    assert (told["lines"], told["added"], told["reasons"]) == (3, 2, {"not_json": 1})
-    assert done.returncode == 3
 
 
 # --- lists, records over several lines, and compressed input without a name ---------
