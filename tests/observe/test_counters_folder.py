@@ -17,13 +17,6 @@ def ended_process() -> int:
     return process.pid
 
 
-def test_the_folder_is_named_for_its_process_and_deleted_with_it(tmp_path: Path) -> None:
-    with counters_folder(tmp_path) as counters:
-        assert counters.parent == tmp_path
-        assert counters.name.startswith(f"counterfoil-{os.getpid()}-")
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_folders_of_killed_services_are_deleted_when_the_next_one_starts(tmp_path: Path) -> None:
     abandoned = tmp_path / f"counterfoil-{ended_process()}-abc"
     abandoned.mkdir()

@@ -66,6 +66,7 @@ def test_every_line_of_a_request_fits_80_columns() -> None:
     [
         (ServiceChanged(what="ready", detail="127.0.0.1:8000"), "00:00:00Z ready            127.0.0.1:8000"),
         (ServiceChanged(what="stopped"), "00:00:00Z stopped"),
+        (ServerMessage(level="error", message="died\x1b"), "00:00:00Z server error     died\\x1b"),
         (
             StoreFailed(request_id="r_1", route="shops", reason="SQLite: disk I/O error"),
             "00:00:00Z store failed     shops: SQLite: disk I/O error (request r_1)",
@@ -106,8 +107,3 @@ def test_text_lines_are_written_to_the_descriptor(tmp_path: Path) -> None:
     log(ServiceChanged(what="ready", detail="ไทย"))
     os.close(descriptor)
     assert (tmp_path / "log").read_text("utf-8") == "00:00:00Z ready            ไทย\n"
-
-
-def test_messages_of_the_http_server_are_text_too_without_control_characters() -> None:
-    event = ServerMessage(level="error", message="worker-2 died\x1b")
-    assert text(event) == "00:00:00Z server error     worker-2 died\\x1b"

@@ -13,7 +13,6 @@ from counterfoil.observe import (
     Event,
     HandlerCrashed,
     JsonLog,
-    ServerMessage,
     ServiceChanged,
     StoreFailed,
 )
@@ -59,23 +58,6 @@ def test_an_event_is_one_json_object_on_a_line_with_its_time_first(file: tuple[P
     (line,) = lines(path)
     assert list(line)[:2] == ["at", "type"]
     assert line["at"] == "2026-01-01T00:00:00.000Z"
-
-
-def test_a_request_line_has_the_fields_that_an_operator_needs(file: tuple[Path, int]) -> None:
-    path, descriptor = file
-    log = JsonLog(descriptor, lambda: START_MS, Later())
-    log(served(status=429, error="rate_limited", personal_base="mb_a", personal_members=3))
-    log.flush()
-    (line,) = lines(path)
-    assert {name: line[name] for name in ("type", "route", "status", "error", "key_id", "took_us")} == {
-        "type": "request",
-        "route": "shops",
-        "status": 429,
-        "error": "rate_limited",
-        "key_id": "k_1",
-        "took_us": 300,
-    }
-    assert (line["personal_base"], line["personal_members"]) == ("mb_a", 3)
 
 
 def test_log_lines_are_buffered_and_written_together(file: tuple[Path, int]) -> None:
@@ -135,13 +117,3 @@ def test_lines_pass_through_a_pipe_that_accepts_partial_writes() -> None:
         received += rest
     os.close(reading)
     assert len([json.loads(line) for line in bytes(received).splitlines()]) == expected
-
-
-def test_messages_of_the_http_server_are_json_too(file: tuple[Path, int]) -> None:
-    path, descriptor = file
-    log = JsonLog(descriptor, lambda: START_MS, Later())
-    log(ServerMessage(level="error", message='worker-2 "died"'))
-    log.flush()
-    (line,) = lines(path)
-    assert list(line)[:2] == ["at", "type"]
-    assert (line["type"], line["level"], line["message"]) == ("server", "error", 'worker-2 "died"')

@@ -3,8 +3,6 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import Metric
 from prometheus_client.parser import text_string_to_metric_families
@@ -13,8 +11,6 @@ from prometheus_client.registry import Collector
 from counterfoil.domain.problems import TABLE
 from counterfoil.machine.clock import SystemClock
 from counterfoil.observe import (
-    BUCKETS_US,
-    OUTCOMES,
     CounterFile,
     Event,
     HandlerCrashed,
@@ -24,7 +20,7 @@ from counterfoil.observe import (
     totals,
 )
 from counterfoil.serving import admin
-from counterfoil.serving.admin import METRICS, metric, request_metrics
+from counterfoil.serving.admin import METRICS, request_metrics
 from new_processes import new_processes
 from observe.counting_workers import LAYOUT, count, served
 
@@ -94,18 +90,6 @@ def test_an_unexpected_outcome_is_counted_as_other(tmp_path: Path) -> None:
     assert found["counterfoil_requests_total", labels(route="shops", status="other", error="")] == 1
 
 
-def test_no_two_outcomes_share_a_counter() -> None:
-    places = [
-        LAYOUT.outcome(route, int(status) if status != "other" else 0, code)
-        for route in LAYOUT.routes
-        for status, code in OUTCOMES
-    ]
-    places += [LAYOUT.bucket(route, us) for route in LAYOUT.routes for us in (*BUCKETS_US, BUCKETS_US[-1] + 1)]
-    places += [place(route) for route in LAYOUT.routes for place in (LAYOUT.took, LAYOUT.sent)]
-    places += [LAYOUT.crashes, LAYOUT.store_failures, LAYOUT.reseeded, LAYOUT.server_changes, LAYOUT.failed_at]
-    assert sorted(places) == list(range(LAYOUT.slots))
-
-
 def test_admission_metrics_exclude_requests_refused_earlier(tmp_path: Path) -> None:
     found = counted(
         tmp_path,
@@ -138,14 +122,6 @@ def test_a_latency_is_counted_in_the_first_bucket_whose_bound_is_not_exceeded(tm
     assert buckets["+Inf"] == 6
     assert found["counterfoil_request_seconds_count", labels(route="shops")] == 6
     assert found["counterfoil_request_seconds_sum", labels(route="shops")] == pytest.approx(10.000452)
-
-
-@given(st.integers(0, 10**9))
-def test_a_bucket_is_the_first_whose_bound_is_not_below_the_value(took_us: int) -> None:
-    at = LAYOUT.bucket("shops", took_us) - LAYOUT.bucket("shops", 0)
-    bounds = [*BUCKETS_US, float("inf")]
-    assert took_us <= bounds[at]
-    assert at == 0 or took_us > bounds[at - 1]
 
 
 def test_bytes_crashes_and_store_failures_are_counted(tmp_path: Path) -> None:
@@ -187,12 +163,6 @@ def test_an_incomplete_counter_file_or_one_of_another_layout_is_ignored(tmp_path
     assert samples(tmp_path)["counterfoil_requests_total", labels(route="shops", status="200", error="")] == 1
 
 
-def test_metrics_without_any_counts_are_a_valid_exposition(tmp_path: Path) -> None:
-    found = samples(tmp_path)
-    assert found["counterfoil_admissions_total", labels(verdict="admitted")] == 0
-    assert all(value == 0 for value in found.values())
-
-
 def test_counters_are_readable_by_their_owner_only(tmp_path: Path) -> None:
     counted(tmp_path, served())
     (file,) = tmp_path.iterdir()
@@ -202,11 +172,6 @@ def test_counters_are_readable_by_their_owner_only(tmp_path: Path) -> None:
 def test_every_metric_in_the_table_is_exported() -> None:
     source = Path(admin.__file__).read_text("utf-8")
     assert [name for name in METRICS if f'"{name}"' not in source] == []
-
-
-def test_a_gauge_has_the_name_of_the_service_as_prefix() -> None:
-    (sample,) = metric("horizon_age_seconds", 0.25).samples
-    assert (sample.name, sample.value) == ("counterfoil_horizon_age_seconds", 0.25)
 
 
 def test_the_latest_store_failure_of_any_worker_is_known(tmp_path: Path) -> None:
