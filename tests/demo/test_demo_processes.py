@@ -3,11 +3,10 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -18,7 +17,6 @@ import pytest
 from cli.command import PYTHON, SHOPS, Command
 from console.running_console import signed_in
 from counterfoil import settings
-from counterfoil.demo.cluster import LocalCluster
 from counterfoil.demo.console import MOST_RESTARTS, DemoConsole
 from counterfoil.machine.addresses import PortReservation, free_port, is_free
 from waiting import until
@@ -82,33 +80,6 @@ def test_a_reserved_port_is_given_to_nobody_else_and_can_be_used_by_its_number()
         ports = [reserved.enter_context(closing(PortReservation("127.0.0.1"))).port for _ in range(50)]
         assert not {free_port("127.0.0.1") for _ in range(300)} & set(ports)
         assert all(is_free("127.0.0.1", port) for port in ports)
-
-
-def test_a_cluster_reserves_all_its_ports_until_it_is_closed(tmp_path: Path) -> None:
-    def can_be_taken(port: int) -> bool:
-        # Without SO_REUSEADDR, binding fails if any other socket is bound to the port.
-        with socket.socket() as other, suppress(OSError):
-            other.bind(("127.0.0.1", port))
-            return True
-        return False
-
-    clusters = [LocalCluster(tmp_path, "a secret") for _ in range(2)]
-    ports = [
-        port
-        for cluster in clusters
-        for port in (
-            cluster.primary_port,
-            cluster.replica_port,
-            cluster.meter_port,
-            *(port for node in cluster.nodes for port in node),
-        )
-    ]
-    assert len(set(ports)) == len(ports)
-    assert not [port for port in ports if can_be_taken(port)]
-    assert all(is_free("127.0.0.1", port) for port in ports)
-    for cluster in clusters:
-        cluster.close()
-    assert all(can_be_taken(port) for port in ports)
 
 
 @pytest.fixture
