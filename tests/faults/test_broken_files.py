@@ -15,8 +15,6 @@ from typing import Any
 import httpx
 import pytest
 
-from actors import OPERATOR
-from counterfoil import bootstrap, key_issuing
 from counterfoil.domain import credentials
 from e2e.serve_process import SHOP, Deployment, ServeProcess
 from waiting import throughout, until
@@ -156,15 +154,6 @@ def test_a_locked_usage_file_refuses_each_request_in_a_second_and_blocks_no_othe
 # --- files that are missing ---------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["books", longer("keys"), longer("usage")])
-def test_a_store_that_has_lost_a_file_is_not_served(deployment: Deployment, name: str) -> None:
-    for file in deployment.store.glob(f"{name}.sqlite3*"):
-        file.unlink()
-    sentence = deployment.refusal()
-    assert sentence.startswith(f"counterfoil: {name}.sqlite3 is missing or empty: put the file back or restore it")
-    assert not (deployment.store / f"{name}.sqlite3").exists()
-
-
 def test_an_empty_file_is_not_mistaken_for_a_new_one(deployment: Deployment) -> None:
     (deployment.store / "keys.sqlite3").write_bytes(b"")
     assert "keys.sqlite3 is missing or empty" in deployment.refusal()
@@ -299,24 +288,3 @@ def test_a_worker_that_cannot_start_says_why_in_one_line(running: ServeProcess) 
     assert reasons()[0].startswith("books.sqlite3 is missing or empty")
     until(lambda: running.admin("ready").status_code == 200, "the service was ready again")
     assert b"Traceback" not in running.deployment.log.read_bytes()
-
-
-# --- an older key file ------------------------------------------------------------------------
-
-
-def test_a_revoked_key_stays_revoked_when_an_older_key_file_is_restored(running: ServeProcess) -> None:
-    deployment, key = running.deployment, running.key("k")
-    keys, backup = deployment.store / "keys.sqlite3", deployment.folder / "backup"
-    with deployment.database("keys") as connection, closing(sqlite3.connect(backup)) as copy:
-        connection.backup(copy)
-    with closing(bootstrap.key_store(deployment.settings)) as key_store:
-        key_issuing.revoke(key_store, key.split("_")[2], 1, OPERATOR)
-    until(lambda: running.get("shops", key).status_code == 401, "the key was revoked", 5)
-    for log in deployment.store.glob("keys.sqlite3-*"):
-        log.unlink()
-    shutil.copyfile(backup, keys)
-    throughout(1.2, lambda: running.get("shops", key).json()["error"] == "key_revoked", "the key is revoked")
-    assert running.stop() == 0
-    again = deployment.start()
-    assert again.get("shops", key).json()["error"] == "key_revoked"
-    assert again.stop() == 0

@@ -218,16 +218,3 @@ def test_the_traceback_of_a_worker_is_logged_in_the_chosen_format(tmp_path: Path
     assert process.wait(30) == 0
     logged = [json.loads(line) for line in deployment.log.read_bytes().splitlines()]
     assert "Traceback (most recent call last):" in [line.get("message") for line in logged]
-
-
-def test_ctrl_c_while_workers_start_leaves_no_traceback(tmp_path: Path) -> None:
-    deployment = Deployment(tmp_path)
-    with deployment.log.open("ab") as log:
-        process = subprocess.Popen(
-            COMMAND, env=deployment.environment(), stdout=log, stderr=log, start_new_session=True
-        )
-    until(lambda: children(process.pid), "a worker starts")
-    # A terminal sends the signal to every process.
-    os.killpg(process.pid, signal.SIGINT)
-    assert process.wait(30) == 0
-    assert b"Traceback" not in deployment.log.read_bytes()
