@@ -1,7 +1,6 @@
 """A file of the store is replaced with an older copy, and clients must not keep a wrong copy without noticing."""
 
 import sqlite3
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -158,16 +157,6 @@ def test_a_pass_that_was_interrupted_before_the_replacement_is_not_continued(wor
     assert {identity[1]: one for identity, one in world.client.copy.bills.items()} == world.stored()
 
 
-def test_a_first_pass_that_was_interrupted_starts_again(world: World, tmp_path: Path) -> None:
-    copied(world.service, tmp_path / "older")
-    world.change()
-    late = Client(world.client.key)
-    cursor = late.read_page(world.service)["nextCursor"]
-    world.replace(("books",), tmp_path / "older")
-    assert late.follow_feed(world.service, cursor) == ["mark_expired"]
-    assert {identity[1]: one for identity, one in late.copy.bills.items()} == world.stored()
-
-
 @pytest.mark.parametrize("name", ["books", "usage"])
 def test_no_cursor_that_was_handed_out_before_stands_for_another_position(
     world: World, tmp_path: Path, name: Name
@@ -258,23 +247,6 @@ def test_marks_stay_valid_if_no_file_was_replaced(world: World) -> None:
     world.replace((), world.folder)
     assert world.client.follow_feed(world.service) == []
     assert world.audited() == []
-
-
-def test_no_file_seems_older_while_a_service_writes_the_positions(world: World) -> None:
-    done = threading.Event()
-
-    def tick() -> None:
-        while not done.is_set():
-            world.tick(61)
-
-    ticking = threading.Thread(target=tick)
-    ticking.start()
-    try:
-        for _ in range(300):
-            assert positions.older_files(world.service.settings.store) == []
-    finally:
-        done.set()
-        ticking.join()
 
 
 def test_a_file_that_is_replaced_while_the_service_runs_does_not_get_the_new_position(
