@@ -135,37 +135,6 @@ def test_no_list_is_sorted_at_request_time(seen: tuple[Path, list[Seen]]) -> Non
     assert not sorting
 
 
-@pytest.mark.parametrize(
-    ("database", "statement", "index"),
-    [
-        ("books", "ORDER BY bill_day, closed_at, id LIMIT", "bills_by_day (shop=?"),
-        ("books", "ORDER BY updated_at, id LIMIT", "bills_by_change (shop=?"),
-        ("books", "SELECT (SELECT at FROM horizon), bills.seal, bills.body", "bills_by_shop (shop=? AND id=?"),
-        ("books", "ORDER BY created_at, token LIMIT", "members_by_signup (provider_id=?"),
-        ("books", "CROSS JOIN members INDEXED BY", "members_by_base (provider_id=? AND token=?"),
-        ("books", "LEFT JOIN accounts ON", "accounts_by_hash (provider_id=? AND hash=?"),
-        ("books", "SELECT body FROM shops WHERE franchise_id", "shops_by_franchise (franchise_id=?"),
-        ("books", "FROM shop_changes INDEXED BY", "shop_changes_by_franchise (franchise_id=? AND latest_at>?"),
-        ("books", "FROM removed_bills INDEXED BY", "removed_bills_by_change (shop=?"),
-        ("books", "SELECT loaded_at, id, seal, body FROM bills", "bills_untracked (shop=?"),
-        ("books", "SELECT updated_at, id, seal, body FROM bills", "bills_by_change (shop=?"),
-        ("books", "FROM day_totals INDEXED BY", "stale_days"),
-        ("books", "DELETE FROM removed_bills", "removed_bills_by_time (removed_at<?"),
-        ("usage", "SELECT n, at, day, count,", "PRIMARY KEY (key_id=? AND n=?"),
-        ("usage", "SELECT row_id, major", "cursors_1 (lineage=? AND resource=? AND query=? AND cursor=?"),
-        ("usage", "DELETE FROM requests", "requests_by_time (at<?"),
-        ("usage", "DELETE FROM cursors", "cursors_by_end (ends_at<?"),
-        ("usage", "UPDATE cursors SET expired", "cursors_by_end (ends_at<?"),
-    ],
-)
-def test_a_statement_uses_its_index(seen: tuple[Path, list[Seen]], database: str, statement: str, index: str) -> None:
-    store, statements = seen
-    texts = {text for known, text in statements if known == database and statement in " ".join(text.split())}
-    assert texts
-    for text in texts:
-        assert any(index in line for line in plan_of(store, database, text)), plan_of(store, database, text)
-
-
 # --- on a server ---------------------------------------------------------------
 
 GROWING = {"bills", "members", "accounts", "shops", "cursors", "removed_bills", "shop_changes", "day_totals"}
