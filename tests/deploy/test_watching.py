@@ -72,19 +72,6 @@ def test_every_alert_is_tested_and_says_what_to_do() -> None:
             assert set(rule["annotations"]) == {"summary", "description"}, rule["alert"]
 
 
-def test_no_two_panels_overlap_or_share_an_id() -> None:
-    cells = [
-        (x, y)
-        for panel in DASHBOARD["panels"]
-        for place in [panel["gridPos"]]
-        for x in range(place["x"], place["x"] + place["w"])
-        for y in range(place["y"], place["y"] + place["h"])
-    ]
-    assert len(cells) == len(set(cells))
-    assert max(x for x, _ in cells) < 24
-    assert len({panel["id"] for panel in DASHBOARD["panels"]}) == len(DASHBOARD["panels"])
-
-
 @needs_program("promtool", "prometheus")
 def test_promtool_confirms_that_every_alert_fires_when_it_should_and_only_then() -> None:
     output_of("promtool", "test", "rules", UNIT_TESTS)
