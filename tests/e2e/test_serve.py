@@ -264,11 +264,6 @@ def test_a_worker_refuses_a_store_that_needs_migrations(tmp_path: Path) -> None:
         bootstrap.service(deployment.settings, lambda _: None)
 
 
-def test_a_file_that_is_not_a_database_is_refused(deployment: Deployment) -> None:
-    (deployment.store / "keys.sqlite3").write_bytes(b"something else entirely" * 500)
-    assert "not a database" in deployment.refusal()
-
-
 def test_the_service_does_not_log_its_own_probe(deployment: Deployment) -> None:
     running = deployment.start()
     try:
