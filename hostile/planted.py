@@ -30,7 +30,7 @@ from counterfoil.domain.change_feed import BEGINNING, FeedPage, FeedPosition, Wi
 from counterfoil.domain.day_totals import DigestPage, ShopDay
 from counterfoil.domain.tokens import FeedTokens
 from counterfoil.ingest.pipeline import Pipeline, RejectsFile
-from counterfoil.observe import Event, JsonLog
+from counterfoil.observe import Event, EventLog
 from counterfoil.ports import FoundBill, ShopList, StoredKey, StoreUnavailable
 from hostile.callers import pause
 from hostile.targets import SECRET, UNLIMITED, RecordSource, ServerThread, free_port, key_id
@@ -78,7 +78,7 @@ class PlantedService:
         self.deployments: list[Any] = []
         self._log = folder / "log"
         descriptor = os.open(self._log, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)
-        self._json_log = JsonLog(descriptor, lambda: 0, lambda _, __: None)
+        self._json_log = EventLog(descriptor, lambda: 0, lambda _, __: None)
         bootstrap.prepare(self.settings)
         with _replaced(parts):
             service = bootstrap.service(self.settings, self._observe)

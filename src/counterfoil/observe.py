@@ -102,15 +102,11 @@ def coloured(text: str, colour: str) -> str:
 
 def text_line(at_ms: int, event: Event, paint: Paint) -> str:
     """Return the line for an event, without the line break."""
-    time = paint(_clock_time(at_ms), DIM)
+    time = paint(iso_utc(at_ms)[11:19] + "Z", DIM)
     if isinstance(event, RequestServed):
         return f"{time} {_request(event, paint)}"
     label, colour, text = _described(event)
     return f"{time} {paint(label.ljust(LABEL_WIDTH), colour)} {printable(text)}".rstrip()
-
-
-def _clock_time(at_ms: int) -> str:
-    return iso_utc(at_ms)[11:19] + "Z"
 
 
 def _request(event: RequestServed, paint: Paint) -> str:
@@ -166,22 +162,38 @@ FLUSH_SEC = 0.1
 MAX_BUFFER_BYTES = 32_768
 
 
-class EventLog:
-    """Writes events to a file descriptor. `schedule` calls a function after a delay, as an event loop does."""
+_encode = json.Encoder().encode
 
-    def __init__(self, descriptor: int, now_ms: Callable[[], int], schedule: Schedule) -> None:
+
+def json_line(at_ms: int, event: Event) -> bytes:
+    # The time comes before the other fields: {"at":"...","type":"request",...}
+    return b'{"at":"%b",%b\n' % (iso_utc(at_ms).encode(), _encode(event)[1:])
+
+
+def text_lines(*, in_colour: bool) -> Callable[[int, Event], bytes]:
+    paint = coloured if in_colour else plain
+    return lambda at_ms, event: f"{text_line(at_ms, event, paint)}\n".encode(errors="backslashreplace")
+
+
+class EventLog:
+    """Writes a line for each event to a file descriptor. `schedule` calls a function after a delay."""
+
+    def __init__(
+        self,
+        descriptor: int,
+        now_ms: Callable[[], int],
+        schedule: Schedule,
+        line: Callable[[int, Event], bytes] = json_line,
+    ) -> None:
         self._descriptor = descriptor
         self._now_ms = now_ms
         self._schedule = schedule
+        self._line = line
         self._buffer = bytearray()
         self._flush_scheduled = False
 
-    def line(self, at_ms: int, event: Event) -> bytes:
-        """Return the line for an event, including the line break."""
-        raise NotImplementedError
-
     def __call__(self, event: Event) -> None:
-        self._buffer += self.line(self._now_ms(), event)
+        self._buffer += self._line(self._now_ms(), event)
         if len(self._buffer) >= MAX_BUFFER_BYTES:
             self.flush()
         elif not self._flush_scheduled:
@@ -198,29 +210,6 @@ class EventLog:
             except OSError:
                 # The service must keep running even if its log can no longer be written.
                 return
-
-
-class JsonLog(EventLog):
-    """Writes each event as a JSON object."""
-
-    _encode = json.Encoder().encode
-
-    def line(self, at_ms: int, event: Event) -> bytes:
-        # The time comes before the other fields: {"at":"...","type":"request",...}
-        return b'{"at":"%b",%b\n' % (iso_utc(at_ms).encode(), self._encode(event)[1:])
-
-
-class TextLog(EventLog):
-    """Writes each event as a line of text for people."""
-
-    def __init__(
-        self, descriptor: int, now_ms: Callable[[], int], schedule: Schedule, *, in_colour: bool = False
-    ) -> None:
-        super().__init__(descriptor, now_ms, schedule)
-        self._paint = coloured if in_colour else plain
-
-    def line(self, at_ms: int, event: Event) -> bytes:
-        return f"{text_line(at_ms, event, self._paint)}\n".encode(errors="backslashreplace")
 
 
 # --- counters that the workers share with the supervisor, which serves `/metrics` --

@@ -134,13 +134,9 @@ def collect(flags: Mapping[str, Any], environment: Mapping[str, str], file: Path
 
 def resolve(sources: Mapping[str, SettingSource]) -> Settings:
     """Validate the values and return the settings."""
-    values: dict[str, Any] = {}
-    for setting in TABLE:
-        values[setting.name] = _value_of(setting, sources[setting.name])
-    if not values["store"].strip():
-        raise SettingsError(
-            "the setting `store` is blank. Set it to a folder or a database URL, or remove it.", "store"
-        )
+    values: dict[str, Any] = {setting.name: _value_of(setting, sources[setting.name]) for setting in TABLE}
+    blank = "the setting `store` is blank. Set it to a folder or a database URL, or remove it."
+    _require(values["store"].strip(), blank, "store")
     masked = without_password(values["store"])
     if not values["store"].startswith(DATABASES) and (_SCHEME.match(values["store"]) or masked != values["store"]):
         raise SettingsError(
@@ -226,90 +222,78 @@ def _value_of(setting: Setting, source: SettingSource) -> str | int:
     return number
 
 
-def _check_listeners(values: Mapping[str, Any]) -> None:
-    if values["port"] == values["admin_port"] != 0 and would_conflict(values["host"], values["admin_host"]):
-        raise SettingsError(
-            f"port and admin_port must differ, but both are {values['port']}. "
-            "To turn the admin listener off, set admin_port to 0.",
-            "port",
-            "admin_port",
-        )
-
-
-def _check_proxy(values: Mapping[str, Any]) -> None:
-    """Check the proxy settings. With a header but no address, anyone who can reach the console could sign in."""
-    address, header = values["console_proxy"], values["console_proxy_header"]
-    if bool(address) != bool(header):
-        raise SettingsError(
-            "console_proxy and console_proxy_header belong together. Set both or neither.",
-            "console_proxy",
-            "console_proxy_header",
-        )
-    if address and not is_ip_address(address):
-        raise SettingsError(f"console_proxy must be an IP address, not {address!r}.", "console_proxy")
-    if header and not _HEADER_NAME.fullmatch(header):
-        raise SettingsError(
-            f"console_proxy_header must be the name of a header, not {header!r}.", "console_proxy_header"
-        )
+def _require(is_met: object, message: str, *names: str) -> None:
+    if not is_met:
+        raise SettingsError(message, *names)
 
 
 def _check(values: Mapping[str, Any]) -> None:
-    _check_listeners(values)
-    _check_proxy(values)
-    if values["prefix"] and (not values["prefix"].startswith("/") or values["prefix"].endswith("/")):
-        raise SettingsError(
-            f"prefix must be empty, or start with a slash and not end with one; it is {values['prefix']!r}.", "prefix"
-        )
-    if values["api_url"] and not _API_URL.fullmatch(values["api_url"]):
-        raise SettingsError(
-            f"api_url must be a URL such as https://api.example.com/ext/v1, not {values['api_url']!r}.", "api_url"
-        )
+    port, prefix, api_url, timezone = values["port"], values["prefix"], values["api_url"], values["timezone"]
+    _require(
+        port != values["admin_port"] or port == 0 or not would_conflict(values["host"], values["admin_host"]),
+        f"port and admin_port must differ, but both are {port}. To turn the admin listener off, set admin_port to 0.",
+        "port",
+        "admin_port",
+    )
+    _require(
+        not prefix or (prefix.startswith("/") and not prefix.endswith("/")),
+        f"prefix must be empty, or start with a slash and not end with one; it is {prefix!r}.",
+        "prefix",
+    )
+    _require(
+        not api_url or _API_URL.fullmatch(api_url),
+        f"api_url must be a URL such as https://api.example.com/ext/v1, not {api_url!r}.",
+        "api_url",
+    )
     for name in ("host", "admin_host", "console_host"):
-        if not values[name].strip():
-            raise SettingsError(
-                f"{name} is blank. Set it to an address, such as 127.0.0.1, or 0.0.0.0 for all IPv4 interfaces.", name
-            )
-    _check_timezone(values["timezone"])
+        advice = "Set it to an address, such as 127.0.0.1, or 0.0.0.0 for all IPv4 interfaces."
+        _require(values[name].strip(), f"{name} is blank. {advice}", name)
+    if timezone != BY_NAME["timezone"].default:
+        from counterfoil.domain.calendar import zone_named  # noqa: PLC0415 - few settings need the time zone database
+
+        problem = f"timezone must be an IANA name such as Asia/Bangkok or UTC, not {timezone!r}."
+        _require(zone_named(timezone), problem, "timezone")
+    _check_proxy(values["console_proxy"], values["console_proxy_header"])
     _check_notices(values)
-    _check_servers(values)
+    _check_servers(values["database"], values["meter"])
 
 
-def _check_timezone(name: str) -> None:
-    if name == BY_NAME["timezone"].default:
-        return
-    from counterfoil.domain.calendar import zone_named  # noqa: PLC0415 - few settings need the time zone database
-
-    if zone_named(name) is None:
-        raise SettingsError(f"timezone must be an IANA name such as Asia/Bangkok or UTC, not {name!r}.", "timezone")
+def _check_proxy(address: str, header: str) -> None:
+    """Check the proxy settings. With a header but no address, anyone who can reach the console could sign in."""
+    names = ("console_proxy", "console_proxy_header")
+    _require(bool(address) == bool(header), f"{' and '.join(names)} belong together. Set both or neither.", *names)
+    if address:
+        _require(is_ip_address(address), f"console_proxy must be an IP address, not {address!r}.", names[0])
+        is_name = _HEADER_NAME.fullmatch(header)
+        _require(is_name, f"console_proxy_header must be the name of a header, not {header!r}.", names[1])
 
 
 def _check_notices(values: Mapping[str, Any]) -> None:
     """Check the addresses of notifications without quoting them, because they may contain a password."""
     for name in ("notify_url", "heartbeat_url"):
-        if values[name] and not (values[name].startswith(("http://", "https://")) and is_address(values[name])):
-            raise SettingsError(f"{name} must be a URL that starts with https:// or http://.", name)
+        is_url = values[name].startswith(("http://", "https://")) and is_address(values[name])
+        _require(is_url or not values[name], f"{name} must be a URL that starts with https:// or http://.", name)
     header, template = values["notify_header"], values["notify_template"]
-    if header and not _HEADER.fullmatch(header):
-        raise SettingsError("notify_header must be a name and a value, as in `Authorization: Bearer TOKEN`.")
+    problem = "notify_header must be a name and a value, as in `Authorization: Bearer TOKEN`."
+    _require(not header or _HEADER.fullmatch(header), problem)
     if template:
         try:
             msgspec.json.decode(template)
         except msgspec.DecodeError as error:
             raise SettingsError(f"notify_template is not valid JSON: {error}.", "notify_template") from None
-        if "{text}" not in template:
-            raise SettingsError("notify_template must contain {text}, where the text is put.", "notify_template")
+        problem = "notify_template must contain {text}, where the text is put."
+        _require("{text}" in template, problem, "notify_template")
 
 
-def _check_servers(values: Mapping[str, Any]) -> None:
-    if values["meter"] and not values["meter"].startswith(METERS):
-        raise SettingsError(f"meter must start with one of {', '.join(METERS)}, not {scheme_of(values['meter'])}.")
-    for name, address in (("store", values["database"]), ("meter", values["meter"])):
+def _check_servers(database: str, meter: str) -> None:
+    problem = f"meter must start with one of {', '.join(METERS)}, not {scheme_of(meter)}."
+    _require(not meter or meter.startswith(METERS), problem)
+    for name, address in (("store", database), ("meter", meter)):
         if address:
             check_address(name, address)
-    if values["meter"] and not values["database"]:
-        raise SettingsError("a shared meter requires a shared store. Set store to postgresql://..., or remove meter.")
+    problem = "a shared meter requires a shared store. Set store to postgresql://..., or remove meter."
+    _require(database or not meter, problem)
 
 
 def check_address(name: str, address: str) -> None:
-    if not is_address(address):
-        raise SettingsError(f"{name} is not a valid address: {use_address_form(address)}.", name)
+    _require(is_address(address), f"{name} is not a valid address: {use_address_form(address)}.", name)

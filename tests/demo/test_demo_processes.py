@@ -1,4 +1,4 @@
-"""Two demos can start at once, and a demo reports a console that died and starts it again."""
+"""Two demos can start at once, and a demo reports a console that died."""
 
 import json
 import os
@@ -17,7 +17,7 @@ import pytest
 from cli.command import PYTHON, SHOPS, Command
 from console.running_console import signed_in
 from counterfoil import settings
-from counterfoil.demo.console import MOST_RESTARTS, DemoConsole
+from counterfoil.demo.console import DemoConsole
 from counterfoil.machine.addresses import PortReservation, free_port, is_free
 from waiting import until
 
@@ -88,7 +88,7 @@ def console(tmp_path: Path) -> Iterator[DemoConsole]:
     Command(store)("load", "-", stdin=b"\n".join(SHOPS))
     running = DemoConsole(settings.load({"store": str(store), "console_port": free_port("127.0.0.1")}, {}))
     yield running
-    running.stop()
+    running.close()
 
 
 def signs_in(link: str | None) -> bool:
@@ -97,36 +97,19 @@ def signs_in(link: str | None) -> bool:
         return True
 
 
-def test_a_console_that_was_killed_is_reported_and_started_again(console: DemoConsole) -> None:
+def test_a_console_that_was_killed_is_reported_with_the_command_that_starts_it(console: DemoConsole) -> None:
     notes: list[str] = []
     assert signs_in(console.link())
     console.watch(notes.append)
     os.kill(console.process_id, signal.SIGKILL)
-    until(lambda: len(notes) == 2, "the demo reports the console")
-    assert notes[0] == "the console exited with status -9. Starting it again."
-    assert notes[1].startswith("the console is running again.")
-    assert signs_in(notes[1].rpartition(" ")[2])
-
-
-def test_a_console_that_keeps_dying_is_not_started_for_ever(console: DemoConsole) -> None:
-    notes: list[str] = []
-    console.link()
-    console.watch(notes.append)
-
-    def wait_for_notes(count: int) -> None:
-        until(lambda: len(notes) == count, f"the demo has written {count} notes")
-
-    for restarts in range(MOST_RESTARTS + 1):
-        wait_for_notes(2 * restarts)
-        os.kill(console.process_id, signal.SIGKILL)
-    wait_for_notes(2 * MOST_RESTARTS + 1)
-    assert "will not be restarted" in notes[-1]
-    assert "counterfoil console --store" in notes[-1]
+    until(lambda: len(notes) == 1, "the demo reports the console")
+    assert "status -9" in notes[0]
+    assert "counterfoil console --store" in notes[0]
 
 
 def test_a_console_that_the_demo_stops_is_not_reported(console: DemoConsole) -> None:
     notes: list[str] = []
     console.link()
     console.watch(notes.append)
-    console.stop()
+    console.close()
     assert notes == []

@@ -11,7 +11,7 @@ from msgspec import json
 
 import servers
 from broken_store import run_sql, table_missing
-from counterfoil.observe import JsonLog
+from counterfoil.observe import EventLog
 from records import EVER, NEW_YEAR, Record, base, bill, branch, line, member, shop
 from running_service import SECRET, RunningService
 
@@ -188,7 +188,7 @@ def logged(service: RunningService, folder: Path) -> str:
     """Return the log lines for all events of the service so far."""
     path = folder / "log"
     descriptor = os.open(path, os.O_CREAT | os.O_WRONLY)
-    log = JsonLog(descriptor, service.clock.now_ms, lambda _, __: None)
+    log = EventLog(descriptor, service.clock.now_ms, lambda _, __: None)
     for event in service.events_so_far():
         log(event)
     log.flush()

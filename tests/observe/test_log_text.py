@@ -11,15 +11,16 @@ from counterfoil.http.app import NO_ROUTE, ROUTES
 from counterfoil.observe import (
     CountsReseeded,
     Event,
+    EventLog,
     HandlerCrashed,
     ServerChanged,
     ServerMessage,
     ServiceChanged,
     StoreFailed,
-    TextLog,
     coloured,
     plain,
     text_line,
+    text_lines,
 )
 from observe.counting_workers import served
 from running_service import START_MS
@@ -103,7 +104,7 @@ def test_colours_change_nothing_but_the_colour() -> None:
 
 def test_text_lines_are_written_to_the_descriptor(tmp_path: Path) -> None:
     descriptor = os.open(tmp_path / "log", os.O_CREAT | os.O_WRONLY)
-    log = TextLog(descriptor, lambda: START_MS, lambda _, call: call())
+    log = EventLog(descriptor, lambda: START_MS, lambda _, call: call(), text_lines(in_colour=False))
     log(ServiceChanged(what="ready", detail="ไทย"))
     os.close(descriptor)
     assert (tmp_path / "log").read_text("utf-8") == "00:00:00Z ready            ไทย\n"

@@ -11,8 +11,8 @@ import pytest
 from counterfoil.observe import (
     MAX_BUFFER_BYTES,
     Event,
+    EventLog,
     HandlerCrashed,
-    JsonLog,
     ServiceChanged,
     StoreFailed,
 )
@@ -52,7 +52,7 @@ def lines(path: Path) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("event", EVENTS, ids=lambda event: type(event).__name__)
 def test_an_event_is_one_json_object_on_a_line_with_its_time_first(file: tuple[Path, int], event: Event) -> None:
     path, descriptor = file
-    log = JsonLog(descriptor, lambda: START_MS, Later())
+    log = EventLog(descriptor, lambda: START_MS, Later())
     log(event)
     log.flush()
     (line,) = lines(path)
@@ -63,7 +63,7 @@ def test_an_event_is_one_json_object_on_a_line_with_its_time_first(file: tuple[P
 def test_log_lines_are_buffered_and_written_together(file: tuple[Path, int]) -> None:
     path, descriptor = file
     later = Later()
-    log = JsonLog(descriptor, lambda: START_MS, later)
+    log = EventLog(descriptor, lambda: START_MS, later)
     for _ in range(10):
         log(served())
     assert path.read_bytes() == b""
@@ -77,7 +77,7 @@ def test_log_lines_are_buffered_and_written_together(file: tuple[Path, int]) -> 
 
 def test_many_log_lines_are_written_at_once(file: tuple[Path, int]) -> None:
     path, descriptor = file
-    log = JsonLog(descriptor, lambda: START_MS, Later())
+    log = EventLog(descriptor, lambda: START_MS, Later())
     while not path.read_bytes():
         log(served())
     assert MAX_BUFFER_BYTES <= path.stat().st_size < MAX_BUFFER_BYTES + 1000
@@ -85,7 +85,7 @@ def test_many_log_lines_are_written_at_once(file: tuple[Path, int]) -> None:
 
 def test_a_line_end_in_a_value_does_not_end_the_line(file: tuple[Path, int]) -> None:
     path, descriptor = file
-    log = JsonLog(descriptor, lambda: START_MS, Later())
+    log = EventLog(descriptor, lambda: START_MS, Later())
     log(ServiceChanged(what="x", detail='two\nlines "quoted" \u2028 ไทย'))
     log.flush()
     assert lines(path)[0]["detail"] == 'two\nlines "quoted" \u2028 ไทย'
@@ -94,7 +94,7 @@ def test_a_line_end_in_a_value_does_not_end_the_line(file: tuple[Path, int]) -> 
 def test_a_broken_log_pipe_does_not_stop_the_service() -> None:
     reading, writing = os.pipe()
     os.close(reading)
-    log = JsonLog(writing, lambda: START_MS, Later())
+    log = EventLog(writing, lambda: START_MS, Later())
     for event in EVENTS * 200:
         log(event)
     log.flush()
@@ -103,7 +103,7 @@ def test_a_broken_log_pipe_does_not_stop_the_service() -> None:
 
 def test_lines_pass_through_a_pipe_that_accepts_partial_writes() -> None:
     reading, writing = os.pipe()
-    log = JsonLog(writing, lambda: START_MS, Later())
+    log = EventLog(writing, lambda: START_MS, Later())
     expected = 0
     received = bytearray()
     for _ in range(20):

@@ -25,9 +25,9 @@ from counterfoil.demo.cluster import LocalCluster
 from counterfoil.demo.console import (
     CONSOLE_HOST,
     LAST_PORT,
+    DemoConsole,
     DemoPorts,
     chosen_ports,
-    running_console,
     with_console_port,
 )
 from counterfoil.demo.history import write_history
@@ -122,7 +122,7 @@ def _serve(ctx: click.Context, settings: Settings, ports: DemoPorts, plan: World
     create_secret(settings.store / "secret", settings.secret)
     bootstrap.prepare(settings)
     settings = with_console_port(settings, ports.console, ports.admin)
-    with running_console(settings) as console:
+    with closing(DemoConsole(settings)) as console:
         write_history(settings, demo, plan.seed)
         link = console.link()
         console.watch(print_note)
@@ -144,7 +144,8 @@ def _serve_cluster(folder: Path, ports: DemoPorts, plan: WorldPlan | None, seed:
         demo = _fill_store(cluster.settings(), plan) if plan else None
         print_note("starting the nodes.")
         cluster.start_nodes()
-        with running_console(with_console_port(cluster.settings(), ports.console, ports.api)) as console:
+        console_settings = with_console_port(cluster.settings(), ports.console, ports.api)
+        with closing(DemoConsole(console_settings)) as console:
             _print_ready(cluster.settings(), demo, console.link(), output, cluster)
             console.watch(print_note)
             _report_exits(cluster)

@@ -6,9 +6,9 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
-from typing import IO, NamedTuple
+from typing import NamedTuple
 
-from msgspec import DecodeError, Struct, json
+from msgspec import DecodeError, json
 from msgspec.structs import replace
 
 from counterfoil.machine.addresses import PortReservation, free_port, is_free, url
@@ -17,8 +17,6 @@ from counterfoil.settings import TABLE, Settings, display_value
 LAST_PORT = 65_535
 CONSOLE_HOST = "127.0.0.1"
 STOP_SEC = 5
-# A console that keeps exiting is restarted at most this many times.
-MOST_RESTARTS = 3
 # Some users do not open the console until hours after they start the demo.
 LINK_VALIDITY = "24h"
 
@@ -62,12 +60,6 @@ def with_console_port(settings: Settings, chosen: int | None, before: int) -> Se
     return replace(settings, console_host=CONSOLE_HOST, console_port=chosen)
 
 
-class ConsoleLine(Struct, frozen=True):
-    """The line that `counterfoil console --json` prints when it is ready."""
-
-    console: str
-
-
 class DemoConsole:
     """The console's process. It stops when its standard input closes, which also happens if the demo is killed."""
 
@@ -75,12 +67,8 @@ class DemoConsole:
         api_url = settings.api_url or url(settings.host, settings.port, f"{settings.prefix}/v1")
         self._settings = replace(settings, api_url=api_url)
         self._is_stopping = threading.Event()
-        self._changing = threading.Lock()
-        self._process = self._start()
-
-    def _start(self) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", "counterfoil", "console", "--json", "--until-end-of-input"]
-        return subprocess.Popen(
+        self._process = subprocess.Popen(
             [*command, "--valid-for", LINK_VALIDITY],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -98,70 +86,33 @@ class DemoConsole:
         if self._process.stdout is None:
             return None
         try:
-            return json.decode(self._process.stdout.readline(), type=ConsoleLine).console
+            return json.decode(self._process.stdout.readline(), type=dict[str, str])["console"]
         except (DecodeError, ValueError):
             # The console has exited, or the demo is stopping and has closed the stream.
             return None
 
     def watch(self, report: Callable[[str], None]) -> None:
-        """Start a thread that reports each exit of the console and restarts it, at most MOST_RESTARTS times."""
+        """Start a thread that reports when the console exits, unless the demo stops it."""
         threading.Thread(target=self._watch, args=(report,), name="console watcher", daemon=True).start()
 
     def _watch(self, report: Callable[[str], None]) -> None:
-        for restarts_left in reversed(range(MOST_RESTARTS + 1)):
-            status = self._process.wait()
-            if self._is_stopping.is_set():
-                return
-            if not restarts_left:
-                break
-            report(f"the console exited with status {status}. Starting it again.")
-            if not self._restart():
-                return
-            link = self.link()
-            if link and not self._is_stopping.is_set():
-                report(f"the console is running again. Sign in with this link: {link}")
-        store, port = display_value(self._settings, "store"), self._settings.console_port
-        report(
-            f"the console exited with status {status} and will not be restarted. "
-            f"To start it, run `counterfoil console --store {store} --console-port {port}`."
-        )
+        status = self._process.wait()
+        if not self._is_stopping.is_set():
+            store, port = display_value(self._settings, "store"), self._settings.console_port
+            again = f"counterfoil console --store {store} --console-port {port}"
+            report(f"the console exited with status {status}. To start it again, run `{again}`.")
 
-    def _restart(self) -> bool:
-        """Start the console again; return False if the demo is stopping."""
-        with self._changing:
-            if self._is_stopping.is_set():
-                return False
-            _close(self._process.stdin)
-            _close(self._process.stdout)
-            self._process = self._start()
-            return True
-
-    def stop(self) -> None:
+    def close(self) -> None:
         self._is_stopping.set()
-        with self._changing:
-            _close(self._process.stdin)
-            try:
-                self._process.wait(STOP_SEC)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
-            # The output is closed last, because the watcher may be reading the link from it while the console runs.
-            _close(self._process.stdout)
-
-
-def _close(stream: IO[bytes] | None) -> None:
-    if stream:
-        with suppress(OSError):
-            stream.close()
-
-
-@contextmanager
-def running_console(settings: Settings) -> Iterator[DemoConsole]:
-    console = DemoConsole(settings)
-    try:
-        yield console
-    finally:
-        console.stop()
+        for stream in (self._process.stdin, self._process.stdout):
+            if stream:
+                with suppress(OSError):
+                    stream.close()
+        try:
+            self._process.wait(STOP_SEC)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
 
 
 def _environment(settings: Settings) -> dict[str, str]:

@@ -12,7 +12,7 @@ from datetime import timedelta
 from msgspec import Struct, json
 
 from counterfoil import bootstrap
-from counterfoil.demo.showcase import DemoKey, Showcase
+from counterfoil.demo.showcase import DemoKey, MovingClock, Showcase
 from counterfoil.demo.worldgen.plan import midnight_ms
 from counterfoil.domain.access import Key, TooFast
 from counterfoil.domain.calendar import DAY_MS, HOUR_MS, thai_day
@@ -46,17 +46,8 @@ ERROR_SHARE = 0.03
 WITH_PERSONAL_DATA = ("members", "members/{memberToken}")
 
 
-class HistoryClock:
-    """A clock that is set to the time of the request being written.
-
-    Its boot ID differs from the real one, because its steady clock cannot be compared with the real steady clock.
-    """
-
-    def __init__(self) -> None:
-        self.moment_ms = 0
-
-    def now_ms(self) -> int:
-        return self.moment_ms
+class HistoryClock(MovingClock):
+    """Its boot ID differs from the real one, because its steady clock cannot be compared with the real one."""
 
     def steady_us(self) -> int:
         return self.moment_ms * 1000
@@ -75,8 +66,7 @@ class PastRequest(Struct, frozen=True):
 
 def write_history(settings: Settings, demo: Showcase, seed: int) -> int:
     """Write the history, unless the store already has requests. Return the number of requests that were written."""
-    reads = bootstrap.operator_reads(settings)
-    if reads.last_used():
+    if bootstrap.operator_reads(settings).last_used():
         return 0
     requests = sorted(_plan(demo, seed, SystemClock().now_ms()), key=lambda request: request.at)
     asyncio.run(_write(settings, requests, seed))
@@ -131,12 +121,8 @@ PARAMETERS = {"transactions": "shopId,updatedSince", "changes": "since", "member
 
 
 def _record(request: PastRequest, chance: random.Random) -> RequestRecord:
-    key, bases, route, problem = (
-        request.demo_key.key,
-        request.demo_key.role.provider_ids,
-        request.route,
-        request.problem,
-    )
+    key, bases = request.demo_key.key, request.demo_key.role.provider_ids
+    route, problem = request.route, request.problem
     is_disclosure = key.personal_data and not problem and route in WITH_PERSONAL_DATA and bases
     members = chance.randint(20, 200) if route == "members" else 1
     rows = members if route == "members" else 1 if "{" in route else 0

@@ -33,7 +33,6 @@ from counterfoil.key_issuing import Grant, Issued, KeyStore, Randomness
 from counterfoil.machine.addresses import is_loopback, url
 from counterfoil.machine.clock import SystemClock
 from counterfoil.machine.operator import operator
-from counterfoil.ports import Clock
 from counterfoil.settings import Settings
 
 BATCH = 500
@@ -193,21 +192,13 @@ def _independent(group: Group, has_members: bool) -> ShopPlan:
 # --- records -----------------------------------------------------------------
 
 
-class MovingClock:
-    """A clock that shows the time of the delivery being loaded."""
+class MovingClock(SystemClock):
+    """A clock that shows the time of the delivery or the request being written."""
 
-    def __init__(self, real: Clock) -> None:
-        self._real = real
-        self.moment_ms = 0
+    moment_ms = 0
 
     def now_ms(self) -> int:
         return self.moment_ms
-
-    def steady_us(self) -> int:
-        return self._real.steady_us()
-
-    def boot_id(self) -> str:
-        return self._real.boot_id()
 
 
 class DeliverySource(Source):
@@ -230,12 +221,9 @@ class Loaded(Struct):
 
 def _load(settings: Settings, plan: WorldPlan, group: Group, on_progress: Callable[[int], None]) -> Loaded:
     """Load each delivery with the clock set to its time, and then lines that are invalid on purpose."""
-    real = SystemClock()
-    clock, loaded = MovingClock(real), Loaded()
-    pseudonyms, shop_field = (
-        bootstrap.pseudonyms(settings),
-        b'"shopId":"%s"' % _main_franchise(group).shop_ids[0].encode(),
-    )
+    clock, loaded = MovingClock(), Loaded()
+    pseudonyms = bootstrap.pseudonyms(settings)
+    shop_field = b'"shopId":"%s"' % _main_franchise(group).shop_ids[0].encode()
     with closing(bootstrap.ledger(settings, clock)) as ledger:
 
         def deliver(lines: list[bytes]) -> None:
@@ -243,7 +231,7 @@ def _load(settings: Settings, plan: WorldPlan, group: Group, on_progress: Callab
             summary = Pipeline(ledger, pseudonyms, rejects, BATCH).load(DeliverySource(lines))
             loaded.rejected += summary.rejected.total()
 
-        for clock.moment_ms, lines in demo_world(plan, real.now_ms()):
+        for clock.moment_ms, lines in demo_world(plan, SystemClock().now_ms()):
             deliver(lines)
             _count(lines, shop_field, loaded)
             on_progress(loaded.bills)

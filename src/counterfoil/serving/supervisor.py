@@ -16,12 +16,11 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
-from typing import Protocol
 
 from msgspec.structs import replace
 
@@ -105,12 +104,6 @@ TOTALS_SEC = 1.0
 STOP_SEC = 2.0
 
 
-class Closable(Protocol):
-    """A store that must be closed when the service stops."""
-
-    def close(self) -> None: ...
-
-
 class Chores:
     """Runs chores in three threads: for the books, for usage, and for deleting old usage data.
 
@@ -129,13 +122,14 @@ class Chores:
         ]
         self._due: dict[str, float] = {}
         self._failing: set[str] = set()
-        self._open: tuple[Closable, ...] = ()
+        self._close = ExitStack()
 
     def start(self) -> None:
         self._ledger = bootstrap.ledger(self._settings)
         self._usage = bootstrap.usage(self._settings)
         self._old_usage = bootstrap.usage(self._settings)
-        self._open = (self._ledger, self._usage, self._old_usage)
+        for store in (self._ledger, self._usage, self._old_usage):
+            self._close.callback(store.close)
         self._run("horizon", 0, self._ledger.advance_horizon)
         for thread in self._threads:
             thread.start()
@@ -149,8 +143,7 @@ class Chores:
         # If a chore is still waiting for another process's lock, leave the stores open: they are closed when this
         # process ends.
         if not any(thread.is_alive() for thread in self._threads):
-            for store in self._open:
-                store.close()
+            self._close.close()
 
     def _run_book_chores(self) -> None:
         while not self._stop.wait(self._settings.tick_ms / 1000):
@@ -247,7 +240,7 @@ def _is_running(process: int) -> bool:
     except (ProcessLookupError, OverflowError):
         return False
     except PermissionError:
-        return True
+        pass
     return True
 
 

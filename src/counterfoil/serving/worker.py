@@ -8,13 +8,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from counterfoil import bootstrap
+from counterfoil.domain.messages import MessageError
 from counterfoil.http.app import NO_ROUTE, ROUTES
 from counterfoil.http.wire import PAGE_ROUTE, StaticPage
 from counterfoil.machine.clock import SystemClock
 from counterfoil.machine.process import is_colourful
-from counterfoil.observe import CounterFile, Event, EventLog, JsonLog, Layout, Schedule, ServiceChanged, TextLog
-from counterfoil.ports import StoreMismatch, StoreUnavailable
-from counterfoil.settings import Settings, SettingsError
+from counterfoil.observe import CounterFile, Event, EventLog, Layout, Schedule, ServiceChanged, json_line, text_lines
+from counterfoil.settings import Settings
 
 # --- the log: text on a terminal and JSON elsewhere, unless a setting overrides this --
 
@@ -33,9 +33,8 @@ def open_log(settings: Settings, schedule: Schedule, stderr: int) -> EventLog:
 
 def log_to(descriptor: int, settings: Settings, schedule: Schedule) -> EventLog:
     is_text = os.isatty(descriptor) if settings.log_format == "auto" else settings.log_format == "text"
-    if is_text:
-        return TextLog(descriptor, SystemClock().now_ms, schedule, in_colour=is_colourful(descriptor))
-    return JsonLog(descriptor, SystemClock().now_ms, schedule)
+    line = text_lines(in_colour=is_colourful(descriptor)) if is_text else json_line
+    return EventLog(descriptor, SystemClock().now_ms, schedule, line)
 
 
 LAYOUT = Layout(
@@ -56,13 +55,9 @@ def main() -> None:
         if os.environ.get("COUNTERFOIL_DEBUG", "") not in ("", "0"):
             raise
         log = log_to(stderr, settings, lambda _, call: call())
-        log(ServiceChanged(what="worker_failed", detail=_reason(error)))
+        reason = str(error) if isinstance(error, MessageError) else f"{type(error).__name__}: {error}"
+        log(ServiceChanged(what="worker_failed", detail=reason))
         sys.exit(1)
-
-
-def _reason(error: Exception) -> str:
-    foreseen = isinstance(error, StoreUnavailable | StoreMismatch | SettingsError)
-    return str(error) if foreseen else f"{type(error).__name__}: {error}"
 
 
 def _serve(settings: Settings, counters: Path, pages: Mapping[str, StaticPage] | None, stderr: int) -> None:
