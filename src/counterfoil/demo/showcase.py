@@ -1,8 +1,7 @@
 """Fills a store with the demo's restaurant group (months of bills, and a key of every kind), and chooses sample IDs.
 
-The records are derived from a plan and its seed. They are loaded with a clock
-that advances with them, so that `updatedAt` is spread over the months as it
-would be in a real store.
+The records are derived from a plan and its seed. They are loaded with a clock that advances with them, so that
+`updatedAt` is spread over the months as it would be in a real store.
 """
 
 import hashlib
@@ -29,7 +28,7 @@ from counterfoil.http.wire import StaticPage
 from counterfoil.ingest.lines import SourceLine
 from counterfoil.ingest.pipeline import Pipeline, RejectsFile
 from counterfoil.ingest.sources import Source
-from counterfoil.key_issuing import Grant, Issued, KeyStore, Randomness
+from counterfoil.key_issuing import Grant, KeyStore, Randomness
 from counterfoil.machine.addresses import is_loopback, url
 from counterfoil.machine.clock import SystemClock
 from counterfoil.machine.operator import operator
@@ -140,8 +139,9 @@ def roles(group: Group) -> list[KeyRole]:
     """Return one role for each kind of key in the demo."""
     franchise = _main_franchise(group)
     shop = next(shop for shop in group.shops if shop.id == franchise.shop_ids[0])
-    independent = _independent(group, has_members=True)
-    without_members = _independent(group, has_members=False)
+    independents = [shop for shop in group.shops if shop.franchise_id is None]
+    independent = next(shop for shop in independents if shop.provider_id is not None)
+    without_members = next(shop for shop in independents if shop.provider_id is None)
     two_bases = next((one for one in group.franchises if len(one.provider_ids) > 1), franchise)
     return [
         _role("franchise", "Head office ERP", franchise),
@@ -171,22 +171,17 @@ def _role(purpose: str, label: str, owner: Franchise | ShopPlan, *, revoked: boo
 def _issue_key(key_store: KeyStore, role: KeyRole, random_bytes: Randomness, now_ms: int) -> DemoKey:
     """Issue the key, unless an earlier run has issued it. Revoke it if its role says so. Return the key."""
     credential = credentials.generate(random_bytes)
-    known = key_store.find(credential.key_id)
-    issued = Issued(known, credentials.format_key(credential)) if known else None
-    issued = issued or key_issuing.import_key(key_store, role.grant, credential, now_ms, operator())
-    key = key_issuing.revoke(key_store, issued.key.key_id, now_ms, operator()) if role.revoked else issued.key
-    return DemoKey(role=role, key=key, text=issued.text)
+    key = key_store.find(credential.key_id)
+    key = key or key_issuing.import_key(key_store, role.grant, credential, now_ms, operator()).key
+    if role.revoked:
+        key = key_issuing.revoke(key_store, key.key_id, now_ms, operator())
+    return DemoKey(role=role, key=key, text=credentials.format_key(credential))
 
 
 def _main_franchise(group: Group) -> Franchise:
     """Return the franchise whose base contains the sample member, or the first franchise if there is none."""
     wanted = group.sample.provider_id if group.sample else None
     return next((franchise for franchise in group.franchises if wanted in franchise.provider_ids), group.franchises[0])
-
-
-def _independent(group: Group, has_members: bool) -> ShopPlan:
-    independent = [shop for shop in group.shops if shop.franchise_id is None]
-    return next(shop for shop in independent if (shop.provider_id is not None) is has_members)
 
 
 # --- records -----------------------------------------------------------------

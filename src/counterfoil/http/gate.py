@@ -1,7 +1,6 @@
 """The gate in front of the endpoints.
 
-It refuses malformed requests and requests from web pages, then checks the key
-and its limits.
+It refuses malformed requests and requests from web pages, then checks the key and its limits.
 """
 
 import asyncio
@@ -50,8 +49,7 @@ class RequestHeaders(Protocol):
 def names_one_host(headers: RequestHeaders, http_version: str) -> bool:
     """Return whether there is exactly one readable Host header, or none in HTTP/1.0, where it is optional.
 
-    If a request had two Host headers, a proxy and this service might each use
-    a different one.
+    If a request had two Host headers, a proxy and this service might each use a different one.
     """
     return len(headers.get_all("host")) == 1 or (http_version == HTTP_1_0 and "host" not in headers)
 
@@ -144,10 +142,9 @@ class Gate:
     async def _stored_key(self, authorization: str | None) -> StoredKey | None:
         """Return the key of an Authorization header, or None if the header is not valid.
 
-        The hash of a valid header is remembered, so that later requests need
-        not parse and check the header again. Headers are looked up by their
-        hash, so the time that a lookup takes reveals nothing about a secret.
-        A changed key is another object, so its header is checked again.
+        The hash of a valid header is remembered, so that later requests need not parse and check the header again.
+        Headers are looked up by their hash, so the time that a lookup takes reveals nothing about a secret. A changed
+        key is another object, so its header is checked again.
         """
         header_hash = None
         if authorization is not None and len(authorization) <= MAX_HASHED_LENGTH:

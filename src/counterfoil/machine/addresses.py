@@ -8,8 +8,6 @@ from typing import Literal
 
 # Maps a wildcard address to the loopback address that reaches its listener.
 WILDCARD_HOSTS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - only compared, not bound
-
-
 CONNECT_SEC = 1.0
 
 
@@ -56,7 +54,7 @@ def is_free(host: str, port: int) -> bool:
 def listening_problem(host: str, port: int) -> OSError | None:
     """Return the reason why this address cannot be bound, or None if it can."""
     try:
-        bind_port(host, port)
+        bound_socket(host, port).close()
     except OSError as error:
         return error
     return None
@@ -72,14 +70,16 @@ def is_listening(host: str, port: int) -> bool:
 
 
 def free_port(host: str) -> int:
-    return bind_port(host, 0)
+    with bound_socket(host, 0) as bound:
+        found: int = bound.getsockname()[1]
+        return found
 
 
 class PortReservation:
     """Reserves a free port until `close` is called: the system does not assign the port to other processes.
 
     A process that knows the port number can still listen on the port, because the reserving socket does not listen and
-    both sockets set `SO_REUSEADDR`. The API, the admin listener, the console and `bind_port` all set this option, and
+    both sockets set `SO_REUSEADDR`. The API, the admin listener, the console and `free_port` all set this option, and
     so do PostgreSQL, Valkey and HAProxy.
     """
 
@@ -89,13 +89,6 @@ class PortReservation:
 
     def close(self) -> None:
         self._socket.close()
-
-
-def bind_port(host: str, port: int) -> int:
-    """Bind a port briefly and return its number. Port 0 picks any free port."""
-    with bound_socket(host, port) as bound:
-        found: int = bound.getsockname()[1]
-        return found
 
 
 def bound_socket(host: str, port: int) -> socket.socket:

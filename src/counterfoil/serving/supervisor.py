@@ -1,8 +1,7 @@
 """Runs the service: the worker processes and the supervisor's chores.
 
-The supervisor does not handle API requests. It holds the port of the API,
-advances the horizon while nothing is loaded, computes day totals, deletes
-expired data, runs checkpoints, and serves the admin listener.
+The supervisor does not handle API requests. It holds the port of the API, advances the horizon while nothing is loaded,
+computes day totals, deletes expired data, runs checkpoints, and serves the admin listener.
 """
 
 import errno
@@ -51,7 +50,7 @@ def hold_port(host: str, port: int) -> socket.socket:
     the same user bind the port, and without SO_REUSEADDR a socket that does not listen conflicts with all others. Nor
     does the system give the port to an outgoing connection, which could block it for a minute.
     """
-    held = _bound(host, port, "host", "port", "")
+    held = _bound(host, port)
     # Set only now: while binding, the first option ignores connections of a service that has just ended, and without
     # the second one the port of a running service is refused.
     held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)
@@ -61,33 +60,33 @@ def hold_port(host: str, port: int) -> socket.socket:
 
 def require_free_ports(host: str, port: int, admin_host: str, admin_port: int) -> None:
     """Raise if an address cannot be used."""
-    _bound(host, port, "host", "port", "").close()
+    _bound(host, port).close()
     require_free_admin_port(admin_host, admin_port)
 
 
 def require_free_admin_port(host: str, port: int) -> None:
     if port:
-        _bound(host, port, "admin-host", "admin-port", " (0 turns the admin listener off)").close()
+        _bound(host, port, "admin-", " (0 turns the admin listener off)").close()
 
 
-def _bound(host: str, port: int, host_flag: str, port_flag: str, alternative: str) -> socket.socket:
+def _bound(host: str, port: int, prefix: str = "", alternative: str = "") -> socket.socket:
     try:
         return bound_socket(host, port)
     except OSError as error:
         match error.errno:
             case errno.EADDRINUSE if is_listening(host, port):
                 reason = "the port is in use"
-                advice = f"Choose another with --{port_flag}{alternative}, or stop the process that uses it."
+                advice = f"Choose another with --{prefix}port{alternative}, or stop the process that uses it."
             case errno.EADDRINUSE:
                 reason = "the port is in use, but not by a service: probably by an outgoing connection"
-                advice = f"Wait a minute, or choose a port below 32768 with --{port_flag}{alternative}."
+                advice = f"Wait a minute, or choose a port below 32768 with --{prefix}port{alternative}."
             case errno.EACCES if port <= LAST_RESERVED_PORT:
                 reason = f"only root may use ports up to {LAST_RESERVED_PORT}"
-                advice = f"Choose another with --{port_flag}{alternative}."
+                advice = f"Choose another with --{prefix}port{alternative}."
             case errno.EADDRNOTAVAIL:
-                reason, advice = "this machine does not have that address", f"Choose another with --{host_flag}."
+                reason, advice = "this machine does not have that address", f"Choose another with --{prefix}host."
             case _:
-                reason, advice = error.strerror or str(error), f"Check --{host_flag} and --{port_flag}."
+                reason, advice = error.strerror or str(error), f"Check --{prefix}host and --{prefix}port."
         raise SettingsError(f"cannot listen on {host}:{port}: {reason}. {advice}") from None
 
 
@@ -263,7 +262,12 @@ def _serve(
     admin = _admin(settings, counters, watch)
     order = pickle.dumps((settings, counters, pages, stderr))
     workers = Workers(settings.workers, order, [stderr], settings.grace_sec, server_log)
-    deadline = StopDeadline(stop_limit_sec(settings.grace_sec), lambda: _report_and_kill(workers, log))
+
+    def report_and_kill() -> None:
+        workers.kill()
+        log(ServiceChanged(what="stop_failed", detail="the service did not stop in time and was killed"))
+
+    deadline = StopDeadline(stop_limit_sec(settings.grace_sec), report_and_kill)
     try:
         chores.start()
         watch.start()
@@ -296,12 +300,6 @@ def _report_crash(log: Callable[[Event], None], crash: threading.ExceptHookArgs)
     where = " < ".join(f"{frame.name}:{frame.lineno}" for frame in reversed(frames))
     thread = crash.thread.name if crash.thread else "unknown"
     log(ServerMessage(level="error", message=f"The thread {thread} failed: {crash.exc_type.__name__} in {where}"))
-
-
-def _report_and_kill(workers: Workers, log: Callable[[Event], None]) -> None:
-    """Kill the workers and report that the service did not stop in time."""
-    workers.kill()
-    log(ServiceChanged(what="stop_failed", detail="the service did not stop in time and was killed"))
 
 
 def _admin(settings: Settings, counters: Path, watch: Watch) -> Admin | None:

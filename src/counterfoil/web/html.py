@@ -12,7 +12,7 @@ returns `<p class="names">Tom &amp; <b>Jerry</b></p>`.
 import base64
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from html import escape as escape_text
 from importlib import resources
@@ -154,12 +154,8 @@ def _inline_element(found: re.Match[str], links: Links) -> Html:
 
 def blocks(text: str, links: Links | None = None) -> Html:
     """Return paragraphs and numbered lists as markup."""
-    return markup(*(_block(lines, links) for lines in _paragraphs(text)))
-
-
-def _paragraphs(text: str) -> Iterator[list[str]]:
-    for paragraph in re.split(r"\n\s*\n", text.strip()):
-        yield paragraph.split("\n")
+    paragraphs = re.split(r"\n\s*\n", text.strip())
+    return markup(*(_block(paragraph.split("\n"), links) for paragraph in paragraphs))
 
 
 def _block(lines: list[str], links: Links | None) -> Html:
@@ -193,10 +189,9 @@ def content_security_policy(
 ) -> str:
     """Return a policy that allows this inline style sheet and `data:` images.
 
-    If `runs_scripts`, it also allows script files from the same origin, and if
-    `sends_requests`, the requests of scripts to it. Everything else is blocked, such
-    as other hosts, inline scripts, other inline styles and form submissions. A policy
-    `in_header` also prevents other pages from showing the page in a frame.
+    If `runs_scripts`, it also allows script files from the same origin, and if `sends_requests`, the requests of
+    scripts to it. Everything else is blocked, such as other hosts, inline scripts, other inline styles and form
+    submissions. A policy `in_header` also prevents other pages from showing the page in a frame.
     """
     digest = base64.b64encode(hashlib.sha256(style_sheet.encode()).digest()).decode()
     rules = ["default-src 'none'", f"style-src 'sha256-{digest}'", "img-src data:"]

@@ -1,8 +1,7 @@
 """Generates the bills of all shops in the order in which they are closed, in constant memory.
 
-The bills of each shop are generated in chronological order, and the shops'
-streams are merged. So no sorting is needed, and only the next bill of each shop
-is in memory.
+The bills of each shop are generated in chronological order, and the shops' streams are merged. So no sorting is needed,
+and only the next bill of each shop is in memory.
 """
 
 import heapq

@@ -60,8 +60,8 @@ class _MemberGenerator:
             points=self._holding(600, step=100),
             credit=self._holding(300, step=25) if style.credit_enabled or draw.random() < 0.05 else None,
             coupons=[self._coupon(index) for index in range(int(draw.random() * draw.random() * 5))],
-            labels=self._tags(LABELS),
-            persona=self._tags(PERSONA),
+            labels=[label for label in LABELS if draw.random() < 0.12],
+            persona=[persona for persona in PERSONA if draw.random() < 0.12],
             visits=self._visits(),
             # No real phone number starts with 000.
             tel=f"000-{int(draw.random() * 1_000):03}-{int(draw.random() * 10_000):04}"
@@ -99,9 +99,6 @@ class _MemberGenerator:
             expireAt=self._expiry(),
             providerId=other.id if draw.random() < 0.15 else None,
         )
-
-    def _tags(self, tags: tuple[str, ...]) -> list[str]:
-        return [tag for tag in tags if self.draw.random() < 0.12]
 
     def _visits(self) -> list[object]:
         """Return the visits since sign-up, in no particular order. The format depends on the member's number."""

@@ -3,12 +3,12 @@
 from collections.abc import Callable, Iterator
 from itertools import cycle
 from math import inf, nextafter
-from random import Random
 from typing import Any
 
 import msgspec
 from msgspec import UNSET
 
+from counterfoil.demo.worldgen.plan import WorldPlan, stream
 from counterfoil.domain.source_bills import SourceBill
 
 Number = int | float
@@ -38,9 +38,9 @@ NAN_MARK = "~NaN~"
 class DirtyWriter:
     """Encodes records as lines, some with malformed values. It uses the HABITS in turn, so that all of them occur."""
 
-    def __init__(self, malformed_share: float, draw: Random) -> None:
-        self._malformed_share = malformed_share
-        self._draw = draw
+    def __init__(self, plan: WorldPlan, what: str) -> None:
+        self._malformed_share = plan.malformed_share
+        self._draw = stream(plan.seed, "mess", what)
         self._habits = {kind: cycle(habits) for kind, habits in HABITS.items()}
         self._encode = msgspec.json.Encoder().encode
 

@@ -38,7 +38,7 @@ def world(plan: WorldPlan) -> Iterator[bytes]:
     group = plan_group(plan)
     styles = [shop_style(plan, group, shop) for shop in group.shops]
     yield from _standing_records(plan, group, styles, plan.until)
-    writer = _dirty_writer(plan, "bills")
+    writer = DirtyWriter(plan, "bills")
     for sale in all_sales(plan, styles):
         yield writer.write(sale.bill)
 
@@ -46,12 +46,10 @@ def world(plan: WorldPlan) -> Iterator[bytes]:
 def demo_world(plan: WorldPlan, now_ms: int) -> Iterator[Delivery]:
     """Yield the records of a world as deliveries in chronological order, up to `now_ms` or the end of the plan.
 
-    The first delivery has the bases, shops, members and history. Then there is
-    one delivery each evening, with the day's bills, late changes (voids, and
-    members linked afterwards), and bills of shops that were offline the day
-    before. If the plan's last day is today, the last delivery is now, and one shop
-    has had no bills today or on the two days before, so that the console shows a
-    silent shop.
+    The first delivery has the bases, shops, members and history. Then there is one delivery each evening, with the
+    day's bills, late changes (voids, and members linked afterwards), and bills of shops that were offline the day
+    before. If the plan's last day is today, the last delivery is now, and one shop has had no bills today or on the two
+    days before, so that the console shows a silent shop.
     """
     horizon = min(now_ms, plan.end_ms - 1)
     group = plan_group(plan)
@@ -64,7 +62,7 @@ def demo_world(plan: WorldPlan, now_ms: int) -> Iterator[Delivery]:
     moments = (moment for moment in (plan.tracked_from_ms, *plan.evenings_ms) if moment < horizon)
     evenings = _sold_by([*moments, horizon], sales)
     first_ms, history = next(evenings)
-    writer = _dirty_writer(plan, "bills")
+    writer = DirtyWriter(plan, "bills")
     standing = _standing_records(plan, group, styles, thai_day(horizon))
     yield Delivery(first_ms, [*standing, *(writer.write(sale.bill) for sale in history)])
     back_office = _BackOffice(styles, writer, stream(plan.seed, "afterthoughts"))
@@ -126,14 +124,10 @@ class _BackOffice:
 
 def _standing_records(plan: WorldPlan, group: Group, styles: list[ShopStyle], as_of: date) -> Iterator[bytes]:
     """Yield the records that do not belong to a particular day: bases, shops and members."""
-    writer = _dirty_writer(plan, "members")
+    writer = DirtyWriter(plan, "members")
     yield from (msgspec.json.encode(base_record(base)) for base in group.bases)
     yield from (msgspec.json.encode(shop_record(one)) for one in styles)
     yield from (writer.write(member) for member in members(plan, group, as_of))
-
-
-def _dirty_writer(plan: WorldPlan, what: str) -> DirtyWriter:
-    return DirtyWriter(plan.malformed_share, stream(plan.seed, "mess", what))
 
 
 def _sold_by(moments: list[int], sales: Iterator[Sale]) -> Iterator[tuple[int, list[Sale]]]:

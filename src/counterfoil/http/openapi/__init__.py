@@ -1,8 +1,7 @@
 """The OpenAPI 3.1 description of the service.
 
-Schemas come from the response types, error schemas from the error table, and
-examples from the functions that write responses. `document.toml` and
-`examples.json` add only the information that types cannot express.
+Schemas come from the response types, error schemas from the error table, and examples from the functions that write
+responses. `document.toml` and `examples.json` add only the information that types cannot express.
 """
 
 from functools import cache

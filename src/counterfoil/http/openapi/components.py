@@ -1,8 +1,7 @@
 """The components of the document: schemas (resources, envelopes, errors), responses, headers and parameters.
 
-msgspec's schemas are correct, but client generators handle them poorly, so they
-are simplified: `int | float` becomes one JSON number, and a nullable type
-becomes a list of types that includes "null".
+msgspec's schemas are correct, but client generators handle them poorly, so they are simplified: `int | float` becomes
+one JSON number, and a nullable type becomes a list of types that includes "null".
 """
 
 from collections.abc import Iterable

@@ -14,7 +14,8 @@ from counterfoil.http.reference.postman import render_postman
 from counterfoil.http.wire import StaticPage
 from counterfoil.web.html import content_security_policy, text_file
 
-FORMATS = ("html", "md", "txt", "json")
+_RENDERERS = {"html": render_page, "md": render_markdown, "txt": render_llms}
+FORMATS = (*_RENDERERS, "json")
 
 __all__ = ["FORMATS", "Reference", "build", "render"]
 
@@ -28,14 +29,7 @@ def render(kind: str, prefix: str, base_url: str) -> bytes:
     """Return the reference as a file in one of the FORMATS."""
     if kind == "json":
         return render_postman(prefix, base_url)
-    reference = build(prefix, base_url, {})
-    match kind:
-        case "html":
-            return render_page(reference)
-        case "md":
-            return render_markdown(reference)
-        case _:
-            return render_llms(reference)
+    return _RENDERERS[kind](build(prefix, base_url, {}))
 
 
 PATH = "/reference"

@@ -28,7 +28,12 @@ def _lines(reference: Reference) -> Iterator[str]:
     yield from ("## Objects", "")
     for described in reference.objects:
         yield from (f"### {described.anchor}", "", plain(described.text), "", *_table(described.rows))
-    yield from _errors(reference)
+    every = f"Every endpoint that needs a key can return {_codes(reference.common_errors)}."
+    yield from ("## Error codes", "", every, "", "| status | code | meaning | what to do |", "|---|---|---|---|")
+    for problem in TABLE:
+        yield f"| {problem.status} | `{problem.code}` | {problem.message} | {problem.action} |"
+    yield from ("", "Body of an error response:", "", *_table(reference.error_body))
+    yield from ("## Order of checks", "", order_of_checks(), "")
     yield from ("## Headers and envelope", "", "Request headers of every endpoint:", "")
     yield from _table(reference.request_headers)
     yield from ("Response headers:", "", *_table(reference.response_headers))
@@ -52,20 +57,6 @@ def _endpoint(endpoint: Endpoint) -> Iterator[str]:
     for example in endpoint.examples:
         yield from (f"Response example `{example.name}`:", "")
         yield from _fenced("json", json_lines(example.body))
-
-
-def _errors(reference: Reference) -> Iterator[str]:
-    yield from (
-        "## Error codes",
-        "",
-        f"Every endpoint that needs a key can return {_codes(reference.common_errors)}.",
-        "",
-    )
-    yield from ("| status | code | meaning | what to do |", "|---|---|---|---|")
-    for problem in TABLE:
-        yield f"| {problem.status} | `{problem.code}` | {problem.message} | {problem.action} |"
-    yield from ("", "Body of an error response:", "", *_table(reference.error_body))
-    yield from ("## Order of checks", "", order_of_checks(), "")
 
 
 def _table(rows: Iterable[DescribedRow]) -> Iterator[str]:

@@ -62,9 +62,8 @@ def render_page(
     links to the other formats and to the OpenAPI document.
 
     With `keys`, the page shows them and has forms that send requests, and the script `try.js` must be served next to
-    it. Everybody who can open the page may then use these keys.
-    `home` is the address and the name of a page to link back to; below the address `try_at`, each operation has a page
-    where it can be tried.
+    it. Everybody who can open the page may then use these keys. `home` is the address and the name of a page to link
+    back to; below the address `try_at`, each operation has a page where it can be tried.
     """
     scripts = ((PAGE_SCRIPT,) if is_served else ()) + ((TRY_SCRIPT,) if keys else ())
     style = page_style_sheet()
