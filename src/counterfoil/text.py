@@ -4,6 +4,7 @@ import csv
 import re
 import shlex
 from collections.abc import Iterable
+from importlib.util import find_spec
 from types import SimpleNamespace
 from unicodedata import normalize
 
@@ -38,9 +39,11 @@ def first_line(error: BaseException) -> str:
 def missing_package(package: str | None, extra: str, python: str) -> str:
     """Return the message for a package that this interpreter does not have."""
     pip = pip_install(python)
+    # The distribution counterfoil-client does not contain the server.
+    clone = "." if find_spec("counterfoil.serving") else "./packaging/client"
     return (
         f"the package {package} is not installed; it is part of the `{extra}` extra. In a clone of Counterfoil, run "
-        f"`{pip} '.[{extra}]'`. To install from a wheel, run `{pip} 'FILE.whl[{extra}]'`."
+        f"`{pip} '{clone}[{extra}]'`. To install from a wheel, run `{pip} 'FILE.whl[{extra}]'`."
     )
 
 

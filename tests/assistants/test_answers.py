@@ -4,8 +4,10 @@ from collections.abc import Iterator
 from contextlib import closing
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import pytest
+from msgspec import structs
 
 import records as r
 from assistants.assistant import Assistant, Refused, with_assistant
@@ -130,10 +132,10 @@ def test_all_days_of_an_answer_are_of_one_kind(ask: Questions) -> None:
     assert [(row["weekday"], row["bills"]) for row in by_weekday["groups"]] == [("Saturday", 3)]
     with pytest.raises(QueryRefused):
         ask.sales(["day", "business_day"], Period(), 10)
-    tenth = {"first_day": date(2026, 1, 10), "last_day": date(2026, 1, 10)}
-    for days, bills in (("calendar", 2), ("business", 3)):
-        products = ask.product_mix("product", Period(**tenth, days=days), 10)
-        assert products["days"] == f"{days} days"
+    tenth = Period(date(2026, 1, 10), date(2026, 1, 10))
+    for period, bills in ((tenth, 2), (structs.replace(tenth, days="business"), 3)):
+        products = ask.product_mix("product", period, 10)
+        assert products["days"] == f"{period.days} days"
         assert max(row["bills"] for row in products["products"]) == bills
 
 
@@ -143,13 +145,14 @@ def test_arguments_are_read_as_meant_or_refused_in_one_sentence(file: Path) -> N
         answer = await assistant.ask("sales", group_by="day", shop_ids=shop["shopId"], first_day="20260110")
         assert answer["filters"]["shop_ids"] == [shop["shopId"]]
         assert [row["day"] for row in answer["groups"]][:1] == ["2026-01-10"]
-        for arguments in (
+        refused_arguments: list[dict[str, Any]] = [
             {"first_day": "2026-01-02", "last_day": "2026-01-01"},
             {"shop_ids": []},
             {"first_day": "1793491200"},
             {"first_day": 1793491200},
             {"group_by": ["colour"]},
-        ):
+        ]
+        for arguments in refused_arguments:
             with pytest.raises(Refused) as refused:
                 await assistant.ask("sales", **arguments)
             assert "pydantic" not in str(refused.value)

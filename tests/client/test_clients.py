@@ -16,7 +16,7 @@ import records as r
 from client.pulled_copy import PLENTY
 from client.scripted_service import Answer, newer_service, scripted_service
 from counterfoil import __version__
-from counterfoil.client import AsyncClient, Client, NotThisService, QuotaSpent, Refusal, Unreachable
+from counterfoil.client import AsyncClient, Client, NotThisService, QuotaSpent, Refusal, Unreachable, calls
 from counterfoil.client.connection import Environment, tls_context
 from running_service import RunningService
 
@@ -412,3 +412,9 @@ def test_certificates_are_always_checked_and_loaded_only_if_needed(
     context = tls_context(url)
     assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, True)
     assert bool(context.get_ca_certs()) is has_certificates
+
+
+@pytest.mark.parametrize("first", [datetime(2026, 7, 1, tzinfo=UTC), "2026-07-01"])
+def test_a_first_day_that_is_not_a_date_is_refused_by_its_name(first: Any) -> None:
+    with pytest.raises(ValueError, match="first must be a date"):
+        next(calls.bill_windows("shop", first=first, last=date(2026, 7, 2)))

@@ -17,7 +17,7 @@ from counterfoil.client.errors import CopyMismatch
 from counterfoil.client.reconcile import Reconciler
 from counterfoil.client.row_comparison import LeftOut
 from counterfoil.client.sinks.sql import COMPARED_TABLES, Sink
-from counterfoil.client.tables import SQLITE_VIEWS, TABLES, Kind, Table
+from counterfoil.client.tables import ITEM_OPTIONS, SQLITE_VIEWS, TABLES, Kind, Table
 from running_service import RunningService
 
 # A value that no row of the copy has, for columns of each kind.
@@ -247,6 +247,18 @@ def test_a_replaced_file_is_found_and_written_again(copy: Copy, tmp_path: Path) 
     assert differing(copy) == {}
     file.unlink()
     assert differing(copy) == {"payments.parquet": (payments, 0, 0)}
+
+
+def test_a_bill_whose_part_was_written_again_counts_as_written(copy: Copy, everything: Everything) -> None:
+    service, _ = everything
+    [(before,)] = copy.rows("SELECT CAST(max(copied_at) AS VARCHAR) FROM bills")
+    run(copy, f"DELETE FROM item_options WHERE {first_row(ITEM_OPTIONS)}")
+    service.clock.advance(60)
+    service.ledger.advance_horizon()
+    copy.pull()
+    written = f"SELECT DISTINCT id FROM bills WHERE CAST(copied_at AS VARCHAR) > '{before}'"
+    [(bill_id,)] = copy.rows(written)
+    assert copy.rows(f"SELECT 1 FROM item_options WHERE bill_id = '{bill_id.replace(chr(39), chr(39) * 2)}'")
 
 
 # --- what is compared, and what is not ---------------------------------------------------

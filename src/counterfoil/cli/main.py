@@ -87,6 +87,8 @@ def describe(command: click.Command, path: str) -> None:
     """Give a command, its options and its subcommands their help texts. `path` has the names after the program's."""
     texts = {**_help_texts()["every command"], **_help_texts().get(path or "counterfoil", {})}
     command.help = command.help or texts.get("help")
+    if not path and "demo" not in COMMANDS:
+        command.help = (command.help or "").partition("\n\nTo try it")[0]
     for option in command.params:
         if isinstance(option, click.Option):
             option.help = option.help or texts.get(option.opts[0])

@@ -84,6 +84,9 @@ def bill_windows(shop_id: str, **selection: Unpack[Selection]) -> Iterator[Call]
     A cursor belongs to one window, so with a cursor the service gets the range as it is.
     """
     first, last = selection.get("first"), selection.get("last")
+    for name, day in (("first", first), ("last", last)):
+        if day is not None and (isinstance(day, datetime) or not isinstance(day, date)):
+            raise ValueError(f"{name} must be a date, such as date(2026, 7, 1), not {day!r}.")
     if first and last and not selection.get("cursor"):
         while (last - first).days >= WINDOW_DAYS:
             selection["first"], selection["last"] = first, first + timedelta(days=WINDOW_DAYS - 1)

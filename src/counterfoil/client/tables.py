@@ -62,6 +62,7 @@ class _OwnColumn(Struct, frozen=True, forbid_unknown_fields=True):
 class _Definition(Struct, frozen=True, forbid_unknown_fields=True):
     one_row_per: str
     identity: tuple[str, ...]
+    required: tuple[str, ...] = ()
     resource: str | None = None
     parent: dict[str, tuple[str, str]] = {}
     leading: tuple[str, ...] = ()
@@ -92,7 +93,7 @@ def _table(name: str, defined: _Definition) -> Table:
     parent = (_of_parent(column, *field) for column, field in defined.parent.items())
     leading, trailing = map(_supplied, defined.leading), map(_supplied, defined.trailing)
     columns = tuple(
-        structs.replace(column, nullable=False) if column.name in names else column
+        structs.replace(column, nullable=False) if column.name in (*names, *defined.required) else column
         for column in (*parent, *leading, *own, *trailing)
     )
     return Table(name, columns, defined.each, defined.one_row_per, names)
@@ -103,7 +104,9 @@ def _columns(resource: type[resources.Resource], inside: tuple[str, ...] = ()) -
     for field in resources.fields_of(resource):
         path = (*inside, field.name)
         if field.part is None:
-            yield Column(field.column, field.kind, field.description, path, content=field.content)
+            # In a copy, an instant has no offset of its own.
+            description = field.description.replace(", with the shop's UTC offset", "")
+            yield Column(field.column, field.kind, description, path, content=field.content)
         elif not field.many:
             yield from _columns(field.part, path)
 

@@ -407,7 +407,7 @@ class Sink(ABC):
             self.run(insert)
             added = set(self.run(f"SELECT DISTINCT {key} FROM staged_{table.name}"))
             if added:
-                self.changed(table)
+                self._touch_wholes(table, f"staged_{table.name}")
             return added, set()
         self.find_different(table)
         different = set(self.run(f"SELECT DISTINCT {key} FROM different"))
@@ -417,8 +417,18 @@ class Sink(ABC):
         known = set(self.run(f"SELECT DISTINCT {key} FROM {table.name} WHERE {of_different}"))
         self.run(f"DELETE FROM {table.name} WHERE {of_different}")
         self.run(f"{insert} WHERE {of_different}")
-        self.changed(table)
+        self._touch_wholes(table, "different")
         return different - known, different & known
+
+    def _touch_wholes(self, table: Table, parts: str) -> None:
+        """Let the shops, bills or members of these parts count as written, also if only a part is gone."""
+        whole, now = WHOLE_OF[table.name], self._literal(self.now)
+        keys = f"SELECT {', '.join(key_of(table))} FROM {parts}"
+        self.run(
+            f"UPDATE {whole.name} SET copied_at = {now} "
+            f"WHERE copied_at <> {now} AND ({', '.join(whole.identity)}) IN ({keys})"
+        )
+        self.changed(table, whole)
 
     def find_different(self, table: Table) -> None:
         """Fill `different` with the identities of the rows that differ from the copy's.
