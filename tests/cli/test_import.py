@@ -115,6 +115,19 @@ def test_infer_says_that_files_of_a_known_format_need_no_mapping(counterfoil: Co
     assert "no mapping is needed" in said
 
 
+def test_infer_proposes_a_mapping_for_a_recognised_file_that_an_import_refuses(
+    counterfoil: Command, tmp_path: Path
+) -> None:
+    heading, *rows = (EXAMPLES / "toast-items.csv").read_text("utf-8").splitlines()
+    file = tmp_path / "items.csv"
+    file.write_text("\n".join([heading.replace("Gross Price", "Price before"), *rows, ""]), "utf-8")
+    assert "Gross Price" in counterfoil("import", file, "--check", status=1).stderr
+    inferred = counterfoil.bare("import", "--infer", file)
+    assert "o mapping is needed" not in inferred.stderr
+    assert "Gross Price" in inferred.stderr
+    assert "Proposed by" in inferred.stdout
+
+
 def test_a_mapping_needs_no_format(counterfoil: Command, tmp_path: Path, mapping: Path) -> None:
     file = export(tmp_path, "A1,14/11/2026 18:05,240.00")
     assert counterfoil.json("import", "--mapping", mapping, file, "--check")["bills"] == 1
@@ -333,7 +346,8 @@ def test_a_check_converts_everything_and_writes_nothing(
     text = counterfoil(*arguments, status=3).stdout
     assert "bills       1 converted" in text
     assert "export.csv line 3" in text
-    assert text.endswith("Nothing was written. Run the same command without --check to write the records.\n")
+    assert text.endswith("Nothing was written.\n"), "it does not advise to write what has rejected rows"
+    assert "without --check" not in counterfoil(*arguments, "--load", "--with-shops", status=3).stdout
     told = counterfoil.json(*arguments, "--load", "--with-shops", status=3)
     assert (told["check"], told["wouldLoad"], told["import"]["rejected"]) == (True, 2, 1)
     assert sorted(tmp_path.iterdir()) == before

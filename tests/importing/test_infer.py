@@ -570,3 +570,47 @@ def test_an_amount_in_cents_is_read_with_a_constant(tmp_path: Path) -> None:
     cell = question.text.partition("amounts.net = ")[2].removesuffix(".")
     mapping = inferred(export, shop="s")[0].text().replace("[bill]\n", f"[bill]\namounts.net = {cell}\n")
     assert [bill["amounts"]["net"] for bill in imported("csv", export, mapping=mapping).bills] == ["60.50", "40.00"]
+
+
+ITEM_ROWS = (
+    "Order Id,Sent Date,Menu Item,Gross Price,Discount,Net Price,Qty,Tax\n"
+    "5740001,1/21/26 1:17 PM,Khao soi,14.75,0.00,14.75,1.0,0.88\n"
+    "5740002,1/21/26 1:29 PM,Iced tea,12.50,0.00,12.50,1.0,0.75\n"
+)
+
+
+def test_a_tax_on_top_of_a_price_of_lines_or_bills_is_in_the_first_choices(tmp_path: Path) -> None:
+    export = written(tmp_path, ITEM_ROWS)
+    [question] = inferred(export, shop="s")[0].questions
+    lines, bills = "sum of Net Price", "Net Price"
+    assert question.choices == (f"{lines} + sum of Tax", f"{bills} + Tax", lines, bills)
+    assert [example.split()[-3] for example in question.examples] == ["28.88", "28.88", "27.25", "27.25"]
+    proposal, mapping = inferred(export, shop="s", bill_amounts_net=question.choices[0])
+    assert mapping["bill"]["amounts"]["vat"] == {"sum": "Tax"}
+    assert not any(one.startswith("the tax.") for one in proposal.undecided)
+    later = ITEM_ROWS + "5740002,1/21/26 1:29 PM,Iced tea,12.50,0.00,12.50,1.0,0.75\n"
+    found = imported("csv", written(tmp_path, later), mapping=proposal.text())
+    assert [bill["amounts"]["net"] for bill in found.bills] == ["15.63", "26.50"]
+
+
+@pytest.mark.parametrize("answer", ["sum of Net Price", "Net Price"])
+def test_an_answer_without_the_tax_is_noted(answer: str, tmp_path: Path) -> None:
+    proposal, _ = inferred(written(tmp_path, ITEM_ROWS), shop="s", bill_amounts_net=answer)
+    assert proposal.questions == []
+    assert [one for one in proposal.undecided if one.startswith("the tax.") and "Tax is not added" in one] != []
+
+
+def test_a_question_between_totals_offers_each_with_a_tax_that_nothing_relates_to_them(tmp_path: Path) -> None:
+    rows = "1,31/10/2026 10:00,100,90,3.10\n2,31/10/2026 11:00,200,170,9.40\n3,31/10/2026 12:00,50,47,2.20\n"
+    export = written(tmp_path, "Bill No,Date,Amount,Net Sales,Tax\n" + rows)
+    [question] = inferred(export, shop="s")[0].questions
+    assert {"Amount + Tax", "Net Sales + Tax"} & set(question.choices)
+    proposal, _ = inferred(export, shop="s", bill_amounts_net="Net Sales")
+    assert any(one.startswith("the tax.") for one in proposal.undecided)
+
+
+def test_an_answer_that_includes_the_tax_by_the_amounts_gets_no_note_about_it(tmp_path: Path) -> None:
+    rows = "1,31/10/2026 10:00,100,7,107\n2,31/10/2026 11:00,200,14,214\n3,31/10/2026 12:00,50,3.50,53.50\n"
+    export = written(tmp_path, "Bill No,Date,Subtotal,Tax,Total\n" + rows)
+    proposal, _ = inferred(export, shop="s", bill_amounts_net="Total")
+    assert not any(one.startswith("the tax.") for one in proposal.undecided)

@@ -160,6 +160,14 @@ def test_a_tax_option_of_toast_that_is_not_known_is_rejected_by_name(tmp_path: P
     assert "Smart Tax" in found.rejected[0].detail
 
 
+def test_older_item_selections_of_toast_have_prices_without_tax(tmp_path: Path) -> None:
+    export = changed(tmp_path, "toast-items.csv", (",Discount,", ",Discnt,"), ("Tax Inclusion Option", "Other"))
+    found = imported(None, export)
+    assert found.rejected == []
+    assert [net for _, net, _ in sums(found)] == ["39.20000000", "11.60000000", "0"]
+    assert found.bills[0]["amounts"]["discountTotal"] == "4.00"
+
+
 def test_payments_of_toast_are_added_up_by_check_without_the_denied_ones() -> None:
     found = example("toast-payments.csv")
     assert found.rejected == []

@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -292,11 +292,11 @@ def _say_what_was_recognised(request: ImportRequest, reading: Any) -> None:
 
 
 class Conversion(Struct, kw_only=True):
-    """The result of an import, and the function that prints its summary, to standard error if its argument is true."""
+    """The result of an import, and the function that prints its summary: to standard error? with the next step?"""
 
     rejected: int
     totals: ControlTotals
-    show: Callable[[bool], None]
+    show: Callable[[bool, bool], None]
     has_alarms: bool = False
     is_interrupted: bool = False
 
@@ -314,20 +314,21 @@ def _convert(
     convert = _load if request.is_load else _write
     result = convert(settings, request, reading, rejects, tally)
     differences = [] if result.is_interrupted else net_differences(request.expect_net, result.totals)
+    is_wrong = result.rejected or tally.wrong_totals or result.totals.report().is_doubtful
+    status = load_run.SOME_REJECTED if is_wrong else 0
+    if differences:
+        status = FAILED
+    elif result.is_interrupted:
+        status = INTERRUPTED
+    elif result.has_alarms:
+        status = load_run.SUDDEN_CHANGE
     if differences or not is_quiet or (result.has_alarms and request.is_load and not request.accept_change):
         # Standard output is for the records, also if this is the check before they are written.
         is_output = request.output == STANDARD_OUTPUT and not request.is_load and (is_quiet or not request.is_check)
-        result.show(is_output)
+        result.show(is_output, not (status or request.is_before_load))
     for difference in differences:
         print_message(str(difference))
-    if differences:
-        return FAILED
-    if result.is_interrupted:
-        return INTERRUPTED
-    if result.has_alarms:
-        return load_run.SUDDEN_CHANGE
-    is_wrong = result.rejected or tally.wrong_totals or result.totals.report().is_doubtful
-    return load_run.SOME_REJECTED if is_wrong else 0
+    return status
 
 
 class ImportedSource(Source):
@@ -360,7 +361,6 @@ def _load(
     rejected_lines = RejectExamples() if request.is_check else load_run.new_rejects_file(settings, name)
     report = load_run.LoadReport(summary=Summary(source=name), rejects=rejected_lines, records=source)
     load_run.run_load(settings, report, is_guarded=not request.accept_change)
-    report.before_load = request.is_before_load
     is_loaded = not (request.is_check or report.interrupted)
     if request.accept_change and is_loaded:
         report.accepted = load_run.accept_change(settings)
@@ -375,7 +375,7 @@ def _load(
     return Conversion(
         rejected=rejected,
         totals=report.summary.totals,
-        show=lambda _: _print_load(report, tally, as_json=request.as_json),
+        show=lambda _, with_advice: _print_load(report, tally, with_advice=with_advice, as_json=request.as_json),
         has_alarms=bool(report.alarms) or report.is_stopped,
         is_interrupted=report.interrupted,
     )
@@ -390,7 +390,8 @@ def _without_known_shops(settings: Settings, found: Iterable[Imported], *, is_ch
                 yield one
 
 
-def _print_load(report: load_run.LoadReport, tally: ImportTally, *, as_json: bool) -> None:
+def _print_load(report: load_run.LoadReport, tally: ImportTally, *, with_advice: bool, as_json: bool) -> None:
+    report.before_load = not with_advice
     if as_json:
         print_json({**load_run.report_view(report), "import": tally_view(tally)})
         return
@@ -424,7 +425,7 @@ def _write(
     return Conversion(
         rejected=tally.rejected.total() + totals.unusable + guard.others,
         totals=totals.totals,
-        show=lambda to_stderr: _print_import(tally, totals, request, to_stderr=to_stderr),
+        show=partial(_print_import, tally, totals, request),
         has_alarms=guard.is_exceeded,
     )
 
@@ -464,7 +465,9 @@ def _stored_bills(settings: Settings) -> ComparedBills | None:
     return ComparedBills(read)
 
 
-def _print_import(tally: ImportTally, totals: RecordTotals, request: ImportRequest, *, to_stderr: bool) -> None:
+def _print_import(
+    tally: ImportTally, totals: RecordTotals, request: ImportRequest, to_stderr: bool, with_advice: bool
+) -> None:
     if request.as_json:
         view = {**tally_view(tally), "unusable": totals.unusable, "unknownShops": totals.unknown_shops}
         view |= {"totals": totals.totals.report()}
@@ -486,7 +489,7 @@ def _print_import(tally: ImportTally, totals: RecordTotals, request: ImportReque
             "reject its bills. Add --with-shops to create shops from the export, or load them first."
         )
     if request.is_check:
-        again = "" if request.is_before_load else " Run the same command without --check to write the records."
+        again = " Run the same command without --check to write the records." if with_advice else ""
         notes.append(f"Nothing was written.{again}")
     for note in notes:
         echo(note, err=to_stderr)

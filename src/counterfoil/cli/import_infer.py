@@ -3,7 +3,9 @@
 import os
 import shutil
 import tomllib
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +16,7 @@ from counterfoil.cli.import_report import MAX_SHOWN, today
 from counterfoil.cli.terminal import echo, print_document, style
 from counterfoil.domain.bills import bill_from
 from counterfoil.domain.shops import ShopFacts, shop_from
-from counterfoil.importing.column_profiles import SheetSample
-from counterfoil.importing.formats import is_json, recognised
+from counterfoil.importing.formats import is_json, open_export, recognised
 from counterfoil.importing.infer import propose
 from counterfoil.importing.mapping import ImportMapping, has_entry, merged, parse_mapping
 from counterfoil.importing.proposals import Proposal, wrapped
@@ -27,6 +28,7 @@ from counterfoil.text import counted
 
 STANDARD_OUTPUT = "-"
 BILLS_SHOWN = 5
+_say = partial(echo, err=True)
 
 
 def propose_mapping(
@@ -56,7 +58,7 @@ def propose_mapping(
 
 
 def write_known_mapping(files: Sequence[Path], own_mappings: Path | None, output: str) -> bool:
-    """Write the mapping of files whose format is known, and return True; return False if it is not known."""
+    """Write the mapping of files whose format is known, and return True; return False if they need another mapping."""
     try:
         found = [recognised(path, None, own_mappings) for path in files]
     except ImportFailed:
@@ -65,6 +67,14 @@ def write_known_mapping(files: Sequence[Path], own_mappings: Path | None, output
         return False
     titles, names = list(dict.fromkeys(file.title for file in found)), " ".join(map(str, files))
     table = found[0].table
+    try:
+        export = open_export(None, files, (), (), {}, None, ImportOptions(today=today()), own_mappings)
+        deque(export.records(), maxlen=0)
+    except ImportFailed as error:
+        if len(titles) > 1 or table is None:
+            raise
+        _say(f"Recognised: {titles[0]}. An import with its mapping fails: {error} Another mapping is proposed.")
+        return False
     if len(titles) > 1 or table is None:
         raise ImportFailed(f"no mapping is needed for {' and '.join(titles)}. Run: counterfoil import {names} --check")
     _say(f"Recognised: {titles[0]}. No mapping is needed: counterfoil import {names} --check")
@@ -137,11 +147,7 @@ def _show_bills(proposal: Proposal, content: dict[str, Any], unset: Sequence[str
 
 
 def _sample_records(mapping: ImportMapping, proposal: Proposal) -> Iterator[Imported]:
-    sheets: tuple[tuple[int, SheetSample | None], ...] = (
-        (BILL, proposal.bills),
-        (LINE, proposal.lines),
-        (PAYMENT, proposal.payments),
-    )
+    sheets = zip((BILL, LINE, PAYMENT), (proposal.bills, proposal.lines, proposal.payments), strict=True)
     inputs = [TableInput(kind, sheet.file.sheet, sheet.rows) for kind, sheet in sheets if sheet]
     # The sample may contain lines whose bill is not in it, so a line without a bill is not an error here.
     yield from TableImport(mapping, inputs, ImportOptions(), has_all_bills=False).records()
@@ -150,14 +156,11 @@ def _sample_records(mapping: ImportMapping, proposal: Proposal) -> Iterator[Impo
 def _chosen(bills: Sequence[ImportedRecord]) -> list[ImportedRecord]:
     """Return the first bills, up to BILLS_SHOWN in total, but always a voided bill and a refund if there are any."""
     voids = [place for place, one in enumerate(bills) if one.record.get("void")]
-    refunds = [place for place, one in enumerate(bills) if _is_refund(one.record)]
+    nets = [str(one.record.get("amounts", {}).get("net", "")) for one in bills]
+    refunds = [place for place, net in enumerate(nets) if net.startswith("-")]
     special = {*voids[:1], *refunds[:1]}
     others = [place for place in range(len(bills)) if place not in special]
     return [bills[place] for place in sorted([*special, *others[: BILLS_SHOWN - len(special)]])]
-
-
-def _is_refund(record: dict[str, Any]) -> bool:
-    return str(record.get("amounts", {}).get("net", "")).startswith("-")
 
 
 def _served(one: ImportedRecord, facts: dict[str, ShopFacts]) -> list[str]:
@@ -184,7 +187,3 @@ def _show_remarks(proposal: Proposal) -> None:
         _say(style(f"{title}:", bold=True) + first.removeprefix(f"{title}:"))
         for line in (*rest, *(f"  {answer}" for answer in answers)):
             _say(line)
-
-
-def _say(text: str) -> None:
-    echo(text, err=True)

@@ -7,6 +7,8 @@ from itertools import accumulate
 from math import prod
 from typing import Any
 
+from msgspec.structs import replace
+
 from counterfoil.importing.bill_sample import BillSample
 from counterfoil.importing.bill_totals import (
     BILL,
@@ -80,6 +82,20 @@ class BillAmounts:
         return found + self.payments()
 
     def find_total(self, bills: Sequence[int]) -> TotalFinding:
+        """Find the total. A question about it has choices with the tax, unless that is shown to be included."""
+        finding = self._find_total(bills)
+        taxes = {name for part in self.parts() if part.role == "tax" for name in part.columns}
+        if taxes.isdisjoint(name for total in finding.choices for name in total.columns):
+            pairs = [(total, self.other_taxes(total, bills)) for total in finding.choices if taxes]
+            finding.choices += [total.plus(*others) for total, others in pairs if others]
+        return finding
+
+    def other_taxes(self, total: AmountSeries, bills: Sequence[int]) -> list[AmountSeries]:
+        """Return the taxes that are not added to a total, and that the sample does not show to be in it."""
+        candidate = total if total.role in TOTAL_ROLES else replace(total, role="unknown")
+        return TotalSearch([*self.candidates(), candidate], self.parts(), bills).other_taxes(total)
+
+    def _find_total(self, bills: Sequence[int]) -> TotalFinding:
         """Find the total. If it is quantity by price, the sample must show that the price is that of one unit."""
         finding = TotalSearch(self.candidates(), self.parts(), bills).finding()
         product = finding.chosen
@@ -94,12 +110,17 @@ class BillAmounts:
             text = f"Nothing shows whether {product.name} includes {extra.name}."
             return TotalFinding(choices=[product, product.plus(extra)], question=text)
         either = [name for name in product.columns if self.levels.get(name) == EITHER]
-        if either and all(len(bill) == 1 for bill in self._sample.bills):
+        if either and self._has_single_lines:
             name, column = either[0], self._sample.sheet.columns[either[0]]
             text = f"No bill of the sample has several lines. Is {name} the amount of a line, or of the whole bill?"
-            return TotalFinding(
-                choices=[self.of(column, LINES_ROLE, LINE), self.of(column, "paid", BILL)], question=text
-            )
+            readings = [self.of(column, LINES_ROLE, LINE), self.of(column, "paid", BILL)]
+            charges = [one for one in self._sample.sheet.with_role(*CHARGES) if one.name in product.columns]
+            # A tax is that of a line if the price is.
+            sums = [
+                price.plus(*(self.of(one, one.role or "", price.level if one.role == "tax" else "") for one in charges))
+                for price in readings
+            ]
+            return TotalFinding(choices=[*sums, *(readings if charges else ())], question=text)
         if not product.is_product or product.level == MIXED:
             return finding
         sheet, (quantity, price) = self._lines or self._sample.sheet, product.columns
@@ -114,6 +135,10 @@ class BillAmounts:
         of_lines = self._series(sheet, [price], LINES_ROLE, LINE)
         text = f"The sample does not show whether {price} is the price of one unit or of the whole line."
         return TotalFinding(choices=[product, of_lines], question=text)
+
+    @property
+    def _has_single_lines(self) -> bool:
+        return self._sample.is_flat and all(len(bill) == 1 for bill in self._sample.bills)
 
     def equations(self) -> list[tuple[AmountSeries, AmountSeries]]:
         return TotalSearch(self.candidates(), self.parts(), self.sales).equations()
@@ -157,6 +182,10 @@ class BillAmounts:
 
     def expression(self, text: str) -> AmountSeries:
         """Return the total that a person has named, such as `Total + Tip` or `sum of Amount + Tip`."""
+        if "sum of " in text and self._has_single_lines:
+            # The sample does not show of which columns the amounts are those of lines, but the answer does.
+            either = [name for name, level in self.levels.items() if level == EITHER]
+            self.levels |= dict.fromkeys((*either, *(one.name for one in self._sample.sheet.with_role("tax"))), LINE)
         known = {one.name: one for one in (*self.parts(), *self.candidates())}
         if text in known:
             return known[text]
@@ -176,7 +205,7 @@ class BillAmounts:
             return self._series(self._lines, [name], LINES_ROLE, LINE)
         if name not in sheet.columns:
             raise ImportFailed(f"There is no column {name}. The columns are: {', '.join(sheet.columns)}.")
-        return self.of(sheet.columns[name], "paid")
+        return self.of(sheet.columns[name], "unknown")
 
     def parts(self) -> list[AmountSeries]:
         """Return the charges, discounts and fees that the export states."""

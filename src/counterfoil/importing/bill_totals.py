@@ -169,6 +169,18 @@ class TotalSearch:
         finding.choices = list({one.name: one for one in finding.choices}.values())[:MOST_CHOICES]
         return finding
 
+    def other_taxes(self, total: AmountSeries) -> list[AmountSeries]:
+        """Return the taxes that are not added to a candidate, and that nothing shows to be in it."""
+        place = next((place for place, one in enumerate(self._candidates) if one.cell == total.cell), None)
+        taxes = {part.values: number for number, part in enumerate(self._parts) if part.role == "tax"}
+        if place is None or any(name in total.columns for tax in taxes.values() for name in self._parts[tax].columns):
+            return []
+        # What shows that a tax is in another amount shows it for this one, if they do not differ by the tax.
+        related = self._related(place)
+        same = [(tax, other) for tax in taxes.values() for other in related if not related[other].get(tax)]
+        included = {tax for tax, other in same if self._state(tax, other, self._related(other))}
+        return [self._parts[tax] for tax in taxes.values() if tax not in included]
+
     def equations(self) -> list[tuple[AmountSeries, AmountSeries]]:
         """Return pairs of amounts that are equal on all bills, as few as relate all candidates that are related."""
         groups = [{place} for place in range(len(self._candidates))]
@@ -272,9 +284,8 @@ class TotalSearch:
         if candidate.role == "payout" or (candidate.role == PAYMENTS_ROLE and is_other):
             # A column or a sum of columns that equals the payments is a better name for the same amount.
             return None
-        paid = next((other for other in related if self._candidates[other].role == PAYMENTS_ROLE), None)
-        is_paid = paid is not None and not any(related[paid].values())
-        states = [self._state(part, place, related, is_paid=is_paid) for part in range(len(self._parts))]
+        is_paid = self._is_paid(related)
+        states = [self._state(part, place, related) for part in range(len(self._parts))]
         missing = [part for part, state in enumerate(states) if state is False]
         unknown = [part for part, state in enumerate(states) if state is None]
         if any(self._parts[part].role in DEDUCTIONS for part in missing):
@@ -320,10 +331,8 @@ class TotalSearch:
             text = f"{name} adds up without {_names(unrelated)}. Did the customer pay it in addition?"
             return TotalFinding(choices=[candidate, total], question=text)
         if any(part.cell is None for part in lacking):
-            text = (
-                f"What the customer paid seems to be {total.name}, but a mapping cannot add an amount of the payments "
-            )
-            return TotalFinding(question=f"{text}to the bill. Export the bills with a total that includes it.")
+            text = f"What the customer paid seems to be {total.name}, but a mapping cannot add amounts of payments. "
+            return TotalFinding(question=f"{text}Export the bills with a total that includes it.")
         if missing and not is_proved:
             text = f"The amounts do not show whether {name} includes {_names(lacking)}."
             return TotalFinding(choices=[total, candidate], question=text)
@@ -334,7 +343,7 @@ class TotalSearch:
             return TotalFinding(choices=self._plain(), question=text)
         return None
 
-    def _state(self, part: int, place: int, related: _Contents, *, is_paid: bool) -> bool | None:
+    def _state(self, part: int, place: int, related: _Contents) -> bool | None:
         """Return whether a candidate is with a charge, after a discount, or before a fee; None if that is not known."""
         role, is_strong = self._parts[part].role, self._candidates[place].role == "paid"
         # The same amounts under two headings are one part, of which the relations name only one.
@@ -346,11 +355,15 @@ class TotalSearch:
             return min(others) >= 0 if role == "fee" else max(others) <= 0
         if role not in ("discount", "tax") and self._has_bare(related):
             return role == "fee"
-        if is_paid:
+        if self._is_paid(related):
             return True
         if role == "tax" and (rate := self._rate(part, place)) is not None:
             return rate
         return True if is_strong and role != "tip" else None
+
+    def _is_paid(self, related: _Contents) -> bool:
+        paid = next((other for other in related if self._candidates[other].role == PAYMENTS_ROLE), None)
+        return paid is not None and not any(related[paid].values())
 
     def _has_bare(self, related: _Contents) -> bool:
         """Return whether one of the candidates is the price of the items alone, without tips and charges."""
@@ -411,8 +424,3 @@ def _differs(part: int, related: _Contents) -> bool:
 
 def _names(amounts: Sequence[AmountSeries], separator: str = ", ") -> str:
     return separator.join(one.name for one in amounts)
-
-
-def example_bill(choices: Sequence[AmountSeries], bills: Sequence[int]) -> int | None:
-    """Return the first bill on which most of the choices differ."""
-    return max(bills, key=lambda bill: len({total.values[bill] for total in choices}), default=None)

@@ -12,16 +12,7 @@ from counterfoil.importing.headings import NO_SALE, REFUND, exception_in, is_pay
 from counterfoil.importing.mapping import CellSource, ImportMapping
 from counterfoil.importing.results import ImportFailed, Reason
 from counterfoil.importing.sheets import Sheet, TableRow
-from counterfoil.importing.values import (
-    DateFormat,
-    NumberFormat,
-    UnreadableCell,
-    has_half_day,
-    number_shape,
-    read_day,
-    read_decimal,
-    shown,
-)
+from counterfoil.importing.values import DateFormat, NumberFormat, day_in, has_half_day, number_in, number_shape, shown
 
 MOST_DECIMALS = 2
 """An amount with more decimals than that may be one with a separator of thousands."""
@@ -110,7 +101,8 @@ class HeadingCheck:
         if not self._pairs or not self._rows_left:
             return
         self._rows_left -= 1
-        numbers = {name: size_of(row.cells[self._sheet.columns[name]], form) for name, form in self._formats.items()}
+        cells = {name: row.cells[self._sheet.columns[name]] for name in self._formats}
+        numbers = {name: abs(number_in(cells[name], form) or Decimal()) for name, form in self._formats.items()}
         for (larger, smaller), counts in self._pairs.items():
             counts[0] += numbers[larger] > numbers[smaller]
             counts[1] += numbers[larger] < numbers[smaller]
@@ -124,14 +116,6 @@ class HeadingCheck:
                     f"{otherwise:,} of its first {as_before + otherwise:,} rows, unlike the sample of the mapping. If "
                     "these headings are over the right columns, remove the pair from checks.larger in the mapping."
                 )
-
-
-def size_of(cell: str, numbers: NumberFormat) -> Decimal:
-    """Return the number in a cell without its sign, or 0 if there is none."""
-    try:
-        return abs(read_decimal(cell, numbers) or Decimal())
-    except UnreadableCell:
-        return Decimal()
 
 
 def check_equal(left: tuple[CellSource, Decimal], right: tuple[CellSource, Decimal], row: TableRow, rows: int) -> None:
@@ -161,7 +145,7 @@ def check_days(
     `known` are the first and the last day of the sample.
     """
     other = "mdy" if order == "dmy" else "dmy"
-    pairs = [(_day(cell, dates, order), _day(cell, dates, other)) for cell in cells]
+    pairs = [(day_in(cell, dates, order), day_in(cell, dates, other)) for cell in cells]
     days, swapped = ([day for day in side if day] for side in zip(*pairs, strict=True)) if pairs else ([], [])
     if not days or len(swapped) < len(pairs) or days == swapped:
         return
@@ -178,10 +162,3 @@ def check_days(
             f"read as {other}, which is more probable. Say which it is with --date-order {order} or {other}, or remove "
             "checks.days from the mapping."
         )
-
-
-def _day(cell: str, dates: DateFormat, order: str) -> date | None:
-    try:
-        return date.fromisoformat(read_day(cell, dates, order))
-    except UnreadableCell:
-        return None

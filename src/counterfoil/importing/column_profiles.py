@@ -28,9 +28,10 @@ from counterfoil.importing.values import (
     DateFormat,
     NumberFormat,
     UnreadableCell,
+    day_in,
+    number_in,
     order_of,
     ordered_date,
-    read_day,
     read_decimal,
 )
 
@@ -77,7 +78,7 @@ class SampleColumn:
     @cached_property
     def is_date(self) -> bool:
         """Whether nearly all values begin with a date, in day/month or month/day order."""
-        return any(_share(self._data, partial(_is_day, order)) for order in ("dmy", "mdy"))
+        return any(_share(self._data, partial(day_of, order=order)) for order in ("dmy", "mdy"))
 
     @property
     def has_some_days(self) -> bool:
@@ -147,7 +148,7 @@ class SampleColumn:
 
     @cached_property
     def _number_of(self) -> dict[str, Decimal | None]:
-        return {value: _number(value, self.numbers) for value in set(self.values)}
+        return {value: number_in(value, self.numbers) for value in set(self.values)}
 
 
 class SheetSample:
@@ -285,24 +286,10 @@ def guess_date_order(values: Sequence[str]) -> str | None:
 
 
 def day_of(value: str, order: str) -> date | None:
-    try:
-        return date.fromisoformat(read_day(value, ANY_CENTURY, order))
-    except UnreadableCell:
-        return None
+    return day_in(value, ANY_CENTURY, order)
 
 
-def _is_day(order: str, value: str) -> bool:
-    return bool(read_day(value, ANY_CENTURY, order))
-
-
-def _number(value: str, written: NumberFormat) -> Decimal | None:
-    try:
-        return read_decimal(value, written)
-    except UnreadableCell:
-        return None
-
-
-def _share(values: Counter[str], is_readable: Callable[[str], bool]) -> bool:
+def _share(values: Counter[str], is_readable: Callable[[str], object]) -> bool:
     """Return whether at least 90% of the values can be read, or all but one if there are at least three.
 
     The one that cannot be read may be in a row of totals.
@@ -310,5 +297,5 @@ def _share(values: Counter[str], is_readable: Callable[[str], bool]) -> bool:
     readable, total = 0, values.total()
     for value, count in values.items():
         with contextlib.suppress(UnreadableCell):
-            readable += count * is_readable(value)
+            readable += count * bool(is_readable(value))
     return total > 0 and (readable >= 0.9 * total or readable == total - 1 >= 2)

@@ -16,7 +16,7 @@ from msgspec import Struct, field
 from counterfoil.importing.mapping import REFUND, SALE, SKIP, VOID, TotalsRule
 from counterfoil.importing.results import ExportTotals
 from counterfoil.importing.sheets import Sheet, TableRow
-from counterfoil.importing.values import EXACT, TOTAL_WORDS, NumberFormat, UnreadableCell, read_decimal
+from counterfoil.importing.values import EXACT, TOTAL_WORDS, NumberFormat, number_in
 
 TOTALS_ROW = "a row of totals"
 NOT_COMPARED = "a row of totals that was not compared, because the export has more than 2,000"
@@ -101,10 +101,6 @@ class SheetTotals(Struct):
         self.stretches.append({})
         return TOTALS_ROW
 
-    @property
-    def is_used(self) -> bool:
-        return bool(self.lines)
-
     def add(self, row: TableRow, status: str, line_status: str, *, is_first: bool) -> None:
         """Add the numbers of a row to the sums. `is_first` says whether it is the first row of its bill."""
         self.rows += 1
@@ -124,7 +120,8 @@ class SheetTotals(Struct):
         """Yield each total that the export states, with the sum of the rows that it may be for."""
         all_rows: _Sums = {}
         for number, (line, stated) in enumerate(zip(self.lines, self.stated, strict=True)):
-            _add_all(all_rows, self.stretches[number])
+            for key, numbers in self.stretches[number].items():
+                _add(all_rows, key, numbers)
             for index, total in enumerate(stated):
                 if total is not None:
                     amount = self.amounts[index]
@@ -152,7 +149,7 @@ class SheetTotals(Struct):
         return _candidates(sums_of_all, is_once=is_once)[0] if likely is None else likely
 
     def _numbers(self, cells: Sequence[str]) -> list[Decimal | None]:
-        return [_number(cells[amount.position], amount.numbers) for amount in self.amounts]
+        return [number_in(cells[amount.position], amount.numbers) for amount in self.amounts]
 
 
 def _add(sums: _Sums, key: tuple[str, bool], numbers: Sequence[Decimal | None]) -> None:
@@ -160,11 +157,6 @@ def _add(sums: _Sums, key: tuple[str, bool], numbers: Sequence[Decimal | None]) 
     sums[key] = [
         one if other is None else EXACT.add(one or Decimal(), other) for one, other in zip(below, numbers, strict=True)
     ]
-
-
-def _add_all(sums: _Sums, others: _Sums) -> None:
-    for key, numbers in others.items():
-        _add(sums, key, numbers)
 
 
 def _candidates(sums: dict[tuple[str, bool], Decimal], *, is_once: bool) -> list[Decimal]:
@@ -192,12 +184,5 @@ def is_total_label(cell: str) -> bool:
     return is_total_word(cell) or (bool(_TOTAL_WORD.search(cell)) and not any(map(str.isdigit, cell)))
 
 
-def _number(cell: str, numbers: NumberFormat) -> Decimal | None:
-    try:
-        return read_decimal(cell, numbers)
-    except UnreadableCell:
-        return None
-
-
 def _is_number(cell: str) -> bool:
-    return any(_number(cell, numbers) is not None for numbers in (NumberFormat(), NumberFormat(",", ".")))
+    return any(number_in(cell, numbers) is not None for numbers in (NumberFormat(), NumberFormat(",", ".")))

@@ -19,7 +19,6 @@ from counterfoil.importing.bill_totals import (
     AmountSeries,
     TotalFinding,
     absolute,
-    example_bill,
     without_parts_of_sums,
 )
 from counterfoil.importing.column_doubts import (
@@ -53,11 +52,8 @@ DEFAULT_ZONE = "Asia/Bangkok"
 FRANCHISE = "my-group"
 NET = "bill.amounts.net"
 COLUMN_ANSWERS = ("bill.id", "bill.closedAt", "bill.shopId", "line.cancelled")
-ANSWERS = (
-    *(NET, *COLUMN_ANSWERS, "dates.order", "dates.calendar", "numbers.decimal", "shop.franchiseId", "file.sheet"),
-    "skip",
-)
 CHOICES = {"dates.order": DATE_ORDERS, "dates.calendar": ("gregorian", "buddhist"), "numbers.decimal": (".", ",")}
+ANSWERS = (NET, *COLUMN_ANSWERS, *CHOICES, "shop.franchiseId", "file.sheet", "skip")
 TEXT_ENTRIES = {
     "table": "table.name",
     "cashier": "cashier",
@@ -135,8 +131,7 @@ class _Inference:
         if not self._sheet.rows:
             name = self._sheet.file.sheet.name
             raise ImportFailed(f"{name} has a header row, but no rows below it that can be read.")
-        has_lines = self._lines is not None
-        self._sample = BillSample(self._sheet, has_line_file=has_lines, names_shop=bool(shop), answers=answers)
+        self._sample = BillSample(self._sheet, has_line_file=bool(self._lines), names_shop=bool(shop), answers=answers)
         self._amounts = BillAmounts(self._sample, self._lines, self._payments)
         self._total: AmountSeries | None = None
         self._parts_of_total: frozenset[str] = frozenset()
@@ -426,14 +421,10 @@ class _Inference:
             self._note_negative(chosen)
             return
         if chosen:
-            text = (
-                "The export has a row for each payment, but no column with the total of a bill. Export the total too."
-            )
+            text = "The export has a row per payment, but no column with the total of a bill. Export the total too."
         choices = [total for total in finding.choices if total.cell is not None]
-        examples = self._examples(choices, bills)
-        self._result.ask(
-            NET, f"What did the customer pay, tip included? {text}", [one.name for one in choices], examples
-        )
+        text = f"What did the customer pay, tip included? {text}"
+        self._result.ask(NET, text, [total.name for total in choices], self._examples(choices, bills))
         for total in choices:
             self._result.comment("[bill]", f"amounts.net = {toml(total.cell)}  # Choose one and remove the first #")
 
@@ -448,7 +439,7 @@ class _Inference:
 
     def _examples(self, totals: Sequence[AmountSeries], bills: Sequence[int]) -> list[str]:
         """Return what each total gives on a bill on which they differ, and on all bills of the sample."""
-        place = example_bill(totals, bills)
+        place = max(bills, key=lambda bill: len({total.values[bill] for total in totals}), default=None)
         if place is None:
             return []
         line = self._sheet.rows[self._sample.bills[place][0]].line
@@ -495,7 +486,7 @@ class _Inference:
         answer = self._answers.get(NET)
         if answer is None:
             return None
-        total, shown = self._amounts.expression(answer), self._amounts.find_total(bills)
+        shown, total = self._amounts.find_total(bills), self._amounts.expression(answer)
         differing = [bill for bill in bills if shown.chosen and total.values[bill] != shown.chosen.values[bill]]
         if shown.chosen and shown.is_proved and len(differing) * 20 > len(bills):
             place = differing[0]
@@ -505,6 +496,9 @@ class _Inference:
                 f"customer paid {_money(shown.chosen.values[place])}: {'; '.join(shown.evidence)}. Leave this answer "
                 "out. If you know better, change amounts.net in the mapping."
             )
+        if taxes := [one.columns[0] for one in self._amounts.other_taxes(total, bills)]:
+            names = " and ".join(taxes)
+            self._check(f"the tax. {names} is not added to {answer}, and nothing in the sample shows that it is in it.")
         return TotalFinding(chosen=total, evidence=["as answered"])
 
     def _part_entries(self) -> None:

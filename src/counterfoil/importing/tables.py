@@ -439,7 +439,7 @@ class TableImport:
         for kind, rows in ((BILL, group.bills), (LINE, group.lines), (PAYMENT, group.payments)):
             for row in rows:
                 totals = self._totals[id(row.sheet)]
-                if totals.is_used:
+                if totals.lines:
                     is_line = kind == (BILL if self._is_flat else LINE)
                     line_status = VOID if is_line and converter.is_cancelled(row) else status
                     totals.add(row, status, line_status, is_first=id(row.sheet) not in seen)

@@ -147,6 +147,14 @@ def read_decimal(cell: str, written: NumberFormat) -> Decimal | None:
     return number.copy_negate() if negative else number
 
 
+def number_in(cell: str, written: NumberFormat) -> Decimal | None:
+    """Return the number in a cell, or None if there is none that can be read."""
+    try:
+        return read_decimal(cell, written)
+    except UnreadableCell:
+        return None
+
+
 def number_shape(cell: str, mark: str) -> tuple[int, bool, str]:
     """Return the decimals of a number, whether it has a comma or a point between thousands, and its currency."""
     found = _DIGITS.search(cell.translate(_THAI_DIGITS))
@@ -238,6 +246,14 @@ def read_day(cell: str, written: DateFormat, order: str) -> str:
     if rest.strip() and not (_CLOCK.fullmatch(rest) or _COMPACT_CLOCK.fullmatch(rest)):
         raise UnreadableCell(f"{shown(cell)} is not a day")
     return day.isoformat()
+
+
+def day_in(cell: str, written: DateFormat, order: str) -> date | None:
+    """Return the day in a cell, or None if there is none that can be read."""
+    try:
+        return date.fromisoformat(read_day(cell, written, order))
+    except UnreadableCell:
+        return None
 
 
 @lru_cache(maxsize=256)
