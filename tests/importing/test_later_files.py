@@ -161,7 +161,9 @@ def test_a_file_of_another_day_is_read_as_the_mapping_says(tmp_path: Path, day: 
     assert found.bills[0]["closedAt"].startswith("-".join(reversed(day.split("/"))))
 
 
-@pytest.mark.parametrize(("decimal", "value"), [(",", "1,250"), (".", "1.250"), (".", "1,25"), (",", "12.50")])
+@pytest.mark.parametrize(
+    ("decimal", "value"), [(",", "1,250"), (".", "1.250"), (".", "1,25"), (",", "12.50"), (".", "6050")]
+)
 def test_an_amount_in_another_notation_is_rejected(tmp_path: Path, decimal: str, value: str) -> None:
     heading = "Bill;Date;Total\n"
     rows = "1;13/11/2026 10:00;60.50\n2;13/11/2026 11:00;40.00\n".replace(".", decimal)

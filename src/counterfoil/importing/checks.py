@@ -80,6 +80,9 @@ class RowChecks:
         known = self._checks.decimals[name]
         if currency and currency not in self._checks.currencies:
             return False
+        if not decimals and 0 not in known and cell.strip("0"):
+            # The file may have cents instead of units.
+            return False
         return decimals in known or (decimals <= MOST_DECIMALS and not (has_thousands and 0 not in known))
 
 
