@@ -5,7 +5,7 @@ which the returned rows are complete. For the change feed and the digests, the c
 Every method may raise `StoreUnavailable`. Opening a store may raise `StoreMismatch`.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date
 from enum import Enum
 from typing import Any, Protocol
@@ -20,7 +20,7 @@ from counterfoil.domain.day_totals import DigestPage, ShopDay
 from counterfoil.domain.intake import Intake, LoadProgress
 from counterfoil.domain.members import Base
 from counterfoil.domain.messages import MessageError
-from counterfoil.domain.open_items import LoadedFiles, OpenItem
+from counterfoil.domain.open_items import OpenItem
 from counterfoil.domain.paging import Listing, Position, StoredCursor
 from counterfoil.domain.replacements import ReplacementGuard
 from counterfoil.domain.request_records import ChangeList, RequestRecord
@@ -284,8 +284,8 @@ class LoadLedger(Protocol):
     def change_intake(self, change: Callable[[Intake, int], Intake]) -> Intake:
         """Call `change` with the stored intake and the current time. Store its result and return it."""
 
-    def close_loaded(self, files: LoadedFiles) -> None:
-        """Close the items whose own files a load has read to their end."""
+    def close_loaded(self, lines: Mapping[str, int]) -> None:
+        """Close the items whose own files a load has read to their end. `lines` are the lines that each file had."""
 
 
 class Ledger(LoadLedger, Protocol):

@@ -22,7 +22,7 @@ def load_files(ledger: Ledger, rejects_file: str, files: dict[str, int]) -> int:
     progress.rejects_file, progress.rejects_path = rejects_file, f"/store/rejects/{rejects_file}"
     progress.finished = True
     ledger.apply([], progress)
-    ledger.close_loaded(progress.loaded_files())
+    ledger.close_loaded(dict.fromkeys(files, 3))
     return progress.number
 
 
@@ -73,11 +73,19 @@ def test_a_rejects_file_with_a_name_of_the_operator_closes_nothing(open_store: O
     assert waiting(reads) == [{"bills.ndjson": 3}, {"other.ndjson": 1}]
 
 
-def test_a_file_that_could_not_be_read_to_its_end_is_not_loaded(open_store: OpenStore, reads: OperatorReads) -> None:
+def test_a_file_that_was_not_read_to_its_end_is_not_loaded(open_store: OpenStore, reads: OperatorReads) -> None:
     open_store.ledger.add_items([replace(held(), kind="quarantined")])
-    open_store.ledger.close_loaded({FIRST: None})
+    open_store.ledger.close_loaded({SECOND: 9})
     assert waiting(reads) == [{"bills.ndjson": 0}]
-    open_store.ledger.close_loaded({FIRST: 0})
+    open_store.ledger.close_loaded({FIRST: 9})
+    assert waiting(reads) == []
+
+
+def test_a_part_of_a_rejects_file_does_not_close_its_item(open_store: OpenStore, reads: OperatorReads) -> None:
+    load(open_store.ledger, FIRST, bills=3, other=2)
+    open_store.ledger.close_loaded({FIRST: 4})
+    assert waiting(reads) == [{"bills.ndjson": 3, "other.ndjson": 2}]
+    open_store.ledger.close_loaded({FIRST: 5})
     assert waiting(reads) == []
 
 

@@ -4,7 +4,7 @@ The statements are written for SQLite, as in `operator_reads.py`.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -16,7 +16,6 @@ from counterfoil.domain.open_items import (
     CLOSED_ITEMS_KEPT_MS,
     COLUMNS,
     KEPT_NAME,
-    LoadedFiles,
     OpenItem,
 )
 
@@ -59,6 +58,7 @@ _CHANGE_ITEM = """
         closed_at = :closed_at, closed_by = :closed_by
     WHERE number = :number AND closed_at IS NULL RETURNING number
 """
+_REJECTED_LINES = "SELECT files FROM open_items WHERE identity = :identity AND kind = 'rejects'"
 _CLOSE_LOADED = """
     UPDATE open_items SET closed_at = :now, closed_by = 'loaded' WHERE identity = :identity AND closed_at IS NULL
 """
@@ -128,11 +128,15 @@ class LoadBook(ABC):
             changed = [replace(item, closed_at=now if item.closed_by else None) for item in items]
             return [item for item in changed if self._run(_CHANGE_ITEM, **item.values()).fetchall()]
 
-    def close_loaded(self, files: LoadedFiles) -> None:
-        names = [name for name, rejected in files.items() if rejected is not None and KEPT_NAME.match(name)]
-        if names:
-            with self._unlocked() as now:
-                for name in names:
+    def close_loaded(self, lines: Mapping[str, int]) -> None:
+        names = [name for name in lines if KEPT_NAME.match(name)]
+        if not names:
+            return
+        with self._unlocked() as now:
+            for name in names:
+                rejected = [json.decode(files) for (files,) in self._run(_REJECTED_LINES, identity=name).fetchall()]
+                # Lines that somebody took out of a rejects file were not loaded.
+                if not rejected or lines[name] >= sum(rejected[0].values()):
                     self._run(_CLOSE_LOADED, identity=name, now=now)
 
     # --- intake and watched folders --------------------------------------------------

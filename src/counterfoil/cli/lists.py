@@ -197,7 +197,8 @@ def _print(found: Sequence[RecordedRequest], labels: Mapping[str, str], *, as_js
         return
     nothing = (
         f"no recorded request matches. Records are kept for {REQUEST_RECORD_DAYS} days. A request without a valid key, "
-        "beyond the rate limit, or with another method leaves none: `counterfoil usage` and the log count those."
+        "beyond the rate limit, to another path or with another method leaves none: "
+        "`counterfoil usage` and the log count those."
     )
     print_rows(columns(labels), found, as_json, nothing=nothing, first=_FIRST)
 

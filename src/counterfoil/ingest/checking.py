@@ -1,14 +1,13 @@
 """Replaces the ledger and the rejects file with objects that write nothing, so that a delivery is only checked."""
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from counterfoil.domain.changes import Change, EncodedBill, KnownFacts, Outcome, PutShop
 from counterfoil.domain.control_totals import ControlTotals
 from counterfoil.domain.intake import Intake, LoadProgress
-from counterfoil.domain.open_items import LoadedFiles
 from counterfoil.domain.replacements import ReplacementGuard, StoredBill, may_be_replaced
 from counterfoil.domain.shops import shop_from
 from counterfoil.domain.tokens import MIN_SECRET_BYTES, Pseudonyms
@@ -99,7 +98,7 @@ class CheckingLedger:
     def change_intake(self, change: Callable[[Intake, int], Intake]) -> Intake:
         return change(self._intake(), 0)
 
-    def close_loaded(self, files: LoadedFiles) -> None:
+    def close_loaded(self, lines: Mapping[str, int]) -> None:
         """Do nothing: a check closes no items."""
 
 

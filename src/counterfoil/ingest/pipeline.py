@@ -204,6 +204,7 @@ class Pipeline:
         self._rows_added = 0
         # The files that were read, each with the number of rejected lines.
         self._files: dict[str, int] = {}
+        self._lines_read: Counter[str] = Counter()
 
     def load(self, source: Source) -> Summary:
         """Load the source. If it is damaged, load the readable part and then raise the error."""
@@ -239,7 +240,8 @@ class Pipeline:
         if is_stopped:
             self._ledger.stop_load(self._progress.number, summary.changed)
         else:
-            self._ledger.close_loaded(self._progress.loaded_files())
+            complete = self._lines_read.keys() - self._progress.damaged
+            self._ledger.close_loaded({name: self._lines_read[name] for name in complete})
         self._rejects.close()
         summary.rejects_file = str(self._rejects.path) if self._rejects.used else None
         self._on_progress(summary)
@@ -322,7 +324,9 @@ class Pipeline:
     def _readable(self, source: Source) -> Iterator[SourceLine]:
         """Yield the lines. If the source is damaged, stop and keep the error, which `load` raises at the end."""
         try:
-            yield from source.lines()
+            for line in source.lines():
+                self._lines_read[line.source] += 1
+                yield line
         except SourceError as error:
             self._damage = error
 
