@@ -96,7 +96,7 @@ def test_the_version_is_that_of_the_api(described: Json) -> None:
 
 
 def test_the_version_is_the_newest_of_the_changelog() -> None:
-    newest = re.search(r"^## .*?(\d+\.\d+\.\d+)", CHANGELOG.read_text(encoding="utf-8"), re.MULTILINE)
+    newest = re.search(r"^# Versions of the API.*?^## (\d+\.\d+\.\d+)", CHANGELOG.read_text("utf-8"), re.M | re.S)
     assert newest
     assert newest[1] == API_VERSION
 
