@@ -18,8 +18,7 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from threading import active_count
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct, msgpack
-from msgspec.structs import astuple
+from msgspec import Struct
 
 from counterfoil.domain.changes import EncodedBill, KnownFacts
 from counterfoil.domain.tokens import Pseudonyms
@@ -49,14 +48,8 @@ IGNORED_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # Matches the ID of the shop in a line with a bill, unless the ID is written with escape sequences.
 _SHOP_ID = re.compile(rb'"shopId" ?: ?"([^"\\]{1,512})"')
 
-# The fields of an `EncodedBill`, with the index of its shop's facts in place of the facts, which the loader has.
-BillFields = list[Any]
-_KNOWN = EncodedBill.__struct_fields__.index("known")
 # The bill on each line of a message, and what it has that cannot be read, by the index of its line.
-Answer = tuple[list[BillFields | None], dict[int, Findings]]
-
-_encode_facts = msgpack.Encoder().encode
-_decode_facts = msgpack.Decoder(list[KnownFacts]).decode
+Answer = tuple[list[EncodedBill | None], dict[int, Findings]]
 
 
 def free_cores() -> int:
@@ -116,11 +109,10 @@ def _run(messages: _Messages, inherited: Connection, secret: bytes) -> None:
     converter = BillConverter(Pseudonyms(secret), facts.get)
     try:
         while True:
-            lines, encoded = messages.receive()
-            shops = _decode_facts(encoded)
+            lines, shops = messages.receive()
             facts.clear()
             facts.update({known.facts.shop_id: known for known in shops})
-            messages.send(_answer(converter, lines, {known.facts.shop_id: index for index, known in enumerate(shops)}))
+            messages.send(_answer(converter, lines))
     except EOFError:
         return
     except Exception as error:  # noqa: BLE001 - the error's message may contain data, so it is not printed
@@ -130,19 +122,10 @@ def _run(messages: _Messages, inherited: Connection, secret: bytes) -> None:
         sys.stderr.write(f"counterfoil: converter: {type(error).__name__} in {where.name}:{where.lineno}\n")
 
 
-def _answer(converter: BillConverter, lines: list[bytes], facts: dict[str, int]) -> Answer:
-    bills: list[BillFields | None] = []
-    findings: dict[int, Findings] = {}
-    for index, line in enumerate(lines):
-        bill, found = converter.convert(line)
-        if found:
-            findings[index] = found
-        fields = None
-        if bill:
-            fields = list(astuple(bill))
-            fields[_KNOWN] = facts[bill.shop_id]
-        bills.append(fields)
-    return bills, findings
+def _answer(converter: BillConverter, lines: list[bytes]) -> Answer:
+    converted = [converter.convert(line) for line in lines]
+    findings = {index: found for index, (_, found) in enumerate(converted) if found}
+    return [bill for bill, _ in converted], findings
 
 
 # --- in the loader -------------------------------------------------------------------
@@ -179,7 +162,7 @@ class ConverterProcess:
 
     def send(self, lines: list[bytes], facts: list[KnownFacts]) -> None:
         try:
-            self._messages.send((lines, _encode_facts(facts)))
+            self._messages.send((lines, facts))
         except OSError:
             self.is_lost = True
 
@@ -223,23 +206,24 @@ def converter_processes(pseudonyms: Pseudonyms, most: int, total_bytes: int | No
 class ConvertedLines(Struct, gc=False):
     """Consecutive lines, and the bill on each line that could be converted, or None.
 
-    `findings` has what cannot be read, by the index of the line. `facts` are all facts under which the bills were
-    converted.
+    `findings` has what cannot be read, by the index of the line.
     """
 
     lines: list[SourceLine]
     bills: list[EncodedBill | None]
     findings: dict[int, Findings]
-    facts: list[KnownFacts]
+
+    def facts(self) -> list[KnownFacts]:
+        """Return all facts under which the bills were converted."""
+        return list({id(bill.known): bill.known for bill in self.bills if bill}.values())
 
 
 class _Group(Struct, gc=False):
-    """Lines with their conversion, or with the process that converts them. Its answer refers to the facts by index."""
+    """Lines with the process that converts them, or with their conversion."""
 
     lines: list[SourceLine]
-    result: ConvertedLines | None = None
-    process: ConverterProcess | None = None
-    facts: Sequence[KnownFacts] = ()
+    process: ConverterProcess | None
+    answer: Answer | None = None
 
     @property
     def is_done(self) -> bool:
@@ -277,11 +261,10 @@ class Converters:
         """Send the lines to a process. If all processes have enough to do, convert the lines here."""
         free = [each for each in self._processes if each.unanswered < MAX_WAITING and not each.is_lost]
         if not free:
-            return _Group(lines, self._converted_here(lines))
+            return _Group(lines, None, self._converted_here(lines))
         process = min(free, key=lambda each: each.unanswered)
-        facts = self._facts_for(lines)
-        process.send([line.text for line in lines], facts)
-        return _Group(lines, None, process, facts)
+        process.send([line.text for line in lines], self._facts_for(lines))
+        return _Group(lines, process)
 
     def _facts_for(self, lines: list[SourceLine]) -> list[KnownFacts]:
         """Return the facts of the shops. Lines are not decoded; the loader reads the bills of a missed shop."""
@@ -291,16 +274,8 @@ class Converters:
 
     def _result(self, group: _Group) -> ConvertedLines:
         """Return the converted lines. If their process has ended, convert them here."""
-        answer = group.process.answer() if group.process else None
-        if answer is None:
-            return group.result or self._converted_here(group.lines)
-        fields_of_bills, findings = answer
-        used = {fields[_KNOWN] for fields in fields_of_bills if fields}
-        for fields in fields_of_bills:
-            if fields:
-                fields[_KNOWN] = group.facts[fields[_KNOWN]]
-        bills = [EncodedBill(*fields) if fields else None for fields in fields_of_bills]
-        return ConvertedLines(group.lines, bills, findings, [group.facts[index] for index in used])
+        answer = group.process.answer() if group.process else group.answer
+        return ConvertedLines(group.lines, *(answer or self._converted_here(group.lines)))
 
     def _convert_last(self, waiting: deque[_Group]) -> None:
         """Convert lines here, the last ones first, until a process has converted the first ones.
@@ -312,12 +287,10 @@ class Converters:
                 return
             last = waiting[index]
             if last.process:
-                waiting[index] = _Group(last.lines, self._converted_here(last.lines))
+                waiting[index] = _Group(last.lines, None, self._converted_here(last.lines))
 
-    def _converted_here(self, lines: list[SourceLine]) -> ConvertedLines:
-        bills = [self._converter.convert_clean(line.text) for line in lines]
-        facts = {id(bill.known): bill.known for bill in bills if bill}
-        return ConvertedLines(lines, bills, {}, list(facts.values()))
+    def _converted_here(self, lines: list[SourceLine]) -> Answer:
+        return [self._converter.convert_clean(line.text) for line in lines], {}
 
 
 def _grouped(lines: Iterable[SourceLine], most: int) -> Iterator[list[SourceLine]]:

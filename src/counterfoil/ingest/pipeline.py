@@ -264,7 +264,8 @@ class Pipeline:
     def _batches(self, source: Source, summary: Summary) -> Iterator[_Batch]:
         batch = _Batch()
         for group in self._converters.convert(self._readable(source)):
-            is_current = self._are_current(group.facts)
+            facts = group.facts()
+            is_current = self._are_current(facts)
             for index, line in enumerate(group.lines):
                 bill = group.bills[index] if is_current else None
                 summary.lines += 1
@@ -273,7 +274,7 @@ class Pipeline:
                     if batch.has_shops and (record is None or record.get("kind") == "bill"):
                         # Reading a bill requires the stored facts of its shop, so pending shops are written first.
                         yield batch
-                        batch, is_current = _Batch(), self._are_current(group.facts)
+                        batch, is_current = _Batch(), self._are_current(facts)
                     if bill and is_current:
                         self._count_bill(line, bill, group.findings.get(index), summary.fields)
                         batch.add(line, bill)
@@ -283,7 +284,7 @@ class Pipeline:
                     self._reject(line, rejected, summary)
                 if len(batch.lines) >= self._batch or batch.size >= BATCH_BYTES:
                     yield batch
-                    batch, is_current = _Batch(), self._are_current(group.facts)
+                    batch, is_current = _Batch(), self._are_current(facts)
         yield batch
 
     def _are_current(self, facts: Iterable[KnownFacts]) -> bool:
