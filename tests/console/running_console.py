@@ -149,7 +149,7 @@ class Operator:
         return self.send(f"/keys/{key_id}/{action}", self.form_of(key_id, action, **fields))
 
     def form_of(self, key_id: str, action: str, **fields: str) -> dict[str, str]:
-        return self.fill_in(f"/keys/{key_id}", f"/keys/{key_id}/{action}", **fields)
+        return self.fill_in(f"/keys/{key_id}?tab={action}", f"/keys/{key_id}/{action}", **fields)
 
     def issue(self, scope: str, **fields: str) -> httpx.Response:
         """Issue a key for a scope such as `shop:ID`."""

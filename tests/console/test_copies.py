@@ -79,7 +79,7 @@ def test_a_gap_is_explained_with_the_request_that_closes_it(
     mark = erp.read(0)
     console.clock.advance(5 * 24 * HOUR)
     erp.read(console.clock.now_ms() - HOUR * 1000)
-    page = console.operator("bob", **{"accept-language": language}).page(f"/keys/{key_id_of(erp.key)}")
+    page = console.operator("bob", **{"accept-language": language}).page(f"/keys/{key_id_of(erp.key)}?tab=copy")
     assert sentence in page
     assert f"updatedSince={iso_utc(mark)}" in page
 
@@ -104,7 +104,7 @@ def test_a_copy_whose_first_pass_begins_at_a_mark_shows_from_when_on_changes_wer
     alice = console.operator()
     copy = copy_of(alice, erp)
     assert (copy["state"], to_ms(datetime.fromisoformat(copy["readFrom"]))) == ("fresh", start)
-    page = alice.page(f"/keys/{key_id_of(erp.key)}")
+    page = alice.page(f"/keys/{key_id_of(erp.key)}?tab=copy")
     assert ">up to date for changes since 2026-01-02 06:00 +07</span>" in page
     assert "Changes before 2026-01-02 06:00 +07 were not read from the list of changes." in page
     assert "provided that it was complete when the first pass began" in page
@@ -114,11 +114,11 @@ def test_a_copy_whose_first_pass_begins_at_a_mark_shows_from_when_on_changes_wer
 def test_a_copy_within_the_tolerance_is_not_also_called_behind(console: RunningConsole, erp: Integrator) -> None:
     erp.read(0)
     console.clock.advance(24 * HOUR)
-    page = console.operator().page(f"/keys/{key_id_of(erp.key)}").lower()
+    page = console.operator().page(f"/keys/{key_id_of(erp.key)}?tab=copy").lower()
     assert ">up to date</span>" in page
     assert "behind" not in page
     console.clock.advance(3 * HOUR)
-    page = console.operator().page(f"/keys/{key_id_of(erp.key)}")
+    page = console.operator().page(f"/keys/{key_id_of(erp.key)}?tab=copy")
     # Loading put the horizon slightly ahead of the clock, so the copy is a little less than 27 hours behind.
     assert re.findall("behind by [^<]*", page) == ["behind by 26 hours"]
 

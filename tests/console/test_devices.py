@@ -9,6 +9,7 @@ import pytest
 
 from console.running_console import Operator, RunningConsole
 from counterfoil import bootstrap, devices
+from counterfoil.console.pages.key import ACTIONS as KEY_ACTIONS
 from counterfoil.console.routes import ACTIONS, PAGES
 from counterfoil.domain.audit import Actor
 from counterfoil.domain.open_items import OpenItem
@@ -297,6 +298,14 @@ def test_a_reader_sees_every_page_without_forms_and_personal_data(
     assert [pattern.partition("(")[0] for pattern in refused] == ["/keys/new", "/reference/try/"]
 
 
+def test_the_page_of_a_key_offers_no_actions_to_a_reader(console: RunningConsole, example: dict[str, str]) -> None:
+    reader, path = console.device("kitchen phone", "reader"), f"/keys/{example['key_id']}"
+    for action in KEY_ACTIONS:
+        page = reader.page(f"{path}?tab={action}")
+        assert f'action="{path}' not in page
+        assert f'href="{path}?tab={action}"' not in page
+
+
 def test_an_operator_sees_the_forms_that_a_reader_does_not(console: RunningConsole, example: dict[str, str]) -> None:
     operator = console.device("laptop")
     drawn = "".join(
@@ -304,7 +313,7 @@ def test_an_operator_sees_the_forms_that_a_reader_does_not(console: RunningConso
         for path in (
             "/keys",
             "/keys/new",
-            f"/keys/{example['key_id']}",
+            *(f"/keys/{example['key_id']}?tab={tab}" for tab in KEY_ACTIONS),
             "/loads",
             "/loads/1",
             "/devices",

@@ -8,6 +8,8 @@ import pytest
 from cli.command import Command
 from console.running_console import Operator, RunningConsole, revealed
 from counterfoil import key_issuing
+from counterfoil.console.pages.key import ACTIONS
+from counterfoil.console.texts import Texts
 from counterfoil.domain.audit import Actor
 from counterfoil.machine.clock import SystemClock
 from records import branch
@@ -241,20 +243,69 @@ def test_a_revoked_key_is_refused_by_the_next_call(console: RunningConsole, alic
     key = console.service.key(shop=shop)
     key_id = key.split("_")[2]
     assert console.service.get("shops", key).status_code == 200
-    path = f"/keys/{key_id}"
     answer = alice.act(key_id, "revoke", confirm=key_id)
     assert message(answer).startswith("The key is revoked.")
     console.clock.advance(1)
     assert console.service.error("shops", key) == "key_revoked"
-    assert f'action="{path}/revoke"' not in alice.page(path)
 
 
-def test_revoking_needs_the_id_of_the_key(console: RunningConsole, alice: Operator, key_id: str) -> None:
-    answer = alice.act(key_id, "revoke", confirm="another")
+@pytest.mark.parametrize("action", ["", *ACTIONS])
+def test_the_page_of_a_revoked_key_offers_no_actions(
+    console: RunningConsole, alice: Operator, key_id: str, action: str
+) -> None:
+    assert f'href="/keys/{key_id}?tab=revoke"' in alice.page(f"/keys/{key_id}")
+    key_issuing.revoke(console.service.key_store, key_id, console.clock.now_ms(), Actor("bob", "cli", "back-office"))
+    page = alice.page(f"/keys/{key_id}?tab={action}")
+    assert f'action="/keys/{key_id}' not in page
+    assert [name for name in ACTIONS if f"/keys/{key_id}?tab={name}" in page] == []
+
+
+@pytest.mark.parametrize("confirm", ["Warehouse", " warehouse ", "KEY"])
+def test_a_key_is_revoked_by_its_label_or_its_id(
+    console: RunningConsole, alice: Operator, key_id: str, confirm: str
+) -> None:
+    alice.act(key_id, "revoke", confirm=confirm.replace("KEY", key_id))
+    assert key_issuing.find(console.service.key_store, key_id).revoked_at == console.clock.now_ms()
+
+
+@pytest.mark.parametrize("confirm", ["another", "", " "])
+def test_revoking_needs_the_label_of_the_key(
+    console: RunningConsole, alice: Operator, key_id: str, confirm: str
+) -> None:
+    answer = alice.act(key_id, "revoke", confirm=confirm)
     assert answer.status_code == 422
-    stored = console.service.key_store.find(key_id)
-    assert stored
-    assert stored.revoked_at is None
+    assert f'action="/keys/{key_id}/revoke"' in answer.text
+    assert key_issuing.find(console.service.key_store, key_id).revoked_at is None
+
+
+def test_a_key_is_revoked_in_24_hours(console: RunningConsole, alice: Operator, key_id: str) -> None:
+    fields = alice.form_of(key_id, "revoke", confirm="Warehouse", when="later")
+    in_a_day = console.clock.now_ms() + 86_400_000
+    assert alice.send(f"/keys/{key_id}/revoke", fields).status_code == 200
+    assert key_issuing.find(console.service.key_store, key_id).revokes_at == in_a_day
+    assert alice.json("/audit.json")["entries"][0]["act"] == "revocation_scheduled"
+    # A second form does not postpone the revocation.
+    console.clock.advance(600)
+    assert 'value="later"' not in alice.page(f"/keys/{key_id}?tab=revoke")
+    assert alice.act(key_id, "revoke", confirm="Warehouse", when="later").status_code == 409
+    assert key_issuing.find(console.service.key_store, key_id).revokes_at == in_a_day
+
+
+def test_a_key_that_is_already_revoked_is_not_revoked_again(
+    console: RunningConsole, alice: Operator, key_id: str
+) -> None:
+    fields = alice.form_of(key_id, "revoke", confirm="Warehouse")
+    key_issuing.revoke(console.service.key_store, key_id, console.clock.now_ms(), Actor("bob", "cli", "back-office"))
+    assert alice.send(f"/keys/{key_id}/revoke", fields).status_code == 409
+
+
+@pytest.mark.parametrize(
+    ("tab", "shown"), [("use", "key.use"), ("copy", "copy.title"), ("errors", "errors.title"), ("audit", "audit.title")]
+)
+def test_each_tab_of_a_key_shows_one_part_and_is_marked(alice: Operator, key_id: str, tab: str, shown: str) -> None:
+    page = alice.page(f"/keys/{key_id}?tab={tab}")
+    assert re.findall(r"<h2>([^<]*)</h2>", page) == [Texts("en")(shown)]
+    assert f'aria-current="page">{Texts("en")(f"key.tab_{tab}")}<' in page
 
 
 def test_the_page_of_an_unknown_key_says_so(alice: Operator) -> None:

@@ -28,10 +28,10 @@ def test_the_name_of_the_shop_is_beside_the_id_of_a_scope(console: RunningConsol
     label = f"{word} <span>Riverside</span> <code>{shop['id']}</code>"
     assert label in alice.issue(f"shop:{shop['id']}").text
     assert label in alice.page("/keys")
-    page = alice.page(f"/keys/{key_id_of(alice)}")
-    assert label in page
-    assert f"{word} Riverside ({shop['id']})" in page
-    assert f"{word} Riverside ({shop['id']})" in alice.page("/audit")
+    path = f"/keys/{key_id_of(alice)}"
+    assert label in alice.page(path)
+    for shown in (f"{path}?tab=audit", "/audit"):
+        assert f"{word} Riverside ({shop['id']})" in alice.page(shown)
 
 
 def test_a_franchise_is_listed_with_the_number_and_names_of_its_shops(console: RunningConsole, alice: Operator) -> None:

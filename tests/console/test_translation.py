@@ -281,6 +281,6 @@ def test_a_thai_page_shows_findings_errors_and_audit_entries_in_thai(console: Ru
     assert "บรรทัดที่ถูกปฏิเสธ 1 บรรทัดจากการนำเข้า 1 ครั้งยังไม่ได้นำเข้า" in somchai.page("/")
     assert "<li>คำขอต่อวัน: 10,000</li>" in somchai.page("/audit")
     assert "ไม่มี id ที่ใช้ได้" in somchai.page("/loads/1")
-    assert "แก้ไขคำขอ คำขอเดิมจะล้มเหลวอีก" in somchai.page(f"/keys/{key.split('_')[2]}")
+    assert "แก้ไขคำขอ คำขอเดิมจะล้มเหลวอีก" in somchai.page(f"/keys/{key.split('_')[2]}?tab=errors")
     for path in ("/", "/store"):
         assert 'lang="en"' not in somchai.page(path).partition("<main")[2]

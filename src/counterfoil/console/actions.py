@@ -26,6 +26,7 @@ from counterfoil.console.pages.key import OVERLAPS, key_version
 from counterfoil.console.visit import ConsoleResponse, NotFound, PageContent, Visit
 from counterfoil.domain.access import Key, Scope
 from counterfoil.domain.audit import Act, Actor, AuditEntry
+from counterfoil.domain.calendar import DAY_MS
 from counterfoil.ingest.lines import Reject, original_line, parse_reject
 from counterfoil.key_issuing import (
     MAX_LIMIT,
@@ -36,12 +37,14 @@ from counterfoil.key_issuing import (
     KeyConflict,
     KeyIssuingError,
     KeyRevoked,
+    KeyStore,
 )
 from counterfoil.ports import StoreMismatch, StoreUnavailable
 from counterfoil.settings import Settings
+from counterfoil.views.times import minute
 from counterfoil.web.html import Html, element, markup
 
-_REVOKING = threading.Lock()
+_CHANGING = threading.Lock()
 # A key to try requests has no permissions, these limits, and ends by itself.
 TRY_MS, TRY_LABEL, TRY_PER_MIN, TRY_PER_DAY = 15 * 60_000, "try it", 20, 200
 # At most this many characters of a rejected line are shown.
@@ -151,93 +154,89 @@ def _try_key(visit: Visit) -> Issued:
 # --- changing ------------------------------------------------------------------------
 
 
-def change(visit: Visit) -> ConsoleResponse:
-    key, successors = key_page.find(visit)
-    form = visit.request.form
-    if form.get("version") != key_version(key, successors):
-        return _conflict(visit)
+def change_key(visit: Visit, action: str) -> ConsoleResponse:
+    """Do what a form on the page of a key asks for. If that is not possible, show the form again and say why."""
+    _use_form(visit)
     try:
-        entered = _entered(visit)
-    except InvalidForm as error:
-        return _key_page(visit, 422, str(error), "bad")
+        # One at a time, so that only the operator who has revoked the key is told so.
+        with _CHANGING, closing(bootstrap.key_store(visit.settings)) as key_store:
+            key, successors = key_page.find(visit)
+            key_issuing.require_not_revoked(key, visit.now)
+            if action == "rotate":
+                return _rotate(visit, key_store, key, successors)
+            act = _change if action == "change" else _revoke
+            message = act(visit, key_store, key, successors)
+    except (InvalidForm, KeyIssuingError) as error:
+        is_late = isinstance(error, KeyConflict | KeyRevoked)
+        return _key_page(visit, _refusal(visit, error), "warn" if is_late else "bad", 409 if is_late else 422, action)
+    return _key_page(visit, message, "good")
+
+
+def _change(visit: Visit, key_store: KeyStore, key: Key, successors: list[str]) -> str:
+    _require_version(visit, key, successors)
     # Only fields that differ are written. If there are none, the page says that nothing was saved.
-    changes = {name: value for name, value in entered.items() if getattr(key, name) != value}
-    _use_form(visit)
+    changes = {name: value for name, value in _entered(visit).items() if getattr(key, name) != value}
     if not changes:
-        return _key_page(visit, 200, visit.t("change.nothing"), "")
-    try:
-        with closing(bootstrap.key_store(visit.settings)) as key_store:
-            wanted = convert(changes, KeyChanges)
-            key_issuing.update(key_store, key.key_id, wanted, visit.now, visit.session.actor, seen=key)
-    except KeyConflict:
-        return _conflict(visit)
-    except KeyIssuingError as error:
-        return _key_page(visit, 409 if isinstance(error, KeyRevoked) else 422, _refusal(visit, error), "bad")
-    return _key_page(visit, 200, visit.t("change.done"), "good")
+        return visit.t("change.nothing")
+    wanted = convert(changes, KeyChanges)
+    key_issuing.update(key_store, key.key_id, wanted, visit.now, visit.session.actor, seen=key)
+    return visit.t("change.done")
 
 
-def rotate(visit: Visit) -> ConsoleResponse:
-    key, successors = key_page.find(visit)
-    form = visit.request.form
-    known = form.get("successors", "").split()
-    overlap = OVERLAPS.get(form.get("overlap", ""))
-    _use_form(visit)
-    if form.get("version") != key_version(key, successors):
-        unknown = [successor for successor in successors if successor not in known]
-        return _already_rotated(visit, unknown) if unknown else _conflict(visit)
-    until = None if overlap is None else visit.now + overlap
-    try:
-        with closing(bootstrap.key_store(visit.settings)) as key_store:
-            issued = key_issuing.rotate(
-                key_store,
-                key.key_id,
-                secrets.token_bytes,
-                visit.now,
-                visit.session.actor,
-                until,
-                seen=key,
-                known_successors=known,
-            )
-            old = key_issuing.find(key_store, key.key_id)
-    except AlreadyRotated as error:
-        return _already_rotated(visit, error.successors)
-    except KeyConflict:
-        return _conflict(visit)
-    except KeyIssuingError as error:
-        return _key_page(visit, 409, _refusal(visit, error), "bad")
-    return _reveal(visit, issued, old)
+def _rotate(visit: Visit, key_store: KeyStore, key: Key, successors: list[str]) -> ConsoleResponse:
+    known = visit.request.form.get("successors", "").split()
+    unknown = [successor for successor in successors if successor not in known]
+    if unknown:
+        raise AlreadyRotated(key.key_id, unknown)
+    _require_version(visit, key, successors)
+    overlap = OVERLAPS.get(visit.request.form.get("overlap", ""))
+    issued = key_issuing.rotate(
+        key_store,
+        key.key_id,
+        secrets.token_bytes,
+        visit.now,
+        visit.session.actor,
+        None if overlap is None else visit.now + overlap,
+        seen=key,
+        known_successors=known,
+    )
+    return _reveal(visit, issued, issued.replaces)
 
 
-def revoke(visit: Visit) -> ConsoleResponse:
-    key, _ = key_page.find(visit)
-    t = visit.t
-    if visit.request.form.get("confirm", "").strip() != key.key_id:
-        return _key_page(visit, 422, t("revoke.wrong_id"), "bad")
-    _use_form(visit)
-    # One at a time, so that only the operator who has revoked the key is told so.
-    with _REVOKING, closing(bootstrap.key_store(visit.settings)) as key_store:
-        if key_issuing.find(key_store, key.key_id).is_revoked(visit.now):
-            return _key_page(visit, 409, t("revoke.already"), "warn")
+def _revoke(visit: Visit, key_store: KeyStore, key: Key, _: list[str]) -> str:
+    form, later = visit.request.form, visit.now + DAY_MS
+    # Somebody types the label on a phone in a hurry, so capitals and spaces do not matter.
+    entered, label, key_id = (
+        text.casefold().split() for text in (form.get("confirm", ""), key.label or key.key_id, key.key_id)
+    )
+    if entered not in (label, key_id):
+        raise InvalidForm(visit.t("revoke.wrong"))
+    if form.get("when") != "later":
         key_issuing.revoke(key_store, key.key_id, visit.now, visit.session.actor)
-    return _key_page(visit, 200, t("revoke.done"), "good")
+        return visit.t("revoke.done")
+    if key.revokes_at is not None and key.revokes_at <= later:
+        raise KeyConflict(key_issuing.CHANGED_MEANWHILE(key_id=key.key_id))
+    key_issuing.schedule_revocation(key_store, key.key_id, later, visit.now, visit.session.actor)
+    return visit.t("revoke.scheduled", time=minute(later))
+
+
+def _require_version(visit: Visit, key: Key, successors: list[str]) -> None:
+    if visit.request.form.get("version") != key_version(key, successors):
+        raise KeyConflict(key_issuing.CHANGED_MEANWHILE(key_id=key.key_id))
 
 
 def _refusal(visit: Visit, error: KeyIssuingError | InvalidForm) -> Html | str:
-    return str(error) if isinstance(error, InvalidForm) else translated(visit.t, error.message.as_sentence())
-
-
-def _conflict(visit: Visit) -> ConsoleResponse:
-    """Return the key's page with the latest change to the key, which the operator has not seen."""
+    if isinstance(error, InvalidForm):
+        return str(error)
+    if not isinstance(error, KeyConflict) or isinstance(error, AlreadyRotated):
+        return translated(visit.t, error.message.as_sentence())
+    # The operator has not seen the latest change to the key.
     latest = [describe_entry(visit, entry) for entry in visit.store.reads.audit(1, visit.values["key_id"])]
-    return _key_page(visit, 409, " ".join([visit.t("form.conflict"), *latest]), "warn")
+    return " ".join([visit.t("form.conflict"), *latest])
 
 
-def _already_rotated(visit: Visit, successors: list[str]) -> ConsoleResponse:
-    return _key_page(visit, 409, visit.t("rotate.already", successors=", ".join(successors)), "warn")
-
-
-def _key_page(visit: Visit, status: int, message: Html | str, kind: str) -> ConsoleResponse:
-    content = key_page.draw(visit, key_page.read(visit), notice(message, kind))
+def _key_page(visit: Visit, message: Html | str, kind: str, status: int = 200, action: str = "") -> ConsoleResponse:
+    content = key_page.draw(visit, key_page.read(visit), notice(message, kind), action)
     return page(visit, "keys", content, status=status, as_json=f"/keys/{visit.values['key_id']}.json")
 
 

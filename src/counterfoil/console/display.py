@@ -91,8 +91,17 @@ def key_link(key_id: str, label: str | None = None) -> Html:
     return markup([named, " "] if named else None, element("a", element("code", key_id), href=f"/keys/{key_id}"))
 
 
-def button_link(text: str, address: str, rel: str | None = None) -> Html:
-    return element("a", text, href=address, rel=rel, class_="button")
+def button_link(text: str, address: str, rel: str | None = None, style: str = "") -> Html:
+    return element("a", text, href=address, rel=rel, class_=f"button {style}".rstrip())
+
+
+def link_list(style: str | None, label: str | None, links: Iterable[tuple[Child, str, bool]]) -> Html:
+    """Return a list of links: the content, the address, and whether the link leads to what is shown now."""
+    items = [
+        element("li", element("a", content, href=address, aria_current="page" if is_current else None))
+        for content, address, is_current in links
+    ]
+    return element("ul", items, class_=style, aria_label=label)
 
 
 def button_row(*buttons: Html | None) -> Html | None:
@@ -229,5 +238,5 @@ def tile(label: str, value: Child, note: Child = None, kind: str = "") -> Html:
     )
 
 
-def tiles(*drawn: Html) -> Html:
+def tiles(*drawn: Html | None) -> Html:
     return element("dl", drawn, class_="tiles")

@@ -21,12 +21,14 @@ def token_field(visit: Visit) -> Html:
     return element("input", type="hidden", name=FORM_FIELD, value=visit.sessions.new_form(visit.session))
 
 
-def form(visit: Visit, action: str, *children: Child, button: str, is_dangerous: bool = False, id_: str) -> Html | None:
-    """Return a form that can be sent only once, or None if the visitor may not change anything."""
+def form(
+    visit: Visit, action: str, *children: Child, button: str, is_dangerous: bool = False, id_: str, more: Child = None
+) -> Html | None:
+    """Return a form that can be sent only once, or None for readers. `more` are buttons and links after the button."""
     if not visit.is_operator:
         return None
     parts = {"token": token_field(visit), "children": children, "style": "danger" if is_dangerous else None}
-    return template("form", visit.t, action=action, button=button, id_=id_, **parts)
+    return template("form", visit.t, action=action, button=button, id_=id_, more=more, **parts)
 
 
 def button_form(

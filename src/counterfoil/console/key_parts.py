@@ -106,7 +106,6 @@ def copies_section(visit: Visit, rows: list[CopyRow]) -> Html:
         element("p", _sentence(t, rows), class_="summary"),
         list_table(t, t("copy.caption"), RowList(columns(visit.now), rows), cells, empty=t("copy.none")),
         element("p", t("copy.explained"), class_="muted"),
-        anchor="copy",
     )
 
 
@@ -123,7 +122,7 @@ def copy_tile(visit: Visit, rows: list[CopyRow]) -> Html:
         value = t.message(STATES["never"]) if rows else "–"
     else:
         value = t.message(STATES["fresh"]) if copy.state == "fresh" else _share(t, copy)
-    note = element("a", _sentence(t, rows), href="#copy")
+    note = element("a", _sentence(t, rows), href="?tab=copy")
     return tile(t("copy.title"), value, note, "" if copy.state in (None, "fresh") else "warn")
 
 

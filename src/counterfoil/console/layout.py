@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Final
 from urllib.parse import urlencode
 
-from counterfoil.console.display import command_line, finding_text, name_of, template, zone_text
+from counterfoil.console.display import command_line, finding_text, link_list, name_of, template, zone_text
 from counterfoil.console.sign_in import SIGN_IN_PATH
 from counterfoil.console.texts import LANGUAGES, Texts
 from counterfoil.console.visit import ConsoleResponse, PageContent, Visit
@@ -95,15 +95,7 @@ def _document(t: Texts, title: str, body: Html) -> bytes:
 
 
 def _navigation(t: Texts, current: str) -> Html:
-    return element(
-        "ul",
-        [
-            element(
-                "li", element("a", t(f"nav.{name}"), href=address, aria_current="page" if name == current else None)
-            )
-            for name, address in NAVIGATION.items()
-        ],
-    )
+    return link_list(None, None, ((t(f"nav.{name}"), address, name == current) for name, address in NAVIGATION.items()))
 
 
 def _same_data(t: Texts, content: PageContent, as_json: str, as_csv: str) -> Html | None:

@@ -47,9 +47,7 @@ PAGES: Final[dict[str, ConsolePage[Any]]] = {
 # What forms do. Only operators may send them: `forms.form` and `forms.button_form` show nothing to readers.
 ACTIONS: Final[dict[str, Callable[[Visit], ConsoleResponse]]] = {
     "/keys/new": actions.issue,
-    f"/keys/{_KEY}/change": actions.change,
-    f"/keys/{_KEY}/rotate": actions.rotate,
-    f"/keys/{_KEY}/revoke": actions.revoke,
+    **{f"/keys/{_KEY}/{action}": partial(actions.change_key, action=action) for action in key.ACTIONS},
     f"/loads/{_NUMBER}/reveal": actions.reveal_line,
     **{f"/loads/items/{_NUMBER}/{verb}": partial(actions.close_item, verb=verb) for verb in VERBS},
     r"/devices/(?P<device_id>[0-9a-f]{10})/revoke": actions.revoke_device,

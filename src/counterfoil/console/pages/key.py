@@ -1,4 +1,4 @@
-"""One key: its usage over 400 days, its errors, the state of its copy, disclosures, audit, and forms to change it."""
+"""One key: forms to change it, its usage over 400 days, the state of its copy, its errors, disclosures and audit."""
 
 from collections.abc import Callable, Sequence
 from datetime import date
@@ -10,9 +10,12 @@ from msgspec.structs import asdict
 from counterfoil.console.charts import Bar, bar_chart
 from counterfoil.console.display import (
     ago,
+    button_link,
+    button_row,
     day_name,
     fields,
     key_link,
+    link_list,
     list_table,
     moment,
     month_name,
@@ -31,7 +34,6 @@ from counterfoil.console.visit import ConsolePage, NotFound, PageContent, Visit
 from counterfoil.domain.access import DAILY_TOTAL_DAYS, Key, successors_of
 from counterfoil.domain.audit import AuditEntry
 from counterfoil.domain.calendar import DAY_MS, HOUR_MS, THAI_OFFSET, days_until, iso_utc, thai_day
-from counterfoil.domain.credentials import ID_LENGTH
 from counterfoil.domain.problems import what_to_do
 from counterfoil.key_issuing import MAX_LABEL_LENGTH
 from counterfoil.operator_reads import ErrorGroup, HourOfKey, RecordedRequest, RequestFilter
@@ -58,6 +60,8 @@ OVERLAPS: Final[dict[str, int | None]] = {
     "7d": 7 * DAY_MS,
     "30d": 30 * DAY_MS,
 }
+ACTIONS: Final = ("change", "rotate", "revoke")
+_STYLES = {"change": "plain", "rotate": "plain", "revoke": "danger"}
 HOURS: Sequence[ListColumn[HourOfKey]] = (ListColumn("at", kind="time"), ListColumn("requests"), ListColumn("errors"))
 
 
@@ -121,21 +125,19 @@ def _hours(found: list[HourOfKey], now: int) -> list[HourOfKey]:
     return [known.get(start) or HourOfKey(start, 0, 0) for start in range(_first_hour(now), now + 1, HOUR_MS)]
 
 
-def draw(visit: Visit, view: OneKeyView, message: Html | None = None) -> PageContent:
+def draw(visit: Visit, view: OneKeyView, message: Html | None = None, tab: str = "") -> PageContent:
+    """Return the page with one of its tabs, or only with the form of an action."""
     key, t = view.key, visit.t
+    can_change = visit.is_operator and not key.is_revoked(visit.now)
+    tab = tab or visit.query.get("tab", "")
+    if can_change and tab in ACTIONS:
+        main = section(t(f"{tab}.title"), _form(visit, view, tab))
+    else:
+        main = markup(_facts(visit, view), _tiles(visit, view), _tab(visit, view, tab if tab in _TABS else "use"))
     return PageContent(
         title=name_of(key.label) if key.label else key.key_id,
-        lead=message,
-        main=markup(
-            _facts(visit, view),
-            _tiles(visit, view),
-            _use(visit, view),
-            copies_section(visit, view.copies),
-            _errors(visit, view),
-            _disclosures(visit, view),
-            section(t("audit.title"), audit_table(visit, view.audit, with_key=False)),
-            _forms(visit, view) if visit.is_operator and not key.is_revoked(visit.now) else None,
-        ),
+        lead=markup(message, _buttons(visit, key, tab, can_change=can_change)),
+        main=main,
         command=f"counterfoil keys show {key.key_id}",
         more_commands=(
             f"counterfoil usage {key.key_id} --days {DAILY_TOTAL_DAYS}",
@@ -144,6 +146,22 @@ def draw(visit: Visit, view: OneKeyView, message: Html | None = None) -> PageCon
             f"counterfoil audit {key.key_id}",
         ),
     )
+
+
+def _buttons(visit: Visit, key: Key, shown: str, *, can_change: bool) -> Html | None:
+    t = visit.t
+    actions = [
+        button_link(t(f"{action}.open"), f"/keys/{key.key_id}?tab={action}", style=_STYLES[action])
+        for action in ACTIONS
+        if can_change and action != shown
+    ]
+    return button_row(*actions, button_link(t("key.requests"), f"/requests?key={key.key_id}", style="plain"))
+
+
+def _tab(visit: Visit, view: OneKeyView, shown: str) -> Html:
+    t, path = visit.t, f"/keys/{view.key.key_id}"
+    tabs = ((t(f"key.tab_{tab}"), path if tab == "use" else f"{path}?tab={tab}", tab == shown) for tab in _TABS)
+    return markup(link_list("tabs", t("key.tabs"), tabs), _TABS[shown](visit, view))
 
 
 def _facts(visit: Visit, view: OneKeyView) -> Html:
@@ -188,7 +206,7 @@ def _tiles(visit: Visit, view: OneKeyView) -> Html:
             moment(view.last_used) if view.last_used else t("key.never"),
         ),
         copy_tile(visit, view.copies),
-        tile(t("key.refused"), number(refused), t("key.refused_note"), "warn" if refused else ""),
+        tile(t("key.refused"), number(refused), t("key.refused_note"), "warn") if refused else None,
     )
 
 
@@ -240,18 +258,32 @@ def _errors(visit: Visit, view: OneKeyView) -> Html:
     return section(t("errors.title"), listed)
 
 
-def _disclosures(visit: Visit, view: OneKeyView) -> Html | None:
+def _audit(visit: Visit, view: OneKeyView) -> Html:
+    t, key_id = visit.t, view.key.key_id
+    more = element("a", t("audit.all_of_key"), href=f"/audit?key={key_id}")
+    return markup(
+        section(t("audit.title"), audit_table(visit, view.audit, with_key=False), element("p", more)),
+        _disclosures(visit, view) if view.key.personal_data or view.disclosures.rows else None,
+    )
+
+
+def _disclosures(visit: Visit, view: OneKeyView) -> Html:
     t = visit.t
-    if not view.key.personal_data and not view.disclosures.rows:
-        return None
     shown = [column for column in view.disclosures.columns if column.page not in ("key", "requests.request_id")]
     listing = RowList(shown, view.disclosures.rows)
-    cells: dict[str, Callable[[RecordedRequest], Child]] = {"base": lambda request: name_of(request.personal_base)}
     return section(
         t("personal.title"),
-        list_table(t, t("personal.caption"), listing, cells, empty=t("personal.none")),
+        list_table(t, t("personal.caption"), listing, empty=t("personal.none")),
         element("p", element("a", t("personal.all_of_key"), href=f"/personal-data?key={view.key.key_id}")),
     )
+
+
+_TABS: Final[dict[str, Callable[[Visit, OneKeyView], Html]]] = {
+    "use": _use,
+    "copy": lambda visit, view: copies_section(visit, view.copies),
+    "errors": _errors,
+    "audit": _audit,
+}
 
 
 def key_version(key: Key, successors: list[str]) -> str:
@@ -260,45 +292,45 @@ def key_version(key: Key, successors: list[str]) -> str:
     return "|".join(map(str, (*values, key.revokes_at, key.revoked_at, len(successors))))
 
 
-def _forms(visit: Visit, view: OneKeyView) -> Html:
-    t, key, successors = visit.t, view.key, view.successors
+def _form(visit: Visit, view: OneKeyView, action: str) -> Html | None:
+    t, key = visit.t, view.key
     path = f"/keys/{key.key_id}"
-    based_on = element("input", type="hidden", name="version", value=key_version(key, successors))
-    known = element("input", type="hidden", name="successors", value=" ".join(successors))
+    parts = {"change": _change_fields, "rotate": _rotate_fields, "revoke": _revoke_fields}[action](visit, view)
+    more: list[Child] = [element("a", t("cancel"), href=path)]
+    if action == "revoke" and (key.revokes_at is None or key.revokes_at > visit.now + DAY_MS):
+        more = [element("button", t("revoke.later"), name="when", value="later", class_="plain"), *more]
+    versions = {"version": key_version(key, view.successors), "successors": " ".join(view.successors)}
+    hidden = [element("input", type="hidden", name=name, value=value) for name, value in versions.items()]
+    button = t(f"{action}.button")
+    return form(
+        visit, f"{path}/{action}", hidden, parts, button=button, is_dangerous=action == "revoke", id_=action, more=more
+    )
+
+
+def _change_fields(visit: Visit, view: OneKeyView) -> Html:
+    t, key = visit.t, view.key
+    return markup(
+        text_field(t("key.label"), "label", key.label, maxlength=MAX_LABEL_LENGTH),
+        limits_and_permissions(
+            t, key.per_min, key.per_day, personal_data=key.personal_data, messaging_lookup=key.messaging_lookup
+        ),
+    )
+
+
+def _rotate_fields(visit: Visit, _: OneKeyView) -> Html:
+    t = visit.t
     overlaps = {"": {name: t(f"rotate.{name}") for name in OVERLAPS}}
-    fields_to_change = limits_and_permissions(
-        t, key.per_min, key.per_day, personal_data=key.personal_data, messaging_lookup=key.messaging_lookup
-    )
+    return markup(element("p", t("rotate.text")), select(t("rotate.overlap"), "overlap", overlaps, "7d"))
+
+
+def _revoke_fields(visit: Visit, view: OneKeyView) -> Html:
+    t = visit.t
     last_used = markup(t("keys.last_used"), ": ", ago(t, view.last_used, visit.now))
-    confirm = text_field(
-        t("revoke.confirm", key_id=key.key_id),
-        "confirm",
-        required=True,
-        maxlength=ID_LENGTH,
-        pattern=key.key_id,
-        title=t("revoke.pattern", key_id=key.key_id),
-        spellcheck="false",
+    label = t("revoke.confirm", label=name_of(view.key.label or view.key.key_id))
+    return markup(
+        element("p", t("revoke.text", today=number(view.today.requests)), " ", last_used),
+        text_field(label, "confirm", required=True, spellcheck="false", autocapitalize="off"),
     )
-    parts: dict[str, Sequence[Child]] = {
-        "change": (
-            based_on,
-            text_field(t("key.label"), "label", key.label, maxlength=MAX_LABEL_LENGTH),
-            fields_to_change,
-        ),
-        "rotate": (
-            based_on,
-            known,
-            element("p", t("rotate.text")),
-            select(t("rotate.overlap"), "overlap", overlaps, "7d"),
-        ),
-        "revoke": (element("p", t("revoke.text", today=number(view.today.requests)), " ", last_used), confirm),
-    }
-    folded = []
-    for name, inner in parts.items():
-        button, is_dangerous = t(f"{name}.button"), name == "revoke"
-        drawn = form(visit, f"{path}/{name}", *inner, button=button, is_dangerous=is_dangerous, id_=name)
-        folded.append(element("details", element("summary", t(f"{name}.title")), drawn))
-    return section(t("key.actions"), folded, anchor="actions")
 
 
 PAGE = ConsolePage(name="keys", read=read, draw=draw, as_json=as_json)

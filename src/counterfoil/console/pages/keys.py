@@ -13,6 +13,7 @@ from counterfoil.console.display import (
     button_row,
     fields,
     key_link,
+    link_list,
     list_table,
     name_of,
     number,
@@ -43,9 +44,7 @@ from counterfoil.web.html import Child, Html, element, markup
 
 COPY_BEHIND = "copy_behind"
 WARNINGS: Final = tuple(warning.value for warning in KeyWarning)
-# The cards about keys that need attention.
-ATTENTION = (COPY_BEHIND, *WARNINGS)
-SHOWN = ("active", "revoked", *ATTENTION)
+SHOWN = ("active", "revoked", COPY_BEHIND, *WARNINGS)
 
 
 class KeysView(Struct, frozen=True, kw_only=True):
@@ -90,22 +89,21 @@ def draw(visit: Visit, view: KeysView) -> PageContent:
 
 def _cards(visit: Visit, view: KeysView) -> Html:
     t = visit.t
-    cards = [
-        element(
-            "li",
-            element(
-                "a",
-                element("strong", number(view.counts[name])),
+    cards = (
+        (
+            markup(
+                element("strong", number(view.counts[name]), class_=None if name in ("active", "revoked") else "warn"),
                 " ",
                 t(f"keys.filter.{name}"),
-                href="/keys" if name == "active" else f"/keys?show={name}",
-                aria_current="true" if name == view.show else None,
             ),
-            class_="warn" if name in ATTENTION and view.counts[name] else None,
+            "/keys" if name == "active" else f"/keys?show={name}",
+            name == view.show,
         )
         for name in SHOWN
-    ]
-    return element("ul", cards, class_="cards", aria_label=t("keys.cards"))
+        # A card that would select nothing is left out.
+        if view.counts[name] or name in ("active", view.show)
+    )
+    return link_list("cards", t("keys.cards"), cards)
 
 
 def _table(visit: Visit, view: KeysView) -> Html:
