@@ -125,9 +125,9 @@ ship-tools: $(SHIP_READY) ## install the tools that check the wheel and deploy/
 
 node-tools: $(NODE_READY) ## install the Node.js tools that check the OpenAPI and Arazzo documents
 
-wheel: $(SHIP_READY) ## build the wheels (also of counterfoil-client) and the source archive reproducibly into dist/
+wheel: $(SHIP_READY) ## build the wheels and source archives, also of counterfoil-client, reproducibly into dist/
 	HATCH_BUILD_HOOK_ENABLE_CUSTOM=1 SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m build --no-isolation --outdir dist
-	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m build --no-isolation --wheel --outdir dist packaging/client
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m build --no-isolation --outdir dist packaging/client
 
 check: $(READY) ## check formatting, lint, types, import contracts and known vulnerabilities
 	$(BIN)/ruff format --check .

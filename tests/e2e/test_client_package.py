@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import tarfile
 import tomllib
 import zipfile
 from pathlib import Path
@@ -23,9 +24,14 @@ CLIENT = ROOT / "packaging" / "client"
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build a source archive, and the wheel from it, as `python -m build` does."""
     folder = tmp_path_factory.mktemp("client")
-    output_of(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder, cwd=CLIENT)
-    return folder / f"counterfoil_client-{__version__}-py3-none-any.whl"
+    output_of(sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", folder, cwd=CLIENT)
+    name = f"counterfoil_client-{__version__}"
+    with tarfile.open(folder / f"{name}.tar.gz") as archive:
+        archive.extractall(folder, filter="data")
+    output_of(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder, cwd=folder / name)
+    return folder / f"{name}-py3-none-any.whl"
 
 
 def project(folder: Path) -> dict[str, Any]:
@@ -38,6 +44,10 @@ def test_the_client_needs_the_same_packages_as_in_the_whole_distribution() -> No
     assert client["dependencies"] == whole["dependencies"]
     extras = client["optional-dependencies"]
     assert extras == {name: whole["optional-dependencies"][name] for name in extras}
+
+
+def test_the_client_has_the_licence_of_the_whole_distribution() -> None:
+    assert (CLIENT / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
 
 
 def test_every_module_that_the_wheel_imports_is_in_the_wheel(wheel: Path) -> None:
