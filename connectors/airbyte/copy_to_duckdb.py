@@ -152,7 +152,7 @@ def main() -> int:
         has_failed = source.wait() != 0 or not is_complete
         database.execute(VIEWS)
     if has_failed:
-        print("The copy was not completed. Run the same command again.", file=sys.stderr)
+        print("The copy was not completed. Once the cause is fixed, run the same command again.", file=sys.stderr)
     return 1 if has_failed else 0
 
 

@@ -20,8 +20,10 @@ os.environ.setdefault("RUNTIME__DLTHUB_TELEMETRY", "false")
 import dlt
 from dlt.destinations.exceptions import DatabaseUndefinedRelation
 from dlt.extract import DltResource
+from dlt.pipeline.exceptions import PipelineStepFailed
 
 from counterfoil.client import Client
+from counterfoil.client.errors import CopyMismatch
 from counterfoil.client.feed_rows import LISTS_OF_BILL, NOT_IN_ROWS, FeedRows, Row, member_rows
 from counterfoil.client.tables import BILLS, MEMBERS, SHOPS, Kind, Table
 
@@ -198,7 +200,15 @@ def main() -> None:
     )
     page_size = int(os.environ.get("COUNTERFOIL_PAGE_SIZE", "1000"))
     url, key = os.environ["COUNTERFOIL_URL"], os.environ["COUNTERFOIL_KEY"]
-    copy(pipeline, url, key, page_size, full=options.full, adopt=options.adopt)
+    try:
+        copy(pipeline, url, key, page_size, full=options.full, adopt=options.adopt)
+    except PipelineStepFailed as error:
+        cause: BaseException | None = error
+        while cause is not None and not isinstance(cause, CopyMismatch):
+            cause = cause.__cause__
+        if cause is None:
+            raise
+        sys.exit(str(cause))
 
 
 if __name__ == "__main__":

@@ -89,7 +89,7 @@ def main() -> int:
             state_file.write_text(json.dumps(state))
         new_state = run(url, state_file)
     if new_state is None:
-        print("The copy was not completed. Run the same command again.", file=sys.stderr)
+        print("The copy was not completed. Once the cause is fixed, run the same command again.", file=sys.stderr)
         return 1
     with psycopg.connect(url) as connection:
         connection.execute(VIEWS)

@@ -7,6 +7,7 @@ Bills come first, because their mark shows whether the copy was made with this k
 """
 
 import logging
+import sys
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import Any, ClassVar
@@ -16,6 +17,7 @@ from singer_sdk import typing as th
 
 from counterfoil.client import Client
 from counterfoil.client.calls import MAX_FEED_LIMIT
+from counterfoil.client.errors import CopyMismatch
 from counterfoil.client.feed_rows import LISTS_OF_BILL, NOT_IN_ROWS, FeedRows, Row, all_shop_rows, member_rows
 from counterfoil.client.tables import BILLS, MEMBERS, SHOPS, Kind, Table
 
@@ -89,10 +91,13 @@ class BillsStream(CounterfoilStream):
 
     def get_records(self, context: Mapping[str, Any] | None) -> Iterable[Row]:  # noqa: ARG002 - the name is the SDK's
         feed = FeedRows(self.client, self.stream_state.get("feed"), self.config["page_size"])
-        for table, row in feed.rows():
-            if table == "bills":
-                deleted_at = row["copied_at"] if row["removed"] else None
-                yield _with_texts(row) | {"_sdc_deleted_at": deleted_at}
+        try:
+            for table, row in feed.rows():
+                if table == "bills":
+                    deleted_at = row["copied_at"] if row["removed"] else None
+                    yield _with_texts(row) | {"_sdc_deleted_at": deleted_at}
+        except CopyMismatch as error:
+            sys.exit(str(error))  # The SDK would print a traceback.
         # The mark must not be stored before the pass has ended.
         self.stream_state["feed"] = feed.state
 
