@@ -156,6 +156,8 @@ def test_arguments_are_read_as_meant_or_refused_in_one_sentence(file: Path) -> N
             with pytest.raises(Refused) as refused:
                 await assistant.ask("sales", **arguments)
             assert "pydantic" not in str(refused.value)
+            assert "validation" not in str(refused.value)
+            assert "Value error" not in str(refused.value)
             assert "\n" not in str(refused.value)
 
     with_assistant(file, talk)

@@ -418,3 +418,5 @@ def test_certificates_are_always_checked_and_loaded_only_if_needed(
 def test_a_first_day_that_is_not_a_date_is_refused_by_its_name(first: Any) -> None:
     with pytest.raises(ValueError, match="first must be a date"):
         next(calls.bill_windows("shop", first=first, last=date(2026, 7, 2)))
+    with pytest.raises(ValueError, match="first must be a date"):
+        calls.digests(first=first)

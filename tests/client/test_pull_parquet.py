@@ -81,8 +81,9 @@ def test_the_next_run_publishes_data_that_a_run_wrote_but_did_not_publish(
     copy: Copy, folder: Path, branch: r.Record, service: RunningService
 ) -> None:
     class Unpublished(ParquetSink):
-        def publish(self) -> None:
+        def publish(self) -> list[str]:
             """Publish nothing, as if the run had been killed just before."""
+            return []
 
     copy.pull()
     before = seen(folder)

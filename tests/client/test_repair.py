@@ -1,5 +1,6 @@
 """Damage to any table of a copy is found by a deep comparison, and repaired by reading everything again."""
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import date
@@ -16,6 +17,7 @@ from counterfoil.client import Client, QuotaSpent
 from counterfoil.client.errors import CopyMismatch
 from counterfoil.client.reconcile import Reconciler
 from counterfoil.client.row_comparison import LeftOut
+from counterfoil.client.sinks import SinkError
 from counterfoil.client.sinks.sql import COMPARED_TABLES, Sink
 from counterfoil.client.tables import ITEM_OPTIONS, SQLITE_VIEWS, TABLES, Kind, Table
 from running_service import RunningService
@@ -197,6 +199,23 @@ def test_a_comparison_before_the_pull_does_not_hide_a_loss(copy: Copy, kind: str
     assert differing(copy) == {}
 
 
+def test_a_copy_without_its_progress_is_refused_because_its_key_is_not_known(copy: Copy) -> None:
+    run(copy, "DELETE FROM pull_state")
+    with pytest.raises(SinkError, match="pull_state"):
+        copy.pull()
+
+
+def test_lost_records_of_removed_bills_are_noticed(service: RunningService, branch: r.Record, target: Target) -> None:
+    copy = Copy(service, service.key(franchise=branch["franchiseId"], **PLENTY), target)
+    sold = r.bill(branch)
+    for change in (sold, r.removal(sold)):
+        service.load(change)
+        copy.pull()
+    run(copy, "DELETE FROM removed_bills")
+    assert copy.pull().lost_tables == ["removed_bills"]
+    assert copy.pull().lost_tables == []
+
+
 def test_a_loss_is_not_repaired_with_another_key(copy: Copy, everything: Everything) -> None:
     service, _ = everything
     other = r.branch(franchiseId="another-company")
@@ -241,6 +260,12 @@ def test_a_replaced_file_is_found_and_written_again(copy: Copy, tmp_path: Path) 
     assert differing(copy) == {}, "a file with fewer rows is not written again"
     replace("true")
     assert differing(copy, fix=True) == {"payments.parquet": (payments, payments, 0)}
+    assert differing(copy) == {}
+    replace("position = 1")
+    with closing(copy.target()) as sink, Client(copy.url, copy.key) as client:
+        reconciler = Reconciler(client, sink, fix=True)
+        assert list(reconciler.run()) == []
+        assert reconciler.repaired_files == ["payments.parquet"], "a file is written again without a word"
     assert differing(copy) == {}
     replace("true")
     copy.pull(full=True)
@@ -328,6 +353,8 @@ def test_a_full_pull_never_empties_the_copy_and_is_resumed_by_the_next_pull(
         copy.pull(full=True, limit=1, pages_per_batch=1)
     [(bills,)] = copy.rows("SELECT count(*) FROM bills")
     assert bills == len(held["bills"])
+    [(state,)] = copy.rows("SELECT state FROM pull_state")
+    assert all(base["passed"] for base in json.loads(state)["bases"].values()), "its members count as incomplete"
     service.clock.advance(86_400)
     copy.pull()
     assert copy.held() == held

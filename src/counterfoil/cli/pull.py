@@ -230,6 +230,8 @@ def _print_report(report: PullReport, options: Options, as_json: bool) -> None:
     if report.tally.lost_tables:
         names = ", ".join(report.tally.lost_tables)
         print_note(f"the copy has lost rows or columns of {names} since the last pull, so everything is read again.")
+    if "removed_bills" in report.tally.lost_tables:
+        print_note("the service cannot return lost rows of removed_bills. Build anew what was made from them.")
     for shop_id in report.tally.missing_shops:
         print_note(f"the key does not cover shop {shop_id}, so the shop's data is not copied.")
     saved = FULL_PROGRESS_SAVED if options.full else PROGRESS_SAVED

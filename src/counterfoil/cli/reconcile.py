@@ -43,6 +43,7 @@ class Comparison(Struct):
     is_first_pull_finished: bool = True
     days: int = 0
     lost_tables: list[str] = field(default_factory=list)
+    repaired_files: list[str] = field(default_factory=list)
     tally: Tally = field(default_factory=Tally)
     outcome: ExitStatus = ExitStatus()
 
@@ -101,6 +102,7 @@ def compare(remote: Remote, *, since: date | None, deep: bool, fix: bool) -> Com
             finally:
                 comparison.tables, comparison.left_out = reconciler.tables, reconciler.left_out
                 comparison.days, comparison.lost_tables = reconciler.days, reconciler.lost_tables
+                comparison.repaired_files = reconciler.repaired_files
                 comparison.is_first_pull_finished = reconciler.is_first_pull_finished
     except EXPECTED_ERRORS as error:
         comparison.outcome = exit_status(error)
@@ -144,6 +146,9 @@ def _limits(comparison: Comparison) -> str:
     if comparison.lost_tables:
         lost = ", ".join(comparison.lost_tables)
         sentences.append(f"The copy has lost rows or columns of {lost}: the next pull reads everything again.")
+    if comparison.repaired_files:
+        files = ", ".join(comparison.repaired_files)
+        sentences.append(f"Files that had lost rows were written again: {files}.")
     left_out = comparison.left_out
     counts = {"shop": left_out.shops, "bill": left_out.bills, "member": left_out.members}
     if gone := ", ".join(counted(count, noun) for noun, count in counts.items() if count):
@@ -156,7 +161,8 @@ def _limits(comparison: Comparison) -> str:
     else:
         sentences.append(
             "Compared were which bills exist, and their date, time of change, void status, net and tip. Not compared "
-            "were their other columns, lines, payments and promotions, nor shops and members: --deep compares them."
+            "were their other columns, lines, payments and promotions, nor shops, members and Parquet files: --deep "
+            "compares them."
         )
     return " ".join(sentences)
 
@@ -189,6 +195,7 @@ def _view(comparison: Comparison) -> dict[str, object]:
         "requestsLeft": tally.remaining,
         "unread": comparison.unread,
         "lostTables": comparison.lost_tables,
+        "repairedFiles": comparison.repaired_files,
         "differences": [json_row(_COLUMNS, difference) for difference in comparison.found],
         "deep": comparison.deep,
         "tables": [json_row(_TABLE_COLUMNS, difference) for difference in comparison.tables],

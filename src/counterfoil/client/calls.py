@@ -83,17 +83,15 @@ def bill_windows(shop_id: str, **selection: Unpack[Selection]) -> Iterator[Call]
 
     A cursor belongs to one window, so with a cursor the service gets the range as it is.
     """
+    whole = bills(shop_id, **selection)
     first, last = selection.get("first"), selection.get("last")
-    for name, day in (("first", first), ("last", last)):
-        if day is not None and (isinstance(day, datetime) or not isinstance(day, date)):
-            raise ValueError(f"{name} must be a date, such as date(2026, 7, 1), not {day!r}.")
-    if first and last and not selection.get("cursor"):
-        while (last - first).days >= WINDOW_DAYS:
-            selection["first"], selection["last"] = first, first + timedelta(days=WINDOW_DAYS - 1)
-            yield bills(shop_id, **selection)
-            first += timedelta(days=WINDOW_DAYS)
-        selection["first"], selection["last"] = first, last
-    yield bills(shop_id, **selection)
+    if not first or not last or first > last or selection.get("cursor"):
+        yield whole
+        return
+    while first <= last:
+        selection["first"], selection["last"] = first, min(last, first + timedelta(days=WINDOW_DAYS - 1))
+        yield bills(shop_id, **selection)
+        first += timedelta(days=WINDOW_DAYS)
 
 
 def changes(**paging: Unpack[FeedPaging]) -> Call:
@@ -110,6 +108,10 @@ def members(provider_id: str, **paging: Unpack[Paging]) -> Call:
 
 def _list(path: str, parameters: Mapping[str, object]) -> Call:
     """Return the call for a page of a list. A parameter that is None is left out."""
+    for name in ("first", "last"):
+        day = parameters.get(name)
+        if day is not None and (isinstance(day, datetime) or not isinstance(day, date)):
+            raise ValueError(f"{name} must be a date, such as date(2026, 7, 1), not {day!r}.")
     given = ((_PARAMETERS[name], parameters.get(name)) for name in _PARAMETERS)
     return Call(path, tuple((name, _format(value)) for name, value in given if value is not None))
 

@@ -72,11 +72,9 @@ class MemberPass:
         """Finish an interrupted pass. Then start a new one, unless the last began less than `every_sec` seconds ago."""
         base = state.bases.setdefault(provider_id, BaseState())
         self._tally.reading = f"members of {provider_id}"
-        if base.began is not None:
-            if pull_state.is_stale(base.asked, mark):
-                base.cursor = None
+        if base.cursor is not None and not pull_state.is_stale(base.asked, mark):
             self._finish(state, base, provider_id, mark)
-        if pull_state.is_due(base, mark, every_sec):
+        if base.began is not None or pull_state.is_due(base, mark, every_sec):
             base.began, base.cursor = mark, None
             self._finish(state, base, provider_id, mark)
 
@@ -285,8 +283,8 @@ class Puller:
     def _forget_progress(self, state: State) -> None:
         """Make this run, and later runs if it is interrupted, read everything. Rows stay until they are replaced."""
         pull_state.require_full_pass(state)
-        # The members of every base are due.
-        state.bases = {provider_id: BaseState() for provider_id in state.bases}
+        for base in state.bases.values():
+            base.began, base.cursor = "", None  # The next pass begins anew.
         state.lost = []
         with self._transaction(state):
             self._sink.changed(*TABLES)

@@ -69,7 +69,7 @@ class BaseState(Struct, omit_defaults=True):
     """The progress of reading a base.
 
     The current pass started at `began`, and the last complete pass at `passed`. `cursor` is the position in the current
-    pass, and was received at `asked`. All three times are values of the feed's `as_of`.
+    pass, and was received at `asked`; without it, the pass begins anew. All times are values of the feed's `as_of`.
     """
 
     passed: str | None = None

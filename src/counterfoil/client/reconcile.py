@@ -138,6 +138,7 @@ class Reconciler:
         self.tables: list[RowDifferences] = []
         self.left_out = LeftOut()
         self.lost_tables: list[str] = []
+        self.repaired_files: list[str] = []
 
     def run(self) -> Iterator[Difference]:
         """Yield differences as they are found.
@@ -160,7 +161,7 @@ class Reconciler:
             self.lost_tables = state.lost = [name for name in self.lost_tables if name in still_lost]
             with self._sink.transaction():
                 pull_state.save(self._sink, state, counts)
-            self._sink.publish()
+            self.repaired_files = self._sink.publish()
 
     def compare_rows(self) -> None:
         """Read everything, compare every row of every table, and list the tables that differ in `tables`.

@@ -45,6 +45,8 @@ def _day(value: object) -> object:
 
 def _listed(value: object) -> object:
     """Accept a single value where a list is meant."""
+    if value == []:
+        raise ValueError("The list is empty. Leave the argument out to include everything")
     return [value] if isinstance(value, str) else value
 
 
@@ -57,7 +59,7 @@ Days = Annotated[DayKind, Field(description="Whether all days are calendar days,
 ShopIds = Annotated[
     list[str] | None,
     AnyList,
-    Field(description="IDs of shops. If omitted: all shops.", min_length=1, max_length=MAX_ROWS),
+    Field(description="IDs of shops. If omitted: all shops.", max_length=MAX_ROWS),
 ]
 Limit = Annotated[int, Field(description="Maximum number of rows.", ge=1, le=MAX_ROWS)]
 SalesGroup = Literal["day", "business_day", "month", "weekday", "hour", "shop", "channel", "service_type"]
@@ -87,7 +89,8 @@ class Server(MCPServer[Any]):
         except ToolError as error:
             if isinstance(error.__cause__, ValidationError):
                 [wrong, *_] = error.__cause__.errors(include_url=False)
-                raise ToolError(f"{name}: `{wrong['loc'][0]}` is not valid. {wrong['msg']}.") from error
+                reason = wrong["msg"].removeprefix("Value error, ")
+                raise ToolError(f"{name}: `{wrong['loc'][0]}` is not valid. {reason}.") from error
             raise
 
 

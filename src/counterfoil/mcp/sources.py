@@ -438,6 +438,8 @@ class CopyReader:
                     db.execute(f"CREATE VIEW {name} AS {view.sql}")
                 progress = decode(state)
                 counts = {name: db.execute(f"SELECT count(*) FROM {name}").fetchall()[0][0] for name in PUBLISHED}
+                if state is None and any(counts.values()):
+                    raise CopyError("The table pull_state is empty, so it is not known how current the copy is.")
                 if lost := progress.lost_tables(progress.rows | counts):
                     raise CopyError(LOST.format(tables=", ".join(lost)))
             return Snapshot(folder, progress)

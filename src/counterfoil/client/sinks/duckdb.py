@@ -142,13 +142,16 @@ class ParquetSink(DuckDBSink):
             self.run("DELETE FROM pull_unpublished WHERE name = ?", [table.name])
             self.run("INSERT INTO pull_unpublished VALUES (?)", [table.name])
 
-    def publish(self) -> None:
+    def publish(self) -> list[str]:
         unpublished = {row[0] for row in self.run("SELECT name FROM pull_unpublished")}
+        repaired: list[str] = []
         try:
             for table in TABLES:
                 target = self._folder / f"{table.name}.parquet"
                 if table.name in unpublished or not self._has_all_rows(table, target):
                     self._write(table, target)
+                    if table.name not in unpublished:
+                        repaired.append(target.name)
             script = self._folder / SCRIPT_OF_VIEWS
             if not script.exists() or script.read_text("utf-8") != _script_of_views():
                 script.write_text(_script_of_views(), "utf-8")
@@ -156,6 +159,7 @@ class ParquetSink(DuckDBSink):
         except OSError as error:
             raise SinkError(f"cannot write to {self._folder}: {error.strerror}") from error
         self.run("DELETE FROM pull_unpublished")
+        return repaired
 
     def _has_all_rows(self, table: Table, target: Path) -> bool:
         """Return whether a file has as many rows as its table. A Parquet file stores their number."""

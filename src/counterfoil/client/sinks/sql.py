@@ -180,8 +180,9 @@ class Sink(ABC):
     def changed(self, *tables: Table) -> None:  # noqa: B027 - subclasses may override it
         """Hook: called inside the transaction that changed these tables."""
 
-    def publish(self) -> None:  # noqa: B027 - subclasses may override it
-        """Do nothing: committed rows are already visible to readers."""
+    def publish(self) -> list[str]:
+        """Write files for readers, if the target has any. Return the names of those that had lost rows."""
+        return []
 
     def file_differences(self) -> dict[str, tuple[int, int]]:
         """Return the tables whose published file differs: how many rows it lacks, and how many it has besides."""
@@ -210,6 +211,11 @@ class Sink(ABC):
                 if state := self.state():
                     lost = msgspec.json.decode(state) | {"lost": incomplete_tables(found)}
                     self.save_state(msgspec.json.encode(lost))
+        if not self.state() and any(self.row_counts(most=1).values()):
+            raise SinkError(
+                "the target has rows of a copy, but the table pull_state is empty, so it is not known with which key "
+                "they were copied. Choose another target, or drop the tables."
+            )
         self._has_undelivered = bool(self.run("SELECT 1 FROM pull_undelivered LIMIT 1"))
         self._has_removed = bool(self.run("SELECT 1 FROM removed_bills LIMIT 1"))
 
@@ -239,7 +245,7 @@ class Sink(ABC):
     def row_counts(self, most: int | None = None) -> dict[str, int]:
         """Return how many rows each table has. With `most`, do not count further."""
         rows = "{name}" if most is None else f"(SELECT 1 FROM {{name}} LIMIT {most}) AS first_rows"
-        names = [table.name for table in COMPARED_TABLES]
+        names = [table.name for table in TABLES]
         return dict(
             self.run(" UNION ALL ".join(f"SELECT '{name}', count(*) FROM {rows.format(name=name)}" for name in names))
         )
