@@ -1,10 +1,8 @@
-"""The error table, which `problems.toml` contains, and the exceptions with which a request is refused."""
+"""The error table, with one row per code. Codes are published and never renamed; messages may change."""
 
-import tomllib
 from enum import Enum
-from importlib.resources import files
 
-from msgspec import Struct, convert
+from msgspec import Struct
 
 from counterfoil.domain.messages import NOTHING, Message
 
@@ -27,36 +25,110 @@ class Problem(Struct, frozen=True):
     stage: Stage = Stage.AFTER_ADMISSION
 
 
-TABLE = tuple(
-    convert({"code": code} | row, Problem)
-    for code, row in tomllib.loads((files("counterfoil.domain") / "problems.toml").read_text("utf-8")).items()
+BAD_QUERY = Problem(
+    400, "bad_query", "A parameter is missing or invalid.", "Fix the request. The same request will fail again."
 )
+BAD_CURSOR = Problem(
+    400,
+    "bad_cursor",
+    "The cursor is not valid here or its row no longer exists; start again without a cursor.",
+    "Start this list again without a cursor.",
+)
+MARK_EXPIRED = Problem(
+    400,
+    "mark_expired",
+    "The mark is too old, or the data was restored from a backup; start again without since.",
+    "Delete your copy and the mark, then start again without `since`.",
+)
+NOT_SUPPORTED = Problem(
+    400, "not_supported", "This parameter is not available on this endpoint.", "Leave the parameter out."
+)
+INVALID_KEY = Problem(
+    401,
+    "invalid_key",
+    "The API key is missing or not valid.",
+    "Stop and check your configuration. Do not retry.",
+    Stage.BEFORE_ADMISSION,
+)
+KEY_REVOKED = Problem(
+    401,
+    "key_revoked",
+    "This API key has been revoked.",
+    "Stop and ask your operator for a new key.",
+    Stage.BEFORE_ADMISSION,
+)
+CROSS_ORIGIN_REFUSED = Problem(
+    403,
+    "cross_origin_refused",
+    "Requests from web pages are refused; call this API from a server.",
+    "Call from your server, without browser headers.",
+    Stage.BEFORE_ADMISSION,
+)
+SHOP_NOT_IN_SCOPE = Problem(
+    403,
+    "shop_not_in_scope",
+    "This key does not cover that shop.",
+    "Call `GET /v1/shops` to see which shops the key covers.",
+)
+PROVIDER_NOT_IN_SCOPE = Problem(
+    403,
+    "provider_not_in_scope",
+    "This key does not cover that membership base.",
+    "Call `GET /v1/shops` to see which bases the key covers.",
+)
+LOOKUP_NOT_ENABLED = Problem(
+    403,
+    "lookup_not_enabled",
+    "This key has no permission to look up members by messaging user ID.",
+    "Ask your operator for the permission.",
+)
+NOT_FOUND = Problem(
+    404,
+    "not_found",
+    "Not found, or not readable with this key.",
+    "Treat the resource as absent. If the path does not exist, check the URL.",
+)
+METHOD_NOT_ALLOWED = Problem(
+    405, "method_not_allowed", "This service is read-only: use GET or HEAD.", "Use GET.", Stage.BEFORE_ADMISSION
+)
+RATE_LIMITED = Problem(
+    429,
+    "rate_limited",
+    "Too many requests in the last minute; wait and retry.",
+    "Wait as many seconds as `Retry-After` says, then continue.",
+    Stage.BEFORE_ADMISSION,
+)
+QUOTA_EXCEEDED = Problem(
+    429,
+    "quota_exceeded",
+    "The daily quota is used up; it resets at midnight, Thailand time.",
+    "Stop until 00:00 Thailand time.",
+)
+INTERNAL = Problem(
+    500,
+    "internal",
+    "The service failed unexpectedly; retry with increasing delays.",
+    "Retry with increasing delays.",
+    Stage.EITHER,
+)
+AUTH_UNAVAILABLE = Problem(
+    503,
+    "auth_unavailable",
+    "Keys cannot be checked at the moment; this is not a problem with your key. Retry with increasing delays.",
+    "Retry with increasing delays.",
+    Stage.BEFORE_ADMISSION,
+)
+
+TABLE = tuple(value for value in list(globals().values()) if isinstance(value, Problem))
+# Requests with these errors have no key, are not admitted, or do not reach the API, so they leave no record.
+UNRECORDED = frozenset({INVALID_KEY, KEY_REVOKED, CROSS_ORIGIN_REFUSED, METHOD_NOT_ALLOWED, RATE_LIMITED})
+RECORDED_CODES = tuple(problem.code for problem in TABLE if problem not in UNRECORDED)
+
 _BY_CODE = {problem.code: problem for problem in TABLE}
 
 
 def with_code(code: str) -> Problem:
     return _BY_CODE[code]
-
-
-BAD_QUERY = with_code("bad_query")
-BAD_CURSOR = with_code("bad_cursor")
-MARK_EXPIRED = with_code("mark_expired")
-NOT_SUPPORTED = with_code("not_supported")
-INVALID_KEY = with_code("invalid_key")
-KEY_REVOKED = with_code("key_revoked")
-CROSS_ORIGIN_REFUSED = with_code("cross_origin_refused")
-SHOP_NOT_IN_SCOPE = with_code("shop_not_in_scope")
-PROVIDER_NOT_IN_SCOPE = with_code("provider_not_in_scope")
-LOOKUP_NOT_ENABLED = with_code("lookup_not_enabled")
-NOT_FOUND = with_code("not_found")
-METHOD_NOT_ALLOWED = with_code("method_not_allowed")
-RATE_LIMITED = with_code("rate_limited")
-QUOTA_EXCEEDED = with_code("quota_exceeded")
-INTERNAL = with_code("internal")
-AUTH_UNAVAILABLE = with_code("auth_unavailable")
-# Requests with these errors have no key, are not admitted, or do not reach the API, so they leave no record.
-UNRECORDED = frozenset({INVALID_KEY, KEY_REVOKED, CROSS_ORIGIN_REFUSED, METHOD_NOT_ALLOWED, RATE_LIMITED})
-RECORDED_CODES = tuple(problem.code for problem in TABLE if problem not in UNRECORDED)
 
 
 def explanation(code: str) -> Message:

@@ -23,7 +23,6 @@ from counterfoil.domain.problems import (
     Problem,
     Stage,
 )
-from counterfoil.domain.resources import descriptions
 from counterfoil.http import wire
 from counterfoil.http.openapi import examples
 from counterfoil.http.openapi.operations import DOCUMENT, Json, Operation
@@ -53,9 +52,7 @@ def components(operations: Iterable[Operation]) -> dict[str, Json]:
 
 
 def _resource(name: str, schema: Json) -> Json:
-    texts = descriptions()[name]
-    properties = {field: {"description": texts[field], **about} for field, about in schema["properties"].items()}
-    plain: Json = _simplify(schema | {"properties": properties})
+    plain: Json = _simplify(schema)
     for field, described in plain["properties"].items():
         if "enum" in described:
             # Generators name an enumeration after its title. Without a title, a nullable enumeration becomes several
