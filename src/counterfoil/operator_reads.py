@@ -223,10 +223,11 @@ _LATEST_ENTRIES = f"""
     WHERE at >= :since AND (CAST(:key_id AS text) IS NULL OR key_id = :key_id)
     ORDER BY at DESC, {{origin}} number DESC LIMIT :most
 """  # noqa: S608 - names of our own columns
+_STORE_SINCE = """
+    SELECT coalesce(max(CASE WHEN act IN ('store_created', 'store_moved') THEN at END), min(at)) FROM audit
+"""
 _BACKUPS = """
-    SELECT max(CASE WHEN act = 'store_backed_up' THEN at END),
-        coalesce(max(CASE WHEN act IN ('store_created', 'store_moved') THEN at END), min(at))
-    FROM audit
+    SELECT at, detail, host FROM audit WHERE act = 'store_backed_up' AND at >= :since ORDER BY at DESC LIMIT 100
 """
 _SHOP_BODIES = "SELECT body FROM shops WHERE NOT removed"
 # Bills of a stale day are counted directly, because the stored total is out of date.
@@ -372,8 +373,19 @@ class OperatorReads(ABC):
     def backups(self) -> Backups:
         """Return what the audit log says about backups. A backup of the store that this one was moved from is none."""
         with self._limited("keys") as ask:
-            ((latest_at, since),) = ask(_BACKUPS)
-        return Backups(latest_at if latest_at is not None and latest_at >= since else None, since)
+            ((since,),) = ask(_STORE_SINCE)
+            made = list(ask(_BACKUPS, since=since or 0))
+        lost = None
+        for at, name, machine in made:
+            is_whole = self._is_whole(name, machine)
+            if is_whole is not False:
+                return Backups(at, since, lost, is_checked=is_whole is True)
+            lost = lost or (at, name)
+        return Backups(None, since, lost)
+
+    def _is_whole(self, backup: str, machine: str) -> bool | None:  # noqa: ARG002 - for stores whose backups are files
+        """Return whether a backup has all its files, or None if nobody can tell."""
+        return None
 
     def devices(self) -> list[Device]:
         """Return the devices that signed in to the console and the links for others, newest first."""

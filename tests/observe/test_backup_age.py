@@ -1,6 +1,9 @@
 """The age of the latest backup is a finding: a warning if it is too old, or if an old store has no backup at all."""
 
 import json
+import os
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -53,6 +56,41 @@ def test_a_backup_is_old_after_the_limit(
     (latest,) = found(store, hours * HOUR_MS, **flags)
     assert latest.code == code
     assert (latest.status == "warn") == (code == "backup_old")
+
+
+def lose_everything(backups: Path) -> None:
+    shutil.rmtree(backups)
+
+
+def lose_a_file(backups: Path) -> None:
+    next(backups.rglob("books.sqlite3")).unlink()
+
+
+def cut_a_file(backups: Path) -> None:
+    os.truncate(next(backups.rglob("keys.sqlite3")), 100)
+
+
+@pytest.mark.parametrize("harm", [lose_everything, lose_a_file, cut_a_file])
+def test_a_backup_that_is_gone_or_incomplete_is_a_warning(
+    store: Command, tmp_path: Path, harm: Callable[[Path], None]
+) -> None:
+    store("backup", tmp_path / "earlier")
+    store("backup", tmp_path / "backups" / "today")
+    assert [finding.code for finding in found(store, HOUR_MS)] == ["backup_made"]
+    harm(tmp_path / "backups")
+    assert [(finding.code, finding.status) for finding in found(store, HOUR_MS)] == [("backup_lost", "warn")]
+    store("backup", tmp_path / "backups" / "again")
+    assert [finding.code for finding in found(store, HOUR_MS)] == ["backup_made"]
+
+
+def test_a_backup_that_was_made_on_another_machine_is_not_checked(
+    store: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setattr("socket.gethostname", lambda: "backup-pod")
+        store("backup", tmp_path / "backup")
+    shutil.rmtree(tmp_path / "backup")
+    assert [(finding.code, finding.status) for finding in found(store, HOUR_MS)] == [("backup_unchecked", "ok")]
 
 
 def test_a_limit_of_0_turns_the_warnings_off(store: Command, tmp_path: Path) -> None:

@@ -262,11 +262,15 @@ def _shops(shops: Sequence[ShopActivity], now: int) -> Finding:
 
 def _backup(store: StoreValues, max_hours: int, now: int) -> Iterator[Finding]:
     """Check the age of the latest backup. A store without bills, or one that is less than a day old, needs none yet."""
-    latest_at, since = store.backups.latest_at, store.backups.since
-    if latest_at is not None:
+    latest_at, since, lost = store.backups.latest_at, store.backups.since, store.backups.lost
+    if lost and max_hours:
+        made_at, folder = lost
+        yield finding("backup_lost", folder=printable(folder), span=duration(max(0, now - made_at)))
+    elif latest_at is not None:
         age = max(0, now - latest_at)
-        kind = "backup_old" if max_hours and age > max_hours * HOUR_MS else "backup_made"
-        yield finding(kind, since=from_ms(latest_at, UTC) if kind == "backup_old" else UNSET, span=duration(age))
+        is_old = max_hours and age > max_hours * HOUR_MS
+        kind = "backup_old" if is_old else "backup_made" if store.backups.is_checked else "backup_unchecked"
+        yield finding(kind, since=from_ms(latest_at, UTC) if is_old else UNSET, span=duration(age))
     elif max_hours and (since is None or now - since > DAY_MS) and any(shop.last_bill_at for shop in store.shops):
         yield finding("backup_missing")
 

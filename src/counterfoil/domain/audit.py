@@ -83,10 +83,16 @@ class AuditEntry(Struct, frozen=True, kw_only=True):
 
 
 class Backups(Struct, frozen=True):
-    """When the latest backup of a store was made, if one is recorded, and when the store was created or moved."""
+    """When the latest backup of a store was made, if one is recorded, and when the store was created or moved.
+
+    One that is known to be gone or incomplete is none: if a later one is, `lost` is the latest of these, with its
+    time. `is_checked` says whether somebody has looked at the files of the latest one.
+    """
 
     latest_at: int | None = None
     since: int | None = None
+    lost: tuple[int, str] | None = None
+    is_checked: bool = False
 
 
 def field_changes(before: Key | None, after: Key) -> dict[str, FieldChange]:

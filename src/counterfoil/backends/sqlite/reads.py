@@ -1,6 +1,5 @@
 """Reads the files of an embedded store on behalf of the operator, over read-only connections."""
 
-import os
 import shutil
 import sqlite3
 import time
@@ -10,6 +9,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from counterfoil.backends.sqlite.backup import is_whole
 from counterfoil.backends.sqlite.files import (
     DAMAGED,
     STORE_MOVED,
@@ -29,18 +29,14 @@ from counterfoil.backends.sqlite.keys import LOCK_SEC, REVOCATIONS
 from counterfoil.backends.sqlite.schema import NAMES, Name, version
 from counterfoil.backends.sqlite.usage import DAY_OF_ALL, TOTALS_OF_ALL
 from counterfoil.domain.access import KEYS_TRUSTED_SEC, Key
-from counterfoil.domain.audit import Backups
 from counterfoil.domain.messages import Message
 from counterfoil.machine.clock import SystemClock
+from counterfoil.machine.operator import machine_name
 from counterfoil.operator_reads import QUERY_SEC, SCANNED_REQUESTS, Ask, OperatorReads, QueryTooSlow
 from counterfoil.ports import DiskUse, StoreBusy, StoreExtent, StoreMismatch, StoreUnavailable
 
 # SQLite checks the time limit each time its virtual machine has run this many steps, which takes less than 1 ms.
 STEPS = 10_000
-
-_BACKUP_FOLDERS = """
-    SELECT at, detail FROM audit WHERE act = 'store_backed_up' AND at >= :since ORDER BY at DESC LIMIT 100
-"""
 
 # Each statement is quick and reads at least the last page of a table or an index, so it usually detects a truncated or
 # overwritten file.
@@ -117,13 +113,8 @@ class SqliteReads(OperatorReads):
             found["store"] = mixed
         return found
 
-    def backups(self) -> Backups:
-        """Return what is known about backups. One whose folder is gone, as far as this process can see, is none."""
-        found = super().backups()
-        with self._limited("keys") as ask:
-            made = [(at, Path(folder)) for at, folder in ask(_BACKUP_FOLDERS, since=found.since or 0)]
-        latest_at = next((at for at, folder in made if _may_exist(folder)), None)
-        return Backups(latest_at, found.since)
+    def _is_whole(self, backup: str, machine: str) -> bool | None:
+        return is_whole(Path(backup)) if machine == machine_name() else None
 
     def store_id(self) -> str | None:
         """Return the ID of the store, or None if it has no ID yet or cannot be read."""
@@ -196,11 +187,6 @@ class SqliteReads(OperatorReads):
         except (StoreUnavailable, StoreMismatch) as error:
             return error.message
         return None
-
-
-def _may_exist(folder: Path) -> bool:
-    """Return whether a folder exists, or True if nobody can tell, because this process cannot look there."""
-    return os.path.exists(folder) or not os.access(folder.parent, os.X_OK)  # noqa: PTH110 - raises no error
 
 
 def _size(file: Path) -> int:
