@@ -2,8 +2,9 @@
 
 The usual number of bills in a period is the median over the same period of the last four weeks, so a weekly closing day
 and the opening hours are respected. Only weeks count in which the shop traded for at least half of the period. If
-there is no such week, it is the mean over the same period of earlier days. In its first three days, nothing is known to
-be usual, and the shop is `learning`.
+there is no such week, it is the mean over the same period of earlier days, and one day without bills may be a weekly
+closing day, unless the shop had bills on the same weekday. In its first three days, nothing is known to be usual, and
+the shop is `learning`.
 """
 
 from collections.abc import Callable, Iterable
@@ -126,7 +127,8 @@ def activity(facts: bytes, body: bytes, bills: ShopBills, now_ms: int, *, count_
         days_known = min(LEARNING_DAYS, (now_ms - began_at) // DAY_MS)
         if days_known == LEARNING_DAYS:
             usual_by_now = _usual(count, began_at, midnight - 1, now_ms)
-            usual_since_last = _usual(count, began_at, last_bill_at, min(now_ms, last_bill_at + WEEK_MS))
+            silent_until = min(now_ms, last_bill_at + WEEK_MS)
+            usual_since_last = _usual(count, began_at, last_bill_at, silent_until, closed_ms=DAY_MS)
     return ShopActivity(
         shop_id=shop.shop_id,
         name=shop.shop_name,
@@ -166,8 +168,11 @@ def _weeks_of_trade(count: Callable[[int, int], int], last_bill_at: int) -> int:
     return len(weeks)
 
 
-def _usual(count: Callable[[int, int], int], began_at: int, after: int, until: int) -> float:
-    """Return how many bills a shop usually has in a period. `count` counts the bills between two instants."""
+def _usual(count: Callable[[int, int], int], began_at: int, after: int, until: int, closed_ms: int = 0) -> float:
+    """Return how many bills a shop usually has in a period. `count` counts the bills between two instants.
+
+    In the first week, the shop may be closed for `closed_ms` of the period.
+    """
     from statistics import fmean, median  # noqa: PLC0415 - most commands import this module but do not need it
 
     def earlier(step: int, steps: range) -> list[int]:
@@ -179,8 +184,12 @@ def _usual(count: Callable[[int, int], int], began_at: int, after: int, until: i
     weeks = earlier(WEEK_MS, range(1, WEEKS + 1))
     if weeks:
         return float(median(weeks))
+    same_weekday = count(after - WEEK_MS, until - WEEK_MS)
+    until -= closed_ms
+    if until <= after:
+        return same_weekday
     # A shop that is silent for longer than it had bills is compared with the whole days in which it had them.
     until = min(until, after + max(DAY_MS, (after - began_at) // DAY_MS * DAY_MS))
     nearest = max(1, -(-(until - after) // DAY_MS))
     days = earlier(DAY_MS, range(nearest, 2 * WEEK_MS // DAY_MS))
-    return fmean(days or [count(after - nearest * DAY_MS, until - nearest * DAY_MS)])
+    return max(same_weekday, fmean(days or [count(after - nearest * DAY_MS, until - nearest * DAY_MS)]))
