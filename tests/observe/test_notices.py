@@ -4,6 +4,7 @@ import json
 import socket
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -106,26 +107,31 @@ def test_what_a_check_that_could_not_run_found_before_is_not_resolved(receiver: 
     ]
 
 
-def test_a_receiver_that_sends_its_response_byte_by_byte_is_given_up_in_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+# The first bytes of a response, and of the response to a TLS handshake.
+@pytest.mark.parametrize(("scheme", "head"), [("http", b"HTTP/1.1 204 "), ("https", b"\x16\x03\x03\x40\x00\x02")])
+def test_a_receiver_that_sends_its_response_byte_by_byte_is_given_up_and_nothing_of_it_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scheme: str, head: bytes
 ) -> None:
     monkeypatch.setattr("counterfoil.serving.notices.POST_SEC", 0.2)
-    ended = threading.Event()
 
     def drip(listener: socket.socket) -> None:
-        with listener.accept()[0] as connection:
+        """Send bytes until the notifier ends the connection."""
+        with listener.accept()[0] as connection, suppress(OSError):
             connection.recv(65_536)
-            while not ended.wait(0.02):
-                connection.sendall(b"H")
+            connection.sendall(head)
+            pause = threading.Event()
+            while not pause.wait(0.02):
+                connection.sendall(b"0")
 
     with socket.create_server(("127.0.0.1", 0)) as listener:
         receiver = threading.Thread(target=drip, args=(listener,), daemon=True)
         receiver.start()
-        told = Told(tmp_path, notify_url=f"http://127.0.0.1:{listener.getsockname()[1]}/")
+        told = Told(tmp_path, notify_url=f"{scheme}://127.0.0.1:{listener.getsockname()[1]}/")
         told.look(DISK_FULL)
         assert told.logged() == ["notify_failing"]
-        ended.set()
-        receiver.join()
+        receiver.join(20)
+        assert not receiver.is_alive()
+    until(lambda: not any(isinstance(each, threading.Timer) for each in threading.enumerate()), "no thread is left")
 
 
 def test_a_receiver_that_refuses_is_a_finding_until_it_accepts(receiver: Receiver, tmp_path: Path) -> None:

@@ -5,10 +5,12 @@ and forgets nothing. Changes that could not be sent are sent later, together wit
 its check ran and did not find it, not when the check could not run.
 """
 
+import socket
 import threading
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, suppress
 from http.client import HTTPException
 from typing import Any, Literal
 
@@ -118,7 +120,6 @@ class Notifier:
             self._write()
         self._pause = 0
         self._skip = 0
-        self._senders: dict[str, threading.Thread] = {}
 
     def consider(self, overview: Overview) -> None:
         """Send what has changed since the last notification that was received, and a heartbeat if nothing fails."""
@@ -145,7 +146,7 @@ class Notifier:
 
     def _send(self, what: str, at: int, url: str, body: bytes) -> bool:
         """Send a request. Log when it starts to fail and when it works again, without the address, which is secret."""
-        problem = self._post(what, url, body)
+        problem = post(url, body, self._settings.notify_header if what == "notify" else "")
         if problem and what not in self._failing:
             self._failing[what] = at
             self._write()
@@ -155,19 +156,6 @@ class Notifier:
             self._write()
             self._log(ServiceChanged(what=f"{what}_recovered"))
         return problem is None
-
-    def _post(self, what: str, url: str, body: bytes) -> str | None:
-        """Send a request in a thread: a receiver that sends its response byte by byte must not hold up the checks."""
-        sender = self._senders.get(what)
-        if sender and sender.is_alive():
-            return "the receiver has not finished its previous response"
-        problems: list[str | None] = []
-        header = self._settings.notify_header if what == "notify" else ""
-        sender = threading.Thread(target=lambda: problems.append(post(url, body, header)), name=what, daemon=True)
-        self._senders[what] = sender
-        sender.start()
-        sender.join(POST_SEC)
-        return problems[0] if problems else f"no complete response within {POST_SEC:.0f} seconds"
 
     def _read(self) -> SentNotices:
         try:
@@ -200,7 +188,41 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
         """Follow no redirect: the body and the header are meant for one address."""
 
 
-_opener = urllib.request.build_opener(_NoRedirect)
+class _Deadline(urllib.request.HTTPSHandler, urllib.request.HTTPHandler):
+    """Ends a connection after POST_SEC, also if the receiver sends a byte now and then."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._connection: socket.socket | None = None
+        self._timer = threading.Timer(POST_SEC, self._end)
+        self.is_over = False
+
+    def do_open(self, http_class: Any, req: Any, **options: Any) -> Any:
+        def connection(host: str, **options: Any) -> Any:
+            made = http_class(host, **options)
+            # There is no public way to know the socket.
+            made._create_connection = self._connect
+            return made
+
+        return super().do_open(connection, req, **options)
+
+    def _connect(self, *place: Any) -> socket.socket:
+        connected = socket.create_connection(*place)
+        # Whatever becomes of `connected`, which TLS replaces, the copy can end the connection.
+        self._connection = connected.dup()
+        self._timer.start()
+        return connected
+
+    def _end(self) -> None:
+        self.is_over = True
+        with suppress(OSError):
+            if self._connection:
+                self._connection.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        self._timer.cancel()
+        if self._connection:
+            self._connection.close()
 
 
 def post(url: str, body: bytes, header: str = "") -> str | None:
@@ -210,14 +232,16 @@ def post(url: str, body: bytes, header: str = "") -> str | None:
     if name:
         headers[name.strip()] = value.strip()
     request = urllib.request.Request(url, data=body, headers=headers, method="POST")  # noqa: S310 - checked by settings
+    deadline = _Deadline()
     try:
-        with _opener.open(request, timeout=POST_SEC):
-            return None
+        with closing(deadline), urllib.request.build_opener(_NoRedirect, deadline).open(request, timeout=POST_SEC):
+            problem = None
     except urllib.error.HTTPError as error:
         return f"the receiver responded with status {error.code}"
     except (OSError, HTTPException, ValueError) as error:
         reason = getattr(error, "reason", error)
-        return f"no valid response: {getattr(reason, 'strerror', None) or type(reason).__name__}"
+        problem = f"no valid response: {getattr(reason, 'strerror', None) or type(reason).__name__}"
+    return f"no complete response within {POST_SEC:.0f} seconds" if deadline.is_over else problem
 
 
 class Watch:
