@@ -3,8 +3,10 @@
 import json
 import os
 import re
+import shutil
 import signal
 import socket
+import ssl
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -103,6 +105,57 @@ def test_a_device_survives_a_restart_of_the_console_and_ends_when_it_is_revoked(
         assert revoked["state"] == "revoked"
         run("console", "revoke", "--all")
         assert run.json("console", "devices") == []
+
+
+HAPROXY = shutil.which("haproxy") or shutil.which("/usr/sbin/haproxy") or ""
+PROXY = """
+defaults
+    mode http
+    timeout connect 5s
+    timeout client 30s
+    timeout server 30s
+    default_backend console
+frontend https
+    bind 127.0.0.1:{https} ssl crt {folder}/certificate.pem
+    http-request set-header X-Forwarded-Proto https
+backend console
+    server console 127.0.0.1:{console}
+"""
+
+
+@pytest.mark.skipif(not HAPROXY, reason="HAProxy is not installed (Debian: apt-get install haproxy)")
+def test_behind_a_proxy_with_tls_only_a_secure_cookie_with_the_prefix_counts(store: Path, tmp_path: Path) -> None:
+    ports = {name: free_port("127.0.0.1") for name in ("console", "https")}
+    certificate, key, host = tmp_path / "certificate.pem", tmp_path / "key.pem", "console.example.com"
+    made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=x", "-days", "2"]
+    made += ["-addext", "subjectAltName=IP:127.0.0.1"]
+    subprocess.run([*made, "-keyout", key, "-out", certificate], check=True, capture_output=True)
+    certificate.write_text(certificate.read_text() + key.read_text())
+    (tmp_path / "haproxy.cfg").write_text(PROXY.format(folder=tmp_path, **ports))
+    headers, trusted = {"host": host, **SAME_ORIGIN}, ssl.create_default_context(cafile=certificate)
+    with (
+        console(store, ports["console"], "--no-link", "--console-names", host),
+        subprocess.Popen([HAPROXY, "-f", tmp_path / "haproxy.cfg"], stderr=subprocess.DEVNULL) as proxy,
+        httpx.Client(base_url=f"https://127.0.0.1:{ports['https']}", headers=headers, verify=trusted) as browser,
+    ):
+        try:
+            for port in ports.values():
+                until(lambda port=port: is_listening("127.0.0.1", port), "proxy and console listen")  # type: ignore[misc]
+            link = Command(store).json(
+                "console", "link", "--console-port", ports["console"], "--url", f"https://{host}"
+            )
+            signing_in = browser.post("/sign-in", data={"link": link["console"].partition("#")[2]})
+            assert signing_in.status_code == 303
+            cookie, *attributes = signing_in.headers["set-cookie"].split("; ")
+            assert cookie.startswith("__Host-counterfoil-console")
+            assert {"Secure", "HttpOnly", "Path=/"} <= set(attributes)
+            statuses = [
+                browser.get("/keys.json", headers={"cookie": sent}).status_code
+                for sent in (cookie, cookie.removeprefix("__Host-"))
+            ]
+            assert statuses == [200, 401]
+        finally:
+            proxy.terminate()
 
 
 def test_commands_about_devices_refuse_what_they_cannot_do(store: Path) -> None:
