@@ -116,15 +116,63 @@ def test_a_discarded_delivery_is_quarantined_and_no_longer_a_warning(watched: Wa
     assert watched.waiting() == []
 
 
-def test_a_held_file_that_is_gone_stays_a_warning_until_it_is_discarded(watched: Watched, counterfoil: Command) -> None:
+def test_a_held_file_that_is_gone_stays_a_warning_that_says_so_until_it_is_resolved(
+    watched: Watched, counterfoil: Command
+) -> None:
     watched.take(d=bills(1_000, lines=[]))
     (item,) = watched.waiting()
-    Path(item["path"]).unlink()
     counterfoil("loads", "accept", item["number"])
-    watched.take()
-    assert [item["decision"] for item in watched.waiting()] == ["accepted"]
-    counterfoil("loads", "discard", item["number"])
+    assert [item["state"] for item in watched.waiting()] == ["accepted"]
+    Path(item["path"]).unlink()
+    Watched(watched.folder, counterfoil, watched.kept).take()
+    assert [(item["decision"], item["state"]) for item in watched.waiting()] == [("accepted", "gone")]
+    for verb in ("accept", "discard"):
+        assert "use resolve" in counterfoil("loads", verb, item["number"], status=1).stderr
+    counterfoil("loads", "resolve", item["number"])
     assert watched.waiting() == []
+
+
+def test_an_accepted_file_that_is_back_is_loaded(watched: Watched, counterfoil: Command) -> None:
+    watched.take(d=bills(1_000, lines=[]))
+    (item,) = watched.waiting()
+    counterfoil("loads", "accept", item["number"])
+    away = watched.kept.rename(watched.kept.with_name("away"))
+    Watched(watched.folder, counterfoil, watched.kept).take()
+    assert [item["state"] for item in watched.waiting()] == ["gone"]
+    shutil.rmtree(watched.kept)
+    away.rename(watched.kept)
+    watched.take()
+    assert (watched.waiting(), watched.names("held"), watched.bills()) == ([], [], 4 * NUMBER)
+
+
+def test_a_discarded_file_that_cannot_be_moved_is_a_warning_until_it_can(
+    watched: Watched, counterfoil: Command
+) -> None:
+    watched.take(d=bills(1_000, lines=[]))
+    counterfoil("loads", "discard", "d.ndjson")
+    quarantine = watched.kept / "quarantine"
+    quarantine.write_bytes(b"")
+    watched.take()
+    watched.report()
+    assert folder_finding(counterfoil) == "folder_stuck"
+    quarantine.unlink()
+    watched.take()
+    watched.report()
+    assert (folder_finding(counterfoil), watched.names("quarantine")) == ("folder_watched", ["d.ndjson"])
+
+
+@pytest.mark.parametrize("content", [b"", b" \n\n", gzip.compress(b"")])
+def test_an_empty_delivery_is_quarantined(watched: Watched, content: bytes) -> None:
+    name = "d.ndjson.gz" if content.strip() else "d.ndjson"
+    (watched.folder / name).write_bytes(content)
+    watched.take(e=b"[]", f=bills(1_000))
+    assert [(item["kind"], item["source"]) for item in watched.waiting()] == [("quarantined", name)]
+    assert watched.names("done")[-2:] == ["e.ndjson", "f.ndjson"]
+
+
+def folder_finding(counterfoil: Command) -> str:
+    (found,) = [check for check in counterfoil.json("doctor")["checks"] if check["check"] == "folders"]
+    return str(found["code"])
 
 
 def test_each_of_two_deliveries_of_the_same_name_is_decided_alone(watched: Watched, counterfoil: Command) -> None:
@@ -202,10 +250,10 @@ def test_items_stay_open_while_the_folder_of_kept_files_is_away(watched: Watched
     away = watched.kept.rename(watched.kept.with_name("away"))
     again = Watched(watched.folder, counterfoil, watched.kept)
     again.take()
-    assert again.waiting() == items
+    assert [item["number"] for item in again.waiting()] == [item["number"] for item in items]
     shutil.rmtree(watched.kept)
     away.rename(watched.kept)
-    Watched(watched.folder, counterfoil, watched.kept)
+    Watched(watched.folder, counterfoil, watched.kept).take()
     assert again.waiting() == items
 
 

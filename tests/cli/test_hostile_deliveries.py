@@ -324,9 +324,9 @@ needs_root = pytest.mark.skipif(
 @needs_root
 def test_those_who_deliver_take_turns(watched: Watched) -> None:
     for number in range(MAX_FILES + 50):
-        watched.deliver(f"a-{number:04}.ndjson", b"")
+        watched.deliver(f"a-{number:04}.ndjson", b"[]")
     for number in range(3):
-        os.chown(watched.deliver(f"b-{number}.ndjson", b""), 61_004, 61_004)
+        os.chown(watched.deliver(f"b-{number}.ndjson", b"[]"), 61_004, 61_004)
     watched.take()
     assert len(names(watched.done)) == MAX_FILES
     watched.take()

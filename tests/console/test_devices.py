@@ -248,7 +248,8 @@ def example(console: RunningConsole) -> dict[str, str]:
     """
     shop = branch(name="Riverside")
     console.service.load(shop, base(shop), member(shop), b'{"kind":"bill","tel":"%s"}' % TELEPHONE.encode())
-    console.service.ledger.add_items([OpenItem(identity="1-late.ndjson", kind="held", files={"late.ndjson": 0})])
+    held = OpenItem(identity="1-late.ndjson", kind="held", files={"late.ndjson": 0}, path="/held/1-late.ndjson")
+    console.service.ledger.add_items([held])
     key = console.service.key(shop=shop["id"], label="ERP", personal_data=True)
     return {
         "key_id": key.split("_")[2],

@@ -356,7 +356,7 @@ def test_an_open_item_is_listed_and_closed_by_its_button_and_that_is_audited(
 def test_a_held_delivery_is_decided_about_by_its_buttons_and_that_is_audited(
     console: RunningConsole, alice: Operator, verb: str
 ) -> None:
-    held = OpenItem(identity="1-bills.ndjson", kind="held", files={"bills.ndjson": 0})
+    held = OpenItem(identity="1-bills.ndjson", kind="held", files={"bills.ndjson": 0}, path="/held/1-bills.ndjson")
     console.service.ledger.add_items([held])
     (item,) = alice.json("/loads.json")["openItems"]
     path = f"/loads/items/{item['number']}"

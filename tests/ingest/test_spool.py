@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from counterfoil.ingest import spool
-from counterfoil.ingest.spool import SETTLE_MS, STUCK_MS, Spool
+from counterfoil.ingest.spool import SETTLE_MS, STUCK_MS, WAITING_MS, Spool
 
 NOW = 1_000_000
 
@@ -100,6 +100,23 @@ def test_a_file_that_stays_open_without_changes_is_stuck(tmp_path: Path, monkeyp
         file.flush()
         waiting(folder, NOW + STUCK_MS)
         assert folder.stuck == set()
+
+
+def test_unfinished_files_and_folders_with_files_are_named_after_an_hour(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = local(tmp_path, monkeypatch)
+    names = [".bills.ndjson.x7", "bills.ndjson.part", "monday"]
+    for name in ("done", "empty", "monday", ".hidden"):
+        (tmp_path / name).mkdir()
+    delivered(tmp_path / "monday", "bills.ndjson")
+    delivered(tmp_path / ".hidden", "state")
+    for name in (*names[:2], ".DS_Store"):
+        delivered(tmp_path, name)
+    assert (waiting(folder, NOW), waiting(folder, NOW + WAITING_MS - 1), folder.waiting) == ([], [], [])
+    assert (waiting(folder, NOW + WAITING_MS), folder.waiting) == ([], names)
+    delivered(tmp_path, names[1]).write_bytes(b"{}\n{}\n")
+    assert (waiting(folder, NOW + WAITING_MS), folder.waiting) == ([], [names[0], names[2]])
 
 
 def test_the_file_system_of_a_folder_is_that_of_its_mount(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,11 +11,11 @@ from counterfoil.checks.findings import Finding, finding
 from counterfoil.domain.audit import Act, Actor, AuditEntry
 from counterfoil.domain.calendar import from_ms
 from counterfoil.domain.messages import duration
-from counterfoil.domain.open_items import Closing, Kind, OpenItem, items_detail
+from counterfoil.domain.open_items import Closing, Kind, OpenItem, Verb, items_detail
 from counterfoil.settings import Settings
 
-# What is recorded about each way to close an item, and the result. `resolve` is not for held files, the others only.
-VERBS: dict[str, tuple[Act, Closing]] = {
+# What is recorded about each way to close an item, and the result.
+VERBS: dict[Verb, tuple[Act, Closing]] = {
     "resolve": (Act.ITEMS_RESOLVED, "resolved"),
     "accept": (Act.DELIVERY_ACCEPTED, "accepted"),
     "discard": (Act.DELIVERY_DISCARDED, "discarded"),
@@ -23,7 +23,7 @@ VERBS: dict[str, tuple[Act, Closing]] = {
 _CODES: dict[Kind, str] = {"rejects": "items_rejects", "quarantined": "items_quarantined", "held": "items_held"}
 
 
-def close_by_hand(settings: Settings, verb: str, items: Sequence[OpenItem], actor: Actor, now: int) -> list[OpenItem]:
+def close_by_hand(settings: Settings, verb: Verb, items: Sequence[OpenItem], actor: Actor, now: int) -> list[OpenItem]:
     """Close items, or record that held files are accepted. Without the audit entry, nothing is changed."""
     act, result = VERBS[verb]
     changed = [

@@ -44,7 +44,7 @@ from counterfoil.ingest.checking import RejectExamples
 from counterfoil.ingest.pipeline import RejectsFile, Summary
 from counterfoil.ingest.sources import File, FileSet, Source, SourceError, SourceFiles, open_source, opened_again
 from counterfoil.ingest.spool import Spool, own_folder, quarantined
-from counterfoil.ingest.watching import FolderWatch, not_source
+from counterfoil.ingest.watching import NOT_LOADED, FolderWatch, not_source
 from counterfoil.machine.clock import SystemClock
 from counterfoil.machine.process import SignalSafeEvent, signals_handled, stop_signals
 from counterfoil.ports import StoreMismatch, StoreUnavailable
@@ -266,7 +266,7 @@ def _watch(settings: Settings, given: LoadOptions, folder: Path, kinds: SourceFi
     kept = Path(settings.kept).expanduser() if settings.kept else None
     spool = Spool(folder, kept, given.quarantine, _say)
     with spool.locked(), _set_by_signals(stop):
-        echo(f"{_now()}  Watching {folder}. Stop with Ctrl-C or SIGTERM.", err=True)
+        echo(f"{_now()}  Watching {folder}. {NOT_LOADED} Stop with Ctrl-C or SIGTERM.", err=True)
         loader = StoreLoader(settings, folder, stop, strict=given.strict, as_json=given.as_json)
         watcher = FolderWatch(spool, loader, _say, loader.steady_ms, delete=given.delete_loaded, kinds=kinds)
         spool.on_read = loader.on_read
@@ -347,6 +347,7 @@ class StoreLoader:
                 return False
             files.held |= alone.held
             files.damage |= alone.damage
+            files.empty += alone.empty
             if self._latest and file is not files.files[-1]:
                 self._print(self._latest, alone)
         return True
@@ -417,7 +418,12 @@ class StoreLoader:
         return self._retried(call) or False
 
     def items_of(self, names: Iterable[str]) -> list[OpenItem]:
-        return self._retried(lambda: bootstrap.operator_reads(self._settings).items_of(names)) or []
+        def call() -> list[OpenItem]:
+            reads = bootstrap.operator_reads(self._settings)
+            found = {item.number: item for item in (*reads.items_of(names), *reads.open_items())}
+            return list(found.values())
+
+        return self._retried(call) or []
 
     def _load(self, files: FileSet, *, is_beside: bool, is_accepted: bool) -> LoadReport:
         files.on_read = self.on_read

@@ -12,7 +12,7 @@ from counterfoil.cli.totals import print_totals
 from counterfoil.domain.control_totals import TotalsReport
 from counterfoil.domain.intake import LoadRow, RejectedLine, describe
 from counterfoil.domain.messages import duration
-from counterfoil.domain.open_items import OTHER_FILES, OpenItem
+from counterfoil.domain.open_items import OTHER_FILES, OpenItem, Verb
 from counterfoil.machine.clock import SystemClock
 from counterfoil.machine.operator import operator
 from counterfoil.operator_reads import OperatorReads
@@ -76,7 +76,7 @@ def _print_one(reads: OperatorReads, number: int, as_json: bool) -> None:
     _print_load(load, reads.totals(number), reads.rejects(number, views.MOST_REJECTS), as_json)
 
 
-def _named(items: Sequence[OpenItem], verb: str, names: Sequence[str]) -> list[OpenItem]:
+def _named(items: Sequence[OpenItem], verb: Verb, names: Sequence[str]) -> list[OpenItem]:
     """Return the open items with these numbers, or with these names of files."""
     found = []
     for name in names:
@@ -90,17 +90,16 @@ def _named(items: Sequence[OpenItem], verb: str, names: Sequence[str]) -> list[O
             raise click.ClickException(
                 f"several items are named {name}. Nothing was changed. Give a number: {numbers}."
             )
-        if (of_name[0].kind == "held") is (verb == "resolve"):
+        (item,) = of_name
+        if verb not in item.verbs:
             raise click.ClickException(
-                f"item {of_name[0].number} is held: accept or discard it. Nothing was changed."
-                if verb == "resolve"
-                else f"item {of_name[0].number} is not held, so there is nothing to {verb}. Nothing was changed."
+                f"item {item.number} is {item.kind}, {item.state}: use {' or '.join(item.verbs)}. Nothing was changed."
             )
-        found += of_name
+        found.append(item)
     return found
 
 
-def _close(settings: Settings, verb: str, items: Sequence[OpenItem], as_json: bool) -> None:
+def _close(settings: Settings, verb: Verb, items: Sequence[OpenItem], as_json: bool) -> None:
     now, done = SystemClock().now_ms(), VERBS[verb][1]
     changed = close_by_hand(settings, verb, items, operator(), now)
     if as_json:
@@ -110,7 +109,7 @@ def _close(settings: Settings, verb: str, items: Sequence[OpenItem], as_json: bo
     if verb != "resolve":
         folders = bootstrap.operator_reads(settings).watched_folders(now)
         reports = [now - folder.seen_at for folder in folders if not folder.is_stale(now)]
-        moves = "loads the file" if verb == "accept" else "moves the file to quarantine"
+        moves = f"{'loads the file' if verb == 'accept' else 'moves the file to quarantine'} if it is still there"
         print_note(
             f"the watcher of the folder {moves}. It last reported {duration(min(reports))} ago."
             if reports

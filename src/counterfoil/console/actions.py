@@ -27,6 +27,7 @@ from counterfoil.console.visit import ConsoleResponse, NotFound, PageContent, Vi
 from counterfoil.domain.access import Key, Scope
 from counterfoil.domain.audit import Act, Actor, AuditEntry
 from counterfoil.domain.calendar import DAY_MS
+from counterfoil.domain.open_items import Verb
 from counterfoil.ingest.lines import Reject, original_line, parse_reject
 from counterfoil.key_issuing import (
     MAX_LIMIT,
@@ -243,14 +244,10 @@ def _key_page(visit: Visit, message: Html | str, kind: str, status: int = 200, a
 # --- open items ----------------------------------------------------------------------
 
 
-def close_item(visit: Visit, verb: str) -> ConsoleResponse:
+def close_item(visit: Visit, verb: Verb) -> ConsoleResponse:
     """Close an open item by hand, or let the watcher load a held file or move it to quarantine."""
     t, number = visit.t, int(visit.values["number"])
-    found = [
-        item
-        for item in visit.store.reads.open_items()
-        if item.number == number and (item.kind == "held") is (verb != "resolve")
-    ]
+    found = [item for item in visit.store.reads.open_items() if item.number == number and verb in item.verbs]
     if found:
         close_by_hand(visit.settings, verb, found, visit.session.actor, visit.now)
     text = t(f"items.{VERBS[verb][1]}" if found else "items.not_open", number=number)

@@ -16,6 +16,7 @@ from counterfoil.text import printable
 
 Kind = Literal["rejects", "quarantined", "held"]
 KINDS: Final[tuple[Kind, ...]] = ("rejects", "quarantined", "held")
+Verb = Literal["resolve", "accept", "discard"]
 Closing = Literal["loaded", "resolved", "accepted", "discarded"]
 
 # An item and a load name at most this many files. The others are counted under OTHER_FILES.
@@ -39,8 +40,8 @@ class OpenItem(Struct, frozen=True, kw_only=True):
     `identity` is the name under which its file is kept, wherever that is. If the file has no name of ours, or there is
     none (as for rows of an export that could not be converted), it names the load. `files` are the names under which
     it was delivered, with the numbers of rejected lines. `path` is where the operator finds it, on the machine
-    `machine`. `decision` is set when the operator has accepted a held file, which the watcher of its folder then loads
-    if it still has the same `digest`.
+    `machine`; a held file without a path is gone, as its watcher has seen. `decision` is set when the operator has
+    accepted a held file, which the watcher of its folder then loads if it still has the same `digest`.
     """
 
     identity: str
@@ -56,6 +57,17 @@ class OpenItem(Struct, frozen=True, kw_only=True):
     opened_at: int = 0
     closed_at: int | None = None
     closed_by: Closing | None = None
+
+    @property
+    def state(self) -> Literal["waiting", "accepted", "gone"]:
+        return "gone" if self.kind == "held" and not self.path else self.decision or "waiting"
+
+    @property
+    def verbs(self) -> tuple[Verb, ...]:
+        """What the operator can do about the item. Only a held file can be loaded or moved by its watcher."""
+        if self.kind != "held" or self.state == "gone":
+            return ("resolve",)
+        return ("discard",) if self.decision else ("accept", "discard")
 
     @property
     def lines(self) -> int | None:

@@ -49,9 +49,13 @@ MAX_FILES = 250
 SETTLE_MS = 2_000
 # A file that is open for writing but has not changed for this long may belong to a program that has stopped working.
 STUCK_MS = 60_000
+# An unfinished file, or a folder with files in it, that has not changed for this long may be a failed delivery.
+WAITING_MS = 3_600_000
 # The system refuses a lease on a file of these file systems if a program has the file open for writing. On other file
 # systems, which may be on another machine, a lease does not say this.
 LOCAL_FILE_SYSTEMS = frozenset({"btrfs", "ext2", "ext3", "ext4", "f2fs", "overlay", "tmpfs", "xfs", "zfs"})
+# The Finder of macOS writes this file to every folder that somebody opens.
+FINDER_FILE = ".DS_Store"
 MOUNTS = Path("/proc/self/mountinfo")
 COPY_BYTES = 1 << 20
 OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -125,6 +129,8 @@ class Spool:
         """The files that are open for writing, but have not changed for STUCK_MS."""
         self.folders: set[str] = set()
         """The folders in the watched folder, which are not loaded."""
+        self.waiting: list[str] = []
+        """Unfinished files and folders with files that have not changed for WAITING_MS."""
         self.on_read: Callable[[], None] = lambda: None
         """Called regularly while a large file is copied. It may raise an exception to stop this."""
 
@@ -193,19 +199,30 @@ class Spool:
         entries: list[tuple[str, os.stat_result]] = []
         try:
             for entry in os.scandir(self._open_folder()):
-                if not is_unfinished(entry.name):
-                    with suppress(FileNotFoundError):
-                        entries.append((entry.name, entry.stat(follow_symlinks=False)))
+                with suppress(FileNotFoundError):
+                    entries.append((entry.name, entry.stat(follow_symlinks=False)))
         except OSError as error:
             raise SourceError(f"cannot read {self.folder}: {error.strerror}.") from error
         names = {name for name, found in entries if stat.S_ISDIR(found.st_mode)}
-        self.folders = names - {DONE, QUARANTINE, HELD}
+        self.folders = {name for name in names - {DONE, QUARANTINE, HELD} if not is_unfinished(name)}
         seen = {}
         for name, found in entries:
             version, known = _version(found), self._seen.get(name)
             seen[name] = known if known and known[0] == version else (version, steady_ms)
         self._seen = seen
-        return sorted((name, found) for name, found in entries if name not in names)
+        unfinished = {name for name in seen if is_unfinished(name)}
+        files = unfinished - names - {FINDER_FILE}
+        self.waiting = sorted(
+            name
+            for name in files | self.folders
+            if steady_ms - seen[name][1] >= WAITING_MS and (name in files or self._has_files(name))
+        )
+        return sorted((name, found) for name, found in entries if name not in names | unfinished)
+
+    def _has_files(self, folder: str) -> bool:
+        with suppress(OSError), os.scandir(self.folder / folder) as entries:
+            return any(entries)
+        return False
 
     def _open_folder(self) -> int:
         """Return the descriptor of the watched folder. If it was removed and created again, open the new one."""
@@ -335,8 +352,13 @@ class Spool:
                 with suppress(FileNotFoundError):
                     os.unlink(name + REASON_SUFFIX, dir_fd=folder)
 
-    def quarantine_path(self, name: str) -> str:
-        return str(self._path(QUARANTINE, name))
+    def path_of(self, item: OpenItem) -> str:
+        return str(self._path(PLACES[item.kind], item.identity))
+
+    def is_gone(self, item: OpenItem) -> bool:
+        """Return whether a file was held here and is not here any more. Another machine may have the same folder."""
+        is_held_here = item.kind == "held" and (item.machine, item.path) == (machine_name(), self.path_of(item))
+        return is_held_here and not os.path.lexists(item.path)
 
     def _path(self, place: str, name: str) -> Path:
         return (self._places[place] or self.folder / place).absolute() / name

@@ -14,6 +14,8 @@ from counterfoil.text import printable
 
 # A file that was loaded but could not be moved is left alone for this long, unless it changes.
 RETRY_MS = 60_000
+# While no files are held, items about held files are read so often, because they may be about files that are gone.
+LOOK_MS = 10_000
 # A file that has so many rejected lines and nearly no others is quarantined, because rejecting millions of short lines
 # would hold up other files for minutes.
 MAX_REJECT_SCORE = 50_000
@@ -21,6 +23,8 @@ MAX_REJECT_SCORE = 50_000
 ALONE_MS, MAX_BESIDE = 2_000, 3
 # The messages of one load name at most this many quarantined files. A message is not repeated within this time.
 MAX_NAMED, SAID_MS = 10, 60_000
+HEAD_BYTES = 1_000
+NOT_LOADED = "Folders, and files whose names begin with a dot or end in .part or .tmp, are not loaded."
 
 
 class Loader(Protocol):
@@ -36,7 +40,7 @@ class Loader(Protocol):
         """Report how many files were loaded, which ones were quarantined or held, and the summary of the load."""
 
     def items_of(self, names: Iterable[str]) -> list[OpenItem]:
-        """Return the items of kept files, open or closed."""
+        """Return the items of these kept files, open or closed, and all other open items."""
 
     def change(self, item: OpenItem) -> bool:
         """Store the changed item of a held file. Return False if the watcher was stopped before that was possible."""
@@ -66,6 +70,9 @@ class FolderWatch:
         self._kinds = kinds
         # Files that could not be moved, when to try again, and why they could not.
         self._unmoved: dict[str, tuple[Version, int, str]] = {}
+        # Why held files could not be moved, and when their items were last read.
+        self._unmoved_held: list[str] = []
+        self._looked_at = -LOOK_MS
         # Why the folder could not be read.
         self._unreadable = ""
         # When each message was last needed.
@@ -119,6 +126,7 @@ class FolderWatch:
                 for file in files:
                     file.close()
             problems |= {path.name: reason for path, reason in loaded.damage.items()}
+            problems |= {one.name: _empty(one.name) for one in found if self._is_empty(one, loaded)}
         held = {path.name: reason for path, reason in loaded.held.items()} if loaded else {}
         # A file that was changed or opened for writing during the load stays in the folder and is loaded again.
         unchanged = [delivery for delivery in found if self._spool.is_unchanged(delivery)]
@@ -140,22 +148,35 @@ class FolderWatch:
         folder = self._spool.folder
         self._unmoved = {name: each for name, each in self._unmoved.items() if os.path.lexists(folder / name)}
         stuck = [_stuck(name) for name in sorted(self._spool.stuck)]
-        return next(filter(None, [self._unreadable, *(why for *_, why in self._unmoved.values()), *stuck]), "")
+        unmoved = [why for *_, why in self._unmoved.values()] + self._unmoved_held
+        return next(filter(None, [self._unreadable, *unmoved, *stuck, *self._waiting()]), "")
 
     def carry_out(self) -> None:
         """Load held files that were accepted, and move files away whose items say that they are not held any more.
 
         The item is changed before its file is moved, so that a file whose watcher was killed in between is moved later.
         """
-        names = self._spool.held_names()
-        for item in self._loader.items_of(names) if names else ():
+        names, now = self._spool.held_names(), self._steady_ms()
+        if not names and now - self._looked_at < LOOK_MS:
+            return
+        self._looked_at, self._unmoved_held = now, []
+        for item in self._loader.items_of(names):
+            if item.identity not in names:
+                if item.path and self._spool.is_gone(item):
+                    self._say(f"{item.source} was held and is gone: {item.path}")
+                    self._loader.change(replace(item, path=""))
+                continue
             try:
                 with self._spool.held(item.identity) as (delivery, folder):
                     self._carry_out(item, delivery, folder)
             except (OSError, SourceError) as error:
-                self._say_once(f"{item.source} is held and cannot be moved: {_why(error)}")
+                self._unmoved_held.append(f"{item.source} is held and cannot be moved: {_why(error)}")
+                self._say_once(self._unmoved_held[-1])
 
     def _carry_out(self, item: OpenItem, delivery: DeliveredFile, folder: int) -> None:
+        if item.state == "gone":
+            item = replace(item, path=self._spool.path_of(item))
+            self._loader.change(item)
         if item.decision and not item.closed_by:
             item = self._load_held(item, delivery)
         if item.closed_by in ("accepted", "loaded"):
@@ -181,12 +202,20 @@ class FolderWatch:
         finally:
             file.close()
         if reason := next(iter(loaded.damage.values()), ""):
-            path = self._spool.quarantine_path(item.identity)
-            changed = replace(item, kind="quarantined", decision=None, reason=reason, path=path)
+            changed = replace(item, kind="quarantined", decision=None, reason=reason)
+            changed = replace(changed, path=self._spool.path_of(changed))
         else:
             changed = replace(item, closed_by="accepted")
         self._loader.report(0 if reason else 1, [], loaded=loaded)
         return changed if self._loader.change(changed) else item
+
+    def _is_empty(self, delivery: DeliveredFile, loaded: FileSet) -> bool:
+        """Return whether a loaded file says nothing. An empty array, or an export without rows, is an answer."""
+        name = printable(delivery.name)
+        if name not in loaded.empty or any(file.is_export and file.name == name for file in loaded.files):
+            return False
+        with delivery.opened() as file:
+            return not file.read(HEAD_BYTES).lstrip().startswith(b"[")
 
     def _problem(self, delivery: DeliveredFile) -> str | None:
         """Return why a delivery cannot be loaded, or None if it can."""
@@ -217,6 +246,14 @@ class FolderWatch:
             self._say_once(_stuck(name))
         for name in self._spool.folders:
             self._say_once(f"{printable(name)} is a folder, so it is not loaded. Deliver the files in it.")
+        for message in self._waiting():
+            self._say_once(message)
+
+    def _waiting(self) -> list[str]:
+        names = [printable(name) for name in self._spool.waiting]
+        more = f" and {len(names) - MAX_NAMED:,} more" if len(names) > MAX_NAMED else ""
+        shown = ", ".join(names[:MAX_NAMED]) + more
+        return [f"{shown}: in the folder for more than an hour. {NOT_LOADED} Rename or remove them."] if names else []
 
     def _say_once(self, message: str) -> None:
         """Say something, unless it was said before and has been true since."""
@@ -232,6 +269,10 @@ def _stuck(name: str) -> str:
         f"{printable(name)} is not loaded yet, because a program still has it open for writing. "
         "Let that program close the file, or stop it."
     )
+
+
+def _empty(name: str) -> str:
+    return f"{printable(name)} is empty. Check the export of the POS, and deliver the file again."
 
 
 def _why(error: OSError | SourceError) -> str:

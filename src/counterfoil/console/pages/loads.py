@@ -113,18 +113,17 @@ def _open_items(visit: Visit, found: RowList[OpenItem]) -> Html | None:
 
 def _item_buttons(visit: Visit, item: OpenItem) -> Html:
     t = visit.t
-    verbs = ("resolve",) if item.kind != "held" else ("discard",) if item.decision else ("accept", "discard")
     path = f"/loads/items/{item.number}"
     return markup(
         [
             button_form(visit, f"{path}/{verb}", t(f"items.{verb}"), t(f"items.{verb}_item", number=item.number))
-            for verb in verbs
+            for verb in item.verbs
         ]
     )
 
 
 def _kind(t: Texts, item: OpenItem) -> Child:
-    text = t(f"items.{item.decision or item.kind}_kind")
+    text = t(f"items.{item.kind if item.state == 'waiting' else item.state}_kind")
     return text if item.load is None else element("a", text, href=f"/loads/{item.load}")
 
 
