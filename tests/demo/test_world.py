@@ -21,7 +21,6 @@ from counterfoil import bootstrap
 from counterfoil.demo.showcase import DeliverySource
 from counterfoil.demo.worldgen.group import Group, plan_group
 from counterfoil.demo.worldgen.plan import WorldPlan
-from counterfoil.demo.worldgen.shop_style import shop_style
 from counterfoil.demo.worldgen.world import Delivery, demo_world, silent_shop, world
 from counterfoil.domain.calendar import DAY_MS, THAI_TIME, thai_day, to_ms
 from counterfoil.ingest.pipeline import Pipeline, RejectsFile
@@ -192,7 +191,7 @@ IN_THE_GROUP: Shows = {
     ),
     "a franchise with two bases": lambda group: any(len(one.provider_ids) > 1 for one in group.franchises),
     "an independent shop": lambda group: any(shop.franchise_id is None for shop in group.shops),
-    "a shop without a base": lambda group: any(shop.provider_id is None for shop in group.shops),
+    "a shop without a base": lambda group: any(shop.base is None for shop in group.shops),
     "a shop abroad": lambda group: any(shop.timezone == "Europe/London" for shop in group.shops),
 }
 
@@ -351,15 +350,14 @@ def test_the_sample_account_belongs_to_one_person_with_two_records_and_the_later
 ) -> None:
     sample = delivered.group.sample
     assert sample is not None
-    base = delivered.group.base(sample.provider_id)
-    assert base is not None
+    channel = sample.base.channel()
     holders = [
         member
         for member in delivered.of("member")
         for account in member["messaging"]
-        if account["userId"] == sample.messaging_user_id and account.get("channel", base.channel) == base.channel
+        if account["userId"] == sample.messaging_user_id and account.get("channel", channel) == channel
     ]
-    assert [member["providerId"] for member in holders] == [sample.provider_id] * 2
+    assert [member["providerId"] for member in holders] == [sample.base.id] * 2
     assert max(holders, key=lambda member: str(member["createdAt"]))["id"] == sample.member_id
     assert re.fullmatch("U[0-9a-f]{32}", sample.messaging_user_id)
 
@@ -430,8 +428,7 @@ def demo_of_today(tmp_path_factory: pytest.TempPathFactory) -> Settings:
 
 @pytest.mark.programs
 def test_one_shop_of_the_demo_is_silent_at_any_time_of_the_day(demo_of_today: Settings) -> None:
-    group = plan_group(DEFAULT_DEMO)
-    planted = silent_shop(group, [shop_style(DEFAULT_DEMO, group, shop) for shop in group.shops]).id
+    planted = silent_shop(plan_group(DEFAULT_DEMO)).id
     inspection = bootstrap.operator_reads(demo_of_today)
     midnight = DEFAULT_DEMO.end_ms - DAY_MS
     for half_hour in range(48):

@@ -112,7 +112,7 @@ def test_a_generated_client_reads_the_whole_demo_world(generated: Any, demo: Dem
             for shop in client.ask("shops", "list_shops").data:
                 bases |= {shop.provider_id} - {None}
                 read |= {(shop.shop_id, bill.id) for bill in bills_of(client, shop.shop_id)}
-            for provider_id in demo.shown.key(purpose).role.provider_ids:
+            for provider_id in demo.shown.key(purpose).provider_ids:
                 assert list(client.every("members", "list_members", provider_id=provider_id, limit=200))
     assert read == demo.held({shop_id for shop_id, _ in read})
     assert bases

@@ -209,13 +209,13 @@ def _demo_json(settings: Settings, demo: Showcase) -> dict[str, object]:
         "store": str(settings.store),
         "keys": [
             {
-                "purpose": key.role.purpose,
+                "purpose": key.purpose,
                 "key": key.text,
                 **json_row(columns(SystemClock().now_ms()), key.key),
-                "shopId": key.role.shop_ids[0],
-                "shopIds": key.role.shop_ids,
-                "providerId": key.role.provider_ids[0] if key.role.provider_ids else None,
-                "providerIds": key.role.provider_ids,
+                "shopId": key.shop_ids[0],
+                "shopIds": key.shop_ids,
+                "providerId": key.provider_ids[0] if key.provider_ids else None,
+                "providerIds": key.provider_ids,
             }
             for key in demo.keys
         ],
@@ -254,7 +254,7 @@ def _print_rest(settings: Settings, demo: Showcase) -> None:
     echo(f"The source also had {demo.rejected:,} deliberately invalid lines, which were rejected.")
     echo()
     _heading("Keys")
-    print_fields([(demo_key.role.purpose, style(demo_key.text, bold=True)) for demo_key in demo.keys])
+    print_fields([(demo_key.purpose, style(demo_key.text, bold=True)) for demo_key in demo.keys])
     echo()
     _heading("Requests")
     for what, call in _requests(settings, demo):

@@ -13,9 +13,8 @@ from msgspec import Struct, json
 
 from counterfoil import bootstrap
 from counterfoil.demo.showcase import DemoKey, MovingClock, Showcase
-from counterfoil.demo.worldgen.plan import midnight_ms
 from counterfoil.domain.access import Key, TooFast
-from counterfoil.domain.calendar import DAY_MS, HOUR_MS, thai_day
+from counterfoil.domain.calendar import DAY_MS, HOUR_MS, thai_day, thai_midnight
 from counterfoil.domain.problems import BAD_CURSOR, BAD_QUERY, NOT_FOUND, RATE_LIMITED, SHOP_NOT_IN_SCOPE, Problem
 from counterfoil.domain.request_records import CHANGES_OF_SHOP, ChangeList, RequestDetail, RequestRecord
 from counterfoil.machine.clock import SystemClock
@@ -77,9 +76,9 @@ def _plan(demo: Showcase, seed: int, now_ms: int) -> Iterator[PastRequest]:
     chance = random.Random(seed)  # noqa: S311 - invented data
     today = thai_day(now_ms)
     for demo_key in demo.keys:
-        per_day, routes = _PLANS.get(demo_key.role.purpose, (0, ()))
+        per_day, routes = _PLANS.get(demo_key.purpose, (0, ()))
         for back in range(DAYS, 0, -1):
-            midnight = midnight_ms(today - timedelta(days=back))
+            midnight = thai_midnight(today - timedelta(days=back))
             for _ in range(chance.randint(per_day * 3 // 4, per_day * 5 // 4)):
                 route = chance.choice(routes)
                 problems = ERRORS_OF_ROUTES.get(route, ())
@@ -121,7 +120,7 @@ PARAMETERS = {"transactions": "shopId,updatedSince", "changes": "since", "member
 
 
 def _record(request: PastRequest, chance: random.Random) -> RequestRecord:
-    key, bases = request.demo_key.key, request.demo_key.role.provider_ids
+    key, bases = request.demo_key.key, request.demo_key.provider_ids
     route, problem = request.route, request.problem
     is_disclosure = key.personal_data and not problem and route in WITH_PERSONAL_DATA and bases
     members = chance.randint(20, 200) if route == "members" else 1
@@ -153,7 +152,7 @@ def _completed_lists(request: PastRequest, key: Key, newest: int) -> Iterator[Ch
     """
     if request.route != "transactions" or request.problem:
         return
-    shops = request.demo_key.role.shop_ids
+    shops = request.demo_key.shop_ids
     for position, shop_id in enumerate(shops[1:] or shops):
         if position == 1 and request.at > newest - 4 * DAY_MS:
             continue

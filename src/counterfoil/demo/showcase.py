@@ -11,16 +11,17 @@ from datetime import date, timedelta
 from typing import Any
 
 from msgspec import Struct, json
+from msgspec.structs import replace
 
 from counterfoil import bootstrap, key_issuing
-from counterfoil.demo.worldgen.group import Franchise, Group, ShopPlan, plan_group
-from counterfoil.demo.worldgen.plan import WorldPlan, midnight_ms
+from counterfoil.demo.worldgen.group import Franchise, Group, Shop, plan_group
+from counterfoil.demo.worldgen.plan import WorldPlan
 from counterfoil.demo.worldgen.records import dirty_lines
 from counterfoil.demo.worldgen.world import demo_world
 from counterfoil.domain import credentials
 from counterfoil.domain.access import DEFAULT_PER_DAY, DEFAULT_PER_MIN, Key, Scope
 from counterfoil.domain.audit import Act, AuditEntry
-from counterfoil.domain.calendar import compact, iso_utc
+from counterfoil.domain.calendar import compact, iso_utc, thai_midnight
 from counterfoil.http.reference import PATH, Reference, served_pages
 from counterfoil.http.reference import build as build_reference
 from counterfoil.http.reference.page import TryKey
@@ -35,26 +36,20 @@ from counterfoil.machine.operator import operator
 from counterfoil.settings import Settings
 
 BATCH = 500
-GENEROUS_PER_MIN, GENEROUS_PER_DAY = 6_000, 1_000_000
+GENEROUS = {"per_min": 6_000, "per_day": 1_000_000}
 RECENT_DAYS = 6
 # Byte strings that occur in generated bills, used to recognise bills and their fields without parsing the lines.
 BILL_START, SECOND_REVISION, MEMBER_FIELD, VOID_FIELD = b'{"kind":"bill"', b'"rev":2', b'"memberId":"', b'"void"'
 
 
-class KeyRole(Struct, frozen=True, kw_only=True):
+class DemoKey(Struct, frozen=True, kw_only=True):
     """A key of the demo, with the shops and bases that it can read."""
 
-    grant: Grant
     purpose: str
-    shop_ids: tuple[str, ...]
-    provider_ids: tuple[str, ...]
-    revoked: bool = False
-
-
-class DemoKey(Struct, frozen=True, kw_only=True):
-    role: KeyRole
     key: Key
     text: str
+    shop_ids: tuple[str, ...]
+    provider_ids: tuple[str, ...]
 
 
 class Samples(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -86,7 +81,7 @@ class Showcase(Struct, frozen=True, kw_only=True):
     last_day: date
 
     def key(self, purpose: str) -> DemoKey:
-        return next(demo_key for demo_key in self.keys if demo_key.role.purpose == purpose)
+        return next(demo_key for demo_key in self.keys if demo_key.purpose == purpose)
 
 
 def seeded_randomness(seed: int, purpose: str) -> Randomness:
@@ -117,8 +112,7 @@ def build(
     with closing(bootstrap.key_store(settings)) as key_store:
         if not bootstrap.operator_reads(settings).keys():
             key_store.record(AuditEntry(at=SystemClock().now_ms(), act=Act.STORE_CREATED, actor=operator()))
-        issued_at = midnight_ms(plan.trading_days[0])
-        keys = [_issue_key(key_store, role, randomness(role.purpose), issued_at) for role in roles(group)]
+        keys = _issue_keys(key_store, group, randomness, thai_midnight(plan.trading_days[0]))
     return Showcase(
         keys=keys,
         samples=_samples(settings, plan, group, loaded.sample_bill),
@@ -135,52 +129,49 @@ def build(
 # --- keys --------------------------------------------------------------------
 
 
-def roles(group: Group) -> list[KeyRole]:
-    """Return one role for each kind of key in the demo."""
+def _issue_keys(
+    key_store: KeyStore, group: Group, randomness: Callable[[str], Randomness], now_ms: int
+) -> list[DemoKey]:
+    """Issue one key of each kind, except those that an earlier run has issued, and return all of them."""
     franchise = _main_franchise(group)
     shop = next(shop for shop in group.shops if shop.id == franchise.shop_ids[0])
     independents = [shop for shop in group.shops if shop.franchise_id is None]
-    independent = next(shop for shop in independents if shop.provider_id is not None)
-    without_members = next(shop for shop in independents if shop.provider_id is None)
-    two_bases = next((one for one in group.franchises if len(one.provider_ids) > 1), franchise)
-    return [
-        _role("franchise", "Head office ERP", franchise),
-        _role("shop", "Branch dashboard", shop),
-        _role("personal data", "Loyalty engine", franchise, personal_data=True),
-        _role("lookup", "Chat bot", franchise, messaging_lookup=True),
-        _role("independent", "Independent shop", independent),
-        _role("no members", "Shop without members", without_members),
-        _role("default limits", "Analytics warehouse", two_bases, per_min=DEFAULT_PER_MIN, per_day=DEFAULT_PER_DAY),
-        _role("tiny limits", "Trial account", franchise, per_min=3, per_day=20),
-        _role("revoked", "Former partner", shop, revoked=True),
+    independent = next(shop for shop in independents if shop.base)
+    without_members = next(shop for shop in independents if not shop.base)
+    two_bases = next((each for each in group.franchises if len(each.provider_ids) > 1), franchise)
+
+    def key(purpose: str, label: str, owner: Franchise | Shop, **terms: Any) -> DemoKey:
+        """Return a key for a franchise or a shop. Its limits are generous, unless `terms` has others."""
+        scope = Scope("franchise" if isinstance(owner, Franchise) else "shop", owner.id)
+        grant = Grant(scope=scope, label=label, **GENEROUS | terms)
+        credential = credentials.generate(randomness(purpose))
+        found = key_store.find(credential.key_id)
+        return DemoKey(
+            purpose=purpose,
+            key=found or key_issuing.import_key(key_store, grant, credential, now_ms, operator()).key,
+            text=credentials.format_key(credential),
+            shop_ids=owner.shop_ids if isinstance(owner, Franchise) else (owner.id,),
+            provider_ids=owner.provider_ids if isinstance(owner, Franchise) else (owner.base.id,) if owner.base else (),
+        )
+
+    keys = [
+        key("franchise", "Head office ERP", franchise),
+        key("shop", "Branch dashboard", shop),
+        key("personal data", "Loyalty engine", franchise, personal_data=True),
+        key("lookup", "Chat bot", franchise, messaging_lookup=True),
+        key("independent", "Independent shop", independent),
+        key("no members", "Shop without members", without_members),
+        key("default limits", "Analytics warehouse", two_bases, per_min=DEFAULT_PER_MIN, per_day=DEFAULT_PER_DAY),
+        key("tiny limits", "Trial account", franchise, per_min=3, per_day=20),
+        key("revoked", "Former partner", shop),
     ]
-
-
-def _role(purpose: str, label: str, owner: Franchise | ShopPlan, *, revoked: bool = False, **terms: Any) -> KeyRole:
-    """Return the role of a key for a franchise or a shop. Its limits are generous, unless `terms` has others."""
-    if isinstance(owner, Franchise):
-        scope, shops, bases = Scope("franchise", owner.id), owner.shop_ids, owner.provider_ids
-    else:
-        scope, shops = Scope("shop", owner.id), (owner.id,)
-        bases = (owner.provider_id,) if owner.provider_id else ()
-    limits = {"per_min": GENEROUS_PER_MIN, "per_day": GENEROUS_PER_DAY}
-    grant = Grant(scope=scope, label=label, **limits | terms)
-    return KeyRole(grant=grant, purpose=purpose, shop_ids=shops, provider_ids=bases, revoked=revoked)
-
-
-def _issue_key(key_store: KeyStore, role: KeyRole, random_bytes: Randomness, now_ms: int) -> DemoKey:
-    """Issue the key, unless an earlier run has issued it. Revoke it if its role says so. Return the key."""
-    credential = credentials.generate(random_bytes)
-    key = key_store.find(credential.key_id)
-    key = key or key_issuing.import_key(key_store, role.grant, credential, now_ms, operator()).key
-    if role.revoked:
-        key = key_issuing.revoke(key_store, key.key_id, now_ms, operator())
-    return DemoKey(role=role, key=key, text=credentials.format_key(credential))
+    keys[-1] = replace(keys[-1], key=key_issuing.revoke(key_store, keys[-1].key.key_id, now_ms, operator()))
+    return keys
 
 
 def _main_franchise(group: Group) -> Franchise:
     """Return the franchise whose base contains the sample member, or the first franchise if there is none."""
-    wanted = group.sample.provider_id if group.sample else None
+    wanted = group.sample.base.id if group.sample else None
     return next((franchise for franchise in group.franchises if wanted in franchise.provider_ids), group.franchises[0])
 
 
@@ -228,19 +219,16 @@ def _load(settings: Settings, plan: WorldPlan, group: Group, on_progress: Callab
 
         for clock.moment_ms, lines in demo_world(plan, SystemClock().now_ms()):
             deliver(lines)
-            _count(lines, shop_field, loaded)
+            bills = [line for line in lines if line.startswith(BILL_START) and SECOND_REVISION not in line]
+            loaded.bills += len(bills)
+            for line in bills:
+                # The sample is a bill of this shop, preferably with a member and not void.
+                is_better = (MEMBER_FIELD in line and VOID_FIELD not in line) or not loaded.sample_bill
+                if shop_field in line and is_better:
+                    loaded.sample_bill = line
             on_progress(loaded.bills)
-        deliver(list(dirty_lines()))
+        deliver(dirty_lines())
     return loaded
-
-
-def _count(lines: list[bytes], shop_field: bytes, loaded: Loaded) -> None:
-    """Count the new bills, and choose a sample bill of one shop, preferably with a member and not void."""
-    for line in lines:
-        if line.startswith(BILL_START) and SECOND_REVISION not in line:
-            loaded.bills += 1
-            if shop_field in line and ((MEMBER_FIELD in line and VOID_FIELD not in line) or not loaded.sample_bill):
-                loaded.sample_bill = line
 
 
 def _samples(settings: Settings, plan: WorldPlan, group: Group, sample_bill: bytes) -> Samples:
@@ -250,14 +238,14 @@ def _samples(settings: Settings, plan: WorldPlan, group: Group, sample_bill: byt
     return Samples(
         shop_id=franchise.shop_ids[0],
         shop_ids=franchise.shop_ids,
-        provider_id=sample.provider_id,
+        provider_id=sample.base.id,
         provider_ids=franchise.provider_ids,
         transaction_id=json.decode(sample_bill)["id"],
         member_id=bootstrap.pseudonyms(settings).member_token(sample.member_id),
         messaging_user_id=sample.messaging_user_id,
         from_=compact(plan.until - timedelta(days=RECENT_DAYS)),
         to=compact(plan.until),
-        updated_since=iso_utc(midnight_ms(plan.until - timedelta(days=RECENT_DAYS))),
+        updated_since=iso_utc(thai_midnight(plan.until - timedelta(days=RECENT_DAYS))),
     )
 
 
@@ -291,7 +279,6 @@ def demo_reference(settings: Settings, demo: Showcase) -> Reference:
 def demo_pages(settings: Settings, demo: Showcase) -> dict[str, StaticPage]:
     """Return the demo's pages by path. If other machines can reach the demo, its pages contain no keys."""
     keys = tuple(
-        TryKey(demo_key.role.purpose, demo_key.text, _OPERATIONS.get(demo_key.role.purpose, ()))
-        for demo_key in demo.keys
+        TryKey(demo_key.purpose, demo_key.text, _OPERATIONS.get(demo_key.purpose, ())) for demo_key in demo.keys
     )
     return served_pages(demo_reference(settings, demo), keys if is_loopback(settings.host) else ())

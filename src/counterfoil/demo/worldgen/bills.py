@@ -12,11 +12,10 @@ from typing import NamedTuple
 
 from msgspec import Raw
 
-from counterfoil.demo.worldgen.group import member_id
+from counterfoil.demo.worldgen.group import Occasion, Shop
 from counterfoil.demo.worldgen.menu import Package
 from counterfoil.demo.worldgen.plan import WorldPlan, apportion, fresh, opaque, pick, stream
 from counterfoil.demo.worldgen.records import Number, baht
-from counterfoil.demo.worldgen.shop_style import Occasion, ShopStyle
 from counterfoil.domain.source_bills import (
     SourceAmounts,
     SourceBill,
@@ -52,35 +51,35 @@ VAT_PERCENT = 7
 
 
 def amounts_and_payments(
-    style: ShopStyle, occasion: Occasion, subtotal: int, tip: int | None, draw: Random, *, by_member: bool
+    shop: Shop, occasion: Occasion, subtotal: int, tip: int | None, draw: Random, *, by_member: bool
 ) -> tuple[SourceAmounts, list[SourcePayment]]:
     """Return the amounts of a bill and how it was paid. A charge, or a tip, that the shop does not use is None."""
     method = occasion.delivered_by or pick(draw, METHODS)
-    keyed = 0 if style.keyed_discounts else None
+    keyed = 0 if shop.keyed_discounts else None
     if keyed is not None and draw.random() < KEYED_CHANCE:
         keyed = min(pick(draw, KEYED), subtotal)
-    campaigns, taken = _campaigns(style, subtotal, draw) if draw.random() < CAMPAIGN_CHANCE else (None, 0)
-    coupons, redeemed = _coupons(style, draw) if draw.random() < COUPON_CHANCE else (None, 0)
+    campaigns, taken = _campaigns(shop, subtotal, draw) if draw.random() < CAMPAIGN_CHANCE else (None, 0)
+    coupons, redeemed = _coupons(shop, draw) if draw.random() < COUPON_CHANCE else (None, 0)
     discounts = (keyed or 0) + taken + redeemed
     goods = max(subtotal - discounts, 0)
     service = delivery = surcharge = vat = credit = rounding = None
-    if style.service_percent is not None:
-        service = _percent(goods, style.service_percent) if occasion.at_table else 0
-    if style.delivers:
+    if shop.service_percent is not None:
+        service = _percent(goods, shop.service_percent) if occasion.at_table else 0
+    if shop.delivers:
         delivery = pick(draw, DELIVERY_FEES) if occasion.delivered_by else 0
-    if style.surcharge_percent is not None:
-        surcharge = _percent(goods, style.surcharge_percent) if method is CARD else 0
+    if shop.surcharge_percent is not None:
+        surcharge = _percent(goods, shop.surcharge_percent) if method is CARD else 0
     taxed = goods + (service or 0)
     due = taxed + (delivery or 0) + (surcharge or 0)
-    if style.vat_type == "Include":
+    if shop.vat_type == "Include":
         vat = round(taxed * VAT_PERCENT / (100 + VAT_PERCENT))
-    elif style.vat_type == "Exclude":
+    elif shop.vat_type == "Exclude":
         vat = _percent(taxed, VAT_PERCENT)
         due += vat
-    if style.store_credit:
+    if shop.base and shop.base.credit_enabled:
         credit = min(pick(draw, CREDITS), due) if by_member and draw.random() < CREDIT_CHANCE else 0
         due -= credit
-    if step := style.rounding_step:
+    if step := shop.rounding_step:
         rounding = (due + step // 2) // step * step - due
     net = due + (rounding or 0) + (tip or 0)
     amounts = SourceAmounts(
@@ -94,7 +93,7 @@ def amounts_and_payments(
         card_surcharge=_optional_baht(surcharge),
         credit=_optional_baht(credit),
         vat=_optional_baht(vat),
-        vat_type=style.vat_type,
+        vat_type=shop.vat_type,
         rounding=_optional_baht(rounding),
         tip=_optional_baht(tip),
         net=baht(net),
@@ -106,20 +105,23 @@ def _optional_baht(satang: int | None) -> Number | None:
     return None if satang is None else baht(satang)
 
 
-def _campaigns(style: ShopStyle, subtotal: int, draw: Random) -> tuple[list[SourcePromotion], int]:
+def _campaigns(shop: Shop, subtotal: int, draw: Random) -> tuple[list[SourcePromotion], int]:
     name, percent = pick(draw, CAMPAIGNS)
     taken = _percent(subtotal, percent)
     # A campaign without a discount, such as a free dessert, has no amount.
-    amount = baht(taken) if percent else None
-    return [SourcePromotion(id=opaque(style.shop.id, "promotion", name), name=name, amount=amount)], taken
+    return _promotion(shop, name, baht(taken) if percent else None), taken
 
 
-def _coupons(style: ShopStyle, draw: Random) -> tuple[list[SourcePromotion], int]:
+def _coupons(shop: Shop, draw: Random) -> tuple[list[SourcePromotion], int]:
     # A gift card is worth more than most bills. The till records its whole value as a discount, even if it is more than
     # the amount due.
     is_gift_card = draw.random() < GIFT_CARD_CHANCE / COUPON_CHANCE
     name, worth = GIFT_CARD if is_gift_card else pick(draw, COUPONS)
-    return [SourcePromotion(id=opaque(style.shop.id, "promotion", name), name=name, amount=worth)], worth * 100
+    return _promotion(shop, name, worth), worth * 100
+
+
+def _promotion(shop: Shop, name: str, amount: Number | None) -> list[SourcePromotion]:
+    return [SourcePromotion(id=opaque(shop.id, "promotion", name), name=name, amount=amount)]
 
 
 def _percent(satang: int, percent: int) -> int:
@@ -171,24 +173,23 @@ class Sale(NamedTuple):
     bill: SourceBill
 
 
-def all_sales(plan: WorldPlan, styles: list[ShopStyle]) -> Iterator[Sale]:
+def all_sales(plan: WorldPlan, shops: list[Shop]) -> Iterator[Sale]:
     """Yield all sales of a world in the order in which they were closed."""
-    shares = apportion(plan.bills, [style.popularity for style in styles])
-    tills = [_BillGenerator(plan, style).sales(share) for style, share in zip(styles, shares, strict=True)]
-    return heapq.merge(*tills)
+    shares = apportion(plan.bills, [shop.popularity for shop in shops])
+    return heapq.merge(*(_BillGenerator(plan, shop).sales(share) for shop, share in zip(shops, shares, strict=True)))
 
 
-def some_member(style: ShopStyle, draw: Random) -> str | None:
+def some_member(shop: Shop, draw: Random) -> str | None:
     """Return a member ID for a bill, or None if the shop has no base.
 
     Regular customers are drawn more often. A few IDs have no member record.
     """
-    base = style.base
+    base = shop.base
     if base is None:
         return None
     if base.members == 0 or draw.random() < UNKNOWN_MEMBER_CHANCE:
         return opaque(base.id, "unknown member", int(draw.random() * 200))
-    return member_id(base, int(base.members * draw.random() * draw.random()))
+    return base.member_id(int(base.members * draw.random() * draw.random()))
 
 
 def void_note(draw: Random) -> SourceVoid:
@@ -198,10 +199,10 @@ def void_note(draw: Random) -> SourceVoid:
 class _BillGenerator:
     """Generates the bills of one shop."""
 
-    def __init__(self, plan: WorldPlan, style: ShopStyle) -> None:
+    def __init__(self, plan: WorldPlan, shop: Shop) -> None:
         self.plan = plan
-        self.style = style
-        self.draw = stream(plan.seed, "bills", style.shop.number)
+        self.shop = shop
+        self.draw = stream(plan.seed, "bills", shop.number)
         self.tracked_from_ms = plan.tracked_from_ms
 
     def sales(self, count: int) -> Iterator[Sale]:
@@ -211,9 +212,9 @@ class _BillGenerator:
             yield from self._trading_day(day, share)
 
     def _trading_day(self, day: date, count: int) -> Iterator[Sale]:
-        opens, closes = self.style.hours(day)
+        opens, closes = self.shop.hours(day)
         span = min(closes, self.plan.end_ms) - opens - 1
-        stamp = self.style.written_day(day)
+        stamp = self.shop.written_day(day)
         receipts = f"{day:%y%m%d}-"
         for number in range(count):
             closed_ms = opens + int(span * _share_of_day((number + self.draw.random()) / count))
@@ -222,31 +223,31 @@ class _BillGenerator:
                 bill = self._legacy_bill(closed_ms, receipt)
             else:
                 bill = self._bill(closed_ms, stamp, receipt)
-            yield Sale(closed_ms, self.style.shop.number, bill)
+            yield Sale(closed_ms, self.shop.number, bill)
 
     def _bill(self, closed_ms: int, stamp: str | None, receipt: str) -> SourceBill:
-        style, draw = self.style, self.draw
+        shop, draw = self.shop, self.draw
         chance = draw.random
-        occasion = pick(draw, style.occasions)
-        member = some_member(style, draw) if chance() < MEMBER_CHANCE else None
+        occasion = pick(draw, shop.occasions)
+        member = some_member(shop, draw) if chance() < MEMBER_CHANCE else None
         package = occasion.package
         lines, subtotal = self._order(package)
-        tip = self._tip(lines) if style.takes_tips else None
-        amounts, payments = amounts_and_payments(style, occasion, subtotal, tip, draw, by_member=member is not None)
-        device, station = pick(draw, style.tills)
+        tip = self._tip(lines) if shop.takes_tips else None
+        amounts, payments = amounts_and_payments(shop, occasion, subtotal, tip, draw, by_member=member is not None)
+        device, station = pick(draw, shop.tills)
         return SourceBill(
             kind="bill",
             id=fresh(draw),
-            shop_id=style.shop.id,
+            shop_id=shop.id,
             rev=1,
-            closed_at=style.written_time(closed_ms),
+            closed_at=shop.written_time(closed_ms),
             trading_day=stamp,
             order_ids=[fresh(draw), fresh(draw)] if chance() < SECOND_ORDER_CHANCE else [fresh(draw)],
             receipt_number="R" + receipt,
             tax_number="TX" + receipt if chance() < TAX_INVOICE_CHANCE else None,
             device_id=device,
             station_id=station,
-            table=pick(draw, style.tables) if occasion.at_table else None,
+            table=pick(draw, shop.tables) if occasion.at_table else None,
             channel=occasion.channel,
             buffet_package_id=package.id if package else None,
             service_type=None if package else "alacarte",
@@ -255,24 +256,24 @@ class _BillGenerator:
             amounts=amounts,
             payments=payments,
             void=self._void() if chance() < VOID_CHANCE else None,
-            cashier=pick(draw, style.cashiers),
+            cashier=pick(draw, shop.cashiers),
         )
 
     def _legacy_bill(self, closed_ms: int, receipt: str) -> SourceBill:
         """Return a bill as the previous POS wrote it: without device, trading day or channel, and with few amounts."""
-        style, draw = self.style, self.draw
-        sold = [pick(draw, style.menu.legacy_servings) for _ in range(1 + int(draw.random() * 4))]
+        shop, draw = self.shop, self.draw
+        sold = [pick(draw, shop.menu.legacy_servings) for _ in range(1 + int(draw.random() * 4))]
         subtotal, method = sum(satang for satang, _ in sold), pick(draw, METHODS)
         payments = _payments(subtotal, method, draw)
         return SourceBill(
             kind="bill",
             id=fresh(draw),
-            shop_id=style.shop.id,
-            closed_at=style.written_time(closed_ms),
+            shop_id=shop.id,
+            closed_at=shop.written_time(closed_ms),
             history=True,
             receipt_number="A" + receipt,
-            table=pick(draw, style.tables) if draw.random() < 0.8 else None,
-            member_id=some_member(style, draw) if draw.random() < MEMBER_CHANCE / 2 else None,
+            table=pick(draw, shop.tables) if draw.random() < 0.8 else None,
+            member_id=some_member(shop, draw) if draw.random() < MEMBER_CHANCE / 2 else None,
             lines=[line for _, line in sold],
             amounts=SourceAmounts(subtotal=baht(subtotal), net=baht(subtotal)),
             payments=payments,
@@ -280,7 +281,7 @@ class _BillGenerator:
         )
 
     def _order(self, package: Package | None) -> tuple[list[Raw], int]:
-        menu, draw = self.style.menu, self.draw
+        menu, draw = self.shop.menu, self.draw
         sold = [pick(draw, menu.servings) for _ in range(1 + int(draw.random() * draw.random() * MOST_LINES))]
         if package is not None:
             sold = [pick(draw, package.for_guests), *menu.included, *sold]
@@ -292,7 +293,7 @@ class _BillGenerator:
         """Return the tip in satang. Half of the tips are also added to the bill as a line."""
         if self.draw.random() >= TIP_CHANCE:
             return 0
-        satang, line = pick(self.draw, self.style.menu.tips)
+        satang, line = pick(self.draw, self.shop.menu.tips)
         if self.draw.random() < 0.5:
             lines.append(line)
         return satang

@@ -7,10 +7,10 @@ can name a member to look up without generating any records.
 from collections.abc import Callable, Iterator
 from datetime import date
 
-from counterfoil.demo.worldgen.group import BasePlan, Group, is_double, member_id, person
-from counterfoil.demo.worldgen.plan import WorldPlan, messaging_user_id, midnight_ms, opaque, pick, stream
+from counterfoil.demo.worldgen.group import Base, Group, is_double, person
+from counterfoil.demo.worldgen.plan import WorldPlan, messaging_user_id, opaque, pick, stream
 from counterfoil.demo.worldgen.records import Number, RawRecord, baht, without_none
-from counterfoil.domain.calendar import DAY_MS, THAI_TIME, compact, iso, iso_utc, thai_day
+from counterfoil.domain.calendar import DAY_MS, THAI_TIME, compact, iso, iso_utc, thai_day, thai_midnight
 
 OLDEST_SIGN_UP_DAYS = 900
 MOST_VISITS = 24
@@ -31,13 +31,13 @@ def members(plan: WorldPlan, group: Group, as_of: date) -> Iterator[RawRecord]:
     """Yield all members of all bases, as of the beginning of the day `as_of`."""
     for base in group.bases:
         for number in range(base.members):
-            yield _MemberGenerator(plan, group, base, number, midnight_ms(as_of)).record()
+            yield _MemberGenerator(plan, group, base, number, thai_midnight(as_of)).record()
 
 
 class _MemberGenerator:
     """Generates one member of one base."""
 
-    def __init__(self, plan: WorldPlan, group: Group, base: BasePlan, number: int, now_ms: int) -> None:
+    def __init__(self, plan: WorldPlan, group: Group, base: Base, number: int, now_ms: int) -> None:
         self.plan = plan
         self.group = group
         self.base = base
@@ -48,17 +48,17 @@ class _MemberGenerator:
         self.created_ms = now_ms - span + int(span * (number + self.draw.random()) / base.members)
 
     def record(self) -> RawRecord:
-        draw, style = self.draw, self.base.style
-        level = int(draw.random() * draw.random() * len(style.tiers))
+        draw, base = self.draw, self.base
+        level = int(draw.random() * draw.random() * len(base.tiers))
         return without_none(
             kind="member",
-            id=member_id(self.base, self.number),
-            providerId=self.base.id,
+            id=base.member_id(self.number),
+            providerId=base.id,
             createdAt=iso(self.created_ms, THAI_TIME),
-            rank=style.tiers[level][0] if style.tiers and draw.random() < 0.9 else None,
-            rankLevel=level if style.auto_tiers else None,
+            rank=base.tiers[level][0] if base.tiers and draw.random() < 0.9 else None,
+            rankLevel=level if base.auto_tiers else None,
             points=self._holding(600, step=100),
-            credit=self._holding(300, step=25) if style.credit_enabled or draw.random() < 0.05 else None,
+            credit=self._holding(300, step=25) if base.credit_enabled or draw.random() < 0.05 else None,
             coupons=[self._coupon(index) for index in range(int(draw.random() * draw.random() * 5))],
             labels=[label for label in LABELS if draw.random() < 0.12],
             persona=[persona for persona in PERSONA if draw.random() < 0.12],
@@ -116,12 +116,12 @@ class _MemberGenerator:
         kind = 0 if is_double(self.number) or is_double(self.number + 1) else self.number % 10
         older = self.base.older_channels
         if kind == 7 and older:
-            return [self._account(older[self.number % len(older)])]
+            return [self._account(self.base.channel(self.number % older))]
         if kind == 8:
             return [self._account(opaque(self.plan.seed, "somebody else's bot"))]
         if kind >= 6:
             return []
-        account = self._account(self.base.channel)
+        account = self._account(self.base.channel())
         return [account] if kind else [{"userId": account["userId"]}]
 
     def _account(self, channel: str) -> RawRecord:

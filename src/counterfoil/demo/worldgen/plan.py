@@ -2,7 +2,7 @@
 
 from binascii import b2a_base64
 from collections.abc import Sequence
-from datetime import date, datetime, time
+from datetime import date
 from hashlib import blake2b
 from itertools import accumulate, pairwise
 from random import Random
@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from counterfoil.domain.calendar import DAY_MS, THAI_TIME, days_until, to_ms
+from counterfoil.domain.calendar import DAY_MS, HOUR_MS, days_until, thai_midnight
 
 # --- IDs like those of a POS: 20 letters or digits, derived from the seed ---
 
@@ -50,7 +50,8 @@ def _spelled(raw: bytes) -> str:
     return b2a_base64(raw, newline=False).translate(LETTERS_AND_DIGITS_ONLY).decode()
 
 
-EVENING = time(23, 30)
+# The tills deliver their bills at 23:30.
+EVENING_MS = 47 * HOUR_MS // 2
 LEGACY_PART = 6
 
 
@@ -73,29 +74,19 @@ class WorldPlan(Struct, frozen=True, kw_only=True):
     @property
     def end_ms(self) -> int:
         """The end of the last day, exclusive."""
-        return midnight_ms(self.until) + DAY_MS
+        return thai_midnight(self.until) + DAY_MS
 
     @property
     def tracked_from_ms(self) -> int:
         """The instant when change tracking began. Bills that were closed earlier are history."""
-        legacy_days = self.days // LEGACY_PART
-        if legacy_days == 0:
-            return midnight_ms(self.trading_days[0])
-        return evening_ms(self.trading_days[legacy_days - 1])
+        first, legacy_days = thai_midnight(self.trading_days[0]), self.days // LEGACY_PART
+        return first + (legacy_days - 1) * DAY_MS + EVENING_MS if legacy_days else first
 
     @property
     def evenings_ms(self) -> list[int]:
         """The times at which the tills deliver their bills, one for each day with change tracking."""
-        evenings = (evening_ms(day) for day in self.trading_days)
+        evenings = (thai_midnight(day) + EVENING_MS for day in self.trading_days)
         return [evening for evening in evenings if evening > self.tracked_from_ms]
-
-
-def midnight_ms(day: date) -> int:
-    return to_ms(datetime.combine(day, time(), THAI_TIME))
-
-
-def evening_ms(day: date) -> int:
-    return to_ms(datetime.combine(day, EVENING, THAI_TIME))
 
 
 def apportion(total: int, weights: Sequence[float]) -> list[int]:

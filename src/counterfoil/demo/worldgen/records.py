@@ -1,8 +1,9 @@
 """How source records are written as lines, some of them malformed; see `docs/source-records.md`."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import cycle
 from math import inf, nextafter
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -55,37 +56,15 @@ class DirtyWriter:
         return self._encode(record).replace(b'"%s"' % NAN_MARK.encode(), b"NaN")
 
 
-def dirty_lines() -> Iterator[bytes]:
-    """Yield lines that every load rejects, at least one for each reason except the size limits and `--strict`."""
-    yield b"*** till 3 restarted ***"
-    yield b'{"kind":"bill","id":"cut-off","shopId":'
-    yield b"[1,2,3]"
-    yield b'\xff\xfe{"kind":"shop"}'
-    yield b'{"id":"nobody-knows-what-this-is"}'
-    yield b'{"kind":"refund","id":"r-1"}'
-    yield b'{"kind":"bill","shopId":"a-shop","amounts":{"net":90}}'
-    yield b'{"kind":"member","id":"","providerId":"a-base"}'
-    yield b'{"kind":"bill","id":"bill-without-shop","amounts":{"net":90}}'
-    yield b'{"kind":"member","id":"member-without-base"}'
-    yield b'{"kind":"bill","id":"bill-of-a-shop-unheard-of","shopId":"no-such-shop","amounts":{"net":90}}'
+def dirty_lines() -> list[bytes]:
+    """Return lines that every load rejects, at least one for each reason except the size limits and `--strict`."""
+    not_utf8 = b'\xff\xfe{"kind":"shop"}'
+    return [*Path(__file__).with_name("rejected_lines.txt").read_bytes().splitlines(), not_utf8]
 
 
 def _with(**changes: Any) -> Habit:
-    """Return a habit that sets these fields, or removes those that are UNSET.
-
-    Changes to an object are merged, those to a list into its first element.
-    """
-
-    def merge(record: RawRecord, changes: RawRecord) -> None:
-        for name, value in changes.items():
-            if value is UNSET:
-                record.pop(name, None)
-            elif isinstance(value, dict) and name in record:
-                merge(record[name][0] if isinstance(record[name], list) else record[name], value)
-            else:
-                record[name] = value
-
-    return lambda record: merge(record, changes)
+    """Return a habit that merges these changes into a record."""
+    return lambda record: _merge(record, changes)
 
 
 def _each(name: str, change: Callable[[RawRecord], RawRecord]) -> Habit:
@@ -93,15 +72,20 @@ def _each(name: str, change: Callable[[RawRecord], RawRecord]) -> Habit:
 
     def update(record: RawRecord) -> None:
         for part in record[name] if isinstance(record[name], list) else [record[name]]:
-            part.update(change(part))
+            _merge(part, change(part))
 
     return update
 
 
-def _missing_quantity(bill: RawRecord) -> None:
-    for line in bill["lines"]:
-        line.pop("qty", None)
-        line.pop("unitPrice", None)
+def _merge(record: RawRecord, changes: RawRecord) -> None:
+    """Set these fields, or remove those that are UNSET. Changes to a list are merged into its first element."""
+    for name, value in changes.items():
+        if value is UNSET:
+            record.pop(name, None)
+        elif isinstance(value, dict) and name in record:
+            _merge(record[name][0] if isinstance(record[name], list) else record[name], value)
+        else:
+            record[name] = value
 
 
 HABITS: dict[str, tuple[Habit, ...]] = {
@@ -111,7 +95,7 @@ HABITS: dict[str, tuple[Habit, ...]] = {
         _each("payments", lambda payment: {"change": payment["change"] or ""}),
         _each("payments", lambda _: {"change": "ไม่มี"}),
         _with(lines={"qty": NAN_MARK}),
-        _missing_quantity,
+        _each("lines", lambda _: {"qty": UNSET, "unitPrice": UNSET}),
         _each("lines", lambda line: {"qty": f" {line['qty']} "}),
         _with(closedAt="31/12/2568 19:30", tradingDay=UNSET),
         _with(closedAt=UNSET),

@@ -3,18 +3,16 @@
 from collections.abc import Iterator
 from datetime import date
 from itertools import takewhile
-from random import Random
 from typing import NamedTuple
 
 import msgspec
 
 from counterfoil.demo.worldgen.bills import Sale, all_sales, some_member, void_note
-from counterfoil.demo.worldgen.group import Group, ShopPlan, plan_group
+from counterfoil.demo.worldgen.group import Group, Shop, plan_group
 from counterfoil.demo.worldgen.members import members
-from counterfoil.demo.worldgen.plan import WorldPlan, midnight_ms, stream
+from counterfoil.demo.worldgen.plan import WorldPlan, stream
 from counterfoil.demo.worldgen.records import DirtyWriter
-from counterfoil.demo.worldgen.shop_style import ShopStyle, base_record, shop_record, shop_style
-from counterfoil.domain.calendar import DAY_MS, THAI_TIME, thai_day
+from counterfoil.domain.calendar import DAY_MS, THAI_TIME, thai_day, thai_midnight
 from counterfoil.domain.source_bills import SourceBill
 
 LATE_VOID_CHANCE = 0.005
@@ -36,10 +34,9 @@ class Delivery(NamedTuple):
 def world(plan: WorldPlan) -> Iterator[bytes]:
     """Yield every record once, without a newline: bases, shops, members, then bills by closing time."""
     group = plan_group(plan)
-    styles = [shop_style(plan, group, shop) for shop in group.shops]
-    yield from _standing_records(plan, group, styles, plan.until)
+    yield from _standing_records(plan, group, plan.until)
     writer = DirtyWriter(plan, "bills")
-    for sale in all_sales(plan, styles):
+    for sale in all_sales(plan, group.shops):
         yield writer.write(sale.bill)
 
 
@@ -53,52 +50,49 @@ def demo_world(plan: WorldPlan, now_ms: int) -> Iterator[Delivery]:
     """
     horizon = min(now_ms, plan.end_ms - 1)
     group = plan_group(plan)
-    styles = [shop_style(plan, group, shop) for shop in group.shops]
-    sales: Iterator[Sale] = takewhile(lambda sale: sale.closed_ms <= horizon, all_sales(plan, styles))
+    sales: Iterator[Sale] = takewhile(lambda sale: sale.closed_ms <= horizon, all_sales(plan, group.shops))
     if thai_day(now_ms) == plan.until:
-        quiet, quiet_from_ms = silent_shop(group, styles).number, midnight_ms(plan.until) - SILENT_DAYS * DAY_MS
+        quiet, quiet_from_ms = silent_shop(group).number, thai_midnight(plan.until) - SILENT_DAYS * DAY_MS
         sales = (sale for sale in sales if sale.shop_number != quiet or sale.closed_ms < quiet_from_ms)
     # The last delivery is at `horizon`, so that it includes all earlier sales.
     moments = (moment for moment in (plan.tracked_from_ms, *plan.evenings_ms) if moment < horizon)
     evenings = _sold_by([*moments, horizon], sales)
     first_ms, history = next(evenings)
     writer = DirtyWriter(plan, "bills")
-    standing = _standing_records(plan, group, styles, thai_day(horizon))
+    standing = _standing_records(plan, group, thai_day(horizon))
     yield Delivery(first_ms, [*standing, *(writer.write(sale.bill) for sale in history)])
-    back_office = _BackOffice(styles, writer, stream(plan.seed, "afterthoughts"))
+    back_office = _BackOffice(plan, group.shops, writer)
     for moment_ms, sold in evenings:
         lines = back_office.deliver(sold, is_last=moment_ms == horizon)
         if lines:
             yield Delivery(moment_ms, lines)
 
 
-def silent_shop(group: Group, styles: list[ShopStyle]) -> ShopPlan:
+def silent_shop(group: Group) -> Shop:
     """Return the shop whose till has stopped: the busiest franchise shop in Thailand.
 
     The first shop of each franchise is left out: the demo's examples read it, so it must have bills. If no shop
     remains, the busiest of all shops is returned.
     """
     first = {franchise.shop_ids[0] for franchise in group.franchises}
-    others = [
-        style for style in styles if style.zone is THAI_TIME and style.shop.franchise_id and style.shop.id not in first
-    ]
-    return max(others or styles, key=lambda style: style.popularity).shop
+    others = [shop for shop in group.shops if shop.zone is THAI_TIME and shop.franchise_id and shop.id not in first]
+    return max(others or group.shops, key=lambda shop: shop.popularity)
 
 
 class _BackOffice:
     """Decides which of an evening's bills are delivered immediately, delivered late, or changed a day later."""
 
-    def __init__(self, styles: list[ShopStyle], writer: DirtyWriter, draw: Random) -> None:
-        self._styles = styles
+    def __init__(self, plan: WorldPlan, shops: list[Shop], writer: DirtyWriter) -> None:
+        self._shops = shops
         self._dirty_writer = writer
-        self._draw = draw
+        self._draw = stream(plan.seed, "afterthoughts")
         self._for_tomorrow: list[bytes] = []
 
     def deliver(self, sales: list[Sale], *, is_last: bool) -> list[bytes]:
         lines, self._for_tomorrow = self._for_tomorrow, []
         offline = set()
         if not is_last:
-            offline = {style.shop.number for style in self._styles if self._draw.random() < OFFLINE_CHANCE}
+            offline = {shop.number for shop in self._shops if self._draw.random() < OFFLINE_CHANCE}
         for sale in sales:
             line = self._dirty_writer.write(sale.bill)
             if sale.shop_number in offline:
@@ -117,16 +111,15 @@ class _BackOffice:
         if chance < LATE_VOID_CHANCE:
             return msgspec.structs.replace(bill, rev=2, void=void_note(self._draw))
         if chance < LATE_VOID_CHANCE + LATE_LINK_CHANCE and bill.member_id is None:
-            member = some_member(self._styles[sale.shop_number], self._draw)
+            member = some_member(self._shops[sale.shop_number], self._draw)
             return msgspec.structs.replace(bill, rev=2, member_id=member) if member else None
         return None
 
 
-def _standing_records(plan: WorldPlan, group: Group, styles: list[ShopStyle], as_of: date) -> Iterator[bytes]:
+def _standing_records(plan: WorldPlan, group: Group, as_of: date) -> Iterator[bytes]:
     """Yield the records that do not belong to a particular day: bases, shops and members."""
     writer = DirtyWriter(plan, "members")
-    yield from (msgspec.json.encode(base_record(base)) for base in group.bases)
-    yield from (msgspec.json.encode(shop_record(one)) for one in styles)
+    yield from (msgspec.json.encode(owner.record()) for owner in (*group.bases, *group.shops))
     yield from (writer.write(member) for member in members(plan, group, as_of))
 
 
