@@ -18,7 +18,7 @@ from cli.command import PYTHON, SHOPS, Command
 from console.running_console import signed_in
 from counterfoil import settings
 from counterfoil.demo.console import DemoConsole
-from counterfoil.machine.addresses import PortReservation, free_port, is_free
+from counterfoil.machine.addresses import free_port, is_free, reserved_port
 from waiting import until
 
 pytestmark = pytest.mark.programs
@@ -77,7 +77,7 @@ def test_two_demos_that_start_at_once_have_different_ports_and_both_answer(tmp_p
 
 def test_a_reserved_port_is_given_to_nobody_else_and_can_be_used_by_its_number() -> None:
     with ExitStack() as reserved:
-        ports = [reserved.enter_context(closing(PortReservation("127.0.0.1"))).port for _ in range(50)]
+        ports = [reserved_port("127.0.0.1", reserved) for _ in range(50)]
         assert not {free_port("127.0.0.1") for _ in range(300)} & set(ports)
         assert all(is_free("127.0.0.1", port) for port in ports)
 

@@ -1,6 +1,5 @@
 """`counterfoil console`: run the operator's console, make sign-in links, and list and revoke devices."""
 
-import errno
 import os
 import sys
 import threading
@@ -28,12 +27,12 @@ from counterfoil.console.sign_in import (
     sign_in_link,
 )
 from counterfoil.domain.devices import ROLES, Device, Role, state_of
-from counterfoil.machine.addresses import is_listening, is_loopback, listening_problem, url
+from counterfoil.machine.addresses import is_listening, is_loopback, url
 from counterfoil.machine.clock import SystemClock
 from counterfoil.machine.operator import operator
 from counterfoil.machine.process import SignalSafeEvent
 from counterfoil.ports import StoreMismatch, StoreUnavailable
-from counterfoil.settings import Settings, SettingsError
+from counterfoil.settings import Settings, bound
 from counterfoil.text import counted
 from counterfoil.views.devices import columns
 
@@ -74,7 +73,7 @@ def command(
         return
     settings = settings_from(ctx, **flags)
     bootstrap.store(settings).require_exists()
-    _require_free_port(settings)
+    bound(settings.console_host, settings.console_port, "console-").close()
     if not is_loopback(settings.console_host):
         print_note(
             "the console can be reached from other machines over plain HTTP. Put an HTTPS reverse proxy in front of it."
@@ -180,15 +179,6 @@ def revoke(ctx: click.Context, device_id: str | None, is_all: bool, store: str |
     for each in chosen:
         devices.revoke(bootstrap.devices(settings), each, now, operator())
     print_note(f"{counted(len(chosen), 'device is', 'devices are')} signed out.")
-
-
-def _require_free_port(settings: Settings) -> None:
-    problem = listening_problem(settings.console_host, settings.console_port)
-    if problem is None:
-        return
-    reason = "the port is in use" if problem.errno == errno.EADDRINUSE else problem.strerror or str(problem)
-    address = f"{settings.console_host}:{settings.console_port}"
-    raise SettingsError(f"cannot listen on {address}: {reason}. Choose another --console-port or check --console-host.")
 
 
 def _wait_for_end_of_input(stop: SignalSafeEvent) -> None:

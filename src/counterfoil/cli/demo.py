@@ -20,16 +20,8 @@ from counterfoil.cli.options import settings_from
 from counterfoil.cli.terminal import echo, print_fields, print_json, print_note, progress, style
 from counterfoil.console.sign_in import link_command
 from counterfoil.demo import showcase
-from counterfoil.demo.cluster import HOST as CLUSTER_HOST
 from counterfoil.demo.cluster import LocalCluster
-from counterfoil.demo.console import (
-    CONSOLE_HOST,
-    LAST_PORT,
-    DemoConsole,
-    DemoPorts,
-    chosen_ports,
-    with_console_port,
-)
+from counterfoil.demo.console import CONSOLE_HOST, LAST_PORT, DemoConsole, DemoPorts, chosen_ports
 from counterfoil.demo.history import write_history
 from counterfoil.demo.showcase import Showcase, demo_pages, demo_reference, reference_url
 from counterfoil.demo.worldgen.plan import WorldPlan
@@ -40,8 +32,7 @@ from counterfoil.machine.clock import SystemClock
 from counterfoil.machine.files import create_secret
 from counterfoil.machine.process import stop_signals_as_interrupt
 from counterfoil.serving import supervisor
-from counterfoil.serving.supervisor import require_free_ports
-from counterfoil.settings import MAX_WORKERS, Settings
+from counterfoil.settings import MAX_WORKERS, Settings, bound
 from counterfoil.views.columns import json_row
 from counterfoil.views.keys import columns
 
@@ -94,7 +85,7 @@ def command(
     if port and port == admin_port:
         raise click.UsageError("--port and --admin-port must be different.")
     with (
-        chosen_ports(CLUSTER_HOST if cluster else host, port, admin_port, console_port) as ports,
+        chosen_ports(host, port, admin_port, console_port, is_cluster=cluster) as ports,
         # So that the temporary folder is deleted.
         stop_signals_as_interrupt(),
         nullcontext(store)
@@ -102,18 +93,18 @@ def command(
         else tempfile.TemporaryDirectory(prefix="counterfoil-demo-", ignore_cleanup_errors=True) as folder,
     ):
         # Check the ports first, because creating the data takes a while.
+        bound(host, ports.api).close()
+        bound(CONSOLE_HOST, ports.console, "console-").close()
         if cluster:
-            require_free_ports(CLUSTER_HOST, ports.api, "", 0)
             _serve_cluster(Path(folder), ports, None if empty else plan, seed, output)
             return
-        require_free_ports(host, ports.api, "127.0.0.1", ports.admin)
-        if ports.console is not None:
-            require_free_ports(host, ports.api, CONSOLE_HOST, ports.console)
+        bound("127.0.0.1", ports.admin, "admin-").close()
         flags = {"store": folder, "host": host, "port": ports.api, "admin_port": ports.admin, "workers": workers}
-        _serve(ctx, settings_from(ctx, secret=showcase.demo_secret(seed), **flags), ports, plan, output)
+        flags |= {"console_host": CONSOLE_HOST, "console_port": ports.console}
+        _serve(ctx, settings_from(ctx, secret=showcase.demo_secret(seed), **flags), plan, output)
 
 
-def _serve(ctx: click.Context, settings: Settings, ports: DemoPorts, plan: WorldPlan, output: Output) -> None:
+def _serve(ctx: click.Context, settings: Settings, plan: WorldPlan, output: Output) -> None:
     if settings.log == "stdout":
         # Standard output is reserved for the text or JSON that the demo prints when it is ready.
         settings = replace(settings, log="stderr")
@@ -121,7 +112,6 @@ def _serve(ctx: click.Context, settings: Settings, ports: DemoPorts, plan: World
     # Other commands on the same store, such as `console link`, need the secret that the store was built with.
     create_secret(settings.store / "secret", settings.secret)
     bootstrap.prepare(settings)
-    settings = with_console_port(settings, ports.console, ports.admin)
     with closing(DemoConsole(settings)) as console:
         write_history(settings, demo, plan.seed)
         link = console.link()
@@ -144,7 +134,7 @@ def _serve_cluster(folder: Path, ports: DemoPorts, plan: WorldPlan | None, seed:
         demo = _fill_store(cluster.settings(), plan) if plan else None
         print_note("starting the nodes.")
         cluster.start_nodes()
-        console_settings = with_console_port(cluster.settings(), ports.console, ports.api)
+        console_settings = replace(cluster.settings(), console_host=CONSOLE_HOST, console_port=ports.console)
         with closing(DemoConsole(console_settings)) as console:
             _print_ready(cluster.settings(), demo, console.link(), output, cluster)
             console.watch(print_note)

@@ -23,7 +23,7 @@ from msgspec.structs import replace
 
 from counterfoil import bootstrap, settings
 from counterfoil.domain.messages import MessageError
-from counterfoil.machine.addresses import PortReservation, is_listening, url
+from counterfoil.machine.addresses import is_listening, reserved_port, url
 from counterfoil.ports import StoreUnavailable
 from counterfoil.settings import Settings
 from counterfoil.text import pip_install
@@ -110,8 +110,7 @@ class LocalCluster:
         # such as a second cluster.
         self._reservations = contextlib.ExitStack()
         self.primary_port, self.replica_port, self.meter_port, self._front_port, *rest = (
-            self._reservations.enter_context(contextlib.closing(PortReservation(HOST))).port
-            for _ in range(4 + 2 * NODES)
+            reserved_port(HOST, self._reservations) for _ in range(4 + 2 * NODES)
         )
         self._front_port = port or self._front_port
         self.nodes = list(zip(rest[::2], rest[1::2], strict=True))

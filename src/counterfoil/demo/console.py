@@ -5,13 +5,13 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import NamedTuple
 
 from msgspec import DecodeError, json
 from msgspec.structs import replace
 
-from counterfoil.machine.addresses import PortReservation, free_port, is_free, url
+from counterfoil.machine.addresses import is_free, reserved_port, url
 from counterfoil.settings import TABLE, Settings, display_value
 
 LAST_PORT = 65_535
@@ -22,42 +22,33 @@ LINK_VALIDITY = "24h"
 
 
 class DemoPorts(NamedTuple):
-    """The ports of the demo. If `console` is None, the port is chosen when the console is started."""
-
     api: int
     admin: int
-    console: int | None
+    console: int
 
 
 @contextmanager
-def chosen_ports(host: str, port: int, admin: int | None, console: int | None) -> Iterator[DemoPorts]:
-    """Yield the ports to use. By default, the admin listener has the port after `port`.
+def chosen_ports(
+    host: str, port: int, admin: int | None, console: int | None, *, is_cluster: bool
+) -> Iterator[DemoPorts]:
+    """Yield the ports to use. By default, the admin listener has the port after `port`, and the console the next one.
 
-    If `port` is 0, a free port is chosen for each port that was not given. The demo reserves these ports while it runs,
-    because it listens on them only after it has created its data. Without the reservation, two demos that start at the
-    same time could choose the same port.
+    A cluster has no admin port here. If `port` is 0, or the port for the console is in use, free ports are chosen. The
+    demo reserves these ports while it runs, because it listens on them only after it has created its data. Without the
+    reservation, two demos that start at the same time could choose the same port.
     """
-    if port:
-        yield DemoPorts(port, admin or (port + 1 if port < LAST_PORT else port - 1), console)
-        return
     with ExitStack() as reserved:
-
-        def free(on: str) -> int:
-            return reserved.enter_context(closing(PortReservation(on))).port
-
-        yield DemoPorts(free(host), admin or free("127.0.0.1"), console or free(CONSOLE_HOST))
-
-
-def with_console_port(settings: Settings, chosen: int | None, before: int) -> Settings:
-    """Return the settings with the console's port: `chosen`, the port after `before` if it is free, or any free port.
-
-    This is called just before the console starts, because another program may take a free port at any time.
-    """
-    following = before + 1
-    if chosen is None:
-        is_usable = following <= LAST_PORT and is_free(CONSOLE_HOST, following)
-        chosen = following if is_usable else free_port(CONSOLE_HOST)
-    return replace(settings, console_host=CONSOLE_HOST, console_port=chosen)
+        following = 0
+        if port:
+            admin = admin or (port + 1 if port < LAST_PORT else port - 1)
+            following = (port if is_cluster else admin) + 1
+        if following > LAST_PORT or not is_free(CONSOLE_HOST, following):
+            following = 0
+        yield DemoPorts(
+            port or reserved_port(host, reserved),
+            admin or reserved_port("127.0.0.1", reserved),
+            console or reserved_port(CONSOLE_HOST, reserved, following),
+        )
 
 
 class DemoConsole:

@@ -14,7 +14,7 @@ from msgspec import Struct, json
 from msgspec.structs import replace
 
 from counterfoil import bootstrap, key_issuing
-from counterfoil.demo.worldgen.group import Franchise, Group, Shop, plan_group
+from counterfoil.demo.worldgen.group import DemoShop, Franchise, Group, plan_group
 from counterfoil.demo.worldgen.plan import WorldPlan
 from counterfoil.demo.worldgen.records import dirty_lines
 from counterfoil.demo.worldgen.world import demo_world
@@ -140,7 +140,7 @@ def _issue_keys(
     without_members = next(shop for shop in independents if not shop.base)
     two_bases = next((each for each in group.franchises if len(each.provider_ids) > 1), franchise)
 
-    def key(purpose: str, label: str, owner: Franchise | Shop, **terms: Any) -> DemoKey:
+    def key(purpose: str, label: str, owner: Franchise | DemoShop, **terms: Any) -> DemoKey:
         """Return a key for a franchise or a shop. Its limits are generous, unless `terms` has others."""
         scope = Scope("franchise" if isinstance(owner, Franchise) else "shop", owner.id)
         grant = Grant(scope=scope, label=label, **GENEROUS | terms)

@@ -4,6 +4,7 @@ import errno
 import ipaddress
 import re
 import socket
+from contextlib import ExitStack
 from typing import Literal
 
 # Maps a wildcard address to the loopback address that reaches its listener.
@@ -48,16 +49,11 @@ def would_conflict(host: str, other: str) -> bool:
 
 def is_free(host: str, port: int) -> bool:
     """Return whether the port can be bound."""
-    return listening_problem(host, port) is None
-
-
-def listening_problem(host: str, port: int) -> OSError | None:
-    """Return the reason why this address cannot be bound, or None if it can."""
     try:
         bound_socket(host, port).close()
-    except OSError as error:
-        return error
-    return None
+    except OSError:
+        return False
+    return True
 
 
 def is_listening(host: str, port: int) -> bool:
@@ -70,25 +66,19 @@ def is_listening(host: str, port: int) -> bool:
 
 
 def free_port(host: str) -> int:
-    with bound_socket(host, 0) as bound:
-        found: int = bound.getsockname()[1]
-        return found
+    with ExitStack() as stack:
+        return reserved_port(host, stack)
 
 
-class PortReservation:
-    """Reserves a free port until `close` is called: the system does not assign the port to other processes.
+def reserved_port(host: str, stack: ExitStack, port: int = 0) -> int:
+    """Reserve a free port until the stack is closed: the system does not assign the port to other processes.
 
     A process that knows the port number can still listen on the port, because the reserving socket does not listen and
     both sockets set `SO_REUSEADDR`. The API, the admin listener, the console and `free_port` all set this option, and
     so do PostgreSQL, Valkey and HAProxy.
     """
-
-    def __init__(self, host: str) -> None:
-        self._socket = bound_socket(host, 0)
-        self.port: int = self._socket.getsockname()[1]
-
-    def close(self) -> None:
-        self._socket.close()
+    found: int = stack.enter_context(bound_socket(host, port)).getsockname()[1]
+    return found
 
 
 def bound_socket(host: str, port: int) -> socket.socket:

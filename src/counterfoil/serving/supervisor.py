@@ -4,7 +4,6 @@ The supervisor does not handle API requests. It holds the port of the API, advan
 computes day totals, deletes expired data, runs checkpoints, and serves the admin listener.
 """
 
-import errno
 import os
 import pickle
 import shutil
@@ -26,7 +25,6 @@ from msgspec.structs import replace
 from counterfoil import bootstrap
 from counterfoil.checks.overview import overview
 from counterfoil.http.wire import StaticPage
-from counterfoil.machine.addresses import bound_socket, is_listening
 from counterfoil.machine.clock import SystemClock
 from counterfoil.machine.process import StopDeadline, requests_limit_sec
 from counterfoil.observe import Event, ServerMessage, ServiceChanged
@@ -35,12 +33,8 @@ from counterfoil.serving.admin import Admin, metrics, overview_metrics, probe, r
 from counterfoil.serving.notices import Notifier, Watch
 from counterfoil.serving.worker import log_to, open_log
 from counterfoil.serving.workers import Workers
-from counterfoil.settings import Settings, SettingsError
+from counterfoil.settings import Settings, SettingsError, bound
 from counterfoil.text import counted
-
-# --- the addresses of the API and the admin listener ------------------------
-
-LAST_RESERVED_PORT = 1023
 
 
 def hold_port(host: str, port: int) -> socket.socket:
@@ -50,44 +44,12 @@ def hold_port(host: str, port: int) -> socket.socket:
     the same user bind the port, and without SO_REUSEADDR a socket that does not listen conflicts with all others. Nor
     does the system give the port to an outgoing connection, which could block it for a minute.
     """
-    held = _bound(host, port)
+    held = bound(host, port)
     # Set only now: while binding, the first option ignores connections of a service that has just ended, and without
     # the second one the port of a running service is refused.
     held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)
     held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     return held
-
-
-def require_free_ports(host: str, port: int, admin_host: str, admin_port: int) -> None:
-    """Raise if an address cannot be used."""
-    _bound(host, port).close()
-    require_free_admin_port(admin_host, admin_port)
-
-
-def require_free_admin_port(host: str, port: int) -> None:
-    if port:
-        _bound(host, port, "admin-", " (0 turns the admin listener off)").close()
-
-
-def _bound(host: str, port: int, prefix: str = "", alternative: str = "") -> socket.socket:
-    try:
-        return bound_socket(host, port)
-    except OSError as error:
-        match error.errno:
-            case errno.EADDRINUSE if is_listening(host, port):
-                reason = "the port is in use"
-                advice = f"Choose another with --{prefix}port{alternative}, or stop the process that uses it."
-            case errno.EADDRINUSE:
-                reason = "the port is in use, but not by a service: probably by an outgoing connection"
-                advice = f"Wait a minute, or choose a port below 32768 with --{prefix}port{alternative}."
-            case errno.EACCES if port <= LAST_RESERVED_PORT:
-                reason = f"only root may use ports up to {LAST_RESERVED_PORT}"
-                advice = f"Choose another with --{prefix}port{alternative}."
-            case errno.EADDRNOTAVAIL:
-                reason, advice = "this machine does not have that address", f"Choose another with --{prefix}host."
-            case _:
-                reason, advice = error.strerror or str(error), f"Check --{prefix}host and --{prefix}port."
-        raise SettingsError(f"cannot listen on {host}:{port}: {reason}. {advice}") from None
 
 
 # --- periodic chores --------------------------------------------------------
@@ -200,7 +162,8 @@ def serve(
     with hold_port(settings.host, settings.port) as held:
         # Port 0 stands for any free port.
         settings = replace(settings, port=held.getsockname()[1])
-        require_free_admin_port(settings.admin_host, settings.admin_port)
+        if settings.admin_port:
+            bound(settings.admin_host, settings.admin_port, "admin-").close()
         bootstrap.store(settings).require_exists()
         older = bootstrap.prepare(settings)
         _require_permission(settings)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from msgspec import Raw
 
-from counterfoil.demo.worldgen.group import Occasion, Shop
+from counterfoil.demo.worldgen.group import DemoShop, Occasion
 from counterfoil.demo.worldgen.menu import Package
 from counterfoil.demo.worldgen.plan import WorldPlan, apportion, fresh, opaque, pick, stream
 from counterfoil.demo.worldgen.records import Number, baht
@@ -51,7 +51,7 @@ VAT_PERCENT = 7
 
 
 def amounts_and_payments(
-    shop: Shop, occasion: Occasion, subtotal: int, tip: int | None, draw: Random, *, by_member: bool
+    shop: DemoShop, occasion: Occasion, subtotal: int, tip: int | None, draw: Random, *, by_member: bool
 ) -> tuple[SourceAmounts, list[SourcePayment]]:
     """Return the amounts of a bill and how it was paid. A charge, or a tip, that the shop does not use is None."""
     method = occasion.delivered_by or pick(draw, METHODS)
@@ -105,14 +105,14 @@ def _optional_baht(satang: int | None) -> Number | None:
     return None if satang is None else baht(satang)
 
 
-def _campaigns(shop: Shop, subtotal: int, draw: Random) -> tuple[list[SourcePromotion], int]:
+def _campaigns(shop: DemoShop, subtotal: int, draw: Random) -> tuple[list[SourcePromotion], int]:
     name, percent = pick(draw, CAMPAIGNS)
     taken = _percent(subtotal, percent)
     # A campaign without a discount, such as a free dessert, has no amount.
     return _promotion(shop, name, baht(taken) if percent else None), taken
 
 
-def _coupons(shop: Shop, draw: Random) -> tuple[list[SourcePromotion], int]:
+def _coupons(shop: DemoShop, draw: Random) -> tuple[list[SourcePromotion], int]:
     # A gift card is worth more than most bills. The till records its whole value as a discount, even if it is more than
     # the amount due.
     is_gift_card = draw.random() < GIFT_CARD_CHANCE / COUPON_CHANCE
@@ -120,7 +120,7 @@ def _coupons(shop: Shop, draw: Random) -> tuple[list[SourcePromotion], int]:
     return _promotion(shop, name, worth), worth * 100
 
 
-def _promotion(shop: Shop, name: str, amount: Number | None) -> list[SourcePromotion]:
+def _promotion(shop: DemoShop, name: str, amount: Number | None) -> list[SourcePromotion]:
     return [SourcePromotion(id=opaque(shop.id, "promotion", name), name=name, amount=amount)]
 
 
@@ -173,13 +173,13 @@ class Sale(NamedTuple):
     bill: SourceBill
 
 
-def all_sales(plan: WorldPlan, shops: list[Shop]) -> Iterator[Sale]:
+def all_sales(plan: WorldPlan, shops: list[DemoShop]) -> Iterator[Sale]:
     """Yield all sales of a world in the order in which they were closed."""
     shares = apportion(plan.bills, [shop.popularity for shop in shops])
     return heapq.merge(*(_BillGenerator(plan, shop).sales(share) for shop, share in zip(shops, shares, strict=True)))
 
 
-def some_member(shop: Shop, draw: Random) -> str | None:
+def some_member(shop: DemoShop, draw: Random) -> str | None:
     """Return a member ID for a bill, or None if the shop has no base.
 
     Regular customers are drawn more often. A few IDs have no member record.
@@ -199,7 +199,7 @@ def void_note(draw: Random) -> SourceVoid:
 class _BillGenerator:
     """Generates the bills of one shop."""
 
-    def __init__(self, plan: WorldPlan, shop: Shop) -> None:
+    def __init__(self, plan: WorldPlan, shop: DemoShop) -> None:
         self.plan = plan
         self.shop = shop
         self.draw = stream(plan.seed, "bills", shop.number)

@@ -52,7 +52,7 @@ class Brand(Struct, frozen=True):
     independent: bool = False
 
 
-class Base(Struct, frozen=True, kw_only=True):
+class DemoBase(Struct, frozen=True, kw_only=True):
     """A membership base, with its relative size. Its members are numbered from 0 in the order of sign-up."""
 
     weight: float
@@ -87,7 +87,7 @@ class Base(Struct, frozen=True, kw_only=True):
 
 
 class _Data(Struct, frozen=True):
-    bases: dict[str, Base]
+    bases: dict[str, DemoBase]
     brands: tuple[Brand, ...]
 
 
@@ -104,14 +104,14 @@ class Occasion(NamedTuple):
     package: Package | None = None
 
 
-class Shop(Struct, frozen=True, kw_only=True):
+class DemoShop(Struct, frozen=True, kw_only=True):
     """A shop, and everything that is needed to generate its bills."""
 
     number: int
     id: str
     name: str
     franchise_id: str | None
-    base: Base | None
+    base: DemoBase | None
     timezone: str | None
     closing_time: str | None
     cuisine: str
@@ -175,7 +175,7 @@ class Franchise(Struct, frozen=True, kw_only=True):
 class Sample(Struct, frozen=True, kw_only=True):
     """A messaging account that a lookup in the base finds, and the member that the lookup must return."""
 
-    base: Base
+    base: DemoBase
     messaging_user_id: str
     member_id: str
 
@@ -184,8 +184,8 @@ class Group(Struct, frozen=True, kw_only=True):
     """All franchises, shops and bases, in the order in which they are generated."""
 
     franchises: list[Franchise]
-    shops: list[Shop]
-    bases: list[Base]
+    shops: list[DemoShop]
+    bases: list[DemoBase]
     sample: Sample | None
 
 
@@ -211,7 +211,7 @@ def is_double(number: int) -> bool:
     return number % DOUBLE_EVERY == FIRST_DOUBLE
 
 
-def _bases(plan: WorldPlan) -> dict[str, Base]:
+def _bases(plan: WorldPlan) -> dict[str, DemoBase]:
     """Return the bases that the shops use, by ID. A large world repeats the group, with new franchises and bases."""
     bases = {}
     for number in range(plan.shops):
@@ -225,7 +225,7 @@ def _bases(plan: WorldPlan) -> dict[str, Base]:
     }
 
 
-def _shop(plan: WorldPlan, number: int, bases: dict[str, Base]) -> Shop:
+def _shop(plan: WorldPlan, number: int, bases: dict[str, DemoBase]) -> DemoShop:
     repetition, index = divmod(number, len(SITES))
     brand, site = SITES[index]
     id_, cuisine = opaque(plan.seed, "shop", number), brand.cuisine
@@ -234,7 +234,7 @@ def _shop(plan: WorldPlan, number: int, bases: dict[str, Base]) -> Shop:
     menu = Menu(id_, franchise_id, cuisine)
     apps = DELIVERY_APPS[: 2 + number % 3]
     channels = [SourceLabel(id=opaque(id_, "channel", app), name=app) for app in apps]
-    return Shop(
+    return DemoShop(
         number=number,
         id=id_,
         name=f"{brand.name} {repetition + 1} · {site.name}" if repetition else f"{brand.name} · {site.name}",
@@ -281,7 +281,7 @@ def _occasions(cuisine: str, menu: Menu, channels: list[SourceLabel]) -> list[Oc
     return [*usual[cuisine], *labelled, *bare[:2], Occasion()]
 
 
-def _sample(plan: WorldPlan, bases: dict[str, Base]) -> Sample | None:
+def _sample(plan: WorldPlan, bases: dict[str, DemoBase]) -> Sample | None:
     """Return a member to look up, preferably a person's second record, which is the one that a lookup must return."""
     base = max(bases.values(), key=lambda base: base.members, default=None)
     if base is None or base.members == 0:

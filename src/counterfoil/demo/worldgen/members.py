@@ -7,7 +7,7 @@ can name a member to look up without generating any records.
 from collections.abc import Callable, Iterator
 from datetime import date
 
-from counterfoil.demo.worldgen.group import Base, Group, is_double, person
+from counterfoil.demo.worldgen.group import DemoBase, Group, is_double, person
 from counterfoil.demo.worldgen.plan import WorldPlan, messaging_user_id, opaque, pick, stream
 from counterfoil.demo.worldgen.records import Number, RawRecord, baht, without_none
 from counterfoil.domain.calendar import DAY_MS, THAI_TIME, compact, iso, iso_utc, thai_day, thai_midnight
@@ -37,7 +37,7 @@ def members(plan: WorldPlan, group: Group, as_of: date) -> Iterator[RawRecord]:
 class _MemberGenerator:
     """Generates one member of one base."""
 
-    def __init__(self, plan: WorldPlan, group: Group, base: Base, number: int, now_ms: int) -> None:
+    def __init__(self, plan: WorldPlan, group: Group, base: DemoBase, number: int, now_ms: int) -> None:
         self.plan = plan
         self.group = group
         self.base = base

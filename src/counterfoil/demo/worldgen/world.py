@@ -8,7 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from counterfoil.demo.worldgen.bills import Sale, all_sales, some_member, void_note
-from counterfoil.demo.worldgen.group import Group, Shop, plan_group
+from counterfoil.demo.worldgen.group import DemoShop, Group, plan_group
 from counterfoil.demo.worldgen.members import members
 from counterfoil.demo.worldgen.plan import WorldPlan, stream
 from counterfoil.demo.worldgen.records import DirtyWriter
@@ -68,7 +68,7 @@ def demo_world(plan: WorldPlan, now_ms: int) -> Iterator[Delivery]:
             yield Delivery(moment_ms, lines)
 
 
-def silent_shop(group: Group) -> Shop:
+def silent_shop(group: Group) -> DemoShop:
     """Return the shop whose till has stopped: the busiest franchise shop in Thailand.
 
     The first shop of each franchise is left out: the demo's examples read it, so it must have bills. If no shop
@@ -82,7 +82,7 @@ def silent_shop(group: Group) -> Shop:
 class _BackOffice:
     """Decides which of an evening's bills are delivered immediately, delivered late, or changed a day later."""
 
-    def __init__(self, plan: WorldPlan, shops: list[Shop], writer: DirtyWriter) -> None:
+    def __init__(self, plan: WorldPlan, shops: list[DemoShop], writer: DirtyWriter) -> None:
         self._shops = shops
         self._dirty_writer = writer
         self._draw = stream(plan.seed, "afterthoughts")
@@ -119,7 +119,8 @@ class _BackOffice:
 def _standing_records(plan: WorldPlan, group: Group, as_of: date) -> Iterator[bytes]:
     """Yield the records that do not belong to a particular day: bases, shops and members."""
     writer = DirtyWriter(plan, "members")
-    yield from (msgspec.json.encode(owner.record()) for owner in (*group.bases, *group.shops))
+    yield from (msgspec.json.encode(base.record()) for base in group.bases)
+    yield from (msgspec.json.encode(shop.record()) for shop in group.shops)
     yield from (writer.write(member) for member in members(plan, group, as_of))
 
 
