@@ -17,44 +17,14 @@ from counterfoil.domain import credentials
 from counterfoil.domain.access import DEFAULT_PER_DAY, DEFAULT_PER_MIN, Key, Scope, successors_of
 from counterfoil.domain.audit import Act, Actor, AuditEntry, FieldChange, field_changes
 from counterfoil.domain.credentials import Credential
-from counterfoil.domain.messages import Message, MessageError
+from counterfoil.domain.messages import MessageError
 from counterfoil.domain.pos_values import MAX_ID_BYTES
-from counterfoil.ports import AuditedTransaction, StoredKey
+from counterfoil.ports import MESSAGES, AuditedTransaction, StoredKey
 
 MAX_LIMIT = 1_000_000_000
 MAX_LABEL_LENGTH = 200
 
 Randomness = Callable[[int], bytes]
-
-ALREADY_ROTATED = Message(
-    "already_rotated", "key {key_id} already has the successor {successors}, so no further successor was issued."
-)
-ALREADY_ROTATED_OFTEN = Message(
-    "already_rotated_often", "key {key_id} already has the successors {successors}, so no further successor was issued."
-)
-ROTATES_REVOKED = Message("rotates_revoked", "key {key_id} is revoked and cannot be rotated; issue a new key instead.")
-CHANGES_REVOKED = Message(
-    "changes_revoked", "key {key_id} is revoked, so it cannot be changed. Issue a new key instead."
-)
-CHANGED_MEANWHILE = Message(
-    "changed_meanwhile",
-    "key {key_id} was changed by somebody else in the meantime, so nothing was done. Run "
-    "`counterfoil keys show {key_id}`, then run the command again.",
-)
-PAST_REVOCATION = Message("past_revocation", "the time of a scheduled revocation must be in the future.")
-MINUTE_LIMIT = Message("minute_limit", "the limit per minute must be between 1 and {most}, not {number}.")
-DAY_LIMIT = Message("day_limit", "the limit per day must be between 1 and {most}, not {number}.")
-LONG_LABEL = Message("long_label", "a label must not be longer than {most} characters.")
-LABEL_CHARACTERS = Message(
-    "label_characters", "a label must not contain line breaks, control characters or invalid UTF-8."
-)
-SHOP_ID, FRANCHISE_ID = Message("shop_id", "shop ID"), Message("franchise_id", "franchise ID")
-BLANK_ID = Message("blank_id", "a {id} must not be blank.")
-ID_CHARACTERS = Message("id_characters", "a {id} must not contain line breaks, control characters or invalid UTF-8.")
-LONG_ID = Message("long_id", "a {id} must not be longer than {most} bytes.")
-UNKNOWN_KEY = Message(
-    "unknown_key", "there is no key {key_id} in this store. Run `counterfoil keys list` to see all keys."
-)
 
 
 # The statements are written for SQLite, and a store on PostgreSQL translates them: see `operator_reads.py`.
@@ -134,7 +104,7 @@ class AlreadyRotated(KeyConflict):
     """The key has valid successors that the operator does not know of, so no further successor was issued."""
 
     def __init__(self, key_id: str, successors: list[str]) -> None:
-        message = ALREADY_ROTATED if len(successors) == 1 else ALREADY_ROTATED_OFTEN
+        message = MESSAGES["already_rotated"] if len(successors) == 1 else MESSAGES["already_rotated_often"]
         super().__init__(message(key_id=key_id, successors=successors))
         self.successors = successors
 
@@ -208,7 +178,7 @@ def rotate(
         keys = [_key(body) for (body,) in ask(_ALL)]
         old = key_in(keys, key_id)
         if old.is_revoked(now_ms):
-            raise KeyIssuingError(ROTATES_REVOKED(key_id=key_id))
+            raise KeyIssuingError(MESSAGES["rotates_revoked"](key_id=key_id))
         valid = [key.key_id for key in successors_of(keys, key_id) if not key.is_revoked(now_ms)]
         unknown = [successor_id for successor_id in valid if successor_id not in known_successors]
         if unknown:
@@ -306,34 +276,34 @@ def _apply_change(
 def require_not_revoked(key: Key, now_ms: int) -> None:
     """Raise KeyRevoked if the key is revoked. A revocation that is only scheduled does not count."""
     if key.is_revoked(now_ms):
-        raise KeyRevoked(CHANGES_REVOKED(key_id=key.key_id))
+        raise KeyRevoked(MESSAGES["changes_revoked"](key_id=key.key_id))
 
 
 def _require_unchanged(key: Key, seen: Key | None) -> None:
     if seen is not None and key != seen:
-        raise KeyConflict(CHANGED_MEANWHILE(key_id=key.key_id))
+        raise KeyConflict(MESSAGES["changed_meanwhile"](key_id=key.key_id))
 
 
 def _require_future(revocation_at: int, now_ms: int) -> None:
     if revocation_at <= now_ms:
-        raise KeyIssuingError(PAST_REVOCATION)
+        raise KeyIssuingError(MESSAGES["past_revocation"])
 
 
 def _validated(key: Key) -> Key:
-    for message, limit in ((MINUTE_LIMIT, key.per_min), (DAY_LIMIT, key.per_day)):
+    for message, limit in ((MESSAGES["minute_limit"], key.per_min), (MESSAGES["day_limit"], key.per_day)):
         if not 1 <= limit <= MAX_LIMIT:
             raise KeyIssuingError(message(most=MAX_LIMIT, number=limit))
     if len(key.label) > MAX_LABEL_LENGTH:
-        raise KeyIssuingError(LONG_LABEL(most=MAX_LABEL_LENGTH))
+        raise KeyIssuingError(MESSAGES["long_label"](most=MAX_LABEL_LENGTH))
     if not _is_plain_text(key.label):
-        raise KeyIssuingError(LABEL_CHARACTERS)
-    identifier = SHOP_ID if key.scope.kind == "shop" else FRANCHISE_ID
+        raise KeyIssuingError(MESSAGES["label_characters"])
+    identifier = MESSAGES["shop_id"] if key.scope.kind == "shop" else MESSAGES["franchise_id"]
     if not key.scope.id.strip():
-        raise KeyIssuingError(BLANK_ID(id=identifier))
+        raise KeyIssuingError(MESSAGES["blank_id"](id=identifier))
     if not _is_plain_text(key.scope.id):
-        raise KeyIssuingError(ID_CHARACTERS(id=identifier))
+        raise KeyIssuingError(MESSAGES["id_characters"](id=identifier))
     if len(key.scope.id.encode()) > MAX_ID_BYTES:
-        raise KeyIssuingError(LONG_ID(id=identifier, most=MAX_ID_BYTES))
+        raise KeyIssuingError(MESSAGES["long_id"](id=identifier, most=MAX_ID_BYTES))
     return key
 
 
@@ -343,4 +313,4 @@ def _is_plain_text(text: str) -> bool:
 
 
 def _unknown_key(key_id: str) -> KeyIssuingError:
-    return KeyIssuingError(UNKNOWN_KEY(key_id=key_id))
+    return KeyIssuingError(MESSAGES["unknown_key"](key_id=key_id))

@@ -8,9 +8,10 @@ Every method may raise `StoreUnavailable`. Opening a store may raise `StoreMisma
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date
 from enum import Enum
-from typing import Any, Protocol
+from pathlib import Path
+from typing import Any, Final, Protocol
 
-from msgspec import Struct
+from msgspec import Struct, json
 
 from counterfoil.domain.access import Admitted, Key, Scope, TooFast
 from counterfoil.domain.audit import AuditEntry
@@ -19,7 +20,7 @@ from counterfoil.domain.changes import Change, KnownFacts, Outcome
 from counterfoil.domain.day_totals import DigestPage, ShopDay
 from counterfoil.domain.intake import Intake, LoadProgress
 from counterfoil.domain.members import Base
-from counterfoil.domain.messages import MessageError
+from counterfoil.domain.messages import Message, MessageError
 from counterfoil.domain.open_items import OpenItem
 from counterfoil.domain.paging import Listing, Position, StoredCursor
 from counterfoil.domain.replacements import ReplacementGuard
@@ -27,6 +28,9 @@ from counterfoil.domain.request_records import ChangeList, RequestRecord
 
 # A worker that stops has this many seconds to store its pending counts and request records.
 STOP_SAVE_SEC = 5.0
+# What operators are told about a store and its keys, by code. The Thai texts are in `console/texts.toml`.
+_TEXTS = json.decode(Path(__file__).with_name("store_messages.json").read_bytes(), type=dict[str, str])
+MESSAGES: Final = {code: Message(code, text) for code, text in _TEXTS.items()}
 
 
 class StoreUnavailable(MessageError):

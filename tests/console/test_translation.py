@@ -26,6 +26,7 @@ from counterfoil.domain.audit import field_changes
 from counterfoil.domain.messages import Message, duration
 from counterfoil.domain.problems import TABLE as PROBLEMS
 from counterfoil.domain.problems import explanation, what_to_do
+from counterfoil.ports import MESSAGES as STORE_MESSAGES
 from counterfoil.ports import Permissions, StoreUnavailable
 from records import branch
 
@@ -60,6 +61,14 @@ QUOTING = ("sqlite.", "postgres.")
 
 def placeholders(text: str) -> set[str]:
     return {name for _, name, _, _ in Formatter().parse(text) if name}
+
+
+def test_the_table_of_a_stores_messages_contains_what_the_code_uses_and_nothing_else() -> None:
+    sources = Path(counterfoil.__path__[0])
+    files = [*sources.glob("backends/**/*.py"), sources / "key_issuing.py", sources / "devices.py"]
+    used = {code for file in files for code in re.findall(r'MESSAGES\["(\w+)"\]', file.read_text("utf-8"))}
+    # The messages of the client of Valkey are named by its two roles.
+    assert used | {"meter", "bridge"} == set(STORE_MESSAGES)
 
 
 def test_every_message_has_one_english_text_and_a_thai_one_with_the_same_values() -> None:

@@ -1,8 +1,9 @@
 """Messages to people as data: a code, an English text with placeholders, and the values that fill them.
 
-A message is defined once, as a constant where it is used: `STALE = Message("stale", "The horizon is {age} old.")`.
-`STALE(age=duration(5_000))` fills it. `str` returns the English text. A catalogue maps codes to the texts of another
-language; a code that it lacks is shown in English. Codes are stable: `--json` publishes them.
+A message is defined once: as a constant where it is used, `STALE = Message("stale", "The horizon is {age} old.")`, or
+in a table of texts, such as `store_messages.json`. `STALE(age=duration(5_000))` fills it. `str` returns the English
+text. A catalogue maps codes to the texts of another language; a code that it lacks is shown in English. Codes are
+stable: `--json` publishes them.
 """
 
 from collections.abc import Callable, Mapping, Sequence

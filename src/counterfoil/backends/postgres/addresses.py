@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl, unquote
 from msgspec import Struct
 
 from counterfoil.domain.messages import Message, quoted
-from counterfoil.ports import StoreUnavailable
+from counterfoil.ports import MESSAGES, StoreUnavailable
 from counterfoil.text import first_line
 
 SCHEMA = "counterfoil"
@@ -23,15 +23,10 @@ SESSION_SETTINGS = {
 }
 
 
-POSTGRES = Message("postgres", "PostgreSQL: {reason}")
-NO_ANSWER = Message("no_answer", "PostgreSQL: no answer within {seconds} s.")
-WRONG_PORTS = Message("wrong_ports", "PostgreSQL: the address names {servers:server} but {ports:port}.")
-
-
 def server_error(error: Exception) -> Message:
     """Return the first line of a driver's error, with its SQLSTATE or `connection`. Other lines may contain data."""
     state = getattr(error, "sqlstate", None) or "connection"
-    return POSTGRES(reason=quoted(first_line(error), f"postgres.{state}"))
+    return MESSAGES["postgres"](reason=quoted(first_line(error), f"postgres.{state}"))
 
 
 class ConnectionLimits(Struct, frozen=True):
@@ -79,7 +74,7 @@ def addresses(url: str) -> list[Address]:
     if len(ports) == 1:
         ports = ports * len(hosts)
     if len(ports) != len(hosts):
-        raise StoreUnavailable(WRONG_PORTS(servers=len(hosts), ports=len(ports)))
+        raise StoreUnavailable(MESSAGES["wrong_ports"](servers=len(hosts), ports=len(ports)))
     return [Address(host, port or PORT) for host, port in zip(hosts, ports, strict=True)]
 
 

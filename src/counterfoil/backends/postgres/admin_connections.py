@@ -18,8 +18,7 @@ from psycopg.conninfo import make_conninfo
 
 from counterfoil.backends.postgres.addresses import SESSION_SETTINGS, addresses, server_error
 from counterfoil.backends.postgres.schema import IS_DISTRIBUTED, VERSION, mismatch
-from counterfoil.domain.messages import Message
-from counterfoil.ports import StoreMismatch, StoreUnavailable, StoreUnreachable
+from counterfoil.ports import MESSAGES, StoreMismatch, StoreUnavailable, StoreUnreachable
 
 CONNECT_SEC = 3
 # Time limit for background work that must not hang, such as advancing the horizon.
@@ -34,10 +33,6 @@ _SETTINGS = SESSION_SETTINGS | {"lock_timeout": f"{LOCK_SEC}s", "enable_hashjoin
 # many connections, or is a replica.
 _UNREACHABLE = ("08", "57P0", "53300", "25006")
 
-LAYOUT_CHANGED = Message(
-    "layout_changed",
-    "`counterfoil migrate --distribute` has changed the tables since this program started. Restart the program.",
-)
 _HAS_MIGRATIONS = "SELECT to_regclass('counterfoil.migrations') IS NOT NULL"
 
 Connection = psycopg.Connection[tuple[Any, ...]]
@@ -112,7 +107,7 @@ def check_layout(connection: Connection, *, is_distributed: bool) -> None:
         connection.execute("SELECT FROM horizon")
         found = connection.execute(IS_DISTRIBUTED).fetchone()
     if found != (is_distributed,):
-        raise StoreMismatch(LAYOUT_CHANGED)
+        raise StoreMismatch(MESSAGES["layout_changed"])
 
 
 def _checked(url: str, check: Callable[[Connection], None]) -> Connection:
@@ -162,10 +157,6 @@ def _shut_down(connection: Connection) -> None:
 # --- the row that identifies the store ----------------------------------------------
 
 
-UNFINISHED_COPY = Message(
-    "unfinished_copy",
-    "a copy into this store has not been finished: run `counterfoil copy` with --cut-over to complete it.",
-)
 # Prefix of the fingerprint while a copy is filling the store.
 FILLING = "filling "
 
@@ -181,5 +172,5 @@ def fingerprint_of(connection: Connection) -> str | None:
     """Return the fingerprint of the store's secret, or None for a new store. Raise if a copy into it is unfinished."""
     found = row_of(connection)
     if found and found.startswith(FILLING):
-        raise StoreMismatch(UNFINISHED_COPY)
+        raise StoreMismatch(MESSAGES["unfinished_copy"])
     return found

@@ -19,7 +19,7 @@ from counterfoil.backends.postgres.admin_connections import (
     fingerprint_of,
     translated,
 )
-from counterfoil.backends.postgres.schema import DATABASE_BEFORE_RELEASE, MIGRATIONS, oldest_for, scripts
+from counterfoil.backends.postgres.schema import MIGRATIONS, oldest_for, scripts
 from counterfoil.devices import DeviceStore
 from counterfoil.domain.access import DAILY_TOTAL_DAYS, REQUEST_RECORD_DAYS
 from counterfoil.domain.audit import AuditEntry, to_row
@@ -27,7 +27,7 @@ from counterfoil.domain.calendar import DAY_MS, as_number, thai_day
 from counterfoil.domain.paging import RESERVED_MS
 from counterfoil.key_issuing import KeyStore
 from counterfoil.operator_reads import to_postgres
-from counterfoil.ports import AuditedTransaction, Clock, StoreMismatch
+from counterfoil.ports import MESSAGES, AuditedTransaction, Clock, StoreMismatch
 
 # --- the audit log ------------------------------------------------------------------
 
@@ -199,7 +199,7 @@ def _run_migrations(connection: Connection, describe: Callable[[list[str]], Audi
     )
     (found,) = connection.execute("SELECT coalesce(max(number), 0) FROM migrations").fetchone() or (0,)
     if 0 < found < scripts()[0].number:
-        raise StoreMismatch(DATABASE_BEFORE_RELEASE)
+        raise StoreMismatch(MESSAGES["database_before_release"])
     for number, file, script in scripts():
         if number <= found:
             continue

@@ -36,8 +36,7 @@ from counterfoil.backends.postgres.schema import IS_DISTRIBUTED
 from counterfoil.backends.postgres.written_rows import columns, rev_text
 from counterfoil.domain.batch import Batch, NeededRows
 from counterfoil.domain.changes import BaseRow, BillRow, MemberRow, Row, ShopRow, account_values
-from counterfoil.domain.messages import Message
-from counterfoil.ports import StoreMismatch, StoreUnavailable
+from counterfoil.ports import MESSAGES, StoreMismatch, StoreUnavailable
 
 # Maps each distributed table to its distribution column. Tables with the same column are co-located.
 DISTRIBUTED = {"bills": "shop", "members": "provider_id", "accounts": "provider_id"}
@@ -157,12 +156,6 @@ def _value(connection: Connection, statement: str, *values: object) -> Any:
 # horizon stays below `taken` until it is certain that no more rows of that batch can appear. docs/decisions/0013
 # explains why this is correct.
 
-SESSION_LEFT = Message(
-    "session_left",
-    "Citus: a load was interrupted, and a session that may still be writing its rows does not end, or a node does not "
-    "respond. The horizon does not advance until all sessions of that load have ended. If a node is permanently lost, "
-    "remove it from the cluster.",
-)
 
 # Rows per statement. PostgreSQL accepts at most 65,535 parameters in one statement.
 ROWS = 1_000
@@ -276,7 +269,7 @@ class DistributedLedger(PostgresLedger):
         stamp, writer = found
         (ended,) = only(connection.execute(_WRITER_IS_GONE, (writer,)))
         if not ended:
-            raise StoreUnavailable(SESSION_LEFT)
+            raise StoreUnavailable(MESSAGES["session_left"])
         connection.execute(_PUBLISH_ABANDONED, (stamp,))
 
     # --- methods that need the write lock ------------------------------------------

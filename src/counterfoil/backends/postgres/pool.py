@@ -15,8 +15,7 @@ from typing import Any, TypeVar
 import asyncpg
 
 from counterfoil.backends.postgres.addresses import SESSION_SETTINGS, Address, ConnectionLimits, parameter, server_error
-from counterfoil.domain.messages import Message
-from counterfoil.ports import StoreBusy, StoreUnavailable, StoreUnreachable
+from counterfoil.ports import MESSAGES, StoreBusy, StoreUnavailable, StoreUnreachable
 
 # Time limit for short statements, such as those that read keys and count requests, so that a request fails quickly if
 # the primary does not respond.
@@ -46,7 +45,6 @@ _UNREACHABLE = (
 )
 
 Result = TypeVar("Result")
-POOL_BUSY = Message("pool_busy", "PostgreSQL: none of {count:connection} became free within {time} ms.")
 
 
 @contextmanager
@@ -176,7 +174,7 @@ class Pool:
             async with asyncio.timeout(self._limits.pool_wait_sec):
                 await self._slots.acquire()
         except TimeoutError as error:
-            busy = POOL_BUSY(count=self._limits.pool_size, time=self._limits.pool_wait_ms)
+            busy = MESSAGES["pool_busy"](count=self._limits.pool_size, time=self._limits.pool_wait_ms)
             raise StoreBusy(busy) from error
 
     def _idle_connection(self) -> Any:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from counterfoil.backends.migrations import Migration, read_scripts
 from counterfoil.domain.messages import Message
+from counterfoil.ports import MESSAGES
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 
@@ -35,28 +36,13 @@ def oldest_for(number: int, script: str) -> int:
     return int(suited[1]) if suited else number
 
 
-DATABASE_BEFORE_RELEASE = Message(
-    "database_before_release",
-    "the database was made before the first release, and this version cannot read it: create another database, run "
-    "`counterfoil migrate` there, load the source records into it, and issue new keys.",
-)
-OLDER_DATABASE = Message(
-    "older_database", "the database has schema {found}, but this version needs {wanted}: run `counterfoil migrate`."
-)
-NEWER_DATABASE = Message(
-    "newer_database",
-    "the database has schema {found}, but this version supports only schemas up to {wanted}: it was upgraded by a "
-    "newer version of Counterfoil. Use that version, or restore a backup.",
-)
-
-
 def mismatch(number: int, oldest: int) -> Message | None:
     """Return why this version cannot use a store with this schema, or None. An empty database has number 0."""
     first, latest = scripts()[0].number, scripts()[-1].number
     if 0 < number < first:
-        return DATABASE_BEFORE_RELEASE
+        return MESSAGES["database_before_release"]
     if number < latest:
-        return OLDER_DATABASE(found=number, wanted=latest)
+        return MESSAGES["older_database"](found=number, wanted=latest)
     if oldest > latest:
-        return NEWER_DATABASE(found=number, wanted=latest)
+        return MESSAGES["newer_database"](found=number, wanted=latest)
     return None

@@ -13,11 +13,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from counterfoil.backends.postgres.addresses import NO_ANSWER, Address, ConnectionLimits, addresses
+from counterfoil.backends.postgres.addresses import Address, ConnectionLimits, addresses
 from counterfoil.backends.postgres.pool import GATE_SEC, Pool, open_connection, run_in_new_loop, translated
-from counterfoil.domain.messages import Message
 from counterfoil.observe import Event, ServerChanged
-from counterfoil.ports import Clock, ServerRole, StoreUnavailable, StoreUnreachable
+from counterfoil.ports import MESSAGES, Clock, ServerRole, StoreUnavailable, StoreUnreachable
 
 # How often a server is checked. CHECK_SOON_SEC applies while it is unreachable or while no server accepts writes.
 CHECK_EVERY_SEC = 0.25
@@ -30,9 +29,6 @@ LAG_MS = 5_000
 # after RETRY_FOR_SEC.
 RETRY_EVERY_SEC = 0.05
 RETRY_FOR_SEC = 2.0
-NO_PRIMARY = Message("no_server_writes", "PostgreSQL: no server accepts writes.")
-NO_REPLICA = Message("no_replica", "PostgreSQL: no replica can be read.")
-ALL_BEHIND = Message("all_behind", "PostgreSQL: no readable server has reached the horizon that this request needs.")
 
 _STATUS = """
     SELECT pg_is_in_recovery(), horizon.at,
@@ -171,7 +167,7 @@ class Servers:
         """
         give_up = asyncio.get_running_loop().time() + RETRY_FOR_SEC
         while True:
-            failure = StoreUnreachable(ALL_BEHIND)
+            failure = StoreUnreachable(MESSAGES["all_behind"])
             behind = False
             for server in await self._readers(reached):
                 try:
@@ -234,7 +230,7 @@ class Servers:
             if server is not self._primary:
                 with suppress(StoreUnreachable):
                     return await self._ask(server, ask)
-        raise StoreUnreachable(NO_REPLICA)
+        raise StoreUnreachable(MESSAGES["no_replica"])
 
     async def _readers(self, reached: int) -> list[DatabaseServer]:
         """Return the servers to read from, in order of preference."""
@@ -263,7 +259,7 @@ class Servers:
         if self._addresses:
             await self._wait_for_first_checks()
         if self._primary is None or self._primary.suspect:
-            raise StoreUnreachable(NO_PRIMARY)
+            raise StoreUnreachable(MESSAGES["no_server_writes"])
         return await self._ask(self._primary, ask)
 
     def write_now(self, write: Callable[[Any], Awaitable[None]], within: float) -> None:
@@ -275,12 +271,12 @@ class Servers:
 
     async def _write_in_time(self, write: Callable[[Any], Awaitable[None]], within: float) -> None:
         if self._primary is None:
-            raise StoreUnreachable(NO_PRIMARY)
+            raise StoreUnreachable(MESSAGES["no_server_writes"])
         try:
             async with asyncio.timeout(within):
                 await self._write_apart(self._primary, write)
         except TimeoutError as error:
-            raise StoreUnreachable(NO_ANSWER(seconds=f"{max(0.0, within):.1f}")) from error
+            raise StoreUnreachable(MESSAGES["no_answer"](seconds=f"{max(0.0, within):.1f}")) from error
 
     async def _write_apart(self, primary: DatabaseServer, write: Callable[[Any], Awaitable[None]]) -> None:
         with translated():

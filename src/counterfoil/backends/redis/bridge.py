@@ -19,10 +19,9 @@ from msgspec import DecodeError, Struct, json
 
 from counterfoil.backends.postgres.usage import PostgresCursors
 from counterfoil.backends.redis.client import DISCONNECT_SEC, RedisClient, Script, translated
-from counterfoil.domain.messages import Message
 from counterfoil.domain.paging import LIFETIME_MS, Listing, Position, StoredCursor, is_unique
 from counterfoil.domain.request_records import ChangeList, RequestRecord
-from counterfoil.ports import Clock, RequestLog, StoreUnavailable, StoreUnreachable
+from counterfoil.ports import MESSAGES, Clock, RequestLog, StoreUnavailable, StoreUnreachable
 
 # How long Valkey keeps a cursor that the store has too, in case the store loses its copy in a failover without
 # synchronous replication.
@@ -37,7 +36,6 @@ BATCH_SIZE = 100
 
 # The first word of error messages about Valkey.
 _ROLE = "bridge"
-CURSORS_LOST = Message("cursors_lost", "bridge: cursors that were handed out may have been lost.")
 _HOLD = Script("hold.lua", _ROLE)
 
 
@@ -162,7 +160,7 @@ class Bridge:
         with translated(_ROLE):
             mark = await self._opened().get(self._mark)
         if mark is None:
-            raise StoreUnavailable(CURSORS_LOST)
+            raise StoreUnavailable(MESSAGES["cursors_lost"])
         return int(mark)
 
     def _opened(self) -> Any:

@@ -16,7 +16,7 @@ from redis.backoff import NoBackoff
 from redis.exceptions import NoScriptError, RedisError
 
 from counterfoil.domain.messages import Message
-from counterfoil.ports import StoreUnavailable
+from counterfoil.ports import MESSAGES, StoreUnavailable
 
 # Time limit for scripts and for the meter's other commands, including connecting, so that a request fails quickly if
 # the server is unreachable.
@@ -26,9 +26,6 @@ TIMEOUT_SEC = 1.0
 DISCONNECT_SEC = 0.5
 CONNECTIONS = 32
 PORT, SENTINEL_PORT = 6379, 26379
-
-
-ROLES = {"meter": Message("meter", "meter: {reason}"), "bridge": Message("bridge", "bridge: {reason}")}
 
 
 def key_prefix(fingerprint: str) -> str:
@@ -42,7 +39,7 @@ def translated(role: str = "meter") -> Iterator[None]:
     try:
         yield
     except (RedisError, OSError, TimeoutError) as error:
-        raise StoreUnavailable(ROLES[role](reason=str(error) or type(error).__name__)) from error
+        raise StoreUnavailable(MESSAGES[role](reason=str(error) or type(error).__name__)) from error
 
 
 class Script:

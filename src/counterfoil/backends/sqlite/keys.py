@@ -34,7 +34,7 @@ from counterfoil.domain.access import KEYS_TRUSTED_SEC, Key
 from counterfoil.domain.audit import AUTOMATIC, COLUMNS, Act, AuditEntry, field_changes, to_row
 from counterfoil.domain.messages import Message
 from counterfoil.key_issuing import DescribeChange, KeyStore
-from counterfoil.ports import AuditedTransaction, Clock, StoreBusy, StoredKey, StoreMismatch, StoreUnavailable
+from counterfoil.ports import MESSAGES, AuditedTransaction, Clock, StoreBusy, StoredKey, StoreMismatch, StoreUnavailable
 
 if TYPE_CHECKING:
     import asyncio
@@ -56,11 +56,6 @@ _key = json.Decoder(Key).decode
 
 # The inode, size and times of the database and of its log. They show whether either file was written or replaced.
 FileState = tuple[tuple[int, ...] | None, ...]
-
-
-KEYS_SLOW = Message("keys_slow", "the keys could not be read within {seconds} s.")
-KEYS_UNREADABLE = Message("keys_unreadable", "the keys cannot be read: {kind}: {reason}")
-OTHER_KEYS = Message("other_keys", "{file} belongs to another store: restore the file of this store.")
 
 
 class _Reading(Struct, frozen=True):
@@ -143,7 +138,7 @@ class SqliteKeyLookup:
                 self._due = self._clock.steady_us() + int(RETRY_SEC * 1_000_000)
                 return
             if loop.time() >= deadline:
-                raise self._locked or StoreBusy(KEYS_SLOW(seconds=str(REQUEST_SEC)))
+                raise self._locked or StoreBusy(MESSAGES["keys_slow"](seconds=str(REQUEST_SEC)))
             await asyncio.sleep(LOCK_SEC)
 
     async def _look_once(self) -> None:
@@ -158,7 +153,7 @@ class SqliteKeyLookup:
         except StoreUnavailable as error:
             failure = error
         except Exception as error:  # noqa: BLE001 - after any error, the keys in memory may be out of date
-            failure = StoreUnavailable(KEYS_UNREADABLE(kind=type(error).__name__, reason=str(error)))
+            failure = StoreUnavailable(MESSAGES["keys_unreadable"](kind=type(error).__name__, reason=str(error)))
         self._failure, self._locked, self._looking = failure, locked, None
 
     def _learn(self, reading: _Reading, now: int) -> None:
@@ -194,7 +189,7 @@ class SqliteKeyLookup:
         if self._store_id is None:
             self._store_id = store_id
         if store_id != self._store_id:
-            raise StoreUnavailable(OTHER_KEYS(file="keys.sqlite3"))
+            raise StoreUnavailable(MESSAGES["other_keys"](file="keys.sqlite3"))
 
     def _without_revoked(self, kept: dict[str, StoredKey]) -> dict[str, StoredKey]:
         """Return the keys with every known revocation applied, because a restored file may lack some revocations."""

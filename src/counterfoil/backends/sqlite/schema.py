@@ -6,28 +6,11 @@ from pathlib import Path
 from typing import Literal
 
 from counterfoil.backends.migrations import Migration, read_scripts
-from counterfoil.domain.messages import Message
-from counterfoil.ports import StoreMismatch
+from counterfoil.ports import MESSAGES, StoreMismatch
 
 Name = Literal["books", "keys", "usage"]
 NAMES: tuple[Name, ...] = ("books", "keys", "usage")
 MIGRATIONS = Path(__file__).parent / "migrations"
-
-NEWER_SCHEMA = Message(
-    "newer_schema",
-    "the {name} database has schema {found}, but this version supports only schemas up to {wanted}: it was written by "
-    "a newer version of Counterfoil. Use that version, or restore a backup.",
-)
-BEFORE_RELEASE = Message(
-    "before_release",
-    "the {name} database was made before the first release, and this version cannot read it: create a new store in "
-    "another folder with `counterfoil init`, load the source records into it, and issue new keys.",
-)
-OLDER_SCHEMA = Message(
-    "older_schema",
-    "the {name} database has schema {found}, but this version needs {wanted}: stop the processes of the older version, "
-    "then run `counterfoil serve` or `counterfoil load` to upgrade it.",
-)
 
 
 def scripts(name: Name) -> tuple[Migration, ...]:
@@ -43,15 +26,15 @@ def check_version(connection: sqlite3.Connection, name: Name) -> None:
     found, wanted = version(connection), scripts(name)[-1].number
     _require_known(found, name)
     if found < wanted:
-        raise StoreMismatch(OLDER_SCHEMA(name=name, found=found, wanted=wanted))
+        raise StoreMismatch(MESSAGES["older_schema"](name=name, found=found, wanted=wanted))
 
 
 def _require_known(found: int, name: Name) -> None:
     first, latest = scripts(name)[0].number, scripts(name)[-1].number
     if found > latest:
-        raise StoreMismatch(NEWER_SCHEMA(name=name, found=found, wanted=latest))
+        raise StoreMismatch(MESSAGES["newer_schema"](name=name, found=found, wanted=latest))
     if 0 < found < first:
-        raise StoreMismatch(BEFORE_RELEASE(name=name))
+        raise StoreMismatch(MESSAGES["before_release"](name=name))
 
 
 def run_migrations(connection: sqlite3.Connection, name: Name) -> None:
