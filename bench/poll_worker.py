@@ -41,7 +41,7 @@ class Response:
 async def main(path: str, query: str, key: str) -> None:
     found = settings.load({}, os.environ)
     service = bootstrap.service(found, lambda _: None)
-    usage = bootstrap.usage(found)
+    usage = bootstrap.store(found).usage()
     request = Request(path, query, Headers(host="bench", authorization=f"Bearer {key}"))
     loop, response = asyncio.get_running_loop(), Response()
     gc.disable()

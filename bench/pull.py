@@ -144,7 +144,7 @@ def _of_one_franchise(line: bytes) -> bytes:
 
 
 def issue_key(store: Path, scope: Scope) -> str:
-    with closing(bootstrap.key_store(settings.load({"store": str(store)}))) as key_store:
+    with closing(bootstrap.store(settings.load({"store": str(store)})).key_store()) as key_store:
         grant = key_issuing.Grant(scope=scope, per_min=PLENTY, per_day=PLENTY)
         return key_issuing.issue(key_store, grant, os.urandom, 0, operator()).text
 

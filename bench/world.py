@@ -133,5 +133,5 @@ def issue_keys(world: World, franchise: str, count: int) -> list[str]:
     grant = key_issuing.Grant(
         scope=Scope("franchise", franchise), per_min=UNLIMITED, per_day=UNLIMITED, messaging_lookup=True, label="bench"
     )
-    with closing(bootstrap.key_store(world.settings)) as key_store:
+    with closing(bootstrap.store(world.settings).key_store()) as key_store:
         return [key_issuing.issue(key_store, grant, os.urandom, 0, operator()).text for _ in range(count)]

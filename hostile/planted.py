@@ -79,7 +79,7 @@ class PlantedService:
         self._log = folder / "log"
         descriptor = os.open(self._log, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)
         self._json_log = EventLog(descriptor, lambda: 0, lambda _, __: None)
-        bootstrap.prepare(self.settings)
+        bootstrap.store(self.settings).prepare()
         with _replaced(parts):
             service = bootstrap.service(self.settings, self._observe)
         app = SpoiledApp(service.app, spoil) if spoil else service.app
@@ -103,21 +103,21 @@ class PlantedService:
         return [self._server.port]
 
     def load(self, *records: Any) -> None:
-        ledger = bootstrap.ledger(self.settings)
+        ledger = bootstrap.store(self.settings).ledger()
         rejects = RejectsFile(self.folder / "rejects.ndjson")
         Pipeline(ledger, bootstrap.pseudonyms(self.settings), rejects, 500).load(RecordSource(list(records)))
         ledger.close()
 
     def issue(self, kind: Any, scope_id: str, **terms: Any) -> str:
         grant = {"per_min": UNLIMITED, "per_day": UNLIMITED} | terms
-        store = bootstrap.key_store(self.settings)
+        store = bootstrap.store(self.settings).key_store()
         granted = key_issuing.Grant(scope=Scope(kind, scope_id), **grant)
         text = key_issuing.issue(store, granted, secrets.token_bytes, 0, OPERATOR).text
         store.close()
         return text
 
     def revoke(self, key: str) -> None:
-        store = bootstrap.key_store(self.settings)
+        store = bootstrap.store(self.settings).key_store()
         key_issuing.revoke(store, key_id(key), 1, OPERATOR)
         store.close()
 

@@ -100,7 +100,7 @@ class Site:
     def issue(self, kind: Any, scope_id: str, **terms: Any) -> str:
         """Issue a key. It has no limits unless `terms` sets them."""
         grant = {"per_min": UNLIMITED, "per_day": UNLIMITED} | terms
-        store = bootstrap.key_store(self.office.settings)
+        store = bootstrap.store(self.office.settings).key_store()
         try:
             granted = key_issuing.Grant(scope=Scope(kind, scope_id), **grant)
             return key_issuing.issue(store, granted, secrets.token_bytes, 0, OPERATOR).text
@@ -108,7 +108,7 @@ class Site:
             store.close()
 
     def revoke(self, key: str) -> None:
-        store = bootstrap.key_store(self.office.settings)
+        store = bootstrap.store(self.office.settings).key_store()
         try:
             key_issuing.revoke(store, key_id(key), 1, OPERATOR)
         finally:

@@ -107,9 +107,9 @@ class RunningService:
         self.settings = settings.load(flags, environment={})
         if not (self.settings.database or self.settings.store.exists()):
             copy_empty_store(self.settings.store)
-        bootstrap.prepare(self.settings, self.clock)
-        self.ledger = bootstrap.ledger(self.settings, self.clock)
-        self.key_store = bootstrap.key_store(self.settings)
+        bootstrap.store(self.settings, self.clock).prepare()
+        self.ledger = bootstrap.store(self.settings, self.clock).ledger()
+        self.key_store = bootstrap.store(self.settings).key_store()
         self._pseudonyms = bootstrap.pseudonyms(self.settings)
         self._server: ServerThread | None = None
 
@@ -138,7 +138,7 @@ class RunningService:
 
     def prune_cursors(self) -> int:
         """Delete expired cursors, as the service does every hour; return the count."""
-        with contextlib.closing(bootstrap.usage(self.settings, self.clock)) as usage:
+        with contextlib.closing(bootstrap.store(self.settings, self.clock).usage()) as usage:
             return usage.prune_cursors()
 
     def restart(self) -> None:

@@ -7,7 +7,7 @@ that commands start faster and workers use less memory.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,21 +22,14 @@ from counterfoil.ports import Clock, ServingPorts, wrong_secret
 from counterfoil.settings import Settings, read_secret
 
 if TYPE_CHECKING:
-    from counterfoil.backends.postgres.administration import PostgresUsageAdmin
-    from counterfoil.backends.postgres.ledger import PostgresLedger
     from counterfoil.backends.postgres.move_target import PostgresMoveTarget
     from counterfoil.backends.postgres.store import PostgresStore
     from counterfoil.backends.sqlite.backup import BackupManifest, Restored
-    from counterfoil.backends.sqlite.ledger import SqliteLedger
     from counterfoil.backends.sqlite.move_source import SqliteMoveSource
     from counterfoil.backends.sqlite.store import SqliteStore
-    from counterfoil.backends.sqlite.usage import SqliteUsage
-    from counterfoil.devices import DeviceStore
     from counterfoil.domain.messages import Message
     from counterfoil.http.app import App
     from counterfoil.http.wire import StaticPage
-    from counterfoil.key_issuing import KeyStore
-    from counterfoil.operator_reads import OperatorReads
 
 
 def store(settings: Settings, clock: Clock | None = None) -> SqliteStore | PostgresStore:
@@ -48,27 +41,6 @@ def store(settings: Settings, clock: Clock | None = None) -> SqliteStore | Postg
     from counterfoil.backends.postgres.store import PostgresStore
 
     return PostgresStore(settings.database, clock, lambda: pseudonyms(settings).fingerprint())
-
-
-def operator_reads(settings: Settings) -> OperatorReads:
-    """Open a store read-only, for the operator's pages and commands."""
-    return store(settings).reads()
-
-
-def ledger(settings: Settings, clock: Clock | None = None) -> SqliteLedger | PostgresLedger:
-    return store(settings, clock).ledger()
-
-
-def key_store(settings: Settings, clock: Clock | None = None) -> KeyStore:
-    return store(settings, clock).key_store()
-
-
-def devices(settings: Settings) -> DeviceStore:
-    return store(settings).devices()
-
-
-def usage(settings: Settings, clock: Clock | None = None) -> SqliteUsage | PostgresUsageAdmin:
-    return store(settings, clock).usage()
 
 
 def serving_ports(settings: Settings, observe: Callable[[Event], None], clock: Clock | None = None) -> ServingPorts:
@@ -84,22 +56,13 @@ def serving_ports(settings: Settings, observe: Callable[[Event], None], clock: C
     return cluster_ports(settings.database, settings.meter, fingerprint, clock, lag_ms, limits, observe)
 
 
-def prepare(settings: Settings, clock: Clock | None = None) -> Sequence[str]:
-    """Create or migrate the files of an embedded store, or check the schema of a database.
-
-    In both cases, save the fingerprint of the secret if none is stored yet, and raise if another one is stored. Return
-    the names of the files that were replaced with older copies.
-    """
-    return store(settings, clock).prepare()
-
-
 # --- the deployment secret -------------------------------------------------------------
 
 
 def deployment_secret(settings: Settings) -> bytes:
     # Open the store only if the secret is missing: on PostgreSQL, this imports psycopg, which workers do not need
     # otherwise.
-    return read_secret(settings, lambda: operator_reads(settings).is_built())
+    return read_secret(settings, lambda: store(settings).reads().is_built())
 
 
 def pseudonyms(settings: Settings) -> Pseudonyms:
@@ -108,7 +71,7 @@ def pseudonyms(settings: Settings) -> Pseudonyms:
 
 def require_secret(settings: Settings) -> None:
     """Raise if the store was built with another secret. Nothing is written."""
-    if operator_reads(settings).fingerprint() not in (None, pseudonyms(settings).fingerprint()):
+    if store(settings).reads().fingerprint() not in (None, pseudonyms(settings).fingerprint()):
         raise wrong_secret()
 
 

@@ -47,7 +47,7 @@ class Fleet:
         if self.meter:
             flags["meter"] = self.meter.url
         self.settings = settings.load(flags, environment={})
-        bootstrap.prepare(self.settings)
+        bootstrap.store(self.settings).prepare()
         self.nodes = [ServerThread(bootstrap.service(self.settings, lambda _: None)) for _ in range(nodes)]
         self.version = 0
         self.load(SHOP, *(bill(number, 0) for number in range(BILLS)))
@@ -63,7 +63,7 @@ class Fleet:
     def load(self, *records: Json) -> None:
         """Load records, and repeat the load until it succeeds, as an operator does after a failure."""
         for _ in range(600):
-            with suppress(StoreUnavailable), closing(bootstrap.ledger(self.settings)) as ledger:
+            with suppress(StoreUnavailable), closing(bootstrap.store(self.settings).ledger()) as ledger:
                 rejects = RejectsFile(self.folder / "rejects.ndjson")
                 Pipeline(ledger, bootstrap.pseudonyms(self.settings), rejects, 500).load(RecordSource(list(records)))
                 ledger.advance_horizon()
@@ -94,11 +94,11 @@ class Fleet:
 
     def key(self) -> str:
         grant = key_issuing.Grant(scope=Scope("franchise", "f"), per_min=PLENTY, per_day=PLENTY)
-        with closing(bootstrap.key_store(self.settings)) as key_store:
+        with closing(bootstrap.store(self.settings).key_store()) as key_store:
             return key_issuing.issue(key_store, grant, secrets.token_bytes, 0, OPERATOR).text
 
     def rotated(self, key: str) -> str:
-        with closing(bootstrap.key_store(self.settings)) as key_store:
+        with closing(bootstrap.store(self.settings).key_store()) as key_store:
             known = [each.key_id for each in key_store.all()]
             return key_issuing.rotate(
                 key_store, key.split("_")[2], secrets.token_bytes, 0, OPERATOR, known_successors=known

@@ -256,7 +256,7 @@ def test_loads_may_continue_during_the_copy(service: RunningService, target: str
 
     def load() -> None:
         nonlocal loaded
-        other = bootstrap.ledger(service.settings, service.clock)
+        other = bootstrap.store(service.settings, service.clock).ledger()
         with closing(other):
             while not stop.is_set():
                 pipeline = Pipeline(other, bootstrap.pseudonyms(service.settings), RejectsFile(tmp_path / "r"), 50)
@@ -282,7 +282,7 @@ def test_an_incomplete_target_serves_nobody(service: RunningService, target: str
     copied(service, target)
     there = settings.load({"store": target, "secret": SECRET}, environment={})
     with pytest.raises(StoreMismatch, match="has not been finished"):
-        bootstrap.prepare(there)
+        bootstrap.store(there).prepare()
     # The next pass would delete a key that was issued on the target, so issuing is refused.
     issue = ["keys", "issue", "--shop", "s", "--store", target]
     refused = CliRunner().invoke(program, issue)
@@ -301,7 +301,7 @@ def test_a_retired_source_accepts_no_write_no_request_and_no_new_key(service: Ru
         with pytest.raises(StoreUnavailable, match="was moved to postgresql://"):
             act()
     assert service.error("shops", key) == "auth_unavailable"
-    said = bootstrap.operator_reads(service.settings).problems()
+    said = bootstrap.store(service.settings).reads().problems()
     assert {str(problem) for problem in said.values()} == {f"this store was moved to {target}."}
     doctor = CliRunner().invoke(program, ["doctor", "--store", str(service.settings.store)])
     assert doctor.exit_code == 1
@@ -408,12 +408,12 @@ def test_a_remaining_difference_is_named_and_sets_the_exit_status(
 def test_the_audit_is_moved_and_continues_at_the_target(service: RunningService, target: str) -> None:
     service.load(shop())
     key_id = service.key(shop="sh_1").split("_")[2]
-    before = bootstrap.operator_reads(service.settings).audit(10)
+    before = bootstrap.store(service.settings).reads().audit(10)
     copied(service, target)
     key_issuing.revoke(service.key_store, key_id, service.clock.now_ms(), OPERATOR)
     copied(service, target, "--cut-over")
     there = settings.load({"store": target}, {})
-    after = bootstrap.operator_reads(there).audit(10)
+    after = bootstrap.store(there).reads().audit(10)
     acts = {(entry.act, entry.key_id) for entry in after}
     assert all(entry in after for entry in before)
     assert acts == {("key_issued", key_id), ("key_revoked", key_id), ("store_moved", None)}

@@ -120,7 +120,7 @@ def test_after_init_a_node_serves_empty_lists_before_anything_is_loaded(shared: 
     assert [init("owner").exit_code for _ in range(2)] == [0, 0]
     operator = RunningService(tmp_path / "administration", store=shared["administration"])
     key = operator.key(shop="sh_1")
-    entries = bootstrap.operator_reads(operator.settings).audit(10)
+    entries = bootstrap.store(operator.settings).reads().audit(10)
     assert {entry.act for entry in entries} == {"key_issued", "store_created"}
     operator.close()
     node = RunningService(tmp_path / "serving", store=shared["serving"])

@@ -359,7 +359,7 @@ def test_readiness_reports_each_server_and_a_frozen_one_delays_it_only_briefly(c
     cluster.tick()
     cluster.settled()
     cluster.primary.freeze_all(signal.SIGSTOP)
-    look = bootstrap.operator_reads(cluster.service.settings)
+    look = bootstrap.store(cluster.service.settings).reads()
     began = time.monotonic()
     assert look.problems() == {"store": None}
     assert look.horizon() == cluster.service.clock.now_ms()
@@ -372,7 +372,7 @@ def test_readiness_reports_each_server_and_a_frozen_one_delays_it_only_briefly(c
 def test_the_doctor_names_each_server_and_warns_about_an_unavailable_one(cluster: Cluster) -> None:
     def told() -> list[tuple[str, str]]:
         service = cluster.service.settings
-        seen = checks.servers(bootstrap.operator_reads(service).servers(), service.replica_lag_ms)
+        seen = checks.servers(bootstrap.store(service).reads().servers(), service.replica_lag_ms)
         return [(found.status, str(found.message).split(" ", 1)[1]) for found in seen]
 
     cluster.tick()

@@ -280,6 +280,6 @@ def test_a_store_that_already_holds_the_demo_is_used_again(tmp_path: Path, plan:
     first = build(tmp_path / "a", plan)
     assert build(tmp_path / "a", plan) == first
     effective = settings.load({"store": str(tmp_path / "a")}, {})
-    key_store = bootstrap.key_store(effective)
+    key_store = bootstrap.store(effective).key_store()
     assert len(key_store.all()) == len(first.keys)
     key_store.close()

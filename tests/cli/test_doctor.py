@@ -228,7 +228,7 @@ def test_ports_that_the_service_on_this_machine_uses_are_not_reported(
     monkeypatch.setenv("COUNTERFOIL_SECRET", SECRET)
     with backend_settings(deployment) as place:
         where = place.get("store", str(store))
-        with closing(bootstrap.ledger(load({"store": where}))) as ledger:
+        with closing(bootstrap.store(load({"store": where})).ledger()) as ledger:
             ledger.advance_horizon()
         admin_port = free_port()
         admin = Admin("127.0.0.1", admin_port, list, list)
@@ -247,7 +247,7 @@ def test_on_a_database_that_other_nodes_use_a_port_of_another_program_is_reporte
     monkeypatch.setenv("COUNTERFOIL_SECRET", SECRET)
     admin_port = free_port()
     with backend_settings("postgres") as place:
-        with closing(bootstrap.ledger(load({"store": place["store"]}))) as ledger:
+        with closing(bootstrap.store(load({"store": place["store"]})).ledger()) as ledger:
             ledger.advance_horizon()
         assert port_findings(place["store"], admin_port) == [
             ("warn", f"127.0.0.1:{api_port} is in use by another program."),

@@ -343,7 +343,7 @@ def test_files_of_others_are_loaded_beside_a_load_that_takes_long(
     bills = b"".join(b'{"kind":"bill","id":"b_%d","shopId":"sh_1"}\n' % number for number in range(400_000))
     large.write_bytes(SHOP_LINES + bills)
     start("--batch", "100")
-    inspection = bootstrap.operator_reads(load({"store": str(tmp_path / "store")}, {}))
+    inspection = bootstrap.store(load({"store": str(tmp_path / "store")}, {})).reads()
     until(lambda: (found := inspection.latest_load()) and found.lines > 1_000, "the load had begun", 60)
     (tmp_path / "incoming" / ".small").write_bytes(SHOP_LINES)
     os.chown(tmp_path / "incoming" / ".small", 61_004, 61_004)

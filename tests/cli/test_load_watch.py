@@ -98,7 +98,7 @@ def names(folder: Path) -> list[str]:
 
 
 def folder(store: Path) -> WatchedFolder | None:
-    folders = bootstrap.operator_reads(load({"store": str(store)}, {})).watched_folders(SystemClock().now_ms())
+    folders = bootstrap.store(load({"store": str(store)}, {})).reads().watched_folders(SystemClock().now_ms())
     return folders[0] if folders else None
 
 
@@ -107,7 +107,7 @@ def wait_for_loads(watch: Watch, number: int) -> None:
 
 
 def wait_for_lines(store: Path, number: int) -> None:
-    inspection = bootstrap.operator_reads(load({"store": str(store)}, {}))
+    inspection = bootstrap.store(load({"store": str(store)}, {})).reads()
     until(lambda: (found := inspection.latest_load()) and found.lines > number, "more lines were loaded", 60)
 
 
@@ -218,7 +218,7 @@ def test_an_unreadable_file_is_quarantined_with_its_reason_and_the_others_are_lo
     assert {oct(note.stat().st_mode)[-3:] for note in notes} == {"600"}
     until(lambda: (found := folder(store)) and (found.files, found.quarantined) == (1, 2), "the folder was reported")
     until(lambda: len(watch.summaries()) == 1, "the summary was printed")
-    latest = bootstrap.operator_reads(load({"store": str(store)}, {})).latest_load()
+    latest = bootstrap.store(load({"store": str(store)}, {})).reads().latest_load()
     assert latest
     assert latest.finished, "the load must not be reported as unfinished"
     assert watch.stop() == 0
@@ -263,7 +263,7 @@ def test_sigterm_ends_after_the_current_batch_and_the_next_watcher_continues(
 ) -> None:
     (spool / "a.ndjson").write_bytes(SHOP_LINES + bills(0, 8_000))
     watch = start("--batch", "10")
-    inspection = bootstrap.operator_reads(load({"store": str(store)}, {}))
+    inspection = bootstrap.store(load({"store": str(store)}, {})).reads()
     until(lambda: (found := inspection.latest_load()) and found.lines > 100, "some batches were written")
     assert watch.stop() == 0
     assert names(spool) == ["a.ndjson", "done", "quarantine"]

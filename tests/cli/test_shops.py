@@ -51,7 +51,7 @@ def run(where: str, *words: str, stdin: bytes | None = None, status: int = 0) ->
 
 
 def seen(where: str, now_ms: int = NOW) -> list[ShopActivity]:
-    return bootstrap.operator_reads(load({"store": where})).shops(now_ms, count_all=True)
+    return bootstrap.store(load({"store": where})).reads().shops(now_ms, count_all=True)
 
 
 def test_every_loaded_shop_is_listed_with_what_a_key_needs(where: str) -> None:
@@ -224,5 +224,5 @@ def test_a_store_that_cannot_be_read_fails(where: str, store: Path) -> None:
 def test_all_bills_are_counted_only_on_request(where: str) -> None:
     one = shop()
     run(where, "load", "-", stdin=ndjson([one, *bills_at(one, NOW)]))
-    (found,) = bootstrap.operator_reads(load({"store": where})).shops(NOW, count_all=False)
+    (found,) = bootstrap.store(load({"store": where})).reads().shops(NOW, count_all=False)
     assert found.bills is None

@@ -51,7 +51,7 @@ def admin_listener(port: int, *checks: Readiness) -> Iterator[None]:
 
 
 def move_horizon(where: str) -> None:
-    with closing(bootstrap.ledger(load({"store": where}))) as ledger:
+    with closing(bootstrap.store(load({"store": where})).ledger()) as ledger:
         ledger.advance_horizon()
 
 
@@ -125,8 +125,8 @@ def test_another_program_on_the_port_is_not_mistaken_for_the_service(loaded: Com
 def test_a_horizon_that_does_not_advance_fails(counterfoil: Command, admin_port: int, store: Path) -> None:
     hours_ago = ManualClock(SystemClock().now_ms() - 7_200_000)
     settings = load({"store": str(store)})
-    bootstrap.prepare(settings, hours_ago)
-    with closing(bootstrap.ledger(settings, hours_ago)) as ledger:
+    bootstrap.store(settings, hours_ago).prepare()
+    with closing(bootstrap.store(settings, hours_ago).ledger()) as ledger:
         ledger.advance_horizon()
     with admin_listener(admin_port):
         found = counterfoil.json("status", status=1)
@@ -141,8 +141,8 @@ def test_a_clock_behind_the_horizon_leaves_it_open_whether_a_service_is_running(
     monkeypatch.setenv("COUNTERFOIL_ADMIN_PORT", "0")
     hours_ahead = ManualClock(SystemClock().now_ms() + 7_200_000)
     settings = load({"store": str(store)})
-    bootstrap.prepare(settings, hours_ahead)
-    with closing(bootstrap.ledger(settings, hours_ahead)) as ledger:
+    bootstrap.store(settings, hours_ahead).prepare()
+    with closing(bootstrap.store(settings, hours_ahead).ledger()) as ledger:
         ledger.advance_horizon()
     found = counterfoil.json("status", status=2)
     assert status_of(found, "service") == "warn"

@@ -60,7 +60,7 @@ class RunningConsole:
         """Make a link like `counterfoil console link`; return the ID of its device, and its token."""
         maker = Actor("alice", "cli", "back-office")
         device = new_device(maker, self.clock.now_ms(), DEFAULT_VALIDITY_MS, name, role, days)
-        devices.record_link(bootstrap.devices(self.settings), device, maker)
+        devices.record_link(bootstrap.store(self.settings).devices(), device, maker)
         return device.device_id, link_token(self.key, device, audience(self.settings))
 
     def device(self, name: str, role: Role = "operator", days: int | None = None) -> "Operator":

@@ -31,7 +31,7 @@ def console(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[RunningC
 
 
 def revoke(console: RunningConsole, device_id: str) -> None:
-    devices.revoke(bootstrap.devices(console.settings), device_id, console.clock.now_ms(), SOMEBODY)
+    devices.revoke(bootstrap.store(console.settings).devices(), device_id, console.clock.now_ms(), SOMEBODY)
 
 
 def is_signed_in(browser: Operator) -> bool:
@@ -133,7 +133,7 @@ def test_the_last_use_is_stored_once_a_minute_at_most(console: RunningConsole) -
     started = console.clock.now_ms()
 
     def stored() -> int | None:
-        (device,) = bootstrap.operator_reads(console.settings).devices()
+        (device,) = bootstrap.store(console.settings).reads().devices()
         return device.last_used_at and device.last_used_at - started
 
     console.clock.advance(59)
@@ -150,7 +150,7 @@ def test_links_sign_ins_sign_outs_and_revocations_are_audited(console: RunningCo
     phone, laptop = console.device("kitchen phone", "reader", 90), console.device("laptop")
     revoke(console, phone.device_id)
     laptop.send("/sign-out", {})
-    entries = bootstrap.operator_reads(console.settings).audit(10)
+    entries = bootstrap.store(console.settings).reads().audit(10)
     assert [(entry.act, entry.actor.name, entry.actor.host) for entry in reversed(entries)] == [
         ("console_link_made", "alice", "back-office"),
         ("console_signed_in", "kitchen phone", f"device {phone.device_id}"),
@@ -267,7 +267,7 @@ def address(pattern: str, values: dict[str, str]) -> str:
 
 
 def content(console: RunningConsole) -> list[object]:
-    reads = bootstrap.operator_reads(console.settings)
+    reads = bootstrap.store(console.settings).reads()
     listed = [reads.keys(), reads.devices(), reads.audit(100), reads.loads(10), reads.rejects(1, 10)]
     return [*listed, reads.open_items()]
 

@@ -83,7 +83,7 @@ def _live(service: RunningService) -> None:
     service.ledger.compute_totals(10)
     service.ledger.prune_removals()
     service.data("members/lookup", key, providerId=of["providerId"], messagingUserId=MESSAGING_USER)
-    with closing(bootstrap.usage(service.settings, service.clock)) as usage:
+    with closing(bootstrap.store(service.settings, service.clock).usage()) as usage:
         usage.prune()
         usage.prune_cursors()
 

@@ -419,7 +419,7 @@ def demo_of_today(tmp_path_factory: pytest.TempPathFactory) -> Settings:
     """The settings of a store with the demo's bills up to the last instant of the plan's last day."""
     settings = load({"store": str(tmp_path_factory.mktemp("demo")), "secret": SECRET}, {})
     lines = [line for delivery in demo_world(DEFAULT_DEMO, DEFAULT_DEMO.end_ms - 1) for line in delivery.lines]
-    with closing(bootstrap.ledger(settings, SystemClock())) as ledger:
+    with closing(bootstrap.store(settings, SystemClock()).ledger()) as ledger:
         Pipeline(ledger, bootstrap.pseudonyms(settings), RejectsFile(settings.store / "rejects.ndjson"), 500).load(
             DeliverySource(lines)
         )
@@ -429,7 +429,7 @@ def demo_of_today(tmp_path_factory: pytest.TempPathFactory) -> Settings:
 @pytest.mark.programs
 def test_one_shop_of_the_demo_is_silent_at_any_time_of_the_day(demo_of_today: Settings) -> None:
     planted = silent_shop(plan_group(DEFAULT_DEMO)).id
-    inspection = bootstrap.operator_reads(demo_of_today)
+    inspection = bootstrap.store(demo_of_today).reads()
     midnight = DEFAULT_DEMO.end_ms - DAY_MS
     for half_hour in range(48):
         shops = inspection.shops(midnight + half_hour * 1_800_000 + 1, count_all=False)

@@ -44,12 +44,12 @@ class Deployment:
         self.settings = settings.load({**self.addresses, "secret": SECRET}, environment={})
         if not (self.settings.database or self.store.exists()):
             copy_empty_store(self.store)
-        bootstrap.prepare(self.settings)
+        bootstrap.store(self.settings).prepare()
 
     # --- the operator --------------------------------------------------------------
 
     def load(self, *records: Any) -> Summary:
-        ledger = bootstrap.ledger(self.settings)
+        ledger = bootstrap.store(self.settings).ledger()
         rejects = RejectsFile(self.folder / "rejects.ndjson")
         try:
             pipeline = Pipeline(ledger, bootstrap.pseudonyms(self.settings), rejects, 500)
@@ -59,7 +59,7 @@ class Deployment:
 
     def issue(self, keys: dict[str, dict[str, Any]]) -> None:
         """Issue named keys for the shop, with these limits and permissions."""
-        key_store = bootstrap.key_store(self.settings)
+        key_store = bootstrap.store(self.settings).key_store()
         for name, terms in keys.items():
             grant = key_issuing.Grant(scope=Scope("shop", "sh_1"), label=name, **terms)
             self.keys[name] = key_issuing.issue(key_store, grant, secrets.token_bytes, 0, OPERATOR).text

@@ -26,7 +26,7 @@ class Demo:
         self.shown: Showcase = showcase.build(
             self.settings, PLAN, lambda purpose: showcase.seeded_randomness(SEED, purpose)
         )
-        bootstrap.ledger(self.settings).advance_horizon()
+        bootstrap.store(self.settings).ledger().advance_horizon()
         self.server = ServerThread(bootstrap.service(self.settings, lambda _: None))
 
     @property

@@ -75,7 +75,7 @@ class Loader:
         bills = [r.bill(SHOP, id=bill_id, cashier=f"Nok {version}") for bill_id, version in versions.items()]
         while not self._stop.is_set():
             try:
-                with closing(bootstrap.ledger(self._settings)) as ledger:
+                with closing(bootstrap.store(self._settings).ledger()) as ledger:
                     Pipeline(ledger, bootstrap.pseudonyms(self._settings), self._rejects, 500).load(RecordSource(bills))
             except StoreUnavailable as error:
                 self.failures.append(str(error))

@@ -33,7 +33,7 @@ def id_of(key: str) -> str:
 def written(service: RunningService) -> OperatorReads:
     """Stop the server, so that it writes all pending records; return an `OperatorReads` on its store."""
     service.restart()
-    return bootstrap.operator_reads(service.settings)
+    return bootstrap.store(service.settings).reads()
 
 
 @pytest.fixture

@@ -29,7 +29,7 @@ def settled(service: RunningService, key: str) -> list[dict[str, Any]]:
     other = service.key(shop=fresh("nobody"))
     assert service.get("shops", other).status_code == 200
     # In a running service, the supervisor or the worker does this soon afterwards.
-    with closing(bootstrap.usage(service.settings, service.clock)) as usage:
+    with closing(bootstrap.store(service.settings, service.clock).usage()) as usage:
         usage.move_recent()
     return rows(service, key)
 

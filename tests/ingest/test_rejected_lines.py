@@ -31,7 +31,7 @@ def load_strictly(service: RunningService, *records: object) -> None:
 def test_each_rejected_line_is_remembered_with_its_number_and_reason(service: RunningService) -> None:
     of = shop()
     service.load(of, b"not JSON " + PHONE.encode(), bill(of), bill({"id": PHONE}), {"kind": "bill", "id": PHONE})
-    reads = bootstrap.operator_reads(service.settings)
+    reads = bootstrap.store(service.settings).reads()
     (load,) = reads.loads(10)
     assert (load.lines, load.changed, load.rejected) == (5, 2, 3)
     assert load.reasons == {"not_json": 1, "unknown_shop": 1, "no_shop": 1}
@@ -45,14 +45,14 @@ def test_each_rejected_line_is_remembered_with_its_number_and_reason(service: Ru
 
 def test_a_load_without_rejected_lines_names_no_rejects_file(service: RunningService) -> None:
     service.load(shop())
-    (load,) = bootstrap.operator_reads(service.settings).loads(10)
+    (load,) = bootstrap.store(service.settings).reads().loads(10)
     assert (load.reasons, load.rejects_file) == ({}, None)
 
 
 def test_wrong_fields_are_named_unless_the_name_may_be_a_value(service: RunningService) -> None:
     of = shop()
     load_strictly(service, of, bill(of, cashierName="Lek"), bill(of, **{PHONE: 1}))
-    reads = bootstrap.operator_reads(service.settings)
+    reads = bootstrap.store(service.settings).reads()
     (load,) = reads.loads(10)
     found = reads.rejects(load.number, 10)
     assert [(one.reason, list(one.fields)) for one in found] == [

@@ -24,7 +24,7 @@ RECORD = RequestRecord(at=1, key_id="k_1", route="usage", status=200, error=None
 def store(tmp_path: Path) -> Iterator[Settings]:
     """A store with the supervisor's background tasks running."""
     found = settings.load({"store": str(tmp_path), "secret": "s" * 64}, environment={})
-    bootstrap.prepare(found)
+    bootstrap.store(found).prepare()
     said: list[Event] = []
     chores = Chores(found, said.append)
     chores.start()
@@ -68,6 +68,6 @@ def test_recent_requests_are_moved_while_old_ones_are_deleted(store: Settings, m
 
 
 def test_the_horizon_moves_while_nothing_is_loaded(store: Settings) -> None:
-    inspection = bootstrap.operator_reads(store)
+    inspection = bootstrap.store(store).reads()
     first = inspection.horizon() or 0
     until(lambda: (inspection.horizon() or 0) > first, "the horizon moves")

@@ -21,24 +21,24 @@ UNDATED = DeliveryCounts(lines=300, bills=300, undated=100, records={"bill": 300
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
     found = load({"store": str(tmp_path / "store"), "silent_folder_min": 60}, {})
-    bootstrap.prepare(found)
+    bootstrap.store(found).prepare()
     return found
 
 
 def warnings(settings: Settings, tmp_path: Path) -> dict[str, str]:
-    checks = readiness(settings, tmp_path, bootstrap.operator_reads(settings))
+    checks = readiness(settings, tmp_path, bootstrap.store(settings).reads())
     return {check.name: check.warning for check in checks if check.warning}
 
 
 def samples(settings: Settings, tmp_path: Path) -> Iterator[tuple[str, float]]:
-    for family in metrics(settings, tmp_path, bootstrap.operator_reads(settings)):
+    for family in metrics(settings, tmp_path, bootstrap.store(settings).reads()):
         for sample in family.samples:
             if sample.name.startswith(("counterfoil_load_alarms", "counterfoil_watched_folder")):
                 yield sample.name.removeprefix("counterfoil_") + "".join(sample.labels.values()), sample.value
 
 
 def test_a_sudden_change_is_reported_without_the_name_of_a_field(settings: Settings, tmp_path: Path) -> None:
-    with closing(bootstrap.ledger(settings)) as ledger:
+    with closing(bootstrap.store(settings).ledger()) as ledger:
         for counts in (USUAL, USUAL, USUAL, UNDATED):
             ledger.change_intake(lambda intake, now, counts=counts: with_load(intake, counts, now))  # type: ignore[misc]
     assert warnings(settings, tmp_path) == {
@@ -58,7 +58,7 @@ def test_a_silent_or_unwatched_folder_is_reported(
     settings: Settings, tmp_path: Path, seen: int, delivered: int, warning: str | None
 ) -> None:
     clock = ManualClock(SystemClock().now_ms() - delivered * MINUTE_SEC * 1000)
-    with closing(bootstrap.ledger(settings, clock)) as ledger:
+    with closing(bootstrap.store(settings, clock).ledger()) as ledger:
         ledger.report_watched_folder("/spool", 1, 0)
         clock.advance((delivered - seen) * MINUTE_SEC)
         ledger.report_watched_folder("/spool", 0, 0)

@@ -46,8 +46,8 @@ Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 @pytest.fixture
 def service_settings(tmp_path: Path) -> Settings:
     loaded = settings.load({"store": str(tmp_path / "store"), "port": free_port("127.0.0.1")}, {})
-    bootstrap.prepare(loaded)
-    with closing(bootstrap.ledger(loaded)) as ledger:
+    bootstrap.store(loaded).prepare()
+    with closing(bootstrap.store(loaded).ledger()) as ledger:
         ledger.advance_horizon()
     return loaded
 
@@ -111,7 +111,7 @@ def test_the_disk_and_the_logs_are_reported_even_if_the_books_cannot_be_read(
 
 def test_keys_are_counted_by_their_use_of_the_quota_and_not_named(service_settings: Settings, tmp_path: Path) -> None:
     now = SystemClock().now_ms()
-    with closing(bootstrap.key_store(service_settings)) as key_store:
+    with closing(bootstrap.store(service_settings).key_store()) as key_store:
         for per_day in (10, 5, 4):
             grant = key_issuing.Grant(scope=Scope("shop", "sh_1"), per_day=per_day)
             key = key_issuing.issue(key_store, grant, os.urandom, now, OPERATOR).key

@@ -47,14 +47,14 @@ class KillableProcesses:
         self.kills: Counter[str] = Counter()
         self.store = store or str(folder / "store")
         self.settings = settings.load({"store": self.store, "secret": SECRET}, environment={})
-        bootstrap.prepare(self.settings)
+        bootstrap.store(self.settings).prepare()
         self.key = self._issue_key()
         (folder / "key").write_text(self.key)
         self.running: dict[str, subprocess.Popen[bytes]] = {}
 
     def _issue_key(self) -> str:
         grant = key_issuing.Grant(scope=Scope("franchise", FRANCHISE), per_min=PLENTY, per_day=PLENTY)
-        with closing(bootstrap.key_store(self.settings)) as key_store:
+        with closing(bootstrap.store(self.settings).key_store()) as key_store:
             return key_issuing.issue(key_store, grant, os.urandom, 0, OPERATOR).text
 
     @property

@@ -117,7 +117,7 @@ class World:
     def audited(self) -> list[str]:
         return [
             entry.detail
-            for entry in bootstrap.operator_reads(self.service.settings).audit(10)
+            for entry in bootstrap.store(self.service.settings).reads().audit(10)
             if entry.actor.via == "automatic"
         ]
 

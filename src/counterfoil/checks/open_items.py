@@ -29,9 +29,9 @@ def close_by_hand(settings: Settings, verb: Verb, items: Sequence[OpenItem], act
     changed = [
         replace(item, decision="accepted") if verb == "accept" else replace(item, closed_by=result) for item in items
     ]
-    with closing(bootstrap.key_store(settings)) as audit:
+    with closing(bootstrap.store(settings).key_store()) as audit:
         audit.record(AuditEntry(at=now, act=act, actor=actor, detail=items_detail(items)))
-    with closing(bootstrap.ledger(settings)) as ledger:
+    with closing(bootstrap.store(settings).ledger()) as ledger:
         return ledger.change_items(changed)
 
 

@@ -69,7 +69,7 @@ def overview(settings: Settings, now: int, *, deep: bool = False) -> Overview:
     if absent:
         machine = [local.clock(None, now), local.disk(settings), *local.ports(settings, "other")]
         return Overview(now, [absent, *machine], StoreValues())
-    inspection = bootstrap.operator_reads(settings)
+    inspection = bootstrap.store(settings).reads()
     problems = inspection.problems()
     moved = local.moved_store(settings, problems)
     if moved:
@@ -132,7 +132,7 @@ def service_finding(settings: Settings, horizon: int | None, now: int, *, is_new
             return finding("nothing_served")
         return finding("service_silent", address=address, reason=answer)
     # A restored copy of a store has the same ID.
-    if answer.store_id and bootstrap.operator_reads(settings).store_id() not in (None, answer.store_id):
+    if answer.store_id and bootstrap.store(settings).reads().store_id() not in (None, answer.store_id):
         return finding("other_store", address=address)
     if answer.ready:
         return finding("service_ready", address=f"{settings.host}:{settings.port}")

@@ -127,7 +127,7 @@ def link(
 
 def _print_link(settings: Settings, device: Device, as_json: bool, base_url: str | None = None) -> None:
     try:
-        devices.record_link(bootstrap.devices(settings), device, operator())
+        devices.record_link(bootstrap.store(settings).devices(), device, operator())
     except (StoreUnavailable, StoreMismatch) as error:
         print_note(f"the store cannot be written, so this link is not in the audit log: {error}")
     made = sign_in_link(settings, device, base_url)
@@ -154,7 +154,7 @@ def _print_link(settings: Settings, device: Device, as_json: bool, base_url: str
 def list_devices(ctx: click.Context, with_ended: bool, store: str | None, as_json: bool) -> None:
     settings = existing_store(ctx, store)
     now, lasting = SystemClock().now_ms(), lifetimes(settings)
-    found = bootstrap.operator_reads(settings).devices()
+    found = bootstrap.store(settings).reads().devices()
     shown = [device for device in found if with_ended or state_of(device, lasting, now) in ("signed_in", "link")]
     nothing = "no device is signed in. Run `counterfoil console link` to sign one in."
     print_rows(columns(lasting, now), shown, as_json, nothing=nothing)
@@ -172,12 +172,12 @@ def revoke(ctx: click.Context, device_id: str | None, is_all: bool, store: str |
     now = SystemClock().now_ms()
     found = [
         device.device_id
-        for device in bootstrap.operator_reads(settings).devices()
+        for device in bootstrap.store(settings).reads().devices()
         if state_of(device, lifetimes(settings), now) in ("signed_in", "link")
     ]
     chosen = found if device_id is None else [device_id]
     for each in chosen:
-        devices.revoke(bootstrap.devices(settings), each, now, operator())
+        devices.revoke(bootstrap.store(settings).devices(), each, now, operator())
     print_note(f"{counted(len(chosen), 'device is', 'devices are')} signed out.")
 
 

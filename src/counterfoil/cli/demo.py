@@ -111,7 +111,7 @@ def _serve(ctx: click.Context, settings: Settings, plan: WorldPlan, output: Outp
     demo = _fill_store(settings, plan)
     # Other commands on the same store, such as `console link`, need the secret that the store was built with.
     create_secret(settings.store / "secret", settings.secret)
-    bootstrap.prepare(settings)
+    bootstrap.store(settings).prepare()
     with closing(DemoConsole(settings)) as console:
         write_history(settings, demo, plan.seed)
         link = console.link()

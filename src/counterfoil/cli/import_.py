@@ -383,7 +383,7 @@ def _load(
 
 def _without_known_shops(settings: Settings, found: Iterable[Imported], *, is_check: bool) -> Iterator[Imported]:
     """Yield the results. Skip a shop that the export names but does not describe, if the store already knows it."""
-    with load_run.open_for_check(settings) if is_check else closing(bootstrap.ledger(settings)) as ledger:
+    with load_run.open_for_check(settings) if is_check else closing(bootstrap.store(settings).ledger()) as ledger:
         for one in found:
             is_known = isinstance(one, ImportedRecord) and one.is_found_shop and ledger.facts(one.record["id"])
             if not is_known:
@@ -449,7 +449,7 @@ def _stored_bills(settings: Settings) -> ComparedBills | None:
     """Return what compares bills with those in the store, or None if there is no store yet."""
     if not settings.database and not (settings.store / "books.sqlite3").exists():
         return None
-    stored = bootstrap.operator_reads(settings).stored_bills
+    stored = bootstrap.store(settings).reads().stored_bills
 
     @cache
     def say(problem: str) -> None:

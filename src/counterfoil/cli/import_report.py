@@ -101,7 +101,7 @@ def facts_for_import(settings: Settings) -> Callable[[str], KnownFacts | None]:
         if not settings.database and not (settings.store / "books.sqlite3").exists():
             return None
         try:
-            return bootstrap.operator_reads(settings).facts(shop_id)
+            return bootstrap.store(settings).reads().facts(shop_id)
         except (StoreUnavailable, StoreMismatch):
             return None
 

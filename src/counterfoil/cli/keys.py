@@ -121,11 +121,11 @@ def issue(
     grant = key_issuing.Grant(scope=_scope(shop, franchise), **granted)
     settings = settings_from(ctx, store=store)
     is_new = is_without_store(settings)
-    with closing(bootstrap.key_store(settings)) as key_store:
+    with closing(bootstrap.store(settings).key_store()) as key_store:
         if is_new:
             record_new_store(settings)
         issued = key_issuing.issue(key_store, grant, secrets.token_bytes, _now(), operator())
-    if not bootstrap.operator_reads(settings).knows(grant.scope):
+    if not bootstrap.store(settings).reads().knows(grant.scope):
         print_note(
             f"{grant.scope.kind} {grant.scope.id} is not loaded yet. Until it is, the key cannot read anything. "
             "`counterfoil shops` lists the loaded IDs. If the ID is wrong, revoke this key and issue another."
@@ -138,7 +138,7 @@ def issue(
 @utc_option
 @store_options
 def list_(ctx: click.Context, active: bool, store: str | None, as_json: bool) -> None:
-    reads, now = bootstrap.operator_reads(existing_store(ctx, store)), _now()
+    reads, now = bootstrap.store(existing_store(ctx, store)).reads(), _now()
     keys = [key for key in reads.keys() if not (active and key.is_revoked(now))]  # noqa: SIM118 - not a dictionary
     try:
         last_used = reads.last_used()
@@ -152,7 +152,7 @@ def list_(ctx: click.Context, active: bool, store: str | None, as_json: bool) ->
 @command.command()
 @single_key_options
 def show(ctx: click.Context, keyid: str, store: str | None, as_json: bool) -> None:
-    reads, now = bootstrap.operator_reads(existing_store(ctx, store)), _now()
+    reads, now = bootstrap.store(existing_store(ctx, store)).reads(), _now()
     key = key_issuing.key_in(reads.keys(), keyid)
     try:
         _show_usage(reads, key, now, as_json)
@@ -174,7 +174,7 @@ def update(ctx: click.Context, keyid: str, yes: bool, store: str | None, as_json
     if not changes.changed_fields():
         raise click.UsageError("Nothing to change. Set at least one option.", ctx)
     settings, now, by = existing_store(ctx, store), _now(), operator()
-    with closing(bootstrap.key_store(settings)) as key_store:
+    with closing(bootstrap.store(settings).key_store()) as key_store:
         key = key_issuing.find(key_store, keyid)
         # Refuse a revoked key before the operator is asked anything.
         key_issuing.require_not_revoked(key, now)
@@ -199,7 +199,7 @@ def rotate(
 ) -> None:
     settings, now, by = existing_store(ctx, store), _now(), operator()
     revoke_old_at = None if revoke_old_in is None else now + revoke_old_in
-    with closing(bootstrap.key_store(settings)) as key_store:
+    with closing(bootstrap.store(settings).key_store()) as key_store:
         successors = {key.key_id for key in successors_of(key_store.all(), keyid) if not key.is_revoked(now)}
         known = successors if again else successors - successors_by_others(settings, keyid, now, by)
         try:
@@ -229,7 +229,7 @@ def revoke(ctx: click.Context, keyid: str, at: int | None, yes: bool, store: str
     now = _now()
     if at is not None and at <= now:
         raise click.UsageError("--at must be in the future. To revoke the key now, leave out --at.", ctx)
-    with closing(bootstrap.key_store(existing_store(ctx, store))) as key_store:
+    with closing(bootstrap.store(existing_store(ctx, store)).key_store()) as key_store:
         before = key_issuing.find(key_store, keyid)
         if not before.is_revoked(now) and not yes:
             if not is_terminal(sys.stdin):
@@ -335,7 +335,7 @@ def _loaded_shops(reads: OperatorReads, now: int) -> list[ShopActivity] | None:
 def recent_values(settings: Settings, key: Key, changes: KeyChanges, now: int, by: Actor) -> dict[str, str]:
     """Return sentences about the values that somebody else set recently, and the values that replace them."""
     planned = field_changes(key, replace(key, **changes.changed_fields()))
-    entries = bootstrap.operator_reads(settings).audit(RECENT_ENTRIES, key.key_id, now - RECENT_MS)
+    entries = bootstrap.store(settings).reads().audit(RECENT_ENTRIES, key.key_id, now - RECENT_MS)
     found = {}
     for name in sorted(planned):
         latest = next((entry for entry in entries if entry.act == Act.KEY_CHANGED and name in entry.changes), None)
@@ -352,7 +352,7 @@ def recent_values(settings: Settings, key: Key, changes: KeyChanges, now: int, b
 
 def successors_by_others(settings: Settings, key_id: str, now: int, by: Actor) -> set[FieldValue]:
     """Return the IDs of the successors that somebody else recently issued by rotating the key."""
-    entries = bootstrap.operator_reads(settings).audit(RECENT_ENTRIES, key_id, now - RECENT_MS)
+    entries = bootstrap.store(settings).reads().audit(RECENT_ENTRIES, key_id, now - RECENT_MS)
     return {
         entry.changes["successor"].after
         for entry in entries

@@ -76,7 +76,7 @@ def _note_more(found: Sequence[object], limit: int, noun: str, option: str = "--
 @utc_option
 @store_options
 def shops(ctx: click.Context, franchise: str | None, store: str | None, as_json: bool) -> None:
-    found = bootstrap.operator_reads(existing_store(ctx, store)).shops(SystemClock().now_ms(), count_all=True)
+    found = bootstrap.store(existing_store(ctx, store)).reads().shops(SystemClock().now_ms(), count_all=True)
     if franchise is not None:
         known = ", ".join(sorted({shop.franchise_id for shop in found if shop.franchise_id})) or "none"
         found = [shop for shop in found if shop.franchise_id == franchise]
@@ -98,7 +98,7 @@ def shops(ctx: click.Context, franchise: str | None, store: str | None, as_json:
 def audit(
     ctx: click.Context, keyid: str | None, since: int | None, limit: int, store: str | None, as_json: bool
 ) -> None:
-    reads = bootstrap.operator_reads(existing_store(ctx, store))
+    reads = bootstrap.store(existing_store(ctx, store)).reads()
     found, labels = reads.audit(limit + 1, keyid, since or 0), labels_of(reads.keys())
     about, period = f" about key {keyid}" if keyid else "", " since the given time" if since else ""
     nothing = f"there are no entries{about}{period}."
@@ -142,7 +142,7 @@ def requests(
     has_limit = ctx.get_parameter_source("limit") == ParameterSource.COMMANDLINE
     if follow and (wanted.request_id is not None or wanted.until is not None or has_limit):
         raise click.UsageError("--follow cannot be combined with a request ID, --until or --limit.", ctx)
-    reads = bootstrap.operator_reads(existing_store(ctx, store))
+    reads = bootstrap.store(existing_store(ctx, store)).reads()
     if follow:
         _follow(reads, wanted, as_json=as_json, as_csv=as_csv)
     found, _ = find(reads, wanted, limit + 1)
@@ -249,7 +249,7 @@ class KeyUsage(Struct, frozen=True):
 def usage(
     ctx: click.Context, keyid: str | None, days: int, disclosures: bool, latest: int, store: str | None, as_json: bool
 ) -> None:
-    reads = bootstrap.operator_reads(existing_store(ctx, store))
+    reads = bootstrap.store(existing_store(ctx, store)).reads()
     keys = reads.keys()
     if keyid is not None:
         keys = [key_issuing.key_in(keys, keyid)]

@@ -208,7 +208,7 @@ def _quarantine(settings: Settings, report: LoadReport, quarantine: Path) -> lis
     reasons = {**records.damage, **{path: not_source(path.name) for path in records.ignored}, **refused}
     items = [replace(item, load=report.summary.load) for item in quarantined(reasons, quarantine)]
     if items:
-        with closing(bootstrap.ledger(settings)) as ledger:
+        with closing(bootstrap.store(settings).ledger()) as ledger:
             ledger.add_items(items)
     return items
 
@@ -419,7 +419,7 @@ class StoreLoader:
 
     def items_of(self, names: Iterable[str]) -> list[OpenItem]:
         def call() -> list[OpenItem]:
-            reads = bootstrap.operator_reads(self._settings)
+            reads = bootstrap.store(self._settings).reads()
             found = {item.number: item for item in (*reads.items_of(names), *reads.open_items())}
             return list(found.values())
 

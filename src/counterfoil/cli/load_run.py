@@ -174,7 +174,7 @@ def _load(pipeline: Pipeline, report: LoadReport) -> None:
 @contextmanager
 def open_ledger(settings: Settings) -> Iterator[Ledger]:
     is_new = is_without_store(settings)
-    with closing(bootstrap.ledger(settings)) as ledger:
+    with closing(bootstrap.store(settings).ledger()) as ledger:
         if is_new:
             record_new_store(settings)
         yield ledger
@@ -186,7 +186,7 @@ def open_for_check(settings: Settings) -> Iterator[LoadLedger]:
     if not settings.database and not (settings.store / "books.sqlite3").exists():
         yield CheckingLedger(lambda _: None, Intake)
         return
-    reads = bootstrap.operator_reads(settings)
+    reads = bootstrap.store(settings).reads()
     bootstrap.require_secret(settings)
     yield CheckingLedger(cache(reads.facts), reads.intake, reads.stored_bills)
 
@@ -195,7 +195,7 @@ def is_checked_first(settings: Settings) -> bool:
     """Return whether a delivery is compared before anything of it is written. The first one is not."""
     if is_without_store(settings):
         return False
-    return bootstrap.operator_reads(settings).intake() != Intake()
+    return bootstrap.store(settings).reads().intake() != Intake()
 
 
 def require_acceptance(*, may_ask: bool) -> None:
@@ -214,7 +214,7 @@ def accept_change(settings: Settings) -> list[IntakeAlarm]:
         return accepted(intake)
 
     bootstrap.store(settings).require_exists()
-    with closing(bootstrap.ledger(settings)) as ledger:
+    with closing(bootstrap.store(settings).ledger()) as ledger:
         ledger.change_intake(change)
     return ended
 

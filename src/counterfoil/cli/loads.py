@@ -34,7 +34,7 @@ def command(ctx: click.Context, words: tuple[str, ...], limit: int, store: str |
     # A wrong number is wrong usage, whether there is a store or not.
     number = _number(ctx, words[0]) if words and words[0] not in WORDS else 0
     settings = existing_store(ctx, store)
-    reads, now = bootstrap.operator_reads(settings), SystemClock().now_ms()
+    reads, now = bootstrap.store(settings).reads(), SystemClock().now_ms()
     match words:
         case ():
             nothing = "nothing has been loaded yet. Run `counterfoil load` to load source records."
@@ -107,7 +107,7 @@ def _close(settings: Settings, verb: Verb, items: Sequence[OpenItem], as_json: b
         return
     echo(f"{done.capitalize()}: {counted(len(changed), 'item')}.")
     if verb != "resolve":
-        folders = bootstrap.operator_reads(settings).watched_folders(now)
+        folders = bootstrap.store(settings).reads().watched_folders(now)
         reports = [now - folder.seen_at for folder in folders if not folder.is_stale(now)]
         moves = f"{'loads the file' if verb == 'accept' else 'moves the file to quarantine'} if it is still there"
         print_note(

@@ -50,7 +50,7 @@ def record_new_store(settings: Settings) -> None:
 
 
 def record(settings: Settings, act: Act, detail: str, at: int | None = None) -> None:
-    with closing(bootstrap.key_store(settings)) as audit:
+    with closing(bootstrap.store(settings).key_store()) as audit:
         audit.record(audit_entry(act, detail, at))
 
 
@@ -75,7 +75,7 @@ def init(ctx: click.Context, recreate: str | None, share: bool, store: str | Non
             raise SettingsError("only the files of an embedded store are shared. On PostgreSQL, each user has a login.")
         files.share(settings.store)
     is_new = not bootstrap.store(settings).exists()
-    bootstrap.prepare(settings)
+    bootstrap.store(settings).prepare()
     if is_new:
         record(settings, Act.STORE_CREATED, "")
     echo(f"The store {display_value(settings, 'store')} is ready. Load source records with `counterfoil load`.")
@@ -88,7 +88,7 @@ def init(ctx: click.Context, recreate: str | None, share: bool, store: str | Non
 
 def _require_owner(settings: Settings) -> None:
     """Raise if the login does not own the schema: only the owner can initialise a store and record it."""
-    permissions = bootstrap.operator_reads(settings).permissions()
+    permissions = bootstrap.store(settings).reads().permissions()
     if permissions and not permissions.owns:
         raise SettingsError(
             f"the login {permissions.login} does not own the schema. Run `counterfoil init` with the login that you "
@@ -132,7 +132,7 @@ def _entry_about(act: Act, names: list[str]) -> AuditEntry:
 @store_options
 def prune(ctx: click.Context, store: str | None, as_json: bool) -> None:
     settings = existing_store(ctx, store)
-    with closing(bootstrap.usage(settings)) as usage:
+    with closing(bootstrap.store(settings).usage()) as usage:
         records, totals = usage.prune()
         expired = usage.prune_cursors()
     removals = _prune_removals(settings)
@@ -152,14 +152,14 @@ def prune(ctx: click.Context, store: str | None, as_json: bool) -> None:
 
 def _prune_removals(settings: Settings) -> int:
     """Delete old removals from the change feed; return the count. If the login cannot delete them, print a note."""
-    permissions = bootstrap.operator_reads(settings).permissions()
+    permissions = bootstrap.store(settings).reads().permissions()
     if permissions and not (permissions.serves or permissions.loads):
         print_note(
             f"the login {permissions.login} cannot delete removals from the change feed, so none were deleted. "
             "The service deletes them."
         )
         return 0
-    with closing(bootstrap.ledger(settings)) as ledger:
+    with closing(bootstrap.store(settings).ledger()) as ledger:
         return ledger.prune_removals()
 
 

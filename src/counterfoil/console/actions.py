@@ -78,7 +78,7 @@ def _use_form(visit: Visit) -> None:
 def record_proxy_sign_in(settings: Settings, actor: Actor, now_ms: int) -> None:
     """Record a sign-in, unless the store is not writable: the operator must be able to see what is wrong with it."""
     entry = AuditEntry(at=now_ms, act=Act.CONSOLE_SIGNED_IN, actor=actor)
-    with suppress(StoreUnavailable, StoreMismatch), closing(bootstrap.key_store(settings)) as audit:
+    with suppress(StoreUnavailable, StoreMismatch), closing(bootstrap.store(settings).key_store()) as audit:
         audit.record(entry)
 
 
@@ -91,7 +91,7 @@ def issue(visit: Visit) -> ConsoleResponse:
             raise InvalidForm(visit.t("issue.no_label"))
         grant = convert({"scope": _scope(visit), **_entered(visit)}, Grant)
         _use_form(visit)
-        with closing(bootstrap.key_store(visit.settings)) as key_store:
+        with closing(bootstrap.store(visit.settings).key_store()) as key_store:
             issued = key_issuing.issue(key_store, grant, secrets.token_bytes, visit.now, visit.session.actor)
     except (InvalidForm, KeyIssuingError) as error:
         content = keys_page.draw_form(visit, keys_page.read_scopes(visit), _refusal(visit, error))
@@ -147,7 +147,7 @@ def _try_key(visit: Visit) -> Issued:
         return current
     until = visit.now + TRY_MS
     grant = Grant(scope=scope, label=TRY_LABEL, per_min=TRY_PER_MIN, per_day=TRY_PER_DAY, revokes_at=until)
-    with closing(bootstrap.key_store(visit.settings)) as key_store:
+    with closing(bootstrap.store(visit.settings).key_store()) as key_store:
         visit.session.try_key = key_issuing.issue(key_store, grant, secrets.token_bytes, visit.now, visit.session.actor)
     return visit.session.try_key
 
@@ -160,7 +160,7 @@ def change_key(visit: Visit, action: str) -> ConsoleResponse:
     _use_form(visit)
     try:
         # One at a time, so that only the operator who has revoked the key is told so.
-        with _CHANGING, closing(bootstrap.key_store(visit.settings)) as key_store:
+        with _CHANGING, closing(bootstrap.store(visit.settings).key_store()) as key_store:
             key, successors = key_page.find(visit)
             key_issuing.require_not_revoked(key, visit.now)
             if action == "rotate":
@@ -271,7 +271,7 @@ def revoke_all_devices(visit: Visit) -> ConsoleResponse:
 def _revoke_devices(visit: Visit, device_ids: list[str]) -> ConsoleResponse:
     try:
         for device_id in device_ids:
-            devices.revoke(bootstrap.devices(visit.settings), device_id, visit.now, visit.session.actor)
+            devices.revoke(bootstrap.store(visit.settings).devices(), device_id, visit.now, visit.session.actor)
     except devices.UnknownDevice as error:
         raise NotFound(visit.t.message(error.message)) from error
     content = devices_page.draw(visit, devices_page.read(visit), notice(visit.t("devices.revoked"), "good"))
@@ -292,7 +292,7 @@ def reveal_line(visit: Visit) -> ConsoleResponse:
         return page(visit, "loads", content, status=404)
     # The audit entry is written before the text is shown. If it cannot be written, the text is not shown.
     detail = f"load {view.load.number}, line {line}"
-    with closing(bootstrap.key_store(visit.settings)) as audit:
+    with closing(bootstrap.store(visit.settings).key_store()) as audit:
         audit.record(AuditEntry(at=visit.now, act=Act.REJECT_REVEALED, actor=visit.session.actor, detail=detail))
     text = original_line(found.record, found.record_base64).decode("utf-8", "backslashreplace")
     shown = element("pre", text[:MAX_SHOWN], class_="code")

@@ -149,7 +149,7 @@ class SignedInDevices:
             if device.device_id in self._used_links:
                 return None
             try:
-                if not devices.sign_in(bootstrap.devices(self._settings), signed_in, _digest(token)):
+                if not devices.sign_in(bootstrap.store(self._settings).devices(), signed_in, _digest(token)):
                     return None
             except (StoreUnavailable, StoreMismatch):
                 # Only the previous process knew which links were used.
@@ -192,18 +192,18 @@ class SignedInDevices:
             device = device.used(now)
             if now - (stored_use or 0) >= USE_STORED_MS:
                 with suppress(StoreUnavailable, StoreMismatch):
-                    devices.note_use(bootstrap.devices(self._settings), device.device_id, now)
+                    devices.note_use(bootstrap.store(self._settings).devices(), device.device_id, now)
         with self._lock:
             self._remember(digest, device, checked_at)
         return device
 
     def _stored(self, digest: bytes) -> Device | None:
         """Return the device as it is stored, after recording it if it was signed in while the store was down."""
-        stored = bootstrap.operator_reads(self._settings).device(digest)
+        stored = bootstrap.store(self._settings).reads().device(digest)
         with self._lock:
             missing = None if stored else self._unrecorded.get(digest)
             if missing:
-                is_new = devices.sign_in(bootstrap.devices(self._settings), missing, digest)
+                is_new = devices.sign_in(bootstrap.store(self._settings).devices(), missing, digest)
                 del self._unrecorded[digest]
                 return missing if is_new else None
         return stored
@@ -224,7 +224,7 @@ class SignedInDevices:
         with suppress(devices.UnknownDevice):
             try:
                 devices.revoke(
-                    bootstrap.devices(self._settings),
+                    bootstrap.store(self._settings).devices(),
                     device.device_id,
                     self._clock.now_ms(),
                     device.actor,

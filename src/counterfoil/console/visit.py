@@ -65,7 +65,7 @@ class ConsoleStore:
 
     @property
     def reads(self) -> OperatorReads:
-        return bootstrap.operator_reads(self._settings)
+        return bootstrap.store(self._settings).reads()
 
     def overview(self) -> Overview:
         """Return the findings of `counterfoil status --deep`, and the values that they are based on."""

@@ -237,7 +237,7 @@ class LocalCluster:
         owner = self.settings()
         bootstrap.store(owner).migrate(None)
         bootstrap.make_roles(owner)
-        bootstrap.prepare(owner)
+        bootstrap.store(owner).prepare()
         for login, role in LOGINS.items():
             bootstrap.run_statement(self.store(), f"CREATE ROLE {login} LOGIN IN ROLE {role}")
 

@@ -65,7 +65,7 @@ class PastRequest(Struct, frozen=True):
 
 def write_history(settings: Settings, demo: Showcase, seed: int) -> int:
     """Write the history, unless the store already has requests. Return the number of requests that were written."""
-    if bootstrap.operator_reads(settings).last_used():
+    if bootstrap.store(settings).reads().last_used():
         return 0
     requests = sorted(_plan(demo, seed, SystemClock().now_ms()), key=lambda request: request.at)
     asyncio.run(_write(settings, requests, seed))

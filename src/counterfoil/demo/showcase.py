@@ -109,8 +109,8 @@ def build(
     """Load the world, issue its keys, and return a summary. Existing records and keys do not change."""
     group = plan_group(plan)
     loaded = _load(settings, plan, group, on_progress)
-    with closing(bootstrap.key_store(settings)) as key_store:
-        if not bootstrap.operator_reads(settings).keys():
+    with closing(bootstrap.store(settings).key_store()) as key_store:
+        if not bootstrap.store(settings).reads().keys():
             key_store.record(AuditEntry(at=SystemClock().now_ms(), act=Act.STORE_CREATED, actor=operator()))
         keys = _issue_keys(key_store, group, randomness, thai_midnight(plan.trading_days[0]))
     return Showcase(
@@ -210,7 +210,7 @@ def _load(settings: Settings, plan: WorldPlan, group: Group, on_progress: Callab
     clock, loaded = MovingClock(), Loaded()
     pseudonyms = bootstrap.pseudonyms(settings)
     shop_field = b'"shopId":"%s"' % _main_franchise(group).shop_ids[0].encode()
-    with closing(bootstrap.ledger(settings, clock)) as ledger:
+    with closing(bootstrap.store(settings, clock).ledger()) as ledger:
 
         def deliver(lines: list[bytes]) -> None:
             rejects = RejectsFile(settings.store / "rejects" / f"demo-{clock.moment_ms}.ndjson")

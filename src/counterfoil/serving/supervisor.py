@@ -86,9 +86,9 @@ class Chores:
         self._close = ExitStack()
 
     def start(self) -> None:
-        self._ledger = bootstrap.ledger(self._settings)
-        self._usage = bootstrap.usage(self._settings)
-        self._old_usage = bootstrap.usage(self._settings)
+        self._ledger = bootstrap.store(self._settings).ledger()
+        self._usage = bootstrap.store(self._settings).usage()
+        self._old_usage = bootstrap.store(self._settings).usage()
         for store in (self._ledger, self._usage, self._old_usage):
             self._close.callback(store.close)
         self._run("horizon", 0, self._ledger.advance_horizon)
@@ -165,7 +165,7 @@ def serve(
         if settings.admin_port:
             bound(settings.admin_host, settings.admin_port, "admin-").close()
         bootstrap.store(settings).require_exists()
-        older = bootstrap.prepare(settings)
+        older = bootstrap.store(settings).prepare()
         _require_permission(settings)
         with counters_folder(Path(tempfile.gettempdir())) as counters:
             _serve(settings, counters, on_ready, pages, older)
@@ -268,7 +268,7 @@ def _report_crash(log: Callable[[Event], None], crash: threading.ExceptHookArgs)
 def _admin(settings: Settings, counters: Path, watch: Watch) -> Admin | None:
     if not settings.admin_port:
         return None
-    inspection = bootstrap.operator_reads(settings)
+    inspection = bootstrap.store(settings).reads()
     return Admin(
         settings.admin_host,
         settings.admin_port,
@@ -277,7 +277,7 @@ def _admin(settings: Settings, counters: Path, watch: Watch) -> Admin | None:
             metrics(settings, counters, inspection), overview_metrics(watch.latest, SystemClock().now_ms())
         ),
         names=settings.admin_names,
-        store_id=bootstrap.operator_reads(settings).store_id,
+        store_id=bootstrap.store(settings).reads().store_id,
     )
 
 
@@ -309,7 +309,7 @@ def _require_packages() -> None:
 
 def _require_permission(settings: Settings) -> None:
     """Raise SettingsError if the login cannot read keys or count requests: every request would get a 503."""
-    permissions = bootstrap.operator_reads(settings).permissions()
+    permissions = bootstrap.store(settings).reads().permissions()
     if permissions and not permissions.serves:
         raise SettingsError(
             f"the login {permissions.login} has no permission to serve. Grant it the role counterfoil_serving."
