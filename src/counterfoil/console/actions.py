@@ -40,7 +40,7 @@ from counterfoil.key_issuing import (
     KeyRevoked,
     KeyStore,
 )
-from counterfoil.ports import StoreMismatch, StoreUnavailable
+from counterfoil.ports import MESSAGES, StoreMismatch, StoreUnavailable
 from counterfoil.settings import Settings
 from counterfoil.views.times import minute
 from counterfoil.web.html import Html, element, markup
@@ -216,14 +216,14 @@ def _revoke(visit: Visit, key_store: KeyStore, key: Key, _: list[str]) -> str:
         key_issuing.revoke(key_store, key.key_id, visit.now, visit.session.actor)
         return visit.t("revoke.done")
     if key.revokes_at is not None and key.revokes_at <= later:
-        raise KeyConflict(key_issuing.CHANGED_MEANWHILE(key_id=key.key_id))
+        raise KeyConflict(MESSAGES["changed_meanwhile"](key_id=key.key_id))
     key_issuing.schedule_revocation(key_store, key.key_id, later, visit.now, visit.session.actor)
     return visit.t("revoke.scheduled", time=minute(later))
 
 
 def _require_version(visit: Visit, key: Key, successors: list[str]) -> None:
     if visit.request.form.get("version") != key_version(key, successors):
-        raise KeyConflict(key_issuing.CHANGED_MEANWHILE(key_id=key.key_id))
+        raise KeyConflict(MESSAGES["changed_meanwhile"](key_id=key.key_id))
 
 
 def _refusal(visit: Visit, error: KeyIssuingError | InvalidForm) -> Html | str:
