@@ -270,3 +270,46 @@ def test_headings_of_nordic_languages_are_known(tmp_path: Path, heading: str, ro
     nets = [(bill["amounts"]["net"], bool(bill.get("void"))) for bill in found.bills]
     assert nets == [("61.00", False), ("25.00", True)]
     assert [bill["payments"][0]["name"] for bill in found.bills] == ["Kort", "Kontant"]
+
+
+def test_an_amount_that_the_sample_has_not_rejects_later_bills_also_if_the_total_was_answered(tmp_path: Path) -> None:
+    heading = "order_id,created_at,gross_sales,refund_amount,tax,tip,status\n"
+    sample = heading + "1,2026-11-13T10:00,100.00,0,8.25,0,done\n2,2026-11-13T11:00,40.00,0,3.30,5,done\n"
+    rows = "3,2026-11-14T10:00,50.00,0,4.13,0,done\n4,2026-11-14T11:00,50.00,50.00,4.13,0,done\n"
+    mapping = mapping_of(tmp_path, sample, bill_amounts_net="gross_sales + tax + tip")
+    found = imported("csv", written(tmp_path, heading + rows), mapping=mapping, today=TODAY)
+    assert [bill["amounts"]["net"] for bill in found.bills] == ["54.13"]
+    assert [row.line for row in found.rejected] == [3]
+
+
+@pytest.mark.parametrize(
+    "word", ["Manager Comp", "Invitación casa", "Fiado", "Auf Rechnung", "House account", "Open", "Bob's list"]
+)
+def test_a_way_of_paying_that_may_be_no_payment_is_no_sale(tmp_path: Path, word: str) -> None:
+    heading = "Bill,Date,Total,Payment\n"
+    sample = heading + "1,13/11/2026 10:00,60,Cash\n2,13/11/2026 11:00,40,Amex\n"
+    found = later(tmp_path, sample, heading + f"3,14/11/2026 10:00,60,{word}\n4,14/11/2026 11:00,60,Bizum\n")
+    assert ([bill["id"] for bill in found.bills], [row.line for row in found.rejected]) == (["2026-11-14-4"], [2])
+    asked = propose([written(tmp_path, sample + f"3,14/11/2026 10:00,60,{word}\n")], [], [], None, today=TODAY)
+    assert word in " ".join([*(question.text for question in asked.questions), *asked.undecided])
+
+
+def test_a_single_day_that_is_probable_only_in_the_other_order_is_refused(tmp_path: Path) -> None:
+    heading = "Bill,Date,Total\n"
+    mapping = mapping_of(tmp_path, heading + "1,13/1/2026 10:00,60\n2,14/1/2026 11:00,40\n")
+    export = written(tmp_path, heading + "3,3/1/2026 10:00,60\n")
+    assert imported("csv", export, mapping=mapping, today=date(2026, 1, 4)).bills
+    with pytest.raises(ImportFailed, match="2026-03-01"):
+        imported("csv", export, mapping=mapping, today=date(2026, 3, 2))
+
+
+@pytest.mark.parametrize(("answer", "nets"), [("line", [True, False, "100"]), ("bill", [False, True, "160"])])
+def test_a_void_on_the_first_line_of_a_bill_is_that_of_the_line_or_of_the_bill_as_answered(
+    tmp_path: Path, answer: str, nets: list[object]
+) -> None:
+    text = "Bill,Date,Item,Qty,Amount,Void\n1,13/11/2026 10:00,Tea,1,60,\n1,13/11/2026 10:00,Rice,1,40,\n"
+    text += "2,13/11/2026 11:00,Tea,1,60,Yes\n2,13/11/2026 11:00,Soup,2,100,\n"
+    export = written(tmp_path, text)
+    found = imported("csv", export, mapping=mapping_of(tmp_path, text, void=answer))
+    bill = found.bills[1]
+    assert [bool(bill["lines"][0].get("cancelled")), bool(bill.get("void")), bill["amounts"]["net"]] == nets

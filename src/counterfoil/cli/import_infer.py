@@ -47,7 +47,13 @@ def propose_mapping(
     _write(output, text)
     content = tomllib.loads(text)
     unset = [entry for entry in content.get("undecided", {}) if not has_entry(content, entry)]
-    _show_bills(proposal, content, unset)
+    try:
+        _show_bills(proposal, content, unset)
+    except ImportFailed:
+        # The same command, with an answer, writes the file.
+        if output != STANDARD_OUTPUT:
+            Path(output).unlink()
+        raise
     _show_remarks(proposal)
     if output != STANDARD_OUTPUT:
         then = f"Set {' and '.join(unset)}, check the rest, then run:" if unset else "Check it, then run:"
@@ -149,8 +155,9 @@ def _show_bills(proposal: Proposal, content: dict[str, Any], unset: Sequence[str
 def _sample_records(mapping: ImportMapping, proposal: Proposal) -> Iterator[Imported]:
     sheets = zip((BILL, LINE, PAYMENT), (proposal.bills, proposal.lines, proposal.payments), strict=True)
     inputs = [TableInput(kind, sheet.file.sheet, sheet.rows) for kind, sheet in sheets if sheet]
-    # The sample may contain lines whose bill is not in it, so a line without a bill is not an error here.
-    yield from TableImport(mapping, inputs, ImportOptions(), has_all_bills=False).records()
+    # The sample may contain lines whose bill is not in it, so a line without a bill is not an error here. Nor is an
+    # order of day and month that is only assumed.
+    yield from TableImport(mapping, inputs, ImportOptions(is_order_sure=True), has_all_bills=False).records()
 
 
 def _chosen(bills: Sequence[ImportedRecord]) -> list[ImportedRecord]:

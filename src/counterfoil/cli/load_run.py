@@ -415,7 +415,7 @@ def _files(report: LoadReport) -> list[tuple[str, str, list[tuple[str, str]]]]:
     """Return the lists of files that were not simply loaded: name in `--json`, label, and each file with a remark."""
     records = report.records
     return [
-        ("unreadableFiles", "cannot be read", _named(list(records.damage))),
+        ("unreadableFiles", "incomplete", _named(list(records.damage))),
         ("ignoredFiles", "not loaded", _named(records.ignored, "not a source record file")),
         ("refusedFiles", "not loaded", [(printable(path.name), kind) for path, kind in records.refused.items()]),
         ("unfinishedFiles", "not loaded", _named(records.unfinished, "still being written")),

@@ -23,7 +23,7 @@ from counterfoil.importing.bill_totals import (
     subtracted,
 )
 from counterfoil.importing.column_profiles import SampleColumn, SheetSample
-from counterfoil.importing.headings import CHARGES, DEDUCTIONS, SALE, TOTAL_ROLES, heading_status
+from counterfoil.importing.headings import CHARGES, DEDUCTIONS, REFUND, SALE, TOTAL_ROLES, VOID, heading_status
 from counterfoil.importing.results import ImportFailed
 
 # A column that differs between the rows of a bill, which are its payments; and one that is the same on all lines of a
@@ -106,9 +106,9 @@ class BillAmounts:
             return TotalFinding(choices=[product], question=text)
         if product is None:
             return finding
-        if not finding.is_proved and (extra := self._unknown_charge(bills)):
+        if extra := next((one for one in self.unknown_charges(bills) if self._is_doubted(one, finding)), None):
             text = f"Nothing shows whether {product.name} includes {extra.name}."
-            return TotalFinding(choices=[product, product.plus(extra)], question=text)
+            return TotalFinding(choices=[product, product.plus(extra), product.plus(extra.minus())], question=text)
         either = [name for name in product.columns if self.levels.get(name) == EITHER]
         if either and self._has_single_lines:
             name, column = either[0], self._sample.sheet.columns[either[0]]
@@ -149,14 +149,28 @@ class BillAmounts:
         is_known = column.role is not None or column.name in (*key, *self._sample.statuses)
         return column.is_number and not is_known and heading_status(column.name) is None
 
-    def _unknown_charge(self, bills: Sequence[int]) -> AmountSeries | None:
-        """Return a column of numbers with an unknown heading that only some bills have, so that it may be a charge."""
+    def is_void_amount(self, column: SampleColumn) -> bool:
+        """Return whether a column has amounts that were voided or refunded, but none in the sample."""
+        is_void = heading_status(column.name) in (VOID, REFUND)
+        return is_void and column.has_amounts and not any(self.of(column, "").values)
+
+    def unknown_charges(self, bills: Sequence[int]) -> list[AmountSeries]:
+        """Return the columns with an unknown heading that may be charges: only some bills have them, or cents."""
+        used = {name for one in self.candidates() for name in one.columns}
+        found = []
         for column in self._sample.sheet.columns.values():
-            if self.may_be_charge(column):
+            if column.name not in used and self.may_be_charge(column):
                 amounts = self.of(column, "surcharge")
-                if 0 < sum(bool(amounts.values[bill]) for bill in bills) < len(bills):
-                    return amounts
-        return None
+                values = [amounts.values[bill] or 0 for bill in bills]
+                has_cents = len(set(values)) > 1 and any(value % SCALE for value in values)
+                if any(values) and (has_cents or not all(values)):
+                    found.append(amounts)
+        return found
+
+    @staticmethod
+    def _is_doubted(charge: AmountSeries, finding: TotalFinding) -> bool:
+        """Return whether a charge may change the total: lines that add up say nothing about amounts of the bill."""
+        return not (finding.is_paid if charge.level == BILL else finding.is_proved)
 
     def _item_with_parts(self, total: AmountSeries) -> int | None:
         """Return the row of a set that costs as much as the rows below it: its items, with prices of their own."""

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from datetime import date
 from functools import cached_property
-from itertools import pairwise
+from itertools import pairwise, permutations
 
 from msgspec import Struct
 
@@ -31,6 +31,7 @@ from counterfoil.importing.headings import (
     VOID,
     channel_of,
     closing_rank,
+    exception_in,
     flag_of,
     heading_status,
     is_count,
@@ -181,6 +182,9 @@ class BillSample:
         self.skipped = self._skipped_rows(has_line_file=has_line_file)
         self._leave_out_totals()
         self.number = self._find_number(has_line_file=has_line_file)
+        self.marks_in_doubt: list[str] = []
+        """Columns with a void on the first row of bills that may be that of the row or of the bill."""
+        self.marks_of_lines: list[str] = []
         self.filled_down = [] if has_line_file else self._fill_down()
         self.trading_day = next(iter(sheet.with_role("tradingDay")), None)
         self.day, self.clock = self._find_times()
@@ -321,6 +325,15 @@ class BillSample:
             for name, column in sheet.columns.items()
             if any(column.values[row] for row in firsts) and not any(column.values[row] for row in rest)
         ]
+        marks = [name for name in names if self._may_mark_lines(sheet.columns[name], firsts)]
+        if marks:
+            bills = [list(range(first, end)) for first, end in pairwise([*firsts, len(sheet.rows)])]
+            is_of_line = self._marks_lines(sheet.columns[marks[0]], bills)
+            if is_of_line is None:
+                self.marks_in_doubt = marks
+            elif is_of_line:
+                self.marks_of_lines = marks
+            names = [name for name in names if is_of_line is False or name not in marks]
         if not names:
             return []
         # Where a column changes, those after it begin again, so the outer ones come first.
@@ -330,6 +343,30 @@ class BillSample:
             sheet.fill_down(name, rest)
         self.number = sheet.columns[number.name]
         return names
+
+    def _may_mark_lines(self, column: SampleColumn, firsts: Sequence[int]) -> bool:
+        """Return whether a void that only some bills have, on their first row, may be that of the line."""
+        is_mark = heading_status(column.name) in (VOID, REFUND) or any(
+            exception_in(value) or self._answers.get(f"status.{value}") == VOID for value in column.distinct
+        )
+        return is_mark and not all(column.values[row] for row in firsts)
+
+    def _marks_lines(self, column: SampleColumn, bills: Sequence[list[int]]) -> bool | None:
+        """Return whether a mark on the first row of a bill is about that line, if the totals of the bills show it."""
+        if column in self._answered("line.cancelled") or "void" in self._answers:
+            return self._answers.get("void") != "bill"
+        several = [bill for bill in bills if len(bill) > 1]
+        marked = [bill for bill in several if column.values[bill[0]]]
+        others = [bill for bill in several if bill not in marked]
+        for total, amount in permutations(self.sheet.with_role(*TOTAL_ROLES), 2):
+            lines = {bill[0]: sum(map(amount.amount, bill)) for bill in several}
+            if not (marked and others) or any(total.amount(bill[0]) != lines[bill[0]] for bill in others):
+                continue
+            if all(total.amount(bill[0]) == lines[bill[0]] - amount.amount(bill[0]) for bill in marked):
+                return True
+            if all(total.amount(bill[0]) in (0, lines[bill[0]]) for bill in marked):
+                return False
+        return None
 
     @cached_property
     def _runs(self) -> list[list[int]]:
@@ -424,10 +461,11 @@ class BillSample:
                 self.statuses[name] = {"": SALE}
             is_named = self._is_answered(column) or column in self._answered("line.cancelled")
             is_status = len(values) <= MANY_VALUES and name not in key and self._is_status(column)
-            if not values or not (is_named or is_status):
+            if not values or name in self.marks_in_doubt or not (is_named or is_status):
                 continue
             meanings = self._explained(column)
-            if column in self._answered("line.cancelled") or not self.is_of_bill(column):
+            is_of_line = column in self._answered("line.cancelled") or name in self.marks_of_lines
+            if is_of_line or not self.is_of_bill(column):
                 is_about_lines = self.is_flat and any(meaning != SALE for meaning in meanings.values())
                 if is_about_lines and self.cancelled is None:
                     self.cancelled = self._cancelled_lines(column, meanings)

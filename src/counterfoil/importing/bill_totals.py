@@ -104,6 +104,8 @@ class TotalFinding(Struct):
     question: str = ""
     is_proved: bool = False
     """Whether other amounts of the export confirm the total."""
+    is_paid: bool = False
+    """Whether the payments confirm it, or its heading says that the customer paid it."""
 
 
 class _Relation(Struct, frozen=True):
@@ -302,7 +304,10 @@ class TotalSearch:
             if lacking:
                 evidence.append(f"{_names(lacking, ' and ')} is not in {candidate.name}, so it is added")
             differing = frozenset(self._parts[part].name for relation in self._relations for part in relation.parts)
-            finding = TotalFinding(candidate.plus(*lacking), [], evidence[:4], differing, is_proved=is_proved)
+            total, is_named = candidate.plus(*lacking), candidate.role == "paid"
+            finding = TotalFinding(
+                total, [], evidence[:4], differing, is_proved=is_proved, is_paid=is_paid or (is_named and is_proved)
+            )
         rank = (not finding.chosen, not is_paid, not is_proved, len(missing) + len(unknown), place)
         return tuple(map(int, rank)), finding
 

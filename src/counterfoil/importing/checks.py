@@ -12,14 +12,23 @@ from counterfoil.importing.headings import NO_SALE, REFUND, exception_in, is_pay
 from counterfoil.importing.mapping import CellSource, ImportMapping
 from counterfoil.importing.results import ImportFailed, Reason
 from counterfoil.importing.sheets import Sheet, TableRow
-from counterfoil.importing.values import DateFormat, NumberFormat, day_in, has_half_day, number_in, number_shape, shown
+from counterfoil.importing.values import (
+    DateFormat,
+    NumberFormat,
+    UnreadableCell,
+    day_in,
+    has_half_day,
+    number_shape,
+    read_decimal,
+    shown,
+)
 
 MOST_DECIMALS = 2
 """An amount with more decimals than that may be one with a separator of thousands."""
 ROUNDING, LARGEST_COIN = Decimal("0.011"), Decimal(1)
 # If day and month are swapped, the days of a file are months away from each other, or from those of the sample.
 MOST_ROWS, MOST_KNOWN = 500, 10_000
-SPREAD, FAR, NEAR = timedelta(days=28), timedelta(days=14), timedelta(days=31)
+SPREAD, FAR, NEAR, SOON = timedelta(days=28), timedelta(days=14), timedelta(days=31), timedelta(days=3)
 
 
 class RowChecks:
@@ -104,8 +113,14 @@ class HeadingCheck:
         if not self._pairs or not self._rows_left:
             return
         self._rows_left -= 1
-        cells = {name: row.cells[self._sheet.columns[name]] for name in self._formats}
-        numbers = {name: abs(number_in(cells[name], form) or Decimal()) for name, form in self._formats.items()}
+        try:
+            numbers = {
+                name: abs(read_decimal(row.cells[self._sheet.columns[name]], form) or Decimal())
+                for name, form in self._formats.items()
+            }
+        except UnreadableCell:
+            # It has another decimal mark, for example, and its bill is rejected.
+            return
         for (larger, smaller), counts in self._pairs.items():
             counts[0] += numbers[larger] > numbers[smaller]
             counts[1] += numbers[larger] < numbers[smaller]
@@ -157,7 +172,9 @@ def check_days(
     is_spread = spread >= max(SPREAD, 4 * other_spread)
     first, last = date.fromisoformat(known[0]), date.fromisoformat(known[-1])
     is_far = max(days) < first - FAR and first - NEAR <= min(swapped) and max(swapped) <= last + NEAR
-    if is_future or is_spread or is_far:
+    # A file arrives soon after its last day.
+    is_late = today is not None and max(days) < today - FAR and today - SOON <= max(swapped) <= today
+    if is_future or is_spread or is_far or is_late:
         text = f"{min(days)} to {max(days)}" if spread else str(days[0])
         others = f"{min(swapped)} to {max(swapped)}" if other_spread else str(swapped[0])
         raise ImportFailed(

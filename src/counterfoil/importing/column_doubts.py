@@ -59,13 +59,12 @@ def propose_voids(sample: BillSample, result: Proposal) -> None:
     has_status = sample.has_status or "[[status]]#shop" in result.sections
     for column in sample.sheet.columns.values():
         meaning = heading_status(column.name)
-        is_known = column.name in result.used or column.role == "refunded" or not column.filled
-        if meaning not in (VOID, REFUND) or is_known or (cancelled and column is cancelled.column):
+        is_known = column.name in (*result.used, *sample.marks_in_doubt) or column.role == "refunded"
+        if meaning not in (VOID, REFUND) or is_known or not column.filled or (cancelled and column is cancelled.column):
             continue
         result.used.add(column.name)
         empty = {value for value in column.distinct if is_placeholder(value) or flag_of(value) is False}
-        has_digits = all(any(map(str.isdigit, value)) for value in column.distinct if not is_placeholder(value))
-        is_amount = (column.is_number and has_digits) or any(match.role in NUMBER_ROLES for match in column.matches)
+        is_amount = column.has_amounts
         empty |= {value for value in column.distinct if is_amount and not any(map(str.isdigit, value.strip("0.,")))}
         marked = {row for row, value in enumerate(column.values) if value and value not in empty}
         in_doubt = sorted(marked - explained - sample.rows_with_status(meaning))
@@ -82,7 +81,7 @@ def propose_voids(sample: BillSample, result: Proposal) -> None:
 
 def worded_columns(sample: BillSample, sheet: SheetSample) -> list[SampleColumn]:
     """Return the columns whose words may say that a bill is void, refunded or no sale, beside those of its status."""
-    known = {*sample.statuses, *([sample.cancelled.column.name] if sample.cancelled else ())}
+    known = {*sample.statuses, *sample.marks_in_doubt, *([sample.cancelled.column.name] if sample.cancelled else ())}
     return [
         column
         for column in sheet.columns.values()

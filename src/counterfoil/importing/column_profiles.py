@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 
 from counterfoil.importing.export_totals import is_total_word
-from counterfoil.importing.headings import AMOUNT_ROLES, recognised_headings, roles_of
+from counterfoil.importing.headings import AMOUNT_ROLES, is_placeholder, recognised_headings, roles_of
 from counterfoil.importing.mapping import FileLayout
 from counterfoil.importing.results import ImportFailed, RowProblem
 from counterfoil.importing.sheets import (
@@ -74,6 +74,12 @@ class SampleColumn:
     @cached_property
     def is_number(self) -> bool:
         return _share(self._data, lambda value: read_decimal(value, self.numbers) is not None or value == "-")
+
+    @property
+    def has_amounts(self) -> bool:
+        """Whether the heading is that of an amount, or all values are numbers, and not only a dash."""
+        has_digits = all(any(map(str.isdigit, value)) for value in self.distinct if not is_placeholder(value))
+        return (self.is_number and has_digits) or any(match.role in NUMBER_ROLES for match in self.matches)
 
     @cached_property
     def is_date(self) -> bool:

@@ -253,6 +253,27 @@ def is_payment(value: str) -> bool:
     return any(_folded(value) in _whole_values(*path) for path in (("payment_rows",), ("headings", "wayOfPaying")))
 
 
+@lru_cache(maxsize=1000)
+def names_payment(value: str) -> bool:
+    """Return whether a value has the name of a way of paying, as in `Visa 1234` and `QR PromptPay`."""
+    # A name with capital letters within it may be one word or two: PromptPay, CreditCard.
+    texts = [words_of(value), words_of(value.casefold())]
+    tables = (("ways",), ("payment_rows",), ("headings", "wayOfPaying"))
+    return any(phrase.is_in(words) for path in tables for phrase in _list(*path) for words in texts)
+
+
+@lru_cache(maxsize=1000)
+def status_like(heading: str, listed: frozenset[tuple[str, str]], value: str) -> str | None:
+    """Return what a value says if a listed one says the same by its words, and no listed one means something else."""
+    found = statuses_of(heading, [*(word for word, _ in listed), value])
+    meaning = found[value]
+    agree = all(found[word] in (None, status) for word, status in listed)
+    is_listed = any(found[word] == status == meaning for word, status in listed)
+    # What is left out, and a sale that was refunded, must be explained.
+    is_clear = meaning != SKIP and not is_refunded_state(value)
+    return meaning if agree and is_listed and is_clear else None
+
+
 def is_refunded_state(value: str) -> bool:
     """Return whether a word says that a sale was refunded, and not that the row is the refund itself."""
     return _folded(value) in _whole_values("refunded")

@@ -38,8 +38,10 @@ from counterfoil.importing.headings import (
     channel_of,
     is_in_other_unit,
     is_refunded_state,
+    may_be_no_sale,
     names_area,
     names_no_shop,
+    names_payment,
 )
 from counterfoil.importing.proposals import Proposal, quoted, toml
 from counterfoil.importing.results import ImportFailed
@@ -53,6 +55,7 @@ FRANCHISE = "my-group"
 NET = "bill.amounts.net"
 COLUMN_ANSWERS = ("bill.id", "bill.closedAt", "bill.shopId", "line.cancelled")
 CHOICES = {"dates.order": DATE_ORDERS, "dates.calendar": ("gregorian", "buddhist"), "numbers.decimal": (".", ",")}
+CHOICES["void"] = ("line", "bill")
 ANSWERS = (NET, *COLUMN_ANSWERS, *CHOICES, "shop.franchiseId", "file.sheet", "skip")
 TEXT_ENTRIES = {
     "table": "table.name",
@@ -357,7 +360,7 @@ class _Inference:
 
     def _statuses(self) -> None:
         others = [column for column in self._sheet.columns.values() if self._sample.has_other_values(column)]
-        listed = {column.name: dict.fromkeys(column.distinct, SALE) for column in others if column.filled}
+        listed = {column.name: self._ways_of_paying(column) for column in others if column.filled}
         for number, (name, all_meanings) in enumerate((listed | self._sample.statuses).items(), start=1):
             # Of many values, such as numbers of bills, only those are listed that were explained.
             explained = {value: all_meanings[value] for value in all_meanings if f"status.{value}" in self._answers}
@@ -378,8 +381,10 @@ class _Inference:
                 )
             self._result.add(f"[[status]]#{number}", "column", name)
             if name in listed:
-                comment = "a value that is not listed is a sale, unless its words say otherwise"
-                self._result.add(f"[[status]]#{number}", "others", SALE, comment)
+                is_way = self._sheet.columns[name].role == "method"
+                comment = "a value that is not listed is a sale, "
+                comment += "if it is a known way of paying" if is_way else "unless its words say otherwise"
+                self._result.add(f"[[status]]#{number}", "others", "payment" if is_way else SALE, comment)
             section = f"[status.values]#{number}"
             for value, meaning in meanings.items():
                 if meaning:
@@ -388,7 +393,23 @@ class _Inference:
                     self._result.comment(section, f'{quoted(value)} = "..."  # "sale", "void", "refund" or "skip"?')
         self._statuses_in_doubt()
 
+    def _ways_of_paying(self, column: SampleColumn) -> dict[str, str | None]:
+        """Return what the values of a column of words say. A way of paying that is not known may be no payment."""
+        found: dict[str, str | None] = dict.fromkeys(column.distinct, SALE)
+        if column.role == "method":
+            # Those with words of a void, a refund or a gift are asked about one by one.
+            unknown = [value for value in found if not (names_payment(value) or may_be_no_sale(value))]
+            found |= {value: self._answers.get(f"status.{value}") for value in unknown}
+            if len(column.filled) < len(column.values):
+                found[""] = SALE
+        return found
+
     def _statuses_in_doubt(self) -> None:
+        for name in self._sample.marks_in_doubt[:1]:
+            row = next(row for row, value in enumerate(self._sheet.columns[name].values) if value)
+            value, line = self._sheet.columns[name].values[row], self._sheet.rows[row].line
+            text = f"{name} has {value} on line {line}, the first line of a bill. What was cancelled?"
+            self._result.ask("line.cancelled", text, CHOICES["void"], ("only that line", "the whole bill"), "void")
         if skipped := self._sample.first_void_that_is_skipped():
             self._check(
                 f"whether bills that are void by one of {' and '.join(self._sample.statuses)} and not finished by "
@@ -416,9 +437,13 @@ class _Inference:
             for line in finding.evidence:
                 self._result.comment("[bill]", line)
             self._result.add("[bill]", "amounts.net", chosen.cell)
-            if NET not in self._answers:
-                self._reject_unseen(chosen, bills)
+            self._reject_unseen(chosen, bills)
             self._note_negative(chosen)
+            others = [one.name for one in self._amounts.unknown_charges(bills) if one.name not in chosen.columns]
+            if others:
+                self._check(
+                    f"whether {', '.join(others)} change what the customer paid. They are not in {chosen.name}."
+                )
             return
         if chosen:
             text = "The export has a row per payment, but no column with the total of a bill. Export the total too."
@@ -467,7 +492,9 @@ class _Inference:
         unseen = [
             column.name
             for column in self._sheet.columns.values()
-            if column.heading_role in roles or (total.role != "paid" and self._amounts.may_be_charge(column))
+            if column.heading_role in roles
+            or (total.role != "paid" and self._amounts.may_be_charge(column))
+            or self._amounts.is_void_amount(column)
             if column.name not in total.columns
             if not any(self._amounts.of(column, "").values[bill] for bill in bills)
         ]
@@ -478,7 +505,7 @@ class _Inference:
         if unseen:
             self._check(
                 f"whether {total.name} includes {', '.join(unseen)}. No bill of the sample shows it, so bills with "
-                f"such an amount are rejected. If it does, use --set '{NET}={total.name}'."
+                "such an amount are rejected. If it does, remove their [[reject]] from the mapping."
             )
 
     def _answered_total(self, bills: Sequence[int]) -> TotalFinding | None:

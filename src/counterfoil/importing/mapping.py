@@ -89,8 +89,8 @@ class StatusRule(Struct, frozen=True):
 
     source: CellSource
     values: dict[str, str]
-    others: bool = False
-    """Whether other values are sales, unless their words say otherwise."""
+    others: str = ""
+    """Whether other values are sales, unless their words say otherwise, or only if they are known ways of paying."""
 
 
 class RejectRule(Struct, frozen=True):
@@ -358,7 +358,7 @@ class _Parser:
             self.check(meaning, list(STATUSES), f"status.values.{word}")
         meanings = {word.casefold(): meaning for word, meaning in given["values"].items()}
         source = {name: value for name, value in given.items() if name not in ("values", "others")}
-        return StatusRule(self.cell(source, "status", Cell.TEXT), meanings, "others" in given)
+        return StatusRule(self.cell(source, "status", Cell.TEXT), meanings, given.get("others", ""))
 
     def checks(self, table: Table[str, Any]) -> SampleChecks:
         given = self.checked(table, "checks")

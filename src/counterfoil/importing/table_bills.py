@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 from counterfoil.domain.pos_values import record_id
 from counterfoil.importing.checks import RowChecks, check_equal
 from counterfoil.importing.fields import BILL_FIELDS, LINE_FIELDS, PAYMENT_FIELDS, Cell
-from counterfoil.importing.headings import may_be_no_sale
+from counterfoil.importing.headings import may_be_no_sale, names_payment, status_like
 from counterfoil.importing.mapping import (
     REFUND,
     SALE,
@@ -25,6 +25,7 @@ from counterfoil.importing.mapping import (
     CellSource,
     ImportMapping,
     RowRule,
+    StatusRule,
     TableMapping,
 )
 from counterfoil.importing.results import Reason, RowProblem
@@ -174,20 +175,24 @@ class TableBillConverter:
     def _statuses(self, row: TableRow) -> set[str]:
         """Return what the columns of a row say about the status of its bill."""
         found = {SALE, REFUND} if matches(self._mapping.refund, row) else {SALE}
+        unknown: list[tuple[StatusRule, str]] = []
         for rule in self._mapping.statuses:
             if not positions_of(rule.source, row.sheet):
                 continue
             word = cell_text(rule.source, row)
-            status = rule.values.get(word.casefold())
-            if status is None and rule.others and not may_be_no_sale(word):
-                status = SALE
-            if status is None:
+            status = rule.values.get(word.casefold()) or _unlisted_status(rule, word)
+            if status:
+                found.add(status)
+            else:
+                unknown.append((rule, word))
+        if "void" in self._mapping.bill.fields and self._value(self._mapping.bill, "void", Cell.FLAG, row):
+            found.add(VOID)
+        for rule, word in unknown:
+            # How a voided bill would have been paid does not matter.
+            if not (rule.others and VOID in found):
                 column = " and ".join(map(shown, rule.source.columns))
                 detail = f"has {shown(word)} in the column {column}, which the mapping does not list as a status"
                 raise row.problem(Reason.UNKNOWN_STATUS, detail)
-            found.add(status)
-        if "void" in self._mapping.bill.fields and self._value(self._mapping.bill, "void", Cell.FLAG, row):
-            found.add(VOID)
         return found
 
     def _record(self, rows: list[TableRow], group: BillRows, statuses: Collection[str]) -> dict[str, Any]:
@@ -196,7 +201,7 @@ class TableBillConverter:
         record: dict[str, Any] = {"kind": "bill", "id": self._id(first), "shopId": self.shop_of(first)}
         if "removed" in bill.fields and self._value(bill, "removed", Cell.FLAG, first):
             return record | {"removed": True}
-        self._check_doubtful(rows)
+        self._check_doubtful(rows, statuses)
         self._zone = self._zone_of(first)
         is_refund = REFUND in statuses
         line_rows = rows if self._is_flat else self._of_one_bill(group.lines, "lines", group)
@@ -338,9 +343,9 @@ class TableBillConverter:
             raise row.problem(Reason.UNREADABLE_VALUE, detail)
         return zone
 
-    def _check_doubtful(self, rows: Sequence[TableRow]) -> None:
-        """Raise `RowProblem` if a row has a number that the mapping says must not be there."""
-        for rule in self._mapping.rejects:
+    def _check_doubtful(self, rows: Sequence[TableRow], statuses: Collection[str]) -> None:
+        """Raise `RowProblem` if a row of a bill that counts has a number that the mapping says must not be there."""
+        for rule in () if VOID in statuses else self._mapping.rejects:
             table = TableMapping({rule.column: CellSource(columns=(rule.column,))})
             for row in rows:
                 if rule.column in row.sheet.columns and (number := self._value(table, rule.column, Cell.NUMBER, row)):
@@ -499,6 +504,15 @@ class TableBillConverter:
                 if payment.get("amount") or (payment.get("name") and table.fields["name"].constant is None):
                     payments.append(payment)
         return payments
+
+
+def _unlisted_status(rule: StatusRule, word: str) -> str | None:
+    """Return the status of a value that the mapping does not list, or None if it must be explained."""
+    if rule.others:
+        is_sale = not may_be_no_sale(word) and (rule.others == SALE or names_payment(word))
+        return SALE if is_sale else None
+    [heading, *others] = rule.source.columns
+    return status_like(heading, frozenset(rule.values.items()), word) if word and not others else None
 
 
 def _by_column(row: TableRow) -> dict[str, str]:

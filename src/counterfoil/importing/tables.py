@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import Struct
 
 from counterfoil.importing.checks import HeadingCheck, check_days
-from counterfoil.importing.export_totals import NOT_ASSIGNED, TOTALS_ROW, AmountColumn, SheetTotals
+from counterfoil.importing.export_totals import NOT_ASSIGNED, TOTALS_ROW, AmountColumn, BillsAbove, SheetTotals
 from counterfoil.importing.fields import BILL_FIELDS, LINE_FIELDS, PAYMENT_FIELDS, Cell
 from counterfoil.importing.mapping import SKIP, VOID, CellSource, ImportMapping
 from counterfoil.importing.results import (
@@ -165,19 +165,9 @@ class TableImport:
             converter = TableBillConverter(
                 self._mapping, order, self._options.shop, is_flat=self._is_flat, joins=self._options.joins
             )
-            yield from self._shops()
-            named = {shop["id"] for shop in self._mapping.shops}
-            # Whether these bills are complete is known when all rows are summed.
-            last_bills: dict[str, ImportedRecord] = {}
-            for group in rows_by_bill.bills():
-                for result in self._bill(converter, group, named):
-                    is_last = group.key in self._last_rows
-                    if is_last and isinstance(result, ImportedRecord) and not result.is_found_shop:
-                        last_bills[group.key] = result
-                    else:
-                        yield result
-            for key, rows in self._last_rows.items():
-                yield from self._last_bill(key, rows, last_bills.get(key))
+            for number, shop in enumerate(self._mapping.shops, start=1):
+                yield ImportedRecord(self._mapping.name, number, {"kind": "shop", **shop})
+            yield from self._bills(converter, rows_by_bill)
             # If only some bills were read, the rows may include lines and payments of bills that were not read.
             for kind, row, key in rows_by_bill.orphans() if self._has_all_bills else ():
                 if kind == LINE and converter.is_cancelled(row):
@@ -369,9 +359,24 @@ class TableImport:
                 check_days(name, self._dates[name], mapping.dates, order, self._options.today, mapping.checks.days)
         return order
 
-    def _shops(self) -> Iterator[Imported]:
-        for number, shop in enumerate(self._mapping.shops, start=1):
-            yield ImportedRecord(self._mapping.name, number, {"kind": "shop", **shop})
+    def _bills(self, converter: TableBillConverter, rows_by_bill: SortedRows) -> Iterator[Imported]:
+        named = {shop["id"] for shop in self._mapping.shops}
+        # Whether these bills are complete is known when all rows are summed.
+        last_bills: dict[str, ImportedRecord] = {}
+        above: dict[str, BillsAbove] = {}
+        for group in rows_by_bill.bills():
+            for result in self._bill(converter, group, named):
+                if not isinstance(result, ImportedRecord) or result.is_found_shop:
+                    yield result
+                elif group.key in self._last_rows:
+                    last_bills[group.key] = result
+                elif result.record["id"].casefold() in self._mapping.checks.allowed:
+                    yield result
+                else:
+                    yield from above.setdefault(result.file, BillsAbove()).passed(result)
+        yield from (bills.rejected(bills.doubtful) for bills in above.values() if bills.doubtful)
+        for key, rows in self._last_rows.items():
+            yield from self._last_bill(key, rows, last_bills.get(key))
 
     def _bill(self, converter: TableBillConverter, group: BillRows, named: set[str]) -> Iterator[Imported]:
         first = group.bills[0]
