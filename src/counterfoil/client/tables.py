@@ -6,7 +6,7 @@ into SQL.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from importlib.resources import files
+from pathlib import Path
 from typing import Any, Literal
 
 from msgspec import Struct, structs, toml
@@ -81,7 +81,7 @@ class _Definitions(Struct, frozen=True, forbid_unknown_fields=True):
     elements: dict[str, dict[str, str]]
 
 
-_DEFINED = toml.decode((files("counterfoil.client") / "tables.toml").read_bytes(), type=_Definitions)
+_DEFINED = toml.decode(Path(__file__).with_name("tables.toml").read_bytes(), type=_Definitions)
 
 
 def _table(name: str, defined: _Definition) -> Table:

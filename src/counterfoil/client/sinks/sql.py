@@ -429,6 +429,9 @@ class Sink(ABC):
     def _touch_wholes(self, table: Table, parts: str) -> None:
         """Let the shops, bills or members of these parts count as written, also if only a part is gone."""
         whole, now = WHOLE_OF[table.name], self._literal(self.now)
+        if table is whole:
+            self.changed(table)
+            return
         keys = f"SELECT {', '.join(key_of(table))} FROM {parts}"
         self.run(
             f"UPDATE {whole.name} SET copied_at = {now} "
