@@ -24,7 +24,7 @@ from counterfoil.domain.access import Key, Scope
 from counterfoil.domain.activity import ClosedBetween, ShopActivity, activity, in_order
 from counterfoil.domain.audit import COLUMNS, AuditEntry, Backups, from_row
 from counterfoil.domain.batch import known_facts
-from counterfoil.domain.calendar import HOUR_MS, as_number, date_of, thai_day, thai_midnight
+from counterfoil.domain.calendar import HOUR_MS, THAI_OFFSET, as_number, date_of, thai_day, thai_midnight
 from counterfoil.domain.changes import KnownFacts
 from counterfoil.domain.control_totals import TotalsReport
 from counterfoil.domain.devices import Device
@@ -48,6 +48,10 @@ from counterfoil.ports import DiskUse, Permissions, ServerState, StoreExtent, St
 QUERY_SEC = 5.0
 # A search with conditions that no index covers reads at most this many records per page.
 SCANNED_REQUESTS = 25_000
+# How long requests took is computed from at most this many records, the newest ones.
+MEASURED_REQUESTS = 25_000
+# As the error of a filter, this selects all requests that failed.
+ANY_ERROR = "any"
 # The number of bills that one query reads.
 BILLS_PER_READ = 200
 # Requests with a known key that end with these errors were not admitted, so they do not count against the quota.
@@ -149,6 +153,15 @@ class HourOfKey(Struct, frozen=True):
     errors: int
 
 
+class Latency(Struct, frozen=True):
+    """How long recorded requests took, in microseconds: of those in the hour or day (Thailand time) from `at` on."""
+
+    at: int
+    requests: int
+    median_us: int
+    p95_us: int
+
+
 class ErrorGroup(Struct, frozen=True):
     """How many requests to one route ended with one error code, and when the latest of them did."""
 
@@ -245,7 +258,7 @@ _CONDITIONS: Mapping[str, str] = {
     "key_id": "key_id = :key_id",
     "route": "route = :route",
     "status": "status = :status",
-    "error": "error = :error",
+    "error": f"(error = :error OR CAST(:error AS text) = '{ANY_ERROR}')",
     "slower_than_us": "took_us > :slower_than_us",
     "personal_data": "personal_base IS NOT NULL",
 }
@@ -258,19 +271,30 @@ _BOUNDS: Mapping[str, str] = {
 _NEWEST_FIRST = "ORDER BY at DESC, {number} DESC"
 _FROM_SCANNED = "at >= :last_at AND (at > :last_at OR {number} >= :last_number)"
 _ERRORS_IN_DAYS = "SELECT key_id, day, error, count FROM daily_errors WHERE day BETWEEN :first AND :last"
+_OF_KEY = "(CAST(:key_id AS text) IS NULL OR key_id = :key_id)"
 _HOURS = f"""
-    SELECT at / {HOUR_MS}, count(*) FROM requests INDEXED BY requests_by_key
-    WHERE key_id = :key_id AND at >= :since GROUP BY 1
+    SELECT at / {HOUR_MS}, count(*) FROM requests INDEXED BY {{index}}
+    WHERE {{condition}} AND at >= :since GROUP BY 1
 """  # noqa: S608 - contains only a number
-_FAILED_HOURS = f"""
-    SELECT at / {HOUR_MS}, count(*) FROM requests INDEXED BY requests_failed
-    WHERE key_id = :key_id AND at >= :since AND error IS NOT NULL GROUP BY 1
-"""  # noqa: S608 - contains only a number
-_ERRORS = """
+# A percentile is the smallest duration that so many of the requests did not exceed.
+_LATENCIES = f"""
+    WITH newest AS (
+        SELECT (at + {THAI_OFFSET}) / :slot AS slot, took_us FROM requests INDEXED BY {{index}}
+        WHERE {{condition}} AND at >= :since ORDER BY at DESC LIMIT {MEASURED_REQUESTS}
+    ), placed AS (
+        SELECT slot, took_us, row_number() OVER (PARTITION BY slot ORDER BY took_us) AS place,
+            count(*) OVER (PARTITION BY slot) AS requests
+        FROM newest
+    )
+    SELECT slot, requests, max(CASE WHEN place = (requests + 1) / 2 THEN took_us END),
+        max(CASE WHEN place = (requests * 95 + 99) / 100 THEN took_us END)
+    FROM placed GROUP BY slot, requests ORDER BY slot
+"""  # noqa: S608 - contains only numbers
+_ERRORS = f"""
     SELECT error, route, count(*), max(at) FROM requests INDEXED BY requests_failed
-    WHERE at >= :since AND error IS NOT NULL AND (CAST(:key_id AS text) IS NULL OR key_id = :key_id)
+    WHERE at >= :since AND error IS NOT NULL AND {_OF_KEY}
     GROUP BY error, route
-"""
+"""  # noqa: S608 - a condition of our own
 # Each step of the recursion jumps to the next key in the index, so the cost depends only on the number of keys.
 _LATEST_BY_KEY = """
     WITH RECURSIVE used (key_id) AS (
@@ -444,13 +468,23 @@ class OperatorReads(ABC):
         rows = [row for statement in self.COUNTS for row in ask(statement, first=first, last=last)]
         return {(key_id, day): count for key_id, day, count in rows}
 
-    def hours(self, key_id: str, since: int) -> list[HourOfKey]:
-        """Return hourly counts of a key, oldest first, for the hours that begin at or after `since`."""
-        first_hour = -(-since // HOUR_MS) * HOUR_MS
+    def hours(self, key_id: str | None, since: int) -> list[HourOfKey]:
+        """Return hourly counts of a key or of all keys, oldest first, for hours that begin at or after `since`."""
+        values = {"key_id": key_id, "since": -(-since // HOUR_MS) * HOUR_MS}
+        failed = _HOURS.format(index="requests_failed", condition=f"error IS NOT NULL AND {_OF_KEY}")
         with self._limited("usage") as ask:
-            requests = ask(_HOURS, key_id=key_id, since=first_hour)
-            errors: dict[int, int] = dict(ask(_FAILED_HOURS, key_id=key_id, since=first_hour))
+            requests = ask(_HOURS.format(**_indexed(key_id)), **values)
+            errors: dict[int, int] = dict(ask(failed, **values))
         return [HourOfKey(hour * HOUR_MS, count, errors.get(hour, 0)) for hour, count in sorted(requests)]
+
+    def latencies(self, key_id: str | None, since: int, slot_ms: int) -> list[Latency]:
+        """Return how long requests of a key or of all keys took, per hour or day, oldest first.
+
+        Only the newest MEASURED_REQUESTS records are read, so the first hours or days may be incomplete or missing.
+        """
+        with self._limited("usage") as ask:
+            rows = ask(_LATENCIES.format(**_indexed(key_id)), key_id=key_id, since=since, slot=slot_ms)
+        return [Latency(slot * slot_ms - THAI_OFFSET, *measured) for slot, *measured in rows]
 
     def errors(self, since: int, key_id: str | None = None) -> list[ErrorGroup]:
         """Return the errors of admitted requests since an instant, most frequent first."""
@@ -632,6 +666,12 @@ class OperatorReads(ABC):
     def store_id(self) -> str | None:
         """Return the ID of an embedded store, or None for a database or a store that cannot be read."""
         return None
+
+
+def _indexed(key_id: str | None) -> dict[str, str]:
+    """Return the index and the condition for the requests of a key, or of all keys."""
+    of_key = {"index": "requests_by_key", "condition": "key_id = :key_id"}
+    return of_key if key_id is not None else {"index": "requests_by_time", "condition": "true"}
 
 
 class _BillsOfShop:

@@ -222,6 +222,34 @@ def test_five_questions_are_answered_without_scrolling(demo: RunningDemo, visit:
         assert (path, box["y"] + box["height"] < 900) == (path, True)
 
 
+def test_a_bar_explains_itself_and_leads_to_its_requests(demo: RunningDemo, visit: Visit) -> None:
+    page = go(visit, demo, f"/keys/{demo.keys['franchise']['keyId']}?range=7d")
+    bars, tip = page.locator("figure").first.locator(".slot"), page.locator(".tip")
+    assert not tip.is_visible()
+    bars.nth(2).hover()
+    assert tip.inner_text() == bars.nth(2).get_attribute("aria-label")
+    page.locator("h1").hover()
+    assert not tip.is_visible()
+    bars.nth(6).focus()
+    page.keyboard.press("ArrowLeft")
+    assert tip.inner_text() == bars.nth(5).get_attribute("aria-label")
+    assert visit.violations() == []
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/requests?key=*&since=*&until=*")
+    assert visit.said == []
+
+
+def test_a_tap_shows_the_text_of_a_bar_and_a_second_one_follows_it(browser: Any, demo: RunningDemo) -> None:
+    with visiting(browser, demo.link(), 390, locale="en", has_touch=True) as visit:
+        visit.page.wait_for_url(f"{demo.console}/")
+        bar = visit.page.locator("figure").first.locator(".slot").nth(3)
+        bar.tap()
+        assert visit.page.locator(".tip").inner_text() == bar.get_attribute("aria-label")
+        assert visit.page.url == f"{demo.console}/"
+        bar.tap()
+        visit.page.wait_for_url("**/requests?since=*&until=*")
+
+
 def test_the_search_of_the_reference_shows_only_what_contains_all_words(demo: RunningDemo, visit: Visit) -> None:
     page = go(visit, demo, "/reference")
     parts, links = page.locator("main article:visible"), page.locator("#contents li:visible")

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from counterfoil.checks.findings import Finding
-from counterfoil.console.charts import Bar, bar_chart
+from counterfoil.console.charts import Bar, Slot, bar_chart
 from counterfoil.console.display import ago, finding_list, moment, zone_text
 from counterfoil.console.texts import Texts
 from counterfoil.domain.calendar import to_ms
@@ -48,7 +48,11 @@ def test_findings_of_one_check_share_an_entry() -> None:
 
 
 def test_a_chart_says_what_its_colours_and_bars_mean() -> None:
-    chart = str(bar_chart(Texts("en"), "Requests per day", [Bar("2026-03-01", "1 Mar", 1200, 7)], page="day"))
-    assert '<span class="swatch bar"></span>Requests' in chart
-    assert '<span class="swatch failed"></span>Errors' in chart
-    assert "<title>2026-03-01, Requests: 1,200, Errors: 7</title>" in chart
+    slot = Slot(since=0, until=1, requests=1200, errors=7, median_ms=1.5, p95_ms=20.0)
+    series = {"p95_ms": "slow", "median_ms": "bar"}
+    chart = str(bar_chart(Texts("en"), "Duration", [Bar("2026-03-01", "1 Mar", slot, "/requests")], series))
+    assert '<span class="swatch slow"></span>95th percentile' in chart
+    assert '<span class="swatch bar"></span>Median' in chart
+    text = "2026-03-01: 95th percentile (ms) 20, Median (ms) 1.5"
+    assert f"<title>{text}</title>" in chart
+    assert f'aria-label="{text}"' in chart

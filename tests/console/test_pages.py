@@ -4,6 +4,7 @@ import csv
 import io
 import re
 import sqlite3
+from html import unescape
 from typing import Any
 
 import pytest
@@ -282,6 +283,33 @@ def test_the_page_of_a_key_shows_errors_with_advice(alice: Operator, used: dict[
     assert len(view["days"]) == 400
     assert view["days"][-1]["requests"] == 4
     assert sum(hour["requests"] for hour in view["hours"]) == 4
+
+
+@pytest.mark.parametrize(("range_", "count"), [("24h", 24), ("7d", 7), ("30d", 30), ("90d", 90), ("400d", 400)])
+def test_charts_show_requests_errors_and_durations_of_a_range(
+    alice: Operator, used: dict[str, Any], range_: str, count: int
+) -> None:
+    for path in (f"/keys/{used['key_id']}", "/today"):
+        use = alice.json(f"{path}.json?range={range_}")["use"]
+        assert (len(use["slots"]), use["measured"]) == (count, 4)
+        last = use["slots"][-1]
+        assert (last["requests"], last["errors"]) == (4, 1)
+        assert 0 < last["medianMs"] <= last["p95Ms"]
+
+
+@pytest.mark.parametrize(("chart", "count"), [(0, 4), (1, 1), (2, 4)], ids=["requests", "errors", "durations"])
+def test_a_bar_leads_to_the_requests_of_its_day(alice: Operator, used: dict[str, Any], chart: int, count: int) -> None:
+    figure = alice.page(f"/keys/{used['key_id']}").split("<figure")[chart + 1].partition("</figure>")[0]
+    address = unescape(re.findall(r'href="([^"]*)"', figure)[-1])
+    assert len(alice.json(address.replace("/requests?", "/requests.json?"))["requests"]) == count
+    before = unescape(re.findall(r'href="([^"]*)"', figure)[-2])
+    assert alice.json(before.replace("/requests?", "/requests.json?"))["requests"] == []
+
+
+def test_a_day_whose_requests_are_no_longer_recorded_has_no_link(alice: Operator, used: dict[str, Any]) -> None:
+    page = alice.page(f"/keys/{used['key_id']}?range=400d")
+    assert page.count('class="slot"') == 3 * 400
+    assert page.partition("<figure")[2].partition("</figure>")[0].count("<a ") == 91
 
 
 def test_disclosures_are_listed_and_exported(alice: Operator, used: dict[str, Any]) -> None:

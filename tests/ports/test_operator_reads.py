@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from counterfoil.domain.access import Key, Scope
-from counterfoil.domain.calendar import HOUR_MS, thai_midnight
+from counterfoil.domain.calendar import DAY_MS, HOUR_MS, thai_midnight
 from counterfoil.domain.intake import MAX_REMEMBERED, LoadProgress, RejectedLine
 from counterfoil.domain.request_records import (
     CHANGE_FEED,
@@ -19,9 +19,11 @@ from counterfoil.domain.request_records import (
     RequestRecord,
 )
 from counterfoil.operator_reads import (
+    ANY_ERROR,
     DayOfKey,
     ErrorGroup,
     HourOfKey,
+    Latency,
     OperatorReads,
     QueryTooSlow,
     RecordedRequest,
@@ -279,6 +281,30 @@ def test_requests_of_a_key_are_counted_per_hour(recorder: Recorder, reads: Opera
         record(start, key_id="k_2"),
     )
     assert reads.hours("k_1", start - 5) == [HourOfKey(start, 2, 1), HourOfKey(start + HOUR_MS, 1, 0)]
+    assert reads.hours(None, start) == [HourOfKey(start, 3, 1), HourOfKey(start + HOUR_MS, 1, 0)]
+
+
+def test_the_median_and_the_95th_percentile_of_durations_are_computed_per_day(
+    recorder: Recorder, reads: OperatorReads
+) -> None:
+    start = thai_midnight(FIRST_DAY)
+    recorder.write(
+        record(start - 1, took_us=9_000_000),
+        *(record(start + place, took_us=took_us) for place, took_us in enumerate(range(1_000, 21_000, 1_000))),
+        record(start + DAY_MS, took_us=7),
+        record(start + 5, took_us=8_000_000, key_id="k_2"),
+    )
+    first, second = Latency(start, 20, 10_000, 19_000), Latency(start + DAY_MS, 1, 7, 7)
+    assert reads.latencies("k_1", start, DAY_MS) == [first, second]
+    assert reads.latencies("k_1", start, HOUR_MS) == [first, second]
+    assert reads.latencies(None, start, DAY_MS)[0] == Latency(start, 21, 11_000, 20_000)
+    assert reads.latencies("k_3", start, DAY_MS) == []
+
+
+def test_all_failed_requests_can_be_selected(recorder: Recorder, reads: OperatorReads, now: int) -> None:
+    recorder.write(record(now), record(now + 1, error="bad_query"), record(now + 2, error="not_found", key_id="k_2"))
+    assert [request.at for request in found(reads, error=ANY_ERROR)] == [now + 2, now + 1]
+    assert [request.at for request in found(reads, error=ANY_ERROR, key_id="k_1")] == [now + 1]
 
 
 def test_errors_are_grouped_by_code_and_route(recorder: Recorder, reads: OperatorReads, now: int) -> None:

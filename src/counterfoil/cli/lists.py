@@ -32,7 +32,7 @@ from counterfoil.domain.calendar import compact, days_until, thai_day
 from counterfoil.domain.credentials import ID_LENGTH
 from counterfoil.domain.problems import RECORDED_CODES
 from counterfoil.machine.clock import SystemClock
-from counterfoil.operator_reads import OperatorReads, RecordedRequest, RequestFilter
+from counterfoil.operator_reads import ANY_ERROR, OperatorReads, RecordedRequest, RequestFilter
 from counterfoil.text import counted, csv_text
 from counterfoil.views import shops as shop_views
 from counterfoil.views.audit import with_labels
@@ -109,7 +109,7 @@ def audit(
 # --- requests -------------------------------------------------------------------------
 
 FOLLOW_SEC = 1.0
-ERRORS = sorted(RECORDED_CODES)
+ERRORS = [ANY_ERROR, *sorted(RECORDED_CODES)]
 
 
 @click.command()

@@ -1,80 +1,194 @@
 """Draws charts as SVG, with attributes and classes, because the console forbids inline styles."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+from urllib.parse import urlencode
 
 from msgspec import Struct
 
-from counterfoil.console.display import list_table, template
+from counterfoil.console.display import day_name, link_list, list_table, month_name, template
 from counterfoil.console.texts import Texts
+from counterfoil.console.visit import Visit
+from counterfoil.domain.access import DAILY_TOTAL_DAYS, REQUEST_RECORD_DAYS
+from counterfoil.domain.activity import format_usual
+from counterfoil.domain.calendar import DAY_MS, HOUR_MS, days_until, thai_day, thai_midnight
+from counterfoil.operator_reads import ANY_ERROR, MEASURED_REQUESTS
 from counterfoil.views.columns import ListColumn, RowList
-from counterfoil.web.html import Html, element
+from counterfoil.views.times import local
+from counterfoil.web.html import Child, Html, element, markup
 
-WIDTH, HEIGHT = 720, 150
-LEFT, BOTTOM, TOP = 44, 20, 8
-MAX_LABELS = 8
+WIDTH, HEIGHT = 720, 220
+LEFT, BOTTOM, TOP = 60, 28, 10
+MAX_LABELS = 6
 # Half the width of a character on a narrow screen, where labels are larger.
-HALF_CHARACTER = 5
+HALF_CHARACTER = 6
+# The ranges that an operator can choose, in days. The first one has a bar for each hour.
+RANGES: Final = {"24h": 1, "7d": 7, "30d": 30, "90d": 90, "400d": DAILY_TOTAL_DAYS}
+# A chart with at least this many days names the months instead of the days.
+MONTHS_FROM = 90
+
+
+# --- requests, errors and durations in a range ---------------------------------------
+
+
+class Slot(Struct, frozen=True, kw_only=True):
+    """The requests of an hour or a day (Thailand time) that begins at `since`, and how long recorded ones took."""
+
+    since: int
+    until: int
+    requests: int
+    errors: int
+    median_ms: float | None = None
+    p95_ms: float | None = None
+
+
+class Use(Struct, frozen=True, kw_only=True, rename="camel"):
+    """The use of a key, or of all keys. `measured` is the number of recorded requests whose duration was read."""
+
+    range: str
+    key_id: str | None
+    measured: int
+    slots: RowList[Slot]
+
+
+SLOTS: Sequence[ListColumn[Slot]] = (
+    ListColumn("since", kind="time", page="time"),
+    ListColumn("until", kind="time"),
+    ListColumn("requests", kind="number", page="series.requests"),
+    ListColumn("errors", kind="number", page="series.errors"),
+    ListColumn("medianMs", kind="number", page="series.median_ms"),
+    ListColumn("p95Ms", lambda slot: slot.p95_ms, "number", page="series.p95_ms"),
+)
+
+
+def read_use(visit: Visit, default: str, key_id: str | None = None) -> Use:
+    """Return the use in the range that the address names, or in the default range."""
+    reads, wanted = visit.store.reads, visit.query.get("range", default)
+    chosen = wanted if wanted in RANGES else default
+    requests: dict[int, int] = {}
+    errors: dict[int, int] = {}
+    if chosen == "24h":
+        size, last = HOUR_MS, visit.now // HOUR_MS * HOUR_MS
+        starts = list(range(last - DAY_MS + size, last + 1, size))
+        for hour in reads.hours(key_id, starts[0]):
+            requests[hour.at], errors[hour.at] = hour.requests, hour.errors
+    else:
+        size, days = DAY_MS, days_until(thai_day(visit.now), RANGES[chosen])
+        starts = [thai_midnight(day) for day in days]
+        for of_key in reads.days(days[0], days[-1], key_id):
+            start = thai_midnight(of_key.day)
+            requests[start] = requests.get(start, 0) + of_key.requests
+            errors[start] = errors.get(start, 0) + of_key.errors
+    took = {measured.at: measured for measured in reads.latencies(key_id, starts[0], size)}
+    slots = [
+        Slot(
+            since=start,
+            until=start + size,
+            requests=requests.get(start, 0),
+            errors=errors.get(start, 0),
+            median_ms=took[start].median_us / 1000 if start in took else None,
+            p95_ms=took[start].p95_us / 1000 if start in took else None,
+        )
+        for start in starts
+    ]
+    recorded = sum(measured.requests for measured in took.values())
+    return Use(range=chosen, key_id=key_id, measured=recorded, slots=RowList(SLOTS, slots))
+
+
+def use_charts(visit: Visit, use: Use, path: str) -> Html:
+    """Return links to the ranges, and the charts with their table. `path` is the address of the page."""
+    t, slots = visit.t, use.slots.rows
+    requests, errors = sum(slot.requests for slot in slots), sum(slot.errors for slot in slots)
+    links = ((t(f"range.{name}"), visit.address(path, range=name), name == use.range) for name in RANGES)
+    ranges = link_list("cards", t("chart.ranges"), links)
+    if not requests:
+        return markup(ranges, element("p", t("chart.none"), class_="empty"))
+    bars = [_bar(visit, use, slot) for slot in slots]
+    failed = [_bar(visit, use, slot, error=ANY_ERROR) for slot in slots]
+    name, recorded = "newest" if use.measured == MEASURED_REQUESTS else "all", f"{use.measured:,}"
+    charts = [
+        bar_chart(t, t("chart.requests", count=f"{requests:,}"), bars, {"requests": "bar"}),
+        bar_chart(t, t("chart.errors", count=f"{errors:,}"), failed, {"errors": "failed"}) if errors else None,
+        bar_chart(t, t(f"chart.took_{name}", count=recorded), bars, {"p95_ms": "slow", "median_ms": "bar"}, " ms")
+        if use.measured
+        else None,
+    ]
+    links_of = {slot.since: element("a", bar.label, href=bar.address) for slot, bar in zip(slots, bars, strict=True)}
+    cells: dict[str, Callable[[Slot], Child]] = {"time": lambda slot: links_of[slot.since]}
+    table = list_table(t, t("chart.caption"), RowList(use.slots.columns, slots[::-1]), cells)
+    return template("use", t, ranges=ranges, charts=charts, table=table)
+
+
+def _bar(visit: Visit, use: Use, slot: Slot, **conditions: str) -> "Bar":
+    """Return a bar that leads to the requests of its hour or day, if they are still recorded."""
+    t, start = visit.t, local(slot.since)
+    if use.range == "24h":
+        label, axis = f"{start:%Y-%m-%d %H:%M}", f"{start:%H:%M}"
+    else:
+        day = thai_day(slot.since)
+        is_month = RANGES[use.range] >= MONTHS_FROM
+        label, axis = day.isoformat(), day_name(t, day) if not is_month else month_name(t, day) if day.day == 1 else ""
+    span = {"since": f"{start:%Y-%m-%dT%H:%M}", "until": f"{local(slot.until):%Y-%m-%dT%H:%M}"}
+    query = urlencode({**({"key": use.key_id} if use.key_id else {}), **conditions, **span})
+    is_recorded = slot.until > visit.now - REQUEST_RECORD_DAYS * DAY_MS
+    return Bar(label, axis, slot, f"/requests?{query}" if is_recorded else None)
+
+
+# --- drawing -------------------------------------------------------------------------
 
 
 class Bar(Struct, frozen=True):
-    """The number of requests, and of those that failed. `label` is for the table, `axis` is below the chart."""
+    """What a chart shows at one place. `label` is for the tooltip, `axis` is below the chart."""
 
     label: str
     axis: str
-    value: int
-    failed: int = 0
+    slot: Slot
+    address: str | None = None
+
+    def value(self, series: str) -> float:
+        return getattr(self.slot, series) or 0
 
 
-def bar_chart(t: Texts, caption: str, bars: Sequence[Bar], *, page: str) -> Html:
-    """Return a chart and its table, which is hidden at first. `page` is the name of the text for a bar's time."""
-    columns = (
-        ListColumn[Bar]("label", page=page),
-        ListColumn[Bar]("value", kind="number", page="requests"),
-        ListColumn[Bar]("failed", kind="number", page="errors"),
-    )
-    table = list_table(t, caption, RowList(columns, bars[::-1]))
-    return template("chart", t, caption=caption, svg=_svg(t, caption, bars), table=table)
-
-
-def _svg(t: Texts, caption: str, bars: Sequence[Bar]) -> Html:
-    highest = max((bar.value for bar in bars), default=0)
+def bar_chart(t: Texts, caption: str, bars: Sequence[Bar], series: Mapping[str, str], unit: str = "") -> Html:
+    """Return a chart. `series` has the names of the values, with their styles; the first one is never the smallest."""
+    first, *_ = series
+    highest = max((bar.value(first) for bar in bars), default=0)
+    legend = [[" ", element("span", class_=f"swatch {style}"), t(f"series.{name}")] for name, style in series.items()]
     most = _round_up(highest)
     span, room = (WIDTH - LEFT) / max(1, len(bars)), HEIGHT - TOP - BOTTOM
     width = max(1.0, span * (0.7 if len(bars) < 60 else 0.8))
-    total, failed = sum(bar.value for bar in bars), sum(bar.failed for bar in bars)
-    summary = t("chart.summary", caption=caption, total=f"{total:,}", most=f"{highest:,}", failed=f"{failed:,}")
     drawn = []
     for position, bar in enumerate(bars):
-        x = LEFT + position * span + (span - width) / 2
-        height = room * bar.value / most
-        failed_height = room * min(bar.failed, bar.value) / most
-        if bar.value:
-            drawn.append(
-                element(
-                    "g",
-                    element("title", f"{bar.label}, {t('requests')}: {bar.value:,}, {t('errors')}: {bar.failed:,}"),
-                    _rect(x, HEIGHT - BOTTOM - height, width, height, "bar"),
-                    _rect(x, HEIGHT - BOTTOM - failed_height, width, failed_height, "failed") if bar.failed else None,
-                )
+        x = LEFT + position * span
+        values = ", ".join(f"{t(f'series.{name}')} {format_usual(bar.value(name))}" for name in series)
+        heights = [(style, room * bar.value(name) / most) for name, style in series.items() if bar.value(name)]
+        drawn.append(
+            element(
+                "a" if bar.address else "g",
+                element("title", f"{bar.label}: {values}"),
+                _rect(x, TOP, span, room, "hit"),
+                [_rect(x + (span - width) / 2, TOP + room - height, width, height, style) for style, height in heights],
+                href=bar.address,
+                # One bar can be reached with the tab key, the others with the arrow keys: see `console.js`.
+                tabindex=(0 if position == len(bars) - 1 else -1) if bar.address else None,
+                aria_label=f"{bar.label}: {values}" if bar.address else None,
+                class_="slot",
             )
-    return element(
-        "svg",
-        _grid(most, room),
-        drawn,
-        _labels(bars, span),
-        viewBox=f"0 0 {WIDTH} {HEIGHT}",
-        role="img",
-        aria_label=summary,
+        )
+    axes = element("g", _grid(most, room, unit), _labels(bars, span), aria_hidden="true")
+    svg = element(
+        "svg", axes, drawn, viewBox=f"0 0 {WIDTH} {HEIGHT}", role="group", aria_label=t("chart.group", caption=caption)
     )
+    return template("chart", t, caption=caption, svg=svg, legend=legend if len(series) > 1 else None)
 
 
-def _grid(most: int, room: float) -> list[Html]:
+def _grid(most: int, room: float, unit: str) -> list[Html]:
     lines = []
     for share in (0.0, 0.5, 1.0):
-        y = _position(HEIGHT - BOTTOM - room * share)
-        lines.append(element("line", x1=LEFT, x2=WIDTH, y1=y, y2=y, class_="grid"))
-        label = _short(most * share)
-        lines.append(element("text", label, x=LEFT - 6, y=_position(float(y) + 4), text_anchor="end", class_="axis"))
+        y = TOP + room * (1 - share)
+        lines.append(element("line", x1=LEFT, x2=WIDTH, y1=_position(y), y2=_position(y), class_="grid"))
+        label = f"{_short(most * share)}{unit if share else ''}"
+        lines.append(element("text", label, x=LEFT - 8, y=_position(y + 4), text_anchor="end", class_="axis"))
     return lines
 
 
@@ -88,7 +202,7 @@ def _labels(bars: Sequence[Bar], span: float) -> list[Html]:
         is_cut = middle > WIDTH - HALF_CHARACTER * len(bar.axis)
         style = "axis below odd" if count % 2 else "axis below"
         x, anchor = (str(WIDTH), "end") if is_cut else (_position(middle), "middle")
-        labels.append(element("text", bar.axis, x=x, y=HEIGHT - 5, text_anchor=anchor, class_=style))
+        labels.append(element("text", bar.axis, x=x, y=HEIGHT - 8, text_anchor=anchor, class_=style))
     return labels
 
 
@@ -124,11 +238,11 @@ def spark(values: Sequence[int]) -> Html:
     )
 
 
-def _round_up(value: int) -> int:
+def _round_up(value: float) -> int:
     """Return a round number at or above the value, for the top of the axis."""
     if value <= 4:
         return 4
-    unit = int(10 ** (len(str(value)) - 1))
+    unit = int(10 ** (len(str(int(value))) - 1))
     return next(step for step in (unit, 2 * unit, 4 * unit, 5 * unit, 8 * unit, 10 * unit) if step >= value)
 
 

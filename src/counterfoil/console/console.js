@@ -38,6 +38,53 @@ if (find) {
   });
 }
 
+// Charts: a tooltip for the bar that is pointed at, has the focus or was tapped. A second tap follows its link.
+const tip = document.createElement("div");
+tip.className = "tip";
+tip.hidden = true;
+// A screen reader reads the label of the bar instead.
+tip.ariaHidden = "true";
+document.body.append(tip);
+const barOf = (event) => (event.target instanceof Element ? event.target.closest(".slot") : null);
+const showTip = (bar) => {
+  tip.hidden = !bar;
+  if (!bar) return;
+  // The browser would show the title too.
+  const title = bar.querySelector("title");
+  if (title) {
+    bar.dataset.tip = title.textContent;
+    title.remove();
+  }
+  tip.textContent = bar.dataset.tip;
+  const box = bar.getBoundingClientRect();
+  const half = tip.offsetWidth / 2 + 8;
+  tip.style.left = `${Math.max(half, Math.min(innerWidth - half, box.left + box.width / 2))}px`;
+  tip.style.top = `${box.top}px`;
+};
+let tapped = null;
+let isTouch = false;
+addEventListener("pointerdown", (event) => (isTouch = event.pointerType === "touch"));
+addEventListener("pointerover", (event) => event.pointerType !== "touch" && showTip(barOf(event)));
+addEventListener("focusin", (event) => showTip(barOf(event)));
+addEventListener("scroll", () => showTip(null), { passive: true });
+addEventListener("click", (event) => {
+  const bar = barOf(event);
+  if (bar && isTouch && bar !== tapped) event.preventDefault();
+  tapped = bar;
+  showTip(bar);
+});
+// The arrow keys lead to the bars beside the one with the focus.
+addEventListener("keydown", (event) => {
+  const bar = barOf(event);
+  const side = { ArrowLeft: "previousElementSibling", ArrowRight: "nextElementSibling" }[event.key];
+  const next = bar && side ? bar[side] : null;
+  if (!next || !next.matches("a.slot")) return;
+  event.preventDefault();
+  bar.tabIndex = -1;
+  next.tabIndex = 0;
+  next.focus();
+});
+
 // Reload a page that the browser restores from its cache, because the session may have ended in the meantime.
 addEventListener("pageshow", (event) => {
   if (event.persisted) location.reload();

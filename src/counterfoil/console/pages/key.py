@@ -1,24 +1,21 @@
 """One key: forms to change it, its usage over 400 days, the state of its copy, its errors, disclosures and audit."""
 
 from collections.abc import Callable, Sequence
-from datetime import date
 from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from counterfoil.console.charts import Bar, bar_chart
+from counterfoil.console.charts import Use, read_use, use_charts
 from counterfoil.console.display import (
     ago,
     button_link,
     button_row,
-    day_name,
     fields,
     key_link,
     link_list,
     list_table,
     moment,
-    month_name,
     name_of,
     number,
     section,
@@ -29,7 +26,6 @@ from counterfoil.console.display import (
 from counterfoil.console.forms import form, limits_and_permissions, select, text_field
 from counterfoil.console.key_parts import copies_section, copy_tile, key_facts, loaded_shops, state_badge
 from counterfoil.console.pages.audit import audit_table
-from counterfoil.console.texts import Texts
 from counterfoil.console.visit import ConsolePage, NotFound, PageContent, Visit
 from counterfoil.domain.access import DAILY_TOTAL_DAYS, Key, successors_of
 from counterfoil.domain.audit import AuditEntry
@@ -42,15 +38,10 @@ from counterfoil.views.columns import ListColumn, RowList, console_json
 from counterfoil.views.copies import CopyRow, copy_rows
 from counterfoil.views.keys import ERRORS, KeyDay, columns, key_days, revoked_at
 from counterfoil.views.requests import disclosures
-from counterfoil.views.times import local
 from counterfoil.web.html import Child, Html, element, markup
 
 HOURS_DAYS = 7
 MOST_DISCLOSURES, MOST_AUDIT = 10, 10
-# The daily chart begins on the first day with a request, but covers at least this many days.
-LEAST_DAYS = 30
-# A chart with at least this many days names the months instead of the days.
-MONTHS_FROM = 90
 ERROR_DAYS = 30
 # How long the old key can stay valid after a rotation, in milliseconds. None means until it is revoked.
 OVERLAPS: Final[dict[str, int | None]] = {
@@ -69,6 +60,7 @@ class OneKeyView(Struct, frozen=True, kw_only=True):
     key: Key
     successors: list[str]
     last_used: int | None
+    use: Use
     days: list[KeyDay]
     hours: RowList[HourOfKey]
     errors: RowList[ErrorGroup]
@@ -100,6 +92,7 @@ def read(visit: Visit) -> OneKeyView:
         key=key,
         successors=successors,
         last_used=reads.last_used().get(key.key_id),
+        use=read_use(visit, "30d", key.key_id),
         days=key_days(reads.days(span[0], today, key.key_id), span),
         hours=RowList(HOURS, _hours(reads.hours(key.key_id, _first_hour(visit.now)), visit.now)),
         errors=RowList(ERRORS, reads.errors(visit.now - ERROR_DAYS * DAY_MS, key.key_id)),
@@ -211,37 +204,7 @@ def _tiles(visit: Visit, view: OneKeyView) -> Html:
 
 
 def _use(visit: Visit, view: OneKeyView) -> Html:
-    t = visit.t
-    shown = _days_with_data(view.days)
-    if not any(day.requests for day in shown):
-        return section(t("key.use"), element("p", t("key.no_requests"), class_="empty"))
-    axis = _month_label if len(shown) >= MONTHS_FROM else day_name
-    days = [Bar(day.day.isoformat(), axis(t, day.day), day.requests, day.errors) for day in shown]
-    hours = [Bar(*_hour_labels(t, hour.at), hour.requests, hour.errors) for hour in view.hours.rows]
-    return section(
-        t("key.use"),
-        bar_chart(t, t("key.days", count=len(shown)), days, page="day"),
-        bar_chart(t, t("key.hours"), hours, page="hour")
-        if any(hour.requests for hour in view.hours.rows)
-        else element("p", t("key.no_recent_requests", days=HOURS_DAYS), class_="empty"),
-    )
-
-
-def _days_with_data(days: list[KeyDay]) -> list[KeyDay]:
-    """Return the days from the first day with a request to today, but at least the last LEAST_DAYS days."""
-    first = next((position for position, day in enumerate(days) if day.requests), len(days))
-    return days[min(first, max(0, len(days) - LEAST_DAYS)) :]
-
-
-def _month_label(t: Texts, day: date) -> str:
-    """Return the label of a day on the axis: the month and year for the first day of a month, otherwise nothing."""
-    return month_name(t, day) if day.day == 1 else ""
-
-
-def _hour_labels(t: Texts, instant: int) -> tuple[str, str]:
-    """Return the label of an hour for the table, and its label for the axis, where only midnight has a label."""
-    hour = local(instant)
-    return f"{hour:%Y-%m-%d %H:%M}", "" if hour.hour else day_name(t, hour)
+    return section(visit.t("key.use"), use_charts(visit, view.use, f"/keys/{view.key.key_id}"))
 
 
 def _errors(visit: Visit, view: OneKeyView) -> Html:

@@ -33,7 +33,7 @@ from counterfoil.domain.calendar import DAY_MS, iso_utc, to_ms
 from counterfoil.domain.problems import RECORDED_CODES, explanation, what_to_do
 from counterfoil.domain.request_records import RequestDetail
 from counterfoil.http.app import ROUTES
-from counterfoil.operator_reads import RecordedRequest, RecordPosition, RequestFilter
+from counterfoil.operator_reads import ANY_ERROR, RecordedRequest, RecordPosition, RequestFilter
 from counterfoil.views.columns import ListColumn, RowList, console_json
 from counterfoil.views.requests import columns, disclosures, find
 from counterfoil.views.times import shown_zone
@@ -148,7 +148,7 @@ def _search(visit: Visit, view: RequestsView) -> Html:
     anything = {"": t("requests.any")}
     keys = {key_id: f"{name_of(label)} ({key_id})" if label else key_id for key_id, label in view.labels.items()}
     routes = {route.path: route.path for route in ROUTES if route.handler}
-    errors = {code: code for code in RECORDED_CODES}
+    errors = {ANY_ERROR: t("requests.any_error"), **{code: code for code in RECORDED_CODES}}
     request_id = text_field(
         t("requests.request_id"),
         "request",

@@ -7,11 +7,10 @@ from datetime import date, timedelta
 from msgspec import Struct
 
 from counterfoil.checks.findings import Finding, Status, worst_first, worst_status
-from counterfoil.console.charts import Bar, bar_chart
+from counterfoil.console.charts import Use, read_use, use_charts
 from counterfoil.console.display import (
     LATEST_LOAD,
     ago,
-    day_name,
     finding_list,
     finding_text,
     key_link,
@@ -70,6 +69,7 @@ class TodayView(Struct, frozen=True, kw_only=True, rename="camel"):
     status: Status
     findings: list[Finding]
     days: list[DaySum]
+    use: Use | None
     keys: list[BusyKey]
     near_quota: Sequence[KeyToday]
     silent_shops: RowList[ShopActivity]
@@ -88,14 +88,15 @@ def read(visit: Visit) -> TodayView:
     overview = visit.store.overview()
     store, findings = overview.store, visit.store.findings()
     try:
-        days, keys = _usage(visit)
+        use, (days, keys) = read_use(visit, "7d"), _usage(visit)
     except (StoreUnavailable, StoreMismatch):
         # The findings already say that the store cannot be read.
-        days, keys = [DaySum(day, 0, 0, 0) for day in days_until(thai_day(visit.now), WEEK + 1)], []
+        use, days, keys = None, [DaySum(day, 0, 0, 0) for day in days_until(thai_day(visit.now), WEEK + 1)], []
     return TodayView(
         status=worst_status(findings),
         findings=worst_first(findings),
         days=days,
+        use=use,
         keys=keys,
         near_quota=store.near_quota,
         silent_shops=RowList(columns(), [shop for shop in store.shops if shop.is_silent]),
@@ -143,14 +144,13 @@ def _busy_keys(today: list[DayOfKey], yesterday: list[DayOfKey], labels: dict[st
 
 def draw(visit: Visit, view: TodayView) -> PageContent:
     t = visit.t
-    bars = [Bar(day.day.isoformat(), day_name(t, day.day), day.requests, day.errors) for day in view.days]
-    chart = bar_chart(t, t("today.chart"), bars, page="day")
     return PageContent(
         title=t("today.title"),
         lead=_verdict(visit, view),
         main=markup(
             _tiles(visit, view),
-            element("div", element("div", chart, _silent(visit, view)), _keys(visit, view), class_="split"),
+            section(t("key.use"), use_charts(visit, view.use, "/")) if view.use else None,
+            element("div", _keys(visit, view), _silent(visit, view), class_="split"),
         ),
         command="counterfoil status",
         command_text=t("today.command"),
