@@ -3,20 +3,13 @@
 from typing import Any
 
 import pytest
-from msgspec import Struct
 
 from counterfoil.domain import control_totals
 from counterfoil.domain.bills import bill_from
-from counterfoil.domain.control_totals import ControlTotals, Figures, decimal_text, figures_of, lines_amount
+from counterfoil.domain.control_totals import ControlTotals, CountedBill, decimal_text, figures_of, lines_amount
 from counterfoil.domain.shops import shop_from
 
 FACTS = shop_from({"id": "sh"})[1]
-
-
-class CountedBill(Struct):
-    bill_id: str
-    figures: Figures
-    shop_id: str = "sh"
 
 
 def counted(number: int = 1, **record: Any) -> CountedBill:
@@ -24,7 +17,7 @@ def counted(number: int = 1, **record: Any) -> CountedBill:
     complete = {"id": f"b{number}", "shopId": "sh", "closedAt": "2026-11-14T18:05", **record}
     bill = bill_from(complete, FACTS, str).bill
     day = int((bill.bill_date or "0").replace("-", ""))
-    return CountedBill(bill.id, figures_of(day, bill.status, bill.amounts, lines_amount(bill.items), bill.payments))
+    return "sh", bill.id, figures_of(day, bill.status, bill.amounts, lines_amount(bill.items), bill.payments)
 
 
 def line(total: object, **fields: object) -> dict[str, object]:

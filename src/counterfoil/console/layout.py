@@ -9,7 +9,7 @@ from counterfoil.console.sign_in import SIGN_IN_PATH
 from counterfoil.console.texts import LANGUAGES, Texts
 from counterfoil.console.visit import ConsoleResponse, PageContent, Visit
 from counterfoil.settings import display_value
-from counterfoil.web.html import ICON, Child, Html, element, markup
+from counterfoil.web.html import Child, Html, element, icon, markup
 
 STYLE_PATH, SCRIPT_PATH, SERVICE_BANNER_PATH = "/console.css", "/console.js", "/service-banner"
 # The pages in the navigation, with their addresses.
@@ -91,7 +91,7 @@ def _languages(t: Texts, address: Callable[[str], str]) -> list[Html]:
 
 
 def _document(t: Texts, title: str, body: Html) -> bytes:
-    return template("document", t, title=title, icon=ICON, body=body).encode()
+    return template("document", t, title=title, icon=icon(), body=body).encode()
 
 
 def _navigation(t: Texts, current: str) -> Html:

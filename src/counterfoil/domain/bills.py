@@ -29,17 +29,7 @@ from counterfoil.domain.pos_values import (
     round_to_millionth,
     text,
 )
-from counterfoil.domain.resources import (
-    Amounts,
-    Bill,
-    Channel,
-    Item,
-    Number,
-    Option,
-    Payment,
-    Promotion,
-    Status,
-)
+from counterfoil.domain.resources import Amounts, Bill, Channel, Item, Number, Option, Payment, Promotion, Status
 from counterfoil.domain.shops import ShopFacts
 from counterfoil.domain.source_bills import (
     SourceAmounts,
@@ -104,15 +94,7 @@ def bill_from(record: Record, facts: ShopFacts, token_of: Callable[[str], str]) 
             roots[index] = root_id
         if all_categories:
             categories[index] = all_categories
-    return published_bill(
-        field_by_field(SourceBill, record),
-        items,
-        roots,
-        categories,
-        facts,
-        facts.zone(),
-        token_of,
-    )
+    return published_bill(field_by_field(SourceBill, record), items, roots, categories, facts, facts.zone(), token_of)
 
 
 def published_bill(
@@ -175,11 +157,7 @@ def _withheld_parts(
     time = trading if isinstance(trading, (int, datetime)) else None
     if roots or categories or wall_clock or time is not None:
         return Withheld(
-            roots=roots,
-            categories=categories,
-            label=shops_label is not None,
-            closed=wall_clock,
-            trading=time,
+            roots=roots, categories=categories, label=shops_label is not None, closed=wall_clock, trading=time
         )
     return _LABEL_WITHHELD if shops_label else None
 
@@ -228,10 +206,7 @@ def _channel_under_facts(channel: Channel, facts: ShopFacts, *, is_shops_label: 
 def _restore_withheld(item: Item, index: int, withheld: Withheld) -> Item:
     if index not in withheld.roots and index not in withheld.categories:
         return item
-    root_id, category = (
-        withheld.roots.get(index, item.root_id),
-        withheld.categories.get(index, item.category),
-    )
+    root_id, category = (withheld.roots.get(index, item.root_id), withheld.categories.get(index, item.category))
     return replace(item, root_id=root_id, category=category)
 
 

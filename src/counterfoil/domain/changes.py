@@ -9,7 +9,7 @@ from typing import Any, Literal
 from msgspec import Struct, json
 
 from counterfoil.domain.bills import NO_AMOUNTS, ClosedBill
-from counterfoil.domain.control_totals import Figures, figures_of, lines_amount
+from counterfoil.domain.control_totals import CountedBill, Figures, figures_of, lines_amount
 from counterfoil.domain.members import Base, StoredMember, template_of
 from counterfoil.domain.resources import Bill, Number, Shop
 from counterfoil.domain.shops import ShopFacts
@@ -91,6 +91,10 @@ class EncodedBill(Struct, frozen=True, gc=False):
     def key(self) -> RecordKey:
         return self.shop_id, "bill", self.bill_id
 
+    @property
+    def counted(self) -> CountedBill:
+        return self.shop_id, self.bill_id, self.figures
+
 
 Change = PutShop | PutBase | PutMember | EncodedBill | Removal
 
@@ -134,11 +138,7 @@ def encode_bill(closed: ClosedBill, known: KnownFacts, rev: float | None, lines:
 
 
 def _lacking(bill: Bill) -> tuple[BillPart, ...]:
-    found: dict[BillPart, object] = {
-        "date": bill.bill_date,
-        "items": bill.items,
-        "amounts": bill.amounts != NO_AMOUNTS,
-    }
+    found: dict[BillPart, object] = {"date": bill.bill_date, "items": bill.items, "amounts": bill.amounts != NO_AMOUNTS}
     return tuple(part for part, value in found.items() if not value)
 
 

@@ -8,7 +8,7 @@ calendar day in a shop without a closing time.
 
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from msgspec import Struct, field
 from msgspec.structs import asdict
@@ -35,17 +35,8 @@ by how much its net differs from its lines and from its payments, or None if the
 Basis = Literal["lines", "payments"]
 
 
-class CountedBill(Protocol):
-    """A bill that is added to the totals."""
-
-    @property
-    def shop_id(self) -> str: ...
-
-    @property
-    def bill_id(self) -> str: ...
-
-    @property
-    def figures(self) -> Figures: ...
+# A bill that is added to the totals: its shop, its ID and its figures.
+CountedBill = tuple[str, str, Figures]
 
 
 def millionths(amount: Number) -> int:
@@ -224,13 +215,12 @@ class ControlTotals(Struct):
 
     def add(self, bills: Iterable[CountedBill]) -> None:
         days, remembered, without = self._days, self._remembered, self._without
-        for bill in bills:
-            shop_id = bill.shop_id
-            day, is_void, net, tip, tax, from_lines, from_payments = bill.figures
+        for shop_id, bill_id, figures in bills:
+            day, is_void, net, tip, tax, from_lines, from_payments = figures
             sums = days.get((shop_id, day)) or self._new_day(shop_id, day)
             sums.bills += 1
             if len(remembered) < MAX_REMEMBERED_BILLS:
-                remembered.add(hash((shop_id, bill.bill_id)))
+                remembered.add(hash((shop_id, bill_id)))
             if is_void:
                 sums.voids += 1
                 continue
@@ -246,11 +236,11 @@ class ControlTotals(Struct):
             if from_lines is None:
                 without["lines"] += 1
             elif from_lines:
-                self._note_difference(bill, "lines", from_lines)
+                self._note_difference(shop_id, bill_id, "lines", from_lines)
             if from_payments is None:
                 without["payments"] += 1
             elif from_payments:
-                self._note_difference(bill, "payments", from_payments)
+                self._note_difference(shop_id, bill_id, "payments", from_payments)
 
     def _new_day(self, shop_id: str, day: int) -> _Sums:
         if len(self._days) >= MAX_SHOP_DAYS:
@@ -258,11 +248,10 @@ class ControlTotals(Struct):
         sums = self._days[shop_id, day] = _Sums()
         return sums
 
-    def _note_difference(self, bill: CountedBill, basis: Basis, difference: int) -> None:
+    def _note_difference(self, shop_id: str, bill_id: str, basis: Basis, difference: int) -> None:
         self._different[basis] += 1
         if self._different[basis] <= MAX_NAMED:
-            named = BillNotAddingUp(bill.shop_id, bill.bill_id, basis, decimal_text(difference))
-            self._not_adding_up.append(named)
+            self._not_adding_up.append(BillNotAddingUp(shop_id, bill_id, basis, decimal_text(difference)))
 
     def _comparison(self, basis: Basis) -> NetComparison:
         return NetComparison(self._with_net - self._without[basis], self._different[basis])

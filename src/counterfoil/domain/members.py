@@ -292,9 +292,7 @@ def fill_in(templates: bytes, base: Base | None, now_ms: int, personal_data: boo
         else [b',"credit":0,"creditEnabled":false'] * count
     )
     _fill_kind(
-        pieces,
-        _CHANNELS,
-        lambda channels: _encode(any(is_current_account(base, name) for name in _channels(channels))),
+        pieces, _CHANNELS, lambda channels: _encode(any(is_current_account(base, name) for name in _channels(channels)))
     )
     if not personal_data:
         pieces[_PERSONAL::PIECES] = [b"}"] * count

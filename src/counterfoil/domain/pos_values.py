@@ -144,12 +144,6 @@ def _parse_number(value: str) -> Number | None:
 
 def money(value: object) -> Number | None:
     """Return an amount in baht, rounded to a millionth, or None if it cannot be read."""
-    if type(value) is float:
-        return round_to_millionth(value)
-    if type(value) is int:
-        return value if -WHOLE_NUMBER_LIMIT < value < WHOLE_NUMBER_LIMIT else None
-    if value is None:
-        return None
     read = number(value)
     return round_to_millionth(read) if type(read) is float else read
 
@@ -277,10 +271,6 @@ def _parse_iso(stripped: str) -> Moment | None:
 
 
 def flag(value: object) -> bool:
-    if value is None or value is False:
-        return False
-    if value is True:
-        return True
     if isinstance(value, str):
         return value.strip().lower() in _YES
     return isinstance(value, int | float) and value == 1

@@ -85,11 +85,7 @@ def _field(name: bytes, value: str | UnsetType | None) -> bytes:
 def problem_body(refused: Refused) -> bytes:
     body: dict[str, object] = {"ok": False, "error": refused.problem.code, "message": refused.message}
     if isinstance(refused, TooManyRequests):
-        body |= {
-            "retryAfterSec": refused.retry_after_sec,
-            "limit": refused.limit,
-            "windowSec": refused.window_sec,
-        }
+        body |= {"retryAfterSec": refused.retry_after_sec, "limit": refused.limit, "windowSec": refused.window_sec}
     return json.encode(body)
 
 

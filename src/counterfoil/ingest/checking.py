@@ -1,7 +1,7 @@
 """Replaces the ledger and the rejects file with objects that write nothing, so that a delivery is only checked."""
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from counterfoil.domain.tokens import MIN_SECRET_BYTES, Pseudonyms
 from counterfoil.ingest.conversion import BillConverter
 from counterfoil.ingest.lines import Rejected, SourceLine
 from counterfoil.ingest.pipeline import RejectsFile
+from counterfoil.ports import LoadLedger
 
 MAX_EXAMPLES = 10
 BILLS_PER_BATCH = 500
@@ -48,8 +49,8 @@ class ComparedBills:
         return others
 
 
-class CheckingLedger:
-    """A ledger that remembers the shops of a delivery but writes nothing.
+class CheckingLedger(LoadLedger):
+    """A ledger that remembers the shops of a delivery but writes nothing, records no load and closes no items.
 
     `stored_facts` returns the facts of a shop in the store, `stored_bills` bills of a shop, and `intake` the counts of
     earlier loads. An outcome is `OTHER_BILL` or `UNCHANGED`, because only a load can tell whether a record would be
@@ -70,16 +71,13 @@ class CheckingLedger:
     def facts(self, shop_id: str) -> KnownFacts | None:
         return self._delivered.get(shop_id) or self._stored_facts(shop_id)
 
-    def begin_load(self, source: str) -> LoadProgress:  # noqa: ARG002 - a check is not recorded as a load
+    def begin_load(self, source: str) -> LoadProgress:  # noqa: ARG002
         return LoadProgress(0)
-
-    def stop_load(self, number: int, changed: int) -> None:
-        """Do nothing: a check is not recorded as a load."""
 
     def apply(
         self,
         changes: Sequence[Change],
-        progress: LoadProgress | None = None,  # noqa: ARG002 - a check is not recorded as a load
+        progress: LoadProgress | None = None,  # noqa: ARG002
         guard: ReplacementGuard | None = None,
     ) -> list[Outcome]:
         for change in changes:
@@ -92,14 +90,11 @@ class CheckingLedger:
                 outcomes[bills[other][0]] = Outcome.OTHER_BILL
         return outcomes
 
-    def rewrite_bills(self, most: int) -> bool:  # noqa: ARG002 - nothing is rewritten
+    def rewrite_bills(self, most: int) -> bool:  # noqa: ARG002
         return False
 
     def change_intake(self, change: Callable[[Intake, int], Intake]) -> Intake:
         return change(self._intake(), 0)
-
-    def close_loaded(self, lines: Mapping[str, int]) -> None:
-        """Do nothing: a check closes no items."""
 
 
 class RecordTotals:
@@ -138,7 +133,7 @@ class RecordTotals:
         if self.guard.is_exceeded:
             # The load is stopped, so the totals are those of the delivery.
             others = set()
-        self.totals.add(bill for position, bill in enumerate(self._waiting) if position not in others)
+        self.totals.add(bill.counted for position, bill in enumerate(self._waiting) if position not in others)
         self._waiting.clear()
 
     def _facts(self, shop_id: str) -> KnownFacts:

@@ -17,7 +17,7 @@ from msgspec import DecodeError, Raw, Struct, json
 from counterfoil.domain.bills import published_bill, published_item
 from counterfoil.domain.changes import EncodedBill, KnownFacts, encode_bill
 from counterfoil.domain.control_totals import line_amount
-from counterfoil.domain.pos_values import SHORT_ID_LENGTH, number
+from counterfoil.domain.pos_values import number, record_id
 from counterfoil.domain.resources import Number
 from counterfoil.domain.source_bills import NUL, SourceBill, SourceItem
 from counterfoil.domain.tokens import Pseudonyms
@@ -81,7 +81,7 @@ class CleanBillReader:
             record = _decode(line)
             shop = self._shop(record.shop_id)
             lines = record.lines
-            if shop is None or not _is_clean_id(record.id) or (lines and len(lines) > MAX_ITEMS):
+            if shop is None or record_id(record.id) is None or (lines and len(lines) > MAX_ITEMS):
                 return None
             roots: dict[int, str] = {}
             categories: dict[int, list[str]] = {}
@@ -100,7 +100,7 @@ class CleanBillReader:
         known, shop = self._facts_of(shop_id), self._shops.get(shop_id)
         if shop is not None and shop.known is known:
             return shop
-        if known is None or not _is_clean_id(shop_id):
+        if known is None or record_id(shop_id) is None:
             return None
         if len(self._published) >= MAX_KEPT_SHOPS or len(self._shops) >= MAX_KEPT_SHOPS:
             self._shops.clear()
@@ -144,10 +144,6 @@ class CleanBillReader:
             shop.published[text] = published
             self._kept += 1
         return published
-
-
-def _is_clean_id(value: str) -> bool:
-    return len(value) <= SHORT_ID_LENGTH and value.isprintable() and bool(value) and not value.isspace()
 
 
 def _published_line(line: SourceItem, known: KnownFacts) -> _PublishedLine:

@@ -16,25 +16,12 @@ from typing import IO, Any
 from msgspec import Struct, field, json
 
 from counterfoil.domain.changes import Change, EncodedBill, KnownFacts, Outcome, RecordKey
-from counterfoil.domain.control_totals import MAX_STORED_DAYS, ControlTotals
-from counterfoil.domain.intake import (
-    DeliveryCounts,
-    Intake,
-    IntakeAlarm,
-    LoadProgress,
-    RejectedLine,
-    with_load,
-)
+from counterfoil.domain.control_totals import MAX_STORED_DAYS, ControlTotals, CountedBill
+from counterfoil.domain.intake import DeliveryCounts, Intake, IntakeAlarm, LoadProgress, RejectedLine, with_load
 from counterfoil.domain.replacements import ReplacementGuard
 from counterfoil.domain.tokens import Pseudonyms
 from counterfoil.ingest.converters import ConverterProcess, Converters
-from counterfoil.ingest.fields import (
-    OTHER_FIELDS,
-    FieldCounts,
-    Findings,
-    check_bill_without_shop,
-    check_record,
-)
+from counterfoil.ingest.fields import OTHER_FIELDS, FieldCounts, Findings, check_bill_without_shop, check_record
 from counterfoil.ingest.lines import (
     OTHER_BILL,
     UNKNOWN_FIELD,
@@ -120,8 +107,8 @@ def _storable(path: str) -> str:
     return path if is_storable else OTHER_FIELDS
 
 
-def _bills(changes: Sequence[Change]) -> list[EncodedBill]:
-    return [change for change in changes if type(change) is EncodedBill]
+def _bills(changes: Sequence[Change]) -> list[CountedBill]:
+    return [change.counted for change in changes if type(change) is EncodedBill]
 
 
 class _Batch(Struct):

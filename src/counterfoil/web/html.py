@@ -172,15 +172,11 @@ def _block(lines: list[str], links: Links | None) -> Html:
 
 # --- the icon of a page, and its Content-Security-Policy --------------------
 
-# The icon shows a counterfoil, the stub that stays in the book. It is embedded, so that no further request is needed.
-ICON = (
-    "data:image/svg+xml;base64,"
-    + base64.b64encode(
-        b'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><rect width="32" height="32" rx="7" '
-        b'fill="#0b6e4f"/><path d="M8 9h16M8 16h10M8 23h13" stroke="#fff" stroke-width="3" stroke-linecap="round"/>'
-        b"</svg>"
-    ).decode()
-)
+
+@cache
+def icon() -> str:
+    """Return the address of the icon, which is embedded, so that no further request is needed."""
+    return "data:image/svg+xml;base64," + base64.b64encode(text_file("counterfoil.web", "icon.svg").encode()).decode()
 
 
 @cache
@@ -204,32 +200,15 @@ def content_security_policy(
     return "; ".join(rules)
 
 
-# --- style sheets, read from a package and minified -------------------------
-
-_COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
-_AROUND_PUNCTUATION = re.compile(r"\s*([{};,>])\s*")
-_AFTER_PROPERTY = re.compile(r"(?<=[a-z-]):\s+")
+# --- text files of a package ------------------------------------------------
 
 
-@cache
 def shared_style_sheet() -> str:
-    """Return the style sheet shared by all pages, minified."""
-    return style_sheet("counterfoil.web", "style.css")
-
-
-@cache
-def style_sheet(package: str, name: str) -> str:
-    """Return a style sheet of a package, minified."""
-    return shorten(text_file(package, name))
+    """Return the style sheet shared by all pages."""
+    return text_file("counterfoil.web", "style.css")
 
 
 @cache
 def text_file(package: str, name: str) -> str:
-    """Return a text file of a package, such as a script."""
+    """Return a text file of a package, such as a style sheet or a script."""
     return (resources.files(package) / name).read_text(encoding="utf-8")
-
-
-def shorten(css: str) -> str:
-    """Remove comments and unnecessary spaces. The project's style sheets have no strings that this would change."""
-    flat = re.sub(r"\s+", " ", _COMMENT.sub("", css)).strip()
-    return _AFTER_PROPERTY.sub(":", _AROUND_PUNCTUATION.sub(r"\1", flat)).replace(";}", "}")

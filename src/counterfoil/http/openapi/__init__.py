@@ -23,15 +23,15 @@ def document(prefix: str) -> bytes:
             "info": {
                 **DOCUMENT["info"],
                 "version": API_VERSION,
-                "contact": {"name": "The operator who issued your API key"},
-                "license": {"name": "Apache License 2.0", "identifier": "Apache-2.0"},
+                "contact": DOCUMENT["contact"],
+                "license": DOCUMENT["license"],
             },
             "servers": [{"url": prefix or "/", "description": "The host that served this document."}],
             "security": [{"apiKey": []}],
             "tags": [{"name": name, "description": description} for name, description in TAGS.items()],
             "paths": {f"/v1/{operation.path}": {"get": _describe(operation)} for operation in OPERATIONS},
             "components": {
-                "securitySchemes": {"apiKey": _API_KEY},
+                "securitySchemes": {"apiKey": _api_key()},
                 "parameters": PARAMETERS,
                 "headers": headers(),
                 "schemas": components(OPERATIONS),
@@ -40,13 +40,9 @@ def document(prefix: str) -> bytes:
     )
 
 
-_API_KEY: Json = {
-    "type": "http",
-    "scheme": "bearer",
-    "bearerFormat": "cf_live_{keyId}_{secret}",
-    "description": f"A key issued by the operator, matching `^{PATTERN}$`. It is bound to one shop or one franchise, "
-    "and nothing in a request can widen that. Keep it on a server: requests from web pages are refused.",
-}
+def _api_key() -> Json:
+    described: Json = DOCUMENT["api_key"]
+    return described | {"description": described["description"].format(pattern=PATTERN)}
 
 
 def _describe(operation: Operation) -> Json:

@@ -145,19 +145,10 @@ def _problem(problem: Problem) -> Json:
 _COMMON_REFUSALS = (CROSS_ORIGIN_REFUSED, METHOD_NOT_ALLOWED)
 _KEY_REFUSALS = (INVALID_KEY, KEY_REVOKED, RATE_LIMITED, QUOTA_EXCEEDED, INTERNAL, AUTH_UNAVAILABLE)
 
-_COMMON_HEADERS = {
-    "X-Request-Id": "RequestId",
-    "Cache-Control": "CacheControl",
-    "Vary": "Vary",
-    "X-Content-Type-Options": "ContentTypeOptions",
-}
-_ALLOWANCE_HEADERS = {"X-RateLimit-Limit": "DailyQuota", "X-RateLimit-Remaining": "DailyRemaining"}
+# The component of each header.
+_COMMON_HEADERS: dict[str, str] = DOCUMENT["common_headers"]
+_ALLOWANCE_HEADERS: dict[str, str] = DOCUMENT["allowance_headers"]
 _ALLOWANCE_ONCE_ADMITTED = {name: f"{component}OnceAdmitted" for name, component in _ALLOWANCE_HEADERS.items()}
-_STATUS_HEADERS = {
-    401: {"WWW-Authenticate": "Challenge"},
-    405: {"Allow": "Allow"},
-    429: {"Retry-After": "RetryAfter"},
-}
 
 
 def common_refusals(*, is_public: bool) -> list[Problem]:
@@ -199,7 +190,9 @@ def _refusal(status: int, problems: list[Problem]) -> Json:
     bodies = {problem.code: examples.example_error_body(problem) for problem in problems}
     return {
         "description": DOCUMENT["statuses"][str(status)],
-        "headers": _references(_COMMON_HEADERS | _allowance(problems) | _STATUS_HEADERS.get(status, {})),
+        "headers": _references(
+            _COMMON_HEADERS | _allowance(problems) | DOCUMENT["status_headers"].get(str(status), {})
+        ),
         "content": _content(_one_of(problems), bodies),
     }
 
@@ -217,10 +210,7 @@ def _one_of(problems: list[Problem]) -> Json:
     bodies = {problem.code: reference(problem_name(problem)) for problem in problems}
     return {
         "oneOf": list(bodies.values()),
-        "discriminator": {
-            "propertyName": "error",
-            "mapping": {code: body["$ref"] for code, body in bodies.items()},
-        },
+        "discriminator": {"propertyName": "error", "mapping": {code: body["$ref"] for code, body in bodies.items()}},
     }
 
 

@@ -36,10 +36,7 @@ PATH = "/reference"
 
 
 def served_pages(
-    reference: Reference,
-    keys: Sequence[TryKey] = (),
-    home: tuple[str, str] | None = None,
-    try_at: str | None = None,
+    reference: Reference, keys: Sequence[TryKey] = (), home: tuple[str, str] | None = None, try_at: str | None = None
 ) -> dict[str, StaticPage]:
     """Return the pages by path. With `keys`, the HTML page has forms that send requests with these keys.
 

@@ -41,17 +41,6 @@ class CodeSample(Struct, frozen=True):
     text: str
 
 
-# The parameters of the examples, by operation and mode. An operation that is not listed here has one example, with its
-# required parameters.
-MODES: dict[str, dict[str, tuple[str, ...]]] = {
-    "listTransactions": {
-        "By change": ("shopId", "updatedSince", "limit"),
-        "By day": ("shopId", "from", "to", "limit"),
-    },
-    "listMembers": {"": ("providerId", "limit")},
-}
-
-
 def samples(call: ExampleCall) -> list[CodeSample]:
     return [
         CodeSample("curl", "sh", _curl(call)),
@@ -78,6 +67,9 @@ class _Template(Template):
 
 _TEXTS: dict[str, Any] = tomllib.loads(text_file("counterfoil.http.reference", "calls.toml"))
 _LANGUAGES: dict[str, dict[str, str]] = _TEXTS["languages"]
+# The parameters of the examples, by operation and mode. An operation that is not listed here has one example, with its
+# required parameters.
+MODES: dict[str, dict[str, list[str]]] = _TEXTS["modes"]
 # The client's names for days.
 _DAYS = {"from": "first", "to": "last"}
 
@@ -162,18 +154,12 @@ def _filled(parts: list[str], width: int) -> list[str]:
     return lines
 
 
-def coloured_json(text: str) -> Html:
-    """Return formatted JSON as markup: names in <b>, strings in <i>."""
+def coloured(text: str) -> Html:
+    """Return JSON or a code sample as markup: names in <b>, other strings in <i>."""
     parts = _STRING.split(text)
     # The parts with odd numbers are strings.
-    coloured = [
+    shown = [
         element("b" if parts[number + 1].startswith(":") else "i", part) if number % 2 else part
         for number, part in enumerate(parts)
     ]
-    return element("pre", markup(*coloured), class_="code")
-
-
-def coloured_code(text: str) -> Html:
-    """Return a code sample as markup, with strings in <i>."""
-    parts = [element("i", part) if number % 2 else part for number, part in enumerate(_STRING.split(text))]
-    return element("pre", markup(*parts), class_="code")
+    return element("pre", markup(*shown), class_="code")

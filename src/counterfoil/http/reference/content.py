@@ -193,15 +193,10 @@ def build(prefix: str, base_url: str, values: Values) -> Reference:
     introduction, *parts = _TITLED.split(info["description"])
     titled = dict(zip(parts[::2], parts[1::2], strict=True))
     titled |= {title: _GUIDES[title.lower()].format_map(_LIMITS) for title in ("Paging", "Limits")}
-    shared = [name for name in OPERATIONS[0].parameters if all(name in each.parameters for each in OPERATIONS)]
     envelopes = [_fields(operation, schemas) for operation in OPERATIONS if not operation.public]
-    # A page of a list has the fields that other responses have too.
-    envelope = next(_fields(operation, schemas) for operation in OPERATIONS if operation.cursor)
-    common = [problem.code for problem in common_refusals(is_public=False)]
+    envelope = _envelope(schemas)
     shown: dict[bytes, str] = {}
-    endpoints = {
-        operation: _endpoint(operation, described, values, shared, common, envelope, shown) for operation in OPERATIONS
-    }
+    endpoints = {operation: _endpoint(operation, described, values, shown) for operation in OPERATIONS}
     return Reference(
         summary=info["summary"],
         version=info["version"],
@@ -219,7 +214,7 @@ def build(prefix: str, base_url: str, values: Values) -> Reference:
             )
             for tag in described["tags"]
         ],
-        request_headers=[_parameter("request", parameters[name]) for name in shared],
+        request_headers=[_parameter("request", parameters[name]) for name in _COMMON_PARAMETERS],
         response_headers=_response_headers(described),
         envelope=[
             _row("response", name, field, "" if all(name in each for each in envelopes) else "only in paged lists")
@@ -227,26 +222,21 @@ def build(prefix: str, base_url: str, values: Values) -> Reference:
         ],
         objects=_objects(schemas),
         error_body=_error_body(schemas),
-        common_errors=common,
+        common_errors=_COMMON_ERRORS,
     )
 
 
 # --- operations --------------------------------------------------------------------
 
+_COMMON_PARAMETERS = [name for name in OPERATIONS[0].parameters if all(name in each.parameters for each in OPERATIONS)]
+_COMMON_ERRORS = [problem.code for problem in common_refusals(is_public=False)]
 
-def _endpoint(
-    operation: Operation,
-    described: Json,
-    values: Values,
-    shared: list[str],
-    common: list[str],
-    envelope: Mapping[str, Json],
-    shown: dict[bytes, str],
-) -> Endpoint:
+
+def _endpoint(operation: Operation, described: Json, values: Values, shown: dict[bytes, str]) -> Endpoint:
     components = described["components"]
     path = f"/v1/{operation.path}"
     success = described["paths"][path]["get"]["responses"]["200"]["content"]["application/json"]
-    own = {name: components["parameters"][name] for name in operation.parameters if name not in shared}
+    own = {name: components["parameters"][name] for name in operation.parameters if name not in _COMMON_PARAMETERS}
     schema = components["schemas"][operation.response_schema]
     refusals = sorted(operation.refusals, key=lambda problem: problem.status)
     return Endpoint(
@@ -262,12 +252,17 @@ def _endpoint(
         else [
             _row(f"{operation.id}.response", name, field)
             for name, field in _fields(operation, components["schemas"]).items()
-            if field != envelope.get(name)
+            if field != _envelope(components["schemas"]).get(name)
         ],
-        errors=[problem.code for problem in refusals if problem.code not in common],
+        errors=[problem.code for problem in refusals if problem.code not in _COMMON_ERRORS],
         calls=list(_calls(operation, own, values)),
         examples=list(_examples(operation, success["examples"], shown)),
     )
+
+
+def _envelope(schemas: Json) -> dict[str, Json]:
+    """Return the fields of a page of a list besides `data`. Other responses have some of them."""
+    return next(_fields(operation, schemas) for operation in OPERATIONS if operation.cursor)
 
 
 def _fields(operation: Operation, schemas: Json) -> dict[str, Json]:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from counterfoil.domain.problems import TABLE, Problem
-from counterfoil.http.reference.calls import ExampleCall, coloured_code, coloured_json, json_lines, samples
+from counterfoil.http.reference.calls import ExampleCall, coloured, json_lines, samples
 from counterfoil.http.reference.content import (
     FIRST_CALL,
     DescribedObject,
@@ -16,18 +16,18 @@ from counterfoil.http.reference.content import (
     order_of_checks,
 )
 from counterfoil.web.html import (
-    ICON,
     Child,
     Html,
     blocks,
     content_security_policy,
     element,
     fill,
+    icon,
     inline,
     markup,
     shared_style_sheet,
     style_element,
-    style_sheet,
+    text_file,
 )
 
 TRY_SCRIPT, PAGE_SCRIPT = "try.js", "reference.js"
@@ -47,7 +47,7 @@ class TryKey(Struct, frozen=True):
 
 
 def page_style_sheet() -> str:
-    return shared_style_sheet() + style_sheet("counterfoil.http.reference", "reference.css")
+    return shared_style_sheet() + text_file("counterfoil.http.reference", "reference.css")
 
 
 def render_page(
@@ -71,7 +71,7 @@ def render_page(
         "page",
         reference=reference,
         policy=content_security_policy(style, runs_scripts=bool(scripts), sends_requests=bool(keys), in_header=False),
-        icon=ICON,
+        icon=icon(),
         style=style_element(style),
         scripts=[element("script", src=address, defer=True) for address in scripts],
         line_break="\n",
@@ -122,7 +122,7 @@ class _Main:
             first_call=blocks(FIRST_CALL, links),
             authentication=inline(reference.authentication, links),
             keys=_template("keys", rows=[_template("key", key=key) for key in self._keys]) if self._keys else None,
-            setup=coloured_code(f"export BASE={reference.base_url}\nexport KEY={key}\n\n{first}"),
+            setup=coloured(f"export BASE={reference.base_url}\nexport KEY={key}\n\n{first}"),
             guides=[_section(guide.anchor, guide.title, blocks(guide.text, links)) for guide in reference.guides],
             groups=[
                 _section(
@@ -270,9 +270,7 @@ def _input(endpoint: Endpoint, row: DescribedRow) -> Html:
 def _samples(call: ExampleCall) -> Html:
     """Return the code samples of a call. The browser shows one sample at a time, without a script."""
     tabs = [
-        element(
-            "details", element("summary", sample.label), coloured_code(sample.text), name=call.name, open=number == 0
-        )
+        element("details", element("summary", sample.label), coloured(sample.text), name=call.name, open=number == 0)
         for number, sample in enumerate(samples(call))
     ]
     heading = element("h4", f"Request: {call.title.lower()}" if call.title else "Request")
@@ -290,4 +288,4 @@ def _example(endpoint: Endpoint, example: NamedExample, is_first: bool) -> Html 
         return None
     # `fullPage` becomes `full page`.
     name = "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in example.name)
-    return element("details", element("summary", f"Response: {name}"), coloured_json(text), open=is_first)
+    return element("details", element("summary", f"Response: {name}"), coloured(text), open=is_first)
