@@ -129,7 +129,7 @@ def test_the_page_loads_nothing_and_runs_nothing(page: bytes, read: StrictPage) 
 
 def test_the_page_has_colours_for_dark_screens_and_rules_for_print() -> None:
     style = page_style_sheet()
-    assert "@media (prefers-color-scheme:dark)" in style
+    assert "@media (prefers-color-scheme: dark)" in style
     assert "@media print" in style
 
 

@@ -22,7 +22,6 @@ from counterfoil.cli.load_run import (
     SOME_REJECTED,
     SUDDEN_CHANGE,
     LoadReport,
-    SourceList,
     accept_change,
     is_checked_first,
     new_rejects_file,
@@ -42,7 +41,16 @@ from counterfoil.domain.open_items import STANDARD_INPUT, OpenItem
 from counterfoil.ingest.archives import spooled
 from counterfoil.ingest.checking import RejectExamples
 from counterfoil.ingest.pipeline import RejectsFile, Summary
-from counterfoil.ingest.sources import File, FileSet, Source, SourceError, SourceFiles, open_source, opened_again
+from counterfoil.ingest.sources import (
+    File,
+    FileSet,
+    Source,
+    SourceError,
+    SourceFiles,
+    SourceList,
+    open_source,
+    opened_again,
+)
 from counterfoil.ingest.spool import Spool, own_folder, quarantined
 from counterfoil.ingest.watching import NOT_LOADED, FolderWatch, not_source
 from counterfoil.machine.clock import SystemClock

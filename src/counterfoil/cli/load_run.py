@@ -17,7 +17,7 @@ from counterfoil.cli.store import is_without_store, record_new_store
 from counterfoil.cli.terminal import confirm, display_width, echo, is_terminal, print_fields, print_json, progress
 from counterfoil.cli.totals import print_totals
 from counterfoil.domain.changes import Outcome
-from counterfoil.domain.intake import Intake, IntakeAlarm, RejectedRows, accepted, describe
+from counterfoil.domain.intake import Intake, IntakeAlarm, accepted, describe
 from counterfoil.domain.messages import Message
 from counterfoil.domain.open_items import OpenItem
 from counterfoil.domain.replacements import ReplacementGuard
@@ -25,9 +25,9 @@ from counterfoil.domain.tokens import MIN_SECRET_BYTES, Pseudonyms
 from counterfoil.ingest.checking import CheckingLedger, RejectExamples
 from counterfoil.ingest.converters import converter_processes, free_cores
 from counterfoil.ingest.fields import FieldCounts, suggestion
-from counterfoil.ingest.lines import NOT_JSON, NOT_UTF8, REASONS, UNKNOWN_KIND, SourceLine
+from counterfoil.ingest.lines import NOT_JSON, NOT_UTF8, REASONS, UNKNOWN_KIND
 from counterfoil.ingest.pipeline import Pipeline, RejectsFile, Summary
-from counterfoil.ingest.sources import ACCEPTED_NAMES, SUFFIXES, Damage, Source, SourceError, all_rejected_rows
+from counterfoil.ingest.sources import ACCEPTED_NAMES, SUFFIXES, Source, SourceError
 from counterfoil.ingest.spool import kept_name
 from counterfoil.machine.files import is_shared
 from counterfoil.machine.process import stop_signals_as_interrupt
@@ -42,33 +42,6 @@ OBJECTS_BETWEEN_COLLECTIONS = 100_000
 
 # Exit statuses in addition to those in `cli/main.py`. `pull` already uses 4 and 5.
 SOME_REJECTED, SUDDEN_CHANGE = 3, 6
-
-
-class SourceList(Source):
-    def __init__(self, parts: Sequence[Source]) -> None:
-        sizes = [part.total for part in parts]
-        total = None if None in sizes else sum(size for size in sizes if size is not None)
-        super().__init__(", ".join(part.name for part in parts), total)
-        self._parts = parts
-        self.is_export = any(part.is_export for part in parts)
-        self.ignored = [path for part in parts for path in part.ignored]
-        self.refused = {path: kind for part in parts for path, kind in part.refused.items()}
-        self.unfinished = [path for part in parts for path in part.unfinished]
-
-    def rejected_rows(self) -> RejectedRows:
-        return all_rejected_rows(self._parts)
-
-    def lines(self) -> Iterator[SourceLine]:
-        done = 0
-        damage = Damage()
-        for part in self._parts:
-            self.position = lambda part=part, done=done: done + part.position()  # type: ignore[misc]
-            yield from damage.skipped(part)
-            done += part.position()
-            self.damage |= part.damage
-            self.empty += part.empty
-        self.position = lambda: done
-        damage.raise_if_any()
 
 
 class LoadReport(Struct, kw_only=True):

@@ -10,7 +10,7 @@ from msgspec import Struct, json
 
 from counterfoil.domain.bills import NO_AMOUNTS, ClosedBill
 from counterfoil.domain.control_totals import CountedBill, Figures, figures_of, lines_amount
-from counterfoil.domain.members import Base, StoredMember, template_of
+from counterfoil.domain.members import Base, StoredMember
 from counterfoil.domain.resources import Bill, Number, Shop
 from counterfoil.domain.shops import ShopFacts
 
@@ -97,18 +97,6 @@ class EncodedBill(Struct, frozen=True, gc=False):
 
 
 Change = PutShop | PutBase | PutMember | EncodedBill | Removal
-
-
-def put_shop(shop: Shop, facts: ShopFacts, rev: float | None) -> PutShop:
-    return PutShop(shop, facts, rev, _encode(shop), _encode(facts))
-
-
-def put_base(base: Base, rev: float | None) -> PutBase:
-    return PutBase(base, rev, _encode(base))
-
-
-def put_member(record: StoredMember, rev: float | None) -> PutMember:
-    return PutMember(record, rev, _encode(record), template_of(record))
 
 
 def put_bill(closed: ClosedBill, known: KnownFacts, rev: float | None) -> EncodedBill:

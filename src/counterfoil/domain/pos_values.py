@@ -93,18 +93,10 @@ def ident(value: object) -> str | None:
 
 def record_id(value: object) -> str | None:
     """Return the ID of a record if it can be stored unchanged: an altered ID could equal that of another record."""
-    if (
-        isinstance(value, str)
-        and len(value) <= SHORT_ID_LENGTH
-        and value.isprintable()
-        and value
-        and not value.isspace()
-    ):
-        return value
     found = ident(value)
     if found is None or (isinstance(value, str) and found != value):
         return None
-    return found if len(found.encode()) <= MAX_ID_BYTES else None
+    return found if len(found) <= SHORT_ID_LENGTH or len(found.encode()) <= MAX_ID_BYTES else None
 
 
 def identifier(record: Record, field: str) -> str:

@@ -43,8 +43,6 @@ class _PublishedLine(Struct, frozen=True, gc=False):
 
     item: Raw
     amount: Number | None
-    is_plain: bool
-    """True if the amount is known and nothing is hidden."""
     root_id: str | None
     categories: list[str] | None
 
@@ -124,13 +122,14 @@ class CleanBillReader:
             item = get(text)
             if item is None:
                 item = self._publish(text, shop)
-            if not item.is_plain:
-                is_known = is_known and item.amount is not None
-                if item.root_id:
-                    roots[len(items)] = item.root_id
-                if item.categories:
-                    categories[len(items)] = item.categories
-            total += item.amount or 0
+            if item.root_id:
+                roots[len(items)] = item.root_id
+            if item.categories:
+                categories[len(items)] = item.categories
+            if item.amount is None:
+                is_known = False
+            else:
+                total += item.amount
             items.append(item.item)
         return items, total if is_known else None
 
@@ -148,9 +147,7 @@ class CleanBillReader:
 
 def _published_line(line: SourceItem, known: KnownFacts) -> _PublishedLine:
     item, root_id, categories = published_item(line, known.facts)
-    amount = line_amount(item)
-    is_plain = amount is not None and root_id is None and categories is None
-    return _PublishedLine(Raw(_encode(item)), amount, is_plain, root_id, categories)
+    return _PublishedLine(Raw(_encode(item)), line_amount(item), root_id, categories)
 
 
 class BillConverter:

@@ -18,12 +18,9 @@ from counterfoil.domain.changes import (
     PutMember,
     PutShop,
     Removal,
-    put_base,
     put_bill,
-    put_member,
-    put_shop,
 )
-from counterfoil.domain.members import base_from, member_from
+from counterfoil.domain.members import base_from, member_from, template_of
 from counterfoil.domain.messages import Message
 from counterfoil.domain.pos_values import as_list, flag, number, record_id
 from counterfoil.domain.shops import shop_from
@@ -141,17 +138,20 @@ class Reader:
     def _shop(self, record: dict[str, Any], rev: float | None) -> Change:
         if flag(record.get("removed")):
             return Removal(("", "shop", _id(record)), rev)
-        return put_shop(*shop_from(record), rev)
+        shop, facts = shop_from(record)
+        return PutShop(shop, facts, rev, json.encode(shop), json.encode(facts))
 
     def _base(self, record: dict[str, Any], rev: float | None) -> Change:
-        return put_base(base_from(record), rev)
+        base = base_from(record)
+        return PutBase(base, rev, json.encode(base))
 
     def _member(self, record: dict[str, Any], rev: float | None) -> Change:
         if flag(record.get("removed")):
             return Removal(("", "member", self._token(_id(record))), rev)
         if record_id(record.get("providerId")) is None:
             raise Rejected(NO_BASE)
-        return put_member(member_from(record, self._token, self._hash), rev)
+        member = member_from(record, self._token, self._hash)
+        return PutMember(member, rev, json.encode(member), template_of(member))
 
     def _bill(self, record: dict[str, Any], rev: float | None) -> Change:
         shop_id = record_id(record.get("shopId"))

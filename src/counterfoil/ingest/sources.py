@@ -10,7 +10,7 @@ import os
 import stat
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import IO, Any, BinaryIO
@@ -62,10 +62,6 @@ class SourceError(MessageError):
     def __init__(self, message: str, line: int = 0) -> None:
         super().__init__(message)
         self.line = line
-
-
-class Unfinished(Exception):
-    """Records may be missing: the array is not closed, or the rest of the file is not read. The message says why."""
 
 
 class _KindOnly(Struct):
@@ -183,7 +179,7 @@ class File(_Stream):
     def __init__(self, path: Path, size: int | None, opened: Callable[[], BinaryIO] | None = None) -> None:
         super().__init__(printable(path.name), size)
         self.path = path
-        self._opened = opened or self._open_typed
+        self._opened = opened or partial(path.open, "rb", buffering=BUFFER_BYTES)
 
     def _all_lines(self) -> Iterator[SourceLine]:
         try:
@@ -198,9 +194,6 @@ class File(_Stream):
 
     def close(self) -> None:
         """Delete what was written to read the file. It is not read again."""
-
-    def _open_typed(self) -> BinaryIO:
-        return self.path.open("rb", buffering=BUFFER_BYTES)
 
     def _open(self) -> BinaryIO:
         try:
@@ -231,54 +224,90 @@ class SourceFiles:
 SOURCE_RECORDS = SourceFiles()
 
 
-class FileSet(Source):
+class SourceList(Source):
+    """Several sources, read one after the other. Damage is reported after all of them have been read."""
+
+    def __init__(self, parts: Sequence[Source]) -> None:
+        sizes = [part.total for part in parts]
+        total = None if None in sizes else sum(size for size in sizes if size is not None)
+        super().__init__(", ".join(part.name for part in parts), total)
+        self.is_export = any(part.is_export for part in parts)
+        self.ignored = [path for part in parts for path in part.ignored]
+        self.refused = {path: kind for part in parts for path, kind in part.refused.items()}
+        self.unfinished = [path for part in parts for path in part.unfinished]
+        self._parts = parts
+        self._done = 0
+        self._errors: dict[str, None] = {}
+
+    def lines(self) -> Iterator[SourceLine]:
+        self._done, self._errors, self.empty = 0, {}, []
+        for part in self._parts:
+            yield from self._lines_of(part)
+            self._done += part.position()
+            self.empty += part.empty
+        self._raise_damage()
+
+    def _lines_of(self, part: Source) -> Iterator[SourceLine]:
+        """Yield the lines of a part. If it is damaged, stop there and remember the damage."""
+        done = self._done
+        self.position = lambda: done + part.position()
+        try:
+            yield from part.lines()
+        except SourceError as error:
+            self._errors[str(error)] = None
+        # A file that is changed during the load may be damaged only when it is read for the second time.
+        self.damage |= part.damage
+
+    def _raise_damage(self) -> None:
+        self.position = lambda: self._done
+        if self._errors:
+            raise SourceError(" ".join(self._errors))
+
+    def rejected_rows(self) -> RejectedRows:
+        found = [part.rejected_rows() for part in self._parts]
+        reasons = sum((Counter(rows.reasons) for rows in found), Counter())
+        return RejectedRows(reasons, [row for rows in found for row in rows.first])
+
+
+class FileSet(SourceList):
     """Several files, read first for all but bills, then for bills, and no further if `max_reject_score` is exceeded."""
 
     def __init__(self, name: str, files: Sequence[File], max_reject_score: int = 0) -> None:
+        super().__init__(files)
+        self.name, self.total = name, 2 * sum(file.total or 0 for file in files)
         self.files = files
-        self.is_export = any(file.is_export for file in files)
         self.max_reject_score = max_reject_score
         self.held: dict[Path, str] = {}
         """Files that were not loaded, because they differ sharply from earlier deliveries, each with the reason."""
-        super().__init__(name, 2 * sum(file.total or 0 for file in files))
 
     def lines(self) -> Iterator[SourceLine]:
-        done = 0
-        self.empty = []
+        self._done, self._errors, self.empty = 0, {}, []
         for file in self.files:
             file.on_read = self._on_file_read
-        damage = Damage()
         only_bills = set()
         for bills in (False, True):
             for file in self.files:
                 self.reject_score = 0
-                self.position = lambda file=file, before=done: before + file.position()  # type: ignore[misc]
                 if bills and file in only_bills:
                     # The first pass showed that this file contains only bills, so its lines need not be checked again.
-                    yield from damage.skipped(file)
+                    yield from self._lines_of(file)
                 else:
                     has_others = False
-                    for line in damage.skipped(file):
+                    for line in self._lines_of(file):
                         if _is_bill(line.text) is bills:
                             has_others = True
                             yield line
                     if not (bills or has_others):
                         only_bills.add(file)
-                done += file.total or 0
-                # A file that is changed during the load may be damaged only when it is read for the second time.
-                self.damage |= file.damage
+                self._done += file.total or 0
                 if not bills:
                     self.empty += file.empty
-        self.position = lambda: done
-        damage.raise_if_any()
-
-    def rejected_rows(self) -> RejectedRows:
-        return all_rejected_rows(self.files)
+        self._raise_damage()
 
     def _on_file_read(self) -> None:
         self.on_read()
         if self.max_reject_score and self.reject_score > self.max_reject_score:
-            raise Unfinished(f"it was given up, because more than {self.max_reject_score:,} of its lines were rejected")
+            raise Damaged(f"it was given up, because more than {self.max_reject_score:,} of its lines were rejected")
 
 
 class Folder(FileSet):
@@ -304,24 +333,6 @@ class Folder(FileSet):
         self.unfinished = [entry for entry, _ in entries if is_unfinished(entry.name)]
 
 
-class Damage:
-    """Collects the damage found in several sources, to be reported after all of them have been read."""
-
-    def __init__(self) -> None:
-        self._found: dict[str, None] = {}
-
-    def skipped(self, source: Source) -> Iterator[SourceLine]:
-        """Yield the lines of a source. If it is damaged, stop there and remember the damage."""
-        try:
-            yield from source.lines()
-        except SourceError as error:
-            self._found[str(error)] = None
-
-    def raise_if_any(self) -> None:
-        if self._found:
-            raise SourceError(" ".join(self._found))
-
-
 class _CountedReads(io.RawIOBase):
     """Counts the bytes that are read from a stream, because a stream such as a pipe has no position."""
 
@@ -338,13 +349,6 @@ class _CountedReads(io.RawIOBase):
         buffer[: len(data)] = data
         self.count += len(data)
         return len(data)
-
-
-def all_rejected_rows(sources: Iterable[Source]) -> RejectedRows:
-    """Return the rows of several sources that could not be converted into lines."""
-    found = [source.rejected_rows() for source in sources]
-    reasons = sum((Counter(rows.reasons) for rows in found), Counter())
-    return RejectedRows(reasons, [row for rows in found for row in rows.first])
 
 
 def open_source(name: str, *, may_have_other_files: bool = False, kinds: SourceFiles = SOURCE_RECORDS) -> Source:
@@ -461,7 +465,7 @@ class _ReadLimit:
             self._since_call = 0
             self._on_read()
             if self.without_record > MAX_BYTES_WITHOUT_RECORD:
-                raise Unfinished(f"it goes on for more than {MAX_BYTES_WITHOUT_RECORD >> 20} MiB without a record")
+                raise Damaged(f"it goes on for more than {MAX_BYTES_WITHOUT_RECORD >> 20} MiB without a record")
 
 
 def _read_lines(
@@ -497,7 +501,7 @@ def _read_lines(
                 yield SourceLine(name, number, line)
             else:
                 number += _skip_blank_lines(text, limit)
-    except (OSError, Unfinished, Damaged) as error:
+    except (OSError, Damaged) as error:
         reached = splitter.line if splitter else number
         raise SourceError(
             f"{name} cannot be read after line {reached}: {error}. The file may be incomplete or damaged.", reached
@@ -527,7 +531,7 @@ def _records(
     if rest := splitter.rest():
         yield rest
     if splitter.is_within_list:
-        raise Unfinished("the array is not closed")
+        raise Damaged("the array is not closed")
 
 
 def _skip_rest(text: IO[bytes], limit: _ReadLimit) -> None:
