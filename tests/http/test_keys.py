@@ -96,7 +96,7 @@ def test_a_revoked_key_with_a_wrong_secret_is_refused_like_an_unknown_id(shared_
 def _with_id(known: str) -> str:
     """Return a well-formed key with this ID and a made-up secret."""
     body = credentials.generate(secrets.token_bytes).secret[: credentials.RANDOM_LENGTH]
-    checksum = credentials._checksum(known, body)
+    checksum = credentials._checksum_of(f"cf_live_{known}_{body}")
     return credentials.format_key(credentials.Credential(known, body + checksum))
 
 

@@ -45,7 +45,7 @@ def test_a_request_is_one_aligned_line() -> None:
 
 
 def test_every_line_of_a_request_fits_80_columns() -> None:
-    routes = [*(route.path for route in ROUTES), NO_ROUTE]
+    routes = [*ROUTES, NO_ROUTE]
     for route, problem in product(routes, (None, *TABLE)):
         line = text(
             served(

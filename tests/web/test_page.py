@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from counterfoil.web.html import content_security_policy, shared_style_sheet
+from counterfoil.web.html import content_security_policy, style_sheet
 
 # Pairs of a text colour and a background that it is used on.
 PAIRS = [
@@ -36,7 +36,7 @@ def luminance(colour: str) -> float:
 def palettes() -> dict[str, dict[str, str]]:
     light, dark = (
         dict(re.findall(r"--([a-z-]+): (#[0-9a-f]+)", block))
-        for block in re.findall(r":root \{([^}]*)\}", shared_style_sheet())[:2]
+        for block in re.findall(r":root \{([^}]*)\}", style_sheet("counterfoil.http.reference", "reference.css"))[:2]
     )
     return {"light": light, "dark": light | dark}
 

@@ -29,7 +29,7 @@ _SAVE_LOAD = """
         alarms = :alarms
     WHERE number = :number
 """
-# The negative sign marks the load as stopped: see `decode_seen_at`.
+# The negative sign marks the load as stopped: see `load_row`.
 _STOP_LOAD = """
     UPDATE loads SET seen_at = -:now, changed = :changed WHERE number = :number AND finished_at IS NULL
 """

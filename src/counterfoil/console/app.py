@@ -29,7 +29,7 @@ from counterfoil.machine.process import SignalSafeEvent
 from counterfoil.ports import Clock
 from counterfoil.settings import Settings
 from counterfoil.views.times import show_times_in
-from counterfoil.web.html import shared_style_sheet, text_file
+from counterfoil.web.html import style_sheet, text_file
 
 MAX_NAME = 200
 # The script sends this header with requests that it makes by itself, such as those of *Follow live*.
@@ -54,7 +54,7 @@ class ConsoleApp:
         self._store = ConsoleStore(settings, clock)
         package = "counterfoil.console"
         self._files = {
-            STYLE_PATH: ("text/css; charset=utf-8", shared_style_sheet() + text_file(package, "console.css")),
+            STYLE_PATH: ("text/css; charset=utf-8", style_sheet(package, "console.css")),
             SCRIPT_PATH: ("text/javascript; charset=utf-8", text_file(package, "console.js")),
         }
 

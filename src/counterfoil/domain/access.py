@@ -159,10 +159,6 @@ def remaining(key: Key, count: int) -> int:
     return max(0, key.per_day - count)
 
 
-def is_quota_exceeded(key: Key, count: int) -> bool:
-    return count > key.per_day
-
-
 def usage_report(key: Key, admitted: Admitted, counts: dict[date, int]) -> Usage:
     """Return the usage report. Today's count includes this request."""
     days = days_until(admitted.day, USAGE_DAYS)

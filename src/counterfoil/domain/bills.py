@@ -94,7 +94,7 @@ def bill_from(record: Record, facts: ShopFacts, token_of: Callable[[str], str]) 
             roots[index] = root_id
         if all_categories:
             categories[index] = all_categories
-    return published_bill(field_by_field(SourceBill, record), items, roots, categories, facts, facts.zone(), token_of)
+    return published_bill(field_by_field(SourceBill, record), items, roots, categories, facts, token_of)
 
 
 def published_bill(
@@ -103,10 +103,10 @@ def published_bill(
     roots: dict[int, str],
     categories: dict[int, list[str]],
     facts: ShopFacts,
-    zone: tzinfo,
     token_of: Callable[[str], str],
 ) -> ClosedBill:
     """Return the bill with these items. `roots` and `categories` are what the facts hide of them, by index."""
+    zone = facts.zone()
     closed, trading = moment(record.closed_at), recorded_day(record.trading_day)
     closed_at, stamp = on_clock(closed, zone), day_on_clock(trading, zone)
     timestamp, business_date, bill_date = bill_dates(closed_at, stamp, facts, zone)
@@ -254,9 +254,11 @@ def _bill_status(void: object) -> tuple[Status, str | None]:
 
 def published_item(line: SourceItem, facts: ShopFacts) -> tuple[Item, str | None, list[str] | None]:
     """Return the item, its root ID if the facts hide it, and all its categories if the facts hide some of them."""
-    total, qty, price = _money(line.total), line.qty, line.unit_price
+    total, qty, price = _money(line.total), line.qty, _money(line.unit_price)
     if type(qty) is float:
         qty = number(qty)
+    if line.unit_price is None and total is not None and qty:
+        price = money(total / qty)
     root_id = _text(line.root_id)
     category = recorded = line.category_ids
     if category:
@@ -269,7 +271,7 @@ def published_item(line: SourceItem, facts: ShopFacts) -> tuple[Item, str | None
         root_id if facts.franchise_id else None,
         _text(line.name),
         qty,
-        _computed_unit_price(total, qty) if price is None else _money(price),
+        price,
         total,
         [_published_option(option) for option in line.options] if line.options else [],
         category,
@@ -278,11 +280,6 @@ def published_item(line: SourceItem, facts: ShopFacts) -> tuple[Item, str | None
         line.tip is True,
     )
     return item, None if facts.franchise_id else root_id, None if category is recorded else recorded
-
-
-def _computed_unit_price(total: Number | None, qty: Number | None) -> Number | None:
-    """Return the unit price computed from the line's total, for a line without a recorded price."""
-    return None if total is None or not qty else money(total / qty)
 
 
 def _published_option(option: SourceOption) -> Option:

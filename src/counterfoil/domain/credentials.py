@@ -45,7 +45,7 @@ def generate(random_bytes: Callable[[int], bytes]) -> Credential:
     """Generate a new key from a source of randomness."""
     key_id = base62(int.from_bytes(random_bytes(12), "big"), ID_LENGTH)
     body = base62(int.from_bytes(random_bytes(32), "big"), RANDOM_LENGTH)
-    return Credential(key_id, body + _checksum(key_id, body))
+    return Credential(key_id, body + _checksum_of(f"cf_live_{key_id}_{body}"))
 
 
 def format_key(credential: Credential) -> str:
@@ -72,10 +72,6 @@ def matches(secret: str, stored_digest: bytes | None) -> bool:
     """Return whether the secret matches the stored hash. The check takes the same time if there is no hash."""
     is_equal = hmac.compare_digest(digest(secret), stored_digest if stored_digest is not None else _UNKNOWN_KEY_DIGEST)
     return is_equal and stored_digest is not None
-
-
-def _checksum(key_id: str, body: str) -> str:
-    return _checksum_of(f"cf_live_{key_id}_{body}")
 
 
 def _checksum_of(text: str) -> str:

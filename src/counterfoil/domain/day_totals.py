@@ -75,11 +75,6 @@ def day_total(bills: Iterable[tuple[int | None, bytes]]) -> DayTotal:
     return DayTotal(count, voids, _plain(net), _plain(tip), latest, str(hashed))
 
 
-def may_compute(computed: int) -> bool:
-    """Return whether a page that has already computed the totals of `computed` days may compute another day."""
-    return computed < MAX_COMPUTED_DAYS
-
-
 def hash_of(bill_id: str, updated_at: int | None) -> int:
     """Return the number that a bill adds to the hash of its day."""
     text = f"{bill_id}|{'' if updated_at is None else updated_at}"

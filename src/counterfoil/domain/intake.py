@@ -133,11 +133,6 @@ class LoadProgress(Struct):
             yield {**asdict(line), "load": self.number, "place": place, "fields": fields}
 
 
-def decode_seen_at(stored: int) -> tuple[int, bool]:
-    """Return when a load last wrote to the store, and whether it ended with an error: then `seen_at` is negative."""
-    return abs(stored), stored < 0
-
-
 MIN_GROUP_LINES = 200
 MIN_EARLIER_GROUPS = 3
 MAX_EARLIER_GROUPS = 30
@@ -350,10 +345,10 @@ def load_state(load: LoadRow, now: int) -> str:
 
 def load_row(row: Sequence[Any]) -> LoadRow:
     values = dict(zip(LoadRow.__struct_fields__, (*row, False), strict=True))
-    seen_at, is_stopped = decode_seen_at(values["seen_at"])
     decoded = {
-        "seen_at": seen_at,
-        "is_stopped": is_stopped,
+        # The time is stored as a negative number if the load has ended with an error.
+        "seen_at": abs(values["seen_at"]),
+        "is_stopped": values["seen_at"] < 0,
         "reasons": json.decode(values["reasons"], type=dict[str, int]),
         "files": json.decode(values["files"], type=dict[str, int | None]),
         "alarms": json.decode(values["alarms"], type=list[IntakeAlarm]),

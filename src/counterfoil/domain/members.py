@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from counterfoil.domain import pos_values as pos
 from counterfoil.domain.calendar import THAI_TIME, iso
 from counterfoil.domain.pos_values import Record
-from counterfoil.domain.resources import Coupon, CouponStatus, Member, Number
+from counterfoil.domain.resources import Coupon, Member, Number
 
 
 class Tier(Struct, frozen=True, array_like=True, gc=False):
@@ -132,7 +132,7 @@ def _coupons(value: object, provider_id: str) -> list[Coupon]:
     return [
         Coupon(
             code=pos.ident(coupon.get("code")),
-            status=_coupon_status(coupon.get("status")),
+            status=status if (status := coupon.get("status")) in ("available", "used") else None,
             template_id=pos.ident(coupon.get("templateId")),
             name=pos.text(coupon.get("name")),
             expire_at=_iso_thai(pos.expiry(coupon.get("expireAt"), THAI_TIME)),
@@ -140,12 +140,6 @@ def _coupons(value: object, provider_id: str) -> list[Coupon]:
         for coupon in pos.objects(value)
         if (pos.ident(coupon.get("providerId")) or provider_id) == provider_id
     ]
-
-
-def _coupon_status(value: object) -> CouponStatus | None:
-    if value == "available":
-        return "available"
-    return "used" if value == "used" else None
 
 
 def _visits(value: object) -> tuple[int, str | None]:

@@ -5,7 +5,7 @@ both modes at once or `from` without `to`, cannot be represented.
 """
 
 import re
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from urllib.parse import unquote_to_bytes
 
 from msgspec import Struct
@@ -33,7 +33,6 @@ _INSTANT = re.compile(
 # Returns the names of the known parameters in a query string, without their values, and "=" for each other parameter.
 _KNOWN = "(?:shopId|from|to|updatedSince|since|cursor|limit|providerId|messagingUserId)(?=[=&]|$)"
 parameter_names = re.compile(rf"(?:^|&)(?:(?={_KNOWN})|[^=&]+)({_KNOWN}|=)").findall
-_UNIX_EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
 
 
 class ByDay(Struct, frozen=True):
@@ -201,15 +200,13 @@ def instant(text: str) -> int:
     if not zulu and not sign:
         raise Refused(BAD_QUERY, "updatedSince needs Z or a UTC offset; without one, it is ambiguous.")
     try:
-        days = date(int(year), int(month), int(day)).toordinal() - _UNIX_EPOCH_ORDINAL
+        midnight = to_ms(datetime(int(year), int(month), int(day), tzinfo=UTC))
     except ValueError:
         raise Refused(BAD_QUERY, "updatedSince contains a day that does not exist.") from None
-    clock = (int(hour), int(minute or 0), int(second or 0))
-    offset = (int(offset_hours or 0), int(offset_minutes or 0))
-    if clock > (23, 59, 59) or clock[1] > 59 or clock[2] > 59 or offset > (23, 59) or offset[1] > 59:
+    hours, minutes, seconds = int(hour), int(minute or 0), int(second or 0)
+    ahead_hours, ahead_minutes = int(offset_hours or 0), int(offset_minutes or 0)
+    if max(hours, ahead_hours) > 23 or max(minutes, seconds, ahead_minutes) > 59:
         raise Refused(BAD_QUERY, "updatedSince contains a time that does not exist.")
-    seconds = days * 86_400 + clock[0] * 3600 + clock[1] * 60 + clock[2]
     # A "+" that was not percent-encoded arrives as a space.
-    east = -1 if sign == "-" else 1
-    seconds -= east * (offset[0] * 3600 + offset[1] * 60)
-    return seconds * 1000 + int(((fraction or "") + "000")[:3])
+    ahead = (ahead_hours * 60 + ahead_minutes) * (-1 if sign == "-" else 1)
+    return midnight + ((hours * 60 + minutes - ahead) * 60 + seconds) * 1000 + int(((fraction or "") + "000")[:3])

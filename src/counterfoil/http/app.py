@@ -30,30 +30,24 @@ from counterfoil.reads import Answer, Caller, Reads, require_lookup
 Handler = Callable[[Reads, Caller, str, str], Awaitable[Answer]]
 
 
-class Route(Struct, frozen=True):
-    """A path below `/v1/`. A route without a handler is public and returns the OpenAPI document."""
-
-    path: str
-    handler: Handler | None
-
-
 def _lookup(reads: Reads, caller: Caller, _: str, query: str) -> Awaitable[Answer]:
     require_lookup(caller.key)
     return reads.lookup(caller, lookup(parameters(query)))
 
 
-ROUTES = (
-    Route("shops", lambda reads, caller, _, __: reads.shops(caller)),
-    Route("transactions", lambda reads, caller, _, query: reads.bills(caller, bill_list(parameters(query)))),
-    Route("transactions/{id}", lambda reads, caller, bill_id, _: reads.bill(caller, bill_id)),
-    Route("changes", lambda reads, caller, _, query: reads.changes(caller, change_feed(parameters(query)))),
-    Route("digests", lambda reads, caller, _, query: reads.digests(caller, digest_list(parameters(query)))),
-    Route("members", lambda reads, caller, _, query: reads.members(caller, member_list(parameters(query)))),
-    Route("members/lookup", _lookup),
-    Route("members/{memberToken}", lambda reads, caller, token, _: reads.member(caller, token)),
-    Route("usage", lambda reads, caller, _, __: reads.usage(caller)),
-    Route("openapi.json", None),
-)
+# The paths below `/v1/`. A route without a handler is public and returns the OpenAPI document.
+ROUTES: dict[str, Handler | None] = {
+    "shops": lambda reads, caller, _, __: reads.shops(caller),
+    "transactions": lambda reads, caller, _, query: reads.bills(caller, bill_list(parameters(query))),
+    "transactions/{id}": lambda reads, caller, bill_id, _: reads.bill(caller, bill_id),
+    "changes": lambda reads, caller, _, query: reads.changes(caller, change_feed(parameters(query))),
+    "digests": lambda reads, caller, _, query: reads.digests(caller, digest_list(parameters(query))),
+    "members": lambda reads, caller, _, query: reads.members(caller, member_list(parameters(query))),
+    "members/lookup": _lookup,
+    "members/{memberToken}": lambda reads, caller, token, _: reads.member(caller, token),
+    "usage": lambda reads, caller, _, __: reads.usage(caller),
+    "openapi.json": None,
+}
 # In logs and counters, NO_ROUTE stands for a path that is not a route, and OTHER_METHOD for a method not in METHODS.
 NO_ROUTE = "unknown"
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"})
@@ -78,10 +72,11 @@ class RouteTable:
 
     def __init__(self, prefix: str) -> None:
         self._root = f"{prefix}/v1/"
-        self._literal = {self._root + route.path: route for route in ROUTES if "{" not in route.path}
-        self._with_parameter = {route.path.partition("{")[0]: route for route in ROUTES if "{" in route.path}
+        self._literal = {self._root + route: route for route in ROUTES if "{" not in route}
+        self._with_parameter = {route.partition("{")[0]: route for route in ROUTES if "{" in route}
 
-    def find(self, path: str) -> tuple[Route, str] | None:
+    def find(self, path: str) -> tuple[str, str] | None:
+        """Return the route and its argument."""
         route = self._literal.get(path)
         if route:
             return route, ""
@@ -169,12 +164,12 @@ class App:
         found = self._routes.find(scope.path)
         if not found:
             return self._page_response(scope.path, headers, exchange)
-        route, argument = found
-        exchange.route = route.path
+        exchange.route, argument = found
+        handler = ROUTES[exchange.route]
         exchange.query_string = scope.query_string
         if exchange.method not in ("GET", "HEAD"):
             raise Refused(METHOD_NOT_ALLOWED)
-        if route.handler is None:
+        if handler is None:
             exchange.is_probe = exchange.method == "HEAD" and headers.get("user-agent") == wire.PROBE_AGENT
             sent = wire.response_headers(exchange.request_id, None)
             return self._success_response(self._document, self._openapi, headers, sent)
@@ -183,7 +178,7 @@ class App:
         try:
             exchange.caller = caller = await self._gate.admit(sole(headers.get_all("authorization")))
             require_quota(caller)
-            answer = await route.handler(self._reads, caller, argument, scope.query_string)
+            answer = await handler(self._reads, caller, argument, scope.query_string)
         finally:
             self._gate.leave()
         exchange.answer = answer

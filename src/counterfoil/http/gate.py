@@ -9,7 +9,7 @@ from hashlib import sha256
 from typing import Protocol
 
 from counterfoil.domain import credentials
-from counterfoil.domain.access import WINDOW_SEC, TooFast, is_quota_exceeded
+from counterfoil.domain.access import WINDOW_SEC, TooFast
 from counterfoil.domain.problems import (
     AUTH_UNAVAILABLE,
     CROSS_ORIGIN_REFUSED,
@@ -178,5 +178,5 @@ class Gate:
 
 
 def require_quota(caller: Caller) -> None:
-    if is_quota_exceeded(caller.key, caller.admitted.count):
+    if caller.admitted.count > caller.key.per_day:
         raise Refused(QUOTA_EXCEEDED)

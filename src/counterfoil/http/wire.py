@@ -171,13 +171,10 @@ def choose_encoding(accept_encoding: str, is_small: bool) -> str | None:
 
 def _weights(accept_encoding: str) -> dict[str, float]:
     weights = {}
-    for part in accept_encoding.split(","):
+    for part in accept_encoding.lower().split(","):
         name, _, parameter = part.partition(";")
-        weight = 1.0
-        key, _, value = parameter.strip().partition("=")
-        if key.strip().lower() == "q":
-            weight = float(value) if _WEIGHT.fullmatch(value.strip()) else 0.0
-        weights[name.strip().lower()] = weight
+        key, _, value = map(str.strip, parameter.partition("="))
+        weights[name.strip()] = 1.0 if key != "q" else float(value) if _WEIGHT.fullmatch(value) else 0.0
     return weights
 
 

@@ -1,15 +1,14 @@
 """Converts source lines into bills that are ready to be stored.
 
 Most bills have only known fields with values of the expected types. msgspec decodes such a bill directly into the
-`Source` structs and fails for any other bill, so the types of values need not be checked again. `CleanBillReader.read`
-returns None for a bill that it cannot read, and `Reader`, which accepts any value, then reads it with the same result.
+`Source` structs and fails for any other bill, so the types of values need not be checked again. `Reader`
+accepts any value, and reads all other bills with the same result.
 
 Many bills have the same lines: a dish has a few prices and options, and is sold thousands of times. So the published
 JSON of a line is cached, with the text of the line as the key.
 """
 
 from collections.abc import Callable
-from datetime import tzinfo
 from functools import lru_cache
 
 from msgspec import DecodeError, Raw, Struct, json
@@ -51,7 +50,6 @@ class _Shop(Struct, gc=False):
     """A shop, and a cache that maps the JSON text of a line to its published form."""
 
     known: KnownFacts
-    zone: tzinfo
     published: dict[bytes, _PublishedLine]
 
 
@@ -60,18 +58,34 @@ _decode_line = json.Decoder(SourceItem).decode
 _encode = json.Encoder().encode
 
 
-class CleanBillReader:
-    """Reads clean bills of known shops."""
+class BillConverter:
+    """Converts lines with bills. `facts` returns the facts of a shop, or None if they are not known."""
 
-    def __init__(self, facts_of: Callable[[str], KnownFacts | None], token_of: Callable[[str], str]) -> None:
-        self._facts_of = facts_of
-        self._token_of = token_of
+    def __init__(self, pseudonyms: Pseudonyms, facts: Callable[[str], KnownFacts | None]) -> None:
+        self._facts_of = facts
+        self._token_of = lru_cache(maxsize=MAX_TOKENS)(pseudonyms.member_token)
+        self._reader = Reader(pseudonyms, facts)
         self._shops: dict[str, _Shop] = {}
         self._published: dict[tuple[bool, tuple[str, ...]], dict[bytes, _PublishedLine]] = {}
         self._kept = 0
 
-    def read(self, line: bytes) -> EncodedBill | None:
-        """Return the bill on a line, or None if the line is not a clean bill of a known shop."""
+    def convert_clean(self, line: bytes) -> EncodedBill | None:
+        """Return the bill on a line, or None if the line is not a clean bill of a known shop, or is too large."""
+        bill = self._read_clean(line) if len(line) <= MAX_LINE_BYTES else None
+        return None if bill is None or is_too_large(bill, len(line)) else bill
+
+    def convert(self, line: bytes) -> tuple[EncodedBill | None, Findings | None]:
+        """Return the bill and its findings. A line that is rejected or has no bill of a known shop has none."""
+        if bill := self.convert_clean(line):
+            return bill, None
+        try:
+            record = parse_record(line)
+            change = self._reader.change(record, len(line)) if record.get("kind") == "bill" else None
+        except Rejected:
+            return None, None
+        return (change, check_record(record, change)) if isinstance(change, EncodedBill) else (None, None)
+
+    def _read_clean(self, line: bytes) -> EncodedBill | None:
         # Search for a single byte first. This is much faster, and few lines contain a backslash.
         if b"\\" in line and NUL in line:
             return None
@@ -86,8 +100,7 @@ class CleanBillReader:
             items, total = self._items(lines, shop, roots, categories) if lines else ([], None)
         except (DecodeError, UnicodeDecodeError, RecursionError):
             return None
-        facts = shop.known.facts
-        closed = published_bill(record, items, roots, categories, facts, shop.zone, self._token_of)
+        closed = published_bill(record, items, roots, categories, shop.known.facts, self._token_of)
         if closed.closed_at is None and record.closed_at is not None:
             return None
         if closed.trading_day is None and record.trading_day is not None:
@@ -106,7 +119,7 @@ class CleanBillReader:
             self._kept = 0
         facts = known.facts
         published = self._published.setdefault((bool(facts.franchise_id), facts.groupings), {})
-        shop = self._shops[shop_id] = _Shop(known, facts.zone(), published)
+        shop = self._shops[shop_id] = _Shop(known, published)
         return shop
 
     def _items(
@@ -148,28 +161,3 @@ class CleanBillReader:
 def _published_line(line: SourceItem, known: KnownFacts) -> _PublishedLine:
     item, root_id, categories = published_item(line, known.facts)
     return _PublishedLine(Raw(_encode(item)), line_amount(item), root_id, categories)
-
-
-class BillConverter:
-    """Converts lines with bills. `facts` returns the facts of a shop, or None if they are not known."""
-
-    def __init__(self, pseudonyms: Pseudonyms, facts: Callable[[str], KnownFacts | None]) -> None:
-        token = lru_cache(maxsize=MAX_TOKENS)(pseudonyms.member_token)
-        self._read_clean = CleanBillReader(facts, token).read
-        self._reader = Reader(pseudonyms, facts)
-
-    def convert_clean(self, line: bytes) -> EncodedBill | None:
-        """Return the bill on a line, or None if the line is not a clean bill of a known shop, or is too large."""
-        bill = self._read_clean(line) if len(line) <= MAX_LINE_BYTES else None
-        return None if bill is None or is_too_large(bill, len(line)) else bill
-
-    def convert(self, line: bytes) -> tuple[EncodedBill | None, Findings | None]:
-        """Return the bill and its findings. A line that is rejected or has no bill of a known shop has none."""
-        if bill := self.convert_clean(line):
-            return bill, None
-        try:
-            record = parse_record(line)
-            change = self._reader.change(record, len(line)) if record.get("kind") == "bill" else None
-        except Rejected:
-            return None, None
-        return (change, check_record(record, change)) if isinstance(change, EncodedBill) else (None, None)

@@ -17,7 +17,7 @@ from msgspec import Struct, field, json
 
 from counterfoil.domain.changes import Change, EncodedBill, KnownFacts, Outcome, RecordKey
 from counterfoil.domain.control_totals import MAX_STORED_DAYS, ControlTotals, CountedBill
-from counterfoil.domain.intake import DeliveryCounts, Intake, IntakeAlarm, LoadProgress, RejectedLine, with_load
+from counterfoil.domain.intake import DeliveryCounts, IntakeAlarm, LoadProgress, RejectedLine, with_load
 from counterfoil.domain.replacements import ReplacementGuard
 from counterfoil.domain.tokens import Pseudonyms
 from counterfoil.ingest.converters import ConverterProcess, Converters
@@ -237,16 +237,9 @@ class Pipeline:
 
     def _compare(self, counts: DeliveryCounts) -> list[IntakeAlarm]:
         """Store the counts of this load. Return the alarms if the load completed a group of loads."""
-        was_compared = False
-
-        def change(intake: Intake, now_ms: int) -> Intake:
-            nonlocal was_compared
-            changed = with_load(intake, counts, now_ms)
-            was_compared = changed.judged > intake.judged
-            return changed
-
-        intake = self._ledger.change_intake(change)
-        return intake.alarms if was_compared else []
+        intake = self._ledger.change_intake(lambda intake, now_ms: with_load(intake, counts, now_ms))
+        # A completed group is no longer pending.
+        return intake.alarms if counts.lines and not intake.pending.lines else []
 
     def _batches(self, source: Source, summary: Summary) -> Iterator[_Batch]:
         batch = _Batch()

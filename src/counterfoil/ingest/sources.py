@@ -132,12 +132,7 @@ class _Stream(Source):
             yield from self._lines_of_archive(raw, packing)
         else:
             with self._spooled(raw) as copy:
-                # The whole input is in a temporary file but not loaded yet, so progress is the position in that file.
-                at_end, self.position = self.position, copy.tell
-                try:
-                    yield from self._lines_of_archive(copy, packing)
-                finally:
-                    self.position = at_end
+                yield from self._lines_of_archive(copy, packing)
 
     def _spooled(self, raw: IO[bytes]) -> BinaryIO:
         try:

@@ -38,8 +38,8 @@ def log_to(descriptor: int, settings: Settings, schedule: Schedule) -> EventLog:
 
 
 LAYOUT = Layout(
-    [route.path for route in ROUTES if route.handler],
-    [*(route.path for route in ROUTES if not route.handler), PAGE_ROUTE, NO_ROUTE],
+    [route for route, handler in ROUTES.items() if handler],
+    [*(route for route, handler in ROUTES.items() if not handler), PAGE_ROUTE, NO_ROUTE],
 )
 
 

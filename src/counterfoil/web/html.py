@@ -203,9 +203,11 @@ def content_security_policy(
 # --- text files of a package ------------------------------------------------
 
 
-def shared_style_sheet() -> str:
-    """Return the style sheet shared by all pages."""
-    return text_file("counterfoil.web", "style.css")
+@cache
+def style_sheet(package: str, name: str) -> str:
+    """Return the style sheet shared by all pages, and one of a package, without comments and line breaks."""
+    css = text_file("counterfoil.web", "style.css") + text_file(package, name)
+    return " ".join(re.sub(r"/\*.*?\*/", "", css, flags=re.DOTALL).split())
 
 
 @cache

@@ -15,7 +15,7 @@ from typing import Any
 from counterfoil.backends.postgres.pool import Pool, is_storable
 from counterfoil.domain.access import Scope
 from counterfoil.domain.change_feed import FeedPage, FeedPosition, FeedShop, FoundRow, PageBuilder, Section, Window
-from counterfoil.domain.day_totals import DayTotal, DigestPage, ShopDay, day_total, element, may_compute
+from counterfoil.domain.day_totals import MAX_COMPUTED_DAYS, DayTotal, DigestPage, ShopDay, day_total, element
 
 # Returns the shops that a pass has to read, the oldest valid mark, and the horizon. If nothing in a franchise has
 # changed, this reads only one index entry and the few rows of shops that have ever left the franchise.
@@ -181,7 +181,7 @@ async def digest_page(
     computed = 0
     found = [row for row in rows if row[0] is not None]
     for found_id, day, number, stale, *stored, _ in found:
-        if stale and not may_compute(computed):
+        if stale and computed >= MAX_COMPUTED_DAYS:
             return DigestPage(elements, start), horizon
         total = day_total(await pool.rows(BILLS, number, day)) if stale else DayTotal(*stored)
         computed += stale

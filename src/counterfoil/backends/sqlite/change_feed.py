@@ -21,7 +21,7 @@ from counterfoil.domain.change_feed import (
     Section,
     Window,
 )
-from counterfoil.domain.day_totals import DayTotal, DigestPage, ShopDay, day_total, element, may_compute
+from counterfoil.domain.day_totals import MAX_COMPUTED_DAYS, DayTotal, DigestPage, ShopDay, day_total, element
 
 _OLDEST = "SELECT coalesce((SELECT oldest FROM feed), 0)"
 
@@ -206,7 +206,7 @@ def digest_page(
             values = (scope.id, shop_id, start.shop_id, start.day, *days, limit)
             rows = connection.execute(_DAYS_OF[scope.kind], values).fetchall()
             for found_id, day, number, stale, *stored in rows:
-                if stale and not may_compute(computed):
+                if stale and computed >= MAX_COMPUTED_DAYS:
                     break
                 total = _computed(connection, number, day) if stale else DayTotal(*stored)
                 computed += stale

@@ -147,7 +147,7 @@ def _search(visit: Visit, view: RequestsView) -> Html:
     t, query = visit.t, visit.query
     anything = {"": t("requests.any")}
     keys = {key_id: f"{name_of(label)} ({key_id})" if label else key_id for key_id, label in view.labels.items()}
-    routes = {route.path: route.path for route in ROUTES if route.handler}
+    routes = {route: route for route, handler in ROUTES.items() if handler}
     errors = {ANY_ERROR: t("requests.any_error"), **{code: code for code in RECORDED_CODES}}
     request_id = text_field(
         t("requests.request_id"),

@@ -10,19 +10,7 @@ from typing import Any
 
 from msgspec import json
 
-from counterfoil.domain.problems import (
-    AUTH_UNAVAILABLE,
-    CROSS_ORIGIN_REFUSED,
-    INTERNAL,
-    INVALID_KEY,
-    KEY_REVOKED,
-    METHOD_NOT_ALLOWED,
-    QUOTA_EXCEEDED,
-    RATE_LIMITED,
-    TABLE,
-    Problem,
-    Stage,
-)
+from counterfoil.domain.problems import INVALID_KEY, METHOD_NOT_ALLOWED, RATE_LIMITED, TABLE, Problem, Stage, with_code
 from counterfoil.http import wire
 from counterfoil.http.openapi import examples
 from counterfoil.http.openapi.operations import DOCUMENT, Json, Operation
@@ -141,10 +129,6 @@ def _problem(problem: Problem) -> Json:
 
 # --- responses, by status, with their headers -------------------------------
 
-# Errors that every operation can return, and additional errors of the operations that need a key.
-_COMMON_REFUSALS = (CROSS_ORIGIN_REFUSED, METHOD_NOT_ALLOWED)
-_KEY_REFUSALS = (INVALID_KEY, KEY_REVOKED, RATE_LIMITED, QUOTA_EXCEEDED, INTERNAL, AUTH_UNAVAILABLE)
-
 # The component of each header.
 _COMMON_HEADERS: dict[str, str] = DOCUMENT["common_headers"]
 _ALLOWANCE_HEADERS: dict[str, str] = DOCUMENT["allowance_headers"]
@@ -153,8 +137,8 @@ _ALLOWANCE_ONCE_ADMITTED = {name: f"{component}OnceAdmitted" for name, component
 
 def common_refusals(*, is_public: bool) -> list[Problem]:
     """Return the errors that all operations can return, or all that need a key."""
-    refusals = _COMMON_REFUSALS if is_public else (*_COMMON_REFUSALS, *_KEY_REFUSALS)
-    return sorted(refusals, key=lambda problem: problem.status)
+    codes: list[str] = DOCUMENT["refusals"]["public"] + ([] if is_public else DOCUMENT["refusals"]["with_key"])
+    return sorted(map(with_code, codes), key=lambda problem: problem.status)
 
 
 def responses(operation: Operation) -> Json:

@@ -131,14 +131,6 @@ class DescribedObject(Struct, frozen=True):
     rows: list[DescribedRow]
 
 
-class NamedExample(Struct, frozen=True):
-    """An example body. `shown_at` is the anchor of the operation that already shows the same data, if any."""
-
-    name: str
-    body: Any
-    shown_at: str = ""
-
-
 class Endpoint(Struct, frozen=True, kw_only=True):
     """An operation with its specific parameters and errors. Those that all operations share are listed separately."""
 
@@ -152,13 +144,10 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     rows: list[DescribedRow]
     errors: list[str]
     calls: list[ExampleCall]
-    examples: list[NamedExample]
+    examples: dict[str, Any]
 
 
-class EndpointGroup(Struct, frozen=True):
-    anchor: str
-    title: str
-    text: str
+class EndpointGroup(Guide, frozen=True):
     endpoints: list[Endpoint]
 
 
@@ -195,8 +184,7 @@ def build(prefix: str, base_url: str, values: Values) -> Reference:
     titled |= {title: _GUIDES[title.lower()].format_map(_LIMITS) for title in ("Paging", "Limits")}
     envelopes = [_fields(operation, schemas) for operation in OPERATIONS if not operation.public]
     envelope = _envelope(schemas)
-    shown: dict[bytes, str] = {}
-    endpoints = {operation: _endpoint(operation, described, values, shown) for operation in OPERATIONS}
+    endpoints = {operation: _endpoint(operation, described, values) for operation in OPERATIONS}
     return Reference(
         summary=info["summary"],
         version=info["version"],
@@ -232,7 +220,7 @@ _COMMON_PARAMETERS = [name for name in OPERATIONS[0].parameters if all(name in e
 _COMMON_ERRORS = [problem.code for problem in common_refusals(is_public=False)]
 
 
-def _endpoint(operation: Operation, described: Json, values: Values, shown: dict[bytes, str]) -> Endpoint:
+def _endpoint(operation: Operation, described: Json, values: Values) -> Endpoint:
     components = described["components"]
     path = f"/v1/{operation.path}"
     success = described["paths"][path]["get"]["responses"]["200"]["content"]["application/json"]
@@ -256,7 +244,7 @@ def _endpoint(operation: Operation, described: Json, values: Values, shown: dict
         ],
         errors=[problem.code for problem in refusals if problem.code not in _COMMON_ERRORS],
         calls=list(_calls(operation, own, values)),
-        examples=list(_examples(operation, success["examples"], shown)),
+        examples={name: example["value"] for name, example in success["examples"].items()},
     )
 
 
@@ -299,15 +287,6 @@ def _calls(operation: Operation, parameters: Mapping[str, Json], values: Values)
             paged=operation.cursor is not None,
             public=operation.public,
         )
-
-
-def _examples(operation: Operation, examples: Json, shown: dict[bytes, str]) -> Iterator[NamedExample]:
-    for name, example in examples.items():
-        body = example["value"]
-        data = body.get("data", body)
-        key = json.encode(data[0] if isinstance(data, list) and data else data)
-        yield NamedExample(name, body, shown.get(key, ""))
-        shown.setdefault(key, operation.id)
 
 
 def _response_headers(described: Json) -> list[DescribedRow]:

@@ -54,9 +54,9 @@ def _endpoint(endpoint: Endpoint) -> Iterator[str]:
         for sample in samples(call):
             yield from (f"{f'{call.title}, ' if call.title else ''}{sample.label}:", "")
             yield from _fenced(sample.language, sample.text)
-    for example in endpoint.examples:
-        yield from (f"Response example `{example.name}`:", "")
-        yield from _fenced("json", json_lines(example.body))
+    for name, body in endpoint.examples.items():
+        yield from (f"Response example `{name}`:", "")
+        yield from _fenced("json", json_lines(body))
 
 
 def _table(rows: Iterable[DescribedRow]) -> Iterator[str]:

@@ -1,6 +1,7 @@
 """Writes the reference as one HTML page. Only the search and the forms of the demo need a script."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from msgspec import Struct
 
@@ -11,7 +12,6 @@ from counterfoil.http.reference.content import (
     DescribedObject,
     DescribedRow,
     Endpoint,
-    NamedExample,
     Reference,
     order_of_checks,
 )
@@ -25,9 +25,8 @@ from counterfoil.web.html import (
     icon,
     inline,
     markup,
-    shared_style_sheet,
     style_element,
-    text_file,
+    style_sheet,
 )
 
 TRY_SCRIPT, PAGE_SCRIPT = "try.js", "reference.js"
@@ -47,7 +46,7 @@ class TryKey(Struct, frozen=True):
 
 
 def page_style_sheet() -> str:
-    return shared_style_sheet() + text_file("counterfoil.http.reference", "reference.css")
+    return style_sheet("counterfoil.http.reference", "reference.css")
 
 
 def render_page(
@@ -159,9 +158,10 @@ class _Main:
             if can_be_tried
             else None,
             samples=map(_samples, endpoint.calls),
-            examples=[
-                _example(endpoint, example, is_first=not place) for place, example in enumerate(endpoint.examples)
-            ],
+            # A list shows the same object as the response for one ID.
+            examples=None
+            if endpoint.path.endswith("}")
+            else [_example(*each, is_first=not place) for place, each in enumerate(endpoint.examples.items())],
         )
 
     def _form(self, endpoint: Endpoint) -> Html:
@@ -277,15 +277,10 @@ def _samples(call: ExampleCall) -> Html:
     return markup(heading, element("div", tabs, class_="tabs"))
 
 
-def _example(endpoint: Endpoint, example: NamedExample, is_first: bool) -> Html | None:
-    if example.shown_at:
-        if not is_first or example.shown_at == endpoint.anchor:
-            return None
-        shown = _link(example.shown_at, element("code", example.shown_at))
-        return element("p", "The object is shown in the response of ", shown, ".", class_="muted")
-    text = json_lines(example.body)
+def _example(name: str, body: Any, is_first: bool) -> Html | None:
+    text = json_lines(body)
     if not is_first and len(text) > MAX_EXTRA_EXAMPLE:
         return None
     # `fullPage` becomes `full page`.
-    name = "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in example.name)
-    return element("details", element("summary", f"Response: {name}"), coloured(text), open=is_first)
+    words = "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in name)
+    return element("details", element("summary", f"Response: {words}"), coloured(text), open=is_first)
