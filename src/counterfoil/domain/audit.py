@@ -1,8 +1,4 @@
-"""The audit log: who did what to keys and to the store as a whole, and when.
-
-Sign-ins to the console and views of rejected lines are recorded too. An entry
-never contains a secret or the data of a member or a bill.
-"""
+"""The audit log: who did what to keys and to the store, when. It has no secrets, and no data of members or bills."""
 
 from collections.abc import Mapping
 from enum import StrEnum

@@ -1,8 +1,7 @@
 """Reads values from tills leniently. Only `identifier` raises an exception.
 
 The table "How a value is read" in docs/source-records.md is the specification. Most functions take any JSON value and
-return the usable part of it, or `None`. Many begin with a fast path for clean values, because every bill takes about a
-hundred calls.
+return the usable part of it, or `None`.
 """
 
 import re

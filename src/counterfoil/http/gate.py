@@ -1,7 +1,4 @@
-"""The gate in front of the endpoints.
-
-It refuses malformed requests and requests from web pages, then checks the key and its limits.
-"""
+"""The gate in front of the endpoints: refuses requests that are malformed or from web pages; checks keys and limits."""
 
 import asyncio
 from collections import deque
@@ -55,10 +52,7 @@ def names_one_host(headers: RequestHeaders, http_version: str) -> bool:
 
 
 def sole(values: list[str]) -> str | None:
-    """Return the value of a header that occurs exactly once, or None otherwise.
-
-    A header with several values is ambiguous, so it is treated as missing.
-    """
+    """Return the value of a header. One with several values is ambiguous, so it is treated as missing."""
     return values[0] if len(values) == 1 else None
 
 
@@ -121,11 +115,7 @@ class Gate:
         self._free_slots += 1
 
     async def admit(self, authorization: str | None) -> Caller:
-        """Check the key, count the request, and return the caller.
-
-        `require_quota` checks the daily quota afterwards: its error response reports
-        the caller's quota, so the caller must be known first.
-        """
+        """Check the key, count the request, and return the caller, whose quota `require_quota` checks afterwards."""
         try:
             stored = await self._stored_key(authorization)
             if stored is None:
@@ -160,10 +150,7 @@ class Gate:
         return stored
 
     async def _verified_key(self, credential: credentials.Credential | None) -> StoredKey | None:
-        """Return the key of a valid credential, or None.
-
-        An unknown ID and a wrong secret take the same steps, so the response time does not reveal which IDs exist.
-        """
+        """Return the key of a valid credential. An unknown ID takes as long as a wrong secret, to reveal nothing."""
         if credential is None:
             # There is no key to look up. But if keys cannot be read, `find` raises, and this request is refused with
             # the same error as all other requests.

@@ -119,8 +119,7 @@ def bare_headers(request: str) -> Headers:
 class EntityTags:
     """Computes weak ETags, which do not depend on the encoding or on serverTime.
 
-    ETags are keyed. With a plain hash, anybody who saw the ETag of a member
-    with personal data could try phone numbers until one matched.
+    They are keyed: whoever saw the plain hash of a member could try phone numbers until one matched.
     """
 
     def __init__(self, key: bytes) -> None:
@@ -155,8 +154,7 @@ def matches_etag(if_none_match: str, tag: str) -> bool:
 def choose_encoding(accept_encoding: str, is_small: bool) -> str | None:
     """Return the encoding that the caller prefers, "zstd" or "gzip", or None if the body should not be compressed.
 
-    If the caller has no preference, the result is "zstd". A small body is
-    compressed only if the caller refuses an uncompressed one.
+    If the caller has no preference, it is "zstd". A small body is compressed only if the caller refuses it as it is.
     """
     weights = _weights(accept_encoding)
     if is_small and weights.get("identity", 1.0) > 0:

@@ -204,10 +204,7 @@ def converter_processes(pseudonyms: Pseudonyms, most: int, total_bytes: int | No
 
 
 class ConvertedLines(Struct, gc=False):
-    """Consecutive lines, and the bill on each line that could be converted, or None.
-
-    `findings` has what cannot be read, by the index of the line.
-    """
+    """Consecutive lines, the bill on each one that could be converted, and by index what cannot be read in them."""
 
     lines: list[SourceLine]
     bills: list[EncodedBill | None]

@@ -1,8 +1,4 @@
-"""Finds data that a load would otherwise lose silently: unknown fields, and values that cannot be read.
-
-The published JSON Schemas are the only list of field names and types. Values
-are read by the same functions as in a load.
-"""
+"""Finds what a load would lose silently: fields that the published JSON Schemas lack, and values it cannot read."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping

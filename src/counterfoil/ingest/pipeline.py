@@ -1,7 +1,7 @@
 """Loads source records: normalises them, rejects those that cannot be used, and writes the others in batches.
 
-A batch is one transaction (on Citus: one per shop and base). If the process dies,
-load the same source again: records that are already written change nothing.
+A batch is one transaction (on Citus: one per shop and base). If the process dies, load the same source again: records
+that are already written change nothing.
 """
 
 import os

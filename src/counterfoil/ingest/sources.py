@@ -347,11 +347,7 @@ class _CountedReads(io.RawIOBase):
 
 
 def open_source(name: str, *, may_have_other_files: bool = False, kinds: SourceFiles = SOURCE_RECORDS) -> Source:
-    """Return the source with this name, or standard input if the name is `-`.
-
-    Raise `SourceError` if there is no such file or folder. Unless `may_have_other_files` is set, also raise it if a
-    folder has other entries but no source files.
-    """
+    """Return the source with this name, or standard input if it is `-`. Raise `SourceError` if there is none."""
     if name == "-":
         return StandardInput()
     path = Path(name)

@@ -15,7 +15,7 @@ Json = dict[str, Any]
 DOCUMENT: Json = tomllib.loads((files("counterfoil.http.openapi") / "document.toml").read_text("utf-8"))
 TAGS: dict[str, str] = DOCUMENT["tags"]
 # Every operation has these two parameters.
-_COMMON_PARAMETERS = ("requestId", "ifNoneMatch")
+COMMON_PARAMETERS = ("requestId", "ifNoneMatch")
 
 
 class Operation(Struct, frozen=True, kw_only=True):
@@ -57,7 +57,7 @@ def _operation(described: Json) -> Operation:
     return Operation(
         data=tuple(getattr(resources, name) for name in (returns if is_list else [returns])),
         is_list=is_list,
-        parameters=(*described.pop("parameters", ()), *_COMMON_PARAMETERS),
+        parameters=(*described.pop("parameters", ()), *COMMON_PARAMETERS),
         refusals=tuple(with_code(code) for code in described.pop("refusals", ())),
         **described,
     )

@@ -38,11 +38,7 @@ PATH = "/reference"
 def served_pages(
     reference: Reference, keys: Sequence[TryKey] = (), home: tuple[str, str] | None = None, try_at: str | None = None
 ) -> dict[str, StaticPage]:
-    """Return the pages by path. With `keys`, the HTML page has forms that send requests with these keys.
-
-    `home` is the address and the name of a page that the HTML page links back to. `try_at` is the address below which
-    each operation can be tried.
-    """
+    """Return the pages by path. `render_page` explains the arguments."""
     policy = content_security_policy(page_style_sheet(), runs_scripts=True, sends_requests=bool(keys))
     html = render_page(reference, is_served=True, keys=keys, home=home, try_at=try_at)
     pages = {

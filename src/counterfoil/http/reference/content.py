@@ -1,8 +1,4 @@
-"""Extracts the contents of the reference from the OpenAPI document.
-
-Descriptions use the subset of Markdown that `web/html.py` supports. Every row has an anchor, so that links can point
-to it.
-"""
+"""Extracts the contents of the reference from the OpenAPI document, with texts in the Markdown of `web/html.py`."""
 
 import re
 import tomllib
@@ -18,7 +14,7 @@ from counterfoil.domain.problems import TABLE
 from counterfoil.domain.questions import DEFAULT_LIMIT, MAX_LIMIT, MAX_SPAN_DAYS
 from counterfoil.http.openapi import document
 from counterfoil.http.openapi.components import common_refusals, problem_name
-from counterfoil.http.openapi.operations import OPERATIONS, Json, Operation
+from counterfoil.http.openapi.operations import COMMON_PARAMETERS, OPERATIONS, Json, Operation
 from counterfoil.http.reference.calls import MODES, ExampleCall, Values
 from counterfoil.web.html import text_file
 
@@ -202,7 +198,7 @@ def build(prefix: str, base_url: str, values: Values) -> Reference:
             )
             for tag in described["tags"]
         ],
-        request_headers=[_parameter("request", parameters[name]) for name in _COMMON_PARAMETERS],
+        request_headers=[_parameter("request", parameters[name]) for name in COMMON_PARAMETERS],
         response_headers=_response_headers(described),
         envelope=[
             _row("response", name, field, "" if all(name in each for each in envelopes) else "only in paged lists")
@@ -216,7 +212,6 @@ def build(prefix: str, base_url: str, values: Values) -> Reference:
 
 # --- operations --------------------------------------------------------------------
 
-_COMMON_PARAMETERS = [name for name in OPERATIONS[0].parameters if all(name in each.parameters for each in OPERATIONS)]
 _COMMON_ERRORS = [problem.code for problem in common_refusals(is_public=False)]
 
 
@@ -224,7 +219,7 @@ def _endpoint(operation: Operation, described: Json, values: Values) -> Endpoint
     components = described["components"]
     path = f"/v1/{operation.path}"
     success = described["paths"][path]["get"]["responses"]["200"]["content"]["application/json"]
-    own = {name: components["parameters"][name] for name in operation.parameters if name not in _COMMON_PARAMETERS}
+    own = {name: components["parameters"][name] for name in operation.parameters if name not in COMMON_PARAMETERS}
     schema = components["schemas"][operation.response_schema]
     refusals = sorted(operation.refusals, key=lambda problem: problem.status)
     return Endpoint(

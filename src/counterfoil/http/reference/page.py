@@ -165,10 +165,7 @@ class _Main:
         )
 
     def _form(self, endpoint: Endpoint) -> Html:
-        """Return the form for trying out an operation. It is hidden until the script shows it.
-
-        A form cannot set the `Authorization` header, so the script sends the request.
-        """
+        """Return the form for trying out an operation. A script shows it, and sends the request with a key."""
         default = next((key for key in self._keys if endpoint.anchor in key.operations), self._keys[0])
         identifier = f"{endpoint.anchor}-key"
         key = element("p", element("label", "Key", for_=identifier), element("select", id=identifier))
