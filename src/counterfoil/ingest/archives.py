@@ -4,16 +4,17 @@ Decompression detects damage late: damaged bytes may be unpacked into wrong line
 without any error. So a first pass only unpacks the file and compares its checksums. A second pass then reads the file.
 If it is damaged, this pass reads only the part that the checksums confirm: complete gzip members and zstd frames, up to
 the first one that is damaged or has no checksum.
-
-Several modules are imported in the functions that use them, because most files are not compressed and do not need them.
 """
 
 import io
+import shutil
 import sys
+import tempfile
 import zlib
 from collections.abc import Callable, Iterator
 from typing import IO, Any, BinaryIO, Literal, cast
 
+from backports import zstd
 from msgspec import Struct
 
 Packing = Literal["gzip", "zstd"]
@@ -54,9 +55,6 @@ def packing_by_content(start: bytes) -> Packing | None:
 
 def spooled(raw: IO[bytes]) -> BinaryIO:
     """Return a temporary file without a name with a copy of the input, which can be read only once."""
-    import shutil
-    import tempfile
-
     copy = cast("BinaryIO", tempfile.TemporaryFile())  # noqa: SIM115 - returned to the caller
     try:
         shutil.copyfileobj(raw, copy, TEXT_BYTES)
@@ -187,8 +185,6 @@ def _gzip_member(data: _CompressedData) -> Iterator[bytes]:
 
 
 def _zstd_frame(data: _CompressedData) -> Iterator[bytes]:
-    from backports import zstd
-
     frame = zstd.ZstdDecompressor()
     try:
         while not frame.eof:

@@ -1,7 +1,7 @@
 """Replaces the ledger and the rejects file with objects that write nothing, so that a delivery is only checked."""
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,6 @@ from counterfoil.domain.tokens import MIN_SECRET_BYTES, Pseudonyms
 from counterfoil.ingest.conversion import BillConverter
 from counterfoil.ingest.lines import Rejected, SourceLine
 from counterfoil.ingest.pipeline import RejectsFile
-from counterfoil.ports import LoadLedger
 
 MAX_EXAMPLES = 10
 BILLS_PER_BATCH = 500
@@ -49,7 +48,7 @@ class ComparedBills:
         return others
 
 
-class CheckingLedger(LoadLedger):
+class CheckingLedger:
     """A ledger that remembers the shops of a delivery but writes nothing, records no load and closes no items.
 
     `stored_facts` returns the facts of a shop in the store, `stored_bills` bills of a shop, and `intake` the counts of
@@ -74,6 +73,9 @@ class CheckingLedger(LoadLedger):
     def begin_load(self, source: str) -> LoadProgress:  # noqa: ARG002
         return LoadProgress(0)
 
+    def stop_load(self, number: int, changed: int) -> None:
+        """Do nothing."""
+
     def apply(
         self,
         changes: Sequence[Change],
@@ -95,6 +97,9 @@ class CheckingLedger(LoadLedger):
 
     def change_intake(self, change: Callable[[Intake, int], Intake]) -> Intake:
         return change(self._intake(), 0)
+
+    def close_loaded(self, lines: Mapping[str, int]) -> None:
+        """Do nothing."""
 
 
 class RecordTotals:

@@ -2,7 +2,9 @@
 
 import binascii
 import math
+import tomllib
 from collections.abc import Callable, Sequence
+from importlib.resources import files
 from typing import Any
 
 import msgspec
@@ -56,21 +58,7 @@ UNKNOWN_FIELD = "unknown_field"
 UNREADABLE_VALUE = "unreadable_value"
 OTHER_BILL = "other_bill"
 
-_MEANINGS = {
-    NOT_JSON: "is not a JSON object",
-    NOT_UTF8: "is not valid UTF-8",
-    UNKNOWN_KIND: "has no kind, or a kind other than shop, base, member or bill",
-    NO_ID: "has no usable id",
-    NO_SHOP: "is a bill without shopId",
-    NO_BASE: "is a member without providerId",
-    UNKNOWN_SHOP: "is a bill of a shop that is not loaded yet",
-    TOO_LONG: "is longer than 2 MiB",
-    TOO_LARGE: "needs more than 512 KiB of storage, or has a channel or tier name longer than 4 KiB",
-    UNKNOWN_FIELD: "has an unknown field (--strict)",
-    UNREADABLE_VALUE: "has a value that cannot be read (--strict)",
-    OTHER_BILL: "has the ID of another stored bill",
-}
-# What each reason means. The texts follow the words "The line".
+_MEANINGS: dict[str, str] = tomllib.loads((files("counterfoil.ingest") / "reasons.toml").read_text("utf-8"))
 REASONS = {reason: Message(f"reject.{reason}", meaning) for reason, meaning in _MEANINGS.items()}
 
 

@@ -174,7 +174,7 @@ class File(_Stream):
     def __init__(self, path: Path, size: int | None, opened: Callable[[], BinaryIO] | None = None) -> None:
         super().__init__(printable(path.name), size)
         self.path = path
-        self._opened = opened or partial(path.open, "rb", buffering=BUFFER_BYTES)
+        self._opened = opened or (lambda: path.open("rb", buffering=BUFFER_BYTES))
 
     def _all_lines(self) -> Iterator[SourceLine]:
         try:

@@ -77,12 +77,9 @@ def _attribute(key: str, value: Attribute) -> str:
         return f" {name}"
     if name in ADDRESS_ATTRIBUTES:
         _require_allowed_scheme(str(value))
-    return f' {name}="{_quoted(str(value))}"'
-
-
-def _quoted(value: str) -> str:
-    """Escape the value of an attribute. Values are always in double quotes, so single quotes need no escaping."""
-    return escape_text(value, quote=False).replace('"', "&quot;")
+    # Values are always in double quotes, so single quotes need no escaping.
+    quoted = escape_text(str(value), quote=False).replace('"', "&quot;")
+    return f' {name}="{quoted}"'
 
 
 def _require_allowed_scheme(address: str) -> None:
