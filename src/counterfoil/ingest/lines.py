@@ -4,7 +4,7 @@ import binascii
 import math
 import tomllib
 from collections.abc import Callable, Sequence
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -58,7 +58,7 @@ UNKNOWN_FIELD = "unknown_field"
 UNREADABLE_VALUE = "unreadable_value"
 OTHER_BILL = "other_bill"
 
-_MEANINGS: dict[str, str] = tomllib.loads((files("counterfoil.ingest") / "reasons.toml").read_text("utf-8"))
+_MEANINGS: dict[str, str] = tomllib.loads(Path(__file__).with_name("reasons.toml").read_text("utf-8"))
 REASONS = {reason: Message(f"reject.{reason}", meaning) for reason, meaning in _MEANINGS.items()}
 
 
