@@ -205,7 +205,7 @@ def instant(text: str) -> int:
         raise Refused(BAD_QUERY, "updatedSince contains a day that does not exist.") from None
     hours, minutes, seconds = int(hour), int(minute or 0), int(second or 0)
     ahead_hours, ahead_minutes = int(offset_hours or 0), int(offset_minutes or 0)
-    if max(hours, ahead_hours) > 23 or max(minutes, seconds, ahead_minutes) > 59:
+    if hours > 23 or minutes > 59 or seconds > 59 or ahead_hours > 23 or ahead_minutes > 59:
         raise Refused(BAD_QUERY, "updatedSince contains a time that does not exist.")
     # A "+" that was not percent-encoded arrives as a space.
     ahead = (ahead_hours * 60 + ahead_minutes) * (-1 if sign == "-" else 1)
