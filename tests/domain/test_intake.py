@@ -3,8 +3,9 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from counterfoil.checks.overview import watched_folders
+from counterfoil.checks.overview import sudden_changes, watched_folders
 from counterfoil.domain.intake import (
     FORGET_FOLDER_MS,
     MAX_EARLIER_GROUPS,
@@ -154,11 +155,16 @@ def code(folder: WatchedFolder, now: int, silent_after_min: int) -> str:
 
 
 def test_a_watched_folder_is_stale_without_a_heartbeat_and_silent_without_a_delivery() -> None:
-    folder = WatchedFolder("spool", seen_at=0, delivered_at=0)
+    folder = WatchedFolder("spool", seen_at=0, delivered_at=0, files=1)
     assert code(folder, STALE_HEARTBEAT_MS, 0) == "folder_watched"
     assert code(folder, 5 * MINUTE_MS, 0) == "watcher_unseen"
-    beating = WatchedFolder("spool", seen_at=90 * MINUTE_MS, delivered_at=0)
+    assert code(replace(folder, files=0), STALE_HEARTBEAT_MS, 0) == "folder_new"
+    beating = replace(folder, seen_at=90 * MINUTE_MS)
     assert code(beating, 90 * MINUTE_MS, 90) == "folder_watched"
     assert code(beating, 91 * MINUTE_MS, 90) == "folder_silent"
-    stopped = WatchedFolder("spool", seen_at=0, delivered_at=0, is_stopped=True)
-    assert code(stopped, FORGET_FOLDER_MS, 90) == "watcher_stopped"
+    assert code(replace(folder, is_stopped=True), FORGET_FOLDER_MS, 90) == "watcher_stopped"
+
+
+def test_loads_are_not_called_usual_before_there_are_enough_to_compare_with() -> None:
+    codes = [[found.code for found in sudden_changes(after(*[load()] * number), 0)] for number in (0, 1, 3, 4)]
+    assert codes == [[], ["intake_learning"], ["intake_learning"], ["intake_usual"]]

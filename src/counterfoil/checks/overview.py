@@ -15,7 +15,7 @@ from counterfoil.checks.open_items import open_item_findings
 from counterfoil.domain.access import Key
 from counterfoil.domain.activity import ShopActivity, format_usual
 from counterfoil.domain.calendar import DAY_MS, HOUR_MS, from_ms
-from counterfoil.domain.intake import Intake, LoadRow, WatchedFolder, describe
+from counterfoil.domain.intake import MIN_EARLIER_GROUPS, Intake, LoadRow, WatchedFolder, describe
 from counterfoil.domain.messages import NOTHING, Message, duration, first_of, quoted
 from counterfoil.machine.addresses import STORE_HEADER, reachable_host
 from counterfoil.operator_reads import OperatorReads
@@ -279,7 +279,9 @@ def sudden_changes(intake: Intake, now: int) -> Iterator[Finding]:
     """Yield a warning for each alarm, or an `ok` finding; nothing until the first group of loads is complete."""
     if not intake.judged:
         return
-    if not intake.alarms:
+    if len(intake.earlier) <= MIN_EARLIER_GROUPS and not intake.alarms:
+        yield finding("intake_learning", count=len(intake.earlier), needed=MIN_EARLIER_GROUPS)
+    elif not intake.alarms:
         yield finding("intake_usual")
     since = from_ms(intake.alarmed_at, UTC)
     for alarm in intake.alarms:
@@ -296,11 +298,13 @@ def watched_folders(folders: Sequence[WatchedFolder], now: int, silent_after_min
         elif folder.problem:
             kind = "folder_stuck"
         else:
-            kind = "folder_silent" if folder.is_silent(now, silent_after_min) else "folder_watched"
+            is_new = not (folder.files or folder.quarantined)
+            well = "folder_new" if is_new else "folder_watched"
+            kind = "folder_silent" if folder.is_silent(now, silent_after_min) else well
         yield finding(
             kind,
             subject=folder.name,
-            since=UNSET if kind == "folder_watched" else from_ms(at, UTC),
+            since=UNSET if kind in ("folder_new", "folder_watched") else from_ms(at, UTC),
             folder=folder.name,
             files=folder.files,
             problem=folder.problem,
