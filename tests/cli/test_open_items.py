@@ -81,6 +81,29 @@ def test_an_item_is_resolved_by_hand_and_that_is_audited(counterfoil: Command, r
     assert next(entry["act"] for entry in counterfoil.json("audit")) == "items_resolved"
 
 
+@pytest.mark.parametrize("verb", ["load", "resolve"])
+def test_a_load_that_did_not_finish_stays_a_warning_after_another_load(
+    counterfoil: Command, tmp_path: Path, verb: str
+) -> None:
+    shops, other = tmp_path / "shops.ndjson.gz", tmp_path / "other.ndjson"
+    whole = gzip.compress(b"\n".join(SHOPS))
+    shops.write_bytes(whole[:-9])
+    other.write_bytes(SHOPS[0])
+    counterfoil("load", shops, status=1)
+    assert codes(counterfoil) == ["nothing_waiting"]
+    counterfoil("load", other)
+    assert codes(counterfoil) == ["items_unfinished"]
+    (item,) = waiting(counterfoil)
+    assert (item["kind"], item["source"], item["load"]) == ("unfinished", "shops.ndjson.gz", 1)
+    counterfoil("load", other)
+    assert waiting(counterfoil) == [item]
+    shops.write_bytes(whole)
+    counterfoil(*(("load", shops) if verb == "load" else ("loads", "resolve", item["number"])))
+    assert codes(counterfoil) == ["nothing_waiting"]
+    counterfoil("load", other)
+    assert codes(counterfoil) == ["nothing_waiting"]
+
+
 def test_a_quarantined_file_is_open_until_it_is_resolved(counterfoil: Command, tmp_path: Path) -> None:
     delivery = tmp_path / "spool"
     delivery.mkdir()

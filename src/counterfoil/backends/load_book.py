@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import json
 from msgspec.structs import replace
 
-from counterfoil.domain.intake import Intake, LoadProgress
+from counterfoil.domain.intake import STALLED_MS, Intake, LoadProgress
 from counterfoil.domain.open_items import (
     CLOSED_ITEMS_KEPT_MS,
     COLUMNS,
@@ -36,6 +36,17 @@ _STOP_LOAD = """
 _REMEMBER_REJECT = """
     INSERT INTO rejected_lines (load, place, source, line, reason, fields)
     VALUES (:load, :place, :source, :line, :reason, :fields)
+"""
+# A load is unfinished if it was stopped or killed. If its files were quarantined, there are items about them.
+_UNFINISHED_LOADS = """
+    SELECT number, source FROM loads
+    WHERE finished_at IS NULL AND seen_at < :stalled_before
+        AND NOT EXISTS (SELECT 1 FROM loads AS later WHERE later.number > loads.number AND later.source = loads.source)
+        AND NOT EXISTS (SELECT 1 FROM open_items WHERE load = loads.number AND kind = 'quarantined')
+"""
+_FINISHED_NOW = """
+    SELECT open_items.identity, open_items.files, loads.source FROM open_items, loads
+    WHERE open_items.kind = 'unfinished' AND open_items.closed_at IS NULL AND loads.number = :number
 """
 _FORGET_LOADS = "DELETE FROM loads WHERE number <= :number - 100"
 _FORGET_REJECTS = "DELETE FROM rejected_lines WHERE load <= :number - 100"
@@ -100,6 +111,10 @@ class LoadBook(ABC):
     def begin_load(self, source: str) -> LoadProgress:
         with self._locked() as now:
             ((number,),) = self._run(_BEGIN_LOAD, source=source.replace("\0", ""), now=now).fetchall()
+            for load, unfinished in self._run(_UNFINISHED_LOADS, stalled_before=now - STALLED_MS).fetchall():
+                identity, files = f"unfinished load {load}", {unfinished: 0}
+                item = OpenItem(identity=identity, kind="unfinished", load=load, files=files, opened_at=now)
+                self._run(_PUT_ITEM, **item.values())
             self._run(_FORGET_LOADS, number=number)
             self._run(_FORGET_REJECTS, number=number)
             self._run(_FORGET_ITEMS, before=now - CLOSED_ITEMS_KEPT_MS)
@@ -115,6 +130,9 @@ class LoadBook(ABC):
             self._run(_REMEMBER_REJECT, **values)
         for item in progress.items(now):
             self._run(_PUT_ITEM, **item.values())
+        for identity, files, source in self._run(_FINISHED_NOW, number=progress.number) if progress.finished else ():
+            if source in json.decode(files):
+                self._run(_CLOSE_LOADED, identity=identity, now=now)
 
     # --- open items ----------------------------------------------------------------
 

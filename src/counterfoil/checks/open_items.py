@@ -20,7 +20,12 @@ VERBS: dict[Verb, tuple[Act, Closing]] = {
     "accept": (Act.DELIVERY_ACCEPTED, "accepted"),
     "discard": (Act.DELIVERY_DISCARDED, "discarded"),
 }
-_CODES: dict[Kind, str] = {"rejects": "items_rejects", "quarantined": "items_quarantined", "held": "items_held"}
+_CODES: dict[Kind, str] = {
+    "rejects": "items_rejects",
+    "quarantined": "items_quarantined",
+    "held": "items_held",
+    "unfinished": "items_unfinished",
+}
 
 
 def close_by_hand(settings: Settings, verb: Verb, items: Sequence[OpenItem], actor: Actor, now: int) -> list[OpenItem]:

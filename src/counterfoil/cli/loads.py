@@ -41,7 +41,7 @@ def command(ctx: click.Context, words: tuple[str, ...], limit: int, store: str |
             first = ("number", "startedAt", "state", "lines", "changed", "rejected")
             print_rows(views.columns(now), reads.loads(limit), as_json, nothing=nothing, first=first)
         case ("open",):
-            nothing = "nothing is waiting: no rejected lines, and no quarantined or held files."
+            nothing = "nothing is waiting: no rejected lines, no quarantined or held files, and no unfinished loads."
             print_rows(views.items(now), reads.open_items(), as_json, nothing=nothing)
         case ("resolve" | "accept" | "discard" as verb, first, *others):
             _close(settings, verb, _named(reads.open_items(), verb, [first, *others]), as_json)
@@ -92,9 +92,8 @@ def _named(items: Sequence[OpenItem], verb: Verb, names: Sequence[str]) -> list[
             )
         (item,) = of_name
         if verb not in item.verbs:
-            raise click.ClickException(
-                f"item {item.number} is {item.kind}, {item.state}: use {' or '.join(item.verbs)}. Nothing was changed."
-            )
+            state, use = views.STATES[item.state], " or ".join(item.verbs)
+            raise click.ClickException(f"item {item.number} is {item.kind}{state}: use {use}. Nothing was changed.")
         found.append(item)
     return found
 

@@ -1,6 +1,7 @@
-"""What waits for the operator: lines that a load rejected, and delivered files that were quarantined or held.
+"""What waits for the operator: lines that a load rejected, files that were quarantined or held, and unfinished loads.
 
-An item stays open until its own file is loaded, or the operator closes it. That another file of the same name was
+An item stays open until its own file is loaded, or the operator closes it. An unfinished load, which is an item once
+another load has begun, stays open until a load of the same source has finished. That another file of the same name was
 loaded, or that the file is gone, says nothing about its records.
 """
 
@@ -14,8 +15,8 @@ from msgspec.structs import asdict
 from counterfoil.domain.calendar import DAY_MS
 from counterfoil.text import printable
 
-Kind = Literal["rejects", "quarantined", "held"]
-KINDS: Final[tuple[Kind, ...]] = ("rejects", "quarantined", "held")
+Kind = Literal["rejects", "quarantined", "held", "unfinished"]
+KINDS: Final[tuple[Kind, ...]] = ("rejects", "quarantined", "held", "unfinished")
 Verb = Literal["resolve", "accept", "discard"]
 Closing = Literal["loaded", "resolved", "accepted", "discarded"]
 

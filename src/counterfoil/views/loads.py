@@ -68,13 +68,13 @@ def alarms_json(alarms: Sequence[IntakeAlarm]) -> list[dict[str, object]]:
     return [json_row(_ALARMS, alarm) for alarm in alarms]
 
 
-_STATES = {"waiting": "", "accepted": ", accepted: waits for the watcher", "gone": ", file is gone"}
+STATES = {"waiting": "", "accepted": ", accepted: waits for the watcher", "gone": ", file is gone"}
 
 
 def items(now: int) -> Sequence[ListColumn[OpenItem]]:
     return (
         ListColumn("number", kind="number", terminal="item", page="items.number"),
-        ListColumn("kind", terminal="kind", page="items.kind", text=lambda item: item.kind + _STATES[item.state]),
+        ListColumn("kind", terminal="kind", page="items.kind", text=lambda item: item.kind + STATES[item.state]),
         ListColumn("state"),
         ListColumn("decision"),
         ListColumn(

@@ -128,7 +128,7 @@ CREATE TABLE rejected_lines (
 CREATE TABLE open_items (
     number bigint PRIMARY KEY,
     identity text COLLATE "C" NOT NULL UNIQUE, -- the name of the kept file, or what names the load
-    kind text NOT NULL, -- rejects, quarantined or held
+    kind text NOT NULL, -- rejects, quarantined, held or unfinished
     load bigint, -- the load's number, if there was a load
     files text NOT NULL, -- JSON of limited size: names of delivered files, each with the rejected lines
     path text NOT NULL, -- the rejects file, or where the file is now; empty for rows of an export

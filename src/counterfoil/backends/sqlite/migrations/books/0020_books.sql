@@ -126,7 +126,7 @@ CREATE TABLE rejected_lines (
 CREATE TABLE open_items (
     number INTEGER PRIMARY KEY,
     identity TEXT NOT NULL UNIQUE, -- the name of the kept file, or what names the load
-    kind TEXT NOT NULL, -- rejects, quarantined or held
+    kind TEXT NOT NULL, -- rejects, quarantined, held or unfinished
     load INTEGER, -- the load's number, if there was a load
     files TEXT NOT NULL, -- JSON of limited size: names of delivered files, each with the rejected lines
     path TEXT NOT NULL, -- the rejects file, or where the file is now; empty for rows of an export
