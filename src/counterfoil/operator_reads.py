@@ -312,11 +312,18 @@ _COPIES = """
     SELECT lineage, list_name, shop_id, server_time, ended_at, continued_at, covered FROM passes
     WHERE {condition} ORDER BY lineage, list_name, shop_id
 """
+# A load has not finished, nor was its source loaded again, nor is there an item about it.
+UNFINISHED = """
+    finished_at IS NULL
+        AND NOT EXISTS (SELECT 1 FROM loads AS later WHERE later.number > loads.number AND later.source = loads.source)
+        AND NOT EXISTS (SELECT 1 FROM open_items WHERE load = loads.number AND kind IN ('quarantined', 'unfinished'))
+"""
 _LOADS = """
     SELECT number, source, started_at, seen_at, finished_at, lines, changed, rejected, reasons, rejects_file,
         files, alarms
     FROM loads ORDER BY number DESC LIMIT :most
 """
+_LATEST_LOAD = _LOADS.replace("ORDER BY", f"ORDER BY ({UNFINISHED}) DESC,")
 _TOTALS = "SELECT totals FROM loads WHERE number = :load"
 _REJECTS = "SELECT source, line, reason, fields FROM rejected_lines WHERE load = :load ORDER BY place LIMIT :most"
 _ITEMS = f"SELECT {', '.join(ITEM_COLUMNS)} FROM open_items"  # noqa: S608 - names of our own columns
@@ -603,7 +610,8 @@ class OperatorReads(ABC):
         return row[0] if row else None
 
     def latest_load(self) -> LoadRow | None:
-        row = self._row(_LOADS, most=1)
+        """Return the latest load, or the latest unfinished one if it may still be running or was killed."""
+        row = self._row(_LATEST_LOAD, most=1)
         return load_row(row) if row else None
 
     def intake(self) -> Intake:

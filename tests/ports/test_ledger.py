@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from counterfoil.domain.access import Scope
 from counterfoil.domain.changes import EncodedBill, Outcome, Removal
-from counterfoil.domain.intake import LoadProgress, load_state
+from counterfoil.domain.intake import STALLED_MS, LoadProgress, load_state
 from counterfoil.domain.replacements import ReplacementGuard
 from counterfoil.domain.tokens import Pseudonyms
 from counterfoil.ports import StoreMismatch, StoreUnavailable
@@ -740,6 +740,30 @@ def test_the_latest_of_several_loads_is_shown(open_store: OpenStore, store: Stor
     seen = store.operator_reads().latest_load()
     assert seen is not None
     assert (seen.lines, seen.finished) == (0, False)
+
+
+def test_a_killed_load_is_shown_until_it_is_an_open_item_or_its_source_was_loaded_again(
+    open_store: OpenStore, store: Store, clock: ManualClock
+) -> None:
+    def load(source: str, *, is_finished: bool = True) -> None:
+        number = open_store.ledger.begin_load(source).number
+        open_store.ledger.apply([], LoadProgress(number, finished=is_finished))
+
+    def shown() -> tuple[str | None, list[str]]:
+        reads = store.operator_reads()
+        latest = reads.latest_load()
+        return latest and latest.source, [item.source for item in reads.open_items()]
+
+    load("a", is_finished=False)
+    load("b")
+    assert shown() == ("a", [])
+    clock.advance(STALLED_MS / 1000 + 1)
+    load("c")
+    assert shown() == ("c", ["a"])
+    load("a")
+    assert shown() == ("a", [])
+    load("b")
+    assert shown() == ("b", [])
 
 
 def test_a_store_refuses_a_secret_it_was_not_built_with(

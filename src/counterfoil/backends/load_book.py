@@ -18,6 +18,7 @@ from counterfoil.domain.open_items import (
     KEPT_NAME,
     OpenItem,
 )
+from counterfoil.operator_reads import UNFINISHED
 
 _BEGIN_LOAD = """
     INSERT INTO loads (number, source, started_at, seen_at)
@@ -37,13 +38,7 @@ _REMEMBER_REJECT = """
     INSERT INTO rejected_lines (load, place, source, line, reason, fields)
     VALUES (:load, :place, :source, :line, :reason, :fields)
 """
-# A load is unfinished if it was stopped or killed. If its files were quarantined, there are items about them.
-_UNFINISHED_LOADS = """
-    SELECT number, source FROM loads
-    WHERE finished_at IS NULL AND seen_at < :stalled_before
-        AND NOT EXISTS (SELECT 1 FROM loads AS later WHERE later.number > loads.number AND later.source = loads.source)
-        AND NOT EXISTS (SELECT 1 FROM open_items WHERE load = loads.number AND kind = 'quarantined')
-"""
+_STALLED_LOADS = f"SELECT number, source FROM loads WHERE seen_at < :before AND {UNFINISHED}"  # noqa: S608 - our own
 _FINISHED_NOW = """
     SELECT open_items.identity, open_items.files, loads.source FROM open_items, loads
     WHERE open_items.kind = 'unfinished' AND open_items.closed_at IS NULL AND loads.number = :number
@@ -111,7 +106,7 @@ class LoadBook(ABC):
     def begin_load(self, source: str) -> LoadProgress:
         with self._locked() as now:
             ((number,),) = self._run(_BEGIN_LOAD, source=source.replace("\0", ""), now=now).fetchall()
-            for load, unfinished in self._run(_UNFINISHED_LOADS, stalled_before=now - STALLED_MS).fetchall():
+            for load, unfinished in self._run(_STALLED_LOADS, before=now - STALLED_MS).fetchall():
                 identity, files = f"unfinished load {load}", {unfinished: 0}
                 item = OpenItem(identity=identity, kind="unfinished", load=load, files=files, opened_at=now)
                 self._run(_PUT_ITEM, **item.values())
