@@ -271,6 +271,8 @@ _BOUNDS: Mapping[str, str] = {
 _NEWEST_FIRST = "ORDER BY at DESC, {number} DESC"
 _FROM_SCANNED = "at >= :last_at AND (at > :last_at OR {number} >= :last_number)"
 _ERRORS_IN_DAYS = "SELECT key_id, day, error, count FROM daily_errors WHERE day BETWEEN :first AND :last"
+_ALL_REQUESTS = {"index": "requests_by_time", "condition": "true"}
+_REQUESTS_OF_KEY = {"index": "requests_by_key", "condition": "key_id = :key_id"}
 _OF_KEY = "(CAST(:key_id AS text) IS NULL OR key_id = :key_id)"
 _HOURS = f"""
     SELECT at / {HOUR_MS}, count(*) FROM requests INDEXED BY {{index}}
@@ -480,17 +482,15 @@ class OperatorReads(ABC):
         values = {"key_id": key_id, "since": -(-since // HOUR_MS) * HOUR_MS}
         failed = _HOURS.format(index="requests_failed", condition=f"error IS NOT NULL AND {_OF_KEY}")
         with self._limited("usage") as ask:
-            requests = ask(_HOURS.format(**_indexed(key_id)), **values)
+            requests = ask(_HOURS.format(**(_REQUESTS_OF_KEY if key_id else _ALL_REQUESTS)), **values)
             errors: dict[int, int] = dict(ask(failed, **values))
         return [HourOfKey(hour * HOUR_MS, count, errors.get(hour, 0)) for hour, count in sorted(requests)]
 
     def latencies(self, key_id: str | None, since: int, slot_ms: int) -> list[Latency]:
-        """Return how long requests of a key or of all keys took, per hour or day, oldest first.
-
-        Only the newest MEASURED_REQUESTS records are read, so the first hours or days may be incomplete or missing.
-        """
+        """Return how long the newest MEASURED_REQUESTS of a key or of all keys took, per hour or day, oldest first."""
         with self._limited("usage") as ask:
-            rows = ask(_LATENCIES.format(**_indexed(key_id)), key_id=key_id, since=since, slot=slot_ms)
+            statement = _LATENCIES.format(**(_REQUESTS_OF_KEY if key_id else _ALL_REQUESTS))
+            rows = ask(statement, key_id=key_id, since=since, slot=slot_ms)
         return [Latency(slot * slot_ms - THAI_OFFSET, *measured) for slot, *measured in rows]
 
     def errors(self, since: int, key_id: str | None = None) -> list[ErrorGroup]:
@@ -674,12 +674,6 @@ class OperatorReads(ABC):
     def store_id(self) -> str | None:
         """Return the ID of an embedded store, or None for a database or a store that cannot be read."""
         return None
-
-
-def _indexed(key_id: str | None) -> dict[str, str]:
-    """Return the index and the condition for the requests of a key, or of all keys."""
-    of_key = {"index": "requests_by_key", "condition": "key_id = :key_id"}
-    return of_key if key_id is not None else {"index": "requests_by_time", "condition": "true"}
 
 
 class _BillsOfShop:

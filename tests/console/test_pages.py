@@ -58,7 +58,9 @@ def test_the_commands_that_the_pages_about_keys_name_can_be_run(
 ) -> None:
     command = Command(console.settings.store)
     for path, count in (("/keys", 2), (f"/keys/{used['key_id']}", 5)):
-        named = re.findall(r'<code class="command">counterfoil ([^<]+)</code>', alice.page(path).partition("<aside")[2])
+        named = re.findall(
+            r'<code class="command">counterfoil ([^<]+)</code>', alice.page(path).partition('class="export"')[2]
+        )
         assert len(named) == count
         for words in named:
             assert used["key_id"] in command(*words.split()).stdout

@@ -31,7 +31,7 @@ def test_the_named_commands_show_all_data_of_the_page(console: RunningConsole) -
     console.service.load(branch())
     alice = console.operator("alice")
     page, view = alice.page("/store"), alice.json("/store.json")
-    named = _COMMAND.findall(page.partition("<aside")[2])
+    named = _COMMAND.findall(page.partition('class="export"')[2])
     assert named == ["status --deep --json"]
     address = console.settings.database or str(console.settings.store)
     environment = {"COUNTERFOIL_STORE": address, "COUNTERFOIL_ADMIN_PORT": "0"}

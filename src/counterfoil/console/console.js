@@ -85,6 +85,15 @@ addEventListener("keydown", (event) => {
   next.focus();
 });
 
+// The export menu closes when the operator goes on elsewhere.
+const exportMenu = document.querySelector(".export");
+if (exportMenu) {
+  const close = (event) => {
+    if (event.type === "keydown" ? event.key === "Escape" : !exportMenu.contains(event.target)) exportMenu.open = false;
+  };
+  for (const kind of ["click", "focusin", "keydown"]) addEventListener(kind, close);
+}
+
 // Reload a page that the browser restores from its cache, because the session may have ended in the meantime.
 addEventListener("pageshow", (event) => {
   if (event.persisted) location.reload();

@@ -1,4 +1,4 @@
-"""Renders the parts that all pages share: header with the operator's name, navigation, and the equivalent command."""
+"""Renders the parts that all pages share: header with the operator's name, navigation, and the export menu."""
 
 from collections.abc import Callable
 from typing import Final
@@ -48,7 +48,7 @@ def page(
         banner=None if content.shows_service else banner,
         is_down="yes" if banner else None,
         content=content,
-        same_data=_same_data(t, content, as_json, as_csv),
+        export=_export(t, content, as_json, as_csv),
         footer=t("footer", zone=zone_text(t)),
     )
     return ConsoleResponse(status=status, body=_document(t, content.title, body))
@@ -98,23 +98,16 @@ def _navigation(t: Texts, current: str) -> Html:
     return link_list(None, None, ((t(f"nav.{name}"), address, name == current) for name, address in NAVIGATION.items()))
 
 
-def _same_data(t: Texts, content: PageContent, as_json: str, as_csv: str) -> Html | None:
+def _export(t: Texts, content: PageContent, as_json: str, as_csv: str) -> Html | None:
+    """Return the menu with the same data in other formats and on the command line."""
     commands = [content.command, *content.more_commands] if content.command else []
-    formats = [
-        element("a", label, href=address, type=kind)
-        for label, address, kind in (("JSON", as_json, "application/json"), ("CSV", as_csv, "text/csv"))
-        if address
-    ]
-    if not commands and not formats:
+    formats = {"JSON": as_json, "CSV": as_csv}
+    links = [element("li", element("a", label, href=address)) for label, address in formats.items() if address]
+    if not commands and not links:
         return None
-    introduction = content.command_text or t("same.command")
-    return element(
-        "aside",
-        element("p", introduction, [[" ", command_line(command)] for command in commands]) if commands else None,
-        element("p", t("same.formats"), [[" ", link] for link in formats]) if formats else None,
-        class_="same",
-        aria_label=t("same.title"),
-    )
+    lines = [element("li", command_line(command)) for command in commands]
+    introduction = element("p", content.command_text or t("same.command")) if commands else None
+    return template("export", t, links=links, introduction=introduction, commands=lines)
 
 
 def notice(text: Child, kind: str = "") -> Html:

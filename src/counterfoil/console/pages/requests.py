@@ -2,13 +2,12 @@
 
 import re
 import shlex
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import MAXYEAR, MINYEAR, datetime
 from urllib.parse import quote
 
 from msgspec import Struct
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from counterfoil.console.display import (
     ago,
@@ -277,13 +276,8 @@ DAYS = 90
 MOST_SUMMED = 5_000
 
 
-class KeyDisclosures(Struct, frozen=True):
-    """The disclosures to one key. A member who was read twice counts twice."""
-
-    key_id: str
-    requests: int
-    members: int
-    last: RecordedRequest
+# The disclosures to one key, newest first. A member who was read twice counts twice.
+KeyDisclosures = list[RecordedRequest]
 
 
 class PersonalView(Struct, frozen=True, kw_only=True):
@@ -298,20 +292,17 @@ class PersonalView(Struct, frozen=True, kw_only=True):
 
 
 def read_personal(visit: Visit) -> PersonalView:
-    key_id = visit.query.get("key") or None
-    listed, following = _disclosures(visit, key_id, position(visit.query.get("before", "")), PER_PAGE)
-    summed, more = _disclosures(visit, key_id, None, MOST_SUMMED)
-    by_key: defaultdict[str, list[RecordedRequest]] = defaultdict(list)
+    reads, labels, key_id = visit.store.reads, visit.store.labels(), visit.query.get("key") or None
+    wanted = _disclosed_to(visit, key_id)
+    before = position(visit.query.get("before", ""))
+    listed, following = find(reads, replace(wanted, before=before), PER_PAGE)
+    summed, more = find(reads, wanted, MOST_SUMMED)
+    by_key: dict[str, KeyDisclosures] = {}
     for request in summed:
-        by_key[request.key_id].append(request)
-    sums = [
-        KeyDisclosures(found, len(requests), sum(request.personal_members for request in requests), requests[0])
-        for found, requests in by_key.items()
-    ]
-    labels = visit.store.labels()
+        by_key.setdefault(request.key_id, []).append(request)
     return PersonalView(
         key_id=key_id,
-        by_key=RowList(_columns_by_key(labels), sorted(sums, key=lambda of_key: -of_key.members)),
+        by_key=RowList(_columns_by_key(labels), sorted(by_key.values(), key=_members, reverse=True)),
         is_partial=more is not None,
         disclosures=RowList(disclosures(labels), listed),
         next=position_text(following),
@@ -319,11 +310,12 @@ def read_personal(visit: Visit) -> PersonalView:
     )
 
 
-def _disclosures(
-    visit: Visit, key_id: str | None, before: RecordPosition | None, limit: int
-) -> tuple[list[RecordedRequest], RecordPosition | None]:
-    wanted = RequestFilter(key_id=key_id, personal_data=True, since=visit.now - DAYS * DAY_MS, before=before)
-    return find(visit.store.reads, wanted, limit)
+def _members(requests: KeyDisclosures) -> int:
+    return sum(request.personal_members for request in requests)
+
+
+def _disclosed_to(visit: Visit, key_id: str | None) -> RequestFilter:
+    return RequestFilter(key_id=key_id, personal_data=True, since=visit.now - DAYS * DAY_MS)
 
 
 def personal_json(_: Visit, view: PersonalView) -> dict[str, object]:
@@ -338,11 +330,11 @@ def personal_json(_: Visit, view: PersonalView) -> dict[str, object]:
 
 def _columns_by_key(labels: Mapping[str, str]) -> Sequence[ListColumn[KeyDisclosures]]:
     return (
-        ListColumn("keyId", page="key"),
-        ListColumn("label", lambda of_key: labels.get(of_key.key_id, "")),
-        ListColumn("requests", kind="number", page="requests"),
-        ListColumn("members", kind="number", page="personal.members_sum"),
-        ListColumn("last", lambda of_key: console_json(columns(labels), of_key.last), page="last"),
+        ListColumn("keyId", lambda requests: requests[0].key_id, page="key"),
+        ListColumn("label", lambda requests: labels.get(requests[0].key_id, "")),
+        ListColumn("requests", len, "number", page="requests"),
+        ListColumn("members", _members, "number", page="personal.members_sum"),
+        ListColumn("last", lambda requests: console_json(columns(labels), requests[0]), page="last"),
     )
 
 
@@ -359,8 +351,8 @@ def draw_personal(visit: Visit, view: PersonalView) -> PageContent:
 def _by_key(visit: Visit, view: PersonalView) -> Html:
     t = visit.t
     cells: dict[str, Callable[[KeyDisclosures], Child]] = {
-        "key": lambda of_key: key_link(of_key.key_id, view.labels.get(of_key.key_id)),
-        "last": lambda of_key: ago(t, of_key.last.at, visit.now),
+        "key": lambda requests: key_link(requests[0].key_id, view.labels.get(requests[0].key_id)),
+        "last": lambda requests: ago(t, requests[0].at, visit.now),
     }
     caption, none = t("personal.by_key_caption", days=DAYS), t("personal.none")
     partial = element("p", t("personal.partial", count=f"{MOST_SUMMED:,}"), class_="muted") if view.is_partial else None
@@ -386,7 +378,7 @@ def _disclosed_list(visit: Visit, view: PersonalView) -> Html | None:
 
 
 def personal_csv(visit: Visit, view: PersonalView) -> tuple[str, RowList[RecordedRequest]]:
-    found, _ = _disclosures(visit, view.key_id, None, MOST_EXPORTED)
+    found, _ = find(visit.store.reads, _disclosed_to(visit, view.key_id), MOST_EXPORTED)
     return "personal-data", RowList(view.disclosures.columns, found)
 
 

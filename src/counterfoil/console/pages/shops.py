@@ -42,7 +42,6 @@ def read(visit: Visit) -> ShopsView:
 def draw(visit: Visit, view: ShopsView) -> PageContent:
     t = visit.t
     silent = view.counts["silent"]
-    verdict = notice(t("shops.some_silent", count=silent), "warn") if silent else notice(t("shops.none_silent"), "good")
     cells: dict[str, Callable[[ShopActivity], Child]] = {
         "shop": _name,
         "state": lambda shop: badge(t(f"shops.{shop.state}"), KINDS.get(shop.state, "quiet")),
@@ -54,10 +53,10 @@ def draw(visit: Visit, view: ShopsView) -> PageContent:
     }
     return PageContent(
         title=t("shops.title"),
-        lead=markup(verdict, element("p", silent_rule(t))) if view.shops.rows else None,
+        lead=notice(t("shops.some_silent", count=silent), "warn") if silent else None,
         main=markup(
             list_table(t, t("shops.caption"), view.shops, cells, empty=t("shops.none")),
-            element("p", t("shops.explained"), class_="muted"),
+            element("p", silent_rule(t), " ", t("shops.explained"), class_="muted"),
         ),
         command="counterfoil shops",
     )

@@ -56,14 +56,16 @@ def as_json(_: Visit, view: StoreView) -> dict[str, object]:
 
 def draw(visit: Visit, view: StoreView) -> PageContent:
     t = visit.t
-    wrong = sum(finding.status != "ok" for finding in view.checks)
-    verdict = notice(t("store.wrong", count=wrong), "warn") if wrong else notice(t("store.well"), "good")
+    wrong = [finding for finding in view.checks if finding.status != "ok"]
+    passed = [finding for finding in view.checks if finding.status == "ok"]
+    summary = element("summary", t("store.passed", count=len(passed)))
     return PageContent(
         title=t("store.title"),
-        lead=verdict,
+        lead=None if wrong else notice(t("store.well"), "good"),
         main=markup(
+            section(t("store.wrong", count=len(wrong)), finding_list(t, wrong)) if wrong else None,
+            element("section", element("details", summary, finding_list(t, passed))),
             section(t("store.facts"), fields(_facts(visit, view))),
-            section(t("store.checks"), finding_list(t, view.checks)),
             _servers(visit, view),
         ),
         command="counterfoil status --deep --json",

@@ -1,6 +1,5 @@
 """Today: whether all is well, and how the service is used today compared with the last 7 days."""
 
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 from datetime import date, timedelta
 
@@ -30,7 +29,6 @@ from counterfoil.domain.calendar import days_until, thai_day
 from counterfoil.domain.messages import duration
 from counterfoil.operator_reads import DayOfKey
 from counterfoil.ports import StoreMismatch, StoreUnavailable
-from counterfoil.text import size
 from counterfoil.views.columns import ListColumn, RowList
 from counterfoil.views.shops import columns
 from counterfoil.views.store import KeyToday
@@ -38,6 +36,8 @@ from counterfoil.web.html import Child, Html, element, markup
 
 WEEK = 7
 MOST_KEYS = 8
+# The page shows the age of the horizon if it is above this.
+MOST_HORIZON_MS = 5_000
 
 
 class DaySum(Struct, frozen=True, rename="camel"):
@@ -109,37 +109,24 @@ def read(visit: Visit) -> TodayView:
 
 
 def _usage(visit: Visit) -> tuple[list[DaySum], list[BusyKey]]:
-    today = thai_day(visit.now)
+    today, labels = thai_day(visit.now), visit.store.labels()
     found = visit.store.reads.days(today - timedelta(days=WEEK), today)
-    by_day: defaultdict[date, list[DayOfKey]] = defaultdict(list)
-    for of_key in found:
-        by_day[of_key.day].append(of_key)
+
+    def total(day: date, *names: str) -> int:
+        return sum(getattr(of_key, name) for of_key in found if of_key.day == day for name in names)
+
     days = [
-        DaySum(
-            day,
-            sum(of_key.requests for of_key in by_day[day]),
-            sum(of_key.errors for of_key in by_day[day]),
-            sum(of_key.rate_limited + of_key.refused for of_key in by_day[day]),
-        )
+        DaySum(day, total(day, "requests"), total(day, "errors"), total(day, "rate_limited", "refused"))
         for day in days_until(today, WEEK + 1)
     ]
-    return days, _busy_keys(by_day[today], by_day[today - timedelta(days=1)], visit.store.labels())
-
-
-def _busy_keys(today: list[DayOfKey], yesterday: list[DayOfKey], labels: dict[str, str]) -> list[BusyKey]:
-    now, before = ({of_key.key_id: of_key for of_key in day} for day in (today, yesterday))
-    nothing = DayOfKey(key_id="", day=date.min)
-    keys = [
-        BusyKey(
-            key_id,
-            labels.get(key_id, ""),
-            now.get(key_id, nothing).requests,
-            before.get(key_id, nothing).requests,
-            now.get(key_id, nothing).errors,
+    recent = {(of_key.key_id, of_key.day): of_key for of_key in found if of_key.day >= today - timedelta(days=1)}
+    keys = []
+    for key_id in {key_id for key_id, _ in recent}:
+        now, before = (
+            recent.get((key_id, day)) or DayOfKey(key_id=key_id, day=day) for day in (today, today - timedelta(days=1))
         )
-        for key_id in {*now, *before}
-    ]
-    return sorted(keys, key=lambda busy: (-busy.yesterday, -busy.today, busy.key_id))[:MOST_KEYS]
+        keys.append(BusyKey(key_id, labels.get(key_id, ""), now.requests, before.requests, now.errors))
+    return days, sorted(keys, key=lambda busy: (-busy.yesterday, -busy.today, busy.key_id))[:MOST_KEYS]
 
 
 def draw(visit: Visit, view: TodayView) -> PageContent:
@@ -185,6 +172,8 @@ def _tiles(visit: Visit, view: TodayView) -> Html:
         else element("a", t("today.rejected", count=number(view.last_load_rejected)), href=LATEST_LOAD)
     )
     horizon = None if view.horizon_age_ms is None else f"{view.horizon_age_ms / 1000:,.1f} s"
+    is_late = view.horizon_age_ms is None or view.horizon_age_ms > MOST_HORIZON_MS
+    near_quota = markup([[key_link(key.key_id, key.label), " "] for key in view.near_quota[:3]])
     return tiles(
         tile(t("today.requests"), number(today.requests), t("today.usual", count=number(usual / WEEK))),
         tile(
@@ -195,25 +184,9 @@ def _tiles(visit: Visit, view: TodayView) -> Html:
             if today.requests and today.errors / today.requests > max(0.05, 2 * usual_errors / (usual or 1))
             else "",
         ),
-        tile(
-            t("today.horizon"),
-            horizon or t("unknown"),
-            t("today.horizon_note"),
-            "bad" if view.horizon_age_ms is None or view.horizon_age_ms > 5_000 else "",
-        ),
         tile(t("today.load"), load, rejected, "warn" if view.last_load_rejected else ""),
-        tile(
-            t("today.near_quota"),
-            number(len(view.near_quota)),
-            markup([[key_link(key.key_id, key.label), " "] for key in view.near_quota[:3]])
-            or t("today.near_quota_none"),
-            "warn" if view.near_quota else "",
-        ),
-        tile(
-            t("today.disk"),
-            size(view.disk_free_bytes) if view.disk_free_bytes is not None else t("today.database"),
-            t("today.store_size", size=size(view.store_bytes)) if view.store_bytes is not None else None,
-        ),
+        tile(t("today.horizon"), horizon or t("unknown"), t("today.horizon_note"), "bad") if is_late else None,
+        tile(t("today.near_quota"), number(len(view.near_quota)), near_quota, "warn") if view.near_quota else None,
     )
 
 
