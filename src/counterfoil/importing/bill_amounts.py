@@ -67,9 +67,8 @@ class BillAmounts:
                 found.append(self.of(column, column.role or ""))
             if level in (LINE, EITHER):
                 found.append(self.of(column, _role_on_lines(column), LINE))
-        if not found:
-            amounts = [column for column in sheet.columns.values() if column.role is None and column.is_number]
-            found = [self.of(column, "unknown") for column in amounts if len(column.distinct) > 1]
+        amounts = [column for column in sheet.columns.values() if column.role is None and column.is_number]
+        found += [self.of(column, "unknown") for column in amounts if len(column.distinct) > 1]
         for column in self._lines.with_role(*TOTAL_ROLES) if self._lines else ():
             found.append(self._series(self._lines or sheet, [column.name], _role_on_lines(column), LINE))
         lines = self._lines or (sheet if self._sample.is_flat else None)
@@ -156,10 +155,10 @@ class BillAmounts:
 
     def unknown_charges(self, bills: Sequence[int]) -> list[AmountSeries]:
         """Return the columns with an unknown heading that may be charges: only some bills have them, or cents."""
-        used = {name for one in self.candidates() for name in one.columns}
+        related = TotalSearch(self.candidates(), self.parts(), bills).related_columns()
         found = []
         for column in self._sample.sheet.columns.values():
-            if column.name not in used and self.may_be_charge(column):
+            if column.name not in related and self.may_be_charge(column):
                 amounts = self.of(column, "surcharge")
                 values = [amounts.values[bill] or 0 for bill in bills]
                 has_cents = len(set(values)) > 1 and any(value % SCALE for value in values)

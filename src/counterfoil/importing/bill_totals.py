@@ -159,7 +159,8 @@ class TotalSearch:
     def finding(self) -> TotalFinding:
         if not self._candidates:
             return TotalFinding(question="No column with the bill's total was found.")
-        found = [one for place in range(len(self._candidates)) if (one := self._judge(place))]
+        known = [place for place, one in enumerate(self._candidates) if one.role != "unknown"]
+        found = [one for place in known or range(len(self._candidates)) if (one := self._judge(place))]
         if not found:
             text = "No column is what the customer paid, as far as the amounts show."
             return TotalFinding(choices=self._plain(), question=text)
@@ -197,6 +198,11 @@ class TotalSearch:
                 joined = [group for group in groups if relation.target in group or relation.base in group]
                 groups = [set().union(*joined), *(group for group in groups if group not in joined)]
         return found
+
+    def related_columns(self) -> set[str]:
+        """Return the columns of candidates that others explain."""
+        places = {place for relation in self._relations for place in (relation.target, relation.base)}
+        return {name for place in places for name in self._candidates[place].columns}
 
     def _as_added(self, part: int, *, is_paid: bool = False) -> AmountSeries:
         """Return a part with the sign with which it changes an amount or, if `is_paid`, gives what the customer paid.

@@ -141,6 +141,9 @@ class SampleColumn:
             return self.is_date or self.is_serial or self.is_epoch
         if role == "time":
             return self.is_clock
+        if role == "id":
+            has_decimals = self.is_number and any(re.search(r"[.,]0?[1-9]", value) for value in self.distinct)
+            return not has_decimals and not (self.is_date and all(":" in value for value in self.distinct))
         if role in ("method", "item", "status", "type", "shopId", "channel"):
             # Codes may be numbers, but amounts are not names.
             return not any(re.search(r"\d[.,]\d\d$", value) for value in self.distinct[:MANY_VALUES])

@@ -125,7 +125,9 @@ def roles_of(heading: str) -> tuple[RoleMatch, ...]:
         if matching and (is_amount or role not in AMOUNT_ROLES):
             best = max(matching, key=lambda phrase: (phrase.letters, -phrase.rank))
             found.append(RoleMatch(best.letters, best.rank, role))
-    return tuple(sorted(found, key=lambda match: -match.letters))
+    # In `Check Status` and `Order value`, the first word only says of what.
+    heads = AMOUNT_ROLES | {"status"}
+    return tuple(sorted(found, key=lambda match: (-match.letters, match.role not in heads)))
 
 
 def recognised_headings(cells: Iterable[str]) -> int:

@@ -327,7 +327,9 @@ class _Inference:
         key, number = self._sample.key, self._sample.number
         if key is None or number is None:
             day = self._sample.day or self._sample.trading_day
-            columns = [one for one in self._sheet.columns.values() if one.role is None and one.is_like_an_id]
+            columns = [
+                one for one in self._sheet.columns.values() if one.role in (None, "productId") and one.is_like_an_id
+            ]
             names = [f"{day.name} + {column.name}" if day else column.name for column in columns]
             text = "No column with the number of a bill was found. Which columns, joined, identify a bill?"
             self._result.ask("bill.id", text, names[:4], [f"as in {column.filled[0]}" for column in columns[:4]])

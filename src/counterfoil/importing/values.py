@@ -123,6 +123,7 @@ def is_rounded_id(cell: str) -> bool:
     return "+" in cell and bool(_SCIENTIFIC.fullmatch(cell))
 
 
+@lru_cache(maxsize=20_000)
 def read_decimal(cell: str, written: NumberFormat) -> Decimal | None:
     """Return the exact number in a cell, or None if the cell is empty or contains only a dash."""
     if written.decimal == "." and _PLAIN_NUMBER.fullmatch(cell):
