@@ -233,8 +233,8 @@ def test_a_damaged_file_is_reported_by_name_and_no_worker_dies(
         with deployment.database("usage") as usage:
             usage.execute(
                 "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2000) INSERT INTO requests "
-                "(at, key_id, route, status, took_us, personal_members, request_id) "
-                "SELECT i, 'k', 'shops', 200, 1, 0, '' || i FROM n"
+                "(at, key_id, route, status, took_us, personal_members, request_id, detail) "
+                "SELECT i, 'k', 'shops', 200, 1, 0, '' || i, '{}' FROM n"
             )
     if name == "keys":
         deployment.issue({f"k{n}": {} for n in range(200)})

@@ -16,10 +16,7 @@ SEVERITY: tuple[Status, ...] = ("fail", "warn", "ok")
 
 
 class Finding(Struct, frozen=True):
-    """The result of a check about `subject`, since `since`.
-
-    `ids` are the items, shops or keys that it names; another one is worth another notification.
-    """
+    """The result of a check about `subject`, since `since`. Another one of `ids` is worth another notification."""
 
     check: str
     status: Status

@@ -259,11 +259,7 @@ class Known(Struct, frozen=True):
 
 
 class SentNotices(Struct):
-    """What the service remembers about notifications, in the file NOTICES of its store's folder.
-
-    `problems` are those that the operator was told about, and `failing` says since when notifications or heartbeats
-    are not accepted.
-    """
+    """What the service remembers in NOTICES: the problems it reported, and since when what it sends is not accepted."""
 
     problems: dict[str, Known] = field(default_factory=dict)
     failing: dict[str, int] = field(default_factory=dict)

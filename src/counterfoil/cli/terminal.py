@@ -132,10 +132,7 @@ def print_rows(
 
 
 def print_list(columns: "Sequence[ListColumn[Row]]", rows: Sequence[Row], first: Sequence[str] = ()) -> None:
-    """Print the columns of a view that a terminal shows. Those that `first` names come first.
-
-    On a terminal that is too narrow for the table, each row is a block: the first two values, and the others below.
-    """
+    """Print the columns that a terminal shows, those in `first` first; in blocks if it is too narrow for a table."""
     from counterfoil.views.columns import arranged, plain_text  # noqa: PLC0415 - not every command prints a list
 
     shown = [column for column in arranged(columns, first) if column.terminal]

@@ -39,6 +39,7 @@ _POSTGRES_SETTINGS = ("fsync=off", "shared_buffers=64MB", "max_connections=100",
 
 # The addresses in this file are filled in when HAProxy starts.
 _HAPROXY_CONFIG = Path(__file__).parent / "haproxy.cfg"
+_NO_HAPROXY = "HAProxy is not installed (Debian: apt-get install haproxy); use one of the nodes"
 _HAPROXY_SERVERS = """\
     server node{number} {host}:{port} check port {admin} inter 500ms fall 2 rise 1
     server node{number}-unready {host}:{port} backup"""
@@ -48,41 +49,33 @@ class ClusterProblem(MessageError):
     """A program is missing, failed or did not start. The message names the program."""
 
 
-class Process:
-    """One process of the cluster and its log file. It is started at once."""
+class Process(subprocess.Popen[bytes]):
+    """One process of the cluster and its log file."""
 
     def __init__(
-        self,
-        name: str,
-        command: list[str],
-        folder: Path,
-        *,
-        user: str | None = None,
-        environment: dict[str, str] | None = None,
-        stop_signal: int = signal.SIGTERM,
+        self, name: str, command: list[str], folder: Path, *, stop_signal: int = signal.SIGTERM, **options: Any
     ) -> None:
         self.name = name
         self.stop_signal = stop_signal
         self.log = folder / f"{name}.log"
         with self.log.open("ab") as log:
-            self.popen = subprocess.Popen(
+            super().__init__(
                 command,
-                user=user,
                 cwd=folder,
-                env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 # Keep Ctrl-C from reaching the processes: the cluster stops them in order.
                 start_new_session=True,
-                preexec_fn=_stop_with_parent,  # noqa: PLW1509 - one system call, before the child has threads
+                preexec_fn=_stop_with_parent,
+                **options,
             )
 
     def wait_for(self, is_ready: Callable[[], bool]) -> None:
         for _ in range(int(START_TIMEOUT_SEC / POLL_SEC)):
             if is_ready():
                 return
-            if self.popen.poll() is not None:
+            if self.poll() is not None:
                 break
             time.sleep(POLL_SEC)
         lines = self.log.read_text("utf-8", "replace").strip().splitlines()
@@ -91,16 +84,16 @@ class Process:
     def wait_until_stopped(self) -> None:
         """Wait until the process exits after a stop signal. Kill it after STOP_TIMEOUT_SEC."""
         try:
-            self.popen.wait(STOP_TIMEOUT_SEC)
+            self.wait(STOP_TIMEOUT_SEC)
         except subprocess.TimeoutExpired:
-            self.popen.kill()
-            self.popen.wait()
+            self.kill()
+            self.wait()
 
 
 class LocalCluster:
     """A cluster on this machine. Start the stores, fill them, then start the nodes. `close` stops all processes."""
 
-    def __init__(self, folder: Path, secret: str, port: int = 0) -> None:
+    def __init__(self, folder: Path, secret: str, port: int) -> None:
         self._folder = folder
         self._secret = secret
         self._running: list[Process] = []
@@ -109,62 +102,50 @@ class LocalCluster:
         # The servers start one after another. Until each has started, its port must not be given to another program,
         # such as a second cluster.
         self._reservations = contextlib.ExitStack()
-        self.primary_port, self.replica_port, self.meter_port, self._front_port, *rest = (
-            reserved_port(HOST, self._reservations) for _ in range(4 + 2 * NODES)
+        self._primary_port, self._replica_port, self._meter_port, *rest = (
+            reserved_port(HOST, self._reservations) for _ in range(3 + 2 * NODES)
         )
-        self._front_port = port or self._front_port
-        self.nodes = list(zip(rest[::2], rest[1::2], strict=True))
+        self._front_port = port
+        self._nodes = list(zip(rest[::2], rest[1::2], strict=True))
+        self._store = self._address_of(self._primary_port)
+        self._meter = f"redis://{HOST}:{self._meter_port}/0"
         self._haproxy = shutil.which("haproxy", path=os.environ.get("PATH", "") + os.pathsep + "/usr/sbin")
         if not self._haproxy:
             # Without HAProxy, clients use the first node.
-            self.nodes[0] = (self._front_port, self.nodes[0][1])
-        self.front: str | None = None
+            self._nodes[0] = (self._front_port, self._nodes[0][1])
 
     # --- addresses -------------------------------------------------------------------
-
-    def store(self) -> str:
-        return self._address_of(self.primary_port)
 
     def _address_of(self, port: int, database: str = DATABASE) -> str:
         return f"postgresql://postgres@{HOST}:{port}/{database}"
 
-    @property
-    def meter(self) -> str:
-        return f"redis://{HOST}:{self.meter_port}/0"
-
-    @property
-    def address(self) -> tuple[str, int]:
-        """The host and port that clients use."""
-        return HOST, self._front_port if self.front else self.nodes[0][0]
-
     def settings(self) -> Settings:
         """Return the settings for filling the store, with the owner's login."""
-        flags = {"store": self.store(), "meter": self.meter, "secret": self._secret, "admin_port": self.nodes[0][1]}
-        host, port = self.address
-        return replace(settings.load(flags, {}), store=self._folder / "here", host=host, port=port)
+        flags = {"store": self._store, "meter": self._meter, "secret": self._secret, "admin_port": self._nodes[0][1]}
+        return replace(settings.load(flags, {}), store=self._folder / "here", host=HOST, port=self._front_port)
 
     def environment(self) -> dict[str, str]:
         """Return the settings for the operator's commands, as environment variables."""
-        values = {"STORE": self.store(), "METER": self.meter, "SECRET": self._secret}
+        values = {"STORE": self._store, "METER": self._meter, "SECRET": self._secret}
         return {f"COUNTERFOIL_{name}": value for name, value in values.items()}
 
     def addresses(self) -> list[tuple[str, str]]:
         """Return the name and the address of each process, and the folder that contains the logs."""
         nodes = [
             (f"node {number}", f"{url(HOST, port)}  (admin {url(HOST, admin)}, process {self._pid(f'node{number}')})")
-            for number, (port, admin) in enumerate(self.nodes, 1)
+            for number, (port, admin) in enumerate(self._nodes, 1)
         ]
         return [
-            ("front", self.front or "HAProxy is not installed (Debian: apt-get install haproxy); use one of the nodes"),
+            ("front", url(HOST, self._front_port) if self._haproxy else _NO_HAPROXY),
             *nodes,
-            ("primary", f"{self.store()}  (process {self._pid('primary')})"),
-            ("replica", f"{self._address_of(self.replica_port)}  (process {self._pid('replica')})"),
-            ("meter", f"{self.meter}  (process {self._pid('meter')})"),
+            ("primary", f"{self._store}  (process {self._pid('primary')})"),
+            ("replica", f"{self._address_of(self._replica_port)}  (process {self._pid('replica')})"),
+            ("meter", f"{self._meter}  (process {self._pid('meter')})"),
             ("logs", str(self._folder)),
         ]
 
     def _pid(self, name: str) -> int | str:
-        return next((process.popen.pid for process in self._running if process.name == name), "not started")
+        return next((process.pid for process in self._running if process.name == name), "not started")
 
     # --- starting ----------------------------------------------------------------------
 
@@ -175,29 +156,28 @@ class LocalCluster:
             shutil.chown(self._folder, self._user)
         data, copy = self._folder / "primary", self._folder / "replica"
         self._run(programs / "initdb", "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync")
-        self._start_postgres("primary", programs, data, self.primary_port)
-        source = ["-h", HOST, "-p", str(self.primary_port), "-U", "postgres"]
+        self._start_postgres("primary", programs, data, self._primary_port)
+        source = ["-h", HOST, "-p", str(self._primary_port), "-U", "postgres"]
         self._run(programs / "pg_basebackup", "-D", copy, *source, "-X", "stream", "-R", "-c", "fast")
-        self._start_postgres("replica", programs, copy, self.replica_port)
+        self._start_postgres("replica", programs, copy, self._replica_port)
         self._prepare_database()
-        options = ["--port", str(self.meter_port), "--bind", HOST, "--save", "", "--appendonly", "no"]
+        options = ["--port", str(self._meter_port), "--bind", HOST, "--save", "", "--appendonly", "no"]
         meter = self._start("meter", [str(self._valkey()), *options])
-        meter.wait_for(lambda: is_listening(HOST, self.meter_port))
+        meter.wait_for(lambda: is_listening(HOST, self._meter_port))
 
     def start_nodes(self) -> None:
-        starting = [self._launch_node(number) for number in range(1, NODES + 1)]
-        for node, (port, admin) in zip(starting, self.nodes, strict=True):
-            node.wait_for(lambda port=port, admin=admin: is_listening(HOST, port) and is_listening(HOST, admin))  # type: ignore[misc]
+        starting = [self._launch_node(number, *ports) for number, ports in enumerate(self._nodes, 1)]
+        for node, ports in zip(starting, self._nodes, strict=True):
+            node.wait_for(lambda ports=ports: all(is_listening(HOST, port) for port in ports))  # type: ignore[misc]
         if self._haproxy:
             self._start_front(self._haproxy)
 
-    def _launch_node(self, number: int) -> Process:
-        port, admin = self.nodes[number - 1]
+    def _launch_node(self, number: int, port: int, admin: int) -> Process:
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("COUNTERFOIL_")}
         environment = inherited | {
             **self.environment(),
             # All servers, the primary first.
-            "COUNTERFOIL_STORE": f"postgresql://cf_api@{HOST}:{self.primary_port},{HOST}:{self.replica_port}/{DATABASE}",
+            "COUNTERFOIL_STORE": f"postgresql://cf_api@{HOST}:{self._primary_port},{HOST}:{self._replica_port}/{DATABASE}",
             "COUNTERFOIL_PORT": str(port),
             "COUNTERFOIL_ADMIN_PORT": str(admin),
             "COUNTERFOIL_REFERENCE": "on",
@@ -205,19 +185,18 @@ class LocalCluster:
             "TMPDIR": str(self._folder),
         }
         command = [sys.executable, "-m", "counterfoil", "serve"]
-        return self._start(f"node{number}", command, environment=environment)
+        return self._start(f"node{number}", command, env=environment)
 
     def _start_front(self, program: str) -> None:
         nodes = "\n".join(
             _HAPROXY_SERVERS.format(number=number, host=HOST, port=port, admin=admin)
-            for number, (port, admin) in enumerate(self.nodes, 1)
+            for number, (port, admin) in enumerate(self._nodes, 1)
         )
         config = self._folder / "haproxy.cfg"
         template = _HAPROXY_CONFIG.read_text("utf-8")
         config.write_text(template.format(host=HOST, port=self._front_port, nodes=nodes), "utf-8")
         front = self._start("front", [program, "-db", "-f", str(config)])
         front.wait_for(lambda: is_listening(HOST, self._front_port))
-        self.front = url(HOST, self._front_port)
 
     def _start_postgres(self, name: str, programs: Path, data: Path, port: int) -> None:
         options = [f"-c{setting}" for setting in (*_POSTGRES_SETTINGS, f"unix_socket_directories={data}")]
@@ -233,13 +212,13 @@ class LocalCluster:
         return True
 
     def _prepare_database(self) -> None:
-        bootstrap.run_statement(self._address_of(self.primary_port, "postgres"), f"CREATE DATABASE {DATABASE}")
+        bootstrap.run_statement(self._address_of(self._primary_port, "postgres"), f"CREATE DATABASE {DATABASE}")
         owner = self.settings()
         bootstrap.store(owner).migrate(None)
         bootstrap.make_roles(owner)
         bootstrap.store(owner).prepare()
         for login, role in LOGINS.items():
-            bootstrap.run_statement(self.store(), f"CREATE ROLE {login} LOGIN IN ROLE {role}")
+            bootstrap.run_statement(self._store, f"CREATE ROLE {login} LOGIN IN ROLE {role}")
 
     def _valkey(self) -> Path:
         found = shutil.which("valkey-server") or shutil.which("redis-server")
@@ -271,7 +250,7 @@ class LocalCluster:
     def exited(self) -> Iterator[tuple[str, int]]:
         """Yield the name and exit status of each process that has exited since the last call."""
         for process in list(self._running):
-            status = process.popen.poll()
+            status = process.poll()
             if status is not None:
                 self._running.remove(process)
                 yield process.name, status
@@ -281,7 +260,7 @@ class LocalCluster:
         for names in (("front", *(f"node{number}" for number in range(1, NODES + 1))), ("meter", "replica", "primary")):
             stopping = [process for process in self._running if process.name in names]
             for process in stopping:
-                process.popen.send_signal(process.stop_signal)
+                process.send_signal(process.stop_signal)
             for process in stopping:
                 process.wait_until_stopped()
         self._running.clear()

@@ -1,19 +1,16 @@
-"""Writes invented requests of the demo's keys for the days before today, so that the console has data to show.
-
-The requests go through the same meter and request log as real requests, with a clock that is set to the time of
-each request. Nothing is written if the store already has requests.
-"""
+"""Writes invented requests of the demo's keys for the days before today, through the real meter and request log."""
 
 import asyncio
 import random
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import timedelta
 
-from msgspec import Struct, json
+from msgspec import json
 
 from counterfoil import bootstrap
 from counterfoil.demo.showcase import DemoKey, MovingClock, Showcase
-from counterfoil.domain.access import Key, TooFast
+from counterfoil.domain.access import TooFast
 from counterfoil.domain.calendar import DAY_MS, HOUR_MS, thai_day, thai_midnight
 from counterfoil.domain.problems import BAD_CURSOR, BAD_QUERY, NOT_FOUND, RATE_LIMITED, SHOP_NOT_IN_SCOPE, Problem
 from counterfoil.domain.request_records import CHANGES_OF_SHOP, ChangeList, RequestDetail, RequestRecord
@@ -43,6 +40,7 @@ ERRORS_OF_ROUTES: dict[str, tuple[Problem, ...]] = {
 }
 ERROR_SHARE = 0.03
 WITH_PERSONAL_DATA = ("members", "members/{memberToken}")
+PARAMETERS = {"transactions": "shopId,updatedSince", "members": "providerId,limit"}
 
 
 class HistoryClock(MovingClock):
@@ -55,24 +53,16 @@ class HistoryClock(MovingClock):
         return "the demo's history"
 
 
-class PastRequest(Struct, frozen=True):
-    at: int
-    demo_key: DemoKey
-    route: str
-    problem: Problem | None
-    took_us: int
-
-
 def write_history(settings: Settings, demo: Showcase, seed: int) -> int:
     """Write the history, unless the store already has requests. Return the number of requests that were written."""
     if bootstrap.store(settings).reads().last_used():
         return 0
-    requests = sorted(_plan(demo, seed, SystemClock().now_ms()), key=lambda request: request.at)
-    asyncio.run(_write(settings, requests, seed))
+    requests = sorted(_plan(demo, seed, SystemClock().now_ms()), key=lambda request: request[1].at)
+    asyncio.run(_write(settings, requests))
     return len(requests)
 
 
-def _plan(demo: Showcase, seed: int, now_ms: int) -> Iterator[PastRequest]:
+def _plan(demo: Showcase, seed: int, now_ms: int) -> Iterator[tuple[DemoKey, RequestRecord]]:
     chance = random.Random(seed)  # noqa: S311 - invented data
     today = thai_day(now_ms)
     for demo_key in demo.keys:
@@ -80,80 +70,56 @@ def _plan(demo: Showcase, seed: int, now_ms: int) -> Iterator[PastRequest]:
         for back in range(DAYS, 0, -1):
             midnight = thai_midnight(today - timedelta(days=back))
             for _ in range(chance.randint(per_day * 3 // 4, per_day * 5 // 4)):
-                route = chance.choice(routes)
-                problems = ERRORS_OF_ROUTES.get(route, ())
-                fails = problems and chance.random() < ERROR_SHARE
-                yield PastRequest(
-                    midnight + min(DAY_MS - 1, int(abs(chance.gauss(14, 4)) * HOUR_MS)),
-                    demo_key,
-                    route,
-                    chance.choice(problems) if fails else None,
-                    int(chance.lognormvariate(7.3, 0.6)),
-                )
+                at = midnight + min(DAY_MS - 1, int(abs(chance.gauss(14, 4)) * HOUR_MS))
+                yield demo_key, _record(demo_key, chance.choice(routes), at, chance)
 
 
-async def _write(settings: Settings, requests: list[PastRequest], seed: int) -> None:
-    clock = HistoryClock()
-    chance = random.Random(seed + 1)  # noqa: S311 - invented data
-    if not requests:
-        return
-    clock.moment_ms = requests[0].at
-    # The end of the latest pass over each list, where the next pass begins. A first pass begins at 0.
-    marks: dict[ChangeList, int] = {}
-    ports = bootstrap.serving_ports(settings, lambda _: None, clock)
-    try:
-        for request in requests:
-            clock.moment_ms = request.at
-            key = request.demo_key.key
-            if isinstance(await ports.meter.admit(key), TooFast):
-                ports.request_log.note_refusal(key.key_id, RATE_LIMITED.code, request.at)
-                continue
-            ports.request_log.note(_record(request, chance))
-            for read in _completed_lists(request, key, requests[-1].at):
-                ports.request_log.note_page(read, marks.get(read, 0), request.at, is_last=True, at=request.at)
-                marks[read] = request.at
-    finally:
-        ports.close()
-
-
-PARAMETERS = {"transactions": "shopId,updatedSince", "changes": "since", "members": "providerId,limit"}
-
-
-def _record(request: PastRequest, chance: random.Random) -> RequestRecord:
-    key, bases = request.demo_key.key, request.demo_key.provider_ids
-    route, problem = request.route, request.problem
+def _record(demo_key: DemoKey, route: str, at: int, chance: random.Random) -> RequestRecord:
+    key, bases, problems = demo_key.key, demo_key.provider_ids, ERRORS_OF_ROUTES.get(route, ())
+    problem = chance.choice(problems) if problems and chance.random() < ERROR_SHARE else None
     is_disclosure = key.personal_data and not problem and route in WITH_PERSONAL_DATA and bases
     members = chance.randint(20, 200) if route == "members" else 1
     rows = members if route == "members" else 1 if "{" in route else 0
-    detail = (
-        RequestDetail(message=problem.message)
-        if problem
-        else RequestDetail(PARAMETERS.get(route, ""), rows=rows, is_last=True)
-    )
+    detail = RequestDetail(PARAMETERS.get(route, ""), rows=rows, is_last=True)
     return RequestRecord(
-        at=request.at,
+        at=at,
         key_id=key.key_id,
         route=route,
         status=problem.status if problem else 200,
         error=problem.code if problem else None,
-        took_us=request.took_us,
+        took_us=int(chance.lognormvariate(7.3, 0.6)),
         personal_base=bases[0] if is_disclosure else None,
         personal_members=members if is_disclosure else 0,
         request_id=f"{chance.getrandbits(80):020x}",
-        detail=json.encode(detail).decode(),
+        detail=json.encode(RequestDetail(message=problem.message) if problem else detail).decode(),
     )
 
 
-def _completed_lists(request: PastRequest, key: Key, newest: int) -> Iterator[ChangeList]:
-    """Yield each list of changes that the request read to its end.
+async def _write(settings: Settings, requests: list[tuple[DemoKey, RequestRecord]]) -> None:
+    clock = HistoryClock()
+    clock.moment_ms, newest = requests[0][1].at, requests[-1][1].at
+    # The end of the latest pass over each list, where the next pass begins. A first pass begins at 0.
+    marks: dict[ChangeList, int] = {}
+    with closing(bootstrap.serving_ports(settings, lambda _: None, clock)) as ports:
+        for demo_key, record in requests:
+            clock.moment_ms = record.at
+            if isinstance(await ports.meter.admit(demo_key.key), TooFast):
+                ports.request_log.note_refusal(record.key_id, RATE_LIMITED.code, record.at)
+                continue
+            ports.request_log.note(record)
+            for read in _completed_lists(demo_key, record, newest):
+                ports.request_log.note_page(read, marks.get(read, 0), record.at, is_last=True, at=record.at)
+                marks[read] = record.at
 
-    These are the changes of the shops that the key reads. So that the console can show outdated copies, a key with
-    several shops never reads the first one, and does not read the third one in the last four days.
+
+def _completed_lists(demo_key: DemoKey, record: RequestRecord, newest: int) -> Iterator[ChangeList]:
+    """Yield each list of changes that the request read to its end, which are those of the key's shops.
+
+    So that the console can show outdated copies, a key with several shops never reads the first one, and does not read
+    the third one in the last four days.
     """
-    if request.route != "transactions" or request.problem:
+    if record.route != "transactions" or record.error:
         return
-    shops = request.demo_key.shop_ids
-    for position, shop_id in enumerate(shops[1:] or shops):
-        if position == 1 and request.at > newest - 4 * DAY_MS:
-            continue
-        yield (key.lineage, CHANGES_OF_SHOP, shop_id)
+    for position, shop_id in enumerate(demo_key.shop_ids[1:] or demo_key.shop_ids):
+        if position != 1 or record.at <= newest - 4 * DAY_MS:
+            yield (demo_key.key.lineage, CHANGES_OF_SHOP, shop_id)

@@ -1,8 +1,4 @@
-"""Fills a store with the demo's restaurant group (months of bills, and a key of every kind), and chooses sample IDs.
-
-The records are derived from a plan and its seed. They are loaded with a clock that advances with them, so that
-`updatedAt` is spread over the months as it would be in a real store.
-"""
+"""Fills a store with the demo's restaurant group, by a clock that advances with the records, and issues its keys."""
 
 import hashlib
 from collections.abc import Callable, Iterator

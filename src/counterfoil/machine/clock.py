@@ -26,10 +26,7 @@ class SystemClock:
 
 
 def request_ids(now_ms: Callable[[], int]) -> Iterator[str]:
-    """Yield IDs of 20 hexadecimal digits: the time in milliseconds (11 digits), then random digits.
-
-    IDs that are generated at about the same time are close together in an index, so inserting them changes few pages.
-    """
+    """Yield IDs of 20 hexadecimal digits, the first 11 of them the time, so that new ones are close in an index."""
     while True:
         digits = os.urandom(4608).hex()
         yield from (f"{now_ms():011x}{digits[start : start + 9]}" for start in range(0, len(digits), 9))

@@ -124,11 +124,7 @@ def read_regular(file: Path) -> bytes:
 
 
 def create_secret(file: Path, secret: str) -> None:
-    """Create the file with this secret; leave an existing file unchanged.
-
-    The secret is written to a temporary file that is then linked into place, so
-    that processes which start at the same time read the same secret.
-    """
+    """Link a complete file into place, unless there is one, so that processes starting together read the same."""
     draft = file.with_name(f"{file.name}.{os.urandom(4).hex()}")
     try:
         with open_output(draft, name=file, flags=os.O_EXCL, mode=0o600) as out:

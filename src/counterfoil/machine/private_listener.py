@@ -92,10 +92,7 @@ class ListenerResponse(Struct, frozen=True):
 
 
 def fields_of(text: str) -> dict[str, str]:
-    """Return the fields of a query string or a form. If a field is repeated, the last value counts.
-
-    If there are more than MAX_FIELDS fields, return none of them.
-    """
+    """Return the fields of a query string or a form: of a repeated one the last value, of more than MAX_FIELDS none."""
     try:
         return dict(parse_qsl(text, keep_blank_values=True, max_num_fields=MAX_FIELDS))
     except ValueError:
@@ -154,10 +151,7 @@ class PrivateListener:
         self._server.close()
 
     def _end_loop(self) -> None:
-        """Close all connections, and let the loop end.
-
-        The server is closed later: the loop may run this before `pull_trigger` has written to the server's pipe.
-        """
+        """Close all connections and end the loop. The server stays open: `pull_trigger` may yet write to its pipe."""
         for connection in list(self._server.active_channels.values()):
             with suppress(OSError):
                 connection.close()

@@ -109,10 +109,7 @@ ALLOWED = ["GET", "HEAD"]
 
 
 class Readiness(Struct, frozen=True):
-    """The result of one readiness check: its name, and the problem or None.
-
-    A warning is for the operator and does not make the service unready.
-    """
+    """One readiness check: its name, its problem or None, and a warning, which does not make the service unready."""
 
     name: str
     problem: str | None
@@ -152,11 +149,7 @@ class Admin:
         return response
 
     def _refusal(self, request: ListenerRequest) -> ListenerResponse | None:
-        """Return the refusal of a request that a web page may have sent, or None.
-
-        The listener has no authentication, so it must not be reachable from a web page that is open in an operator's
-        browser.
-        """
+        """Refuse what a web page in an operator's browser may have sent, because the listener has no authentication."""
         host = request.headers.get("host")
         if host is None and request.version != "HTTP/1.0":
             return _json(400, {"refused": "HTTP/1.1 requires exactly one Host header."})
@@ -170,10 +163,7 @@ class Admin:
         return None
 
     def store_header(self, path: str, client: str) -> list[tuple[str, str]]:
-        """Return the header of `/ready` that names the store, for a client on this machine.
-
-        `status` and `doctor` use it to notice that the service on a port serves another store.
-        """
+        """Return the header by which `status` on this machine notices that the port serves another store."""
         store_id = self._store_id() if path == "/ready" and is_loopback(client) else None
         return [(STORE_HEADER, store_id)] if store_id else []
 
@@ -233,10 +223,7 @@ def _store_checks(counters: Path, inspection: OperatorReads) -> tuple[list[Readi
 
 
 def _intake_warnings(settings: Settings, inspection: OperatorReads) -> Iterator[Readiness]:
-    """Yield the checks of loads and of watched folders. These checks never fail; they only warn.
-
-    The warnings contain no field names, because the listener has no authentication.
-    """
+    """Yield checks that only warn. They contain no field names, because the listener has no authentication."""
     count = len(inspection.intake().alarms)
     changes = f"{count} sudden {'change' if count == 1 else 'changes'} in the loaded records" if count else None
     yield Readiness("intake", None, changes and f"{changes}: see `counterfoil doctor`")
@@ -251,10 +238,7 @@ def _warning(name: str, findings: Iterable[Finding]) -> Readiness:
 
 
 def _recent_store_failure(counters: Path) -> str | None:
-    """Return a message about a recent store failure in a worker, or None.
-
-    The other checks do not detect some causes, such as a full disk.
-    """
+    """Return a message about a recent failure in a worker, such as a full disk, which other checks do not detect."""
     ago = SystemClock().now_ms() - last_store_failure_ms(counters, LAYOUT)
     return (
         f"a request failed {ago / 1000:.0f} s ago because the store could not be used"

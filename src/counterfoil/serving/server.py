@@ -39,10 +39,7 @@ LOGGING = {
 
 
 class HttpServer:
-    """Serves the application in this process, and calls `close` when it stops.
-
-    `grace_sec` limits how long requests may take if the supervisor was killed. Otherwise the supervisor sets the limit.
-    """
+    """Serves the application, and calls `close` when it stops. `grace_sec` applies if the supervisor was killed."""
 
     def __init__(self, app: App, host: str, port: int, grace_sec: int, close: Callable[[], None]) -> None:
         self._close = close

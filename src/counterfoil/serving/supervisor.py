@@ -1,8 +1,4 @@
-"""Runs the service: the worker processes and the supervisor's chores.
-
-The supervisor does not handle API requests. It holds the port of the API, advances the horizon while nothing is loaded,
-computes day totals, deletes expired data, runs checkpoints, and serves the admin listener.
-"""
+"""Runs the worker processes, and chores: the horizon, day totals, deletions, checkpoints and the admin listener."""
 
 import os
 import pickle

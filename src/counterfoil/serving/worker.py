@@ -44,10 +44,7 @@ LAYOUT = Layout(
 
 
 def main() -> None:
-    """Read the arguments of `_serve`, which the supervisor sends on standard input, and serve until asked to stop.
-
-    If that fails, log one line and end the process. With `COUNTERFOIL_DEBUG`, the error is raised instead.
-    """
+    """Serve what the supervisor orders on standard input. Log a failure, or raise it with COUNTERFOIL_DEBUG."""
     settings, counters, pages, stderr = pickle.load(sys.stdin.buffer)  # noqa: S301 - the supervisor wrote it
     try:
         _serve(settings, counters, pages, stderr)

@@ -14,10 +14,8 @@ from counterfoil.machine.process import SAVE_SIGNAL, SignalSafeEvent, requests_l
 from counterfoil.observe import Event, ServerMessage
 from counterfoil.ports import STOP_SAVE_SEC
 
-# A new worker that dies within STEADY_SEC of replacing another is itself replaced only after a pause. The pause doubles
-# each time, up to LONGEST_PAUSE_SEC.
-STEADY_SEC = 30.0
-FIRST_PAUSE_SEC, LONGEST_PAUSE_SEC = 0.5, 10.0
+# A worker that dies within STEADY_SEC of replacing another is itself replaced only after a pause.
+STEADY_SEC, PAUSE_SEC = 30.0, 2.0
 # How often the supervisor looks for dead workers. It is usually told at once.
 CHECK_SEC = 1.0
 # How long to wait for a killed worker to end, and for its last lines on standard error.
@@ -28,23 +26,6 @@ MAX_LINE_BYTES = 2_048
 BLOCKED = {signal.SIGINT, signal.SIGHUP}
 # With -P and this process's search path, a worker imports the same modules, and none from the current folder.
 COMMAND = (sys.executable, "-P", "-c", "from counterfoil.serving.worker import main; main()")
-
-
-class Pauses:
-    """Computes how long to wait before a worker is replaced."""
-
-    def __init__(self, now: Callable[[], float]) -> None:
-        self._now = now
-        self._last: dict[int, tuple[float, float]] = {}
-
-    def next(self, worker: int) -> float:
-        """Return how many seconds to wait. The result is 0 unless the worker died soon after it was last replaced."""
-        died = self._now()
-        replaced, pause = self._last.get(worker, (0.0, 0.0))
-        soon = worker in self._last and died - replaced < STEADY_SEC
-        pause = min(max(FIRST_PAUSE_SEC, 2 * pause), LONGEST_PAUSE_SEC) if soon else 0.0
-        self._last[worker] = died + pause, pause
-        return pause
 
 
 class Workers:
@@ -64,7 +45,8 @@ class Workers:
         self._log = log
         self._wake = SignalSafeEvent()
         self._is_stopping = False
-        self._pauses = Pauses(time.monotonic)
+        # When each worker last replaced another.
+        self._replaced: dict[int, float] = {}
         # Each process with the thread that watches it.
         self._running: dict[int, tuple[subprocess.Popen[bytes], Thread]] = {}
         # When to start the workers that do not run.
@@ -72,10 +54,7 @@ class Workers:
         self._environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
 
     def run(self, on_stop: Callable[[], None]) -> None:
-        """Keep the workers running until SIGINT, SIGTERM or, unless it is ignored, SIGHUP arrives; then stop them.
-
-        `on_stop` is called in the signal handler.
-        """
+        """Keep the workers running until a signal asks to stop, then stop them. The signal handler calls `on_stop`."""
 
         def stop(*_: object) -> None:
             self._is_stopping = True
@@ -96,10 +75,15 @@ class Workers:
         for worker, (process, _) in list(self._running.items()):
             if process.poll() is not None:
                 del self._running[worker]
-                self._due[worker] = time.monotonic() + self._pauses.next(worker)
+                self._replace_later(worker)
         for worker, at in list(self._due.items()):
             if at <= time.monotonic() and not self._is_stopping:
                 self._start(worker)
+
+    def _replace_later(self, worker: int) -> None:
+        now = time.monotonic()
+        is_repeated = now - self._replaced.get(worker, -STEADY_SEC) < STEADY_SEC
+        self._due[worker] = self._replaced[worker] = now + (PAUSE_SEC if is_repeated else 0)
 
     def _start(self, worker: int) -> None:
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, BLOCKED)
@@ -109,7 +93,7 @@ class Workers:
             )
         except OSError as error:
             self._log(ServerMessage(level="error", message=f"Cannot start worker-{worker}: {error.strerror}"))
-            self._due[worker] = time.monotonic() + self._pauses.next(worker)
+            self._replace_later(worker)
             return
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)

@@ -1,8 +1,4 @@
-"""Generates the bills of all shops in the order in which they are closed, in constant memory.
-
-The bills of each shop are generated in chronological order, and the shops' streams are merged. So no sorting is needed,
-and only the next bill of each shop is in memory.
-"""
+"""Generates the bills of all shops by closing time, in constant memory: it merges a stream of bills per shop."""
 
 import heapq
 from collections.abc import Iterator
@@ -180,10 +176,7 @@ def all_sales(plan: WorldPlan, shops: list[DemoShop]) -> Iterator[Sale]:
 
 
 def some_member(shop: DemoShop, draw: Random) -> str | None:
-    """Return a member ID for a bill, or None if the shop has no base.
-
-    Regular customers are drawn more often. A few IDs have no member record.
-    """
+    """Return a member ID for a bill, often a regular's, sometimes an unknown one; None if the shop has no base."""
     base = shop.base
     if base is None:
         return None

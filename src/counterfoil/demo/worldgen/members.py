@@ -1,8 +1,4 @@
-"""Generates records of fictitious members. A record is computed from the member's number, so it need not be stored.
-
-The number also decides which kind of messaging account a member has, so a demo
-can name a member to look up without generating any records.
-"""
+"""Generates fictitious members. A record follows from the member's number, so a demo can name one in advance."""
 
 from collections.abc import Callable, Iterator
 from datetime import date
@@ -109,10 +105,7 @@ class _MemberGenerator:
         return [written(latest - int(age)) for age in ages]
 
     def _accounts(self) -> list[RawRecord]:
-        """Return an empty list, or one messaging account.
-
-        The account belongs to the base's current channel, an older channel or an unrelated channel, or has no channel.
-        """
+        """Return at most one messaging account: of the base's channel, an older, an unrelated or no channel."""
         kind = 0 if is_double(self.number) or is_double(self.number + 1) else self.number % 10
         older = self.base.older_channels
         if kind == 7 and older:

@@ -1,8 +1,4 @@
-"""A shop's menu, with a bill line for each way in which a dish can be sold.
-
-The generator picks the lines of its bills from these. They are encoded as JSON in
-advance, which makes it fast to generate a large world.
-"""
+"""A shop's menu: bill lines for each way to sell a dish, encoded in advance, so that large worlds are made fast."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -73,10 +69,7 @@ class Package(NamedTuple):
 
 
 class Menu:
-    """Everything that a shop sells. Lines are repeated in proportion to how often they are sold.
-
-    Product and category IDs belong to the shop, master IDs to the franchise.
-    """
+    """What a shop sells; common lines are repeated. IDs belong to the shop, master IDs to the franchise."""
 
     def __init__(self, shop_id: str, franchise_id: str | None, cuisine: str) -> None:
         self._shop_id = shop_id
