@@ -1,10 +1,12 @@
 """Tests for behaviour common to all commands: help, start-up, errors and exit statuses."""
 
+import ast
 import os
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from string import Formatter
 
 import click
 import pytest
@@ -44,6 +46,19 @@ def test_every_help_text_belongs_to_a_command_or_option() -> None:
         flags = {flag for param in commands[path].params for flag in param.opts}
         assert of_command.keys() <= {"help", "summary", "advanced", *flags}
         assert set(of_command.get("advanced", "").split()) <= flags
+
+
+def test_every_message_of_the_commands_is_used_with_the_values_of_its_text() -> None:
+    folder = Path(main.__file__).parent
+    texts = tomllib.loads((folder / "messages.toml").read_text("utf-8"))
+    needed = {code: {name for _, name, _, _ in Formatter().parse(text) if name} for code, text in texts.items()}
+    used: dict[str, set[str]] = {}
+    for node in (node for path in folder.glob("*.py") for node in ast.walk(ast.parse(path.read_text("utf-8")))):
+        match node:
+            case ast.Call(ast.Name("message"), [ast.Constant(str(code))], keywords):
+                given = {keyword.arg for keyword in keywords}
+                used[code] = needed[code] if None in given else {name for name in given if name}
+    assert used == needed
 
 
 def test_help_shows_the_commands_in_groups_of_at_most_seven(counterfoil: Command) -> None:

@@ -17,7 +17,7 @@ from counterfoil.cli.options import (
     store_options,
     utc_option,
 )
-from counterfoil.cli.terminal import echo, print_json, print_note, print_rows
+from counterfoil.cli.terminal import echo, message, print_json, print_note, print_rows
 from counterfoil.console.app import serve
 from counterfoil.console.sign_in import (
     MAX_VALIDITY_MS,
@@ -75,9 +75,7 @@ def command(
     bootstrap.store(settings).require_exists()
     bound(settings.console_host, settings.console_port, "console-").close()
     if not is_loopback(settings.console_host):
-        print_note(
-            "the console can be reached from other machines over plain HTTP. Put an HTTPS reverse proxy in front of it."
-        )
+        print_note(message("console_reachable"))
     stop = SignalSafeEvent()
     if until_end_of_input:
         threading.Thread(target=_wait_for_end_of_input, args=(stop,), daemon=True).start()
@@ -114,10 +112,7 @@ def link(
 ) -> None:
     settings = existing_store(ctx, store, **flags)
     if days and days > settings.console_max_days:
-        raise click.BadParameter(
-            f"a device can be signed in for at most {settings.console_max_days} days (console_max_days).",
-            param_hint="--days",
-        )
+        raise click.BadParameter(message("device_days", days=settings.console_max_days), param_hint="--days")
     if not is_listening(settings.console_host, settings.console_port):
         address = url(settings.console_host, settings.console_port)
         raise click.ClickException(f"no console is running at {address}. Run `counterfoil console` to start one.")
@@ -133,17 +128,12 @@ def _print_link(settings: Settings, device: Device, as_json: bool, base_url: str
     made = sign_in_link(settings, device, base_url)
     host = settings.console_host
     if not base_url and is_loopback(host) and host not in BROWSERS_FIND:
-        print_note(
-            f"browsers look for the console at 127.0.0.1. Add this line to /etc/hosts: {host} {urlsplit(made).hostname}"
-        )
+        print_note(message("hosts_line", host=host, name=urlsplit(made).hostname or ""))
     if as_json:
         print_json({"console": made, "deviceId": device.device_id})
     else:
         echo(made)
-        print_note(
-            f"open this link in the browser of the device. It works once, as device {device.device_id} with the role "
-            f"{device.role}; run `{link_command(settings)}` to get another one."
-        )
+        print_note(message("open_link", device=device.device_id, role=device.role, command=link_command(settings)))
     sys.stdout.flush()
 
 

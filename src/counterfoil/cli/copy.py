@@ -12,7 +12,7 @@ from counterfoil.backends.moving import CutOver, MoveReport, MoveStage, StoreMov
 from counterfoil.cli.main import INTERRUPTED
 from counterfoil.cli.options import json_option, settings_from, utc_option
 from counterfoil.cli.store import audit_entry
-from counterfoil.cli.terminal import echo, print_fields, print_json, print_list, progress
+from counterfoil.cli.terminal import echo, message, print_fields, print_json, print_list, progress
 from counterfoil.domain.audit import Act
 from counterfoil.domain.calendar import iso_utc
 from counterfoil.settings import DATABASES, SettingsError, check_address
@@ -83,9 +83,7 @@ class CopyProgress:
 
 def _folder(source: str) -> Path:
     if "://" in source or not (path := Path(source.removeprefix("sqlite:")).expanduser()).is_dir():
-        raise SettingsError(
-            f"--from must be the folder of a store, such as sqlite:/var/lib/counterfoil, not {_masked(source)}."
-        )
+        raise SettingsError(message("copy_from", address=_masked(source)))
     return path
 
 
@@ -116,24 +114,13 @@ def _print_report(report: MoveReport, seconds: float, as_json: bool, folder: Pat
         ]
     )
     if report.differences:
-        _print_differences(report)
+        print_list(_COLUMNS, report.differences[:MAX_LISTED])
+        more = len(report.differences) - MAX_LISTED
+        echo(message("stores_differ", more=f"... and {more:,} more. " if more > 0 else ""))
     elif report.opened:
-        echo(
-            "The stores are identical. The target is open and the source is retired. Start the nodes with "
-            f"COUNTERFOIL_STORE=postgresql://... and the source's deployment secret, usually in {folder / 'secret'}."
-        )
+        echo(message("cut_over", secret=str(folder / "secret")))
     else:
         echo("The stores are identical. To switch over, stop all loads and run the same command with --cut-over.")
-
-
-def _print_differences(report: MoveReport) -> None:
-    listed = report.differences[:MAX_LISTED]
-    print_list(_COLUMNS, listed)
-    more = len(report.differences) - len(listed)
-    echo(
-        f"{f'... and {more:,} more. ' if more else ''}The stores differ. "
-        "Run the same command again to copy the differences."
-    )
 
 
 def _view(report: MoveReport) -> dict[str, object]:

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from counterfoil import bootstrap
 from counterfoil.cli.generate import MAX_BILLS, DayInRange, today_in_thailand
 from counterfoil.cli.options import settings_from
-from counterfoil.cli.terminal import echo, print_fields, print_json, print_note, progress, style
+from counterfoil.cli.terminal import echo, message, print_fields, print_json, print_note, progress, style
 from counterfoil.console.sign_in import link_command
 from counterfoil.demo import showcase
 from counterfoil.demo.cluster import LocalCluster
@@ -79,9 +79,7 @@ def command(
     if empty and not cluster:
         raise click.UsageError("--empty requires --cluster.")
     if cluster and (store or workers or admin_port or host not in ("127.0.0.1", "localhost")):
-        raise click.UsageError(
-            "--cluster cannot be used with --store, --workers or --admin-port, and --host must be 127.0.0.1."
-        )
+        raise click.UsageError(message("cluster_options"))
     if port and port == admin_port:
         raise click.UsageError("--port and --admin-port must be different.")
     with (
@@ -151,9 +149,7 @@ def _fill_store(settings: Settings, plan: WorldPlan) -> Showcase:
         return showcase.seeded_randomness(plan.seed, purpose) if is_loopback(settings.host) else secrets.token_bytes
 
     if not is_loopback(settings.host):
-        print_note(
-            "this demo can be reached from other machines, so its keys are random and not derived from the seed."
-        )
+        print_note(message("random_keys"))
     with progress("Creating a restaurant group", plan.bills, "bills") as show_progress:
         return showcase.build(settings, plan, randomness, lambda bills: show_progress(bills, bills))
 

@@ -11,7 +11,7 @@ from typing import IO, cast
 import click
 from backports import zstd
 
-from counterfoil.cli.terminal import echo, is_terminal, print_json, progress
+from counterfoil.cli.terminal import echo, is_terminal, message, print_json, progress
 from counterfoil.demo.worldgen.plan import WorldPlan
 from counterfoil.demo.worldgen.world import world
 from counterfoil.domain.calendar import thai_day
@@ -83,9 +83,7 @@ def command(
     )
     if out == STANDARD_OUTPUT:
         if as_json:
-            raise click.UsageError(
-                "--json requires --out DIR, because otherwise the records are written to standard output."
-            )
+            raise click.UsageError(message("generate_json"))
         _to_standard_output(plan, compression)
         return
     written = _to_folder(plan, Path(out), compression)

@@ -18,6 +18,7 @@ from counterfoil.cli.terminal import (
     confirm,
     echo,
     is_terminal,
+    message,
     print_fields,
     print_json,
     print_list,
@@ -59,10 +60,7 @@ def key_id(value: str) -> str:
     """Parse a key ID. Refuse a complete key, because shell history and process lists would expose it."""
     complete_key = _WHOLE_KEY.fullmatch(value)
     if complete_key:
-        raise click.BadParameter(
-            "that is a complete key with its secret, which shell history and process lists expose. "
-            f"Use only the key ID, {complete_key[1]}."
-        )
+        raise click.BadParameter(message("complete_key", key_id=complete_key[1]))
     if not _KEY_ID.fullmatch(value):
         # The message does not quote the value, which may be a secret.
         raise click.BadParameter(f"this is not a valid key ID. A key ID consists of {ID_LENGTH} letters and digits.")
@@ -73,9 +71,7 @@ def duration(value: str) -> int:
     """Parse a duration such as `7d`, and return it in milliseconds."""
     span_ms = parse_duration(value, "mhdw")
     if span_ms is None or span_ms > MAX_SPAN_MS:
-        raise click.BadParameter(
-            f"{value!r} is not a valid duration. Use a number and a unit, such as 30m, 12h, 7d or 2w."
-        )
+        raise click.BadParameter(message("key_duration", value=repr(value)))
     return span_ms
 
 
@@ -89,9 +85,7 @@ def instant(value: str, zone: tzinfo | None = None) -> int:
     if moment and moment.tzinfo is None:
         moment = moment.replace(tzinfo=zone)
     if moment is None or moment.tzinfo is None:
-        raise click.BadParameter(
-            f"{value!r} is not a valid time. Include the time zone, for example 2026-11-23T00:00+07:00."
-        )
+        raise click.BadParameter(message("key_instant", value=repr(value)))
     return to_ms(moment)
 
 
@@ -126,10 +120,7 @@ def issue(
             record_new_store(settings)
         issued = key_issuing.issue(key_store, grant, secrets.token_bytes, _now(), operator())
     if not bootstrap.store(settings).reads().knows(grant.scope):
-        print_note(
-            f"{grant.scope.kind} {grant.scope.id} is not loaded yet. Until it is, the key cannot read anything. "
-            "`counterfoil shops` lists the loaded IDs. If the ID is wrong, revoke this key and issue another."
-        )
+        print_note(message("scope_unknown", kind=grant.scope.kind, id=grant.scope.id))
     _print_issued(issued, as_json)
 
 
@@ -307,11 +298,8 @@ def _show_usage(reads: OperatorReads, key: Key, now: int, as_json: bool) -> None
         print_json({**json_row(columns(now), key), **found, "copies": lists})
         return
     refused = counted(sum(day.rate_limited + day.refused for day in days), "request that was", "requests that were")
-    usage = (
-        f"{counted(sum(day.requests for day in days), 'request')} in the last {REPORTED_DAYS} days, of which "
-        f"{sum(day.errors for day in days):,} failed. "
-        f"This does not include {refused} refused because of the rate limit or a revoked key."
-    )
+    requests, failed = sum(day.requests for day in days), sum(day.errors for day in days)
+    usage = message("key_usage", count=requests, days=REPORTED_DAYS, failed=failed, refused=refused)
     _print_key(key, as_json, more=[("last used", minute(last_used) if last_used else "never"), ("usage", usage)])
     if errors:
         echo()

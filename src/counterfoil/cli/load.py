@@ -34,7 +34,7 @@ from counterfoil.cli.load_run import (
 )
 from counterfoil.cli.main import FAILED, INTERRUPTED
 from counterfoil.cli.options import setting_option, settings_from, store_options, utc_option
-from counterfoil.cli.terminal import echo, print_message
+from counterfoil.cli.terminal import echo, message, print_message
 from counterfoil.cli.totals import ExpectedNet, expect_net_option, net_differences
 from counterfoil.domain.intake import HEARTBEAT_MS, describe
 from counterfoil.domain.open_items import STANDARD_INPUT, OpenItem
@@ -119,9 +119,7 @@ def _run(settings: Settings, given: LoadOptions, kinds: SourceFiles) -> None:
         _watch(settings, given, given.watch, kinds)
         return
     if given.check and (given.quarantine or given.rejects or given.accept_change):
-        raise click.UsageError(
-            "--check changes nothing, so it cannot be combined with --rejects, --quarantine or --accept-change."
-        )
+        raise click.UsageError(message("check_alone"))
     if given.sources:
         raise click.exceptions.Exit(_check_and_load(settings, given, kinds))
     if not given.accept_change:
@@ -267,9 +265,7 @@ def _set_by_signals(stop: SignalSafeEvent) -> Iterator[None]:
 def _watch(settings: Settings, given: LoadOptions, folder: Path, kinds: SourceFiles) -> None:
     """Load every file that is delivered to the folder, until a signal arrives."""
     if given.sources or given.check or given.rejects or given.accept_change or given.expect_net:
-        raise click.UsageError(
-            "--watch cannot be used with SOURCE, --check, --rejects, --accept-change or --expect-net."
-        )
+        raise click.UsageError(message("watch_alone"))
     stop = SignalSafeEvent()
     kept = Path(settings.kept).expanduser() if settings.kept else None
     spool = Spool(folder, kept, given.quarantine, _say)

@@ -14,7 +14,16 @@ from msgspec import Struct
 
 from counterfoil import bootstrap
 from counterfoil.cli.store import is_without_store, record_new_store
-from counterfoil.cli.terminal import confirm, display_width, echo, is_terminal, print_fields, print_json, progress
+from counterfoil.cli.terminal import (
+    confirm,
+    display_width,
+    echo,
+    is_terminal,
+    message,
+    print_fields,
+    print_json,
+    progress,
+)
 from counterfoil.cli.totals import print_totals
 from counterfoil.domain.changes import Outcome
 from counterfoil.domain.intake import Intake, IntakeAlarm, accepted, describe
@@ -138,10 +147,8 @@ def _load(pipeline: Pipeline, report: LoadReport) -> None:
     except SourceError as error:
         if not report.summary.lines:
             raise
-        raise SourceError(
-            f"{error} All lines that could be read were {'checked' if report.check else 'loaded'}. "
-            "Repair or replace what could not be read, then repeat the command."
-        ) from error
+        done = "checked" if report.check else "loaded"
+        raise SourceError(message("rest_was_read", error=str(error), done=done)) from error
 
 
 @contextmanager
@@ -274,15 +281,17 @@ def _notes(report: LoadReport) -> Iterator[str]:
     elif report.interrupted:
         yield "Stopped. Progress saved. Run the same command to resume."
     elif report.rejects.used:
-        rejected = f"Rejected {summary.rejected.total():,} of {counted(summary.lines, 'line')}."
-        yield f"{rejected} Fix the cause, then run `counterfoil load` on the rejects file."
-    yield from _hints(report)
+        yield message("rejected_lines", rejected=summary.rejected.total(), lines=summary.lines)
+    # Sources that probably have to be converted before they can be loaded.
+    if summary.rejected[NOT_UTF8]:
+        yield message("not_utf8")
+    if summary.lines and sum(summary.rejected[reason] for reason in NO_RECORD) == summary.lines:
+        yield message("no_records")
+    elif report.records.ignored:
+        yield message("other_files", names=ACCEPTED_NAMES)
     if report.alarms:
         accept = "load the records with --accept-change" if report.check else "run `counterfoil load --accept-change`"
-        yield (
-            "The records differ sharply from those of earlier loads. Check the POS export. "
-            f"If the change is intended, {accept}."
-        )
+        yield message("differs_sharply", accept=accept)
 
 
 def replacement_notes(guard: ReplacementGuard, advice: Message) -> Iterator[str]:
@@ -311,23 +320,6 @@ def would_replace(guard: ReplacementGuard) -> Message:
 
 def replacement_view(guard: ReplacementGuard) -> dict[str, object]:
     return {"stopped": guard.is_exceeded, "moved": guard.moved, "otherBills": guard.others, "first": guard.first}
-
-
-def _hints(report: LoadReport) -> Iterator[str]:
-    """Yield advice about sources that probably have to be converted before they can be loaded."""
-    summary = report.summary
-    if summary.rejected[NOT_UTF8]:
-        yield "Write the export in UTF-8, or convert it, for example with `iconv -f UTF-16 -t UTF-8`."
-    if summary.lines and sum(summary.rejected[reason] for reason in NO_RECORD) == summary.lines:
-        yield (
-            "No line is a source record. To convert a POS export, use `counterfoil import`; "
-            "for a CSV file, begin with `counterfoil import --infer FILE`."
-        )
-    elif report.records.ignored:
-        yield (
-            f"In a folder, only files whose names end in {ACCEPTED_NAMES} are loaded. "
-            "To convert a POS export into source records, use `counterfoil import`."
-        )
 
 
 def print_accepted(alarms: Sequence[IntakeAlarm], as_json: bool) -> None:

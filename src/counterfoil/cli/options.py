@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from counterfoil.cli.terminal import json_option as json_option  # noqa: PLC0414 - commands import it from here
+from counterfoil.cli.terminal import message
 from counterfoil.settings import BY_NAME, Settings, SettingsError, load
 
 
@@ -60,19 +61,14 @@ def settings_from(ctx: click.Context, **flags: object) -> Settings:
         raise
     show_times(ctx, settings)
     if settings.store.is_file():
-        raise SettingsError(
-            f"the store {settings.store} is a file, but a store must be a folder. Set --store to a folder."
-        )
+        raise SettingsError(message("store_is_a_file", store=str(settings.store)))
     return settings
 
 
 def require_embedded(settings: Settings) -> None:
     """Raise if the store is on PostgreSQL, which has its own tools for backups."""
     if settings.database:
-        raise SettingsError(
-            "a store on PostgreSQL is backed up and restored with PostgreSQL's own tools, pg_basebackup and a WAL "
-            "archive. See docs/operate-backup.md for the commands and the steps after a restore."
-        )
+        raise SettingsError(message("postgresql_backup"))
 
 
 def existing_store(ctx: click.Context, store: str | None, **flags: object) -> Settings:

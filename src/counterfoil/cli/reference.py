@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 import click
 
 from counterfoil.cli.options import settings_from
-from counterfoil.cli.terminal import echo, print_document
+from counterfoil.cli.terminal import echo, message, print_document
 from counterfoil.http.reference import FORMATS, example_base_url, render
 
 # A URL without a query, a fragment, a password, or characters that must be quoted in a shell or escaped in HTML.
@@ -39,10 +39,7 @@ def _check_base_url(base_url: str) -> None:
     except ValueError:
         is_complete = False
     if not is_complete or not _PLAIN_URL.fullmatch(base_url):
-        raise click.BadParameter(
-            f"{base_url!r} is not a valid base URL. Use a URL such as https://pos.example.com/ext/v1.",
-            param_hint="--base-url",
-        )
+        raise click.BadParameter(message("base_url", url=repr(base_url)), param_hint="--base-url")
 
 
 def _kind_of(out: Path | None) -> str:
@@ -50,7 +47,5 @@ def _kind_of(out: Path | None) -> str:
         return "html"
     kind = out.suffix.removeprefix(".").lower()
     if kind not in FORMATS:
-        raise click.UsageError(
-            f"The suffix of {out.name} is not .html, .md, .txt or .json. Choose a format with --format."
-        )
+        raise click.UsageError(message("reference_suffix", file=out.name))
     return kind

@@ -18,7 +18,7 @@ from counterfoil.cli.options import (
     store_options,
     utc_option,
 )
-from counterfoil.cli.terminal import confirm, echo, is_terminal, print_fields, print_json, print_note
+from counterfoil.cli.terminal import confirm, echo, is_terminal, message, print_fields, print_json, print_note
 from counterfoil.domain.access import DAILY_TOTAL_DAYS, REQUEST_RECORD_DAYS
 from counterfoil.domain.audit import Act, AuditEntry
 from counterfoil.domain.calendar import DAY_MS, iso_utc
@@ -72,7 +72,7 @@ def init(ctx: click.Context, recreate: str | None, share: bool, store: str | Non
         _require_owner(settings)
     if share:
         if settings.database:
-            raise SettingsError("only the files of an embedded store are shared. On PostgreSQL, each user has a login.")
+            raise SettingsError(message("not_shared"))
         files.share(settings.store)
     is_new = not bootstrap.store(settings).exists()
     bootstrap.store(settings).prepare()
@@ -80,20 +80,14 @@ def init(ctx: click.Context, recreate: str | None, share: bool, store: str | Non
         record(settings, Act.STORE_CREATED, "")
     echo(f"The store {display_value(settings, 'store')} is ready. Load source records with `counterfoil load`.")
     if settings.database and not settings.secret:
-        print_note(
-            f"the deployment secret is in {settings.secret_file}. Every node and every loader needs the same secret: "
-            "set COUNTERFOIL_SECRET or COUNTERFOIL_SECRET_FILE on each of them."
-        )
+        print_note(message("secret_of_nodes", file=str(settings.secret_file)))
 
 
 def _require_owner(settings: Settings) -> None:
     """Raise if the login does not own the schema: only the owner can initialise a store and record it."""
     permissions = bootstrap.store(settings).reads().permissions()
     if permissions and not permissions.owns:
-        raise SettingsError(
-            f"the login {permissions.login} does not own the schema. Run `counterfoil init` with the login that you "
-            "use for `counterfoil migrate`."
-        )
+        raise SettingsError(message("not_owner", login=permissions.login))
 
 
 @click.command()
@@ -103,11 +97,7 @@ def _require_owner(settings: Settings) -> None:
 def migrate(ctx: click.Context, roles: bool, distribute: bool, store: str | None, as_json: bool) -> None:
     settings = settings_from(ctx, store=store)
     if not settings.database and (roles or distribute):
-        flag = "--roles" if roles else "--distribute"
-        raise SettingsError(
-            f"{flag} requires a store on PostgreSQL. Set COUNTERFOIL_STORE to its address. "
-            "An embedded store has no roles and cannot be distributed."
-        )
+        raise SettingsError(message("needs_postgresql", flag="--roles" if roles else "--distribute"))
     done = bootstrap.store(settings).migrate(partial(_entry_about, Act.SCHEMA_MIGRATED))
     distributed = bootstrap.distribute(settings) if distribute else []
     if distributed:
@@ -136,28 +126,20 @@ def prune(ctx: click.Context, store: str | None, as_json: bool) -> None:
         records, totals = usage.prune()
         expired = usage.prune_cursors()
     removals = _prune_removals(settings)
-    deleted_records, deleted_totals = counted(records, "request record"), counted(totals, "daily total")
-    deleted_removals = counted(removals, "removal")
-    counts = f"{deleted_records}, {deleted_totals}, {counted(expired, 'expired cursor')}, {deleted_removals}"
-    record(settings, Act.RECORDS_PRUNED, counts)
+    counts = {"records": records, "totals": totals, "cursors": expired, "removals": removals}
+    record(settings, Act.RECORDS_PRUNED, message("pruned_entry", **counts))
     if as_json:
         print_json({"requestRecords": records, "dailyTotals": totals, "cursors": expired, "removals": removals})
         return
-    echo(
-        f"Deleted {deleted_records} older than {REQUEST_RECORD_DAYS} days and "
-        f"{deleted_totals} older than {DAILY_TOTAL_DAYS} days. Expired {counted(expired, 'unused cursor')}. "
-        f"Deleted {deleted_removals} older than {REMOVALS_KEPT_MS // DAY_MS} days from the change feed."
-    )
+    days = {"record_days": REQUEST_RECORD_DAYS, "total_days": DAILY_TOTAL_DAYS}
+    echo(message("pruned", **counts, **days, removal_days=REMOVALS_KEPT_MS // DAY_MS))
 
 
 def _prune_removals(settings: Settings) -> int:
     """Delete old removals from the change feed; return the count. If the login cannot delete them, print a note."""
     permissions = bootstrap.store(settings).reads().permissions()
     if permissions and not (permissions.serves or permissions.loads):
-        print_note(
-            f"the login {permissions.login} cannot delete removals from the change feed, so none were deleted. "
-            "The service deletes them."
-        )
+        print_note(message("removals_kept", login=permissions.login))
         return 0
     with closing(bootstrap.store(settings).ledger()) as ledger:
         return ledger.prune_removals()
@@ -292,7 +274,4 @@ def restore(ctx: click.Context, folder: Path, replace: bool, yes: bool, store: s
         echo(f"- Keys that were issued after {second(manifest.created_at)} are lost: issue new ones.")
         echo("Then load the deliveries again, beginning with those from shortly before the backup.")
     if restored.clock_behind_ms:
-        print_note(
-            f"the clock is {duration(restored.clock_behind_ms)} behind the horizon. Check the clock against NTP "
-            "before you start the service."
-        )
+        print_note(message("clock_behind", span=duration(restored.clock_behind_ms)))

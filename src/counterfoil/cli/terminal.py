@@ -6,6 +6,8 @@ import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Protocol, TypeVar
 from unicodedata import category, east_asian_width
 
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
 
+    from counterfoil.domain.messages import Value
     from counterfoil.views.columns import ListColumn
 
 Row = TypeVar("Row")
@@ -81,6 +84,20 @@ def wrapped(text: str, hanging: int = 0, max_width: int = sys.maxsize) -> Iterat
         else:
             line = f"{line} {word}"
     yield line.rstrip()
+
+
+@cache
+def _messages() -> dict[str, str]:
+    import tomllib  # noqa: PLC0415 - few commands print one of these messages
+
+    return tomllib.loads(Path(__file__).with_name("messages.toml").read_text("utf-8"))
+
+
+def message(code: str, /, **values: "Value") -> str:
+    """Return the text of a message in `messages.toml`, with its values."""
+    from counterfoil.domain.messages import Message  # noqa: PLC0415 - few commands print one of these messages
+
+    return str(Message(code, _messages()[code], values))
 
 
 def confirm(question: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import click
 from msgspec import Struct
 
-from counterfoil.cli.terminal import aligned, print_wrapped
+from counterfoil.cli.terminal import aligned, message, print_wrapped
 from counterfoil.domain.calendar import as_number
 from counterfoil.domain.control_totals import ControlTotals, TotalsOfDay, TotalsReport, day_text, decimal_text
 from counterfoil.domain.messages import Message
@@ -127,18 +127,15 @@ def _notes(report: TotalsReport) -> Iterator[str]:
     if len(report.days) > MAX_ROWS or report.more_days:
         span = f"{report.first_day} to {report.last_day}" if report.first_day else "no day"
         of = "" if report.more_days else f" ({counted(len(days), 'day')}, {counted(len(shops), 'shop')})"
-        yield f"Days {span}{of}: net {_money(report.net)}; --json lists every shop and day."
+        yield message("days_listed", span=span, of=of, net=_money(report.net))
     if report.more_days:
-        yield f"The totals of {counted(report.more_days, 'earlier shop day')} are not listed; the sums include them."
+        yield message("earlier_days", count=report.more_days)
     if report.without_day:
         yield f"{counted(report.without_day, 'bill')} without a day."
     if report.without_net:
-        yield f"{counted(report.without_net, 'bill')} without a net amount (amounts.net): not part of the net."
+        yield message("without_net", count=report.without_net)
     if report.repeated:
-        yield (
-            f"Occurred again under the same ID and shop: {counted(report.repeated, 'bill')}. It was added each time, "
-            "but only the last one is served."
-        )
+        yield message("occurred_again", count=report.repeated)
     elif report.repeated is None:
         yield "There are too many bills to tell whether some occurred again and were added each time."
     yield from _not_adding_up(report)
@@ -150,10 +147,7 @@ def _not_adding_up(report: TotalsReport) -> Iterator[str]:
         yield "The net of these bills cannot be checked: no bill has payments, or lines with totals."
     for name, of in compared:
         if of.different:
-            yield (
-                f"Warning: the net differs from the {name} in {of.different:,} of {counted(of.compared, 'bill')} with "
-                f"{name}:"
-            )
+            yield message("net_and_parts", name=name, different=of.different, compared=of.compared)
             for bill in report.not_adding_up:
                 if bill.basis == name:
                     of_shop = f"of shop {printable(bill.shop_id)}: {_money(bill.difference)}"
