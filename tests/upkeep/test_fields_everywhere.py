@@ -1,7 +1,7 @@
 """A published field reaches all places that list fields: the documents, the client's types, and the tables of `pull`.
 
-docs/architecture.md ("Where to add") says which of them are written by hand;
-these tests fail if a place was forgotten.
+docs/architecture.md ("Where to add") says which of them are written by hand. Lists of source fields are compared in
+tests/ingest/test_fields.py and tests/importing/test_fields.py.
 """
 
 from pathlib import Path

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from counterfoil import API_VERSION, __version__
+
 ROOT = Path(__file__).parents[2]
 FIRST_SCREEN = 30
 
@@ -32,3 +34,15 @@ def test_a_first_command_installs_what_it_needs_before_it_runs(command: str, doe
         check=True,
     ).stdout
     assert 0 < steps.index("-m venv") < steps.index("pip install") < steps.index(does)
+
+
+@pytest.mark.parametrize(
+    ("document", "names"),
+    [
+        ("README.md", f"Version {__version__}, with version {API_VERSION} of the API"),
+        ("docs/operate-install.md", f"counterfoil {__version__} (API {API_VERSION})"),
+        ("docs/operate-watch.md", f"Counterfoil {__version__} (API {API_VERSION})"),
+    ],
+)
+def test_a_document_that_shows_the_version_shows_the_current_one(document: str, names: str) -> None:
+    assert names in (ROOT / document).read_text("utf-8")
