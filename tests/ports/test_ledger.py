@@ -752,7 +752,7 @@ def test_a_killed_load_is_shown_until_it_is_an_open_item_or_its_source_was_loade
     def shown() -> tuple[str | None, list[str]]:
         reads = store.operator_reads()
         latest = reads.latest_load()
-        return latest and latest.source, [item.source for item in reads.open_items()]
+        return latest.source if latest else None, [item.source for item in reads.open_items()]
 
     load("a", is_finished=False)
     load("b")
