@@ -240,7 +240,7 @@ _STORE_SINCE = """
     SELECT coalesce(max(CASE WHEN act IN ('store_created', 'store_moved') THEN at END), min(at)) FROM audit
 """
 _BACKUPS = """
-    SELECT at, detail, host FROM audit WHERE act = 'store_backed_up' AND at >= :since ORDER BY at DESC LIMIT 100
+    SELECT at, {place} FROM audit WHERE act = 'store_backed_up' AND at >= :since ORDER BY at DESC LIMIT 100
 """
 _SHOP_BODIES = "SELECT body FROM shops WHERE NOT removed"
 # Bills of a stale day are counted directly, because the stored total is out of date.
@@ -375,6 +375,8 @@ class OperatorReads(ABC):
 
     NUMBER: ClassVar[str]
     AUDIT_ORIGIN: ClassVar[str] = ""
+    # The folder and the machine of a backup. On PostgreSQL, a node may not read them.
+    BACKUP_PLACE: ClassVar[str] = "'', ''"
     COUNTS: ClassVar[Sequence[str]]
     LAST_DAYS: ClassVar[str]
 
@@ -407,7 +409,7 @@ class OperatorReads(ABC):
         """Return what the audit log says about backups. A backup of the store that this one was moved from is none."""
         with self._limited("keys") as ask:
             ((since,),) = ask(_STORE_SINCE)
-            made = list(ask(_BACKUPS, since=since or 0))
+            made = list(ask(_BACKUPS.format(place=self.BACKUP_PLACE), since=since or 0))
         lost = None
         for at, name, machine in made:
             is_whole = self._is_whole(name, machine)

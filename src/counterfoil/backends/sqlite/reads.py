@@ -55,6 +55,7 @@ _FINGERPRINT = "SELECT secret_fingerprint FROM deployment"
 class SqliteReads(OperatorReads):
     """Each call opens a new connection, so that after a restore it reads the new files."""
 
+    BACKUP_PLACE = "detail, host"
     NUMBER = "number"
     # Both may return a count for the same key and day. The second one is newer.
     COUNTS = (TOTALS_OF_ALL, DAY_OF_ALL)
