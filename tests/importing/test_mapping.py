@@ -505,3 +505,12 @@ def test_a_mapping_without_the_number_of_a_bill_says_what_is_missing(tmp_path: P
     export = written(tmp_path, HEADING + "A1,14/11/2026 18:05,Khao soi,2,190,190\n")
     with pytest.raises(ImportFailed, match=r"mapping\.toml has no bill\.id"):
         imported(None, export, mapping=MAPPING.replace('id = "Bill"\n', ""))
+
+
+def test_a_flag_is_yes_or_no_and_nothing_else(tmp_path: Path) -> None:
+    words = ["Yes", "1", "TRUE", "ใช่", "", "no", "0", "Open"]
+    rows = "".join(f"{number},10,{word}\n" for number, word in enumerate(words))
+    mapping = '[shop]\nid = "s"\n[bill]\nid = "No"\namounts.net = "Total"\nvoid = "Void"\n'
+    found = imported("csv", written(tmp_path, "No,Total,Void\n" + rows), mapping=mapping)
+    assert [bool(bill.get("void")) for bill in found.bills] == [True] * 4 + [False] * 3
+    assert found.reasons == [("export.csv", 9, "unreadable_value")]

@@ -12,7 +12,6 @@ from counterfoil.importing.values import (
     decimal_text,
     read_day,
     read_decimal,
-    read_flag,
     read_time,
 )
 
@@ -222,9 +221,3 @@ def test_a_time_with_an_impossible_offset_is_refused(offset: str) -> None:
 def test_spreadsheet_quoting_and_spaces_are_removed_from_text() -> None:
     assert clean(' ="00123" ') == "00123"
     assert clean("\u00a0A1\t") == "A1"
-
-
-def test_a_flag_is_yes_or_no_and_nothing_else() -> None:
-    assert [read_flag(cell) for cell in ("Yes", "1", "TRUE", "ใช่", "", "no", "0")] == [True] * 4 + [False] * 3
-    with pytest.raises(UnreadableCell):
-        read_flag("Open")

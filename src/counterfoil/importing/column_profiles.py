@@ -17,12 +17,12 @@ from counterfoil.importing.results import ImportFailed, RowProblem
 from counterfoil.importing.sheets import (
     BYTE_ORDER_MARKS,
     NOT_CSV,
-    SAMPLE_BYTES,
     CsvFile,
     TableFile,
     TableRow,
+    guess_encoding,
     open_table,
-    start_of,
+    start_in_lines,
 )
 from counterfoil.importing.values import (
     DateFormat,
@@ -37,7 +37,6 @@ from counterfoil.importing.values import (
 
 SAMPLE_ROWS = 20_000
 MANY_VALUES = 40
-THAI_BYTES = range(0xA1, 0xFC)
 POINT, COMMA = NumberFormat(".", ","), NumberFormat(",", ".")
 NUMBER_ROLES = AMOUNT_ROLES | {"qty", "unitPrice", "wayOfPaying"}
 DATE_ROLES = frozenset({"datetime", "tradingDay"})
@@ -243,12 +242,12 @@ def sample_of(paths: Sequence[Path], sheet: str | None = None) -> SheetSample:
     """Read the first rows of files of the same kind. `sheet` is the sheet of a workbook."""
     files, are_sure = [], True
     for path in paths:
-        start = start_of(path, SAMPLE_BYTES)
-        encoding, is_sure = guess_encoding(start)
-        if b"\0" in start and encoding != "utf-16" and not start.startswith(tuple(NOT_CSV)):
+        start = start_in_lines(path)
+        if 0 < start.count(0) * 4 <= len(start) and not start.startswith((*NOT_CSV, *BYTE_ORDER_MARKS)):
             raise ImportFailed(f"{path.name} is not a CSV file, because it contains NUL bytes.")
+        encoding = guess_encoding(start)
         files.append(_opened(path, FileLayout(encoding=encoding, sheet=sheet)))
-        are_sure = are_sure and (is_sure or not isinstance(files[-1], CsvFile))
+        are_sure = are_sure and not (encoding and isinstance(files[-1], CsvFile))
     return SheetSample(files, are_sure)
 
 
@@ -265,26 +264,6 @@ def _opened(path: Path, layout: FileLayout) -> TableFile:
         open_table(path, layout, note)
     most = max(counts)
     return open_table(path, layout, lambda cells: recognised_headings(cells) == most > 1)
-
-
-def guess_encoding(start: bytes) -> tuple[str, bool]:
-    """Return the probable encoding of a file that begins with these bytes, and whether the encoding is certain."""
-    for mark, encoding in BYTE_ORDER_MARKS.items():
-        if start.startswith(mark):
-            return encoding, True
-    if start.count(0) * 4 > len(start):
-        return "utf-16", True
-    try:
-        start.decode("utf-8")
-    except UnicodeDecodeError as error:
-        if error.start >= len(start) - 4 and len(start) == SAMPLE_BYTES:
-            # Only the last character cannot be decoded, because the sample ends in the middle of it.
-            return "utf-8", True
-        words = re.findall(rb"[\x80-\xff]+", start)
-        # Between other letters, a single one is an accent.
-        is_thai = all(byte in THAI_BYTES for word in words for byte in word) and max(map(len, words)) > 2
-        return ("cp874" if is_thai else "windows-1252"), False
-    return "utf-8", True
 
 
 def guess_date_order(values: Sequence[str]) -> str | None:

@@ -164,6 +164,7 @@ def _without_prefixes(words: Sequence[str]) -> set[str]:
     return {meaning for rest in rests if rest for meaning in _meanings([rest])} - {SKIP}
 
 
+@lru_cache(maxsize=1000)
 def flag_of(value: str) -> bool | None:
     """Return whether a value means yes or no, or None if it means neither."""
     text = _folded(value)
@@ -301,6 +302,7 @@ def closing_rank(heading: str) -> int:
     return 2 if _has(heading, "times", "opening") else 0 if _has(heading, "times", "closing") else 1
 
 
+@lru_cache(maxsize=1000)
 def names_no_shop(value: str) -> bool:
     return _folded(value) in _whole_values("no_shop") or is_total_word(value)
 

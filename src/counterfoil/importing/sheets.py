@@ -38,6 +38,7 @@ NOT_CSV = {
     b"[": "is JSON, not a table. Import it with `counterfoil import --format` and the name of its format.",
 }
 CANDIDATES = ",;\t|"
+THAI_BYTES = range(0xA1, 0xFC)
 SAMPLE_BYTES = 64 * 1024
 HEADING_ROWS = 15
 """The number of rows in which the header row is looked for."""
@@ -135,6 +136,12 @@ def start_of(path: Path, size: int) -> bytes:
         raise ImportFailed(f"cannot read {path}: {error.strerror}") from error
 
 
+def start_in_lines(path: Path) -> bytes:
+    """Return the start of a file up to the last complete line, so that it does not end within a character."""
+    start = start_of(path, SAMPLE_BYTES)
+    return start if len(start) < SAMPLE_BYTES else start[: max(start.rfind(b"\n"), start.rfind(b"\r")) + 1] or start
+
+
 class CsvFile:
     """A CSV file. The delimiter is detected if the layout does not set it; `encoding_of` chooses the encoding."""
 
@@ -142,7 +149,7 @@ class CsvFile:
         self._path = path
         self._on_read = on_read
         self._name = printable(path.name)
-        start = self._start()
+        start = start_in_lines(path)
         for mark, advice in NOT_CSV.items():
             if start.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(mark):
                 raise ImportFailed(f"{self._name} {advice}")
@@ -256,11 +263,6 @@ class CsvFile:
             return self._path.open(encoding=self.encoding, errors=errors, newline="")
         except OSError as error:
             raise ImportFailed(f"cannot read {self._path}: {error.strerror}") from error
-
-    def _start(self) -> bytes:
-        """Return the start of the file up to the last complete line, so that it does not end within a character."""
-        start = start_of(self._path, SAMPLE_BYTES)
-        return start if len(start) < SAMPLE_BYTES else start[: max(start.rfind(b"\n"), start.rfind(b"\r")) + 1] or start
 
 
 class _LatestLine:
@@ -543,6 +545,18 @@ def encoding_of(start: bytes, wanted: str | None) -> str:
     if wanted in (None, "utf-16") and b"\0" in start[:200]:
         return "utf-16-be" if start[:1] == b"\0" else "utf-16-le"
     return wanted or "utf-8"
+
+
+def guess_encoding(start: bytes) -> str | None:
+    """Return the probable encoding of a file of an old till, or None if it is in Unicode."""
+    try:
+        start.decode(encoding_of(start, None))
+    except UnicodeDecodeError:
+        words = re.findall(rb"[\x80-\xff]+", start)
+        # Between other letters, a single one is an accent.
+        is_thai = all(byte in THAI_BYTES for word in words for byte in word) and max(map(len, words), default=0) > 2
+        return "cp874" if is_thai else "windows-1252"
+    return None
 
 
 def delimiter_of(lines: list[str], heading_line: int | None) -> str:

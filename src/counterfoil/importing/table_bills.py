@@ -15,7 +15,14 @@ from zoneinfo import ZoneInfo
 from counterfoil.domain.pos_values import record_id
 from counterfoil.importing.checks import RowChecks, check_equal
 from counterfoil.importing.fields import BILL_FIELDS, LINE_FIELDS, PAYMENT_FIELDS, Cell
-from counterfoil.importing.headings import may_be_no_sale, names_payment, status_like
+from counterfoil.importing.headings import (
+    flag_of,
+    is_placeholder,
+    may_be_no_sale,
+    names_no_shop,
+    names_payment,
+    status_like,
+)
 from counterfoil.importing.mapping import (
     REFUND,
     SALE,
@@ -33,13 +40,10 @@ from counterfoil.importing.sheets import Sheet, TableRow
 from counterfoil.importing.sorted_rows import BillRows
 from counterfoil.importing.values import (
     EXACT,
-    NO_SHOPS,
-    NOTHING,
     UnreadableCell,
     decimal_text,
     read_day,
     read_decimal,
-    read_flag,
     read_time,
     read_zone,
     shown,
@@ -151,7 +155,7 @@ class TableBillConverter:
         self._readers: dict[str, Callable[[str], Any]] = {
             Cell.TIME: lambda cell: read_time(cell, mapping.dates, order, self._zone),
             Cell.DAY: lambda cell: read_day(cell, mapping.dates, order),
-            Cell.FLAG: read_flag,
+            Cell.FLAG: _read_flag,
         }
         self._own_positions: dict[int, list[int]] = {}
         self._checks = RowChecks(mapping)
@@ -258,7 +262,7 @@ class TableBillConverter:
         source = self._mapping.bill.fields.get("shopId")
         if source:
             text = cell_text(source, row)
-            shop = self._mapping.shop_ids.get(text, "" if text.casefold() in NO_SHOPS else text)
+            shop = self._mapping.shop_ids.get(text, "" if names_no_shop(text) else text)
         else:
             shop = self._mapping.shops[0]["id"] if len(self._mapping.shops) == 1 else ""
         if record_id(shop) is None:
@@ -471,7 +475,7 @@ class TableBillConverter:
     def _put_void(self, record: dict[str, Any], row: TableRow, *, is_void: bool) -> None:
         fields = self._mapping.bill.fields
         reason = self._value(self._mapping.bill, "voidReason", "text", row) if "voidReason" in fields else None
-        reason = None if reason and reason.casefold() in NOTHING else reason
+        reason = None if reason and (is_placeholder(reason) or flag_of(reason) is False) else reason
         says_void = "void" in fields or any(VOID in rule.values.values() for rule in self._mapping.statuses)
         if reason and says_void and not is_void:
             detail = f"has the void reason {shown(reason)}, but its status is not that of a voided bill"
@@ -504,6 +508,13 @@ class TableBillConverter:
                 if payment.get("amount") or (payment.get("name") and table.fields["name"].constant is None):
                     payments.append(payment)
         return payments
+
+
+def _read_flag(cell: str) -> bool:
+    flag = flag_of(cell)
+    if flag is None:
+        raise UnreadableCell(f"{shown(cell)} is neither yes nor no")
+    return flag
 
 
 def _unlisted_status(rule: StatusRule, word: str) -> str | None:

@@ -38,10 +38,6 @@ NO_RESULT = "#RESULT?"
 _TABLES = tomllib.loads((resources.files("counterfoil.importing") / "values.toml").read_text("utf-8"))
 ERRORS = frozenset({*_TABLES["errors"], NO_RESULT})
 TOTAL_WORDS: list[str] = _TABLES["totals"]
-NOTHING = frozenset(_TABLES["nothing"])
-"""What a cell of text may have instead of being empty."""
-NO_SHOPS = NOTHING | frozenset(_TABLES["no_shops"])
-_YES, _NO = frozenset(_TABLES["yes"]), frozenset(_TABLES["no"])
 _ZONES: dict[str, str] = _TABLES["zones"]
 _MONTHS = {name: number for number, names in enumerate(_TABLES["months"], start=1) for name in names.split()}
 _CURRENCIES: dict[str, str] = _TABLES["currencies"]
@@ -199,15 +195,6 @@ def decimal_places(currency: str) -> int:
 
 def decimal_text(number: Decimal) -> str:
     return format(number if number else number.copy_abs(), "f")
-
-
-def read_flag(cell: str) -> bool:
-    word = cell.strip().lower()
-    if word in _YES:
-        return True
-    if word in _NO:
-        return False
-    raise UnreadableCell(f"{shown(cell)} is neither yes nor no")
 
 
 def read_time(cell: str, written: DateFormat, order: str, zone: tzinfo | None = None) -> str:
