@@ -28,14 +28,7 @@ from counterfoil.domain.calendar import HOUR_MS, THAI_OFFSET, as_number, date_of
 from counterfoil.domain.changes import KnownFacts
 from counterfoil.domain.control_totals import TotalsReport
 from counterfoil.domain.devices import Device
-from counterfoil.domain.intake import (
-    FORGET_FOLDER_MS,
-    Intake,
-    LoadRow,
-    RejectedLine,
-    WatchedFolder,
-    load_row,
-)
+from counterfoil.domain.intake import FORGET_FOLDER_MS, Intake, LoadRow, RejectedLine, WatchedFolder, load_row
 from counterfoil.domain.messages import Message
 from counterfoil.domain.open_items import COLUMNS as ITEM_COLUMNS
 from counterfoil.domain.open_items import OpenItem, item_of
@@ -74,8 +67,7 @@ class QueryTooSlow(StoreUnavailable):
 class RequestFilter(Struct, frozen=True, kw_only=True):
     """Selects request records. A condition that is None is not applied.
 
-    `since` is inclusive and `until` is exclusive. Pages are sorted newest first,
-    and `before` is the `next` of the previous page: it selects older records.
+    `since` is inclusive, `until` exclusive. `before` is the `next` of the previous page: it selects older records.
     """
 
     request_id: str | None = None
@@ -581,10 +573,7 @@ class OperatorReads(ABC):
         """Return rejected lines of a load in the order of its rejects file. The store remembers the first 1,000."""
         with self._limited("books") as ask:
             rows = ask(_REJECTS, load=load, most=limit)
-        return [
-            RejectedLine(source, line, reason, json.decode(fields, type=list[str]))
-            for source, line, reason, fields in rows
-        ]
+        return [RejectedLine(*place, json.decode(fields, type=list[str])) for *place, fields in rows]
 
     def open_items(self) -> list[OpenItem]:
         """Return what waits for the operator, oldest first."""
