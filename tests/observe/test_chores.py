@@ -9,15 +9,17 @@ import pytest
 
 from counterfoil import bootstrap, settings
 from counterfoil.backends.sqlite.files import path_of, read_write, writing
-from counterfoil.backends.sqlite.usage import SqliteUsage, has_recent, write_recent
-from counterfoil.domain.request_records import RequestRecord
+from counterfoil.backends.sqlite.usage import SqliteUsage
 from counterfoil.observe import Event
 from counterfoil.serving.supervisor import Chores
 from counterfoil.settings import Settings
 from waiting import until
 
 ROWS = 200
-RECORD = RequestRecord(at=1, key_id="k_1", route="usage", status=200, error=None, took_us=1, request_id="r-1")
+RECORD = """
+    INSERT INTO recent_requests (at, key_id, route, status, took_us, personal_members, request_id, detail)
+    VALUES (1, 'k_1', 'usage', 200, 1, 0, 'r-1', '[]')
+"""
 
 
 @pytest.fixture
@@ -61,8 +63,8 @@ def test_recent_requests_are_moved_while_old_ones_are_deleted(store: Settings, m
         until(deleting.is_set, "old requests are being deleted")
         with closing(read_write(store.store, "usage")) as worker:
             with writing(worker, 10):
-                write_recent(worker, [RECORD])
-            until(lambda: not has_recent(worker), "the record was moved")
+                worker.execute(RECORD)
+            until(lambda: not worker.execute("SELECT 1 FROM recent_requests").fetchone(), "the record was moved")
     finally:
         may_end.set()
 

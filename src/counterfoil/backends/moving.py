@@ -218,30 +218,26 @@ class StoreMove:
 
     def _sync(self, table: MovedTable, group: Any, compared: _Comparison) -> int:
         """Make a group at the target equal to the same group at the source; return the number of rows that differed."""
-        to_delete = compared.to_delete
-        if not table.key:
+        width, rows = len(table.key), self._source.rows(table, group)
+        if table.key:
+            for keys in _batches(compared.to_delete):
+                self._target.delete(table, keys)
+        else:
             self._target.clear(table, group)
-        for batch in self._batches(table, group, compared):
-            keys = [row[: len(table.key)] for row in batch]
-            self._target.move(table, group, [key for key in keys if key and key in to_delete], batch)
-            to_delete.difference_update(keys)
+        for batch in _batches(row for row in rows if not width or row[:width] in compared.to_fetch):
+            self._target.insert(table, group, batch)
             self._rows_moved += len(batch)
             self._report_progress()
-        if not table.key:
-            return max(compared.at_source, compared.at_target)
-        if to_delete:
-            self._target.move(table, group, to_delete, [])
-        return len(compared.to_fetch) + len(to_delete)
-
-    def _batches(self, table: MovedTable, group: Any, compared: _Comparison) -> Iterator[list[Row]]:
-        """Yield the complete rows to move. All rows of a group are read in one query if the target has none of them."""
-        is_whole = not table.key or not compared.at_target
-        rows = self._source.rows(table, group) if is_whole else self._source.picked(table, compared.to_fetch)
-        while batch := list(islice(rows, BATCH_ROWS)):
-            yield batch
+        return len(compared.to_fetch | compared.to_delete) if table.key else max(compared.at_source, compared.at_target)
 
     def _report_progress(self) -> None:
         self._on_progress(self._stage, self._rows_seen, self._rows_moved)
+
+
+def _batches(rows: Iterable[Row]) -> Iterator[list[Row]]:
+    remaining = iter(rows)
+    while batch := list(islice(remaining, BATCH_ROWS)):
+        yield batch
 
 
 def _digest(row: Row) -> bytes:

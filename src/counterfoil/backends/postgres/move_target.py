@@ -4,7 +4,7 @@ Until then, the stored fingerprint of the secret has a prefix that marks the
 copy as unfinished, and the books cannot be opened.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from decimal import Decimal
 from typing import Any
 
@@ -14,7 +14,7 @@ from counterfoil.backends.moved_tables import IN_GROUP, REQUESTS, TABLES, MovedT
 from counterfoil.backends.postgres.admin_connections import FILLING, ReconnectingConnection, row_of, translated
 from counterfoil.backends.postgres.administration import NEXT_GENERATION, append
 from counterfoil.backends.postgres.schema import IS_DISTRIBUTED
-from counterfoil.backends.postgres.written_rows import rev_of
+from counterfoil.backends.postgres.written_rows import loaded
 from counterfoil.domain.audit import AuditEntry
 from counterfoil.domain.calendar import HOUR_MS
 from counterfoil.operator_reads import to_postgres
@@ -32,7 +32,7 @@ FETCH_ROWS = 5_000
 
 
 # Columns whose type differs from the source's type. `_WRITE` converts from the source's type. `_READ` converts back to
-# it, except for `rev`, which `_as_in_source` converts.
+# it, except for `rev`, which `loaded` converts.
 _READ = {"removed": "removed::integer", "expired": "expired::integer"}
 _WRITE: dict[str, Callable[[Any], Any]] = {
     "removed": bool,
@@ -113,57 +113,42 @@ class PostgresMoveTarget:
         with translated(), self._connection().transaction(), self._connection().cursor("rows", binary=True) as cursor:
             cursor.execute(to_postgres(_select(table, table.columns, IN_GROUP[table.group])), {"group": group})
             while rows := cursor.fetchmany(FETCH_ROWS):
-                yield from _as_in_source(rows, table.columns)
+                yield from map(loaded, rows) if "rev" in table.columns else rows
 
-    def move(self, table: MovedTable, group: Any, gone: Collection[Row], rows: list[Row]) -> None:
-        """Delete the rows with the keys in `gone` and insert `rows`, in one transaction."""
+    def insert(self, table: MovedTable, group: Any, rows: Iterable[Row]) -> None:
         with translated(), self._connection().transaction():
-            if gone:
-                self._take_away(table, gone)
-            if not rows:
-                return
             if table is REQUESTS:
                 self._connection().execute(_MONTH, (group * HOUR_MS,))
             kinds = self._kinds(table)
+            odd = [(index, _WRITE[name]) for index, name in enumerate(table.columns) if name in _WRITE]
             into = f"COPY {table.name} ({', '.join(table.columns)}) FROM STDIN (FORMAT binary)"
             with self._connection().cursor().copy(into.encode()) as copy:
                 copy.set_types([kinds[name] for name in table.columns])
-                for row in _written(rows, table.columns):
-                    copy.write_row(row)
+                for row in rows:
+                    values = list(row)
+                    for index, write in odd:
+                        values[index] = write(values[index])
+                    copy.write_row(values)
 
-    def _kinds(self, table: MovedTable) -> dict[str, str]:
-        return dict(self._connection().execute(_KINDS, (table.name,)).fetchall())
+    def delete(self, table: MovedTable, keys: Iterable[Row]) -> None:
+        """Delete the rows with these keys."""
+        kinds = self._kinds(table)
+        lists = ", ".join(f"%s::{kinds[name]}[]" for name in table.key)
+        matched = " AND ".join(f"{table.name}.{name} = gone.{name}" for name in table.key)
+        query = f"DELETE FROM {table.name} USING unnest({lists}) AS gone ({', '.join(table.key)}) WHERE {matched}"  # noqa: S608
+        with translated():
+            self._connection().execute(query.encode(), [list(column) for column in zip(*keys, strict=True)])
 
     def clear(self, table: MovedTable, group: Any) -> None:
         with translated():
             query = f"DELETE FROM {table.name} WHERE {IN_GROUP[table.group]}"  # noqa: S608 - our own table names
             self._connection().execute(to_postgres(query), {"group": group})
 
-    def _take_away(self, table: MovedTable, gone: Collection[Row]) -> None:
-        kinds = self._kinds(table)
-        lists = ", ".join(f"%s::{kinds[name]}[]" for name in table.key)
-        matched = " AND ".join(f"{table.name}.{name} = gone.{name}" for name in table.key)
-        query = f"DELETE FROM {table.name} USING unnest({lists}) AS gone ({', '.join(table.key)}) WHERE {matched}"  # noqa: S608
-        self._connection().execute(query.encode(), [list(column) for column in zip(*gone, strict=True)])
+    def _kinds(self, table: MovedTable) -> dict[str, str]:
+        with translated():
+            return dict(self._connection().execute(_KINDS, (table.name,)).fetchall())
 
 
 def _select(table: MovedTable, columns: tuple[str, ...], condition: str) -> str:
     read = ", ".join(_READ.get(name, name) for name in columns)
     return f"SELECT {read} FROM {_FROM.get(table.name, table.name)} WHERE {condition}"  # noqa: S608 - our own table names
-
-
-def _as_in_source(rows: list[Row], columns: tuple[str, ...]) -> Iterable[Row]:
-    """Return rows with the source's types. Only revisions are converted here; the query has converted the rest."""
-    if "rev" not in columns:
-        return rows
-    index = columns.index("rev")
-    return [row if row[index] is None else (*row[:index], rev_of(row[index]), *row[index + 1 :]) for row in rows]
-
-
-def _written(rows: list[Row], columns: tuple[str, ...]) -> Iterator[list[Any]]:
-    odd = [(index, _WRITE[name]) for index, name in enumerate(columns) if name in _WRITE]
-    for row in rows:
-        values = list(row)
-        for index, write in odd:
-            values[index] = write(values[index])
-        yield values

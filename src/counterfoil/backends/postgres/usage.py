@@ -34,12 +34,11 @@ Instant = Callable[[], tuple[int, date]]
 _ADMIT = "SELECT place, wait_us, day, count, NULL FROM admit($1, $2, $3, $4)"
 # With several servers, an admission also returns the horizon to report: see docs/decisions/0015-monotonic-reads.md.
 _ADMIT_WITH_HORIZON = "SELECT place, wait_us, day, count, horizon FROM admit_with_horizon($1, $2, $3, $4, $5, $6)"
-_RECORD = """
-    INSERT INTO requests (at, key_id, route, status, error, took_us, personal_base, personal_members, request_id,
-        detail)
+_RECORD = f"""
+    INSERT INTO requests ({", ".join(RequestRecord.__struct_fields__)})
     SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::integer[], $5::text[], $6::bigint[],
         $7::text[], $8::integer[], $9::text[], $10::text[])
-"""
+"""  # noqa: S608 - our own columns
 _ADMIT_AND_RECORD = f"""
     WITH kept AS ({_RECORD})
     SELECT place, wait_us, day, count, NULL FROM admit($11, $12, $13, $14)
@@ -304,13 +303,8 @@ class PostgresUsage:
             await connection.execute(statement, *columns)
 
 
-_NAMES = (
-    "at", "key_id", "route", "status", "error", "took_us", "personal_base", "personal_members", "request_id", "detail",
-)  # fmt: skip
-
-
 def _columns(records: Sequence[RequestRecord]) -> list[list[Any]]:
-    return [[getattr(record, name) for record in records] for name in _NAMES]
+    return [[getattr(record, name) for record in records] for name in RequestRecord.__struct_fields__]
 
 
 def _tally_statements(tally: RequestTally) -> Iterator[tuple[str, list[list[Any]]]]:

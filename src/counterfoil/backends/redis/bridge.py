@@ -20,7 +20,7 @@ from msgspec import DecodeError, Struct, json
 from counterfoil.backends.postgres.usage import PostgresCursors
 from counterfoil.backends.redis.client import DISCONNECT_SEC, RedisClient, Script, translated
 from counterfoil.domain.paging import LIFETIME_MS, Listing, Position, StoredCursor, is_unique
-from counterfoil.domain.request_records import ChangeList, RequestRecord
+from counterfoil.domain.request_records import RequestRecord
 from counterfoil.ports import MESSAGES, Clock, RequestLog, StoreUnavailable, StoreUnreachable
 
 # How long Valkey keeps a cursor that the store has too, in case the store loses its copy in a failover without
@@ -67,6 +67,7 @@ class Bridge:
         self._client = RedisClient(url)
         self._store = store
         self._log = log
+        self.note, self.note_refusal, self.note_page = log.note, log.note_refusal, log.note_page
         self._clock = clock
         self._prefix = prefix
         # Both names have the same hash tag, so that a Redis cluster stores them in one slot.
@@ -134,15 +135,6 @@ class Bridge:
         return f"{self._prefix}:{{{listing.lineage}}}:cursor:{listing.query}:{listing.resource}:{cursor}"
 
     # --- the request log -------------------------------------------------------------
-
-    def note(self, record: RequestRecord) -> None:
-        self._log.note(record)
-
-    def note_refusal(self, key_id: str, error: str, at: int) -> None:
-        self._log.note_refusal(key_id, error, at)
-
-    def note_page(self, read: ChangeList, since: int, horizon: int, is_last: bool, at: int) -> None:
-        self._log.note_page(read, since, horizon, is_last, at)
 
     async def disclose(self, record: RequestRecord) -> None:
         try:

@@ -5,12 +5,12 @@ it answers 503, and loads fail, so no change can be made that the copy would mis
 """
 
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from counterfoil.backends.moved_tables import IN_GROUP, MovedTable, Row
+from counterfoil.backends.moved_tables import IN_GROUP, MovedTable
 from counterfoil.backends.sqlite import usage
 from counterfoil.backends.sqlite.files import (
     MOVED_TO,
@@ -161,12 +161,6 @@ class SqliteMoveSource:
     def rows(self, table: MovedTable, group: Any) -> sqlite3.Cursor:
         """Return the rows of a group."""
         return self.ask(table, _select(table, _IN_GROUP[table.group]), group=group)
-
-    def picked(self, table: MovedTable, keys: Iterable[Row]) -> Iterator[Row]:
-        """Yield the rows with these keys."""
-        by_key = _select(table, " AND ".join(f"{name} = :{name}" for name in table.key))
-        for key in keys:
-            yield from self.ask(table, by_key, **dict(zip(table.key, key, strict=True)))
 
     def _horizon(self) -> int:
         row: tuple[int] = self._connections["books"].execute(_HORIZON).fetchone()

@@ -6,7 +6,7 @@ Committed data is kept even if a process is killed. SQLite's lock keeps the wind
 
 import sqlite3
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -57,48 +57,26 @@ EVERYTHING = 1 << 62
 # Old records are deleted this many at a time, in transactions that take a few milliseconds each.
 PRUNE_ROWS = 500
 
-# Two of the parameters are "" instead of None: see `_values`.
-_RECORD = """
-    INSERT INTO {table} (at, key_id, route, status, error, took_us, personal_base, personal_members, request_id,
-        detail)
-    VALUES (?, ?, ?, ?, nullif(?, ''), ?, nullif(?, ''), ?, ?, ?)
-"""
+_COLUMNS = ", ".join(RequestRecord.__struct_fields__)
+_RECORD = f"INSERT INTO {{table}} ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608 - our own columns
 _RECORD_NOW, _RECORD_RECENT = _RECORD.format(table="requests"), _RECORD.format(table="recent_requests")
 _OLDEST_RECENT = "SELECT min(rowid) FROM recent_requests"
 # The parameter is the row number of the first record that is not moved.
-_MOVE_RECENT = """
-    INSERT INTO requests (at, key_id, route, status, error, took_us, personal_base, personal_members, request_id,
-        detail)
-    SELECT at, key_id, route, status, error, took_us, personal_base, personal_members, request_id, detail
-    FROM recent_requests WHERE rowid < ? ORDER BY rowid
-"""
+_MOVE_RECENT = f"""
+    INSERT INTO requests ({_COLUMNS}) SELECT {_COLUMNS} FROM recent_requests WHERE rowid < ? ORDER BY rowid
+"""  # noqa: S608 - our own columns
 _DELETE_MOVED = "DELETE FROM recent_requests WHERE rowid < ?"
 _PRUNE_REQUESTS = "DELETE FROM requests WHERE number IN (SELECT number FROM requests WHERE at < ?2 LIMIT ?1)"
 
 
-# --- functions that need the write lock --------------------------------------
-
-
-def write_recent(connection: sqlite3.Connection, records: Iterable[RequestRecord]) -> None:
-    connection.executemany(_RECORD_RECENT, map(_values, records))
-
-
 def move(connection: sqlite3.Connection, most: int) -> int:
-    """Move up to `most` recent records to `requests`, the oldest first; return the number of records moved."""
-    oldest = _oldest_recent(connection)
+    """Move up to `most` recent records to `requests` in the open transaction, the oldest first; return their number."""
+    (oldest,) = connection.execute(_OLDEST_RECENT).fetchone()
     if oldest is None:
         return 0
     moved = connection.execute(_MOVE_RECENT, (oldest + most,)).rowcount
     connection.execute(_DELETE_MOVED, (oldest + most,))
     return moved
-
-
-# --- functions that take the write lock themselves ---------------------------
-
-
-def has_recent(connection: sqlite3.Connection) -> bool:
-    with translated():
-        return _oldest_recent(connection) is not None
 
 
 def in_portions(connection: sqlite3.Connection, statement: str, most: int, *values: int) -> int:
@@ -112,27 +90,6 @@ def in_portions(connection: sqlite3.Connection, statement: str, most: int, *valu
             return total
         # Pause while the lock is free, so that waiting requests can take it.
         time.sleep(PAUSE_SEC)
-
-
-def _oldest_recent(connection: sqlite3.Connection) -> int | None:
-    row: tuple[int | None] = connection.execute(_OLDEST_RECENT).fetchone()
-    return row[0]
-
-
-def _values(record: RequestRecord) -> tuple[object, ...]:
-    """Return the parameters of `_RECORD`, with "" for None, for which `sqlite3` would look for an adapter (1 us)."""
-    return (
-        record.at,
-        record.key_id,
-        record.route,
-        record.status,
-        record.error or "",
-        record.took_us,
-        record.personal_base or "",
-        record.personal_members,
-        record.request_id,
-        record.detail,
-    )
 
 
 # Pending records and counts are written after this time. An admission may write the records earlier.
@@ -262,7 +219,7 @@ class SqliteUsage:
             verdicts = [self._admit_one(key, now, today, day) for key in keys]
             written = len(self._records)
             if written:
-                write_recent(self._connection, self._records)
+                self._connection.executemany(_RECORD_RECENT, map(astuple, self._records))
         del self._records[:written]
         self._recent += written
         return verdicts
@@ -350,7 +307,7 @@ class SqliteUsage:
     def move_recent(self) -> None:
         """Move recent records to `requests`, in short transactions, so that requests do not wait long for the lock."""
         stop = time.monotonic() + MOVING_SEC
-        while has_recent(self._connection) and time.monotonic() < stop:
+        while self._has_recent() and time.monotonic() < stop:
             with translated(), writing(self._connection, WAIT_SEC["usage"]):
                 moved = move(self._connection, MOVED_AT_ONCE)
             if moved < MOVED_AT_ONCE:
@@ -358,15 +315,18 @@ class SqliteUsage:
             # Pause while the lock is free, so that waiting requests can take it.
             time.sleep(PAUSE_SEC)
 
+    def _has_recent(self) -> bool:
+        return row(self._connection, _OLDEST_RECENT)[0] is not None
+
     def _save(self, wait_sec: float, *, moved: int) -> None:
         """Move up to `moved` recent records to `requests`, and write pending records and counts."""
-        if not self._records and not self._tally and not (moved and has_recent(self._connection)):
+        if not self._records and not self._tally and not (moved and self._has_recent()):
             return
         with translated(), writing(self._connection, wait_sec):
             if moved:
                 move(self._connection, moved)
             written = len(self._records)
-            self._connection.executemany(_RECORD_NOW, map(_values, self._records))
+            self._connection.executemany(_RECORD_NOW, map(astuple, self._records))
             self._write_tally()
         del self._records[:written]
         self._tally = RequestTally()
