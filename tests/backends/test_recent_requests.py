@@ -23,7 +23,7 @@ MANY = 2 * MOVED_AT_ONCE + 1
 @pytest.fixture
 def usage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SqliteUsage]:
     # The tests say when pending records are written. On a busy machine, they take longer than the timer.
-    monkeypatch.setattr("counterfoil.backends.sqlite.usage.RECORDS_SEC", 3600)
+    monkeypatch.setattr("counterfoil.backends.pending_usage.RECORDS_SEC", 3600)
     usage = SqliteUsage(tmp_path, ManualClock())
     yield usage
     usage.close()
@@ -64,14 +64,14 @@ def count(folder: Path, table: str) -> int:
 
 def test_a_worker_with_few_requests_lists_them_without_the_supervisor(usage: SqliteUsage, tmp_path: Path) -> None:
     served(usage, 3)
-    usage._flush_later()
+    usage._flush_in_time()
     assert listed(tmp_path) == ids(3)
     assert count(tmp_path, "recent_requests") == 0
 
 
 def test_a_busy_worker_leaves_its_records_to_the_supervisor(usage: SqliteUsage, tmp_path: Path) -> None:
     served(usage, MANY)
-    usage._flush_later()
+    usage._flush_in_time()
     # The pending record was written directly.
     assert listed(tmp_path) == ids(MANY)[-1:]
     with closing(SqliteUsage(tmp_path, ManualClock())) as supervisor:

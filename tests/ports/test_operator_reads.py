@@ -72,7 +72,7 @@ class Recorder:
 @pytest.fixture
 def usage(store: Store, clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> OpenUsage:
     # Tests write records by calling `flush`, so the timer that writes them in the background must not run.
-    monkeypatch.setattr("counterfoil.backends.postgres.usage.RECORDS_SEC", 600)
+    monkeypatch.setattr("counterfoil.backends.pending_usage.RECORDS_SEC", 600)
     return store.usage(clock)
 
 
@@ -471,7 +471,7 @@ def test_a_pass_that_begins_in_the_future_does_not_count_as_read(recorder: Recor
 def test_workers_may_write_the_passes_of_one_caller_in_any_order(
     store: Store, clock: ManualClock, run: Run, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
-    monkeypatch.setattr("counterfoil.backends.postgres.usage.RECORDS_SEC", 600)
+    monkeypatch.setattr("counterfoil.backends.pending_usage.RECORDS_SEC", 600)
     chance = random.Random(seed)  # noqa: S311 - chooses the order of a test
     workers = [store.usage(clock) for _ in range(4)]
     passes = [(at, at + 10) for at in range(0, 240, 10)]

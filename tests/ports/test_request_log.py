@@ -80,7 +80,7 @@ def test_a_queued_record_is_written_when_the_worker_stops(log: Log) -> None:
 def test_a_record_that_is_being_written_when_the_worker_stops_is_written_once(
     log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("counterfoil.backends.postgres.usage.RECORDS_SEC", 0)
+    monkeypatch.setattr("counterfoil.backends.pending_usage.RECORDS_SEC", 0)
     usage = log.store.usage(log.clock)
 
     async def note() -> None:

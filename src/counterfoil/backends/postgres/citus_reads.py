@@ -7,14 +7,14 @@ everything up to it.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, cast
+from typing import Any
 
 from counterfoil.backends.postgres import books
 from counterfoil.backends.postgres.addresses import ConnectionLimits, addresses
 from counterfoil.backends.postgres.change_feed import FeedReader
 from counterfoil.backends.postgres.pool import Pool, open_connection, run_in_new_loop, translated
 from counterfoil.backends.postgres.schema import IS_DISTRIBUTED
-from counterfoil.backends.postgres.servers import DatabaseServer, Servers
+from counterfoil.backends.postgres.servers import Servers
 from counterfoil.domain.change_feed import Part, Section
 from counterfoil.observe import Event
 from counterfoil.ports import Clock, StoreUnavailable
@@ -150,16 +150,13 @@ async def _read_accounts(pool: Pool, statement: SplitStatement, values: Values) 
     return [(*row, base, horizon) for row in rows] or [(None, None, base, horizon)]
 
 
-class _InParts:
+class CitusPool(Pool):
     """A pool that runs each `SplitStatement` in its two parts."""
 
-    def __init__(self, pool: Pool) -> None:
-        self._pool = pool
-
-    async def rows(self, statement: str, *values: object) -> Rows:
+    async def rows(self, statement: str, *values: object, within: float | None = None) -> Rows:
         if isinstance(statement, SplitStatement):
-            return await statement.read(self._pool, statement, values)
-        return await self._pool.rows(statement, *values)
+            return await statement.read(self, statement, values)
+        return await super().rows(statement, *values, within=within)
 
 
 class CitusFeedReader(FeedReader):
@@ -209,8 +206,7 @@ class CitusBooks(books.PostgresBooks):
 class CitusServers(Servers):
     """Reads from a Citus cluster through its coordinator. `CitusBooks` uses it."""
 
-    async def _first_answer(self, ask: Callable[[Pool], Awaitable[Rows]], reached: int) -> tuple[DatabaseServer, Rows]:
-        return await super()._first_answer(lambda pool: ask(cast("Pool", _InParts(pool))), reached)
+    POOL = CitusPool
 
 
 def open_servers(

@@ -11,7 +11,7 @@ next read. A single server is not watched: every statement goes to its pool.
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from counterfoil.backends.postgres.addresses import Address, ConnectionLimits, addresses
 from counterfoil.backends.postgres.pool import GATE_SEC, Pool, open_connection, run_in_new_loop, translated
@@ -75,6 +75,8 @@ class DatabaseServer:
 class Servers:
     """All servers of a store, as one worker sees them."""
 
+    POOL: ClassVar[type[Pool]] = Pool
+
     def __init__(
         self,
         url: str,
@@ -92,7 +94,7 @@ class Servers:
         self._now_ms = now_ms
         self._addresses: Sequence[Address | None] = addresses(url)
         self._servers = [
-            DatabaseServer(Pool(url, address, self._limits), address) for address in self._addresses or (None,)
+            DatabaseServer(self.POOL(url, address, self._limits), address) for address in self._addresses or (None,)
         ]
         self._primary: DatabaseServer | None = None if self._addresses else self._servers[0]
         self._watchers: list[asyncio.Task[None]] = []

@@ -6,7 +6,7 @@ requests. A row lock per key keeps the window exact across all nodes. Admissions
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import date
 from typing import Any
@@ -14,19 +14,15 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import astuple
 
+from counterfoil.backends.pending_usage import PendingUsage
 from counterfoil.backends.postgres.pool import GATE_SEC, is_storable
 from counterfoil.backends.postgres.servers import Servers
 from counterfoil.domain.access import Admitted, Key, TooFast, retry_after
 from counterfoil.domain.calendar import HOUR_MS, as_number, date_of, thai_day
 from counterfoil.domain.paging import EXTEND_MS, LIFETIME_MS, SHARED_MS, Listing, Position, StoredCursor
-from counterfoil.domain.request_records import ChangeList, RequestRecord, RequestTally
+from counterfoil.domain.request_records import RequestRecord, RequestTally
 from counterfoil.ports import STOP_SAVE_SEC, Clock, StoreUnavailable, StoreUnreachable
 from counterfoil.text import counted
-
-# Delay after which waiting records are written, unless an admission has already written them.
-RECORDS_SEC = 0.25
-# Maximum number of records that wait for an unreachable primary. If there are more, the oldest are dropped.
-RECORDS_WAITING = 100_000
 
 # Replaces the server's clock: returns the instant of an admission in microseconds and its day in Thailand time.
 Instant = Callable[[], tuple[int, date]]
@@ -91,22 +87,18 @@ class _InFlight(Struct):
     tally: RequestTally
 
 
-class PostgresUsage:
+class PostgresUsage(PendingUsage):
     """The meter and the request log."""
 
     def __init__(self, servers: Servers, instant: Instant | None = None) -> None:
+        super().__init__()
         self._servers = servers
         self._instant = instant
-        self._waiting: list[tuple[Key, asyncio.Future[Admitted | TooFast]]] = []
-        self._records: list[RequestRecord] = []
-        self._tally = RequestTally()
         # What is being written, by `id()`. If the worker stops before a write has ended, the write is repeated over
         # a new connection.
         self._in_flight: dict[int, _InFlight] = {}
         self._months: set[int] = set()
-        self._timer: asyncio.TimerHandle | None = None
         self._flushing: asyncio.Task[None] | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
 
     def close(self, within: float = STOP_SAVE_SEC) -> None:
         """Write pending data and close the connections. Raise StoreUnavailable if that takes longer than `within` s."""
@@ -118,26 +110,6 @@ class PostgresUsage:
         self.flush(give_up - time.monotonic())
 
     # --- the meter -----------------------------------------------------------
-
-    async def admit(self, key: Key) -> Admitted | TooFast:
-        verdict: asyncio.Future[Admitted | TooFast] = asyncio.get_running_loop().create_future()
-        if not self._waiting:
-            self._start(self._admit_waiting())
-        self._waiting.append((key, verdict))
-        return await verdict
-
-    async def _admit_waiting(self) -> None:
-        waiting, self._waiting = self._waiting, []
-        try:
-            verdicts = await self._admit_together([key for key, _ in waiting])
-        except StoreUnavailable as error:
-            for _, verdict in waiting:
-                if not verdict.done():
-                    verdict.set_exception(error)
-            return
-        for (_, verdict), outcome in zip(waiting, verdicts, strict=True):
-            if not verdict.done():
-                verdict.set_result(outcome)
 
     async def _admit_together(self, keys: Sequence[Key]) -> list[Admitted | TooFast]:
         now, day = self._instant() if self._instant else (None, None)
@@ -195,34 +167,12 @@ class PostgresUsage:
 
     # --- request records -------------------------------------------------------
 
-    def note(self, record: RequestRecord) -> None:
-        self._records.append(record)
-        if len(self._records) > RECORDS_WAITING:
-            # The primary has been unreachable for a long time, so limit the memory that the records use.
-            del self._records[: RECORDS_WAITING // 10]
-        if record.error:
-            self._tally.add_error(record.key_id, record.error, record.at)
-        self._flush_soon()
-
-    def note_refusal(self, key_id: str, error: str, at: int) -> None:
-        self._tally.add_error(key_id, error, at)
-        self._flush_soon()
-
-    def note_page(self, read: ChangeList, since: int, horizon: int, is_last: bool, at: int) -> None:
-        self._tally.add_page(read, since, horizon, is_last, at)
-        self._flush_soon()
-
     async def disclose(self, record: RequestRecord) -> None:
         await self._make_months([record])
         await self._servers.primary.do(_RECORD, *_columns([record]))
 
-    def _flush_soon(self) -> None:
-        if self._timer is None:
-            loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(RECORDS_SEC, self._flush_in_time)
-
     def _flush_in_time(self) -> None:
-        self._timer = None
+        self._flush_due = False
         self._flushing = self._start(self._flush_later())
 
     async def _flush_later(self) -> None:
@@ -237,7 +187,8 @@ class PostgresUsage:
                     await self._servers.primary.do(statement, *columns)
         except StoreUnavailable:
             # Try again later. The next admission may write the records before that.
-            self._flush_soon()
+            if not self._flush_due:
+                self._flush_soon()
         finally:
             self._flushing = None
 
@@ -272,12 +223,6 @@ class PostgresUsage:
             at = next(record.at for record in records if _month(record.at) == month)
             await self._servers.primary.do(_MONTH, at, within=GATE_SEC)
             self._months.add(month)
-
-    def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
 
     def flush(self, within: float = STOP_SAVE_SEC) -> None:
         """Write pending records and counts from outside the event loop. If the write fails, they stay pending."""

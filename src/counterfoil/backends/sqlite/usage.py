@@ -9,10 +9,11 @@ import time
 from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec.structs import astuple
 
+from counterfoil.backends.pending_usage import PendingUsage, answer
 from counterfoil.backends.sqlite.files import (
     BRIEFLY_SEC,
     PAUSE_SEC,
@@ -36,12 +37,8 @@ from counterfoil.domain.access import (
 )
 from counterfoil.domain.calendar import DAY_MS, as_number, date_of, thai_day
 from counterfoil.domain.paging import EXTEND_MS, LIFETIME_MS, RESERVED_MS, SHARED_MS, Listing, Position, StoredCursor
-from counterfoil.domain.request_records import ChangeList, RequestRecord, RequestTally, merge_texts
-from counterfoil.ports import Clock, StoreBusy, StoreUnavailable
-
-if TYPE_CHECKING:
-    import asyncio
-
+from counterfoil.domain.request_records import RequestRecord, RequestTally, merge_texts
+from counterfoil.ports import Clock, StoreUnavailable
 
 # --- request records --------------------------------------------------------
 #
@@ -92,8 +89,6 @@ def in_portions(connection: sqlite3.Connection, statement: str, most: int, *valu
         time.sleep(PAUSE_SEC)
 
 
-# Pending records and counts are written after this time. An admission may write the records earlier.
-RECORDS_SEC = 0.25
 # After every FORGET_EVERY admissions of a key, up to 3 * FORGET_EVERY of its admissions outside the window are deleted.
 FORGET_EVERY = 16
 
@@ -143,24 +138,16 @@ _PRUNE_PASSES = "DELETE FROM passes WHERE max(ended_at, continued_at) < ?"
 _PRUNE_LAST_DAYS = "DELETE FROM admissions WHERE day < ? AND at <= ?"
 
 
-# The key of a request that waits for admission, and the asyncio future that receives the decision.
-_Waiting = tuple[Key, "asyncio.Future[Admitted | TooFast]"]
-
-
-class SqliteUsage:
+class SqliteUsage(PendingUsage):
     """The meter and the request log, in `usage.sqlite3`."""
 
     def __init__(self, folder: Path, clock: Clock) -> None:
+        super().__init__()
         self._clock = clock
         self._connection: sqlite3.Connection = read_write(folder, "usage")
         self._connection.create_function("merge_ranges", 2, merge_texts, deterministic=True)
-        self._waiting: list[_Waiting] = []
-        self._delayed: set[asyncio.Task[None]] = set()
-        self._records: list[RequestRecord] = []
-        # The number of records that this process has written to `recent_requests` since `_flush_later` last ran.
+        # The number of records that this process has written to `recent_requests` since `_flush_in_time` last ran.
         self._recent = 0
-        self._tally = RequestTally()
-        self._flush_due = False
         with translated(), writing(self._connection, WAIT_SEC["usage"]):
             self._shift = self._settle_steady_clock()
 
@@ -177,41 +164,18 @@ class SqliteUsage:
 
     # --- the meter -----------------------------------------------------------
 
-    async def admit(self, key: Key) -> Admitted | TooFast:
-        import asyncio
-
-        loop = asyncio.get_running_loop()
-        verdict: asyncio.Future[Admitted | TooFast] = loop.create_future()
-        if not self._waiting:
-            loop.call_soon(self._admit_waiting)
-        self._waiting.append((key, verdict))
-        return await verdict
-
     def _admit_waiting(self) -> None:
+        """Admit requests without a task of their own, unless they have to wait for the lock."""
         waiting, self._waiting = self._waiting, []
         try:
-            verdicts = self._admit_together([key for key, _ in waiting])
-        except StoreBusy:
-            import asyncio
+            answer(waiting, self._admit_now([key for key, _ in waiting]))
+        except StoreUnavailable:
+            self._start(self._admit_later(waiting))
 
-            delayed = asyncio.get_running_loop().create_task(self._admit_later(waiting))
-            self._delayed.add(delayed)
-            delayed.add_done_callback(self._delayed.discard)
-        except StoreUnavailable as error:
-            _fail(waiting, error)
-        else:
-            _succeed(waiting, verdicts)
+    async def _admit_together(self, keys: Sequence[Key]) -> list[Admitted | TooFast]:
+        return await retry_while_locked(lambda: self._admit_now(keys))
 
-    async def _admit_later(self, waiting: list[_Waiting]) -> None:
-        keys = [key for key, _ in waiting]
-        try:
-            verdicts = await retry_while_locked(lambda: self._admit_together(keys))
-        except StoreUnavailable as error:
-            _fail(waiting, error)
-        else:
-            _succeed(waiting, verdicts)
-
-    def _admit_together(self, keys: Sequence[Key]) -> list[Admitted | TooFast]:
+    def _admit_now(self, keys: Sequence[Key]) -> list[Admitted | TooFast]:
         with translated(), writing(self._connection, BRIEFLY_SEC):
             # Read the clocks under the lock, so that admissions are stored in chronological order.
             now, today = self._clock.steady_us() + self._shift, thai_day(self._clock.now_ms())
@@ -262,29 +226,6 @@ class SqliteUsage:
 
     # --- request records -------------------------------------------------------
 
-    def note(self, record: RequestRecord) -> None:
-        self._records.append(record)
-        if record.error:
-            self._tally.add_error(record.key_id, record.error, record.at)
-        if not self._flush_due:
-            self._flush_soon()
-
-    def note_refusal(self, key_id: str, error: str, at: int) -> None:
-        self._tally.add_error(key_id, error, at)
-        if not self._flush_due:
-            self._flush_soon()
-
-    def note_page(self, read: ChangeList, since: int, horizon: int, is_last: bool, at: int) -> None:
-        self._tally.add_page(read, since, horizon, is_last, at)
-        if not self._flush_due:
-            self._flush_soon()
-
-    def _flush_soon(self) -> None:
-        import asyncio
-
-        self._flush_due = True
-        asyncio.get_running_loop().call_later(RECORDS_SEC, self._flush_later)
-
     async def disclose(self, record: RequestRecord) -> None:
         self._records.append(record)
 
@@ -331,7 +272,7 @@ class SqliteUsage:
         del self._records[:written]
         self._tally = RequestTally()
 
-    def _flush_later(self) -> None:
+    def _flush_in_time(self) -> None:
         self._flush_due = False
         # If there are many records, leave them to the supervisor, because requests would have to wait.
         moved = MOVED_AT_ONCE if self._recent <= MOVED_AT_ONCE else 0
@@ -373,18 +314,6 @@ class SqliteUsage:
         now = self._clock.now_ms()
         in_portions(self._connection, _DELETE, PRUNE_CURSORS, now)
         return in_portions(self._connection, _EXPIRE, PRUNE_CURSORS, now, RESERVED_MS)
-
-
-def _succeed(waiting: Sequence[_Waiting], verdicts: Sequence[Admitted | TooFast]) -> None:
-    for (_, verdict), outcome in zip(waiting, verdicts, strict=True):
-        if not verdict.done():
-            verdict.set_result(outcome)
-
-
-def _fail(waiting: Sequence[_Waiting], error: StoreUnavailable) -> None:
-    for _, verdict in waiting:
-        if not verdict.done():
-            verdict.set_exception(error)
 
 
 # --- cursors that were handed out -------------------------------------------
