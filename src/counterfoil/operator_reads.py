@@ -34,7 +34,7 @@ from counterfoil.domain.open_items import COLUMNS as ITEM_COLUMNS
 from counterfoil.domain.open_items import OpenItem, item_of
 from counterfoil.domain.problems import KEY_REVOKED, QUOTA_EXCEEDED, RATE_LIMITED
 from counterfoil.domain.replacements import StoredBill
-from counterfoil.domain.request_records import CopyState, ReadProgress, RequestDetail, copy_state
+from counterfoil.domain.request_records import CopyState, ReadProgress, RequestDetail, RequestRecord, copy_state
 from counterfoil.ports import DiskUse, Permissions, ServerState, StoreExtent, StoreMismatch, StoreUnavailable
 
 # Time limit in seconds: on SQLite for all queries of a call together, on PostgreSQL for each query.
@@ -83,20 +83,10 @@ class RequestFilter(Struct, frozen=True, kw_only=True):
     before: RecordPosition | None = None
 
 
-class RecordedRequest(Struct, frozen=True, kw_only=True):
+class RecordedRequest(RequestRecord, frozen=True, kw_only=True):
     """A stored request record."""
 
     number: int
-    at: int
-    request_id: str
-    key_id: str
-    route: str
-    status: int
-    error: str | None
-    took_us: int
-    personal_base: str | None = None
-    personal_members: int = 0
-    detail: str = "[]"
 
     @property
     def returned(self) -> RequestDetail:
@@ -182,31 +172,23 @@ class ShopName(Struct, frozen=True, kw_only=True, rename="camel"):
 # --- searching request records ----------------------------------------------------
 
 
-class _IndexedRecords(Struct, frozen=True):
-    """Request records with an index sorted by time, and the conditions of a filter that all of them satisfy.
+def _records_to_search(wanted: RequestFilter) -> tuple[str, str, set[str]]:
+    """Return an index sorted by time, a condition, and the names of the filter's conditions that it implies.
 
-    The statements name the index, because SQLite might choose a different index if ANALYZE has not been run.
+    All records that match the filter satisfy the condition. The statements name the index, because SQLite might choose
+    a different index if ANALYZE has not been run.
     """
-
-    index: str
-    condition: str
-    satisfied: tuple[str, ...] = ()
-
-
-def _records_to_search(wanted: RequestFilter) -> _IndexedRecords:
-    """Return indexed records among which are all that match the filter."""
     if wanted.request_id is not None:
-        return _IndexedRecords("requests_by_id", "request_id = :request_id")
+        return "requests_by_id", "request_id = :request_id", set()
     if wanted.personal_data and wanted.key_id is None:
-        return _IndexedRecords("requests_with_personal_data", "personal_base IS NOT NULL", ("personal_data",))
+        return "requests_with_personal_data", "personal_base IS NOT NULL", {"personal_data"}
     if wanted.personal_data:
-        condition = "key_id = :key_id AND personal_base IS NOT NULL"
-        return _IndexedRecords("disclosures_by_key", condition, ("personal_data", "key_id"))
+        return "disclosures_by_key", "key_id = :key_id AND personal_base IS NOT NULL", {"personal_data", "key_id"}
     if wanted.error is not None or (wanted.status or 0) >= 400:
-        return _IndexedRecords("requests_failed", "error IS NOT NULL")
+        return "requests_failed", "error IS NOT NULL", set()
     if wanted.key_id is not None:
-        return _IndexedRecords("requests_by_key", "key_id = :key_id", ("key_id",))
-    return _IndexedRecords("requests_by_time", "true")
+        return "requests_by_key", "key_id = :key_id", {"key_id"}
+    return "requests_by_time", "true", set()
 
 
 # --- statements --------------------------------------------------------------------
@@ -245,7 +227,6 @@ _BILLS_PER_DAY = """
         WHERE bill_day BETWEEN :first AND :last
     ) AS days WHERE counted > 0 ORDER BY id, bill_day
 """
-_COLUMNS = "at, request_id, key_id, route, status, error, took_us, personal_base, personal_members, detail"
 _CONDITIONS: Mapping[str, str] = {
     "key_id": "key_id = :key_id",
     "route": "route = :route",
@@ -428,11 +409,11 @@ class OperatorReads(ABC):
 
     def requests(self, wanted: RequestFilter, limit: int) -> RequestPage:
         """Return a page of up to `limit` request records, newest first."""
-        searched = _records_to_search(wanted)
+        index, condition, implied = _records_to_search(wanted)
         given = {name for name, value in asdict(wanted).items() if value not in (None, False)}
-        checks = [_CONDITIONS[name] for name in _CONDITIONS if name in given.difference(searched.satisfied)]
+        checks = [_CONDITIONS[name] for name in _CONDITIONS if name in given - implied]
         bounds = [_BOUNDS[name] for name in _BOUNDS if name in given]
-        among = f"FROM requests INDEXED BY {searched.index} WHERE " + " AND ".join([searched.condition, *bounds])
+        among = f"FROM requests INDEXED BY {index} WHERE " + " AND ".join([condition, *bounds])
         before_at, before_number = wanted.before or (None, None)
         values = asdict(wanted) | {"before_at": before_at, "before_number": before_number}
         last_scanned: RecordPosition | None = None
@@ -444,7 +425,9 @@ class OperatorReads(ABC):
             if last_scanned:
                 among += f" AND {_FROM_SCANNED}"
                 values |= {"last_at": last_scanned[0], "last_number": last_scanned[1]}
-            query = f"SELECT {{number}}, {_COLUMNS} {among} {_NEWEST_FIRST} LIMIT :limit"
+            query = (
+                f"SELECT {', '.join(RequestRecord.__struct_fields__)}, {{number}} {among} {_NEWEST_FIRST} LIMIT :limit"
+            )
             rows = ask(query.format(number=self.NUMBER), **values, limit=limit + 1)
         names = RecordedRequest.__struct_fields__
         found = [RecordedRequest(**dict(zip(names, row, strict=True))) for row in rows[:limit]]
