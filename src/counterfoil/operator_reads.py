@@ -556,7 +556,7 @@ class OperatorReads(ABC):
         """Return rejected lines of a load in the order of its rejects file. The store remembers the first 1,000."""
         with self._limited("books") as ask:
             rows = ask(_REJECTS, load=load, most=limit)
-        return [RejectedLine(*row[:3], json.decode(row[3], type=list[str])) for row in rows]
+        return [RejectedLine(row[0], row[1], row[2], json.decode(row[3], type=list[str])) for row in rows]
 
     def open_items(self) -> list[OpenItem]:
         """Return what waits for the operator, oldest first."""
