@@ -7,13 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec import structs
 
 import records as r
 from assistants.assistant import Assistant, Refused, with_assistant
 from client.pulled_copy import PLENTY, Copy
 from client.targets import duckdb_target
-from counterfoil.mcp.questions import Period, Questions
+from counterfoil.mcp.questions import Questions
 from counterfoil.mcp.sources import CopyReader, QueryRefused
 from running_service import RunningService, backend_settings
 
@@ -113,29 +112,31 @@ def test_every_answer_repeats_its_filters(file: Path, ask: Questions) -> None:
 
 
 def test_with_business_days_the_first_and_the_last_day_are_business_days(ask: Questions) -> None:
-    tenth = Period(date(2026, 1, 10), date(2026, 1, 10))
-    business = ask.sales(["business_day"], tenth, 10)
+    tenth = date(2026, 1, 10)
+    business = ask.sales(["business_day"], tenth, tenth)
     assert [(row["businessDay"], row["bills"]) for row in business["groups"]] == [("2026-01-10", 3)]
     assert business["days"] == "business days"
-    calendar = ask.sales(["day"], tenth, 10)
+    calendar = ask.sales(["day"], tenth, tenth)
     assert [(row["day"], row["bills"]) for row in calendar["groups"]] == [("2026-01-10", 2)]
     assert calendar["days"] == "calendar days"
 
 
 def test_all_days_of_an_answer_are_of_one_kind(ask: Questions) -> None:
     # The bill of 11 January, a Sunday, was closed at one o'clock, so it belongs to Saturday, 10 January.
-    both = ask.sales(["business_day", "weekday", "month"], Period(date(2026, 1, 10)), 10)
+    both = ask.sales(["business_day", "weekday", "month"], date(2026, 1, 10), limit=10)
     assert {(row["businessDay"], row["weekday"], row["month"]) for row in both["groups"]} == {
         ("2026-01-10", "Saturday", "2026-01")
     }
-    by_weekday = ask.sales(["weekday"], Period(date(2026, 1, 10), days="business"), 10)
+    by_weekday = ask.sales(["weekday"], date(2026, 1, 10), days="business", limit=10)
     assert [(row["weekday"], row["bills"]) for row in by_weekday["groups"]] == [("Saturday", 3)]
     with pytest.raises(QueryRefused):
-        ask.sales(["day", "business_day"], Period(), 10)
-    tenth = Period(date(2026, 1, 10), date(2026, 1, 10))
-    for period, bills in ((tenth, 2), (structs.replace(tenth, days="business"), 3)):
-        products = ask.product_mix("product", period, 10)
-        assert products["days"] == f"{period.days} days"
+        ask.sales(["day", "business_day"], limit=10)
+    tenth = date(2026, 1, 10)
+    for products, kind, bills in (
+        (ask.product_mix("product", tenth, tenth), "calendar", 2),
+        (ask.product_mix("product", tenth, tenth, days="business"), "business", 3),
+    ):
+        assert products["days"] == f"{kind} days"
         assert max(row["bills"] for row in products["products"]) == bills
 
 
@@ -168,13 +169,13 @@ def test_arguments_are_read_as_meant_or_refused_in_one_sentence(file: Path) -> N
 
 def test_products_without_an_id_are_told_apart_by_name(ask: Questions) -> None:
     for group, id_name in (("product", "productId"), ("master_product", "rootId")):
-        rows = ask.product_mix(group, Period(), 100)["products"]
+        rows = ask.product_mix(group, limit=100)["products"]
         found = [(row["name"], row["total"]) for row in rows if row[id_name] is None and row["name"] != "Rice"]
         assert found == [("Cake", "1000.00"), ("Corkage", "700.00")]
 
 
 def test_a_line_counts_in_one_category_only_and_the_answer_states_the_rule(ask: Questions) -> None:
-    categories = ask.product_mix("category", Period(), 10)
+    categories = ask.product_mix("category", limit=10)
     assert [(row["name"], row["parentId"], row["total"]) for row in categories["products"]] == [
         (None, None, "1700.00"),
         ("Soups", "c-food", "1320.00"),
@@ -184,23 +185,23 @@ def test_a_line_counts_in_one_category_only_and_the_answer_states_the_rule(ask: 
 
 
 def test_the_newest_days_are_kept_when_an_answer_is_cut_and_it_says_so(ask: Questions) -> None:
-    answer = ask.sales(["day"], Period(), 3)
+    answer = ask.sales(["day"], limit=3)
     assert [row["day"] for row in answer["groups"]] == ["2026-01-09", "2026-01-10", "2026-01-11"]
     assert (answer["total"], answer["truncated"]) == (12, True)
     assert "2026-01-08" in answer["leftOut"]
     for groups in (["day", "shop"], ["shop", "day"]):
-        answer = ask.sales(groups, Period(), 4)
+        answer = ask.sales(groups, limit=4)
         assert {row["day"] for row in answer["groups"]} == {"2026-01-10", "2026-01-11"}
         assert len(answer["groups"]) == 3, "a day is shown with only some of its shops"
         assert "2026-01-09" in answer["leftOut"]
-    assert len(ask.sales(["month", "shop", "service_type"], Period(), 1)["groups"]) == 1
-    complete = ask.sales(["day"], Period(), 100)
+    assert len(ask.sales(["month", "shop", "service_type"], limit=1)["groups"]) == 1
+    complete = ask.sales(["day"], limit=100)
     assert "leftOut" not in complete
     assert [row["day"] for row in complete["groups"]] == [*(f"2026-01-{day:02}" for day in (*DAYS, 11)), None]
 
 
 def test_weekdays_are_in_the_order_of_the_calendar(ask: Questions) -> None:
-    weekdays = [row["weekday"] for row in ask.sales(["weekday"], Period(), 100)["groups"]]
+    weekdays = [row["weekday"] for row in ask.sales(["weekday"], limit=100)["groups"]]
     assert weekdays == ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday", None]
 
 
@@ -211,7 +212,7 @@ def test_the_time_of_a_shop_that_has_left_stands_still(service: RunningService, 
     copy, [staying, leaving] = pulled(service, tmp_path)
     with closing(CopyReader(tmp_path / "copy.duckdb")) as reader:
         ask = Questions(reader)
-        last_seen = ask.sales((), Period(shop_ids=[leaving["id"]]), 1)["asOf"]
+        last_seen = ask.sales((), shop_ids=[leaving["id"]], limit=1)["asOf"]
         # This bill never reaches the copy, because the shop leaves before the next pull.
         service.clock.advance(60)
         service.load(r.bill(leaving))
@@ -220,12 +221,12 @@ def test_the_time_of_a_shop_that_has_left_stands_still(service: RunningService, 
             service.clock.advance(3600)
             service.ledger.advance_horizon()
             copy.pull()
-            now = ask.sales((), Period(shop_ids=[staying["id"]]), 1)
+            now = ask.sales((), shop_ids=[staying["id"]], limit=1)
             assert now["asOf"] > last_seen
             assert "shopsThatLeft" not in now
-            answer = ask.sales((), Period(shop_ids=[leaving["id"]]), 1)
+            answer = ask.sales((), shop_ids=[leaving["id"]], limit=1)
             assert (answer["asOf"], answer["shopsThatLeft"]) == (last_seen, {leaving["id"]: last_seen})
-            everything = ask.sales((), Period(), 1)
+            everything = ask.sales((), limit=1)
             assert (everything["asOf"], everything["shopsThatLeft"]) == (now["asOf"], {leaving["id"]: last_seen})
             assert ask.copy_state()["shopsAsOf"] == {staying["id"]: now["asOf"], leaving["id"]: last_seen}
 
@@ -238,9 +239,9 @@ def test_a_closed_shop_is_still_updated(service: RunningService, tmp_path: Path)
     copy.pull()
     with closing(CopyReader(tmp_path / "copy.duckdb")) as reader:
         ask = Questions(reader)
-        answer = ask.sales((), Period(shop_ids=[closing_down["id"]]), 1)
+        answer = ask.sales((), shop_ids=[closing_down["id"]], limit=1)
         assert "shopsThatLeft" not in answer
-        assert answer["asOf"] == ask.sales((), Period(), 1)["asOf"]
+        assert answer["asOf"] == ask.sales((), limit=1)["asOf"]
         [shop] = [shop for shop in ask.list_shops(10)["shops"] if shop["shopId"] == closing_down["id"]]
     assert shop["removedAt"] is not None
     assert shop["completeUntil"] is None

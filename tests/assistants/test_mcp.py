@@ -23,7 +23,7 @@ from assistants.conftest import CANARIES
 from client.pulled_copy import Copy
 from client.targets import TARGETS
 from counterfoil.client.pull_state import FORMAT
-from counterfoil.mcp.questions import MAX_ROWS, Period, Questions
+from counterfoil.mcp.questions import MAX_ROWS, Questions
 from counterfoil.mcp.sources import (
     MAX_ANSWER_BYTES,
     PROCESS_MB,
@@ -170,7 +170,7 @@ def test_no_answer_contains_personal_data(file: Path, copy: Copy) -> None:
     with contextlib.closing(CopyReader(file)) as reader:
         ask = Questions(reader)
         answers: list[Any] = [ask.copy_state(), ask.list_shops(MAX_ROWS), ask.member_summary(MAX_ROWS)]
-        answers += [ask.sales([group], Period(), MAX_ROWS) for group in ("day", "hour", "shop", "channel")]
+        answers += [ask.sales([group], limit=MAX_ROWS) for group in ("day", "hour", "shop", "channel")]
         answers += [ask.find_bill(bill_id, None) for bill_id in ("b-1", "b-4")]
         tables = [row[0] for row in ask.query("SELECT table_name FROM duckdb_tables()", MAX_ROWS)["rows"]]
         assert sorted(tables) == sorted(PUBLISHED)
@@ -236,7 +236,7 @@ def test_values_in_arguments_never_become_sql(text: str, ask: Questions) -> None
     assert ask.find_bill(text, None)["bills"] == []
     assert ask.find_bill(None, text)["bills"] == []
     with pytest.raises(QueryRefused, match="is not in this copy"):
-        ask.sales(["day"], Period(shop_ids=[text]), 10)
+        ask.sales(["day"], shop_ids=[text], limit=10)
     with pytest.raises(QueryRefused, match="is not in this copy"):
         ask.find_bill(None, "R-1", [text])
     assert ask.copy_state()["rows"]["bills"] == 5
@@ -248,7 +248,7 @@ def test_values_in_arguments_never_become_sql(text: str, ask: Questions) -> None
 def test_sums_of_money_are_exact(ask: Questions) -> None:
     answer = ask.query("SELECT sum(net), avg(net) FROM bills WHERE id IN ('b-2', 'b-3')", 10)
     assert answer["rows"] == [["0.30", "0.15"]]
-    totals = ask.sales((), Period(), 1)["totals"]
+    totals = ask.sales((), limit=1)["totals"]
     net = Decimal("140.10") + Decimal("0.10") + Decimal("0.20") + 7
     assert totals == {
         "bills": 4,
@@ -261,14 +261,14 @@ def test_sums_of_money_are_exact(ask: Questions) -> None:
 
 
 def test_hours_and_months_are_in_the_time_zone_of_the_shop(ask: Questions) -> None:
-    hours = {row["hour"]: row["bills"] for row in ask.sales(["hour"], Period(), 100)["groups"]}
+    hours = {row["hour"]: row["bills"] for row in ask.sales(["hour"], limit=100)["groups"]}
     assert hours == {12: 2, 18: 1, None: 1}
-    months = {row["month"]: row["bills"] for row in ask.sales(["month"], Period(), 100)["groups"]}
+    months = {row["month"]: row["bills"] for row in ask.sales(["month"], limit=100)["groups"]}
     assert months == {"2026-01": 3, None: 1}
 
 
 def test_category_totals_have_names_and_leave_out_tips_and_cancelled_lines(ask: Questions) -> None:
-    [soups] = ask.product_mix("category", Period(), 10)["products"]
+    [soups] = ask.product_mix("category", limit=10)["products"]
     assert (soups["categoryId"], soups["name"], soups["quantity"]) == ("c-soups", "Soups", "7.00")
 
 
@@ -278,7 +278,7 @@ def test_a_long_answer_is_truncated_and_says_so(ask: Questions) -> None:
     wide = ask.query("SELECT repeat('x', 900) FROM range(500)", MAX_ROWS)
     assert wide["truncated"]
     assert len(json.dumps(wide)) < MAX_ANSWER_BYTES + 2_000
-    groups = ask.sales(["day"], Period(), 1)
+    groups = ask.sales(["day"], limit=1)
     assert (groups["total"], groups["truncated"], len(groups["groups"])) == (3, True, 1)
 
 
@@ -327,11 +327,11 @@ def test_an_answer_after_the_next_pull_is_from_the_new_copy(
     file: Path, copy: Copy, branch: r.Record, service: RunningService
 ) -> None:
     with questions(file) as ask:
-        assert ask.sales((), Period(), 1)["totals"]["bills"] == 4
+        assert ask.sales((), limit=1)["totals"]["bills"] == 4
         service.clock.advance(60)
         service.load(r.bill(branch))
         copy.pull()
-        answer = ask.sales((), Period(), 1)
+        answer = ask.sales((), limit=1)
     assert answer["totals"]["bills"] == 5
     assert answer["asOf"] > "2026-01-01T00:01:00"
 
@@ -363,10 +363,10 @@ def test_during_a_pull_answers_use_the_earlier_data_and_say_so(file: Path) -> No
     with questions(file) as ask:
         ask.copy_state()
         with held_open_by_a_writer(file):
-            answer = ask.sales((), Period(), 1)
+            answer = ask.sales((), limit=1)
             assert answer["note"] == PULL_RUNNING
             assert answer["totals"]["bills"] == 4
-        assert "note" not in ask.sales((), Period(), 1)
+        assert "note" not in ask.sales((), limit=1)
 
 
 def test_the_first_question_during_a_pull_waits_or_gets_an_error(file: Path) -> None:
@@ -400,7 +400,7 @@ def test_a_shop_whose_first_pass_has_not_ended_is_listed_as_incomplete(file: Pat
     with duckdb.connect(str(file)) as db:
         db.execute("UPDATE pull_state SET state = ?", [json.dumps({"format": FORMAT})])
     with questions(file) as ask:
-        answer = ask.sales((), Period(), 1)
+        answer = ask.sales((), limit=1)
     assert answer["asOf"] is None
     assert answer["incompleteShops"] == [branch["id"]]
 
@@ -410,7 +410,7 @@ def test_while_everything_is_read_again_answers_are_as_of_the_last_complete_pass
     with duckdb.connect(str(file)) as db:
         db.execute("UPDATE pull_state SET state = ?", [json.dumps(state)])
     with questions(file) as ask:
-        answer = ask.sales((), Period(), 1)
+        answer = ask.sales((), limit=1)
     assert answer["asOf"] == "2026-01-03T00:00:00.000Z"
     assert "incompleteShops" not in answer
 
@@ -477,7 +477,7 @@ def test_answers_from_a_copy_of_a_part_of_the_data_say_which_part(file: Path) ->
     with duckdb.connect(str(file)) as db:
         db.execute("UPDATE pull_state SET state = ?", [json.dumps(state)])
     with questions(file) as ask:
-        answer = ask.sales((), Period(), 1)
+        answer = ask.sales((), limit=1)
         members = ask.member_summary(1)
     assert answer["asOf"] == "2026-01-03T00:00:00.000Z"
     assert answer["copyContainsOnly"] == {"since": "2026-01-01"}
@@ -511,7 +511,7 @@ def test_a_copy_that_has_lost_something_is_refused(file: Path, loss: str) -> Non
     with duckdb.connect(str(file)) as db:
         db.execute(loss)
     with questions(file) as ask, pytest.raises(CopyError, match="counterfoil pull"):
-        ask.sales([], Period(), 10)
+        ask.sales([], limit=10)
 
 
 def test_instants_are_in_utc_and_local_times_have_no_zone(ask: Questions) -> None:
@@ -542,8 +542,8 @@ def test_every_kind_of_copy_gives_answers_with_the_time_of_its_pull(
     other.pull()
     with questions(file) as ask, questions(folder / PATHS[kind]) as ask_other:
         for group in ("day", "hour", "shop", "channel", "service_type"):
-            assert ask_other.sales([group], Period(), 100) == ask.sales([group], Period(), 100)
-        assert ask_other.product_mix("category", Period(), 100) == ask.product_mix("category", Period(), 100)
+            assert ask_other.sales([group], limit=100) == ask.sales([group], limit=100)
+        assert ask_other.product_mix("category", limit=100) == ask.product_mix("category", limit=100)
         assert ask_other.find_bill("b-1", None) == ask.find_bill("b-1", None)
         assert ask_other.list_shops(10) == ask.list_shops(10)
         assert ask_other.member_summary(10) == ask.member_summary(10)

@@ -15,7 +15,7 @@ import records as r
 from client import plain_sql
 from client.pulled_copy import PLENTY, Copy
 from client.targets import EVERY_KIND, TARGETS
-from counterfoil.mcp.questions import MAX_ROWS, Period, Questions
+from counterfoil.mcp.questions import MAX_ROWS, Questions
 from counterfoil.mcp.sources import CopyReader
 from running_service import RunningService
 
@@ -205,13 +205,13 @@ def numbers(row: Json, *names: str) -> tuple[Decimal, ...]:
 
 def asked(ask: Questions, world: World, question: str) -> Counter[tuple[Any, ...]]:
     """Return the answer of an assistant, in the form of the statement's rows."""
-    totals = ask.sales([], Period(), MAX_ROWS)["totals"]
+    totals = ask.sales([], limit=MAX_ROWS)["totals"]
     match question:
         case "Revenue by shop and business day":
-            groups = ask.sales(["shop", "business_day"], Period(), MAX_ROWS)["groups"]
+            groups = ask.sales(["shop", "business_day"], limit=MAX_ROWS)["groups"]
             return Counter((row["shopId"], row["businessDay"], *numbers(row, "revenue")) for row in groups)
         case "Best seller":
-            [best] = ask.product_mix("product", Period(), 1)["products"]
+            [best] = ask.product_mix("product", limit=1)["products"]
             return Counter([(best["productId"], best["name"], *numbers(best, "quantity", "total"))])
         case "Share of voids":
             bills, voids = numbers(totals, "bills", "voids")
@@ -220,16 +220,16 @@ def asked(ask: Questions, world: World, question: str) -> Counter[tuple[Any, ...
             total, bills = numbers(totals, "revenue", "bills")
             return Counter([(plain(round(total / bills, 2)),)])
         case "Hour of day":
-            hours = ask.sales(["hour"], Period(), MAX_ROWS)["groups"]
+            hours = ask.sales(["hour"], limit=MAX_ROWS)["groups"]
             return Counter((f"{row['hour']:02}", *numbers(row, "bills", "revenue")) for row in hours if row["bills"])
         case "A shop that left":
-            [shop_id] = ask.sales([], Period(), 1)["shopsThatLeft"]
-            of_shop = ask.sales(["shop"], Period(shop_ids=[shop_id]), MAX_ROWS)["groups"]
+            [shop_id] = ask.sales([], limit=1)["shopsThatLeft"]
+            of_shop = ask.sales(["shop"], shop_ids=[shop_id], limit=MAX_ROWS)["groups"]
             return Counter((row["shopId"], row["shopName"], *numbers(row, "revenue")) for row in of_shop)
         case "Yesterday against last week":
             found = Counter[tuple[Any, ...]]()
             for day in map(date.fromisoformat, (YESTERDAY, LAST_WEEK)):
-                [row] = ask.sales(["business_day"], Period(day, day), MAX_ROWS)["groups"]
+                [row] = ask.sales(["business_day"], day, day, limit=MAX_ROWS)["groups"]
                 found[row["businessDay"], *numbers(row, "bills", "revenue")] += 1
             return found
     statement = STATEMENTS[question].replace("member_id IS NOT NULL", "has_member")

@@ -7,15 +7,15 @@ Days are `bill_date`, the calendar day in the shop's time zone, or `business_dat
 from collections.abc import Mapping, Sequence
 from datetime import date
 from importlib.resources import files
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from msgspec import Struct, structs, to_builtins, toml
+from pydantic import BeforeValidator, Field
 
 from counterfoil.mcp.sources import CopyReader, Json, QueryRefused, Snapshot, json_value, within_budget
 
 MAX_ROWS = 500
 MAX_BILLS = 5
-DayKind = Literal["calendar", "business"]
 
 # Result columns that are periods of time. If rows are left out, they are the oldest ones.
 _PERIODS = ("day", "businessDay", "month")
@@ -59,17 +59,51 @@ class _Wording(Struct, frozen=True, forbid_unknown_fields=True):
 TEXTS = toml.decode((files("counterfoil.mcp") / "questions.toml").read_bytes(), type=_Wording)
 
 
-class Period(Struct, frozen=True):
+# --- the arguments of the tools ------------------------------------------------------
+
+
+def _day(value: object) -> object:
+    """Parse a day as the API does. Pydantic would read a number as a time."""
+    if value is None or isinstance(value, date):
+        return value
+    try:
+        return date.fromisoformat(str(value))
+    except ValueError as error:
+        raise ValueError(f"{value} is not a day of the form YYYY-MM-DD or YYYYMMDD") from error
+
+
+def _listed(value: object) -> object:
+    """Accept a single value where a list is meant."""
+    if value == []:
+        raise ValueError("The list is empty. Leave the argument out to include everything")
+    return [value] if isinstance(value, str) else value
+
+
+AnyList = BeforeValidator(_listed)
+FirstDay = Annotated[
+    date | None, BeforeValidator(_day), Field(description="First day (YYYY-MM-DD), in the shop's time zone.")
+]
+LastDay = Annotated[date | None, BeforeValidator(_day), Field(description="Last day (YYYY-MM-DD), inclusive.")]
+DayKind = Literal["calendar", "business"]
+Days = Annotated[DayKind, Field(description="Whether all days are calendar days, or business days.")]
+ShopIds = Annotated[
+    Sequence[str] | None,
+    AnyList,
+    Field(description="IDs of shops. If omitted: all shops.", max_length=MAX_ROWS),
+]
+Limit = Annotated[int, Field(description="Maximum number of rows.", ge=1, le=MAX_ROWS)]
+SalesGroup = Literal["day", "business_day", "month", "weekday", "hour", "shop", "channel", "service_type"]
+SalesGroups = Annotated[Sequence[SalesGroup] | None, AnyList, Field(description="If omitted: one total.", max_length=4)]
+ProductGroup = Literal["product", "master_product", "category"]
+
+
+class _Period(Struct, frozen=True):
     """The shops and days that a question is about. If no days are given, bills without a date are included."""
 
     first_day: date | None = None
     last_day: date | None = None
-    shop_ids: Sequence[str] = ()
+    shop_ids: Sequence[str] | None = None
     days: DayKind = "calendar"
-
-    def __post_init__(self) -> None:
-        if self.first_day and self.last_day and self.first_day > self.last_day:
-            raise QueryRefused(f"first_day {self.first_day} is after last_day {self.last_day}.")
 
     @property
     def day_column(self) -> str:
@@ -90,13 +124,33 @@ class Period(Struct, frozen=True):
 
 
 class Questions:
-    """Answers questions from the newest snapshot of a copy. Every result says how current the data is."""
+    """Answers questions from the newest snapshot of a copy. An assistant gets these methods as tools.
+
+    Every answer repeats what it is limited to, and says how current the data is.
+    """
 
     def __init__(self, reader: CopyReader) -> None:
         self._reader = reader
 
-    def copy_state(self) -> Json:
+    def _begin(self, **filters: Any) -> tuple[Snapshot, Json]:
+        """Return the snapshot, and the beginning of the answer."""
         snapshot, note = self._reader.snapshot()
+        shop_ids = filters.get("shop_ids") or ()
+        known = {row[0] for row in snapshot.rows("SELECT shop_id FROM shops")}
+        if unknown := [shop_id for shop_id in shop_ids if shop_id not in known]:
+            raise QueryRefused(f"Shop {unknown[0]!r} is not in this copy. list_shops returns the IDs of all shops.")
+        answer = {"filters": {name: json_value(value) or None for name, value in filters.items()}}
+        return snapshot, answer | _freshness(snapshot, set(shop_ids) or known) | _selection_and_note(snapshot, note)
+
+    def _begin_period(self, period: _Period, limit: int) -> tuple[Snapshot, Json]:
+        if period.first_day and period.last_day and period.first_day > period.last_day:
+            raise QueryRefused(f"first_day {period.first_day} is after last_day {period.last_day}.")
+        snapshot, answer = self._begin(**structs.asdict(period), limit=limit)
+        return snapshot, answer | {"days": f"{period.days} days"}
+
+    def copy_state(self) -> Json:
+        """How current and complete the copy is, per shop, and the tables and columns that `query` can read."""
+        snapshot, answer = self._begin()
         counts = {name: snapshot.rows(f"SELECT count(*) FROM {name}")[0][0] for name in ("shops", "bills", "members")}
         [(first, last, undated)] = snapshot.rows(
             "SELECT min(bill_date), max(bill_date), count(*) FILTER (bill_date IS NULL) FROM bills"
@@ -107,7 +161,7 @@ class Questions:
         as_of, left = snapshot.progress.feed.last_complete, _shops_that_left(snapshot)
         shop_ids = [row[0] for row in snapshot.rows("SELECT shop_id FROM shops ORDER BY shop_id LIMIT ?", [MAX_ROWS])]
         return {
-            **_freshness(snapshot, note),
+            **answer,
             "rows": counts,
             "firstDay": json_value(first),
             "lastDay": json_value(last),
@@ -117,30 +171,38 @@ class Questions:
             "tables": {name: ", ".join(columns) for name, columns in tables.items()},
         }
 
-    def list_shops(self, limit: int) -> Json:
-        snapshot, note = self._reader.snapshot()
-        return _answer(
-            _freshness(snapshot, note), "shops", snapshot.objects(TEXTS.shops), limit, "the shops with the last IDs"
-        )
+    def list_shops(self, limit: Limit = 100) -> Json:
+        """The shops, with their time zone, their number of bills, and the days of their first and last bill."""
+        snapshot, answer = self._begin(limit=limit)
+        return _answer(answer, "shops", snapshot.objects(TEXTS.shops), limit, "the shops with the last IDs")
 
-    def sales(self, group_by: Sequence[str], period: Period, limit: int) -> Json:
-        snapshot, note = self._reader.snapshot()
-        _require_shops(snapshot, period.shop_ids)
-        if "business_day" in group_by:
-            period = structs.replace(period, days="business")
-        if "day" in group_by and period.days == "business":
+    def sales(
+        self,
+        group_by: SalesGroups = None,
+        first_day: FirstDay = None,
+        last_day: LastDay = None,
+        shop_ids: ShopIds = None,
+        days: Days = "calendar",
+        limit: Limit = 100,
+    ) -> Json:
+        """Sales: overall totals, and totals per group for up to 4 criteria, such as day, hour, shop and channel.
+
+        Hours are in the shop's time zone. Void bills are counted in `voids` only. The group business_day sets days to
+        business.
+        """
+        criteria = dict.fromkeys(group_by or ())
+        period = _Period(first_day, last_day, shop_ids, "business" if "business_day" in criteria else days)
+        if "day" in criteria and period.days == "business":
             raise QueryRefused("Calendar days and business days cannot be mixed: group by either day or business_day.")
+        snapshot, answer = self._begin_period(period, limit)
         conditions, values = period.conditions()
         texts = TEXTS.sales
         groups = {
-            name: sql.format(day=period.day_column)
-            for group in dict.fromkeys(group_by)
-            for name, sql in texts.groups[group].items()
+            name: sql.format(day=period.day_column) for group in criteria for name, sql in texts.groups[group].items()
         }
         where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
         totals = snapshot.objects(f"SELECT {_named(texts.figures)} FROM {texts.source} {where}", values)
-        answer = _freshness(snapshot, note, period.shop_ids)
-        answer |= {"days": f"{period.days} days", "totals": totals[0]}
+        answer["totals"] = totals[0]
         if not groups:
             return answer
         ordered = [texts.order.get(name, sql).format(day=period.day_column) for name, sql in groups.items()]
@@ -155,9 +217,21 @@ class Questions:
                 return answer | _newest(found, column, limit)
         return _answer(answer, "groups", found, limit, "the last groups in this order")
 
-    def product_mix(self, group_by: str, period: Period, limit: int) -> Json:
-        snapshot, note = self._reader.snapshot()
-        _require_shops(snapshot, period.shop_ids)
+    def product_mix(
+        self,
+        group_by: ProductGroup = "product",
+        first_day: FirstDay = None,
+        last_day: LastDay = None,
+        shop_ids: ShopIds = None,
+        days: Days = "calendar",
+        limit: Limit = 50,
+    ) -> Json:
+        """Products or categories sold, the highest total first. Void bills, cancelled lines and tips are left out.
+
+        Every line counts once. The figures of a category do not include its subcategories.
+        """
+        period = _Period(first_day, last_day, shop_ids, days)
+        snapshot, answer = self._begin_period(period, limit)
         conditions, values = period.conditions()
         texts, group = TEXTS.products, TEXTS.products.groups[group_by]
         products = snapshot.objects(
@@ -166,15 +240,16 @@ class Questions:
             f"ORDER BY {texts.figures['total']} DESC, 1 NULLS LAST, 2",
             values,
         )
-        answer = _freshness(snapshot, note, period.shop_ids) | {"days": f"{period.days} days", "rule": group.rule}
-        return _answer(answer, "products", products, limit, "those with the lowest totals")
+        return _answer(answer | {"rule": group.rule}, "products", products, limit, "those with the lowest totals")
 
-    def find_bill(self, bill_id: str | None, receipt_number: str | None, shop_ids: Sequence[str] = ()) -> Json:
+    def find_bill(
+        self, bill_id: str | None = None, receipt_number: str | None = None, shop_ids: ShopIds = None
+    ) -> Json:
+        """Bills by ID or receipt number, with their lines, options, payments and promotions. Returns at most five."""
         if not bill_id and not receipt_number:
             raise QueryRefused("Set bill_id or receipt_number.")
-        snapshot, note = self._reader.snapshot()
-        _require_shops(snapshot, shop_ids)
-        conditions, values = Period(shop_ids=shop_ids).conditions()
+        snapshot, answer = self._begin(bill_id=bill_id, receipt_number=receipt_number, shop_ids=shop_ids)
+        conditions, values = _Period(shop_ids=shop_ids).conditions()
         for name, value in {"id": bill_id, "receipt_number": receipt_number}.items():
             if value:
                 conditions.append(f"b.{name} = ?")
@@ -186,22 +261,30 @@ class Questions:
         for bill in bills:
             identity = [bill["shop_id"], bill["id"]]
             bill |= {part: snapshot.objects(sql, identity) for part, sql in TEXTS.parts_of_bill.items()}
-        answer = _freshness(snapshot, note, shop_ids or sorted({bill["shop_id"] for bill in bills}))
+        if bills and not shop_ids:
+            answer |= _freshness(snapshot, {bill["shop_id"] for bill in bills})
         return answer | _kept("bills", within_budget(bills), len(found), "the bills that changed earliest")
 
-    def member_summary(self, limit: int) -> Json:
+    def member_summary(self, limit: Limit = 100) -> Json:
+        """Number of members and their total points, credit and visits, per base and rank. No individual members."""
         snapshot, note = self._reader.snapshot()
-        answer = _members_freshness(snapshot, "asOf") | _selection_and_note(snapshot, note)
+        answer = {"filters": {"limit": limit}} | _members_freshness(snapshot, "asOf")
+        answer |= _selection_and_note(snapshot, note)
         return _answer(answer, "ranks", snapshot.objects(TEXTS.members), limit, "the ranks of the last bases")
 
-    def query(self, sql: str, limit: int) -> Json:
-        snapshot, note = self._reader.snapshot()
+    def query(self, sql: Annotated[str, Field(max_length=10_000)], limit: Limit = 100) -> Json:
+        """Run one SELECT statement in DuckDB's SQL, if no other tool fits. `copy_state` lists tables and columns.
+
+        Times that end in Z are in UTC, and local_time is on the shop's clock. Bills are identified by shop_id and id
+        together. For revenue, sum `revenue`, not `net`: it leaves out tips and void bills.
+        """
+        snapshot, answer = self._begin(limit=limit)
         result = snapshot.query(sql, limit)
         rows = [list(row) for row in result.rows]
         kept = within_budget(rows)
         is_truncated = result.has_more or len(kept) < len(rows)
         return {
-            **_freshness(snapshot, note),
+            **answer,
             # The statement may read the members, and a pull reads them less often than the bills.
             **_members_freshness(snapshot, "membersAsOf"),
             "columns": result.names,
@@ -242,27 +325,20 @@ def _newest(rows: list[Json], period: str, limit: int) -> Json:
     return _kept("groups", kept, len(rows), f"some groups with {period} {oldest or 'null'}, and all older ones")
 
 
-def _require_shops(snapshot: Snapshot, shop_ids: Sequence[str]) -> None:
-    known = {row[0] for row in snapshot.rows("SELECT shop_id FROM shops")}
-    if unknown := [shop_id for shop_id in shop_ids if shop_id not in known]:
-        raise QueryRefused(f"Shop {unknown[0]!r} is not in this copy. list_shops returns the IDs of all shops.")
-
-
-def _freshness(snapshot: Snapshot, note: str | None, shop_ids: Sequence[str] = ()) -> Json:
-    """Return how current and complete a result is.
+def _freshness(snapshot: Snapshot, shop_ids: set[str]) -> Json:
+    """Return how current and complete a result about these shops is.
 
     `asOf` is the instant up to which the result includes every change to its shops. Shops whose first pull has not
     ended have no such instant and are listed in `incompleteShops`. Shops that have left the key's scope are no longer
     updated, and are listed with an instant of their own. `asOf` is about them only if the result is about no other
     shop.
     """
-    concerned = set(shop_ids) or {row[0] for row in snapshot.rows("SELECT shop_id FROM shops")}
-    left = {shop_id: until for shop_id, until in _shops_that_left(snapshot).items() if shop_id in concerned}
-    marks = {shop_id: snapshot.progress.feed.last_complete for shop_id in concerned if shop_id not in left} or left
+    left = {shop_id: until for shop_id, until in _shops_that_left(snapshot).items() if shop_id in shop_ids}
+    marks = {shop_id: snapshot.progress.feed.last_complete for shop_id in shop_ids if shop_id not in left} or left
     answer = _earliest_and_incomplete(marks, "asOf", "incompleteShops")
     if left:
         answer["shopsThatLeft"] = dict(sorted(left.items())[:MAX_ROWS])
-    return answer | _selection_and_note(snapshot, note)
+    return answer
 
 
 def _shops_that_left(snapshot: Snapshot) -> dict[str, str | None]:
