@@ -4,6 +4,7 @@ import csv
 import re
 import shlex
 from collections.abc import Iterable
+from decimal import Decimal
 from importlib.util import find_spec
 from types import SimpleNamespace
 from unicodedata import normalize
@@ -169,3 +170,12 @@ def without_passwords(message: str) -> str:
     return _POSSIBLE_WORD.sub(
         lambda found: found[0] if _NO_PASSWORD.fullmatch(found[0]) else f"{found[1] or ''}***", message
     )
+
+
+def decimal_text(value: Decimal) -> str:
+    """Return all significant digits, with at least two decimal places: `120.00`, `0.333`."""
+    if not value.is_finite():
+        return str(value)
+    exponent = value.normalize().as_tuple().exponent
+    places = -exponent if isinstance(exponent, int) else 0
+    return f"{value:.{max(2, places)}f}"

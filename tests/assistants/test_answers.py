@@ -12,7 +12,7 @@ import records as r
 from assistants.assistant import Assistant, Refused, with_assistant
 from client.pulled_copy import PLENTY, Copy
 from client.targets import duckdb_target
-from counterfoil.mcp.questions import Questions
+from counterfoil.mcp.questions import ProductGroup, Questions, SalesGroup
 from counterfoil.mcp.sources import CopyReader, QueryRefused
 from running_service import RunningService, backend_settings
 
@@ -168,7 +168,8 @@ def test_arguments_are_read_as_meant_or_refused_in_one_sentence(file: Path) -> N
 
 
 def test_products_without_an_id_are_told_apart_by_name(ask: Questions) -> None:
-    for group, id_name in (("product", "productId"), ("master_product", "rootId")):
+    id_names: dict[ProductGroup, str] = {"product": "productId", "master_product": "rootId"}
+    for group, id_name in id_names.items():
         rows = ask.product_mix(group, limit=100)["products"]
         found = [(row["name"], row["total"]) for row in rows if row[id_name] is None and row["name"] != "Rice"]
         assert found == [("Cake", "1000.00"), ("Corkage", "700.00")]
@@ -189,7 +190,8 @@ def test_the_newest_days_are_kept_when_an_answer_is_cut_and_it_says_so(ask: Ques
     assert [row["day"] for row in answer["groups"]] == ["2026-01-09", "2026-01-10", "2026-01-11"]
     assert (answer["total"], answer["truncated"]) == (12, True)
     assert "2026-01-08" in answer["leftOut"]
-    for groups in (["day", "shop"], ["shop", "day"]):
+    orders: list[list[SalesGroup]] = [["day", "shop"], ["shop", "day"]]
+    for groups in orders:
         answer = ask.sales(groups, limit=4)
         assert {row["day"] for row in answer["groups"]} == {"2026-01-10", "2026-01-11"}
         assert len(answer["groups"]) == 3, "a day is shown with only some of its shops"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from counterfoil.cli.main import EXTRAS
-from counterfoil.client.sinks.sqlite import MAGIC
+from counterfoil.client.sinks import SQLITE_MAGIC
 
 pytestmark = pytest.mark.programs
 
@@ -53,7 +53,7 @@ def test_a_command_without_its_packages_names_the_extra_that_installs_them(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COUNTERFOIL_KEY", "cf_live_invented")
-    Path("copy.sqlite").write_bytes(MAGIC)
+    Path("copy.sqlite").write_bytes(SQLITE_MAGIC)
     mapping = '[bill]\nid = "no"\n[database]\nbills = "SELECT 1"\nwatermark = "no"\n'
     Path("mapping.toml").write_text(mapping, "utf-8")
     done = without(package, *words.split())

@@ -100,8 +100,8 @@ def test_a_run_counts_what_it_added_changed_removed_and_left_unchanged(
     tally = copy.pull()
     assert (tally.bills_added, tally.bills_changed, tally.bills_removed, tally.bills_unchanged) == (2, 1, 1, 0)
     assert (tally.members_added, tally.members_changed, tally.members_unchanged) == (1, 0, 6)
-    assert tally.has_changes
-    assert not copy.pull().has_changes
+    assert tally.changes
+    assert not copy.pull().changes
 
 
 def test_members_that_a_full_pass_no_longer_shows_are_marked_removed(

@@ -165,7 +165,7 @@ def begin_first_pull(copy: Copy, pages: int) -> None:
             write(*group)
             written += 1
             if written == pages:
-                puller.stop()
+                client.close()
 
         puller._write = stop_after_some  # type: ignore[assignment,method-assign]
         with pytest.raises(Stopped):
@@ -325,7 +325,7 @@ def test_another_key_cannot_change_what_a_copy_contains(copy: Copy, branch: r.Re
     service.clock.advance(1)
     copy.pull(since=date(2026, 1, 1))
     assert days(copy) == {None, "2026-01-01", "2026-05-05"}
-    assert not copy.pull().has_changes
+    assert not copy.pull().changes
 
 
 def test_shops_limits_the_copy_to_these_shops(copy: Copy, branch: r.Record, service: RunningService) -> None:

@@ -172,7 +172,7 @@ def test_a_comparison_says_what_it_leaves_out_and_compares_closed_shops(
     def compared() -> tuple[int, int, LeftOut]:
         with closing(copy.target()) as sink, Client(copy.url, copy.key) as client:
             reconciler = Reconciler(client, sink)
-            return len(list(reconciler.run())), reconciler.days, reconciler.left_out
+            return len(list(reconciler.run())), reconciler.result.days, reconciler.result.left_out
 
     assert compared() == (0, 3, LeftOut())
     service.load(leaving | {"franchiseId": "elsewhere"})

@@ -15,7 +15,7 @@ from client.pulled_copy import PLENTY, Copy, assert_equal
 from client.targets import EVERY_KIND, TARGETS, Target, duckdb_target
 from counterfoil.client import Client, QuotaSpent
 from counterfoil.client.errors import CopyMismatch
-from counterfoil.client.reconcile import Reconciler
+from counterfoil.client.reconcile import Comparison, Reconciler
 from counterfoil.client.row_comparison import LeftOut
 from counterfoil.client.sinks import SinkError
 from counterfoil.client.sinks.sql import COMPARED_TABLES, Sink
@@ -58,11 +58,11 @@ def copy(kind: str, everything: Everything, tmp_path: Path) -> Copy:
     return copy
 
 
-def compare(copy: Copy, *, fix: bool = False) -> Reconciler:
+def compare(copy: Copy, *, fix: bool = False) -> Comparison:
     with closing(copy.target()) as sink, Client(copy.url, copy.key) as client:
         reconciler = Reconciler(client, sink, fix=fix)
         reconciler.compare_rows()
-        return reconciler
+        return reconciler.result
 
 
 def differing(copy: Copy, *, fix: bool = False) -> dict[str, tuple[int, int, int]]:
@@ -194,7 +194,7 @@ def test_a_comparison_before_the_pull_does_not_hide_a_loss(copy: Copy, kind: str
         with closing(copy.target()) as sink, Client(copy.url, copy.key) as client:
             reconciler = Reconciler(client, sink, fix=fix)
             assert list(reconciler.run())
-            assert reconciler.lost_tables == ["bills", "item_options"]
+            assert reconciler.result.lost_tables == ["bills", "item_options"]
     assert copy.pull().lost_tables == ["bills", "item_options"]
     assert differing(copy) == {}
 
@@ -265,7 +265,7 @@ def test_a_replaced_file_is_found_and_written_again(copy: Copy, tmp_path: Path) 
     with closing(copy.target()) as sink, Client(copy.url, copy.key) as client:
         reconciler = Reconciler(client, sink, fix=True)
         assert list(reconciler.run()) == []
-        assert reconciler.repaired_files == ["payments.parquet"], "a file is written again without a word"
+        assert reconciler.result.repaired_files == ["payments.parquet"], "a file is written again without a word"
     assert differing(copy) == {}
     replace("true")
     copy.pull(full=True)

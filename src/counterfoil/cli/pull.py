@@ -69,7 +69,7 @@ class PullReport(Struct):
         if self.outcome.status == "interrupted":
             return False
         # After an error that a retry cannot fix, such as a revoked key, the command runs only if this run made changes.
-        return self.state.has_unhandled_changes and (self.outcome.can_retry or self.tally.has_changes)
+        return self.state.has_unhandled_changes and (self.outcome.can_retry or self.tally.changes > 0)
 
 
 def command_words(text: str) -> list[str]:
@@ -168,7 +168,7 @@ def pull_once(remote: Remote, options: Options) -> PullReport:
 def _pull(
     destination: Destination, client: Client, options: Options, report: PullReport, on_progress: Callable[[Tally], None]
 ) -> None:
-    destination.require_engine()
+    destination.import_engine()
     origin = None
     if not destination.exists():
         # A new copy is created only after the service has accepted the key, so that a wrong address or key does not

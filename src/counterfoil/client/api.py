@@ -11,7 +11,6 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, Unpack
 
 from counterfoil.client import calls
@@ -82,9 +81,7 @@ class Client:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     @property
@@ -192,19 +189,8 @@ class AsyncClient:
         *,
         per_min: int | None = None,
         timeout_sec: float = TIMEOUT_SEC,
-        transport: "httpx.BaseTransport | None" = None,
-        sleep: Callable[[float], object] | None = None,
-        environment: Environment = SYSTEM_ENVIRONMENT,
     ) -> None:
-        self._client = Client(
-            base_url,
-            key,
-            per_min=per_min,
-            timeout_sec=timeout_sec,
-            transport=transport,
-            sleep=sleep,
-            environment=environment,
-        )
+        self._client = Client(base_url, key, per_min=per_min, timeout_sec=timeout_sec)
         self._threads = ThreadPoolExecutor(REQUESTS_AT_ONCE, thread_name_prefix="counterfoil-client")
         self.base_url = self._client.base_url
 
@@ -215,9 +201,7 @@ class AsyncClient:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         await self.close()
 
     async def close(self) -> None:

@@ -155,16 +155,15 @@ def parse_object(response: HttpResponse, convert: Callable[[dict[str, Any]], Row
     return decode_body(response, lambda body: convert(_decode(body)["data"]))
 
 
-class _NeededUsage(msgspec.Struct):
-    """The fields of the usage that the client itself needs."""
+# The fields of the usage that the client itself needs.
+class _Rate(TypedDict):
+    perMin: int
 
-    key_id: Position = msgspec.field(name="keyId")
+
+class _NeededUsage(TypedDict):
+    keyId: Position
     scope: Position
-    rate: "_Rate"
-
-
-class _Rate(msgspec.Struct):
-    per_min: int = msgspec.field(name="perMin")
+    rate: _Rate
 
 
 def parse_usage(response: HttpResponse) -> Usage:

@@ -21,7 +21,7 @@ from counterfoil.client.connection import HttpResponse
 from counterfoil.client.errors import CounterfoilError, NotThisService
 from counterfoil.client.pull_state import CopySelection
 from counterfoil.client.sinks.json_rows import ParsedRows, SinkError
-from counterfoil.client.sinks.sql import BillKey, Sink
+from counterfoil.client.sinks.sql import BillKey, Sink, bill_head, decode_shop_head
 
 # --- reading ahead -------------------------------------------------------------------
 
@@ -135,21 +135,6 @@ def change_pages(client: Client, since: str | None, cursor: str | None, limit: i
 # --- batches of pages ----------------------------------------------------------------
 
 
-class _OfShop(Struct):
-    shop_id: str = msgspec.field(name="shopId")
-
-
-_decode_shop_id = msgspec.json.Decoder(_OfShop).decode
-
-
-class _Dated(Struct):
-    id: str
-    bill_date: str | None = msgspec.field(name="billDate", default=None)
-
-
-_decode_date = msgspec.json.Decoder(_Dated).decode
-
-
 class FeedGroup:
     """A group of feed elements.
 
@@ -193,7 +178,7 @@ class FeedGroup:
         if element.full is True:
             self.full_shops.append(shop_id)
         if kind == "shop":
-            if decode_row(element.shop, _decode_shop_id).shop_id != shop_id:
+            if decode_row(element.shop, decode_shop_head).shop_id != shop_id:
                 raise NotThisService("the service returned a shop with the ID of another one. Check the base URL.")
             self.shops[shop_id] = bytes(element.shop)
         elif kind == "shopRemoved":
@@ -210,7 +195,7 @@ class FeedGroup:
         self.shop_id = shop_id
         self.bytes += len(row)
         if self._selection.since is not None:
-            bill = decode_row(row, _decode_date)
+            bill = bill_head(row)
             if not self._selection.has_day(bill.bill_date):
                 self.left_out += 1
                 if not self._is_full_pass:

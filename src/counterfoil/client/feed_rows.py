@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from counterfoil.client.api import Client
-from counterfoil.client.calls import MAX_FEED_LIMIT
+from counterfoil.client.calls import MAX_ATTEMPTS, MAX_FEED_LIMIT
 from counterfoil.client.errors import CopyMismatch, Refusal
 from counterfoil.client.models import Change, Page, Shop
 from counterfoil.client.tables import BILLS, MEMBERS, SHOPS, Column, Kind
@@ -39,8 +39,6 @@ OTHER_KEY = (
     "this copy was made with another key, or from another service. If both return the same data, run the same command "
     "with --adopt. Otherwise, use another target."
 )
-# Give up after this many attempts, so that a pass is not restarted forever.
-MAX_ATTEMPTS = 20
 
 
 class FeedRows:

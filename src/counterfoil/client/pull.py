@@ -20,7 +20,7 @@ from counterfoil.client.calls import MAX_ATTEMPTS
 from counterfoil.client.connection import Call
 from counterfoil.client.errors import CopyMismatch, CounterfoilError, NotThisService, Refusal, Stopped, is_bad_cursor
 from counterfoil.client.feed import PAGES_PER_BATCH, BatchReader, ChangePage, FeedBatch, FeedGroup, change_pages
-from counterfoil.client.pull_state import BaseState, Origin, State, Tally
+from counterfoil.client.pull_state import BaseState, Origin, State, Tally, seconds_between
 from counterfoil.client.sinks.sql import Sink
 from counterfoil.client.tables import TABLES
 
@@ -36,6 +36,9 @@ class _MemberId(Struct):
 
 _decode_member_id = msgspec.json.Decoder(_MemberId).decode
 MEMBER_PAGES_PER_BATCH = 25
+# The service accepts a cursor for 7 days after it was last handed out or used. The client begins again much earlier, so
+# that it does not depend on how long cursors are valid.
+CURSOR_LIFE_SEC = 36 * 3600
 
 
 class MemberPass:
@@ -46,14 +49,12 @@ class MemberPass:
         client: Client,
         sink: Sink,
         tally: Tally,
-        on_progress: Callable[[Tally], None],
         limit: int = calls.MAX_LIMIT,
         pages_per_batch: int = MEMBER_PAGES_PER_BATCH,
     ) -> None:
         self._client = client
         self._sink = sink
         self._tally = tally
-        self._on_progress = on_progress
         self._limit = min(limit, calls.MAX_LIMIT)
         self._pages_per_batch = min(pages_per_batch, MEMBER_PAGES_PER_BATCH)
 
@@ -63,18 +64,17 @@ class MemberPass:
             response = self._client.send(call)
         finally:
             self._tally.waiting_sec += time.monotonic() - began
-            self._tally.requests += 1
-        self._tally.remaining = calls.remaining(response)
-        self._on_progress(self._tally)
+        self._tally.count_response(calls.remaining(response))
         return calls.decode_body(response, calls.decode_raw_page)
 
     def read(self, state: State, provider_id: str, mark: str, every_sec: float) -> None:
         """Finish an interrupted pass. Then start a new one, unless the last began less than `every_sec` seconds ago."""
         base = state.bases.setdefault(provider_id, BaseState())
         self._tally.reading = f"members of {provider_id}"
-        if base.cursor is not None and not pull_state.is_stale(base.asked, mark):
+        if base.cursor is not None and seconds_between(base.asked, mark) <= CURSOR_LIFE_SEC:
             self._finish(state, base, provider_id, mark)
-        if base.began is not None or pull_state.is_due(base, mark, every_sec):
+        is_due = base.passed is None or seconds_between(base.passed, mark) >= every_sec
+        if base.began is not None or is_due:
             base.began, base.cursor = mark, None
             self._finish(state, base, provider_id, mark)
 
@@ -181,25 +181,28 @@ class Puller:
         self._client = client
         self._sink = sink
         self._options = options or Options()
-        self._on_progress = on_progress
         self._origin = origin
         self.state = State()
-        self.tally = Tally()
+        self.tally = Tally(on_progress=on_progress)
         client.on_wait = self._report_wait
 
-    def stop(self) -> None:
-        """Make `run` save its progress and raise `Stopped`. Another thread may call this, or close the client."""
-        self._client.close()
-
     def run(self) -> Tally:
-        """Bring the copy up to date. If a run is interrupted, the next run continues where it stopped."""
+        """Bring the copy up to date. If a run is interrupted, the next run continues where it stopped.
+
+        If another thread closes the client, save the progress and raise `Stopped`.
+        """
         state = self.state = pull_state.decode(self._sink.state())
         try:
             counts = self._sink.row_counts() if state.origin else {}
             self.tally.lost_tables = state.lost_tables(counts)
-            self._check_origin(state)
-            self._check_shops(state)
-            pull_state.select(state, self._options.since, self._options.shops)
+            selection = pull_state.chosen(state.selection, self._options.since, self._options.shops)
+            is_other = selection != state.selection
+            self._check_origin(state, drops_position=self._is_full or is_other)
+            if is_other:
+                self._check_shops()
+                # The next pass returns everything.
+                state.selection = selection
+                pull_state.require_full_pass(state)
             if self._is_full:
                 self._forget_progress(state)
             is_resumed = state.feed.cursor is not None
@@ -209,7 +212,7 @@ class Puller:
                 self._read_feed(state)
             self.tally.shops = self.tally.shops_done = self._sink.count_shops()
             self._read_members(state)
-            counts = self._sink.row_counts() if self.tally.has_changes else counts
+            counts = self._sink.row_counts() if self.tally.changes else counts
             if counts != state.rows:
                 with self._sink.transaction():
                     pull_state.save(self._sink, state, counts)
@@ -229,7 +232,7 @@ class Puller:
 
     # --- the origin of the copy ----------------------------------------------------
 
-    def _check_origin(self, state: State) -> None:
+    def _check_origin(self, state: State, *, drops_position: bool) -> None:
         """Raise `CopyMismatch` if this copy belongs to another address or key, unless `adopt` is set.
 
         A mark or cursor is valid only for the lineage of the key that received it. So if the run continues from the
@@ -244,7 +247,7 @@ class Puller:
             return
         if known.url != self._client.base_url or (feed.mark is None and feed.cursor is None):
             pull_state.require_origin(known, origin_of(self._client))
-        elif self._is_full or pull_state.changes_selection(state, self._options.since, self._options.shops):
+        elif drops_position:
             # This run drops the position, so no later request would show whether the key belongs to the right lineage.
             # Check this now.
             try:
@@ -256,15 +259,13 @@ class Puller:
                     pull_state.require_origin(known, origin_of(self._client))
             state.origin = origin_of(self._client)
 
-    def _check_shops(self, state: State) -> None:
-        """Raise `CopyMismatch` if other shops were given, and the key covers none of them.
+    def _check_shops(self) -> None:
+        """Raise `CopyMismatch` if shops were given, and the key covers none of them.
 
         This run would otherwise delete all bills of the copy, for example because an ID was mistyped.
         """
         given = self._options.shops
-        if not given or not pull_state.changes_selection(state, self._options.since, given):
-            return
-        if self._sink.count_shops() and not any(map(self._covers, given)):
+        if given and self._sink.count_shops() and not any(map(self._covers, given)):
             raise CopyMismatch(
                 "the key covers none of the shops given with --shops, so nothing was changed. `counterfoil pull` "
                 "without --shops copies the same shops as before, and with --shops '*' all shops of the key."
@@ -309,29 +310,20 @@ class Puller:
         """Update the state so that the pull can continue after a refusal. Raise an error if it cannot continue."""
         feed = state.feed
         if refusal.code == "not_found":
-            raise self._missing_feed(refusal) from refusal
+            raise missing_feed(self._client, refusal) from refusal
         if refusal.code not in ("bad_cursor", "mark_expired") or (feed.mark is None and feed.cursor is None):
             raise refusal
         origin = origin_of(self._client)
         if refusal.code == "bad_cursor" and not self._options.adopt:
             pull_state.require_origin(state.origin, origin)
         if refusal.code == "bad_cursor" and feed.cursor is not None:
-            pull_state.restart_pass(state)
+            feed.cursor, feed.delivered = None, []
         else:
             pull_state.require_full_pass(state)
         # If a copy has no position, only the origin shows which key may continue it, so the origin is saved as well.
         state.origin = origin
         with self._transaction(state):
             self._sink.clear_undelivered()
-
-    def _missing_feed(self, refusal: Refusal) -> CounterfoilError:
-        """Return the error for a service without a feed. Raise another error if it is not a Counterfoil service."""
-        origin_of(self._client)
-        return NotThisService(
-            "the service has no change feed, which a pull needs. Ask its operator to upgrade it to API version 1.4.0 "
-            "or later.",
-            refusal.request_id,
-        )
 
     def _finish_pass(self, state: State) -> None:
         feed = state.feed
@@ -387,9 +379,7 @@ class Puller:
         """Update the tally when a page has arrived. Raise an error if the run was stopped."""
         if self._client.is_closed:
             raise CounterfoilError("the run was stopped")
-        self.tally.requests = self._client.requests
-        self.tally.remaining = page.remaining
-        self._on_progress(self.tally)
+        self.tally.count_response(page.remaining)
 
     def _write(self, state: State, group: FeedGroup) -> None:
         """Apply a group of elements to the copy."""
@@ -406,7 +396,7 @@ class Puller:
         self.tally.writing_sec += time.monotonic() - began
         if group.shop_id:
             self.tally.reading = f"shop {group.shop_id}"
-        self._on_progress(self.tally)
+        self.tally.on_progress(self.tally)
 
     def _end_pass(self, state: State, mark: str, now: str) -> None:
         """Delete the bills still flagged as not delivered, update the shops after a full pass, and store the mark."""
@@ -428,32 +418,25 @@ class Puller:
 
     def _forget_other_bases(self, state: State) -> None:
         """Delete the members of the bases that no selected shop has."""
-        for provider_id in set(state.bases) - self._sink.shop_bases():
+        for provider_id in set(state.bases) - set(self._sink.bases(also_removed=True)):
             self.tally.members_removed += self._sink.forget_base(provider_id)
             # If the base is selected again, its members are read at once, even if they are not due.
             del state.bases[provider_id]
 
     def _read_members(self, state: State) -> None:
         options = self._options
-        member_pass = MemberPass(
-            self._client, self._sink, self.tally, self._on_progress, options.limit, options.pages_per_batch
-        )
+        member_pass = MemberPass(self._client, self._sink, self.tally, options.limit, options.pages_per_batch)
         bases = self._sink.bases()
         self.tally.bases = len(bases)
         now = state.feed.as_of or ""  # `as_of` is set, because a pass has ended.
         for provider_id in bases:
-            with self._skip_if_out_of_scope():
+            try:
                 member_pass.read(state, provider_id, now, options.members_every_sec)
-
-    @contextmanager
-    def _skip_if_out_of_scope(self) -> Iterator[None]:
-        """Skip a base that has left the key's scope since the pass through the feed."""
-        try:
-            yield
-        except Refusal as refusal:
-            if refusal.code != "provider_not_in_scope":
-                raise
-            self.tally.out_of_scope += 1
+            except Refusal as refusal:
+                # The base has left the key's scope since the pass through the feed.
+                if refusal.code != "provider_not_in_scope":
+                    raise
+                self.tally.out_of_scope += 1
 
     # --- writing and waiting ---------------------------------------------------------
 
@@ -469,7 +452,17 @@ class Puller:
 
     def _report_wait(self, reason: str, seconds: float) -> None:
         self.tally.waiting_for, self.tally.waiting_until = reason, time.monotonic() + seconds
-        self._on_progress(self.tally)
+        self.tally.on_progress(self.tally)
+
+
+def missing_feed(client: Client, refusal: Refusal) -> CounterfoilError:
+    """Return the error for a service without a feed. Raise another error if it is not a Counterfoil service."""
+    origin_of(client)
+    return NotThisService(
+        "the service has no change feed, which a copy needs. Ask its operator to upgrade it to API version 1.4.0 "
+        "or later.",
+        refusal.request_id,
+    )
 
 
 def origin_of(client: Client) -> Origin:

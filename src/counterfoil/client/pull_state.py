@@ -4,7 +4,7 @@ Except for `record_handled`, the functions here do no I/O. Every instant comes
 from the service, never from this machine's clock.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime
 
 from msgspec import MsgspecError, Struct, field, json
@@ -14,10 +14,6 @@ from counterfoil.client.sinks.sql import Sink, Written
 
 # Formats 1 to 4 were used before the first release.
 FORMAT = 5
-# The service accepts a cursor of a member list for 7 days after it was last handed out or used, and then refuses it
-# with bad_cursor.
-# The client restarts a list much earlier, so that it does not depend on how long cursors are valid.
-CURSOR_LIFE_SEC = 36 * 3600
 
 
 class Origin(Struct, frozen=True):
@@ -166,6 +162,7 @@ class Tally(Struct):
     """The progress of a pull or of a comparison: counts, times, and the list that is being read.
 
     While the client waits, `waiting_for` says why, and `waiting_until` when it continues (on the monotonic clock).
+    `on_progress` is called when something has changed.
     """
 
     shops: int = 0
@@ -195,6 +192,12 @@ class Tally(Struct):
     waiting_sec: float = 0.0
     waiting_for: str = ""
     waiting_until: float = 0.0
+    on_progress: Callable[["Tally"], None] = lambda _: None
+
+    def count_response(self, remaining: int | None) -> None:
+        self.requests += 1
+        self.remaining = remaining
+        self.on_progress(self)
 
     def count_bills(self, written: Written) -> None:
         self.bills_added += written.added
@@ -217,12 +220,7 @@ class Tally(Struct):
     @property
     def has_read(self) -> bool:
         """Whether the run has received any bills, members or changes."""
-        return bool(self.bills_read or self.members_read or self.has_changes)
-
-    @property
-    def has_changes(self) -> bool:
-        """Whether the run has changed the copy."""
-        return self.changes > 0
+        return bool(self.bills_read or self.members_read or self.changes)
 
     @property
     def changes(self) -> int:
@@ -257,42 +255,11 @@ def require_full_pass(state: State) -> None:
     state.feed = FeedState(earlier=state.feed.last_complete)
 
 
-def restart_pass(state: State) -> None:
-    state.feed.cursor = None
-    state.feed.delivered = []
-
-
-def changes_selection(state: State, since: date | None, shops: Sequence[str] | None) -> bool:
-    """Return whether these options change which part of the data the copy contains."""
-    return _chosen(state, since, shops) != state.selection
-
-
-def select(state: State, since: date | None, shops: Sequence[str] | None) -> None:
-    """Record which part of the data the copy contains. If that part changes, the next pass returns everything.
-
-    An option that is None keeps its recorded value. An empty list of shops means all shops.
-    """
-    if changes_selection(state, since, shops):
-        state.selection = _chosen(state, since, shops)
-        require_full_pass(state)
-
-
-def _chosen(state: State, since: date | None, shops: Sequence[str] | None) -> CopySelection:
+def chosen(known: CopySelection, since: date | None, shops: Sequence[str] | None) -> CopySelection:
+    """Return the selection with these options. None keeps the known value, and an empty list means all shops."""
     return CopySelection(
-        state.selection.since if since is None else since,
-        state.selection.shops if shops is None else tuple(sorted(set(shops))) or None,
+        known.since if since is None else since, known.shops if shops is None else tuple(sorted(set(shops))) or None
     )
-
-
-# --- the members of a base ---------------------------------------------------------
-
-
-def is_due(base: BaseState, now: str, every_sec: float) -> bool:
-    return base.passed is None or seconds_between(base.passed, now) >= every_sec
-
-
-def is_stale(asked: str, now: str) -> bool:
-    return not asked or seconds_between(asked, now) > CURSOR_LIFE_SEC
 
 
 def seconds_between(earlier: str, later: str) -> float:

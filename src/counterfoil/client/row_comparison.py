@@ -4,18 +4,17 @@ Two temporary tables collect the result. `compared` lists the shops, bills and m
 `differences` has an entry for each row that only one side has, or that has other values.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 
-import msgspec
 from msgspec import Struct
 
 from counterfoil.client.api import Client
 from counterfoil.client.calls import MAX_FEED_LIMIT, decode_row
-from counterfoil.client.feed import PAGES_PER_BATCH, BatchReader, ChangePage, FeedBatch, FeedGroup, change_pages
+from counterfoil.client.feed import PAGES_PER_BATCH, BatchReader, FeedBatch, FeedGroup, change_pages
 from counterfoil.client.pull import MemberPass
 from counterfoil.client.pull_state import BaseState, CopySelection, Tally
-from counterfoil.client.sinks.sql import COMPARED_TABLES, WHOLE_OF, WHOLES, BillKey, Sink, key_of
+from counterfoil.client.sinks.sql import COMPARED_TABLES, WHOLE_OF, WHOLES, BillKey, Sink, decode_shop_head, key_of
 from counterfoil.client.tables import BILLS, MEMBERS, SHOPS, Kind, Table
 
 # The service no longer returns the bills of shops that have left the key's scope, nor closed shops and removed members.
@@ -51,21 +50,13 @@ class LeftOut(Struct, frozen=True):
     pending: int = 0
 
 
-class _OfBase(Struct):
-    provider_id: str | None = msgspec.field(name="providerId", default=None)
-
-
-_decode_base = msgspec.json.Decoder(_OfBase).decode
-
-
 class RowComparison:
     """Reads all shops, bills and members of the service, and compares each batch with the copy."""
 
-    def __init__(self, client: Client, sink: Sink, tally: Tally, on_progress: Callable[[Tally], None]) -> None:
+    def __init__(self, client: Client, sink: Sink, tally: Tally) -> None:
         self._client = client
         self._sink = sink
         self._tally = tally
-        self._on_progress = on_progress
         self._bases: set[str] = set()
 
     def read(self, selection: CopySelection) -> None:
@@ -113,7 +104,7 @@ class RowComparison:
             change_pages(self._client, None, None, MAX_FEED_LIMIT),
             self._sink,
             new_batch=partial(FeedBatch, selection, is_full_pass=True),
-            on_page=self._count,
+            on_page=lambda page: self._tally.count_response(page.remaining),
             pages_per_batch=PAGES_PER_BATCH,
         )
         try:
@@ -127,14 +118,11 @@ class RowComparison:
         finally:
             reader.close()
 
-    def _count(self, page: ChangePage) -> None:
-        self._tally.requests += 1
-        self._tally.remaining = page.remaining
-        self._on_progress(self._tally)
-
     def _compare_group(self, group: FeedGroup) -> None:
         if group.shops:
-            self._bases |= {base for row in group.shops.values() if (base := decode_row(row, _decode_base).provider_id)}
+            self._bases |= {
+                base for row in group.shops.values() if (base := decode_row(row, decode_shop_head).provider_id)
+            }
             self._sink.stage_shops(list(group.shops.values()))
             self._compare_staged(SHOPS)
         if group.bills:
@@ -143,7 +131,7 @@ class RowComparison:
         self._tally.bills_read += len(group.bills) + group.left_out
 
     def _read_members(self) -> None:
-        member_pass = MemberPass(self._client, self._sink, self._tally, self._on_progress)
+        member_pass = MemberPass(self._client, self._sink, self._tally)
         for provider_id in sorted(self._bases):
             self._tally.reading = f"members of {provider_id}"
             self._sink.run("INSERT INTO compared (name, owner) VALUES ('bases', ?)", [provider_id])

@@ -127,7 +127,6 @@ PARTS_OF_BILL = (BILL_ITEMS, ITEM_OPTIONS, PAYMENTS, PROMOTIONS)
 PROMOTION_KINDS = ("campaign", "coupon")
 OWN_TABLES = _DEFINED.own_tables
 INDEXES = _DEFINED.indexes
-Views = Mapping[str, View]
 DUCKDB_VIEWS, POSTGRES_VIEWS, SQLITE_VIEWS = (
     {
         name: View(view.description, view.sql.strip().format(**_DEFINED.elements[engine]))
@@ -181,7 +180,7 @@ class Dialect(Struct, frozen=True):
     """How an engine defines a copy: the types of its columns, its views, and what it has besides."""
 
     types: Mapping[Kind, str]
-    views: Views
+    views: Mapping[str, View]
     has_keys: bool = True
     has_comments: bool = True
 

@@ -15,17 +15,14 @@ from typing import Any, TypeVar
 
 import duckdb
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from counterfoil.client.errors import CopyMismatch
 from counterfoil.client.pull_state import State, decode
-from counterfoil.client.sinks import PARQUET_WORKING_FILE
-from counterfoil.client.sinks.duckdb import MAGIC as DUCKDB_MAGIC
-from counterfoil.client.sinks.duckdb import MAGIC_OFFSET
+from counterfoil.client.sinks import PARQUET_WORKING_FILE, engine_of
 from counterfoil.client.sinks.json_rows import TYPES, escape_quotes
-from counterfoil.client.sinks.sqlite import MAGIC as SQLITE_MAGIC
-from counterfoil.client.tables import DUCKDB_VIEWS, TABLES, Column, Content, Kind, Table, incomplete_tables
-from counterfoil.text import first_line
+from counterfoil.client.tables import DUCKDB_VIEWS, TABLES, Content, Kind, Table, incomplete_tables
+from counterfoil.text import decimal_text, first_line
 
 # How long SQLite waits for a writer that has locked the whole file.
 SQLITE_WAIT_SEC = 5.0
@@ -35,7 +32,9 @@ SQLITE_WAIT_SEC = 5.0
 # after a guest, and a reason or a label can contain anything. Neither are coupons: whoever knows the code of a coupon
 # can redeem it.
 PUBLISHED = {
-    table.name: {column.name for column in table.columns if column.content is Content.FACT}
+    table.name: structs.replace(
+        table, columns=tuple(column for column in table.columns if column.content is Content.FACT)
+    )
     for table in TABLES
     if any(column.content is Content.FACT and column.path and not column.of_parent for column in table.columns)
 }
@@ -73,17 +72,14 @@ def copy_file(path: Path) -> Path:
 def is_sqlite(path: Path) -> bool:
     """Return whether the file is an SQLite database. Raise `CopyError` if it is neither SQLite nor DuckDB."""
     try:
-        with path.open("rb") as file:
-            head = file.read(len(SQLITE_MAGIC))
+        engine = engine_of(path)
     except OSError as error:
         raise CopyError(
             f"cannot read the copy {path}: {error.strerror}. If there is no copy yet, run `counterfoil pull` first."
         ) from error
-    if head == SQLITE_MAGIC:
-        return True
-    if head[MAGIC_OFFSET:].startswith(DUCKDB_MAGIC):
-        return False
-    raise CopyError(f"{path} is not a DuckDB or SQLite file. Use the copy that `counterfoil pull` wrote.")
+    if engine is None:
+        raise CopyError(f"{path} is not a DuckDB or SQLite file. Use the copy that `counterfoil pull` wrote.")
+    return engine == "sqlite"
 
 
 def fill(snapshot: duckdb.DuckDBPyConnection, path: Path, scratch: Path) -> bytes | None:
@@ -91,10 +87,6 @@ def fill(snapshot: duckdb.DuckDBPyConnection, path: Path, scratch: Path) -> byte
     if is_sqlite(path):
         return _fill_from_sqlite(snapshot, path, scratch)
     return _fill_from_duckdb(snapshot, path, scratch)
-
-
-def _published_tables() -> list[Table]:
-    return [table for table in TABLES if table.name in PUBLISHED]
 
 
 def _require_whole_copy(found: Found, path: Path) -> None:
@@ -107,13 +99,8 @@ def _require_whole_copy(found: Found, path: Path) -> None:
         raise CopyError(LOST.format(tables=", ".join(incomplete)))
 
 
-def _published_columns(table: Table) -> list[Column]:
-    return [column for column in table.columns if column.name in PUBLISHED[table.name]]
-
-
 def _selected(table: Table, convert: Callable[[str, Kind], str]) -> str:
-    """Return the published columns."""
-    values = {column.name: convert(f'"{column.name}"', column.kind) for column in _published_columns(table)}
+    values = {column.name: convert(f'"{column.name}"', column.kind) for column in table.columns}
     if table.name in PRESENCE:
         name, source = PRESENCE[table.name]
         values[name] = f'"{source}" IS NOT NULL'
@@ -133,7 +120,7 @@ def _fill_from_duckdb(snapshot: duckdb.DuckDBPyConnection, path: Path, scratch: 
         _remove(private)
         found = {(table, column) for table, column in snapshot.execute(_DUCKDB_COLUMNS).fetchall()}
         _require_whole_copy(found, path)
-        for table in _published_tables():
+        for table in PUBLISHED.values():
             selected = _selected(table, lambda value, _: value)
             snapshot.execute(f"CREATE TABLE {table.name} AS SELECT {selected} FROM pulled.{table.name}")
         state = snapshot.execute("SELECT state FROM pulled.pull_state").fetchone()
@@ -189,7 +176,7 @@ def _fill_from_sqlite(snapshot: duckdb.DuckDBPyConnection, path: Path, scratch: 
             db.execute("BEGIN")
             found = set(db.execute(_SQLITE_COLUMNS).fetchall())
             _require_whole_copy(found, path)
-            for table in _published_tables():
+            for table in PUBLISHED.values():
                 _copy_sqlite_table(snapshot, db, table, scratch)
             state = db.execute("SELECT state FROM pull_state").fetchone()
     except sqlite3.OperationalError as error:
@@ -207,7 +194,7 @@ def _copy_sqlite_table(
     snapshot: duckdb.DuckDBPyConnection, db: sqlite3.Connection, table: Table, scratch: Path
 ) -> None:
     """Write a table's rows to a JSON file, with every value as a string, and let DuckDB convert them."""
-    selected = {column.name: f'"{column.name}"' for column in _published_columns(table)}
+    selected = {column.name: f'"{column.name}"' for column in table.columns}
     if table.name in PRESENCE:
         _, source = PRESENCE[table.name]
         selected[source] = f'CASE WHEN "{source}" IS NOT NULL THEN 1 END'  # The value itself is not read.
@@ -464,19 +451,9 @@ def _file_version(path: Path) -> tuple[int, ...]:
 
 # --- values as JSON without losing digits: money and quantities become decimal strings ---
 
-MONEY_PLACES = 2
 MAX_TEXT = 1_000
 # Results are limited, because a language model reads them and its cost grows with their length.
 MAX_ANSWER_BYTES = 60_000
-
-
-def decimal_text(value: Decimal) -> str:
-    """Return all significant digits, with at least two decimal places: `120.00`, `0.333`."""
-    if not value.is_finite():
-        return str(value)
-    exponent = value.normalize().as_tuple().exponent
-    places = -exponent if isinstance(exponent, int) else 0
-    return f"{value:.{max(MONEY_PLACES, places)}f}"
 
 
 def json_value(value: Any) -> Any:

@@ -23,7 +23,18 @@ POSTGRES = ("postgresql://", "postgres://")
 SQLITE_SUFFIXES = (".sqlite", ".sqlite3", ".db")
 # In a folder of Parquet files, this hidden DuckDB file is the copy itself. The Parquet files are written from it.
 PARQUET_WORKING_FILE = ".counterfoil.duckdb"
+SQLITE_MAGIC = b"SQLite format 3\0"
 TARGET_KINDS = "a file ending in .duckdb or .sqlite, a folder ending in / (Parquet), or postgresql://..."
+
+
+def engine_of(file: Path) -> str | None:
+    """Return `duckdb` or `sqlite` if the file is of that engine, as its first bytes show."""
+    with file.open("rb") as opened:
+        head = opened.read(len(SQLITE_MAGIC))
+    if head == SQLITE_MAGIC:
+        return "sqlite"
+    # In a DuckDB file, the checksum of the first block comes first.
+    return "duckdb" if head[8:12] == b"DUCK" else None
 
 
 class Destination(Struct, frozen=True):
@@ -36,12 +47,8 @@ class Destination(Struct, frozen=True):
 
     def open(self) -> Sink:
         """Open the copy, and create it if it does not exist."""
-        sink: Callable[[Path | str], Sink] = getattr(self._import_engine(), self.sink)
+        sink: Callable[[Path | str], Sink] = getattr(self.import_engine(), self.sink)
         return sink(self.location)
-
-    def require_engine(self) -> None:
-        """Raise `SinkError` if a package that this kind of target needs is not installed."""
-        self._import_engine()
 
     def exists(self) -> bool:
         """Return whether the copy exists. In PostgreSQL, it is assumed to exist, because a check needs a connection."""
@@ -54,7 +61,8 @@ class Destination(Struct, frozen=True):
         """Return whether the copy is a file or folder that other users of this machine can read."""
         return isinstance(self.location, Path) and self.exists() and bool(self.location.stat().st_mode & 0o044)
 
-    def _import_engine(self) -> Any:
+    def import_engine(self) -> Any:
+        """Raise `SinkError` if a package that this kind of target needs is not installed."""
         try:
             return import_module(f"counterfoil.client.sinks.{self.module}")
         except ImportError as error:

@@ -11,15 +11,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from counterfoil.client.sinks import PARQUET_WORKING_FILE, json_rows
-from counterfoil.client.sinks.json_rows import JsonRows, Rows, SinkError, duckdb_engine, escape_quotes, execute
+from counterfoil.client.sinks import PARQUET_WORKING_FILE, engine_of, json_rows
+from counterfoil.client.sinks.json_rows import Fill, JsonRows, Rows, SinkError, duckdb_engine, escape_quotes, execute
 from counterfoil.client.sinks.sql import Sink, column_names
 from counterfoil.client.tables import DUCKDB_VIEWS, OWN_TABLES, TABLES, Dialect, Table
 from counterfoil.text import first_line
 
 DUCKDB = duckdb_engine()
-# The magic bytes of a DuckDB file, which follow the checksum of its first block.
-MAGIC_OFFSET, MAGIC = 8, b"DUCK"
 # DuckDB merges its log into the file when the log reaches this size. Almost every transaction would reach the default
 # of 16 MB.
 CHECKPOINT_AT = "1GB"
@@ -74,8 +72,10 @@ class DuckDBSink(Sink):
     def run(self, statement: str, values: Sequence[Any] = ()) -> Rows:
         return execute(self._db, statement, values)
 
-    def fill(self, table: Table, target: str, supplied: dict[str, str]) -> None:
-        self.run(f"INSERT INTO {target} ({column_names(table)}) {self._parser.select(table, supplied)}")
+    def fill(self, fills: Sequence[Fill]) -> None:
+        for fill in fills:
+            rows = self._parser.select(fill.table, fill.supplied)
+            self.run(f"INSERT INTO {fill.target} ({column_names(fill.table)}) {rows}")
 
     def existing(self) -> Rows:
         if self._is_new:
@@ -103,11 +103,8 @@ def _require_duckdb(path: Path) -> None:
 
     Without this check, DuckDB might load one of its extensions and open a file of another format, such as SQLite.
     """
-    if path.exists():
-        with path.open("rb") as file:
-            head = file.read(MAGIC_OFFSET + len(MAGIC))
-        if head[MAGIC_OFFSET:] != MAGIC:
-            raise SinkError(f"{path} exists but is not a DuckDB file. Choose another target.")
+    if path.exists() and engine_of(path) != "duckdb":
+        raise SinkError(f"{path} exists but is not a DuckDB file. Choose another target.")
 
 
 def _open_error(path: Path, error: Exception) -> str:

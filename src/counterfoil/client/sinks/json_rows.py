@@ -51,10 +51,18 @@ ParsedRows = NewType("ParsedRows", str)
 
 
 class Fill(Struct, frozen=True):
-    """A table of the copy to insert rows into. `supplied` has SQL for columns that are not in the response."""
+    """A table of the copy to insert rows into. `supplied` has SQL for columns that are not in the response.
+
+    With `is_staged`, the rows are inserted into the temporary table `staged_...` instead.
+    """
 
     table: Table
     supplied: dict[str, str] = field(default_factory=dict)
+    is_staged: bool = False
+
+    @property
+    def target(self) -> str:
+        return f"staged_{self.table.name}" if self.is_staged else self.table.name
 
 
 class SinkError(Exception):
@@ -313,10 +321,10 @@ class RowConverter(JsonRows):
                     following = pool.submit(write, number + 1)
                 yield file
 
-    def tuples(self, table: Table, supplied: dict[str, str], convert: Convert) -> Iterator[Rows]:
+    def tuples(self, fill: Fill, convert: Convert) -> Iterator[Rows]:
         """Yield the table's rows, in blocks."""
         try:
-            self._db.execute(self.select(table, supplied, convert))
+            self._db.execute(self.select(fill.table, fill.supplied, convert))
             while block := self._db.fetchmany(ROWS_PER_BLOCK):
                 yield block
         except duckdb_engine().Error as error:

@@ -9,7 +9,7 @@ import psycopg
 
 from counterfoil.client.sinks.json_rows import Fill, RowConverter, Rows, SinkError
 from counterfoil.client.sinks.sql import Sink, column_names
-from counterfoil.client.tables import POSTGRES_VIEWS, TABLES, Dialect, Kind, Table
+from counterfoil.client.tables import POSTGRES_VIEWS, TABLES, Dialect, Kind
 from counterfoil.text import first_line
 
 # `pull` and `reconcile` lock the schema, because two processes would overwrite each other's work. If the process is
@@ -98,18 +98,14 @@ class PostgresSink(Sink):
         except psycopg.Error as error:
             raise SinkError(f"PostgreSQL: {first_line(error)}") from error
 
-    def fill(self, table: Table, target: str, supplied: dict[str, str]) -> None:
-        for file in self._parser.csv_files([Fill(table, supplied)], _convert, NULL_TEXT):
-            self._copy(table, target, file)
-
-    def fill_all(self, fills: Sequence[Fill]) -> None:
+    def fill(self, fills: Sequence[Fill]) -> None:
         """Insert the rows of several tables. DuckDB converts a table while PostgreSQL stores the previous one."""
         with closing(self._parser.csv_files(fills, _convert, NULL_TEXT)) as files:
             for fill, file in zip(fills, files, strict=True):
-                self._copy(fill.table, fill.table.name, file)
+                self._copy(fill, file)
 
-    def _copy(self, table: Table, target: str, file: Path) -> None:
-        statement = f"COPY {target} ({column_names(table)}) FROM STDIN (FORMAT csv, NULL '{NULL_TEXT}')"
+    def _copy(self, fill: Fill, file: Path) -> None:
+        statement = f"COPY {fill.target} ({column_names(fill.table)}) FROM STDIN (FORMAT csv, NULL '{NULL_TEXT}')"
         try:
             with self._db.cursor() as cursor, cursor.copy(statement) as copy, file.open("rb") as opened:
                 while block := opened.read(BLOCK_BYTES):

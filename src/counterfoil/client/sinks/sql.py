@@ -1,6 +1,6 @@
 """The code that all SQL sinks share. Subclasses implement how an engine receives the rows of a response.
 
-The parser reads the objects of a response, and `fill` inserts the resulting rows of one table. Apart from a few
+The parser reads the objects of a response, and `fill` inserts the resulting rows. Apart from a few
 expressions, the rest is SQL that all engines understand. Shops and members that have not changed are not written, so
 the sink knows which tables changed.
 """
@@ -13,7 +13,7 @@ from decimal import Decimal
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from counterfoil.client.calls import decode_row
 from counterfoil.client.errors import NotThisService
@@ -41,16 +41,6 @@ from counterfoil.client.tables import (
 BillKey = tuple[str, str]
 
 
-class CopiedBill(Struct, frozen=True):
-    """The fields of a bill that are compared. `changed_us` is `updatedAt` in microseconds since 1970."""
-
-    id: str
-    changed_us: int | None
-    net: Decimal | None
-    void: bool
-    tip: Decimal | None = None
-
-
 class ShopDayTotals(Struct, frozen=True):
     """Bill totals for one shop on one day, in the copy or from the service."""
 
@@ -69,28 +59,38 @@ class Written(Struct, frozen=True):
     unchanged: int = 0
 
 
-class _BillIdentity(Struct):
+class BillHead(Struct, rename="camel"):
     id: str
-    shop_id: str = msgspec.field(name="shopId")
+    shop_id: str
+    bill_date: str | None = None
 
 
-_decode_identity = msgspec.json.Decoder(_BillIdentity).decode
+_decode_head = msgspec.json.Decoder(BillHead).decode
+
+
+def bill_head(row: bytes | Raw) -> BillHead:
+    return decode_row(row, _decode_head)
+
+
+class ShopHead(Struct, rename="camel"):
+    shop_id: str
+    provider_id: str | None = None
+
+
+decode_shop_head = msgspec.json.Decoder(ShopHead).decode
 
 
 def latest_versions(rows: Sequence[bytes]) -> list[bytes]:
     """Return the last version of each bill."""
     latest: dict[BillKey, bytes] = {}
     for row in rows:
-        identity = decode_row(row, _decode_identity)
-        latest[identity.shop_id, identity.id] = row
+        head = bill_head(row)
+        latest[head.shop_id, head.id] = row
     return list(latest.values())
 
 
 # The columns that identify a bill.
 _BILL_KEYS = Table("bill_keys", tuple(column for column in BILLS.columns if column.name in BILLS.identity))
-_SELECT_BILLS = (
-    "SELECT CAST(bill_date AS {text}), id, {changed}, net, status = 'void', tip FROM bills WHERE shop_id = ?"
-)
 # docs/digests.md has equivalent queries for integrators.
 _DAY_TOTALS = """
     SELECT shop_id, CAST(bill_date AS {text}), count(*), sum(CASE WHEN status = 'void' THEN 1 ELSE 0 END),
@@ -147,13 +147,8 @@ class Sink(ABC):
         """Run a statement and return its rows."""
 
     @abstractmethod
-    def fill(self, table: Table, target: str, supplied: dict[str, str]) -> None:
-        """Insert the parsed rows of a table into `target`. `supplied` maps columns not in the response to SQL."""
-
-    def fill_all(self, fills: Sequence[Fill]) -> None:
-        """Insert the rows of several tables."""
-        for fill in fills:
-            self.fill(fill.table, fill.table.name, fill.supplied)
+    def fill(self, fills: Sequence[Fill]) -> None:
+        """Insert the parsed rows of several tables."""
 
     @abstractmethod
     def microseconds(self, column: str) -> str:
@@ -308,9 +303,8 @@ class Sink(ABC):
 
     def forget_shops(self, shop_ids: Sequence[str]) -> int:
         """Delete shops with all their rows, and return the number of deleted bills."""
-        forgotten = 0
+        forgotten = self.count_bills(shop_ids)
         for shop_id in shop_ids:
-            forgotten += self.run("SELECT count(*) FROM bills WHERE shop_id = ?", [shop_id])[0][0]
             self._record_removals("shop_id = ?", [shop_id])
             for table in (SHOPS, CATEGORIES, BILLS, *PARTS_OF_BILL):
                 self.run(f"DELETE FROM {table.name} WHERE shop_id = ?", [shop_id])
@@ -319,14 +313,10 @@ class Sink(ABC):
             self.changed(SHOPS, CATEGORIES, BILLS, *PARTS_OF_BILL)
         return forgotten
 
-    def bases(self) -> list[str]:
-        """Return the IDs of the bases of all shops that are not marked as removed."""
-        listed = "SELECT DISTINCT provider_id FROM shops WHERE removed_at IS NULL AND provider_id IS NOT NULL"
-        return sorted(row[0] for row in self.run(listed))
-
-    def shop_bases(self) -> set[str]:
-        """Return the IDs of the bases of all shops of the copy, including shops that are marked as removed."""
-        return {row[0] for row in self.run("SELECT DISTINCT provider_id FROM shops WHERE provider_id IS NOT NULL")}
+    def bases(self, *, also_removed: bool = False) -> list[str]:
+        """Return the IDs of the bases of all shops that are not marked as removed, or of all shops."""
+        shops = "provider_id IS NOT NULL" if also_removed else "provider_id IS NOT NULL AND removed_at IS NULL"
+        return sorted(row[0] for row in self.run(f"SELECT DISTINCT provider_id FROM shops WHERE {shops}"))
 
     def forget_base(self, provider_id: str) -> int:
         """Delete the members of a base with all their rows, and return the number of deleted members."""
@@ -389,13 +379,12 @@ class Sink(ABC):
         for name, table in {fill.table.name: fill.table for fill in fills}.items():
             self.run(f"DROP TABLE IF EXISTS staged_{name}")
             self.run(f"CREATE TEMPORARY TABLE staged_{name} ({definitions(table, self.DIALECT.types)})")
-        for fill in self._with_time(fills):
-            self.fill(fill.table, f"staged_{fill.table.name}", fill.supplied)
+        self.fill(self._with_time(fills, is_staged=True))
 
-    def _with_time(self, fills: Sequence[Fill]) -> list[Fill]:
+    def _with_time(self, fills: Sequence[Fill], *, is_staged: bool = False) -> list[Fill]:
         """Return the same inserts with the time of writing. A comparison has none, and writes nothing."""
         time = {"copied_at": f"'{escape_quotes(self.now)}'" if self.now else "NULL"}
-        return [Fill(fill.table, fill.supplied | time) for fill in fills]
+        return [Fill(fill.table, fill.supplied | time, is_staged) for fill in fills]
 
     def _merge(self, *tables: Table) -> Written:
         """Replace the rows of each shop, bill or member whose staged rows differ. The first table is that of wholes."""
@@ -480,7 +469,7 @@ class Sink(ABC):
         if self.run(f"SELECT 1 FROM bills WHERE (shop_id, id) IN ({incoming}) LIMIT 1"):
             self._stage(_FILLS_OF_BILLS)
             return self._merge(BILLS, *PARTS_OF_BILL)
-        self.fill_all(self._with_time(_FILLS_OF_BILLS))
+        self.fill(self._with_time(_FILLS_OF_BILLS))
         self.changed(BILLS, *PARTS_OF_BILL)
         return Written(added=len(rows))
 
@@ -526,7 +515,8 @@ class Sink(ABC):
         text = self.DIALECT.types[Kind.TEXT]
         self.run("DROP TABLE IF EXISTS listed_keys")
         self.run(f"CREATE TEMPORARY TABLE listed_keys (shop_id {text}, id {text})")
-        for pairs in _chunks(keys, _PAIRS_PER_STATEMENT):
+        for start in range(0, len(keys), _PAIRS_PER_STATEMENT):
+            pairs = keys[start : start + _PAIRS_PER_STATEMENT]
             values = ", ".join(["(?, ?)"] * len(pairs))
             self.run(f"INSERT INTO listed_keys VALUES {values}", [value for pair in pairs for value in pair])
         return "SELECT shop_id, id FROM listed_keys"
@@ -598,18 +588,24 @@ class Sink(ABC):
 
     # --- comparing -----------------------------------------------------------------
 
-    def bills_of_days(self, shop_id: str, first: date, last: date) -> dict[str, list[CopiedBill]]:
-        """Return the bills of a shop from the day `first` to the day `last`, keyed by day."""
-        days: dict[str, list[CopiedBill]] = {}
-        day_type = self.DIALECT.types[Kind.DAY]
-        dated = f"{self._select_bills()} AND bill_date BETWEEN CAST(? AS {day_type}) AND CAST(? AS {day_type})"
-        for day, *bill in self.run(dated, [shop_id, first.isoformat(), last.isoformat()]):
-            days.setdefault(day, []).append(_copied_bill(*bill))
-        return days
+    def days_of_bills(self, shop_id: str, first: date | None = None, last: date | None = None) -> dict[str, str | None]:
+        """Return a shop's bills from the day `first` to the day `last`, or those without a day, and their days."""
+        days = [day.isoformat() for day in (first, last) if day is not None]
+        type_of_day = self.DIALECT.types[Kind.DAY]
+        chosen = f"BETWEEN CAST(? AS {type_of_day}) AND CAST(? AS {type_of_day})" if days else "IS NULL"
+        text = self.DIALECT.types[Kind.TEXT]
+        listed = f"SELECT id, CAST(bill_date AS {text}) FROM bills WHERE shop_id = ? AND bill_date {chosen}"
+        return dict(self.run(listed, [shop_id, *days]))
 
-    def undated_bills(self, shop_id: str) -> list[CopiedBill]:
-        rows = self.run(f"{self._select_bills()} AND bill_date IS NULL", [shop_id])
-        return [_copied_bill(*bill) for _, *bill in rows]
+    def different_bills(self, shop_id: str, rows: Sequence[bytes]) -> set[str]:
+        """Return the IDs of those bills of a shop that the copy does not have as they are, with all their parts."""
+        different: set[str] = set()
+        if rows:
+            self.stage_bills(rows, None, [shop_id])
+            for table in (BILLS, *PARTS_OF_BILL):
+                self.find_different(table)
+                different.update(row[0] for row in self.run(f"SELECT {key_of(table)[1]} FROM different"))
+        return different
 
     def day_totals(self, since: date | None) -> dict[tuple[str, str | None], ShopDayTotals]:
         """Return totals by shop and day, from `since` on. If it is None, include all days and the undated bills."""
@@ -630,28 +626,10 @@ class Sink(ABC):
             )
         }
 
-    def _select_bills(self) -> str:
-        return _SELECT_BILLS.format(text=self.DIALECT.types[Kind.TEXT], changed=self.microseconds("updated_at"))
-
 
 def column_names(table: Table, without: str = "") -> str:
     """Return the column names in definition order. An older table may have a different order, so SQL must name them."""
     return ", ".join(f'"{column.name}"' for column in table.columns if column.name != without)
-
-
-def _chunks(keys: Sequence[BillKey], size: int) -> Iterator[Sequence[BillKey]]:
-    for start in range(0, len(keys), size):
-        yield keys[start : start + size]
-
-
-def _copied_bill(bill_id: str, changed_us: Any, net: Any, void: Any, tip: Any) -> CopiedBill:
-    changed = None if changed_us is None else round(changed_us)
-    return CopiedBill(bill_id, changed, _decimal(net), bool(void), _decimal(tip))
-
-
-def _decimal(value: Any) -> Decimal | None:
-    # SQLite returns a floating-point number. Its shortest decimal form has the digits that the service sent.
-    return None if value is None else Decimal(str(value))
 
 
 def key_of(table: Table) -> tuple[str, ...]:

@@ -11,11 +11,11 @@ from hashlib import md5
 from pathlib import Path
 from typing import Any
 
-from counterfoil.client.sinks.json_rows import RowConverter, Rows, SinkError
+from counterfoil.client.sinks import engine_of
+from counterfoil.client.sinks.json_rows import Fill, RowConverter, Rows, SinkError
 from counterfoil.client.sinks.sql import Sink, column_names
-from counterfoil.client.tables import SQLITE_VIEWS, Dialect, Kind, Table
+from counterfoil.client.tables import SQLITE_VIEWS, Dialect, Kind
 
-MAGIC = b"SQLite format 3\0"
 # How long to wait for another process that has locked the file.
 BUSY_SEC = 5.0
 _EXISTING = """
@@ -50,7 +50,8 @@ class SQLiteSink(Sink):
         self._last_state: bytes | None = None
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            _require_sqlite(path)
+            if path.exists() and path.stat().st_size and engine_of(path) != "sqlite":
+                raise SinkError(f"{path} exists but is not an SQLite file. Choose another target.")
             self._db = sqlite3.connect(path, timeout=BUSY_SEC, isolation_level=None, check_same_thread=False)
         except (sqlite3.Error, OSError) as error:
             raise SinkError(f"cannot open the SQLite file {path}: {error}") from error
@@ -100,12 +101,13 @@ class SQLiteSink(Sink):
         super().save_state(state)
         self._last_state = state
 
-    def fill(self, table: Table, target: str, supplied: dict[str, str]) -> None:
-        places = ", ".join("?" * len(table.columns))
-        statement = f"INSERT INTO {target} ({column_names(table)}) VALUES ({places})"
+    def fill(self, fills: Sequence[Fill]) -> None:
         try:
-            for rows in self._parser.tuples(table, supplied, _convert):
-                self._db.executemany(statement, rows)
+            for fill in fills:
+                places = ", ".join("?" * len(fill.table.columns))
+                statement = f"INSERT INTO {fill.target} ({column_names(fill.table)}) VALUES ({places})"
+                for rows in self._parser.tuples(fill, _convert):
+                    self._db.executemany(statement, rows)
         except sqlite3.Error as error:
             raise SinkError(f"SQLite: {error}") from error
 
@@ -161,10 +163,3 @@ def _convert(value: str, kind: Kind) -> str:
         case Kind.DAY:
             return f"CAST({value} AS VARCHAR)"
     return value
-
-
-def _require_sqlite(path: Path) -> None:
-    if path.exists() and path.stat().st_size:
-        with path.open("rb") as file:
-            if file.read(len(MAGIC)) != MAGIC:
-                raise SinkError(f"{path} exists but is not an SQLite file. Choose another target.")
