@@ -50,7 +50,6 @@ MAX_KNOWN_SHOPS = 10_000
 
 # The reasons for which a ledger rejects a bill.
 _REJECTED = {Outcome.UNKNOWN_SHOP: UNKNOWN_SHOP, Outcome.OTHER_BILL: OTHER_BILL}
-_RETRIED_OR_REJECTED = {Outcome.FACTS_MOVED, *_REJECTED}
 
 _FIELD_PATH = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]*(\.[A-Za-z_$][A-Za-z0-9_$-]*)*")
 _LONG_NUMBER = re.compile("[0-9]{5}")
@@ -335,27 +334,23 @@ class Pipeline:
     def _count_outcomes(self, batch: _Batch, outcomes: list[Outcome], summary: Summary) -> _Batch:
         """Count the outcomes of a batch; return the changes that have to be retried."""
         to_retry = _Batch()
-        if not _RETRIED_OR_REJECTED.isdisjoint(outcomes):
-            outdated: set[RecordKey] = set()
-            for line, change, outcome in zip(batch.lines, batch.changes, outcomes, strict=True):
-                if outcome is Outcome.FACTS_MOVED or change.key in outdated:
-                    outdated.add(change.key)
-                    self._known.pop(change.key[0], None)
-                    try:
-                        # The size was checked before, with headroom for a longer channel name.
-                        to_retry.add(line, self._reader.change(parse_record(line.text), 0))
-                    except Rejected as rejected:
-                        self._reject(line, rejected, summary)
-                elif reason := _REJECTED.get(outcome):
-                    self._reject(line, Rejected(reason), summary)
-                else:
-                    summary.outcomes[outcome.value] += 1
-                    summary.totals.add(_bills([change]))
-        else:
-            for outcome in Outcome:
-                if count := outcomes.count(outcome):
-                    summary.outcomes[outcome.value] += count
-            summary.totals.add(_bills(batch.changes))
+        written: list[Change] = []
+        outdated: set[RecordKey] = set()
+        for line, change, outcome in zip(batch.lines, batch.changes, outcomes, strict=True):
+            if outcome is Outcome.FACTS_MOVED or (outdated and change.key in outdated):
+                outdated.add(change.key)
+                self._known.pop(change.key[0], None)
+                try:
+                    # The size was checked before, with headroom for a longer channel name.
+                    to_retry.add(line, self._reader.change(parse_record(line.text), 0))
+                except Rejected as rejected:
+                    self._reject(line, rejected, summary)
+            elif outcome in _REJECTED:
+                self._reject(line, Rejected(_REJECTED[outcome]), summary)
+            else:
+                summary.outcomes[outcome.value] += 1
+                written.append(change)
+        summary.totals.add(_bills(written))
         return to_retry
 
     def _apply(self, changes: list[Change], summary: Summary) -> list[Outcome]:
