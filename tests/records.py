@@ -117,3 +117,10 @@ def days(first: str, last: str | None = None) -> Record:
 
 NEW_YEAR = days("20260101")
 EVER = "2000-01-01T00:00:00Z"
+
+
+def at(found: Any, path: str) -> Any:
+    """Return the value at a path in a published object, such as `items.0.qty`."""
+    for step in path.split("."):
+        found = found[int(step)] if step.isdigit() else found[step]
+    return found

@@ -15,6 +15,7 @@ from counterfoil.domain.bills import ClosedBill, Withheld, bill_from, under_fact
 from counterfoil.domain.pos_values import Unreadable
 from counterfoil.domain.resources import Bill
 from counterfoil.domain.shops import ShopFacts
+from records import at
 
 RIVERSIDE = ShopFacts(
     shop_id="sh_01",
@@ -43,13 +44,6 @@ def reread(found: ClosedBill, facts: ShopFacts) -> Bill:
 
 def bill(facts: ShopFacts = RIVERSIDE, **fields: object) -> Bill:
     return closed(facts, **fields).bill
-
-
-def at(found: Any, path: str) -> Any:
-    """Return the value at a path in a published bill, such as `items.0.qty`."""
-    for step in path.split("."):
-        found = found[int(step)] if step.isdigit() else found[step]
-    return found
 
 
 # --- rules for fields ------------------------------------------------------

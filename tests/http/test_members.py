@@ -131,44 +131,6 @@ def test_a_member_with_only_ids_has_nulls_zeros_and_empty_lists(
 
 # --- rules for fields --------------------------------------------------------------------
 
-RULES: list[tuple[str, dict[str, Any], str, Any]] = [
-    # domain/test_members.py has all other rules.
-    ("a rank in figures is null", {"rank": 3}, "rank", None),
-    ("a rank no tier has keeps its code", {"rank": "bronze"}, "rank", "bronze"),
-    ("an invalid rank level", {"rankLevel": "top"}, "rankLevel", None),
-    ("points as a number", {"points": "1,250"}, "points", 1250),
-    ("expired points", {"points": [{"amount": 5, "expireAt": NOW - 60}]}, "points", 0),
-    ("expired credit", {"credit": [{"amount": 5, "expireAt": NOW - 60}]}, "credit", 0),
-    ("labels", {"labels": ["vip", ""]}, "labels", ["vip"]),
-    ("sign-up elsewhere", {"createdAt": "2025-03-01T00:00:00-05:00"}, "createdDate", "2025-03-01T12:00:00.000+07:00"),
-    ("sign-up that cannot be read", {"createdAt": "long ago"}, "createdDate", None),
-    ("the latest visit's day on Thai time", {"visits": ["2025-02-01T18:00:00Z"]}, "lastVisit", "2025-02-02"),
-    ("no phone", {"tel": ""}, "hasTel", False),
-]
-COUPON_RULES: list[tuple[str, dict[str, Any], str, Any]] = [
-    ("a used one stays", {"status": "used"}, "status", "used"),
-    ("expired but not used", {"status": "available", "expireAt": NOW - 60}, "status", "available"),
-    ("expiry in Thai time", {"expireAt": "2026-05-01T00:00:00Z"}, "expireAt", "2026-05-01T07:00:00.000+07:00"),
-    ("no name", {}, "name", None),
-]
-
-
-@pytest.mark.parametrize(("fields", "field", "shown"), [rule[1:] for rule in RULES], ids=[rule[0] for rule in RULES])
-def test_a_field_of_a_member_follows_its_rule(
-    shared_service: RunningService, fields: dict[str, Any], field: str, shown: Any
-) -> None:
-    assert read(shared_service, **fields)[field] == shown
-
-
-@pytest.mark.parametrize(
-    ("fields", "field", "shown"), [rule[1:] for rule in COUPON_RULES], ids=[rule[0] for rule in COUPON_RULES]
-)
-def test_a_field_of_a_coupon_follows_its_rule(
-    shared_service: RunningService, fields: dict[str, Any], field: str, shown: Any
-) -> None:
-    (coupon,) = read(shared_service, coupons=[{"code": "C1", **fields}])["coupons"]
-    assert coupon[field] == shown
-
 
 def test_coupons_of_another_brand_never_appear(shared_service: RunningService) -> None:
     coupons = [{"code": "mine"}, {"code": "theirs", "providerId": "another-base"}]

@@ -5,7 +5,7 @@ from urllib.parse import quote
 
 import pytest
 
-from records import bill, branch, fresh, line, shop
+from records import at, bill, branch, fresh, line, shop
 from running_service import RunningService
 
 FIELDS = [
@@ -68,13 +68,6 @@ def read(service: RunningService, of: dict[str, Any], **fields: Any) -> dict[str
     record = bill(of, **fields)
     service.load(of, record)
     found: dict[str, Any] = service.data(f"transactions/{record['id']}", service.key(shop=of["id"]))
-    return found
-
-
-def at(found: Any, path: str) -> Any:
-    """Return the value at a path in a bill, such as `items.0.qty`."""
-    for step in path.split("."):
-        found = found[int(step)] if step.isdigit() else found[step]
     return found
 
 
@@ -221,28 +214,6 @@ def test_a_bill_is_the_same_in_the_list_and_on_its_own(shared_service: RunningSe
 
 
 # --- rules for fields ------------------------------------------------------------------
-
-RULES: list[tuple[str, dict[str, Any], str, Any]] = [
-    # Each rule has a name, the record's fields, the path of the result, and the expected value. domain/test_bills.py
-    # has all other rules.
-    ("a table makes it dine-in", {"table": {"id": "t1"}}, "channel.code", "dine_in"),
-    ("a buffet", {"buffetPackageId": "pkg-299"}, "serviceType", "pkg-299"),
-    ("the table of a dine-in bill", {"table": {"id": "t", "name": "B7"}}, "tableName", "B7"),
-    ("nobody's bill", {"memberId": None}, "memberId", None),
-    ("a void bill", {"void": True}, "status", "void"),
-    ("a void bill's reason", {"void": {"reason": "Wrong table"}}, "voidReason", "Wrong table"),
-    ("an unreadable time", {"closedAt": "noonish"}, "timestamp", None),
-    ("a price from the total", {"lines": [line(unitPrice=None, qty=3, total=100)]}, "items.0.unitPrice", 33.333333),
-    ("change that was not recorded", {"payments": [{"amount": 120}]}, "payments.0.change", 0),
-    ("change that cannot be read", {"payments": [{"amount": 120, "change": "lots"}]}, "payments.0.change", None),
-]
-
-
-@pytest.mark.parametrize(("fields", "path", "expected"), [rule[1:] for rule in RULES], ids=[rule[0] for rule in RULES])
-def test_a_field_of_a_bill_follows_its_rule(
-    shared_service: RunningService, fields: dict[str, Any], path: str, expected: Any
-) -> None:
-    assert at(read(shared_service, shop(channels=[{"id": "grab", "name": "Grab"}]), **fields), path) == expected
 
 
 def test_money_is_written_without_floating_point_noise(shared_service: RunningService) -> None:
