@@ -8,15 +8,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from counterfoil.domain import calendar
-from counterfoil.domain.calendar import (
-    NOT_ZONES,
-    THAI_TIME,
-    from_ms,
-    iso,
-    to_ms,
-    trading_day,
-    zone_named,
-)
+from counterfoil.domain.calendar import NOT_ZONES, THAI_TIME, from_ms, iso, to_ms, trading_day, zone_named
 
 ZONES = [
     ZoneInfo(name)

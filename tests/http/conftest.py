@@ -7,12 +7,7 @@ from listings import DayList
 from running_service import RunningService, backend_settings
 
 # On PostgreSQL, `make test` runs only these files of tests/http, because their tests depend most on the store.
-OF_THE_BOOKS = {
-    "test_transactions_by_change.py",
-    "test_transaction.py",
-    "test_lookup.py",
-    "test_shared_cursors.py",
-}
+OF_THE_BOOKS = {"test_transactions_by_change.py", "test_transaction.py", "test_lookup.py", "test_shared_cursors.py"}
 # Full pages of 200 rows need 600 rows per test. Pages of one and two rows already cover every position of a cursor,
 # including a last page that is not full, so only `make test-long` reads large pages.
 REPEATED_LIMIT = 200

@@ -106,10 +106,7 @@ SOURCES: dict[str, dict[str, Source]] = {
     },
     "mark_expired": {"an old mark": from_an_old_mark},
     "not_supported": {"members since": asked("members", providerId=BASE, updatedSince="2026-01-01T00:00:00Z")},
-    "invalid_key": {
-        "nonsense": bad_key,
-        "none": lambda service, _: service.get("shops"),
-    },
+    "invalid_key": {"nonsense": bad_key, "none": lambda service, _: service.get("shops")},
     "key_revoked": {"revoked": revoked},
     "cross_origin_refused": {
         "a page": asked("shops", headers={"origin": "https://x.example"}),
@@ -121,9 +118,7 @@ SOURCES: dict[str, dict[str, Source]] = {
         "another base": asked("members", providerId="another"),
         "lookup in another base": asked("members/lookup", providerId="another", messagingUserId=USER),
     },
-    "lookup_not_enabled": {
-        "lookup": lambda service, _: service.get("members/lookup", service.key(shop=SHOP)),
-    },
+    "lookup_not_enabled": {"lookup": lambda service, _: service.get("members/lookup", service.key(shop=SHOP))},
     "not_found": {
         "no bill": asked("transactions/x"),
         "no member": asked("members/x"),

@@ -116,9 +116,7 @@ def test_a_full_member_is_returned_field_by_field(shared_service: RunningService
     ]
 
 
-def test_a_member_with_only_ids_has_nulls_zeros_and_empty_lists(
-    shared_service: RunningService,
-) -> None:
+def test_a_member_with_only_ids_has_nulls_zeros_and_empty_lists(shared_service: RunningService) -> None:
     of = branch()
     record = {"kind": "member", "id": fresh("member"), "providerId": of["providerId"]}
     shared_service.load(of, record)

@@ -72,12 +72,7 @@ def test_a_response_is_found_by_its_request_id(service: RunningService) -> None:
     key = service.key(shop="s")
     request_id = service.get("transactions/none", key).headers["x-request-id"]
     (found,) = written(service).requests(RequestFilter(request_id=request_id), 10).requests
-    assert (found.key_id, found.route, found.status, found.error) == (
-        id_of(key),
-        "transactions/{id}",
-        404,
-        "not_found",
-    )
+    assert (found.key_id, found.route, found.status, found.error) == (id_of(key), "transactions/{id}", 404, "not_found")
 
 
 def test_requests_that_are_not_admitted_are_counted_for_their_key(service: RunningService) -> None:

@@ -142,8 +142,7 @@ def branches(shared_service: RunningService) -> tuple[Record, Record, str, str]:
 
 
 @pytest.mark.parametrize(
-    "query",
-    [{}, {"providerId": ""}, {"providerId": "theirs", "messagingUserId": USER}, {"messagingUserId": "x"}],
+    "query", [{}, {"providerId": ""}, {"providerId": "theirs", "messagingUserId": USER}, {"messagingUserId": "x"}]
 )
 def test_a_missing_permission_is_reported_before_parameters_and_scope(
     shared_service: RunningService, branches: tuple[Record, Record, str, str], query: Record

@@ -182,9 +182,7 @@ def test_the_cursor_of_a_full_page_is_the_id_of_its_last_row_unless_it_is_held_f
     assert [page.cursor for page in listing.pages(2)] == [*map(listing.row_id, (2, 4, 6, 8, 10)), None]
 
 
-def test_a_short_id_has_cursors_for_more_positions_than_ids_of_its_length_exist(
-    shared_service: RunningService,
-) -> None:
+def test_a_short_id_has_cursors_for_more_positions_than_ids_of_its_length_exist(shared_service: RunningService) -> None:
     listing = ChangeList(shared_service, 4, id_form="{}")
     held = []
     for _ in range(12):

@@ -178,10 +178,7 @@ def test_a_full_bill_is_returned_field_by_field(shared_service: RunningService) 
             }
         ],
         "amounts": {**amounts, "campaign": campaigns, "coupon": coupons},
-        "payments": [
-            {"name": "Cash", "amount": 100, "change": 8.5},
-            {"name": "Card", "amount": 40, "change": 0},
-        ],
+        "payments": [{"name": "Cash", "amount": 100, "change": 8.5}, {"name": "Card", "amount": 40, "change": 0}],
         "status": "completed",
         "voidReason": None,
         "cashier": "Nok",
@@ -231,9 +228,7 @@ def test_a_bills_times_have_the_offset_of_its_shop(shared_service: RunningServic
     assert found["updatedAt"].endswith("-03:30")
 
 
-def test_a_linked_bill_has_the_members_token_even_if_the_member_is_not_loaded(
-    shared_service: RunningService,
-) -> None:
+def test_a_linked_bill_has_the_members_token_even_if_the_member_is_not_loaded(shared_service: RunningService) -> None:
     assert read(shared_service, shop(), memberId="never-loaded")["memberId"] == shared_service.token("never-loaded")
 
 

@@ -19,14 +19,7 @@ from counterfoil.ingest.pipeline import Pipeline, RejectsFile, Summary
 from counterfoil.ingest.sources import SourceError, open_source
 from counterfoil.machine.clock import SystemClock
 from counterfoil.ports import StoreUnavailable
-from ingest.loaders import (
-    IterableSource,
-    lines_of_a_world,
-    load,
-    load_and_kill_itself,
-    load_file,
-    visible_world,
-)
+from ingest.loaders import IterableSource, lines_of_a_world, load, load_and_kill_itself, load_file, visible_world
 from new_processes import new_processes
 from ports.backends import BACKENDS, Store
 from ports.open_store import PSEUDONYMS, OpenStore, base, bill, gone, member, shop
