@@ -381,7 +381,7 @@ def test_a_worker_needs_one_driver_and_a_command_the_other(tmp_path: Path) -> No
     """Each import is tested in a new process, because this process has imported both drivers."""
     url = servers.postgres(18).fresh_database()[1]
     RunningService(tmp_path, store=url).close()
-    for part, driver in (("service(found, print)", "asyncpg"), ("usage(found)", "psycopg")):
+    for part, driver in (("service(found, print)", "asyncpg"), ("store(found).usage()", "psycopg")):
         script = (
             "import sys; from counterfoil import bootstrap, settings; found = settings.load(); "
             f"bootstrap.{part}.close(); print(*({{'asyncpg', 'psycopg'}} & set(sys.modules)))"
