@@ -16,7 +16,7 @@ from counterfoil import bootstrap
 from counterfoil.checks.findings import MESSAGES, Finding, Status, failed, finding
 from counterfoil.domain.access import KEYS_TRUSTED_SEC
 from counterfoil.domain.calendar import from_ms
-from counterfoil.domain.intake import LoadRow
+from counterfoil.domain.intake import STALLED_MS, LoadRow
 from counterfoil.domain.messages import Message, duration
 from counterfoil.domain.tokens import MIN_SECRET_BYTES
 from counterfoil.machine.addresses import is_free
@@ -32,7 +32,7 @@ PortUse = Literal["service", "other", "unknown"]
 YEAR_2024_MS = 1_704_067_200_000
 CLOCK_BEHIND_MS = 2_000
 MOVING_MS = 5_000
-QUIET_LOAD_MS, STALLED_LOAD_MS = 15_000, 120_000
+QUIET_LOAD_MS = 15_000
 LOW_DISK_BYTES, CRITICAL_DISK_BYTES = 1 << 30, 64 << 20
 WRITE_TEST_BYTES = 1 << 16
 
@@ -103,7 +103,7 @@ def unfinished_load(load: LoadRow, motion: HorizonMotion, now: int) -> Finding:
         kind = "load_failed"
     elif motion == "ahead":
         kind = "load_unknown"
-    elif idle_ms > STALLED_LOAD_MS:
+    elif idle_ms > STALLED_MS:
         kind = "load_stalled"
     else:
         kind = "load_waiting" if idle_ms > QUIET_LOAD_MS else "load_running"
@@ -185,17 +185,12 @@ def check_login(settings: Settings, inspection: OperatorReads) -> Iterator[Findi
     if granted is None:
         return
     yield permissions(granted)
-    if granted.serves or granted.loads:
-        yield from _check_secret(settings, inspection)
-
-
-def _check_secret(settings: Settings, inspection: OperatorReads) -> Iterator[Finding]:
+    if not (granted.serves or granted.loads):
+        return
     try:
-        built_with = inspection.fingerprint()
+        yield from secret(settings, inspection.fingerprint())
     except (StoreMismatch, StoreUnavailable) as error:
         yield failed("secret", error.message, MESSAGES["see_postgresql"])
-    else:
-        yield from secret(settings, built_with)
 
 
 def servers(found: Sequence[ServerState], lag_ms: int) -> Iterator[Finding]:

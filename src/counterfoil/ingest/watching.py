@@ -126,7 +126,9 @@ class FolderWatch:
                 for file in files:
                     file.close()
             problems |= {path.name: reason for path, reason in loaded.damage.items()}
-            problems |= {one.name: _empty(one.name) for one in found if self._is_empty(one, loaded)}
+            reason = "{} is empty. Check the export of the POS, and deliver the file again."
+            empty = [delivery.name for delivery in found if self._is_empty(delivery, loaded)]
+            problems |= {name: reason.format(printable(name)) for name in empty}
         held = {path.name: reason for path, reason in loaded.held.items()} if loaded else {}
         # A file that was changed or opened for writing during the load stays in the folder and is loaded again.
         unchanged = [delivery for delivery in found if self._spool.is_unchanged(delivery)]
@@ -269,10 +271,6 @@ def _stuck(name: str) -> str:
         f"{printable(name)} is not loaded yet, because a program still has it open for writing. "
         "Let that program close the file, or stop it."
     )
-
-
-def _empty(name: str) -> str:
-    return f"{printable(name)} is empty. Check the export of the POS, and deliver the file again."
 
 
 def _why(error: OSError | SourceError) -> str:

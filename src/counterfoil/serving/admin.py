@@ -116,7 +116,7 @@ class Readiness(Struct, frozen=True):
     warning: str | None = None
 
 
-class Admin:
+class Admin(Collector):
     """The admin listener. It runs in a thread of the supervisor, so it responds even if all workers are busy."""
 
     def __init__(
@@ -131,7 +131,7 @@ class Admin:
         self._ready = ready
         self._store_id = store_id
         self._names = HostNames(host, names)
-        self._metrics = _MetricsCollector(metrics)
+        self._metrics = metrics
         self._listener = PrivateListener(host, port, self.respond, _malformed)
         self.port, self.start, self.stop = self._listener.port, self._listener.start, self._listener.stop
 
@@ -147,6 +147,9 @@ class Admin:
         except Exception as error:  # noqa: BLE001 - report the failure without its message, which may contain data
             return _json(500, {"failed": type(error).__name__})
         return response
+
+    def collect(self) -> Iterable[Metric]:
+        return self._metrics()
 
     def _refusal(self, request: ListenerRequest) -> ListenerResponse | None:
         """Refuse what a web page in an operator's browser may have sent, because the listener has no authentication."""
@@ -179,17 +182,9 @@ class Admin:
                 body = {"ready": not problems, "notReady": problems, "warnings": warnings, "checked": names}
                 return _json(503 if problems else 200, body)
             case "/metrics":
-                return ListenerResponse(200, [("content-type", TEXT)], generate_latest(self._metrics))
+                return ListenerResponse(200, [("content-type", TEXT)], generate_latest(self))
             case _:
                 return _json(404, {"paths": ["/live", "/ready", "/metrics"]})
-
-
-class _MetricsCollector(Collector):
-    def __init__(self, metrics: Callable[[], Iterable[Metric]]) -> None:
-        self._metrics = metrics
-
-    def collect(self) -> Iterable[Metric]:
-        return self._metrics()
 
 
 def _json(status: int, body: object, *headers: tuple[str, str]) -> ListenerResponse:
@@ -240,11 +235,8 @@ def _warning(name: str, findings: Iterable[Finding]) -> Readiness:
 def _recent_store_failure(counters: Path) -> str | None:
     """Return a message about a recent failure in a worker, such as a full disk, which other checks do not detect."""
     ago = SystemClock().now_ms() - last_store_failure_ms(counters, LAYOUT)
-    return (
-        f"a request failed {ago / 1000:.0f} s ago because the store could not be used"
-        if ago < RECENT_FAILURE_MS
-        else None
-    )
+    failure = f"a request failed {ago / 1000:.0f} s ago because the store could not be used"
+    return failure if ago < RECENT_FAILURE_MS else None
 
 
 def metrics(settings: Settings, counters: Path, inspection: OperatorReads) -> Iterator[Metric]:
