@@ -161,3 +161,21 @@ def test_bills_that_moved_before_there_were_too_many_are_counted_as_written() ->
     for _ in range(5):
         guard.rejects(ON_TILL.body, MOVED)
     assert (guard.may_write(100), guard.written, guard.moved) == (False, 1, 6)
+
+
+def test_a_few_bills_may_be_corrected_but_not_most_bills_of_an_export() -> None:
+    stored, corrected = (
+        encoded(lines=lines, amounts={"net": net}) for lines, net in (([LATTE, TEA], 105), ([TWO_LATTES, TEA], 170))
+    )
+    repriced = encoded(lines=[LATTE | {"total": 60}, TEA], amounts={"net": 100})
+    for bills, changes, may_write in (
+        (5, [corrected] * 5, True),
+        (60, [corrected] * 6, True),
+        (59, [corrected] * 6, False),
+    ):
+        guard = ReplacementGuard(is_export=True)
+        assert not any(guard.rejects(stored.body, change) for change in changes)
+        assert guard.may_write(bills) == may_write
+    guard = ReplacementGuard(is_export=True)
+    assert not any(guard.rejects(stored.body, repriced) for _ in range(9))
+    assert guard.may_write(9)

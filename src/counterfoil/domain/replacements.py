@@ -152,6 +152,13 @@ def _has_other_lines(old: _StoredBill, new: _StoredBill) -> bool:
     return kept.total() * 2 <= max(old_lines.total(), new_lines.total())
 
 
+def has_corrected_lines(stored: bytes, change: EncodedBill) -> bool:
+    """Return whether a bill that counts gets another total and loses lines, or their quantities, as if corrected."""
+    old, new = _decode(stored), _decode(change.body)
+    is_other_total = old.amounts.net != new.amounts.net and bool(new.amounts.net)
+    return is_other_total and bool(new.items and _lines(old) - _lines(new))
+
+
 def _lines(bill: _StoredBill) -> Counter[tuple[str | None, float | None]]:
     return Counter((line.id or line.name, line.qty) for line in bill.items)
 
@@ -186,6 +193,8 @@ class ReplacementGuard(Struct):
     bills: int = 0
     moved: int = 0
     others: int = 0
+    corrected: int = 0
+    """The bills of an export that keep their time, but change lines and their total. Too many are other bills."""
     first: list[ReplacedBill] = []
     is_exceeded: bool = False
     written: int = 0
@@ -195,6 +204,7 @@ class ReplacementGuard(Struct):
         """Count the bill if the change would replace it implausibly; return whether the change is rejected."""
         bill = implausible(stored, change, is_export=self.is_export)
         if bill is None:
+            self.corrected += self.is_export and has_corrected_lines(stored, change)
             return False
         if bill.reason == "moved":
             self.moved += 1
@@ -207,9 +217,12 @@ class ReplacementGuard(Struct):
     def may_write(self, bills: int) -> bool:
         """Count the bills of a batch after they were compared; return whether the batch may be written."""
         self.bills += bills
+        written = self.moved + self.corrected
+        if self.corrected > MAX_REPLACED and self.corrected * MAX_SHARE > self.bills:
+            self.others, self.corrected = self.others + self.corrected, 0
         found = self.moved + self.others
         exceeds = (found > MAX_REPLACED, found * MAX_SHARE > self.bills)
         self.is_exceeded = self.is_exceeded or (any(exceeds) if self.is_export else all(exceeds))
         if not self.is_exceeded:
-            self.written = self.moved if self.is_export else found
+            self.written = written if self.is_export else found
         return not self.is_exceeded
