@@ -55,14 +55,10 @@ def finding(
 ) -> Finding:
     """Return a finding of the kind with this code. Its message and its advice share the values."""
     kind = KINDS[code]
-    advice = MESSAGES[kind.shared_advice] if kind.shared_advice else advice_of(code)
+    own_advice = Message(f"{code}.advice", kind.advice) if kind.advice else NOTHING
+    advice = MESSAGES[kind.shared_advice] if kind.shared_advice else own_advice
     message = Message(code, kind.text, values)
     return Finding(check or kind.check, kind.status, message, advice(**values), code, subject, since, ids)
-
-
-def advice_of(code: str) -> Message:
-    """Return the advice that only this kind has, without its values."""
-    return Message(f"{code}.advice", KINDS[code].advice) if KINDS[code].advice else NOTHING
 
 
 def failed(check: str, problem: Message, advice: Message = NOTHING) -> Finding:

@@ -4,11 +4,11 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 from unicodedata import category, east_asian_width
 
 import click
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 Row = TypeVar("Row")
 FULL_BLOCK = "█"
-EIGHTH_BLOCKS = " ▏▎▍▌▋▊▉"
 COLUMN_GAP = "  "
 # A name is shortened to no less than this many cells.
 MIN_NAME = 16
@@ -220,11 +219,8 @@ def display_width(text: str) -> int:
 
 
 def bar(part: float, width: int) -> str:
-    """Return a bar that fills the fraction `part` of the width, with a resolution of an eighth of a character."""
-    whole, eighths = divmod(round(max(0.0, min(1.0, part)) * width * 8), 8)
-    if whole == 0 and eighths == 0 and part > 0:
-        eighths = 1
-    return (FULL_BLOCK * whole + (EIGHTH_BLOCKS[eighths] if eighths else "")).ljust(width)
+    """Return a bar that fills the fraction `part` of the width, and at least one character unless `part` is 0."""
+    return (FULL_BLOCK * min(width, max(round(part * width), part > 0))).ljust(width)
 
 
 def print_fields(pairs: Sequence[tuple[str, str]]) -> None:
@@ -236,9 +232,8 @@ def print_fields(pairs: Sequence[tuple[str, str]]) -> None:
 json_option = click.option("--json", "as_json", is_flag=True)
 
 
-class ProgressDisplay(Protocol):
-    def __call__(self, position: int, count: int) -> None:
-        """Show that this position has been reached, and that `count` units are done."""
+# Shows that a position has been reached, and how many units are done.
+ProgressDisplay = Callable[[int, int], None]
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from counterfoil.observe import Event, ServerMessage
 from counterfoil.ports import STOP_SAVE_SEC
 
 # A worker that dies within STEADY_SEC of replacing another is itself replaced only after a pause.
-STEADY_SEC, PAUSE_SEC = 30.0, 2.0
+STEADY_SEC, PAUSE_SEC = 30.0, 1.0
 # How often the supervisor looks for dead workers. It is usually told at once.
 CHECK_SEC = 1.0
 # How long to wait for a killed worker to end, and for its last lines on standard error.
