@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from datetime import date
 from itertools import takewhile
+from random import Random
 from typing import NamedTuple
 
 import msgspec
@@ -61,9 +62,21 @@ def demo_world(plan: WorldPlan, now_ms: int) -> Iterator[Delivery]:
     writer = DirtyWriter(plan, "bills")
     standing = _standing_records(plan, group, thai_day(horizon))
     yield Delivery(first_ms, [*standing, *(writer.write(sale.bill) for sale in history)])
-    back_office = _BackOffice(plan, group.shops, writer)
+    draw, for_tomorrow = stream(plan.seed, "afterthoughts"), list[bytes]()
     for moment_ms, sold in evenings:
-        lines = back_office.deliver(sold, is_last=moment_ms == horizon)
+        lines, for_tomorrow = for_tomorrow, []
+        offline = set()
+        if moment_ms != horizon:
+            offline = {shop.number for shop in group.shops if draw.random() < OFFLINE_CHANCE}
+        for sale in sold:
+            line = writer.write(sale.bill)
+            if sale.shop_number in offline:
+                for_tomorrow.append(line)
+                continue
+            lines.append(line)
+            late_change = _late_change(sale, group.shops[sale.shop_number], draw)
+            if late_change is not None:
+                for_tomorrow.append(writer.write(late_change))
         if lines:
             yield Delivery(moment_ms, lines)
 
@@ -79,41 +92,17 @@ def silent_shop(group: Group) -> DemoShop:
     return max(others or group.shops, key=lambda shop: shop.popularity)
 
 
-class _BackOffice:
-    """Decides which of an evening's bills are delivered immediately, delivered late, or changed a day later."""
-
-    def __init__(self, plan: WorldPlan, shops: list[DemoShop], writer: DirtyWriter) -> None:
-        self._shops = shops
-        self._dirty_writer = writer
-        self._draw = stream(plan.seed, "afterthoughts")
-        self._for_tomorrow: list[bytes] = []
-
-    def deliver(self, sales: list[Sale], *, is_last: bool) -> list[bytes]:
-        lines, self._for_tomorrow = self._for_tomorrow, []
-        offline = set()
-        if not is_last:
-            offline = {shop.number for shop in self._shops if self._draw.random() < OFFLINE_CHANCE}
-        for sale in sales:
-            line = self._dirty_writer.write(sale.bill)
-            if sale.shop_number in offline:
-                self._for_tomorrow.append(line)
-                continue
-            lines.append(line)
-            late_change = self._late_change(sale)
-            if late_change is not None:
-                self._for_tomorrow.append(self._dirty_writer.write(late_change))
-        return lines
-
-    def _late_change(self, sale: Sale) -> SourceBill | None:
-        bill, chance = sale.bill, self._draw.random()
-        if bill.void is not None:
-            return None
-        if chance < LATE_VOID_CHANCE:
-            return msgspec.structs.replace(bill, rev=2, void=void_note(self._draw))
-        if chance < LATE_VOID_CHANCE + LATE_LINK_CHANCE and bill.member_id is None:
-            member = some_member(self._shops[sale.shop_number], self._draw)
-            return msgspec.structs.replace(bill, rev=2, member_id=member) if member else None
+def _late_change(sale: Sale, shop: DemoShop, draw: Random) -> SourceBill | None:
+    """Return the bill as it is changed a day later, or None for most bills."""
+    bill, chance = sale.bill, draw.random()
+    if bill.void is not None:
         return None
+    if chance < LATE_VOID_CHANCE:
+        return msgspec.structs.replace(bill, rev=2, void=void_note(draw))
+    if chance < LATE_VOID_CHANCE + LATE_LINK_CHANCE and bill.member_id is None:
+        member = some_member(shop, draw)
+        return msgspec.structs.replace(bill, rev=2, member_id=member) if member else None
+    return None
 
 
 def _standing_records(plan: WorldPlan, group: Group, as_of: date) -> Iterator[bytes]:
