@@ -1,11 +1,7 @@
-"""An operator for tests that change keys, and an audit hook that records nothing."""
+"""An operator for tests that change keys, and what the audit log records about a change."""
 
-from counterfoil.domain.access import Key
-from counterfoil.domain.audit import Actor, AuditEntry
+from counterfoil.domain.audit import Act, Actor
 
 OPERATOR = Actor("alice", "cli", "back-office")
-
-
-def unrecorded(before: Key, after: Key) -> AuditEntry | None:
-    """Return None, so that the change is not recorded in the audit log."""
-    return None
+# What is recorded about a change of a key, at which time and by whom.
+CHANGED = (Act.KEY_CHANGED, 5, OPERATOR)

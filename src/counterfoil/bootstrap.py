@@ -179,11 +179,10 @@ def back_up(settings: Settings, target: Path, *, with_secret: bool, clock: Clock
 
 def restore(settings: Settings, source: Path, by: Actor, *, replace: bool, clock: Clock | None = None) -> Restored:
     """Restore a backup to the store's folder. If no secret is set and no secret file exists, restore the secret too."""
-    from counterfoil.backends.sqlite import backup as restoring
+    from counterfoil.backends.sqlite import backup
 
     now_ms = (clock or SystemClock()).now_ms()
-    secret = restoring.SecretPlace(settings.secret, settings.secret_file)
-    return restoring.restore(settings.store, source, secret, now_ms, by, replace=replace)
+    return backup.restore(settings.store, source, settings.secret, settings.secret_file, now_ms, by, replace=replace)
 
 
 def meter_problem(settings: Settings) -> Message | None:

@@ -35,9 +35,6 @@ _CHANGE = "UPDATE keys SET body = :body WHERE key_id = :key_id RETURNING key_id"
 
 _key = json.Decoder(Key).decode
 
-# Takes a key before and after a change. Returns the audit entry, or None if there is nothing to record.
-DescribeChange = Callable[[Key, Key], AuditEntry | None]
-
 
 class KeyStore(ABC):
     """The keys of a store and its audit log, for the operator. Audit entries are added and never changed or deleted.
@@ -69,8 +66,8 @@ class KeyStore(ABC):
     def find(self, key_id: str) -> Key | None:
         return next((key for key in self.all() if key.key_id == key_id), None)
 
-    def change(self, key_id: str, change: Callable[[Key], Key], describe: DescribeChange) -> Key | None:
-        """Replace a key with the result of `change`; return None if the key does not exist."""
+    def change(self, key_id: str, change: Callable[[Key], Key], act: Act, now_ms: int, by: Actor) -> Key | None:
+        """Replace a key with the result of `change`, with an audit entry; return None if the key does not exist."""
         with self.changing() as (ask, append):
             found = [_key(body) for (body,) in ask(_ONE, key_id=key_id)]
             if not found:
@@ -78,8 +75,8 @@ class KeyStore(ABC):
             changed = change(found[0])
             ask(_CHANGE, key_id=key_id, body=json.encode(changed))
             ask(self.NEXT_GENERATION)
-            entry = describe(found[0], changed)
-            append([entry] if entry else [])
+            if changes := field_changes(found[0], changed):
+                append([AuditEntry(at=now_ms, act=act, actor=by, key_id=key_id, changes=changes)])
             return changed
 
     def record(self, entry: AuditEntry) -> None:
@@ -261,13 +258,7 @@ def _issued(key: Key, now_ms: int, by: Actor) -> AuditEntry:
 def _apply_change(
     key_store: KeyStore, key_id: str, change: Callable[[Key], Key], act: Act, now_ms: int, by: Actor
 ) -> Key:
-    def describe(before: Key, after: Key) -> AuditEntry | None:
-        changes = field_changes(before, after)
-        if not changes:
-            return None
-        return AuditEntry(at=now_ms, act=act, actor=by, key_id=key_id, changes=changes)
-
-    changed = key_store.change(key_id, change, describe)
+    changed = key_store.change(key_id, change, act, now_ms, by)
     if changed is None:
         raise _unknown_key(key_id)
     return changed

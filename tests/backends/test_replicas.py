@@ -12,7 +12,7 @@ import httpx
 import pytest
 from msgspec.structs import replace
 
-from actors import unrecorded
+from actors import CHANGED
 from counterfoil import bootstrap
 from counterfoil.backends.postgres.admin_connections import STATEMENT_SEC
 from counterfoil.backends.postgres.key_lookup import PostgresKeyLookup
@@ -278,7 +278,7 @@ def test_keys_read_from_a_replica_count_only_if_its_horizon_proves_them_recent(c
     assert run(ring.find(key_id)).key.revoked_at is None
     replica.pause_replay()
     revoked_at = cluster.service.clock.now_ms()
-    cluster.service.key_store.change(key_id, lambda key: replace(key, revoked_at=revoked_at), unrecorded)
+    cluster.service.key_store.change(key_id, lambda key: replace(key, revoked_at=revoked_at), *CHANGED)
     clock.advance(KEYS_TRUSTED_SEC - 1)
     assert run(ring.find(key_id)).key.revoked_at is None
     clock.advance(1)

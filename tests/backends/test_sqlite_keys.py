@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from actors import unrecorded
+from actors import CHANGED
 from cost.counting_worker import statements_run
 from counterfoil.backends.moved_tables import TABLES
 from counterfoil.backends.sqlite.files import REQUEST_SEC, WAIT_SEC, path_of
@@ -66,12 +66,12 @@ def operator(folder: Path) -> "closing[SqliteKeyStore]":
 
 def relabel(folder: Path, label: str) -> None:
     with operator(folder) as key_store:
-        key_store.change("k_1", lambda key: replace(key, label=label), unrecorded)
+        key_store.change("k_1", lambda key: replace(key, label=label), *CHANGED)
 
 
 def revoke(folder: Path) -> None:
     with operator(folder) as key_store:
-        key_store.change("k_1", lambda key: replace(key, revoked_at=5), unrecorded)
+        key_store.change("k_1", lambda key: replace(key, revoked_at=5), *CHANGED)
 
 
 def backup(folder: Path) -> bytes:

@@ -6,7 +6,7 @@ import threading
 import pytest
 from msgspec.structs import replace
 
-from actors import OPERATOR, unrecorded
+from actors import CHANGED, OPERATOR
 from counterfoil import key_issuing
 from counterfoil.domain.access import Key, Scope
 from counterfoil.domain.audit import Act
@@ -51,7 +51,7 @@ def test_an_unknown_key_is_not_found(store: Store, clock: ManualClock, run: Run)
         assert run(ring.find(key_id)) is None
     key_store = store.key_store()
     assert key_store.find("k_2") is None
-    assert key_store.change("k_2", lambda key: key, unrecorded) is None
+    assert key_store.change("k_2", lambda key: key, *CHANGED) is None
 
 
 def test_keys_are_listed_in_the_order_of_issue(store: Store) -> None:
@@ -73,7 +73,7 @@ def test_a_revocation_takes_effect_within_a_second_for_a_busy_key(store: Store, 
     ring = store.key_lookup(clock)
     for _ in range(100):
         assert run(ring.find("k_1")).key.revoked_at is None
-    store.key_store().change("k_1", lambda key: replace(key, revoked_at=5), unrecorded)
+    store.key_store().change("k_1", lambda key: replace(key, revoked_at=5), *CHANGED)
     clock.advance(WITHIN_SEC)
     kept = run(ring.find("k_1"))
     assert kept.key.revoked_at == 5
@@ -84,7 +84,7 @@ def test_new_limits_and_new_keys_take_effect_within_a_second(store: Store, clock
     with_keys(store, KEY)
     ring = store.key_lookup(clock)
     run(ring.find("k_1"))
-    changed = store.key_store().change("k_1", lambda key: replace(key, per_min=1), unrecorded)
+    changed = store.key_store().change("k_1", lambda key: replace(key, per_min=1), *CHANGED)
     with_keys(store, replace(KEY, key_id="k_2"))
     clock.advance(WITHIN_SEC)
     assert run(ring.find("k_1")).key == changed == replace(KEY, per_min=1)
@@ -95,7 +95,7 @@ def test_a_wall_clock_that_steps_back_does_not_delay_a_revocation(store: Store, 
     with_keys(store, KEY)
     ring = store.key_lookup(clock)
     run(ring.find("k_1"))
-    store.key_store().change("k_1", lambda key: replace(key, revoked_at=5), unrecorded)
+    store.key_store().change("k_1", lambda key: replace(key, revoked_at=5), *CHANGED)
     clock.step(-86_400)
     clock.advance(WITHIN_SEC)
     assert run(ring.find("k_1")).key.revoked_at == 5
@@ -109,9 +109,9 @@ def test_a_change_that_fails_changes_nothing(store: Store) -> None:
         raise ValueError("no such limit")
 
     with pytest.raises(ValueError, match="no such limit"):
-        key_store.change("k_1", refuse, unrecorded)
+        key_store.change("k_1", refuse, *CHANGED)
     assert key_store.all() == [KEY]
-    assert key_store.change("k_1", lambda key: replace(key, label=""), unrecorded) == replace(KEY, label="")
+    assert key_store.change("k_1", lambda key: replace(key, label=""), *CHANGED) == replace(KEY, label="")
 
 
 def test_unreadable_keys_are_an_error_and_not_an_empty_key_list(store: Store, clock: ManualClock, run: Run) -> None:
@@ -135,7 +135,7 @@ def test_changing_keys_never_makes_them_unavailable(store: Store, clock: ManualC
     def work() -> None:
         for _ in range(60):
             key_store = store.key_store()
-            key_store.change("k_1", lambda key: replace(key, label=f"{int(key.label or 0) + 1}"), unrecorded)
+            key_store.change("k_1", lambda key: replace(key, label=f"{int(key.label or 0) + 1}"), *CHANGED)
             key_store.close()
 
     operator = threading.Thread(target=work)
@@ -163,7 +163,7 @@ def test_a_full_disk_fails_the_change_and_loses_no_key(store: Store, clock: Manu
     with_keys(store, KEY)
     key_store = store.key_store()
     with store.out_of_space(), pytest.raises(StoreUnavailable):
-        key_store.change("k_1", lambda key: replace(key, label="lost"), unrecorded)
+        key_store.change("k_1", lambda key: replace(key, label="lost"), *CHANGED)
     assert key_store.all() == [KEY]
     assert run(store.key_lookup(clock).find("k_1")).key == KEY
 

@@ -110,25 +110,18 @@ def _require_citus(connection: Connection) -> None:
 
 
 def _require_no_other_sessions(connection: Connection) -> None:
-    others = _other_sessions(connection)
-    if others:
-        raise StoreMismatch(
-            f"other Counterfoil sessions are using this database ({others}), and they would keep writing "
-            "as if the tables were not distributed. "
-            "Stop every `serve` and `load`, then run `counterfoil migrate --distribute` again."
-        )
-
-
-def _other_sessions(connection: Connection) -> int:
-    """Return the number of other sessions, after waiting up to two seconds for sessions that are closing."""
+    """Raise StoreMismatch if there are other sessions, after waiting up to two seconds for those that are closing."""
     for _ in range(20):
         # Within a transaction, PostgreSQL would otherwise return the same sessions each time.
         connection.execute("SELECT pg_stat_clear_snapshot()")
-        others = int(_value(connection, _OTHER_SESSIONS))
+        others = _value(connection, _OTHER_SESSIONS)
         if not others:
-            return 0
+            return
         connection.execute("SELECT pg_sleep(0.1)")
-    return others
+    raise StoreMismatch(
+        f"other Counterfoil sessions are using this database ({others}), and they would keep writing as if the tables "
+        "were not distributed. Stop every `serve` and `load`, then run `counterfoil migrate --distribute` again."
+    )
 
 
 def _require_committed(connection: Connection) -> None:

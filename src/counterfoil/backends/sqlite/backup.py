@@ -312,20 +312,16 @@ def _reason(error: Exception) -> str:
 #
 # If only some files were replaced with older copies, `settle_older_files` does the same for the clients.
 #
-# - New stamps must be above every horizon that was reported to a client. The
-#   horizon is therefore raised to the current time, or above the horizons of the
-#   backup and of the replaced store if one of them is newer.
-# - A cursor that a client received earlier must not stand for another position.
-#   Every cursor in the backup therefore expires. For as long as clients may hold
-#   cursors that were created after the backup, new cursors get random IDs instead
-#   of the IDs of their rows.
-# - A client may hold changes that the backup does not contain, so every mark of
-#   the feed that was handed out before the restore is refused.
-# - Keys that were revoked in the replaced store stay revoked, and scheduled
-#   revocations stay scheduled, if the files of that store can be read. If it is
-#   the store that was backed up, the audit entries that it wrote after the backup
-#   are kept too. All devices are signed out of the console.
-
+# - New stamps must be above every horizon that was reported to a client. The horizon is therefore raised to the current
+#   time, or above the horizons of the backup and of the replaced store if one of them is newer.
+# - A cursor that a client received earlier must not stand for another position. Every cursor in the backup therefore
+#   expires. For as long as clients may hold cursors that were created after the backup, new cursors get random IDs
+#   instead of the IDs of their rows.
+# - A client may hold changes that the backup does not contain, so every mark of the feed that was handed out before the
+#   restore is refused.
+# - Keys that were revoked in the replaced store stay revoked, and scheduled revocations stay scheduled, if the files of
+#   that store can be read. If it is the store that was backed up, the audit entries that it wrote after the backup are
+#   kept too. All devices are signed out of the console.
 
 # In practice, random IDs of this length are never generated twice.
 LONG_ENOUGH = 16
@@ -395,29 +391,24 @@ class Restored(Struct, frozen=True, kw_only=True):
     replaced: Replaced
 
 
-class SecretPlace(Struct, frozen=True):
-    """Where to find the deployment secret: in `text` itself or, if that is empty, in `file`."""
-
-    text: str
-    file: Path
-
-
-def restore(folder: Path, source: Path, place: SecretPlace, now_ms: int, by: Actor, *, replace: bool) -> Restored:
-    """Restore a backup after verifying it and the secret, which is written to `place.file` if none is configured."""
+def restore(
+    folder: Path, source: Path, secret_text: str, secret_file: Path, now_ms: int, by: Actor, *, replace: bool
+) -> Restored:
+    """Restore a backup after verifying it and the secret, which is written to its file if none is configured."""
     if source.resolve() == folder.resolve():
         raise BackupRefused(f"{source} is the backup itself. Choose another folder as the store.")
     manifest = checked(source)
-    secret = _secret_of(place, source, manifest)
+    secret = _secret_of(secret_text, secret_file, source, manifest)
     restored = _restore_files(folder, source, manifest, now_ms, by, replace=replace)
-    if not place.text and not place.file.exists():
-        place.file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_private(place.file, secret + b"\n")
+    if not secret_text and not secret_file.exists():
+        secret_file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_private(secret_file, secret + b"\n")
     return restored
 
 
-def _secret_of(place: SecretPlace, source: Path, manifest: BackupManifest) -> bytes:
+def _secret_of(text: str, file: Path, source: Path, manifest: BackupManifest) -> bytes:
     """Return the restored store's secret. Raise BackupRefused if it cannot be read or does not match the backup."""
-    secret, file = place.text.encode(), place.file
+    secret = text.encode()
     if not secret:
         file = source / SECRET if manifest.has_secret and not file.exists() else file
         try:
@@ -429,7 +420,7 @@ def _secret_of(place: SecretPlace, source: Path, manifest: BackupManifest) -> by
             ) from error
     if len(secret) < MIN_SECRET_BYTES:
         raise BackupRefused(
-            f"the deployment secret in {'COUNTERFOIL_SECRET' if place.text else file} is shorter than "
+            f"the deployment secret in {'COUNTERFOIL_SECRET' if text else file} is shorter than "
             f"{MIN_SECRET_BYTES} bytes. Set the original secret in COUNTERFOIL_SECRET or secret_file."
         )
     if manifest.fingerprint not in (None, Pseudonyms(secret).fingerprint()):
@@ -536,7 +527,7 @@ def _apply_replaced(draft: Path, replaced: Replaced, now_ms: int) -> int:
     # Opening the key store revokes the keys that are listed as revoked in `usage`.
     with closing(SqliteKeyStore(draft, lambda: now_ms)) as key_store:
         for key_id, at in replaced.scheduled.items():
-            key_store.change(key_id, partial(_schedule, at), key_store.describe_restored)
+            key_store.change(key_id, partial(_schedule, at), Act.REVOCATION_RESTORED, now_ms, AUTOMATIC)
     return horizon
 
 

@@ -12,7 +12,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from stat import S_ISREG, S_IWGRP
 from typing import Any, TypeVar
@@ -453,19 +453,19 @@ def require_whole(folder: Path) -> None:
         if known and store_id is None:
             raise StoreMismatch(MESSAGES["missing_file"](name=name))
     if len(set(known.values())) > 1:
-        raise _mixed(known)
+        raise StoreMismatch(MESSAGES["mixed_files"](files=[f"{name}.sqlite3" for name in known]))
 
 
 def lost(folder: Path) -> list[Name]:
     """Return the names of the files that are missing from an existing store."""
-    store_ids: dict[Name, int | None] = {}
+    missing: list[Name] = []
+    is_marked = False
     for name in NAMES:
-        try:
-            store_ids[name] = _store_id(folder, name)
-        except StoreUnavailable:
-            store_ids[name] = LOCKED
-    marked = any(store_id and store_id != LOCKED for store_id in store_ids.values())
-    return [name for name in NAMES if marked and store_ids[name] is None]
+        with suppress(StoreUnavailable):
+            store_id = _store_id(folder, name)
+            is_marked = is_marked or store_id not in (None, 0, LOCKED)
+            missing += [name] if store_id is None else []
+    return missing if is_marked else []
 
 
 def recreate(folder: Path, name: str) -> None:
@@ -475,10 +475,6 @@ def recreate(folder: Path, name: str) -> None:
         raise StoreMismatch(MESSAGES["not_missing"](name=name))
     _settled(folder, found).close()
     _settle_id(folder)
-
-
-def _mixed(store_ids: dict[Name, int]) -> StoreMismatch:
-    return StoreMismatch(MESSAGES["mixed_files"](files=[f"{name}.sqlite3" for name in store_ids]))
 
 
 def _store_ids(folder: Path) -> dict[Name, int | None]:

@@ -31,9 +31,9 @@ from counterfoil.backends.sqlite.files import (
 )
 from counterfoil.devices import DeviceStore
 from counterfoil.domain.access import KEYS_TRUSTED_SEC, Key
-from counterfoil.domain.audit import AUTOMATIC, COLUMNS, Act, AuditEntry, field_changes, to_row
+from counterfoil.domain.audit import AUTOMATIC, COLUMNS, Act, Actor, AuditEntry, to_row
 from counterfoil.domain.messages import Message
-from counterfoil.key_issuing import DescribeChange, KeyStore
+from counterfoil.key_issuing import KeyStore
 from counterfoil.ports import MESSAGES, AuditedTransaction, Clock, StoreBusy, StoredKey, StoreMismatch, StoreUnavailable
 
 if TYPE_CHECKING:
@@ -242,8 +242,8 @@ class SqliteKeyStore(KeyStore):
         with translated(), writing(self._connection, WAIT_SEC["keys"]):
             yield transaction_on(self._connection)
 
-    def change(self, key_id: str, change: Callable[[Key], Key], describe: DescribeChange) -> Key | None:
-        changed = super().change(key_id, change, describe)
+    def change(self, key_id: str, change: Callable[[Key], Key], act: Act, now_ms: int, by: Actor) -> Key | None:
+        changed = super().change(key_id, change, act, now_ms, by)
         if changed and changed.revoked_at is not None:
             with suppress(StoreUnavailable, StoreMismatch):
                 self._remember([(key_id, changed.revoked_at)])
@@ -260,23 +260,11 @@ class SqliteKeyStore(KeyStore):
 
         for key_id in remembered:
             if key_id in keys and keys[key_id].revoked_at is None:
-                self.change(key_id, revoked, self.describe_restored)
+                self.change(key_id, revoked, Act.REVOCATION_RESTORED, self._now_ms(), AUTOMATIC)
         self._remember(
             (key_id, key.revoked_at)
             for key_id, key in keys.items()
             if key.revoked_at is not None and key_id not in remembered
-        )
-
-    def describe_restored(self, before: Key, after: Key) -> AuditEntry | None:
-        """Return the audit entry for a revocation that a restored file lacked, or None if the key has not changed."""
-        if before == after:
-            return None
-        return AuditEntry(
-            at=self._now_ms(),
-            act=Act.REVOCATION_RESTORED,
-            actor=AUTOMATIC,
-            key_id=after.key_id,
-            changes=field_changes(before, after),
         )
 
     def _remember(self, revoked: Iterable[tuple[str, int]]) -> None:
