@@ -15,8 +15,10 @@ from counterfoil.importing.bill_totals import (
     LINE,
     LINES_ROLE,
     MIXED,
+    MOST_UNKNOWN,
     PAYMENTS_ROLE,
     SCALE,
+    UNKNOWN_ROLE,
     AmountSeries,
     TotalFinding,
     TotalSearch,
@@ -68,7 +70,8 @@ class BillAmounts:
             if level in (LINE, EITHER):
                 found.append(self.of(column, _role_on_lines(column), LINE))
         amounts = [column for column in sheet.columns.values() if column.role is None and column.is_number]
-        found += [self.of(column, "unknown") for column in amounts if len(column.distinct) > 1]
+        unknown = [self.of(column, UNKNOWN_ROLE) for column in amounts if len(column.distinct) > 1]
+        found += unknown[: MOST_UNKNOWN if found else None]
         for column in self._lines.with_role(*TOTAL_ROLES) if self._lines else ():
             found.append(self._series(self._lines or sheet, [column.name], _role_on_lines(column), LINE))
         lines = self._lines or (sheet if self._sample.is_flat else None)

@@ -23,10 +23,12 @@ SHARE_WITH_PART = 0.8
 MOST_PARTS = 10
 MOST_CHOICES = 6
 BILL, LINE, MIXED = "bill", "line", "mixed"
-LINES_ROLE, PAYMENTS_ROLE = "lines", "payments"
+LINES_ROLE, PAYMENTS_ROLE, UNKNOWN_ROLE = "lines", "payments", "unknown"
+# With many unknown columns and many parts, there are too many sums to try.
+MOST_UNKNOWN, MOST_PARTS_OF_UNKNOWN = 8, 3
 # Rates of value added and sales taxes, in per cent. They show whether an amount is with or without the tax.
 TAX_RATES = (4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 27)
-_ROLE_ORDER = ("paid", "total", "net", "gross", "amount", LINES_ROLE, "payout", PAYMENTS_ROLE, "unknown")
+_ROLE_ORDER = ("paid", "total", "net", "gross", "amount", LINES_ROLE, "payout", PAYMENTS_ROLE, UNKNOWN_ROLE)
 
 _Contents = dict[int, dict[int, int]]
 """The candidates that are related to one, and how often each of them contains a part more or less than that one."""
@@ -153,14 +155,16 @@ class TotalSearch:
         )
         self._parts = without_parts_of_sums(parts, bills)
         self._effects = [effects(part) for part in self._parts]
-        pairs = permutations(range(len(self._candidates)), 2)
+        # Beside known amounts, an unknown one is only evidence for them.
+        known = [place for place, one in enumerate(self._candidates) if one.role != UNKNOWN_ROLE]
+        self._known = known or list(range(len(self._candidates)))
+        pairs = [pair for pair in permutations(range(len(self._candidates)), 2) if pair[0] in self._known]
         self._relations = [relation for target, base in pairs if (relation := self._relate(target, base))]
 
     def finding(self) -> TotalFinding:
         if not self._candidates:
             return TotalFinding(question="No column with the bill's total was found.")
-        known = [place for place, one in enumerate(self._candidates) if one.role != "unknown"]
-        found = [one for place in known or range(len(self._candidates)) if (one := self._judge(place))]
+        found = [one for place in self._known if (one := self._judge(place))]
         if not found:
             text = "No column is what the customer paid, as far as the amounts show."
             return TotalFinding(choices=self._plain(), question=text)
@@ -240,7 +244,8 @@ class TotalSearch:
         }
         if not gaps or len(gaps) * 2 < len(self._bills):
             return None
-        for size in range(len(self._parts) + 1):
+        most = len(self._parts) if base in self._known else MOST_PARTS_OF_UNKNOWN
+        for size in range(min(len(self._parts), most) + 1):
             sets = combinations(range(len(self._parts)), size)
             found = [(held, some) for some in sets if (held := self._held(gaps, some)) is not None]
             if found:
