@@ -150,7 +150,7 @@ def test_a_port_used_by_another_program_is_reported(loaded: Command, store: Path
     [
         (0, "ok", "A load is running: 2 lines so far"),
         (60, "ok", "A load is waiting or was stopped: 2 lines so far, nothing written for 60 seconds"),
-        (3600, "warn", "The latest load did not finish: it stopped after 2 lines, 60 minutes ago"),
+        (3600, "warn", "A load did not finish: it stopped after 2 lines, 60 minutes ago"),
     ],
 )
 def test_the_time_since_the_last_write_distinguishes_a_running_load_from_an_interrupted_one(
@@ -171,7 +171,7 @@ def test_a_load_that_ended_with_an_error_is_reported_at_once(loaded: Command, tm
     assert loaded.json("status", status=1)["latestLoad"]["stopped"] is True
     found = checks(loaded)["load"][0]
     assert found["status"] == "warn"
-    assert found["message"].startswith("The latest load did not finish: it stopped after")
+    assert found["message"].startswith("A load did not finish: it stopped after")
 
 
 @pytest.mark.parametrize("name", ["books", "keys", "usage"])

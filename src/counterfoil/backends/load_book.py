@@ -38,7 +38,7 @@ _REMEMBER_REJECT = """
     INSERT INTO rejected_lines (load, place, source, line, reason, fields)
     VALUES (:load, :place, :source, :line, :reason, :fields)
 """
-_STALLED_LOADS = f"SELECT number, source FROM loads WHERE seen_at < :before AND {UNFINISHED}"  # noqa: S608 - our own
+_STALLED_LOADS = f"SELECT number, source, abs(seen_at) FROM loads WHERE seen_at < :before AND {UNFINISHED}"  # noqa: S608 - our own
 _FINISHED_NOW = """
     SELECT open_items.identity, open_items.files, loads.source FROM open_items, loads
     WHERE open_items.kind = 'unfinished' AND open_items.closed_at IS NULL AND loads.number = :number
@@ -106,9 +106,9 @@ class LoadBook(ABC):
     def begin_load(self, source: str) -> LoadProgress:
         with self._locked() as now:
             ((number,),) = self._run(_BEGIN_LOAD, source=source.replace("\0", ""), now=now).fetchall()
-            for load, unfinished in self._run(_STALLED_LOADS, before=now - STALLED_MS).fetchall():
+            for load, unfinished, seen_at in self._run(_STALLED_LOADS, before=now - STALLED_MS).fetchall():
                 identity, files = f"unfinished load {load}", {unfinished: 0}
-                item = OpenItem(identity=identity, kind="unfinished", load=load, files=files, opened_at=now)
+                item = OpenItem(identity=identity, kind="unfinished", load=load, files=files, opened_at=seen_at)
                 self._run(_PUT_ITEM, **item.values())
             self._run(_FORGET_LOADS, number=number)
             self._run(_FORGET_REJECTS, number=number)
