@@ -21,59 +21,9 @@ TEL, EMAIL = "0899998888", "personal.address@example.com"
 INTERNAL_ID = "internal-record-id-4711"
 
 # A unique value for every kind of data that, according to the contract, is never returned.
-ON_A_SHOP = {
-    "address": "NEVER-shop-address",
-    "phone": "NEVER-shop-phone",
-    "taxId": "NEVER-shop-tax-id",
-    "openingHours": [{"from": "NEVER-shop-opening"}],
-    "staff": [{"name": "NEVER-staff-name", "pin": "NEVER-staff-pin"}],
-    "devices": [{"serial": "NEVER-device-serial"}],
-    "credentials": {"password": "NEVER-credential"},
-    "products": [{"name": "NEVER-product", "cost": "NEVER-cost"}],
-    "menus": ["NEVER-menu"],
-    "stock": [{"item": "NEVER-stock"}],
-    "recipes": [{"of": "NEVER-recipe"}],
-    "manager": "NEVER-shop-manager",
-}
-ON_A_CATEGORY = {"nameEn": "NEVER-translated-category", "image": "NEVER-category-image"}
-ON_A_BILL = {
-    "customerName": "NEVER-customer-name",
-    "customer": {"name": "NEVER-customer", "phone": "NEVER-customer-phone", "address": "NEVER-customer-address"},
-    "receiptNote": "NEVER-receipt-note",
-    "note": "NEVER-bill-note",
-    "slips": [{"url": "NEVER-slip"}],
-    "shiftId": "NEVER-shift",
-    "managerId": "NEVER-bill-manager",
-    "gatewayReference": "NEVER-gateway",
-    "accountingStatus": "NEVER-accounting",
-    "editedBy": "NEVER-editor",
-    "history_": [{"by": "NEVER-edit-log"}],
-}
-ON_A_LINE = {"cost": "NEVER-line-cost", "recipe": ["NEVER-line-recipe"], "note": "NEVER-kitchen-note"}
-ON_A_PAYMENT = {"cardNumber": "NEVER-card-number", "reference": "NEVER-payment-reference"}
-ON_A_MEMBER = {
-    "name": "NEVER-member-name",
-    "nickname": "NEVER-nickname",
-    "birthday": "NEVER-birthday",
-    "gender": "NEVER-gender",
-    "photo": "NEVER-photo",
-    "address": {"street": "NEVER-member-street"},
-    "notes": ["NEVER-staff-note"],
-    "cards": [{"number": "NEVER-saved-card"}],
-    "pointMovements": [{"why": "NEVER-point-movement"}],
-    "creditMovements": [{"why": "NEVER-credit-movement"}],
-    "promotions": [{"id": "NEVER-promotion-history"}],
-    "updatedBy": "NEVER-member-editor",
-    "totalSpent": "NEVER-spending-counter",
-    "tierChangedAt": "NEVER-tier-bookkeeping",
-}
-ON_A_LOT = {"reason": "NEVER-lot-reason", "billId": "NEVER-lot-bill"}
-ON_A_VISIT = {"table": "NEVER-visit-table", "spent": "NEVER-visit-spending"}
-ON_A_COUPON = {"usedAt": "NEVER-coupon-used-at", "redeemedBy": "NEVER-coupon-redeemer"}
+STUFFED: dict[str, Record] = json.decode(Path(__file__).with_name("never_returned.json").read_bytes())
 EARLIER_VISIT = "2019-04-13"
 LOT = 313_373_137
-
-STUFFED = (ON_A_SHOP, ON_A_CATEGORY, ON_A_BILL, ON_A_LINE, ON_A_PAYMENT, ON_A_MEMBER, ON_A_LOT, ON_A_VISIT, ON_A_COUPON)
 
 
 def sentinels(node: Any) -> Iterator[str]:
@@ -88,7 +38,7 @@ NEVER = sorted(sentinels(STUFFED))
 
 def world() -> tuple[Record, list[Record]]:
     of = branch(id="private-shop", providerId="private-base", franchiseId="private-franchise")
-    of |= ON_A_SHOP | {"categories": [{"id": "c1", "name": "Soups", **ON_A_CATEGORY}]}
+    of |= STUFFED["shop"] | {"categories": [{"id": "c1", "name": "Soups", **STUFFED["category"]}]}
     another_brand = {"code": "NEVER-other-brands-coupon", "providerId": "another-base"}
     records = [
         of,
@@ -99,19 +49,19 @@ def world() -> tuple[Record, list[Record]]:
             tel=TEL,
             email=EMAIL,
             messaging=[{"channel": "now", "userId": USER}, {"channel": "before", "userId": OLDER_USER}],
-            points=[{"amount": LOT, **ON_A_LOT}, {"amount": -LOT + 5, **ON_A_LOT}],
-            credit=[{"amount": 20, **ON_A_LOT}],
-            visits=[{"at": EARLIER_VISIT, **ON_A_VISIT}, {"at": "2025-12-01", **ON_A_VISIT}],
-            coupons=[{"code": "C1", **ON_A_COUPON}, another_brand],
-            **ON_A_MEMBER,
+            points=[{"amount": LOT, **STUFFED["lot"]}, {"amount": -LOT + 5, **STUFFED["lot"]}],
+            credit=[{"amount": 20, **STUFFED["lot"]}],
+            visits=[{"at": EARLIER_VISIT, **STUFFED["visit"]}, {"at": "2025-12-01", **STUFFED["visit"]}],
+            coupons=[{"code": "C1", **STUFFED["coupon"]}, another_brand],
+            **STUFFED["member"],
         ),
         bill(
             of,
             id="private-bill",
             memberId=INTERNAL_ID,
-            lines=[line(**ON_A_LINE)],
-            payments=[{"name": "Card", "amount": 120, **ON_A_PAYMENT}],
-            **ON_A_BILL,
+            lines=[line(**STUFFED["line"])],
+            payments=[{"name": "Card", "amount": 120, **STUFFED["payment"]}],
+            **STUFFED["bill"],
         ),
     ]
     return of, records
