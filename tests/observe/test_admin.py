@@ -1,5 +1,6 @@
-"""Tests for the admin listener: liveness, readiness and metrics."""
+"""The admin listener: liveness, readiness and metrics, only for its own host names and never for web pages."""
 
+import socket
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
@@ -15,9 +16,12 @@ READY = [Readiness("books", None), Readiness("api", None)]
 
 @contextmanager
 def listening(
-    ready: Callable[[], list[Readiness]] = lambda: READY, metrics: Callable[[], Iterable[Metric]] = list
+    ready: Callable[[], list[Readiness]] = lambda: READY,
+    metrics: Callable[[], Iterable[Metric]] = list,
+    host: str = "127.0.0.1",
+    names: str = "",
 ) -> Iterator[httpx.Client]:
-    admin = Admin("127.0.0.1", 0, ready, metrics)
+    admin = Admin(host, 0, ready, metrics, names)
     admin.start()
     with httpx.Client(base_url=f"http://127.0.0.1:{admin.port}", timeout=10) as client:
         yield client
@@ -30,29 +34,22 @@ def test_the_service_is_live_even_when_it_is_not_ready() -> None:
     assert (answer.status_code, answer.json()) == (200, {"live": True})
 
 
-def test_ready_names_the_checks() -> None:
-    with listening() as admin:
+@pytest.mark.parametrize(
+    ("check", "status", "not_ready", "warnings"),
+    [
+        (Readiness("api", None), 200, {}, {}),
+        (Readiness("api", "silent"), 503, {"api": "silent"}, {}),
+        (Readiness("api", None, "1 sudden change"), 200, {}, {"api": "1 sudden change"}),
+    ],
+    ids=["ready", "not ready", "warning"],
+)
+def test_ready_names_the_checks_what_is_missing_and_what_is_only_a_warning(
+    check: Readiness, status: int, not_ready: dict[str, str], warnings: dict[str, str]
+) -> None:
+    with listening(ready=lambda: [Readiness("books", None), check]) as admin:
         answer = admin.get("/ready")
-    assert answer.status_code == 200
-    assert answer.json() == {"ready": True, "notReady": {}, "warnings": {}, "checked": ["books", "api"]}
-
-
-def test_not_ready_says_what_is_missing_and_why() -> None:
-    checks = [Readiness("books", None), Readiness("keys", "cannot open keys.sqlite3"), Readiness("api", "silent")]
-    with listening(ready=lambda: checks) as admin:
-        answer = admin.get("/ready")
-    assert answer.status_code == 503
-    assert answer.json()["ready"] is False
-    assert answer.json()["notReady"] == {"keys": "cannot open keys.sqlite3", "api": "silent"}
-
-
-def test_a_warning_is_shown_and_the_service_stays_ready() -> None:
-    checks = [Readiness("books", None), Readiness("intake", None, "1 sudden change")]
-    with listening(ready=lambda: checks) as admin:
-        answer = admin.get("/ready")
-    assert answer.status_code == 200
-    assert answer.json()["ready"] is True
-    assert answer.json()["warnings"] == {"intake": "1 sudden change"}
+    expected = {"ready": status == 200, "notReady": not_ready, "warnings": warnings, "checked": ["books", "api"]}
+    assert (answer.status_code, answer.json()) == (status, expected)
 
 
 def test_readiness_is_checked_on_each_request() -> None:
@@ -118,3 +115,68 @@ def test_only_a_client_on_this_machine_learns_the_id_of_the_store() -> None:
         assert admin.store_header("/metrics", "127.0.0.1") == []
     finally:
         admin.stop()
+
+
+# --- host names and web pages ---------------------------------------------------------
+
+LISTED = "node-1.internal, Metrics.example"
+WILDCARD = "0.0.0.0"  # noqa: S104 - reached over loopback only
+
+
+@pytest.mark.parametrize("path", ["/metrics", "/ready", "/live", "/nowhere"])
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:8001", "127.0.0.1.evil.example", "192.0.2.1", "", "x"])
+def test_another_name_is_refused_with_the_setting_that_would_allow_it(path: str, host: str) -> None:
+    with listening() as admin:
+        answer = admin.get(path, headers={"host": host})
+    assert answer.status_code == 421
+    assert "admin_names" in answer.json()["refused"]
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["localhost", "LocalHost:8001", "127.0.0.1", "127.0.0.1:9", "127.9.9.9", "[::1]", "[::1]:8001", "localhost."],
+)
+def test_loopback_names_are_answered(host: str) -> None:
+    with listening() as admin:
+        assert admin.get("/metrics", headers={"host": host}).status_code == 200
+
+
+@pytest.mark.parametrize("host", ["node-1.internal", "NODE-1.internal:8001", "metrics.example"])
+def test_a_listed_name_is_answered(host: str) -> None:
+    with listening(names=LISTED) as admin:
+        assert admin.get("/metrics", headers={"host": host}).status_code == 200
+        assert admin.get("/metrics", headers={"host": f"x{host}"}).status_code == 421
+
+
+def test_a_listener_on_every_address_is_answered_by_address_and_not_by_name() -> None:
+    with listening(host=WILDCARD) as admin:
+        assert admin.get("/metrics", headers={"host": "192.0.2.1:8001"}).status_code == 200
+        assert admin.get("/metrics", headers={"host": "evil.example"}).status_code == 421
+
+
+@pytest.mark.parametrize(
+    "headers", [{"origin": "http://localhost:3000"}, {"sec-fetch-site": "cross-site"}, {"sec-fetch-site": "same-site"}]
+)
+def test_a_web_page_is_refused(headers: dict[str, str]) -> None:
+    with listening() as admin:
+        assert admin.get("/metrics", headers=headers).status_code == 403
+
+
+def test_a_person_who_types_the_address_is_answered() -> None:
+    with listening() as admin:
+        assert admin.get("/metrics", headers={"sec-fetch-site": "none"}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        (b"GET /live HTTP/1.1\r\n\r\n", 400),
+        (b"GET /live HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\n\r\n", 400),
+        (b"GET /live HTTP/1.0\r\n\r\n", 200),
+    ],
+    ids=["none", "two", "none in HTTP/1.0"],
+)
+def test_a_host_is_named_once_except_by_health_checks_in_http_1_0(sent: bytes, status: int) -> None:
+    with listening() as admin, socket.create_connection(("127.0.0.1", admin.base_url.port or 0), timeout=10) as line:
+        line.sendall(sent)
+        assert int(line.recv(4096).split()[1]) == status
