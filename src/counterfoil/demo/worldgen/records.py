@@ -1,13 +1,13 @@
 """How source records are written as lines, some of them malformed; see `docs/source-records.md`."""
 
 from collections.abc import Callable
+from functools import partial
 from itertools import cycle
 from math import inf, nextafter
 from pathlib import Path
 from typing import Any
 
 import msgspec
-from msgspec import UNSET
 
 from counterfoil.demo.worldgen.plan import WorldPlan, stream
 from counterfoil.domain.source_bills import SourceBill
@@ -62,78 +62,56 @@ def dirty_lines() -> list[bytes]:
     return [*Path(__file__).with_name("rejected_lines.txt").read_bytes().splitlines(), not_utf8]
 
 
-def _with(**changes: Any) -> Habit:
-    """Return a habit that merges these changes into a record."""
-    return lambda record: _merge(record, changes)
-
-
 def _each(name: str, change: Callable[[RawRecord], RawRecord]) -> Habit:
     """Return a habit that updates an object or every element of a list."""
 
     def update(record: RawRecord) -> None:
         for part in record[name] if isinstance(record[name], list) else [record[name]]:
-            _merge(part, change(part))
+            part.update(change(part))
 
     return update
 
 
-def _merge(record: RawRecord, changes: RawRecord) -> None:
-    """Set these fields, or remove those that are UNSET. Changes to a list are merged into its first element."""
+def _merge(changes: RawRecord, record: RawRecord) -> None:
+    """Set these fields of a record, or remove those that are None.
+
+    Changes to a list are merged into its first element or, if the name ends in `*`, into all of them.
+    """
     for name, value in changes.items():
-        if value is UNSET:
+        present = record.get(name.removesuffix("*"))
+        if value is None:
             record.pop(name, None)
-        elif isinstance(value, dict) and name in record:
-            _merge(record[name][0] if isinstance(record[name], list) else record[name], value)
+        elif isinstance(value, dict) and present is not None:
+            parts = present if isinstance(present, list) else [present]
+            for part in parts if name.endswith("*") else parts[:1]:
+                _merge(value, part)
         else:
             record[name] = value
 
 
-HABITS: dict[str, tuple[Habit, ...]] = {
-    "bill": (
-        _each("amounts", lambda paid: {"net": f"{paid['net']:,.2f}", "subtotal": f" {paid['subtotal']} "}),
-        _with(taxNumber="", cashier="", amounts={"deliveryFee": ""}),
-        _each("payments", lambda payment: {"change": payment["change"] or ""}),
-        _each("payments", lambda _: {"change": "ไม่มี"}),
-        _with(lines={"qty": NAN_MARK}),
-        _each("lines", lambda _: {"qty": UNSET, "unitPrice": UNSET}),
-        _each("lines", lambda line: {"qty": f" {line['qty']} "}),
-        _with(closedAt="31/12/2568 19:30", tradingDay=UNSET),
-        _with(closedAt=UNSET),
-        # Epoch seconds or milliseconds in quotes. Times that are already text stay as they are.
-        lambda bill: bill.update(closedAt=str(bill["closedAt"])),
-        # Rounding errors like those of a till that calculates in floating point.
-        _each("amounts", lambda paid: {"net": nextafter(paid["net"], inf), "rounding": 0.1 + 0.2}),
-        _each(
-            "lines",
-            lambda line: {
-                "vat": "Yes" if line.get("vat") else 0,
-                "cancelled": "true" if line.get("cancelled") else "no",
-            },
-        ),
-        # Personal data, which must never be stored. The person is fictitious.
-        _with(
-            customer={"name": "Invented Customer ลูกค้าสมมุติ", "tel": "000-000-0000"},
-            deliveryAddress="0 Nowhere Road ถนนสมมุติ",
-            note="for Invented Customer",
-        ),
-        # Unknown fields.
-        _with(
-            accounting={"status": "synced", "batch": 17},
-            shift={"manager": "Invented Manager", "opened": None},
-            lines={"cost": 12.5},
-        ),
-        _with(lines={"options": [{"id": 77, "name": "ไม่ผัก No greens", "qty": "some"}, None, "extra"]}),
+# The habits that compute their values from those of the record.
+COMPUTED: dict[str, Habit] = {
+    "quoted amounts": _each(
+        "amounts", lambda paid: {"net": f"{paid['net']:,.2f}", "subtotal": f" {paid['subtotal']} "}
     ),
-    "member": (
-        _with(rank=2),
-        _with(rankLevel="1"),
-        _with(rankLevel=""),
-        _with(rankLevel=-1),
-        _with(createdAt="2569-13-45"),
-        _with(points="1,250.00"),
-        _with(points=[{"amount": 0.1 + 0.2}, {"amount": NAN_MARK}, {"amount": "12.50", "expireAt": ""}]),
-        _with(tel="", email="   "),
-        _with(name="Invented Member สมาชิกสมมุติ", birthday="1900-01-01", staffNotes="invented"),
-        lambda member: member["visits"].extend([None, "", "someday", {"at": ""}]),
+    "empty change": _each("payments", lambda payment: {"change": payment["change"] or ""}),
+    "quoted quantities": _each("lines", lambda line: {"qty": f" {line['qty']} "}),
+    # Epoch seconds or milliseconds in quotes. Times that are already text stay as they are.
+    "quoted times": lambda bill: bill.update(closedAt=str(bill["closedAt"])),
+    # Like those of a till that calculates in floating point.
+    "rounding errors": _each("amounts", lambda paid: {"net": nextafter(paid["net"], inf), "rounding": 0.1 + 0.2}),
+    "flags in words": _each(
+        "lines",
+        lambda line: {
+            "vat": "Yes" if line.get("vat") else 0,
+            "cancelled": "true" if line.get("cancelled") else "no",
+        },
     ),
+    "odd visits": lambda member: member["visits"].extend([None, "", "someday", {"at": ""}]),
+}
+# The habits by kind of record: changes to merge, or the names of those above. Some add personal data, which must never
+# be stored, of fictitious people; others add unknown fields.
+HABITS: dict[str, list[Habit]] = {
+    kind: [COMPUTED[habit] if isinstance(habit, str) else partial(_merge, habit) for habit in habits]
+    for kind, habits in msgspec.json.decode(Path(__file__).with_name("habits.json").read_bytes()).items()
 }
