@@ -22,14 +22,18 @@ from counterfoil.ports import Clock, ServingPorts, wrong_secret
 from counterfoil.settings import Settings, read_secret
 
 if TYPE_CHECKING:
+    from counterfoil.backends.postgres.ledger import PostgresLedger
     from counterfoil.backends.postgres.move_target import PostgresMoveTarget
     from counterfoil.backends.postgres.store import PostgresStore
     from counterfoil.backends.sqlite.backup import BackupManifest, Restored
+    from counterfoil.backends.sqlite.ledger import SqliteLedger
     from counterfoil.backends.sqlite.move_source import SqliteMoveSource
     from counterfoil.backends.sqlite.store import SqliteStore
     from counterfoil.domain.messages import Message
     from counterfoil.http.app import App
     from counterfoil.http.wire import StaticPage
+
+    Ledger = SqliteLedger | PostgresLedger
 
 
 def store(settings: Settings, clock: Clock | None = None) -> SqliteStore | PostgresStore:

@@ -3,7 +3,6 @@
 The statements are written for SQLite, and a store on PostgreSQL translates them: see `operator_reads.py`.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
@@ -31,11 +30,11 @@ class UnknownDevice(MessageError):
     """There is no device with this ID."""
 
 
-class DeviceStore(ABC):
-    """The devices of a store. A back end opens transactions, of which only one at a time can change devices."""
+class DeviceStore:
+    """The devices of a store. `changing` opens a transaction, of which only one at a time can change devices."""
 
-    @abstractmethod
-    def changing(self) -> AbstractContextManager[AuditedTransaction]: ...
+    def __init__(self, changing: Callable[[], AbstractContextManager[AuditedTransaction]]) -> None:
+        self.changing = changing
 
     def change(
         self,

@@ -5,7 +5,7 @@ which the returned rows are complete. For the change feed and the digests, the c
 Every method may raise `StoreUnavailable`. Opening a store may raise `StoreMismatch`.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from enum import Enum
 from pathlib import Path
@@ -21,7 +21,6 @@ from counterfoil.domain.day_totals import DigestPage, ShopDay
 from counterfoil.domain.intake import Intake, LoadProgress
 from counterfoil.domain.members import Base
 from counterfoil.domain.messages import Message, MessageError
-from counterfoil.domain.open_items import OpenItem
 from counterfoil.domain.paging import Listing, Position, StoredCursor
 from counterfoil.domain.replacements import ReplacementGuard
 from counterfoil.domain.request_records import ChangeList, RequestRecord
@@ -290,27 +289,6 @@ class LoadLedger(Protocol):
 
     def close_loaded(self, lines: Mapping[str, int]) -> None:
         """Close the items whose own files a load has read to their end. `lines` are the lines that each file had."""
-
-
-class Ledger(LoadLedger, Protocol):
-    """Write access to the books."""
-
-    def report_watched_folder(
-        self, name: str, files: int, quarantined: int, *, is_stopped: bool = False, problem: str = ""
-    ) -> None:
-        """Record whether a folder's watcher is running, and how many files it has processed since the last call.
-
-        `problem` says why it cannot take what was delivered.
-        """
-
-    def add_items(self, items: Iterable[OpenItem]) -> None:
-        """Open items about files, unless they are known. A load opens the items about the lines that it rejects."""
-
-    def change_items(self, items: Iterable[OpenItem]) -> list[OpenItem]:
-        """Store what has changed about items, and whether they are closed. Return those that were still open."""
-
-    def advance_horizon(self) -> int:
-        """Advance the horizon to the current time and return it. It never moves back."""
 
 
 # --- inspection -------------------------------------------------------------------

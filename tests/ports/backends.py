@@ -8,7 +8,7 @@ entry in `BACKENDS`; the suite then runs on it, and no test may exclude it.
 import resource
 import secrets
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from datetime import date
@@ -31,19 +31,32 @@ from counterfoil.backends.sqlite.ledger import SqliteLedger
 from counterfoil.backends.sqlite.reads import SqliteReads
 from counterfoil.backends.sqlite.usage import SqliteCursors, SqliteUsage
 from counterfoil.domain.calendar import thai_day
+from counterfoil.domain.open_items import OpenItem
 from counterfoil.key_issuing import KeyStore
 from counterfoil.machine.clock import SystemClock
 from counterfoil.observe import Event
 from counterfoil.operator_reads import QUERY_SEC, SCANNED_REQUESTS, OperatorReads
-from counterfoil.ports import Books, Clock, Cursors, KeyLookup, Ledger, Meter, RequestLog
+from counterfoil.ports import Books, Clock, Cursors, KeyLookup, LoadLedger, Meter, RequestLog
 
 
 class OpenBooks(Books, Protocol):
     def close(self) -> None: ...
 
 
-class OpenLedger(Ledger, Protocol):
+class OpenLedger(LoadLedger, Protocol):
+    """The ledger, with the methods for watchers and for the supervisor."""
+
     def close(self) -> None: ...
+
+    def report_watched_folder(
+        self, name: str, files: int, quarantined: int, *, is_stopped: bool = False, problem: str = ""
+    ) -> None: ...
+
+    def add_items(self, items: Iterable[OpenItem]) -> None: ...
+
+    def change_items(self, items: Iterable[OpenItem]) -> list[OpenItem]: ...
+
+    def advance_horizon(self) -> int: ...
 
 
 class OpenCursors(Cursors, Protocol):

@@ -4,18 +4,18 @@ from msgspec.structs import replace
 
 from counterfoil.domain.open_items import OpenItem
 from counterfoil.operator_reads import OperatorReads
-from counterfoil.ports import Ledger
+from ports.backends import OpenLedger
 from ports.open_store import OpenStore
 
 FIRST, SECOND = "20261117T104200Z-5f3a9c01-bills.ndjson", "20261117T104200Z-5f3a9c02-bills.ndjson"
 
 
-def load(ledger: Ledger, rejects_file: str = "", **files: int) -> int:
+def load(ledger: OpenLedger, rejects_file: str = "", **files: int) -> int:
     """Run a load that read these files, each with this number of rejected lines, and return its number."""
     return load_files(ledger, rejects_file, {f"{name}.ndjson": count for name, count in files.items()})
 
 
-def load_files(ledger: Ledger, rejects_file: str, files: dict[str, int]) -> int:
+def load_files(ledger: OpenLedger, rejects_file: str, files: dict[str, int]) -> int:
     progress = ledger.begin_load("spool")
     progress.files = files
     progress.rejected = sum(files.values())

@@ -132,11 +132,13 @@ class LoadBook(ABC):
     # --- open items ----------------------------------------------------------------
 
     def add_items(self, items: Iterable[OpenItem]) -> None:
+        """Open items about files, unless they are known. A load opens the items about the lines that it rejects."""
         with self._locked() as now:
             for item in items:
                 self._run(_PUT_ITEM, **item.values() | {"opened_at": now})
 
     def change_items(self, items: Iterable[OpenItem]) -> list[OpenItem]:
+        """Store what has changed about items, and whether they are closed. Return those that were still open."""
         with self._unlocked() as now:
             changed = [replace(item, closed_at=now if item.closed_by else None) for item in items]
             return [item for item in changed if self._run(_CHANGE_ITEM, **item.values()).fetchall()]
@@ -164,6 +166,7 @@ class LoadBook(ABC):
     def report_watched_folder(
         self, name: str, files: int, quarantined: int, *, is_stopped: bool = False, problem: str = ""
     ) -> None:
+        """Record whether a folder's watcher runs or why it cannot, and how many files it took since the last call."""
         counts = {"files": files, "quarantined": quarantined, "problem": problem}
         with self._locked() as now:
             self._run(_REPORT_WATCHED_FOLDER, name=name, now=now, stopped=is_stopped, **counts)

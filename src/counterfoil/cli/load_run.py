@@ -40,7 +40,7 @@ from counterfoil.ingest.sources import ACCEPTED_NAMES, SUFFIXES, Source, SourceE
 from counterfoil.ingest.spool import kept_name
 from counterfoil.machine.files import is_shared
 from counterfoil.machine.process import stop_signals_as_interrupt
-from counterfoil.ports import Ledger, LoadLedger
+from counterfoil.ports import LoadLedger
 from counterfoil.settings import Settings
 from counterfoil.text import counted, printable
 from counterfoil.views.loads import alarms_json
@@ -152,7 +152,7 @@ def _load(pipeline: Pipeline, report: LoadReport) -> None:
 
 
 @contextmanager
-def open_ledger(settings: Settings) -> Iterator[Ledger]:
+def open_ledger(settings: Settings) -> "Iterator[bootstrap.Ledger]":
     is_new = is_without_store(settings)
     with closing(bootstrap.store(settings).ledger()) as ledger:
         if is_new:

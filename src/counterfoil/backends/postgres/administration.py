@@ -20,7 +20,6 @@ from counterfoil.backends.postgres.admin_connections import (
     translated,
 )
 from counterfoil.backends.postgres.schema import MIGRATIONS, oldest_for, scripts
-from counterfoil.devices import DeviceStore
 from counterfoil.domain.access import DAILY_TOTAL_DAYS, REQUEST_RECORD_DAYS
 from counterfoil.domain.audit import AuditEntry, to_row
 from counterfoil.domain.calendar import DAY_MS, as_number, thai_day
@@ -81,16 +80,10 @@ def _transaction_on(connection: Connection) -> AuditedTransaction:
 # --- the devices of the console -----------------------------------------------------
 
 
-class PostgresDevices(DeviceStore):
-    """The devices that are signed in to the console of a store on PostgreSQL."""
-
-    def __init__(self, url: str) -> None:
-        self._url = url
-
-    @contextmanager
-    def changing(self) -> Iterator[AuditedTransaction]:
-        with checked_connection(self._url) as connection, connection.transaction():
-            yield _transaction_on(connection)
+@contextmanager
+def changing_devices(url: str) -> Iterator[AuditedTransaction]:
+    with checked_connection(url) as connection, connection.transaction():
+        yield _transaction_on(connection)
 
 
 # --- expired data -------------------------------------------------------------------

@@ -95,19 +95,8 @@ _BILL_ARRAYS = """
         %b::text[]::numeric[], %b::integer[], %b::bytea[], %b::bytea[], %b::bytea[], %b::bytea[], %b::bigint[])
 """
 _BILL_COLUMNS: tuple[Callable[[Sequence[Any]], bytes], ...] = (
-    integers,
-    texts,
-    integers,
-    bigints,
-    bigints,
-    texts,
-    texts,
-    integers,
-    blobs,
-    blobs,
-    blobs,
-    blobs,
-    bigints,
+    *(integers, texts, integers, bigints, bigints, texts, texts, integers),
+    *(blobs, blobs, blobs, blobs, bigints),
 )
 _SETTLE_BILLS = """
     UPDATE bills SET trading_day = asked.trading_day, rev = asked.rev, withheld = asked.withheld

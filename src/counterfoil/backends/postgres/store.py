@@ -1,11 +1,13 @@
 """A store on PostgreSQL, for commands and the supervisor: opens its components. cluster.py opens those of workers."""
 
 from collections.abc import Callable
+from functools import partial
 
-from counterfoil.backends.postgres.administration import PostgresDevices, PostgresKeyStore, PostgresUsageAdmin, migrate
+from counterfoil.backends.postgres.administration import PostgresKeyStore, PostgresUsageAdmin, changing_devices, migrate
 from counterfoil.backends.postgres.citus import open_ledger
 from counterfoil.backends.postgres.ledger import PostgresLedger
 from counterfoil.backends.postgres.reads import PostgresReads
+from counterfoil.devices import DeviceStore
 from counterfoil.domain.audit import AuditEntry
 from counterfoil.machine.clock import SystemClock
 from counterfoil.ports import Clock
@@ -28,8 +30,8 @@ class PostgresStore:
     def key_store(self) -> PostgresKeyStore:
         return PostgresKeyStore(self._url)
 
-    def devices(self) -> PostgresDevices:
-        return PostgresDevices(self._url)
+    def devices(self) -> DeviceStore:
+        return DeviceStore(partial(changing_devices, self._url))
 
     def usage(self) -> PostgresUsageAdmin:
         steady_us = self._test_clock.steady_us if self._test_clock else None

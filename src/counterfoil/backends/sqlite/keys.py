@@ -29,7 +29,6 @@ from counterfoil.backends.sqlite.files import (
     translated,
     writing,
 )
-from counterfoil.devices import DeviceStore
 from counterfoil.domain.access import KEYS_TRUSTED_SEC, Key
 from counterfoil.domain.audit import AUTOMATIC, COLUMNS, Act, Actor, AuditEntry, to_row
 from counterfoil.domain.messages import Message
@@ -293,17 +292,7 @@ def transaction_on(connection: sqlite3.Connection) -> AuditedTransaction:
     )
 
 
-class SqliteDevices(DeviceStore):
-    """The devices that are signed in to the console of an embedded store."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-
-    @contextmanager
-    def changing(self) -> Iterator[AuditedTransaction]:
-        with (
-            closing(read_write(self._folder, "keys")) as connection,
-            translated(),
-            writing(connection, WAIT_SEC["keys"]),
-        ):
-            yield transaction_on(connection)
+@contextmanager
+def changing_devices(folder: Path) -> Iterator[AuditedTransaction]:
+    with closing(read_write(folder, "keys")) as connection, translated(), writing(connection, WAIT_SEC["keys"]):
+        yield transaction_on(connection)

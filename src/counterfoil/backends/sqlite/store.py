@@ -2,16 +2,18 @@
 
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from counterfoil.backends.sqlite import backup, files, positions
 from counterfoil.backends.sqlite.books import SqliteBooks
 from counterfoil.backends.sqlite.files import OpenFiles
-from counterfoil.backends.sqlite.keys import SqliteDevices, SqliteKeyLookup, SqliteKeyStore
+from counterfoil.backends.sqlite.keys import SqliteKeyLookup, SqliteKeyStore, changing_devices
 from counterfoil.backends.sqlite.ledger import SqliteLedger
 from counterfoil.backends.sqlite.reads import SqliteReads
 from counterfoil.backends.sqlite.schema import Name
 from counterfoil.backends.sqlite.usage import SqliteCursors, SqliteUsage
+from counterfoil.devices import DeviceStore
 from counterfoil.domain.audit import AuditEntry
 from counterfoil.machine.clock import SystemClock
 from counterfoil.ports import Clock, ServingPorts, StoreUnavailable
@@ -34,8 +36,8 @@ class SqliteStore:
     def key_store(self) -> SqliteKeyStore:
         return SqliteKeyStore(self._folder, self._clock.now_ms)
 
-    def devices(self) -> SqliteDevices:
-        return SqliteDevices(self._folder)
+    def devices(self) -> DeviceStore:
+        return DeviceStore(partial(changing_devices, self._folder))
 
     def reads(self) -> SqliteReads:
         return SqliteReads(self._folder)
