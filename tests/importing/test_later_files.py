@@ -313,3 +313,11 @@ def test_a_void_on_the_first_line_of_a_bill_is_that_of_the_line_or_of_the_bill_a
     found = imported("csv", export, mapping=mapping_of(tmp_path, text, void=answer))
     bill = found.bills[1]
     assert [bool(bill["lines"][0].get("cancelled")), bool(bill.get("void")), bill["amounts"]["net"]] == nets
+
+
+def test_charges_that_an_answered_total_may_lack_are_named(tmp_path: Path) -> None:
+    text = "Order code,Date,Order value,Delivery fee\n1,13/11/2026 10:00,12.50,2.50\n2,13/11/2026 11:00,9.50,2.50\n"
+    for answer, is_named in (("Order value", True), ("Order value + Delivery fee", False)):
+        answers = {"bill.amounts.net": answer}
+        found = propose([written(tmp_path, text)], [], [], None, today=TODAY, answers=answers)
+        assert any("Delivery fee" in note for note in found.undecided) == is_named

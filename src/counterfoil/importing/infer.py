@@ -528,6 +528,10 @@ class _Inference:
         if taxes := [one.columns[0] for one in self._amounts.other_taxes(total, bills)]:
             names = " and ".join(taxes)
             self._check(f"the tax. {names} is not added to {answer}, and nothing in the sample shows that it is in it.")
+        parts = [one for one in self._amounts.parts() if one.role not in ("tax", "fee") and any(one.values)]
+        others = [one.name for one in parts if not (shown.chosen or set(one.columns) & set(total.columns))]
+        if others:
+            self._check(f"whether {answer} includes {', '.join(others)}. Nothing in the sample shows it.")
         return TotalFinding(chosen=total, evidence=["as answered"])
 
     def _part_entries(self) -> None:
