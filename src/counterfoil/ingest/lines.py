@@ -12,16 +12,7 @@ from msgspec import Struct, json
 from msgspec.structs import replace
 
 from counterfoil.domain.bills import bill_from
-from counterfoil.domain.changes import (
-    Change,
-    EncodedBill,
-    KnownFacts,
-    PutBase,
-    PutMember,
-    PutShop,
-    Removal,
-    put_bill,
-)
+from counterfoil.domain.changes import Change, EncodedBill, KnownFacts, PutBase, PutMember, PutShop, Removal, put_bill
 from counterfoil.domain.members import base_from, member_from, template_of
 from counterfoil.domain.messages import Message
 from counterfoil.domain.pos_values import as_list, flag, number, record_id

@@ -145,7 +145,11 @@ def responses(operation: Operation) -> Json:
     """Return the responses for every status that the operation can return."""
     common = common_refusals(is_public=operation.public)
     refusals = sorted((*operation.refusals, *common), key=lambda problem: problem.status)
-    described = {"200": _success_response(operation), "304": _unchanged(operation)}
+    unchanged = "The data has not changed since the response named in `If-None-Match`. There is no body."
+    described = {
+        "200": _success_response(operation),
+        "304": {"description": unchanged, "headers": _references(_success_headers(operation))},
+    }
     for status, problems in groupby(refusals, key=lambda problem: problem.status):
         described[str(status)] = _refusal(status, list(problems))
     return described
@@ -156,13 +160,6 @@ def _success_response(operation: Operation) -> Json:
         "description": operation.summary,
         "headers": _references(_success_headers(operation) | {"Content-Encoding": "ContentEncoding"}),
         "content": _content(reference(operation.response_schema), examples.example_bodies(operation)),
-    }
-
-
-def _unchanged(operation: Operation) -> Json:
-    return {
-        "description": "The data has not changed since the response named in `If-None-Match`. There is no body.",
-        "headers": _references(_success_headers(operation)),
     }
 
 

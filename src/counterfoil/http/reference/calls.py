@@ -8,6 +8,7 @@ import re
 import shlex
 import tomllib
 from collections.abc import Mapping
+from functools import partial
 from string import Template
 from textwrap import indent
 from typing import Any
@@ -18,6 +19,8 @@ from msgspec import Struct
 from counterfoil.web.html import Html, element, markup, text_file
 
 Values = Mapping[str, str]
+# Returns a value as JSON, which is also how the languages of the samples write text.
+_text = partial(json.dumps, ensure_ascii=False)
 
 
 class ExampleCall(Struct, frozen=True, kw_only=True):
@@ -94,11 +97,6 @@ def _client(call: ExampleCall) -> str:
     )
 
 
-def _text(value: str) -> str:
-    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
-
-
 def _day(value: str) -> str:
     return f"date({int(value[:4])}, {int(value[4:6])}, {int(value[6:])})"
 
@@ -125,15 +123,12 @@ _STRING = re.compile(r'("(?:[^"\\]|\\.)*"|\'[^\']*\')')
 
 def json_lines(value: Any, margin: str = "", before: int = 0) -> str:
     """Return JSON, with lists and objects on one line if they fit. `before` characters precede it on its first line."""
-    short = json.dumps(value, ensure_ascii=False)
+    short = _text(value)
     if not isinstance(value, dict | list) or len(margin) + before + len(short) <= WIDTH:
         return short
     deeper = margin + "  "
     if isinstance(value, dict):
-        parts = [
-            f"{json.dumps(key, ensure_ascii=False)}: {json_lines(item, deeper, len(key) + 4)}"
-            for key, item in value.items()
-        ]
+        parts = [f"{_text(key)}: {json_lines(item, deeper, len(key) + 4)}" for key, item in value.items()]
         opening, closing = "{", "}"
     else:
         parts = [json_lines(item, deeper) for item in value]
