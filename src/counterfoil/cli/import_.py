@@ -25,7 +25,7 @@ from counterfoil.cli.import_report import (
 )
 from counterfoil.cli.main import FAILED, INTERRUPTED
 from counterfoil.cli.options import json_option, setting_option, settings_from, store_option
-from counterfoil.cli.terminal import echo, print_json, print_message, print_note
+from counterfoil.cli.terminal import echo, message, print_json, print_message, print_note
 from counterfoil.cli.totals import ExpectedNet, expect_net_option, net_differences, print_totals
 from counterfoil.domain.calendar import zone_named
 from counterfoil.domain.control_totals import ControlTotals
@@ -327,7 +327,7 @@ def _convert(
         is_output = request.output == STANDARD_OUTPUT and not request.is_load and (is_quiet or not request.is_check)
         result.show(is_output, not (status or request.is_before_load))
     for difference in differences:
-        print_message(str(difference))
+        print_message(difference)
     return status
 
 
@@ -477,7 +477,7 @@ def _print_import(
         return
     print_tally(tally, to_stderr=to_stderr)
     print_totals(totals.totals.report(), to_stderr=to_stderr)
-    notes = [*load_run.replacement_notes(totals.guard, load_run.CHECKED)]
+    notes = [*load_run.replacement_notes(totals.guard, message("accept_load"))]
     if totals.unusable:
         bills = counted(totals.unusable, "bill")
         notes.append(f"A load would reject {bills}: run `counterfoil load --check` to see why.")

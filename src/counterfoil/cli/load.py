@@ -17,7 +17,6 @@ from msgspec.structs import replace
 from counterfoil import bootstrap
 from counterfoil.cli.load_exports import source_files
 from counterfoil.cli.load_run import (
-    HELD,
     MAX_FILES,
     SOME_REJECTED,
     SUDDEN_CHANGE,
@@ -203,7 +202,7 @@ def _load(
     if status in (FAILED, SUDDEN_CHANGE) or not is_before_load:
         print_report(report, given.as_json)
     for difference in differences:
-        print_message(str(difference))
+        print_message(difference)
     return status
 
 
@@ -522,5 +521,5 @@ def _why_held(name: str, report: LoadReport) -> str:
     """Return why a file was not loaded, without values of its records."""
     changes = [f"{describe(alarm)}." for alarm in report.alarms]
     if report.is_stopped:
-        changes.append(str(would_replace(report.summary.guard)))
-    return " ".join([f"{name} was not loaded:", *changes, str(HELD())])
+        changes.append(would_replace(report.summary.guard))
+    return " ".join([f"{name} was not loaded:", *changes, message("accept_held")])

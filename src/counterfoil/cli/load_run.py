@@ -27,7 +27,6 @@ from counterfoil.cli.terminal import (
 from counterfoil.cli.totals import print_totals
 from counterfoil.domain.changes import Outcome
 from counterfoil.domain.intake import Intake, IntakeAlarm, accepted, describe
-from counterfoil.domain.messages import Message
 from counterfoil.domain.open_items import OpenItem
 from counterfoil.domain.replacements import ReplacementGuard
 from counterfoil.domain.tokens import MIN_SECRET_BYTES, Pseudonyms
@@ -210,32 +209,6 @@ def new_rejects_file(settings: Settings, name: str) -> RejectsFile:
 MAX_FIELDS, MAX_FILES = 12, 10
 UNKNOWN = "unknown field"
 
-WOULD_REPLACE = Message(
-    "would_replace",
-    "{count} of {total:bill} would replace a stored bill by another one, so a load is stopped. Other bills, with other "
-    "lines, or closed far apart or at another till: {others}. Only moved to another day: {moved}. Already written: "
-    "{written}. If the POS begins again with the same numbers every day, in every shop or at every till, join the "
-    "day, the shop or the till to bill.id in the mapping.",
-)
-OTHER_BILLS = Message(
-    "other_bills",
-    "Rejected {count:bill} with the ID of another stored bill, which has other lines, or was closed far apart or at "
-    "another till. If a bill is split over two exports, import both files together.",
-)
-HAS_MOVED = Message("has_moved", "Warning: {count:stored bill} moved to another day:")
-HAS_REPLACED = Message(
-    "has_replaced",
-    "Warning: {count:stored bill} got other lines and another total, or moved to another day. If the IDs of bills "
-    "begin again, make them unique:",
-)
-# How to go on if stored bills are to be replaced, depending on what has compared them.
-LOADED = Message("accept_again", "If the change is intended, repeat the command with --accept-change.")
-CHECKED = Message("accept_load", "If the change is intended, load the bills with --accept-change.")
-HELD = Message(
-    "accept_held",
-    "Check the POS export, then run `counterfoil loads accept` or `counterfoil loads discard` with this name.",
-)
-
 OUTCOMES = tuple(
     outcome.value for outcome in (Outcome.ADDED, Outcome.CHANGED, Outcome.UNCHANGED, Outcome.LATE, Outcome.REMOVED)
 )
@@ -274,7 +247,7 @@ def _notes(report: LoadReport) -> Iterator[str]:
     summary = report.summary
     if not summary.lines and not report.interrupted:
         yield "No records were found in the delivery."
-    yield from replacement_notes(summary.guard, CHECKED if report.check else LOADED)
+    yield from replacement_notes(summary.guard, message("accept_load") if report.check else message("accept_again"))
     if report.check:
         again = "" if report.before_load else " Run the same command without --check to load the records."
         yield f"Nothing was written.{again}"
@@ -294,28 +267,28 @@ def _notes(report: LoadReport) -> Iterator[str]:
         yield message("differs_sharply", accept=accept)
 
 
-def replacement_notes(guard: ReplacementGuard, advice: Message) -> Iterator[str]:
+def replacement_notes(guard: ReplacementGuard, advice: str) -> Iterator[str]:
     """Yield the sentences about stored bills that were or would be replaced by other ones."""
     if not (guard.moved or guard.others):
         return
     if guard.is_exceeded:
-        yield str(would_replace(guard))
+        yield would_replace(guard)
     elif guard.others:
-        kind = OTHER_BILLS(count=guard.others) if guard.is_export else HAS_REPLACED(count=guard.moved + guard.others)
-        yield str(kind)
+        replaced = message("has_replaced", count=guard.moved + guard.others)
+        yield message("other_bills", count=guard.others) if guard.is_export else replaced
     else:
-        yield str(HAS_MOVED(count=guard.moved))
+        yield message("has_moved", count=guard.moved)
     for bill in guard.first:
         stored, delivered = bill.stored_at or bill.stored_day or "no day", bill.closed_at or bill.day or "no day"
         times = f"stored with {stored}, in this delivery with {delivered}"
         yield f"  bill {printable(bill.bill_id)} of shop {printable(bill.shop_id)}: {times}"
     if guard.is_exceeded or (guard.others and guard.is_export):
-        yield str(advice())
+        yield advice
 
 
-def would_replace(guard: ReplacementGuard) -> Message:
+def would_replace(guard: ReplacementGuard) -> str:
     counts = {"others": guard.others, "moved": guard.moved, "written": guard.written}
-    return WOULD_REPLACE(count=guard.moved + guard.others, total=guard.bills, **counts)
+    return message("would_replace", count=guard.moved + guard.others, total=guard.bills, **counts)
 
 
 def replacement_view(guard: ReplacementGuard) -> dict[str, object]:

@@ -12,7 +12,6 @@ from msgspec import Struct
 from counterfoil.cli.terminal import aligned, message, print_wrapped
 from counterfoil.domain.calendar import as_number
 from counterfoil.domain.control_totals import ControlTotals, TotalsOfDay, TotalsReport, day_text, decimal_text
-from counterfoil.domain.messages import Message
 from counterfoil.domain.pos_values import MILLION
 from counterfoil.text import counted, printable
 
@@ -21,12 +20,6 @@ MAX_ROWS = 10
 MAX_SHOP_WIDTH = 18
 _AMOUNT = re.compile(r"-?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d{1,6})?", re.ASCII)
 _HEADER = ("bills", "void", "refunds", "net", "tip", "tax")
-
-NET_DIFFERS = Message("net_differs", "the net of {days} is {found}, not {expected}: a difference of {difference}.")
-NET_UNKNOWN = Message(
-    "net_unknown", "the net of {days} cannot be compared, because there are too many days. Import fewer days at a time."
-)
-_ALL_BILLS = Message("all_bills", "all bills")
 
 
 class ExpectedNet(Struct, frozen=True):
@@ -62,19 +55,18 @@ def _once_per_day(
 expect_net_option = click.option("--expect-net", type=_NetType(), multiple=True, callback=_once_per_day)
 
 
-def net_differences(expected: Sequence[ExpectedNet], totals: ControlTotals) -> list[Message]:
-    """Return a message for each amount that differs from the totals or cannot be compared."""
+def net_differences(expected: Sequence[ExpectedNet], totals: ControlTotals) -> list[str]:
+    """Return a sentence for each amount that differs from the totals or cannot be compared."""
     differences = []
     for each in expected:
-        days = day_text(each.day) or "" if each.day else _ALL_BILLS
+        days = day_text(each.day) or "" if each.day else "all bills"
         found = totals.net_of(each.day)
         if found is None:
-            differences.append(NET_UNKNOWN(days=days))
+            differences.append(message("net_unknown", days=days))
         elif found != each.net:
-            amounts = {"found": found, "expected": each.net, "difference": found - each.net}
-            differences.append(
-                NET_DIFFERS(days=days, **{name: _money(decimal_text(of)) for name, of in amounts.items()})
-            )
+            amounts = (_money(decimal_text(of)) for of in (found, each.net, found - each.net))
+            named = dict(zip(("found", "expected", "difference"), amounts, strict=True))
+            differences.append(message("net_differs", days=days, **named))
     return differences
 
 
