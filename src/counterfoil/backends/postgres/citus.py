@@ -34,6 +34,7 @@ from counterfoil.backends.postgres.ledger import (
 )
 from counterfoil.backends.postgres.schema import IS_DISTRIBUTED
 from counterfoil.backends.postgres.written_rows import columns, rev_text
+from counterfoil.backends.refusals import refusal
 from counterfoil.domain.batch import Batch, NeededRows
 from counterfoil.domain.changes import BaseRow, BillRow, MemberRow, Row, ShopRow, account_values
 from counterfoil.ports import MESSAGES, StoreMismatch, StoreUnavailable
@@ -92,18 +93,12 @@ def _distribute(connection: Connection) -> None:
         connection.execute(_DISTRIBUTE, (table, column, first.setdefault(column, "none")))
         first[column] = table
     if _value(connection, _PLACEMENTS, list(DISTRIBUTED)) > 1:
-        raise StoreMismatch(
-            "citus.shard_replication_factor is greater than 1, so Citus would commit every write in two phases. "
-            "Set it to 1 and use streaming replication for each worker."
-        )
+        raise StoreMismatch(refusal("replicated_shards"))
 
 
 def _require_citus(connection: Connection) -> None:
     if not _value(connection, _HAS_CITUS):
-        raise StoreMismatch(
-            "this database does not have Citus. Run `CREATE EXTENSION citus` in it on every node, "
-            "add the workers with `citus_add_node`, then run `counterfoil migrate --distribute` again."
-        )
+        raise StoreMismatch(refusal("no_citus"))
     if not _value(connection, _WORKERS):
         raise StoreMismatch("the Citus cluster has no workers. Add one with `SELECT citus_add_node(host, port)`.")
     _require_no_other_sessions(connection)
@@ -118,19 +113,13 @@ def _require_no_other_sessions(connection: Connection) -> None:
         if not others:
             return
         connection.execute("SELECT pg_sleep(0.1)")
-    raise StoreMismatch(
-        f"other Counterfoil sessions are using this database ({others}), and they would keep writing as if the tables "
-        "were not distributed. Stop every `serve` and `load`, then run `counterfoil migrate --distribute` again."
-    )
+    raise StoreMismatch(refusal("other_sessions", sessions=others))
 
 
 def _require_committed(connection: Connection) -> None:
     """Raise StoreUnavailable if a node has not committed its part yet, because its rows are invisible until then."""
     if _value(connection, _UNCOMMITTED):
-        raise StoreUnavailable(
-            "the tables are distributed, but not every node has committed yet. Start services only when "
-            "`SELECT gid FROM pg_prepared_xacts` returns no rows on any node, which normally takes less than a minute."
-        )
+        raise StoreUnavailable(refusal("not_committed"))
 
 
 def _value(connection: Connection, statement: str, *values: object) -> Any:

@@ -25,6 +25,7 @@ from counterfoil.backends.postgres.admin_connections import (
     translated,
 )
 from counterfoil.backends.postgres.written_rows import bigints, blobs, columns, integers, loaded, rev_text, texts
+from counterfoil.backends.refusals import refusal
 from counterfoil.domain.batch import Batch, NeededRows, known_facts, needed_rows, rewritten, rewritten_days
 from counterfoil.domain.changes import (
     BaseRow,
@@ -381,10 +382,7 @@ class PostgresLedger(LoadBook):
         try:
             self._line().execute(_SET_FINGERPRINT, (fingerprint,))
         except InsufficientPrivilege as error:
-            raise StoreMismatch(
-                "this store has not been initialised yet, and this login has no permission to initialise it: "
-                "run `counterfoil init` with the owner's login, or `counterfoil load` with the loader's."
-            ) from error
+            raise StoreMismatch(refusal("not_initialised")) from error
 
 
 def asked_rows(connection: Connection[Any], statement: str, *values: Sequence[object]) -> Cursor[Any] | None:
