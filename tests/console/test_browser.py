@@ -282,6 +282,8 @@ def test_the_keyboard_alone_reaches_and_sends_a_form(demo: RunningDemo, visit: V
     page.keyboard.press("Enter")
     assert page.evaluate("document.activeElement.id") == "content"
     page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Export"
+    page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.name") == "request"
     page.keyboard.type("no-such-request")
     page.keyboard.press("Enter")

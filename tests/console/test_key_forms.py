@@ -257,7 +257,7 @@ def test_the_page_of_a_revoked_key_offers_no_actions(
     key_issuing.revoke(console.service.key_store, key_id, console.clock.now_ms(), Actor("bob", "cli", "back-office"))
     page = alice.page(f"/keys/{key_id}?tab={action}")
     assert f'action="/keys/{key_id}' not in page
-    assert [name for name in ACTIONS if f"/keys/{key_id}?tab={name}" in page] == []
+    assert [name for name in ACTIONS if f'/keys/{key_id}?tab={name}"' in page] == []
 
 
 @pytest.mark.parametrize("confirm", ["Warehouse", " warehouse ", "KEY"])

@@ -73,8 +73,8 @@ def test_a_page_shows_the_command_that_prints_the_same_data(alice: Operator, pat
 
 def test_times_are_in_thailand_time_with_utc_as_a_tooltip(alice: Operator, used: dict[str, Any]) -> None:
     page = alice.page("/requests")
-    utc = 'datetime="2026-01-01T00:00:00.000Z" title="2026-01-01 00:00:00 UTC"'
-    assert f"<time {utc}>2026-01-01 07:00:00</time>" in page
+    exact = 'datetime="2026-01-01T00:00:00.000Z" title="2026-01-01 07:00:00 +07 · 2026-01-01 00:00:00 UTC"'
+    assert f'<time {exact} tabindex="0">2026-01-01 07:00:00</time>' in page
     assert "Times are in Thailand time;" in page
 
 
@@ -478,6 +478,68 @@ def test_commands_quote_what_is_in_the_address(alice: Operator) -> None:
         assert " 'x;reboot'</code>" in alice.page(f"{path}?key=x%3Breboot")
 
 
+# --- sorting and filtering --------------------------------------------------------
+
+
+def first_cells(page: str) -> list[str]:
+    """Return the text of the first cell of each row."""
+    cells = re.findall(r'<th scope="row"[^>]*>(.*?)</th>', page, re.DOTALL)
+    return [re.sub("<[^>]*>", "", cell).split()[0] for cell in cells]
+
+
+def load_shops(console: RunningConsole, count: int) -> None:
+    console.service.load(*(branch(name=f"Shop-{number:02}") for number in range(count)))
+
+
+@pytest.mark.parametrize(("order", "first"), [("", "Shop-00"), ("&order=desc", "Shop-11")])
+def test_a_list_is_sorted_by_the_column_of_the_heading_that_was_followed(
+    console: RunningConsole, alice: Operator, order: str, first: str
+) -> None:
+    load_shops(console, 12)
+    page = alice.page(f"/shops?sort=shop{order}")
+    assert first_cells(page)[0] == first
+    (chosen,) = re.findall(r'<th [^>]*aria-sort="([a-z]+)"[^>]*><a href="([^"]*)">Shop<', page)
+    assert chosen == (("descending", "/shops?sort=shop") if order else ("ascending", "/shops?sort=shop&amp;order=desc"))
+
+
+def test_a_column_of_numbers_begins_with_the_highest_and_missing_values_are_the_lowest(
+    console: RunningConsole, alice: Operator
+) -> None:
+    quiet, busy = branch(name="Quiet"), branch(name="Busy")
+    console.service.load(quiet, busy, bill(busy, closedAt=iso_utc(console.clock.now_ms() - 60_000)))
+    assert 'href="/shops?sort=shops.last_bill&amp;order=desc"' in alice.page("/shops")
+    assert first_cells(alice.page("/shops?sort=shops.last_bill&order=desc")) == ["Busy", "Quiet"]
+    assert first_cells(alice.page("/shops?sort=shops.last_bill")) == ["Quiet", "Busy"]
+
+
+def test_a_list_is_filtered_by_what_it_shows_and_continued_on_request(console: RunningConsole, alice: Operator) -> None:
+    load_shops(console, 30)
+    page = alice.page("/shops?sort=shop")
+    assert len(first_cells(page)) == 25
+    assert 'href="/shops?sort=shop&amp;limit=50"' in page
+    assert len(first_cells(alice.page("/shops?limit=50"))) == 30
+    filtered = alice.page("/shops?filter=shop-2+NO+bills")
+    assert len(first_cells(filtered)) == 10
+    assert 'value="shop-2 NO bills"' in filtered
+    assert first_cells(alice.page("/shops?filter=none")) == []
+
+
+@pytest.mark.parametrize("path", [*PAGES, "/keys/KEY", "/keys/KEY?tab=errors", "/keys/KEY?tab=audit"])
+def test_every_link_that_sorts_a_list_leads_to_a_page(alice: Operator, used: dict[str, Any], path: str) -> None:
+    page = alice.page(path.replace("KEY", used["key_id"]))
+    for address in re.findall(r'href="([^"]*sort=[^"]*)"', page):
+        assert "aria-sort" in alice.page(unescape(address))
+
+
+def test_the_result_of_a_form_links_to_its_page(console: RunningConsole, alice: Operator) -> None:
+    console.service.load(branch(), b'{"kind":"bill"}')
+    console.service.load(b'{"kind":"bill"}')
+    (path, *_) = re.findall(r'action="(/loads/items/[0-9]+/resolve)"', alice.page("/loads"))
+    result = alice.send(path, {}).text
+    assert 'href="/loads?sort=load.started' in result
+    assert "/language?to=th&amp;back=%2Floads" in result
+
+
 # --- find ------------------------------------------------------------------------
 
 
@@ -486,8 +548,8 @@ def test_find_leads_to_the_page_of_what_was_found(alice: Operator, used: dict[st
     expected = {
         used["key_id"]: f"/keys/{used['key_id']}",
         "erp": f"/keys/{used['key_id']}",
-        shop: f"/shops#:~:text={shop}",
-        "RIVERSIDE": f"/shops#:~:text={shop}",
+        shop: f"/shops?filter={shop}",
+        "RIVERSIDE": f"/shops?filter={shop}",
         "1": "/loads/1",
         request: f"/requests?request={request}",
     }

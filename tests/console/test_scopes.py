@@ -25,9 +25,10 @@ def test_the_name_of_the_shop_is_beside_the_id_of_a_scope(console: RunningConsol
     console.service.load(shop)
     alice = console.operator("alice", **{"accept-language": language})
     word = {"en": "Shop", "th": "ร้าน"}[language]
-    label = f"{word} <span>Riverside</span> <code>{shop['id']}</code>"
+    named = f'{word} <span title="{shop["id"]}">Riverside</span>'
+    label = f"{named} <code>{shop['id']}</code>"
     assert label in alice.issue(f"shop:{shop['id']}").text
-    assert label in alice.page("/keys")
+    assert f"{named}<" in alice.page("/keys")
     path = f"/keys/{key_id_of(alice)}"
     assert label in alice.page(path)
     for shown in (f"{path}?tab=audit", "/audit"):
@@ -39,7 +40,17 @@ def test_a_franchise_is_listed_with_the_number_and_names_of_its_shops(console: R
     console.service.load(*shops)
     assert "noodles, with 3 shops: Ari, Bang Rak, …" in alice.page("/keys/new")
     assert alice.issue("franchise:noodles").status_code == 200
-    assert "Franchise <span>with 3 shops</span> <code>noodles</code>" in alice.page("/keys")
+    assert 'Franchise <span title="noodles">Ari, Bang Rak, …, with 3 shops</span>' in alice.page("/keys")
+
+
+def test_a_franchise_has_the_words_with_which_the_names_of_its_shops_begin(
+    console: RunningConsole, alice: Operator
+) -> None:
+    shops = [branch(name=f"Blue House · {name}", franchiseId="coffee") for name in ("Ari", "Salaya")]
+    console.service.load(*shops)
+    alice.issue("franchise:coffee")
+    for path in ("/keys", "/shops"):
+        assert "Blue House, with 2 shops<" in alice.page(path)
 
 
 def test_permissions_in_the_audit_are_translated(console: RunningConsole, shop: str) -> None:

@@ -95,11 +95,11 @@ def read_use(visit: Visit, default: str, key_id: str | None = None) -> Use:
     return Use(range=chosen, key_id=key_id, measured=recorded, slots=RowList(SLOTS, slots))
 
 
-def use_charts(visit: Visit, use: Use, path: str) -> Html:
-    """Return links to the ranges, and the charts with their table. `path` is the address of the page."""
+def use_charts(visit: Visit, use: Use) -> Html:
+    """Return links to the ranges, and the charts with their table."""
     t, slots = visit.t, use.slots.rows
     requests, errors = sum(slot.requests for slot in slots), sum(slot.errors for slot in slots)
-    links = ((t(f"range.{name}"), visit.address(path, range=name), name == use.range) for name in RANGES)
+    links = ((t(f"range.{name}"), visit.address(visit.path, range=name), name == use.range) for name in RANGES)
     ranges = link_list("cards", t("chart.ranges"), links)
     if not requests:
         return markup(ranges, element("p", t("chart.none"), class_="empty"))
@@ -115,7 +115,7 @@ def use_charts(visit: Visit, use: Use, path: str) -> Html:
     ]
     links_of = {slot.since: element("a", bar.label, href=bar.address) for slot, bar in zip(slots, bars, strict=True)}
     cells: dict[str, Callable[[Slot], Child]] = {"time": lambda slot: links_of[slot.since]}
-    table = list_table(t, t("chart.caption"), RowList(use.slots.columns, slots[::-1]), cells)
+    table = list_table(visit, t("chart.caption"), RowList(use.slots.columns, slots[::-1]), cells, kind="fixed")
     return template("use", t, ranges=ranges, charts=charts, table=table)
 
 

@@ -1,18 +1,28 @@
 """Renders times, numbers, labels and tables in the same way for all pages."""
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, datetime
 from functools import partial
+from html import unescape
+from typing import Literal
 
 from counterfoil.checks.findings import Finding, Status
 from counterfoil.console.texts import TABLE, Texts
+from counterfoil.console.visit import Visit
 from counterfoil.domain.activity import format_usual
 from counterfoil.domain.calendar import iso_utc, to_ms
 from counterfoil.domain.messages import Message, duration
 from counterfoil.text import printable
 from counterfoil.views.columns import ListColumn, Row, RowList, arranged
-from counterfoil.views.times import THAILAND, local, zone_name
+from counterfoil.views.times import THAILAND, local, second, zone_name
 from counterfoil.web.html import Child, Html, element, fill, inline, markup
+
+# A list with more rows than this has a field that filters them, and no list shows more than MOST_ROWS.
+FILTER_FROM, MOST_ROWS = 10, 5_000
+# A row, and its cells as they are drawn.
+Drawn = tuple[Row, list[Child]]
+_TAG = re.compile("<[^>]*>")
 
 
 def template(name: str, t: Texts, **values: object) -> Html:
@@ -20,18 +30,17 @@ def template(name: str, t: Texts, **values: object) -> Html:
 
 
 def moment(time: int | datetime | None) -> Html:
-    """Return a time (a number is in ms since 1970) in the operator's zone, with UTC as a tooltip, or a dash."""
+    """Return a time (a number is in ms since 1970) in the operator's zone, or a dash."""
+    return _time(time, "" if time is None else f"{local(time):%Y-%m-%d %H:%M:%S}")
+
+
+def _time(time: int | datetime | None, text: str, *, is_focusable: bool = True) -> Html:
+    """Return a text for a time, which shows the exact time in both zones when it is pointed at or has the focus."""
     if time is None:
         return element("span", "–", class_="muted")
-    return element("time", f"{local(time):%Y-%m-%d %H:%M:%S}", datetime=_iso(time), title=_utc(time))
-
-
-def _iso(time: int | datetime) -> str:
-    return iso_utc(time if isinstance(time, int) else to_ms(time))
-
-
-def _utc(time: int | datetime) -> str:
-    return _iso(time)[:19].replace("T", " ") + " UTC"
+    iso = iso_utc(time if isinstance(time, int) else to_ms(time))
+    exact = f"{second(time)} · {iso[:19].replace('T', ' ')} UTC"
+    return element("time", text, datetime=iso, title=exact, tabindex=0 if is_focusable else None)
 
 
 def zone_text(t: Texts) -> str:
@@ -52,13 +61,12 @@ def _month(t: Texts, day: date) -> str:
     return t("months").split()[day.month - 1]
 
 
-def ago(t: Texts, time: int | datetime | None, now: int) -> Html:
-    """Return how long ago a time was, with the exact time as a tooltip. If there is no time, return a dash."""
-    if time is None:
-        return element("span", "–", class_="muted")
-    instant = time if isinstance(time, int) else to_ms(time)
-    exact = f"{local(time):%Y-%m-%d %H:%M:%S} {zone_text(t)}, {_utc(time)}"
-    return element("time", t("span.ago", span=t.message(duration(now - instant))), datetime=_iso(time), title=exact)
+def ago(t: Texts, time: int | datetime | None, now: int, *, is_focusable: bool = True) -> Html:
+    """Return how long ago a time was, or how far away it is. If there is no time, return a dash."""
+    instant = time if isinstance(time, int) else to_ms(time) if time else now
+    name = "ago" if instant <= now else "ahead"
+    span = t.message(duration(abs(now - instant)))
+    return _time(time, t(f"span.{name}", span=span), is_focusable=is_focusable)
 
 
 def number(value: float | None) -> str:
@@ -120,7 +128,7 @@ def fields(pairs: Iterable[tuple[str, Child]]) -> Html:
 
 
 def list_table(
-    t: Texts,
+    visit: Visit,
     caption: str,
     listing: RowList[Row],
     cells: Mapping[str, Callable[[Row], Child]] = {},
@@ -128,37 +136,89 @@ def list_table(
     first: Sequence[str] = (),
     empty: str = "",
     body_id: str = "",
+    kind: Literal["list", "page", "fixed"] = "list",
 ) -> Html:
     """Return a table of a view's columns, or the text `empty` if there are no rows.
 
-    `cells` draws the columns with these headings, and `first` come first. The first column names the row. On a narrow
-    screen, each row becomes a card. ARIA roles are set, because some browsers drop those of a table that CSS changes.
+    `cells` draws the columns with these headings, and `first` come first. The first column names the row. An operator
+    can sort the rows of a `list`, filter them if there are many, and see more than PER_PAGE. The rows of a `page` of a
+    longer list can only be sorted. ARIA roles are set, because some browsers drop those of a table that CSS changes.
     """
+    t = visit.t
     if not listing.rows and empty:
         return element("p", empty, class_="empty")
-    shown = [column for column in arranged(listing.columns, first) if column.page]
-    headings = [(t(column.page), "number" if column.kind == "number" else None) for column in shown]
-    draw = [cells.get(column.page) or partial(_cell, column) for column in shown]
-    head = [element("th", label, scope="col", role="columnheader", class_=style) for label, style in headings]
-    return element(
+    columns = [column for column in arranged(listing.columns, first) if column.page]
+    headings = [(t(column.page), "number" if column.kind == "number" else None) for column in columns]
+    draw = [cells.get(column.page) or partial(_cell, visit, column) for column in columns]
+    rows = [(row, [cell(row) for cell in draw]) for row in listing.rows]
+    if kind == "list":
+        words = visit.query.get("filter", "").casefold().split()
+        rows = [row for row in rows if all(word in _text(row[1]) for word in words)]
+    if kind != "fixed":
+        rows = _in_order(visit, columns, rows)
+    most = visit.limit(MOST_ROWS) if kind == "list" else len(rows)
+    can_sort = kind != "fixed" and len(listing.rows) > 1
+    head = [
+        _heading(visit, column, *heading, can_sort=can_sort) for column, heading in zip(columns, headings, strict=True)
+    ]
+    table = element(
         "table",
         element("caption", caption),
         element("thead", element("tr", head, role="row"), role="rowgroup"),
-        element(
-            "tbody",
-            [_row(headings, [cell(row) for cell in draw]) for row in listing.rows],
-            role="rowgroup",
-            id=body_id or None,
-        ),
+        element("tbody", [_row(headings, drawn) for _, drawn in rows[:most]], role="rowgroup", id=body_id or None),
         role="table",
         class_="data",
     )
+    return markup(
+        _filter_field(visit) if kind == "list" and len(listing.rows) > FILTER_FROM else None,
+        table,
+        element("p", t("table.no_match"), class_="empty") if not rows else None,
+        button_row(button_link(t("more"), visit.address(visit.path, limit=str(2 * most)))) if rows[most:] else None,
+    )
 
 
-def _cell(column: ListColumn[Row], row: Row) -> Child:
+def _text(cells: Child) -> str:
+    """Return the text of cells as an operator reads it, in lower case."""
+    return unescape(_TAG.sub(" ", markup(cells))).casefold()
+
+
+def _in_order(visit: Visit, columns: Sequence[ListColumn[Row]], rows: list[Drawn[Row]]) -> list[Drawn[Row]]:
+    """Return the rows sorted by the column that the address names: by its value, or else by its text."""
+    place = next((place for place, column in enumerate(columns) if column.page == visit.query.get("sort")), None)
+    if place is None:
+        return rows
+
+    def value(drawn: Drawn[Row]) -> tuple[bool, float | str]:
+        if columns[place].kind not in ("number", "time"):
+            return True, _text(drawn[1][place])
+        number = columns[place].value_of(drawn[0])
+        return number is not None, to_ms(number) if isinstance(number, datetime) else number or 0
+
+    return sorted(rows, key=value, reverse=visit.query.get("order") == "desc")
+
+
+def _heading(visit: Visit, column: ListColumn[Row], label: str, style: str | None, *, can_sort: bool) -> Html:
+    # A column without a value has buttons.
+    if not can_sort or not (column.json or column.value):
+        return element("th", label, scope="col", role="columnheader", class_=style)
+    is_chosen, is_down = visit.query.get("sort") == column.page, visit.query.get("order") == "desc"
+    down = not is_down if is_chosen else column.kind in ("number", "time")
+    address = visit.address(visit.path, sort=column.page, order="desc" if down else None)
+    order = ("descending" if is_down else "ascending") if is_chosen else None
+    link = element("a", label, href=address)
+    return element("th", link, scope="col", role="columnheader", class_=style, aria_sort=order)
+
+
+def _filter_field(visit: Visit) -> Html:
+    kept = {name: value for name, value in visit.query.items() if name not in ("filter", "limit", "before")}
+    hidden = [element("input", type="hidden", name=name, value=value) for name, value in kept.items()]
+    return template("filter", visit.t, action=visit.path, hidden=hidden, value=visit.query.get("filter") or None)
+
+
+def _cell(visit: Visit, column: ListColumn[Row], row: Row) -> Child:
     value = column.value_of(row)
     if column.kind == "time":
-        return moment(value)
+        return ago(visit.t, value, visit.now)
     if column.kind == "number":
         return "–" if value is None else format_usual(value)
     return element("code", name_of(value)) if column.kind == "code" else name_of(value)

@@ -2,8 +2,9 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from itertools import takewhile
 
-from counterfoil.console.display import ago, badge, list_table, name_of, section, tile
+from counterfoil.console.display import badge, list_table, name_of, section, tile
 from counterfoil.console.texts import Texts
 from counterfoil.console.visit import Visit
 from counterfoil.domain.access import Key, Scope, permissions
@@ -39,11 +40,22 @@ class ScopeNames:
         return sorted(self._franchises.items())
 
     def about(self, t: Texts, scope: Scope) -> str | None:
-        """Return the name of a shop, or the number of shops of a franchise. Return None if the scope is not loaded."""
+        """Return the name of a shop or a franchise, or None if it is not loaded."""
         if scope.kind == "shop":
             return self._shops.get(scope.id)
-        count = len(self._franchises.get(scope.id, ()))
-        return shop_count(t, count) if count else None
+        shops = self._franchises.get(scope.id, [])
+        return f"{_group_name(shops)}, {shop_count(t, len(shops))}" if shops else None
+
+
+def _group_name(shops: list[str]) -> str:
+    """Return the words with which the names of all shops begin, or else the first names."""
+    same = takewhile(lambda words: len(set(words)) == 1, zip(*(name.split() for name in shops), strict=False))
+    name = " ".join(words[0] for words in same).rstrip(" ·-–—,:|")
+    return name if name and len(shops) > 1 else some_names(shops)
+
+
+def some_names(shops: list[str]) -> str:
+    return ", ".join(shops[:NAMED_SHOPS]) + (", …" if len(shops) > NAMED_SHOPS else "")
 
 
 def shop_count(t: Texts, count: int) -> str:
@@ -54,11 +66,13 @@ def scope_names(visit: Visit) -> ScopeNames:
     return ScopeNames(visit.store.shop_names())
 
 
-def scope_label(t: Texts, names: ScopeNames, scope: Scope) -> Html:
-    """Return the kind of a scope, the name of the shop or the number of shops, and the ID."""
+def scope_label(t: Texts, names: ScopeNames, scope: Scope, *, with_id: bool = True) -> Html:
+    """Return the kind and the name of a scope. In a list, the ID is shown only when the name is pointed at."""
     about = names.about(t, scope)
-    named = [" ", element("span", about)] if about else None
-    return markup(t(f"scope.{scope.kind}"), named, " ", element("code", name_of(scope.id)))
+    named = [" ", element("span", about, title=scope.id)] if about else None
+    return markup(
+        t(f"scope.{scope.kind}"), named, [" ", element("code", name_of(scope.id))] if with_id or not about else None
+    )
 
 
 def scope_text(t: Texts, names: ScopeNames, kind: str, identifier: str) -> str:
@@ -72,8 +86,7 @@ def scope_text(t: Texts, names: ScopeNames, kind: str, identifier: str) -> str:
 
 def franchise_text(t: Texts, identifier: str, shops: list[str]) -> str:
     """Return a franchise with the number of its shops and some of their names, for a list to choose from."""
-    some = ", ".join(shops[:NAMED_SHOPS]) + (", …" if len(shops) > NAMED_SHOPS else "")
-    return t("issue.franchise", name=name_of(identifier), count=shop_count(t, len(shops)), shops=some)
+    return t("issue.franchise", name=name_of(identifier), count=shop_count(t, len(shops)), shops=some_names(shops))
 
 
 def key_facts(visit: Visit, key: Key) -> list[tuple[str, Child]]:
@@ -99,12 +112,11 @@ def copies_section(visit: Visit, rows: list[CopyRow]) -> Html:
     cells: dict[str, Callable[[CopyRow], Child]] = {
         "copy.list": lambda row: t("copy.feed") if row.shop_id is None else f"{name_of(row.shop_name)} ({row.shop_id})",
         "state": lambda row: _verdict(visit, row),
-        "copy.last_read": lambda row: ago(t, row.last_read_at, visit.now),
     }
     return section(
         t("copy.title"),
         element("p", _sentence(t, rows), class_="summary"),
-        list_table(t, t("copy.caption"), RowList(columns(visit.now), rows), cells, empty=t("copy.none")),
+        list_table(visit, t("copy.caption"), RowList(columns(visit.now), rows), cells, empty=t("copy.none")),
         element("p", t("copy.explained"), class_="muted"),
     )
 

@@ -33,7 +33,7 @@ def page(
 ) -> ConsoleResponse:
     """Return a page with header and navigation. It links to the same data at the addresses `as_json` and `as_csv`."""
     t, banner = visit.t, service_banner(visit)
-    back = visit.request.target if visit.request.method == "GET" else visit.request.path
+    back = visit.request.target if visit.request.method == "GET" else visit.path
     body = template(
         "page",
         t,

@@ -75,8 +75,16 @@ def _act(visit: Visit) -> ConsoleResponse:
     for pattern, act in _ACTIONS:
         found = pattern.fullmatch(visit.request.path)
         if found:
-            return _not_allowed(visit, "operator") or act(replace(visit, values=found.groupdict()))
+            shown = replace(visit, values=found.groupdict(), path=_page_of(visit.request.path))
+            return _not_allowed(visit, "operator") or act(shown)
     raise NotFound(visit.t("missing.text"))
+
+
+def _page_of(path: str) -> str:
+    """Return the address of the page that has a form: the action's address without its last parts."""
+    while not any(pattern.fullmatch(path) for pattern, _ in _PAGES):
+        path = path.rpartition("/")[0]
+    return path
 
 
 def _not_allowed(visit: Visit, needed: Role) -> ConsoleResponse | None:
@@ -100,7 +108,7 @@ def _show(visit: Visit) -> ConsoleResponse:
         found = pattern.fullmatch(path)
         if found and (kind != "csv" or shown.csv):
             refusal = _not_allowed(visit, shown.role)
-            return refusal or _draw(replace(visit, values=found.groupdict()), shown, path, kind)
+            return refusal or _draw(replace(visit, values=found.groupdict(), path=path), shown, path, kind)
     raise NotFound(visit.t("missing.text"))
 
 

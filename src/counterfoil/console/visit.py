@@ -110,7 +110,10 @@ class NotFound(Exception):
 
 
 class Visit(Struct, frozen=True, kw_only=True):
-    """A signed-in operator's request, and everything that a page needs. `values` contains the path variables."""
+    """A signed-in operator's request, and everything that a page needs.
+
+    `values` contains the path variables. `path` is the address of the page that is shown, also as the result of a form.
+    """
 
     request: ListenerRequest
     session: Session
@@ -120,6 +123,7 @@ class Visit(Struct, frozen=True, kw_only=True):
     t: Texts
     now: int
     values: dict[str, str]
+    path: str = "/"
 
     @property
     def is_operator(self) -> bool:

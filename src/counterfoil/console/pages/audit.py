@@ -31,7 +31,8 @@ class AuditView(Struct, frozen=True, kw_only=True, rename="camel"):
 
 def read(visit: Visit) -> AuditView:
     key_id = visit.query.get("key") or None
-    limit = visit.limit(MOST)
+    # To sort and filter, the page needs all entries.
+    limit = MOST if visit.query.get("sort") or visit.query.get("filter") else visit.limit(MOST)
     found = visit.store.reads.audit(limit + 1, key_id)
     return AuditView(key_id=key_id, limit=limit, has_more=len(found) > limit, entries=RowList(COLUMNS, found[:limit]))
 
@@ -63,7 +64,7 @@ def audit_table(visit: Visit, entries: RowList[AuditEntry], *, with_key: bool = 
         "audit.changes": lambda entry: _changes(visit, names, entry),
     }
     shown = entries if with_key else RowList([column for column in COLUMNS if column.page != "key"], entries.rows)
-    return list_table(t, t("audit.caption"), shown, cells, empty=t("audit.none"))
+    return list_table(visit, t("audit.caption"), shown, cells, empty=t("audit.none"))
 
 
 def _actor(visit: Visit, entry: AuditEntry) -> Html:

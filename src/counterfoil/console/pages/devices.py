@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from counterfoil.console.display import ago, badge, list_table, name_of
+from counterfoil.console.display import badge, list_table, name_of
 from counterfoil.console.forms import button_form
 from counterfoil.console.sign_in import lifetimes
 from counterfoil.console.visit import ConsolePage, PageContent, Visit
@@ -35,7 +35,6 @@ def draw(visit: Visit, view: DevicesView, message: Html | None = None) -> PageCo
     cells: dict[str, Callable[[Device], Child]] = {
         "device.role": lambda device: t(f"role.{device.role}"),
         "state": lambda device: _state_badge(visit, _state(visit, device)),
-        "keys.last_used": lambda device: ago(t, device.last_used_at, visit.now),
         "device.action": lambda device: _action(visit, device),
     }
     shown = RowList((*view.devices.columns, ListColumn("", page="device.action")), view.devices.rows)
@@ -43,7 +42,7 @@ def draw(visit: Visit, view: DevicesView, message: Html | None = None) -> PageCo
     return PageContent(
         title=t("devices.title"),
         lead=markup(message, element("p", t("devices.lead"))),
-        main=markup(list_table(t, t("devices.caption"), shown, cells, empty=t("devices.none")), revoke_all),
+        main=markup(list_table(visit, t("devices.caption"), shown, cells, empty=t("devices.none")), revoke_all),
         command="counterfoil console devices --all",
         more_commands=('counterfoil console link --for "kitchen phone" --role reader --days 90',),
     )

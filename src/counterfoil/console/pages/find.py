@@ -1,6 +1,6 @@
 """Find: leads from a request ID, a key, a shop or a load to its page."""
 
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 from msgspec import Struct
 
@@ -40,8 +40,7 @@ def _matches(visit: Visit, wanted: str) -> list[Match]:
         if text in label.casefold() or wanted == key_id
     ]
     found += [
-        # The browser scrolls to the ID, and marks it.
-        Match("shop", f"{shop.shop_name or '–'} · {shop.shop_id}", f"/shops#:~:text={quote(shop.shop_id)}")
+        Match("shop", f"{shop.shop_name or '–'} · {shop.shop_id}", f"/shops?{urlencode({'filter': shop.shop_id})}")
         for shop in visit.store.shop_names()
         if text in (shop.shop_name or "").casefold() or wanted == shop.shop_id
     ]

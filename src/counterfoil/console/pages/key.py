@@ -29,7 +29,7 @@ from counterfoil.console.pages.audit import audit_table
 from counterfoil.console.visit import ConsolePage, NotFound, PageContent, Visit
 from counterfoil.domain.access import DAILY_TOTAL_DAYS, Key, successors_of
 from counterfoil.domain.audit import AuditEntry
-from counterfoil.domain.calendar import DAY_MS, HOUR_MS, THAI_OFFSET, days_until, iso_utc, thai_day
+from counterfoil.domain.calendar import DAY_MS, HOUR_MS, days_until, iso_utc, thai_day
 from counterfoil.domain.problems import what_to_do
 from counterfoil.key_issuing import MAX_LABEL_LENGTH
 from counterfoil.operator_reads import ErrorGroup, HourOfKey, RecordedRequest, RequestFilter
@@ -94,7 +94,7 @@ def read(visit: Visit) -> OneKeyView:
         last_used=reads.last_used().get(key.key_id),
         use=read_use(visit, "30d", key.key_id),
         days=key_days(reads.days(span[0], today, key.key_id), span),
-        hours=RowList(HOURS, _hours(reads.hours(key.key_id, _first_hour(visit.now)), visit.now)),
+        hours=RowList(HOURS, reads.hours(key.key_id, visit.now - HOURS_DAYS * DAY_MS)),
         errors=RowList(ERRORS, reads.errors(visit.now - ERROR_DAYS * DAY_MS, key.key_id)),
         copies=copy_rows(key, reads.copies(key.lineage), loaded_shops(visit), visit.now),
         disclosures=RowList(disclosures(), reads.requests(disclosed, MOST_DISCLOSURES).requests),
@@ -106,16 +106,6 @@ def as_json(visit: Visit, view: OneKeyView) -> dict[str, object]:
     last_used = None if view.last_used is None else iso_utc(view.last_used)
     others = {name: value for name, value in asdict(view).items() if name != "last_used"}
     return {**others, "key": console_json(columns(visit.now), view.key), "lastUsed": last_used}
-
-
-def _first_hour(now: int) -> int:
-    """Return the beginning of the first hour that is shown, in milliseconds since 1970."""
-    return (now + THAI_OFFSET) // HOUR_MS * HOUR_MS - THAI_OFFSET - (HOURS_DAYS * 24 - 1) * HOUR_MS
-
-
-def _hours(found: list[HourOfKey], now: int) -> list[HourOfKey]:
-    known = {hour.at: hour for hour in found}
-    return [known.get(start) or HourOfKey(start, 0, 0) for start in range(_first_hour(now), now + 1, HOUR_MS)]
 
 
 def draw(visit: Visit, view: OneKeyView, message: Html | None = None, tab: str = "") -> PageContent:
@@ -204,7 +194,7 @@ def _tiles(visit: Visit, view: OneKeyView) -> Html:
 
 
 def _use(visit: Visit, view: OneKeyView) -> Html:
-    return section(visit.t("key.use"), use_charts(visit, view.use, f"/keys/{view.key.key_id}"))
+    return section(visit.t("key.use"), use_charts(visit, view.use))
 
 
 def _errors(visit: Visit, view: OneKeyView) -> Html:
@@ -213,11 +203,10 @@ def _errors(visit: Visit, view: OneKeyView) -> Html:
         "error": lambda group: element(
             "a", element("code", group.error), href=f"/requests?key={key_id}&error={group.error}"
         ),
-        "last": lambda group: ago(t, group.last_at, visit.now),
         "errors.action": lambda group: translated(t, what_to_do(group.error)),
     }
     none = t("errors.none", days=ERROR_DAYS)
-    listed = list_table(t, t("errors.caption", days=ERROR_DAYS), view.errors, cells, empty=none)
+    listed = list_table(visit, t("errors.caption", days=ERROR_DAYS), view.errors, cells, empty=none)
     return section(t("errors.title"), listed)
 
 
@@ -236,7 +225,7 @@ def _disclosures(visit: Visit, view: OneKeyView) -> Html:
     listing = RowList(shown, view.disclosures.rows)
     return section(
         t("personal.title"),
-        list_table(t, t("personal.caption"), listing, empty=t("personal.none")),
+        list_table(visit, t("personal.caption"), listing, empty=t("personal.none")),
         element("p", element("a", t("personal.all_of_key"), href=f"/personal-data?key={view.key.key_id}")),
     )
 

@@ -7,7 +7,6 @@ from msgspec import Struct
 
 from counterfoil.console.charts import spark
 from counterfoil.console.display import (
-    ago,
     badge,
     button_link,
     button_row,
@@ -111,21 +110,20 @@ def _table(visit: Visit, view: KeysView) -> Html:
     cells: dict[str, Callable[[UsedKey], Child]] = {
         "key": lambda used: key_link(used.key.key_id, used.key.label or t("key.no_label")),
         "keys.scope": lambda used: markup(
-            scope_label(t, names, used.key.scope),
+            scope_label(t, names, used.key.scope, with_id=False),
             [[" ", badge(t(f"permission.{name}"))] for name in permissions(used.key)],
         ),
         "keys.copy": lambda used: copy_badge(t, used.copy),
-        "keys.last_used": lambda used: ago(t, used.last_used, visit.now),
         "keys.week": lambda used: markup(spark(used.week), " ", number(sum(used.week))),
         "keys.errors": lambda used: percent(used.errors, sum(used.week)),
         "keys.quota": lambda used: markup(number(used.week[-1]), element("small", f" / {used.key.per_day:,}")),
         "state": lambda used: markup(
-            state_badge(t, used.key, visit.now),
+            state_badge(t, used.key, visit.now) if view.show == "revoked" or used.key.revokes_at else None,
             [[" ", badge(t(f"key_warning.{name}"), "warn")] for name in used.warnings],
         ),
     }
     caption = t(f"keys.filter.{view.show}.caption")
-    return list_table(t, caption, RowList(columns_with_usage(visit.now), view.keys), cells, empty=t("keys.none"))
+    return list_table(visit, caption, RowList(columns_with_usage(visit.now), view.keys), cells, empty=t("keys.none"))
 
 
 PAGE = ConsolePage(

@@ -10,8 +10,6 @@ from msgspec import Struct
 from counterfoil.console.display import (
     ago,
     badge,
-    button_link,
-    button_row,
     command_line,
     fields,
     list_table,
@@ -73,22 +71,21 @@ def latest_load_path(visit: Visit) -> str:
 def draw(visit: Visit, view: LoadsView, result: Html | None = None) -> PageContent:
     t = visit.t
     cells: dict[str, Callable[[LoadRow], Child]] = {
-        "load.started": lambda load: element("a", moment(load.started_at), href=f"/loads/{load.number}"),
+        "load.started": lambda load: element(
+            "a", ago(t, load.started_at, visit.now, is_focusable=False), href=f"/loads/{load.number}"
+        ),
         "load.files": file_names,
         "state": lambda load: load_badge(visit, load),
         "load.took": lambda load: t.message(duration((load.finished_at or load.seen_at) - load.started_at)),
         "load.rejected": _rejected,
     }
-    shown = RowList(view.loads.columns, view.loads.rows[: visit.limit(MOST_LOADS)])
-    listed = list_table(t, t("loads.caption"), shown, cells, empty=t("loads.none"))
-    longer = visit.address("/loads", limit=str(len(shown.rows) * 2))
-    more = button_row(button_link(t("more"), longer)) if len(shown.rows) < len(view.loads.rows) else None
+    listed = list_table(visit, t("loads.caption"), view.loads, cells, empty=t("loads.none"))
     return PageContent(
         title=t("loads.title"),
         lead=result,
         main=markup(
             _open_items(visit, view.open_items),
-            section(t("loads.latest"), listed, more),
+            section(t("loads.latest"), listed),
             _reasons(visit, view.loads.rows),
         ),
         command="counterfoil loads open" if view.open_items.rows else "counterfoil loads",
@@ -107,7 +104,7 @@ def _open_items(visit: Visit, found: RowList[OpenItem]) -> Html | None:
     }
     buttons = [ListColumn[OpenItem]("", page="items.close")] if visit.is_operator else []
     shown = RowList((*found.columns, *buttons), found.rows)
-    listed = list_table(t, t("items.caption"), shown, cells, first=["items.kind"])
+    listed = list_table(visit, t("items.caption"), shown, cells, first=["items.kind"])
     return section(t("items.title"), listed, anchor="open")
 
 
@@ -149,7 +146,9 @@ def _reasons(visit: Visit, loads: Sequence[LoadRow]) -> Html | None:
         return None
     listing = RowList(_REASONS, counts.most_common())
     caption = t("loads.reasons_caption", count=len(loads))
-    return section(t("loads.reasons"), list_table(t, caption, listing, {"load.means": lambda row: _meaning(t, row[0])}))
+    return section(
+        t("loads.reasons"), list_table(visit, caption, listing, {"load.means": lambda row: _meaning(t, row[0])})
+    )
 
 
 def _meaning(t: Texts, reason: str) -> Html:
@@ -199,7 +198,7 @@ def draw_one(visit: Visit, view: OneLoadView, revealed: Html | None = None) -> P
             notice(t("load.stopped_text"), "warn") if load_state(load, visit.now) == "stopped" else None,
             section(
                 t("load.rejects"),
-                list_table(t, shown, with_text, cells, first=["load.line"], empty=t("load.no_rejects")),
+                list_table(visit, shown, with_text, cells, first=["load.line"], empty=t("load.no_rejects")),
             ),
             element("p", t("load.fix_import"), class_="muted") if any(map(_is_of_import, load.reasons)) else None,
             _advice(visit, load) if not all(map(_is_of_import, load.reasons)) else None,

@@ -219,6 +219,7 @@ def _disclosed(visit: Visit, request: RecordedRequest) -> str:
 def _list(visit: Visit, view: RequestsView) -> Html:
     t = visit.t
     cells: dict[str, Callable[[RecordedRequest], Child]] = {
+        "time": lambda request: moment(request.at),
         "status": lambda request: _status(visit, request),
         "key": lambda request: key_link(request.key_id, view.labels.get(request.key_id)),
         "took": _took,
@@ -232,7 +233,7 @@ def _list(visit: Visit, view: RequestsView) -> Html:
         else None,
     ]
     listed = (
-        list_table(t, t("requests.caption"), view.requests, cells, first=_FIRST, body_id="rows")
+        list_table(visit, t("requests.caption"), view.requests, cells, first=_FIRST, body_id="rows", kind="page")
         if view.requests.rows
         else element("p", t("requests.more_to_search") if view.next else t("requests.none"), class_="empty")
     )
@@ -358,7 +359,7 @@ def _by_key(visit: Visit, view: PersonalView) -> Html:
     partial = element("p", t("personal.partial", count=f"{MOST_SUMMED:,}"), class_="muted") if view.is_partial else None
     return section(
         t("personal.by_key"),
-        list_table(t, caption, view.by_key, cells, empty=none),
+        list_table(visit, caption, view.by_key, cells, empty=none),
         element("p", t("personal.counted"), class_="muted") if view.by_key.rows else None,
         partial,
     )
@@ -373,7 +374,7 @@ def _disclosed_list(visit: Visit, view: PersonalView) -> Html | None:
         "requests.request_id": lambda request: request_link(request.request_id),
     }
     older = button_link(t("requests.older"), visit.address("/personal-data", before=view.next)) if view.next else None
-    listed = list_table(t, t("personal.caption"), view.disclosures, cells)
+    listed = list_table(visit, t("personal.caption"), view.disclosures, cells, kind="page")
     return section(t("personal.list"), listed, button_row(older))
 
 

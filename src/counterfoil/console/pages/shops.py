@@ -1,15 +1,18 @@
 """Shops: the last bill and the number of bills of each shop, so that operators notice a till that sends nothing."""
 
+from collections import Counter
 from collections.abc import Callable
 from datetime import date
 
 from msgspec import Struct
 
 from counterfoil.console.charts import spark
-from counterfoil.console.display import ago, badge, list_table, name_of, number
+from counterfoil.console.display import badge, list_table, name_of, number
+from counterfoil.console.key_parts import ScopeNames, scope_names, shop_count
 from counterfoil.console.layout import notice
 from counterfoil.console.texts import Texts
 from counterfoil.console.visit import ConsolePage, PageContent, Visit
+from counterfoil.domain.access import Scope
 from counterfoil.domain.activity import MISSING_BILLS, ShopActivity, ShopState
 from counterfoil.views.columns import RowList
 from counterfoil.views.shops import Days, bills_per_day, columns
@@ -17,7 +20,6 @@ from counterfoil.web.html import Child, Html, element, markup
 
 # The states in the order in which shops are listed. Shops that need attention come first.
 STATES: tuple[ShopState, ...] = ("silent", "few", "open", "learning", "closed", "empty")
-KINDS = {"silent": "warn", "open": ""}
 
 
 class ShopsView(Struct, frozen=True, kw_only=True):
@@ -40,22 +42,22 @@ def read(visit: Visit) -> ShopsView:
 
 
 def draw(visit: Visit, view: ShopsView) -> PageContent:
-    t = visit.t
+    t, names = visit.t, scope_names(visit)
+    bases = Counter(shop.provider_id for shop in view.shops.rows)
     silent = view.counts["silent"]
     cells: dict[str, Callable[[ShopActivity], Child]] = {
         "shop": _name,
-        "state": lambda shop: badge(t(f"shops.{shop.state}"), KINDS.get(shop.state, "quiet")),
-        "shops.last_bill": lambda shop: ago(t, shop.last_bill_at, visit.now),
-        "shops.days": lambda shop: markup(spark(view.days[shop.shop_id]), " ", number(sum(view.days[shop.shop_id]))),
-        "shops.franchise_and_base": lambda shop: markup(
-            _or_dash(shop.franchise_id), element("br"), _or_dash(shop.provider_id)
+        "state": lambda shop: (
+            None if shop.state == "open" else badge(t(f"shops.{shop.state}"), "warn" if shop.is_silent else "quiet")
         ),
+        "shops.days": lambda shop: markup(spark(view.days[shop.shop_id]), " ", number(sum(view.days[shop.shop_id]))),
+        "shops.franchise_and_base": lambda shop: _franchise_and_base(visit, names, bases, shop),
     }
     return PageContent(
         title=t("shops.title"),
         lead=notice(t("shops.some_silent", count=silent), "warn") if silent else None,
         main=markup(
-            list_table(t, t("shops.caption"), view.shops, cells, empty=t("shops.none")),
+            list_table(visit, t("shops.caption"), view.shops, cells, empty=t("shops.none")),
             element("p", silent_rule(t), " ", t("shops.explained"), class_="muted"),
         ),
         command="counterfoil shops",
@@ -71,8 +73,15 @@ def _name(shop: ShopActivity) -> Html:
     return markup(label, " ", element("code", shop.shop_id))
 
 
-def _or_dash(value: str | None) -> Html:
-    return element("code", name_of(value)) if value else element("span", "–", class_="muted")
+def _franchise_and_base(visit: Visit, names: ScopeNames, bases: Counter[str | None], shop: ShopActivity) -> Html:
+    """Return the name of the franchise, and with how many shops this one shares its members. IDs are tooltips."""
+    t, franchise, base = visit.t, shop.franchise_id, shop.provider_id
+    named = names.about(t, Scope("franchise", franchise)) if franchise else None
+    count = shop_count(t, bases[base])
+    return markup(
+        element("span", named or name_of(franchise), title=franchise) if franchise else "–",
+        element("small", " ", t("shops.base", count=count), title=base) if base else None,
+    )
 
 
 PAGE = ConsolePage(

@@ -107,7 +107,9 @@ def _servers(visit: Visit, view: StoreView) -> Html | None:
     cells: dict[str, Callable[[ServerState], Child]] = {
         "store.role": lambda server: badge(server.role.value, kinds.get(server.role.value, ""))
     }
-    return section(t("store.servers"), list_table(t, t("store.servers"), RowList(SERVERS, view.store.servers), cells))
+    return section(
+        t("store.servers"), list_table(visit, t("store.servers"), RowList(SERVERS, view.store.servers), cells)
+    )
 
 
 PAGE = ConsolePage(name="store", read=read, draw=draw, as_json=as_json)

@@ -9,7 +9,6 @@ from counterfoil.checks.findings import Finding, Status, worst_first, worst_stat
 from counterfoil.console.charts import Use, read_use, use_charts
 from counterfoil.console.display import (
     LATEST_LOAD,
-    ago,
     finding_list,
     finding_text,
     key_link,
@@ -136,7 +135,7 @@ def draw(visit: Visit, view: TodayView) -> PageContent:
         lead=_verdict(visit, view),
         main=markup(
             _tiles(visit, view),
-            section(t("key.use"), use_charts(visit, view.use, "/")) if view.use else None,
+            section(t("key.use"), use_charts(visit, view.use)) if view.use else None,
             element("div", _keys(visit, view), _silent(visit, view), class_="split"),
         ),
         command="counterfoil status",
@@ -196,16 +195,15 @@ def _silent(visit: Visit, view: TodayView) -> Html | None:
     t = visit.t
     cells: dict[str, Callable[[ShopActivity], Child]] = {
         "shop": lambda shop: element("a", name_of(shop.name), href=f"/shops#shop-{shop.shop_id}"),
-        "shops.last_bill": lambda shop: ago(t, shop.last_bill_at, visit.now),
     }
-    shown = [column for column in columns() if column.page in (*cells, "shops.usual_since")]
-    return section(t("today.silent"), list_table(t, silent_rule(t), RowList(shown, view.silent_shops.rows), cells))
+    shown = [column for column in columns() if column.page in ("shop", "shops.last_bill", "shops.usual_since")]
+    return section(t("today.silent"), list_table(visit, silent_rule(t), RowList(shown, view.silent_shops.rows), cells))
 
 
 def _keys(visit: Visit, view: TodayView) -> Html:
     t = visit.t
     cells: dict[str, Callable[[BusyKey], Child]] = {"key": lambda busy: key_link(busy.key_id, busy.label)}
-    listed = list_table(t, t("today.keys_caption"), RowList(BUSY_KEYS, view.keys), cells, empty=t("today.no_keys"))
+    listed = list_table(visit, t("today.keys_caption"), RowList(BUSY_KEYS, view.keys), cells, empty=t("today.no_keys"))
     return section(t("today.keys"), listed)
 
 
