@@ -128,8 +128,7 @@ class KeyChanges(Struct, frozen=True, kw_only=True):
     messaging_lookup: bool | None = None
 
     def changed_fields(self) -> dict[str, object]:
-        values = {name: getattr(self, name) for name in self.__struct_fields__}
-        return {name: value for name, value in values.items() if value is not None}
+        return {name: value for name, value in asdict(self).items() if value is not None}
 
 
 class Issued(Struct, frozen=True):

@@ -55,9 +55,9 @@ PORTION_PAGES = 4_096
 
 _TABLES = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name"
 _NEWEST_CURSOR = "SELECT max(latest) FROM cursors WHERE NOT expired"
-_NEWEST_STAMP = "SELECT max((SELECT max(updated_at) FROM bills WHERE shop = shops.number)) FROM shops"
-_HORIZON = "SELECT at FROM horizon"
-_FINGERPRINT = "SELECT secret_fingerprint FROM deployment"
+NEWEST_STAMP = "SELECT max((SELECT max(updated_at) FROM bills WHERE shop = shops.number)) FROM shops"
+HORIZON = "SELECT at FROM horizon"
+FINGERPRINT = "SELECT secret_fingerprint FROM deployment"
 
 
 class BackupRefused(MessageError):
@@ -262,10 +262,10 @@ def _manifest(
         return row[0] if row else None
 
     ids = {ask(name, _STORE_ID) for name in NAMES}
-    horizon = ask("books", _HORIZON) or 0
+    horizon = ask("books", HORIZON) or 0
     if len(ids) != 1 or 0 in ids:
         raise BackupRefused("the three databases do not share a store ID. Run `counterfoil doctor`.")
-    if max(ask("usage", _NEWEST_CURSOR) or 0, ask("books", _NEWEST_STAMP) or 0) > horizon:
+    if max(ask("usage", _NEWEST_CURSOR) or 0, ask("books", NEWEST_STAMP) or 0) > horizon:
         raise BackupRefused(refusal("inconsistent_copy"))
     return BackupManifest(
         format=FORMAT,
@@ -273,7 +273,7 @@ def _manifest(
         software=software,
         store_id=ids.pop(),
         horizon=horizon,
-        fingerprint=ask("books", _FINGERPRINT),
+        fingerprint=ask("books", FINGERPRINT),
         has_secret=has_secret,
         files=files,
     )

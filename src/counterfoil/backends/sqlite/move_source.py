@@ -12,6 +12,7 @@ from typing import Any
 
 from counterfoil.backends.moved_tables import IN_GROUP, MovedTable
 from counterfoil.backends.sqlite import usage
+from counterfoil.backends.sqlite.backup import FINGERPRINT, HORIZON, NEWEST_STAMP
 from counterfoil.backends.sqlite.files import (
     MOVED_TO,
     WAIT_SEC,
@@ -27,9 +28,6 @@ from counterfoil.backends.sqlite.ledger import SHOP_SHIFT
 from counterfoil.backends.sqlite.schema import NAMES, Name
 from counterfoil.ports import Clock, StoreUnavailable
 
-_HORIZON = "SELECT at FROM horizon"
-_FINGERPRINT = "SELECT secret_fingerprint FROM deployment"
-_NEWEST_STAMP = "SELECT max((SELECT max(updated_at) FROM bills WHERE shop = shops.number)) FROM shops"
 _STEADY = "SELECT boot_id, shift FROM steady"
 _SIZE: tuple[tuple[Name, str], ...] = (
     ("books", "SELECT count(*) FROM bills"),
@@ -85,7 +83,7 @@ class SqliteMoveSource:
 
     def fingerprint(self) -> str:
         with translated():
-            row = self._connections["books"].execute(_FINGERPRINT).fetchone()
+            row = self._connections["books"].execute(FINGERPRINT).fetchone()
         if not row:
             raise StoreUnavailable("nothing has ever been loaded into the source, so there is nothing to copy")
         return str(row[0])
@@ -151,7 +149,7 @@ class SqliteMoveSource:
             return sum(self._connections[name].execute(query).fetchone()[0] for name, query in _SIZE)
 
     def newest_stamp(self) -> int:
-        return self._connections["books"].execute(_NEWEST_STAMP).fetchone()[0] or 0
+        return self._connections["books"].execute(NEWEST_STAMP).fetchone()[0] or 0
 
     # --- rows ------------------------------------------------------------------------
 
@@ -163,7 +161,7 @@ class SqliteMoveSource:
         return self.ask(table, _select(table, _IN_GROUP[table.group]), group=group)
 
     def _horizon(self) -> int:
-        row: tuple[int] = self._connections["books"].execute(_HORIZON).fetchone()
+        row: tuple[int] = self._connections["books"].execute(HORIZON).fetchone()
         return row[0]
 
     def _settle_revocations(self) -> None:
