@@ -107,23 +107,19 @@ def command(
     given = LoadOptions(**options)  # type: ignore[arg-type]
     if given.with_shops and not (given.mapping or given.exports):
         raise click.UsageError("--with-shops can be used only with --mapping or --exports.")
-    with source_files(settings, given.mapping, exports=given.exports, with_shops=given.with_shops) as kinds:
-        _run(settings, given, kinds)
-
-
-def _run(settings: Settings, given: LoadOptions, kinds: SourceFiles) -> None:
     if given.delete_loaded and not given.watch:
         raise click.UsageError("--delete-loaded can be used only with --watch.")
-    if given.watch:
-        _watch(settings, given, given.watch, kinds)
-        return
-    if given.check and (given.quarantine or given.rejects or given.accept_change):
+    if given.check and not given.watch and (given.quarantine or given.rejects or given.accept_change):
         raise click.UsageError(message("check_alone"))
-    if given.sources:
-        raise click.exceptions.Exit(_check_and_load(settings, given, kinds))
-    if not given.accept_change:
-        raise click.UsageError("Missing argument 'SOURCE...'.")
-    print_accepted(accept_change(settings), given.as_json)
+    with source_files(settings, given.mapping, exports=given.exports, with_shops=given.with_shops) as kinds:
+        if given.watch:
+            _watch(settings, given, given.watch, kinds)
+        elif given.sources:
+            raise click.exceptions.Exit(_check_and_load(settings, given, kinds))
+        elif not given.accept_change:
+            raise click.UsageError("Missing argument 'SOURCE...'.")
+        else:
+            print_accepted(accept_change(settings), given.as_json)
 
 
 def _check_and_load(settings: Settings, given: LoadOptions, kinds: SourceFiles) -> int:

@@ -15,7 +15,7 @@ import click
 from msgspec import Struct
 
 from counterfoil.cli.main import FAILED, INTERRUPTED
-from counterfoil.cli.terminal import is_terminal, print_message, print_note
+from counterfoil.cli.terminal import is_terminal, message, print_message, print_note
 from counterfoil.client import Client, QuotaSpent, Refusal, Unreachable
 from counterfoil.client.connection import checked_url, request_headers
 from counterfoil.client.errors import CopyMismatch, CounterfoilError
@@ -44,7 +44,7 @@ def duration(text: str) -> float:
     """Parse a duration such as `30s`, `5m`, `12h` or `1d`, and return it in seconds."""
     span_ms = parse_duration(text, "smhd")
     if span_ms is None:
-        raise click.BadParameter(f"{text!r} is not a valid duration. Use a value such as 30s, 5m, 12h or 1d.")
+        raise click.BadParameter(message("pull_duration", value=repr(text)))
     return span_ms / 1000
 
 
@@ -53,9 +53,7 @@ def past_day(text: str) -> date:
     try:
         day = date.fromisoformat(text)
     except ValueError:
-        raise click.BadParameter(
-            f"{text!r} is not a valid date. Use the format YYYY-MM-DD, for example 2026-01-31."
-        ) from None
+        raise click.BadParameter(message("past_day", value=repr(text))) from None
     if day > from_ms(SystemClock().now_ms(), UTC).date() + timedelta(days=1):
         raise click.BadParameter(f"{text} is in the future. Use an earlier date.")
     return day
@@ -86,16 +84,12 @@ def _remote(url: str, key: str, target_name: str) -> Remote:
         request_headers(key)  # This raises ValueError for an invalid key.
         return Remote(base_url, key, parse_destination(target_name))
     except ValueError as error:
-        message = str(error)
-        raise click.UsageError(message if message.endswith(".") else f"{message}.") from error
+        raise click.UsageError(f"{str(error).removesuffix('.')}.") from error
 
 
 def _key(file: Path | None, bare: str | None) -> str:
     if bare is not None:
-        raise click.UsageError(
-            "A key on the command line is visible to all users of this machine. "
-            f"Use --key-file or the environment variable {KEY_VARIABLE}."
-        )
+        raise click.UsageError(message("visible_key", variable=KEY_VARIABLE))
     if file is not None:
         with click.open_file(str(file), encoding="utf-8", errors="replace") as opened:
             key = str(opened.read(10_000)).strip()
@@ -138,20 +132,20 @@ EXPECTED_ERRORS = (CounterfoilError, SinkError, CopyMismatch, KeyboardInterrupt)
 
 
 def exit_status(error: BaseException) -> ExitStatus:
-    message = str(error)
+    text = str(error)
     match error:
         case KeyboardInterrupt():
             return ExitStatus("interrupted", INTERRUPTED)
         case QuotaSpent():
-            return ExitStatus("quota", QUOTA_SPENT, message, error.resumes_at)
+            return ExitStatus("quota", QUOTA_SPENT, text, error.resumes_at)
         case Unreachable():
-            return ExitStatus("unreachable", UNREACHABLE, message)
+            return ExitStatus("unreachable", UNREACHABLE, text)
         case Refusal():
             # Treat every server error as temporary, so that schedulers retry.
-            return ExitStatus(error.code, UNREACHABLE if error.status >= 500 else FAILED, message)
+            return ExitStatus(error.code, UNREACHABLE if error.status >= 500 else FAILED, text)
         case SinkError():
-            return ExitStatus("target", FAILED, message)
-    return ExitStatus("failed", FAILED, message)
+            return ExitStatus("target", FAILED, text)
+    return ExitStatus("failed", FAILED, text)
 
 
 def print_error(outcome: ExitStatus, resume_note: str) -> None:
