@@ -46,6 +46,7 @@ class Setting(Struct, frozen=True):
 
 
 TABLE = msgspec.json.decode((Path(__file__).parent / "settings.json").read_bytes(), type=tuple[Setting, ...])
+_PROBLEMS = msgspec.json.decode((Path(__file__).parent / "settings_problems.json").read_bytes(), type=dict[str, str])
 BY_NAME = {setting.name: setting for setting in TABLE}
 MAX_WORKERS = BY_NAME["workers"].range[1]
 DATABASES = ("postgresql://", "postgres://")
@@ -137,13 +138,10 @@ def collect(flags: Mapping[str, Any], environment: Mapping[str, str], file: Path
 def resolve(sources: Mapping[str, SettingSource]) -> Settings:
     """Validate the values and return the settings."""
     values: dict[str, Any] = {setting.name: _value_of(setting, sources[setting.name]) for setting in TABLE}
-    blank = "the setting `store` is blank. Set it to a folder or a database URL, or remove it."
-    _require(values["store"].strip(), blank, "store")
+    _require(values["store"].strip(), _problem("blank_store"), "store")
     masked = without_password(values["store"])
     if not values["store"].startswith(DATABASES) and (_SCHEME.match(values["store"]) or masked != values["store"]):
-        raise SettingsError(
-            f"store must be a folder or a URL that starts with {DATABASES[0]}, not {masked!r}.", "store"
-        )
+        raise SettingsError(_problem("other_store", start=DATABASES[0], value=masked), "store")
     values["database"] = values["store"] if values["store"].startswith(DATABASES) else ""
     store = Path(str(BY_NAME["store"].default) if values["database"] else values["store"]).expanduser()
     values["store"] = store
@@ -162,20 +160,13 @@ def read_secret(settings: Settings, is_built: Callable[[], bool]) -> bytes:
     """Return the deployment secret. A missing file is created, unless the store was already built with a secret."""
     file = settings.secret_file
     if not settings.secret and not file.exists() and is_built():
-        raise SettingsError(
-            f"the deployment secret {file} is missing, but this store was built with a secret. "
-            "Restore the file from a backup, or set COUNTERFOIL_SECRET to the original secret: "
-            "a new secret would change every member token."
-        )
+        raise SettingsError(_problem("missing_secret", file=file))
     try:
         secret = settings.secret.encode() if settings.secret else read_or_create_secret(file)
     except OSError as error:
         raise SettingsError(f"cannot read or create the deployment secret {file}: {error.strerror}.") from error
     if len(secret) < MIN_SECRET_BYTES:
-        raise SettingsError(
-            f"the deployment secret must be at least {MIN_SECRET_BYTES} bytes long. "
-            "If the store already has data, restore the original secret. Otherwise, choose a longer one."
-        )
+        raise SettingsError(_problem("short_secret", least=MIN_SECRET_BYTES))
     return secret
 
 
@@ -201,9 +192,7 @@ def _read_file(file: Path | None) -> dict[str, Any]:
         raise SettingsError(f"{file} is not valid TOML: {error}.") from error
     unknown = sorted(set(found) - set(BY_NAME))
     if unknown:
-        raise SettingsError(
-            f"{file} contains unknown settings: {', '.join(unknown)}. Run `counterfoil settings` to list all settings."
-        )
+        raise SettingsError(_problem("unknown_settings", file=file, names=", ".join(unknown)))
     return found
 
 
@@ -224,6 +213,10 @@ def _value_of(setting: Setting, source: SettingSource) -> str | int:
     return number
 
 
+def _problem(name: str, /, **values: object) -> str:
+    return _PROBLEMS[name].format_map(values)
+
+
 def _require(is_met: object, message: str, *names: str) -> None:
     if not is_met:
         raise SettingsError(message, *names)
@@ -231,30 +224,17 @@ def _require(is_met: object, message: str, *names: str) -> None:
 
 def _check(values: Mapping[str, Any]) -> None:
     port, prefix, api_url, timezone = values["port"], values["prefix"], values["api_url"], values["timezone"]
-    _require(
-        port != values["admin_port"] or port == 0 or not would_conflict(values["host"], values["admin_host"]),
-        f"port and admin_port must differ, but both are {port}. To turn the admin listener off, set admin_port to 0.",
-        "port",
-        "admin_port",
-    )
-    _require(
-        not prefix or (prefix.startswith("/") and not prefix.endswith("/")),
-        f"prefix must be empty, or start with a slash and not end with one; it is {prefix!r}.",
-        "prefix",
-    )
-    _require(
-        not api_url or _API_URL.fullmatch(api_url),
-        f"api_url must be a URL such as https://api.example.com/ext/v1, not {api_url!r}.",
-        "api_url",
-    )
+    if port == values["admin_port"] and port and would_conflict(values["host"], values["admin_host"]):
+        raise SettingsError(_problem("same_port", port=port), "port", "admin_port")
+    is_path = not prefix or (prefix.startswith("/") and not prefix.endswith("/"))
+    _require(is_path, _problem("prefix", value=prefix), "prefix")
+    _require(not api_url or _API_URL.fullmatch(api_url), _problem("api_url", value=api_url), "api_url")
     for name in ("host", "admin_host", "console_host"):
-        advice = "Set it to an address, such as 127.0.0.1, or 0.0.0.0 for all IPv4 interfaces."
-        _require(values[name].strip(), f"{name} is blank. {advice}", name)
+        _require(values[name].strip(), _problem("blank_host", name=name), name)
     if timezone != BY_NAME["timezone"].default:
         from counterfoil.domain.calendar import zone_named  # noqa: PLC0415 - few settings need the time zone database
 
-        problem = f"timezone must be an IANA name such as Asia/Bangkok or UTC, not {timezone!r}."
-        _require(zone_named(timezone), problem, "timezone")
+        _require(zone_named(timezone), _problem("timezone", value=timezone), "timezone")
     _check_proxy(values["console_proxy"], values["console_proxy_header"])
     _check_notices(values)
     _check_servers(values["database"], values["meter"])
@@ -276,25 +256,22 @@ def _check_notices(values: Mapping[str, Any]) -> None:
         is_url = values[name].startswith(("http://", "https://")) and is_address(values[name])
         _require(is_url or not values[name], f"{name} must be a URL that starts with https:// or http://.", name)
     header, template = values["notify_header"], values["notify_template"]
-    problem = "notify_header must be a name and a value, as in `Authorization: Bearer TOKEN`."
-    _require(not header or _HEADER.fullmatch(header), problem)
+    _require(not header or _HEADER.fullmatch(header), _problem("notify_header"))
     if template:
         try:
             msgspec.json.decode(template)
         except msgspec.DecodeError as error:
             raise SettingsError(f"notify_template is not valid JSON: {error}.", "notify_template") from None
-        problem = "notify_template must contain {text}, where the text is put."
-        _require("{text}" in template, problem, "notify_template")
+        _require("{text}" in template, _problem("notify_template"), "notify_template")
 
 
 def _check_servers(database: str, meter: str) -> None:
-    problem = f"meter must start with one of {', '.join(METERS)}, not {scheme_of(meter)}."
-    _require(not meter or meter.startswith(METERS), problem)
+    other_meter = _problem("other_meter", starts=", ".join(METERS), scheme=scheme_of(meter))
+    _require(not meter or meter.startswith(METERS), other_meter)
     for name, address in (("store", database), ("meter", meter)):
         if address:
             check_address(name, address)
-    problem = "a shared meter requires a shared store. Set store to postgresql://..., or remove meter."
-    _require(database or not meter, problem)
+    _require(database or not meter, _problem("meter_alone"))
 
 
 def check_address(name: str, address: str) -> None:
