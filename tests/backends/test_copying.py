@@ -231,6 +231,19 @@ def test_changes_at_the_source_during_the_copy_are_copied_too(service: RunningSe
     assert (again["moved"], again["equal"]) == (0, True)
 
 
+def test_request_records_that_the_source_has_deleted_or_added_are_copied(service: RunningService, target: str) -> None:
+    service.load(shop())
+    insert = """
+        INSERT INTO requests (at, key_id, route, status, took_us, personal_members, request_id, detail)
+        VALUES (1, 'k_1', 'usage', 200, 1, 0, ?, '[]')
+    """
+    with closing(sqlite3.connect(service.settings.store / "usage.sqlite3", isolation_level=None)) as usage:
+        for statement, ids, count in [(insert, "aab", 3), ("DELETE FROM requests WHERE request_id = ?", "a", 1)]:
+            usage.executemany(statement, list(ids))
+            told = copied(service, target)
+            assert (told["rows"]["requests"], told["equal"], bool(told["moved"])) == (count, True, True)
+
+
 def test_a_copy_command_that_was_killed_resumes_where_it_stopped(service: RunningService, target: str) -> None:
     of = shop()
     for minute in range(4):
