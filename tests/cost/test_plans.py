@@ -18,8 +18,10 @@ from records import NEW_YEAR, Record, base, bill, bills, branch, member, removal
 from running_service import RunningService
 
 MESSAGING_USER = "U" + 32 * "7"
-# Tables that stay small, and tables that are read only when a process starts or keys have changed.
+# Tables that stay small (`loads` has the last 100), and tables that are read only when a process starts or keys have
+# changed.
 SMALL = {
+    "loads",
     "horizon",
     "feed",
     "intake",
