@@ -3,14 +3,17 @@
 import csv
 import io
 import re
+import shlex
 import sqlite3
 from html import unescape
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from cli.command import Command
 from console.running_console import PAGES, Operator, RunningConsole
+from counterfoil.cli.main import program
 from counterfoil.console.texts import Language, Texts
 from counterfoil.domain.calendar import DAY_MS, iso_utc
 from counterfoil.domain.intake import RejectedLine
@@ -200,18 +203,39 @@ def test_today_says_that_all_is_well_or_what_is_wrong(console: RunningConsole, a
 
 
 @pytest.mark.parametrize("language", ["en", "th"])
-def test_today_says_nothing_about_rejected_lines_before_the_first_load(
-    console: RunningConsole, language: Language
-) -> None:
+def test_today_links_to_the_rejected_lines_of_the_latest_load(console: RunningConsole, language: Language) -> None:
+    console.service.load(branch())
     alice = console.operator("alice", **{"accept-language": language})
-    note = re.compile(r'<small><a href="/loads/latest">([^<]*)</a></small>')
-    page = alice.page("/")
-    assert note.search(page) is None
-    assert Texts(language)("today.load") in page
+    (found,) = re.findall(r'<small><a href="/loads/latest">([^<]*)</a></small>', alice.page("/"))
+    assert found == Texts(language)("today.rejected", count="0")
+
+
+def test_today_shows_the_first_steps_with_commands_while_the_store_is_empty(
+    console: RunningConsole, alice: Operator
+) -> None:
+    page = alice.page("/").partition('class="start"')[2]
+    commands = [shlex.split(unescape(text)) for text in re.findall(r'<code class="command">([^<]+)</code>', page)]
+    assert [words[1] for words in commands] == ["load", "import", "keys", "serve"]
+    for words in commands:
+        assert words[-2:] == ["--store", str(console.settings.store)]
+        named = words[1:3] if words[1] == "keys" else words[1:2]
+        shown = CliRunner().invoke(program, [*named, "--help"])
+        assert [word for word in words if word.startswith("--") and word not in shown.output] == []
     console.service.load(branch())
     console.clock.advance(3)
-    (found,) = note.findall(alice.page("/"))
-    assert found == Texts(language)("today.rejected", count="0")
+    assert 'class="start"' not in alice.page("/")
+
+
+def test_pages_whose_figures_change_say_when_they_were_taken_and_are_updated(
+    console: RunningConsole, alice: Operator
+) -> None:
+    console.service.load(branch())
+    page = alice.page("/")
+    assert ">As of 07:00:00<" in page
+    assert 'data-refresh="60"' in page
+    assert "data-refresh" not in alice.page("/loads")
+    console.service.ledger.apply([], console.service.ledger.begin_load("bills.ndjson"))
+    assert 'data-refresh="5"' in alice.page("/loads")
 
 
 def test_the_pages_today_and_store_have_the_same_findings(console: RunningConsole, alice: Operator) -> None:

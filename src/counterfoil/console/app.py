@@ -8,7 +8,7 @@ from counterfoil import bootstrap
 from counterfoil.console import routes
 from counterfoil.console.actions import record_proxy_sign_in
 from counterfoil.console.guards import SINGLE_HEADERS, refusal, refusal_response
-from counterfoil.console.layout import SCRIPT_PATH, STYLE_PATH, sign_in_page
+from counterfoil.console.layout import ICONS_PATH, SCRIPT_PATH, STYLE_PATH, sign_in_page
 from counterfoil.console.sessions import Session, Sessions
 from counterfoil.console.sign_in import (
     SIGN_IN_PATH,
@@ -56,6 +56,7 @@ class ConsoleApp:
         self._files = {
             STYLE_PATH: ("text/css; charset=utf-8", style_sheet(package, "console.css")),
             SCRIPT_PATH: ("text/javascript; charset=utf-8", text_file(package, "console.js")),
+            ICONS_PATH: ("image/svg+xml", text_file(package, "icons.svg")),
         }
 
     def answer(self, request: ListenerRequest) -> ConsoleResponse:

@@ -86,12 +86,34 @@ addEventListener("keydown", (event) => {
 });
 
 // The export menu closes when the operator goes on elsewhere.
-const exportMenu = document.querySelector(".export");
-if (exportMenu) {
-  const close = (event) => {
-    if (event.type === "keydown" ? event.key === "Escape" : !exportMenu.contains(event.target)) exportMenu.open = false;
-  };
-  for (const kind of ["click", "focusin", "keydown"]) addEventListener(kind, close);
+const closeExport = (event) => {
+  const menu = document.querySelector(".export[open]");
+  if (!menu) return;
+  if (event.type === "keydown" ? event.key === "Escape" : !menu.contains(event.target)) menu.open = false;
+};
+for (const kind of ["click", "focusin", "keydown"]) addEventListener(kind, closeExport);
+
+// Say that the next page is on its way. A download does not leave the page.
+addEventListener("beforeunload", () => {
+  document.body.classList.add("loading");
+  setTimeout(() => document.body.classList.remove("loading"), 8000);
+});
+
+// Update a page whose figures change, unless the operator is doing something on it.
+const refreshed = document.querySelector("[data-refresh]");
+if (refreshed) {
+  const timer = setInterval(async () => {
+    const page = document.getElementById("page");
+    const isUsed = page.contains(document.activeElement) || page.querySelector("details[open]") || !tip.hidden;
+    if (isUsed || document.visibilityState !== "visible" || String(getSelection())) return;
+    const answer = await fetch(location.href, { headers: BACKGROUND }).catch(() => null);
+    if (!answer || !answer.ok) return;
+    // A redirect to the sign-in page means that the session has ended.
+    if (answer.redirected) return clearInterval(timer);
+    const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("page");
+    if (fresh) page.replaceWith(fresh);
+    if (fresh && !fresh.dataset.refresh) clearInterval(timer);
+  }, refreshed.dataset.refresh * 1000);
 }
 
 // Reload a page that the browser restores from its cache, because the session may have ended in the meantime.

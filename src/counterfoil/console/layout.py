@@ -9,9 +9,11 @@ from counterfoil.console.sign_in import SIGN_IN_PATH
 from counterfoil.console.texts import LANGUAGES, Texts
 from counterfoil.console.visit import ConsoleResponse, PageContent, Visit
 from counterfoil.settings import display_value
+from counterfoil.views.times import local
 from counterfoil.web.html import Child, Html, element, icon, markup
 
-STYLE_PATH, SCRIPT_PATH, SERVICE_BANNER_PATH = "/console.css", "/console.js", "/service-banner"
+STYLE_PATH, SCRIPT_PATH, ICONS_PATH = "/console.css", "/console.js", "/icons.svg"
+SERVICE_BANNER_PATH = "/service-banner"
 # The pages in the navigation, with their addresses.
 NAVIGATION: Final = {
     "today": "/",
@@ -49,6 +51,7 @@ def page(
         is_down="yes" if banner else None,
         content=content,
         export=_export(t, content, as_json, as_csv),
+        taken=t("taken", time=f"{local(visit.now):%H:%M:%S}") if as_json else None,
         footer=t("footer", zone=zone_text(t)),
     )
     return ConsoleResponse(status=status, body=_document(t, content.title, body))
@@ -95,7 +98,11 @@ def _document(t: Texts, title: str, body: Html) -> bytes:
 
 
 def _navigation(t: Texts, current: str) -> Html:
-    return link_list(None, None, ((t(f"nav.{name}"), address, name == current) for name, address in NAVIGATION.items()))
+    links = (
+        (markup(template("icon", t, address=f"{ICONS_PATH}#{name}"), t(f"nav.{name}")), address, name == current)
+        for name, address in NAVIGATION.items()
+    )
+    return link_list(None, None, links)
 
 
 def _export(t: Texts, content: PageContent, as_json: str, as_csv: str) -> Html | None:

@@ -150,7 +150,8 @@ class Visit(Struct, frozen=True, kw_only=True):
 class PageContent(Struct, frozen=True, kw_only=True):
     """The content of a page. The commands show the same data in a terminal, unless `command_text` says what they do.
 
-    `shows_service` is true if the content already says whether the service is ready.
+    `shows_service` is true if the content already says whether the service is ready. If `refresh_sec` is set, a script
+    updates the page this often.
     """
 
     title: str
@@ -160,6 +161,7 @@ class PageContent(Struct, frozen=True, kw_only=True):
     command_text: str | None = None
     lead: Html | None = None
     shows_service: bool = False
+    refresh_sec: int | None = None
 
 
 class ConsolePage(Struct, Generic[View], frozen=True, kw_only=True):

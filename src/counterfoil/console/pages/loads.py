@@ -34,6 +34,8 @@ from counterfoil.web.html import Child, Html, element, markup
 
 # The page of a load shows this many of its rejected lines.
 MOST_SHOWN = 200
+# While a load is running, the page is updated this often.
+REFRESH_SEC = 5
 MEANINGS = REASONS | LOAD_REASONS
 REJECTS = rejects(MEANINGS)
 
@@ -89,6 +91,7 @@ def draw(visit: Visit, view: LoadsView, result: Html | None = None) -> PageConte
             _reasons(visit, view.loads.rows),
         ),
         command="counterfoil loads open" if view.open_items.rows else "counterfoil loads",
+        refresh_sec=REFRESH_SEC if any(load_state(load, visit.now) == "running" for load in view.loads.rows) else None,
     )
 
 

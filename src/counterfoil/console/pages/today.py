@@ -1,5 +1,6 @@
 """Today: whether all is well, and how the service is used today compared with the last 7 days."""
 
+import shlex
 from collections.abc import Callable, Sequence
 from datetime import date, timedelta
 
@@ -9,6 +10,7 @@ from counterfoil.checks.findings import Finding, Status, worst_first, worst_stat
 from counterfoil.console.charts import Use, read_use, use_charts
 from counterfoil.console.display import (
     LATEST_LOAD,
+    command_line,
     finding_list,
     finding_text,
     key_link,
@@ -17,6 +19,7 @@ from counterfoil.console.display import (
     number,
     percent,
     section,
+    template,
     tile,
     tiles,
 )
@@ -28,6 +31,7 @@ from counterfoil.domain.calendar import days_until, thai_day
 from counterfoil.domain.messages import duration
 from counterfoil.operator_reads import DayOfKey
 from counterfoil.ports import StoreMismatch, StoreUnavailable
+from counterfoil.settings import BY_NAME
 from counterfoil.views.columns import ListColumn, RowList
 from counterfoil.views.shops import columns
 from counterfoil.views.store import KeyToday
@@ -35,6 +39,7 @@ from counterfoil.web.html import Child, Html, element, markup
 
 WEEK = 7
 MOST_KEYS = 8
+REFRESH_SEC = 60
 # The page shows the age of the horizon if it is above this.
 MOST_HORIZON_MS = 5_000
 
@@ -65,6 +70,7 @@ BUSY_KEYS: Sequence[ListColumn[BusyKey]] = (
 
 
 class TodayView(Struct, frozen=True, kw_only=True, rename="camel"):
+    is_empty: bool
     status: Status
     findings: list[Finding]
     days: list[DaySum]
@@ -92,6 +98,7 @@ def read(visit: Visit) -> TodayView:
         # The findings already say that the store cannot be read.
         use, days, keys = None, [DaySum(day, 0, 0, 0) for day in days_until(thai_day(visit.now), WEEK + 1)], []
     return TodayView(
+        is_empty=store.extent is not None and not store.shops,
         status=worst_status(findings),
         findings=worst_first(findings),
         days=days,
@@ -128,19 +135,40 @@ def _usage(visit: Visit) -> tuple[list[DaySum], list[BusyKey]]:
     return days, sorted(keys, key=lambda busy: (-busy.yesterday, -busy.today, busy.key_id))[:MOST_KEYS]
 
 
+def _first_steps(visit: Visit) -> Html:
+    """Return what to do with a new store, with the exact commands. The address of a database contains a login."""
+    settings = visit.settings
+    is_usual = settings.database or str(settings.store) == BY_NAME["store"].default
+    store = "" if is_usual else f" --store {shlex.quote(str(settings.store.absolute()))}"
+    words = {
+        "load": "load FILE",
+        "import_": "import FILE",
+        "key": "keys issue --shop ID --label NAME",
+        "serve": "serve",
+    }
+    commands = {name: command_line(f"counterfoil {text}{store}") for name, text in words.items()}
+    return section(visit.t("start.title"), template("start", visit.t, **commands))
+
+
 def draw(visit: Visit, view: TodayView) -> PageContent:
     t = visit.t
+    main = _first_steps(visit) if view.is_empty else _figures(visit, view)
     return PageContent(
         title=t("today.title"),
         lead=_verdict(visit, view),
-        main=markup(
-            _tiles(visit, view),
-            section(t("key.use"), use_charts(visit, view.use)) if view.use else None,
-            element("div", _keys(visit, view), _silent(visit, view), class_="split"),
-        ),
+        main=main,
         command="counterfoil status",
         command_text=t("today.command"),
         shows_service=True,
+        refresh_sec=REFRESH_SEC,
+    )
+
+
+def _figures(visit: Visit, view: TodayView) -> Html:
+    return markup(
+        _tiles(visit, view),
+        section(visit.t("key.use"), use_charts(visit, view.use)) if view.use else None,
+        element("div", _keys(visit, view), _silent(visit, view), class_="split"),
     )
 
 
