@@ -139,6 +139,7 @@ CREATE TABLE open_items (
     closed_by TEXT -- loaded, resolved, accepted or discarded
 );
 CREATE INDEX open_items_by_closing ON open_items (closed_at, number);
+CREATE INDEX open_items_by_load ON open_items (load);
 
 -- Statistics of earlier loads, used to detect sudden changes: counts and field names, as JSON of limited size.
 CREATE TABLE intake (
