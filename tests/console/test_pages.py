@@ -488,7 +488,7 @@ def test_the_command_has_every_condition_of_the_search(alice: Operator) -> None:
         "until=9999-12-31T23:59-23:59",
         "since=now",
         "status=abc",
-        "slower=9999999999",
+        "slower=99999999999",
         "status=-1",
     ],
 )

@@ -6,6 +6,7 @@ from datetime import date, datetime
 from functools import partial
 from html import unescape
 from typing import Literal
+from urllib.parse import quote
 
 from counterfoil.checks.findings import Finding, Status
 from counterfoil.console.texts import TABLE, Texts
@@ -149,7 +150,8 @@ def list_table(
         return element("p", empty, class_="empty")
     columns = [column for column in arranged(listing.columns, first) if column.page]
     headings = [(t(column.page), "number" if column.kind == "number" else None) for column in columns]
-    draw = [cells.get(column.page) or partial(_cell, visit, column) for column in columns]
+    labels = visit.store.labels() if any(column.page == "key" for column in columns) else {}
+    draw = [cells.get(column.page) or partial(_cell, visit, labels, column) for column in columns]
     rows = [(row, [cell(row) for cell in draw]) for row in listing.rows]
     if kind == "list":
         words = visit.query.get("filter", "").casefold().split()
@@ -215,8 +217,13 @@ def _filter_field(visit: Visit) -> Html:
     return template("filter", visit.t, action=visit.path, hidden=hidden, value=visit.query.get("filter") or None)
 
 
-def _cell(visit: Visit, column: ListColumn[Row], row: Row) -> Child:
+def _cell(visit: Visit, labels: Mapping[str, str], column: ListColumn[Row], row: Row) -> Child:
     value = column.value_of(row)
+    if column.page == "key" and value:
+        return key_link(value, labels.get(value))
+    if column.page == "requests.request_id" and value:
+        address = f"/requests?request={quote(value, safe='')}"
+        return element("a", element("code", name_of(value)), href=address)
     if column.kind == "time":
         return ago(visit.t, value, visit.now)
     if column.kind == "number":

@@ -4,12 +4,11 @@ from collections.abc import Callable, Mapping
 
 from counterfoil.console.display import template
 from counterfoil.console.texts import Texts
-from counterfoil.console.visit import Visit
+from counterfoil.console.visit import Visit, number_in
 from counterfoil.key_issuing import MAX_LIMIT
 from counterfoil.web.html import Child, Html, element, markup
 
 FORM_FIELD = "form"
-MAX_DIGITS = 18
 
 
 class InvalidForm(Exception):
@@ -104,9 +103,7 @@ def select(label: str, name: str, groups: Mapping[str, Mapping[str, str]], chose
 
 def whole_number(visit: Visit, name: str, most: int) -> int:
     """Return the number in this field of the form, which must be between 1 and `most`."""
-    text = visit.request.form.get(name, "").strip().replace(",", "")
-    # A longer string is out of range anyway, and Python refuses to convert a very long string.
-    is_number = text.isascii() and text.isdecimal() and len(text) <= MAX_DIGITS
-    if not is_number or not 1 <= int(text) <= most:
+    number = number_in(visit.request.form.get(name, "").strip().replace(",", ""), 0)
+    if not 1 <= number <= most:
         raise InvalidForm(visit.t("form.number", most=f"{most:,}"))
-    return int(text)
+    return number

@@ -82,8 +82,8 @@ class ConsoleStore:
 View = TypeVar("View")
 # Rows of a list, which an operator also reads on a phone.
 PER_PAGE = 25
-# A longer number in an address is out of range anyway.
-MAX_DIGITS = 9
+# A longer number in an address or a form is out of range anyway.
+MAX_DIGITS = 10
 HTML = "text/html; charset=utf-8"
 JSON = "application/json"
 CSV = "text/csv; charset=utf-8"
@@ -142,9 +142,12 @@ class Visit(Struct, frozen=True, kw_only=True):
 
     def limit(self, most: int) -> int:
         """Return how many rows to show: PER_PAGE, or the parameter `limit`."""
-        wanted = self.query.get("limit", "")
-        is_number = wanted.isascii() and wanted.isdecimal() and len(wanted) <= MAX_DIGITS
-        return max(1, min(int(wanted) if is_number else PER_PAGE, most))
+        return max(1, min(number_in(self.query.get("limit", ""), PER_PAGE), most))
+
+
+def number_in(text: str, otherwise: Result) -> int | Result:
+    """Return the whole number in a text, or `otherwise`: Python refuses to convert a very long text."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= MAX_DIGITS else otherwise
 
 
 class PageContent(Struct, frozen=True, kw_only=True):

@@ -6,14 +6,13 @@ from typing import get_args
 
 from msgspec import Struct
 
-from counterfoil.console.display import badge, button_link, button_row, key_link, list_table, name_of
+from counterfoil.console.display import badge, button_link, button_row, list_table, name_of
 from counterfoil.console.key_parts import ScopeNames, scope_names, scope_text
 from counterfoil.console.texts import TABLE
 from counterfoil.console.visit import ConsolePage, PageContent, Visit
 from counterfoil.domain.audit import Act, AuditEntry, FieldValue, Via
 from counterfoil.views.audit import COLUMNS, changed_values, value_text
 from counterfoil.views.columns import RowList
-from counterfoil.views.keys import labels_of
 from counterfoil.web.html import Child, Html, element, markup
 
 MOST = 5_000
@@ -56,11 +55,9 @@ def draw(visit: Visit, view: AuditView) -> PageContent:
 
 def audit_table(visit: Visit, entries: RowList[AuditEntry], *, with_key: bool = True) -> Html:
     t, names = visit.t, scope_names(visit)
-    labels = labels_of(visit.store.reads.keys()) if with_key else {}
     cells: dict[str, Callable[[AuditEntry], Child]] = {
         "audit.act": lambda entry: badge(act_name(visit, entry.act), _KINDS.get(entry.act, "quiet")),
         "audit.actor": lambda entry: _actor(visit, entry),
-        "key": lambda entry: key_link(entry.key_id, labels.get(entry.key_id)) if entry.key_id else "–",
         "audit.changes": lambda entry: _changes(visit, names, entry),
     }
     shown = entries if with_key else RowList([column for column in COLUMNS if column.page != "key"], entries.rows)

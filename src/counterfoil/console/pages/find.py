@@ -5,13 +5,12 @@ from urllib.parse import urlencode
 from msgspec import Struct
 
 from counterfoil.console.display import name_of
-from counterfoil.console.visit import ConsolePage, PageContent, Visit
+from counterfoil.console.visit import ConsolePage, PageContent, Visit, number_in
 from counterfoil.operator_reads import RequestFilter
 from counterfoil.views.loads import find as find_load
 from counterfoil.web.html import element
 
 PATH = "/find"
-MOST_DIGITS = 9
 
 
 class Match(Struct, frozen=True):
@@ -44,8 +43,9 @@ def _matches(visit: Visit, wanted: str) -> list[Match]:
         for shop in visit.store.shop_names()
         if text in (shop.shop_name or "").casefold() or wanted == shop.shop_id
     ]
-    if wanted.isascii() and wanted.isdecimal() and len(wanted) <= MOST_DIGITS and find_load(reads, int(wanted)):
-        found.append(Match("load", wanted, f"/loads/{int(wanted)}"))
+    number = number_in(wanted, None)
+    if number is not None and find_load(reads, number):
+        found.append(Match("load", wanted, f"/loads/{number}"))
     if reads.requests(RequestFilter(request_id=wanted), 1).requests:
         found.append(Match("request", wanted, f"/requests?{urlencode({'request': wanted})}"))
     return found

@@ -213,21 +213,9 @@ def _errors(visit: Visit, view: OneKeyView) -> Html:
 def _audit(visit: Visit, view: OneKeyView) -> Html:
     t, key_id = visit.t, view.key.key_id
     more = element("a", t("audit.all_of_key"), href=f"/audit?key={key_id}")
-    return markup(
-        section(t("audit.title"), audit_table(visit, view.audit, with_key=False), element("p", more)),
-        _disclosures(visit, view) if view.key.personal_data or view.disclosures.rows else None,
-    )
-
-
-def _disclosures(visit: Visit, view: OneKeyView) -> Html:
-    t = visit.t
-    shown = [column for column in view.disclosures.columns if column.page not in ("key", "requests.request_id")]
-    listing = RowList(shown, view.disclosures.rows)
-    return section(
-        t("personal.title"),
-        list_table(visit, t("personal.caption"), listing, empty=t("personal.none")),
-        element("p", element("a", t("personal.all_of_key"), href=f"/personal-data?key={view.key.key_id}")),
-    )
+    disclosed = element("a", t("personal.all_of_key"), href=f"/personal-data?key={key_id}")
+    links = markup(more, " · ", disclosed) if view.key.personal_data or view.disclosures.rows else more
+    return section(t("audit.title"), audit_table(visit, view.audit, with_key=False), element("p", links))
 
 
 _TABS: Final[dict[str, Callable[[Visit, OneKeyView], Html]]] = {

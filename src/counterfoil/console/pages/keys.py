@@ -32,7 +32,7 @@ from counterfoil.console.key_parts import (
 )
 from counterfoil.console.layout import notice
 from counterfoil.console.texts import Texts
-from counterfoil.console.visit import ConsolePage, PageContent, Visit
+from counterfoil.console.visit import ConsolePage, PageContent, Visit, number_in
 from counterfoil.domain.access import DEFAULT_PER_DAY, DEFAULT_PER_MIN, Key, KeyWarning, permissions
 from counterfoil.domain.messages import duration
 from counterfoil.http.reference import example_base_url
@@ -198,8 +198,8 @@ def draw_form(visit: Visit, view: IssueView, problem: Html | str | None = None) 
         other_id=text_field(t("issue.other_id"), "other_id", other_id, hint=t("issue.other_hint")),
         limits=limits_and_permissions(
             t,
-            _number(entered.get("per_min"), view.per_min),
-            _number(entered.get("per_day"), view.per_day),
+            number_in(entered.get("per_min", ""), view.per_min),
+            number_in(entered.get("per_day", ""), view.per_day),
             personal_data="personal_data" in entered,
             messaging_lookup="messaging_lookup" in entered,
         ),
@@ -210,10 +210,6 @@ def draw_form(visit: Visit, view: IssueView, problem: Html | str | None = None) 
         command="counterfoil keys issue --franchise ID --label TEXT",
         command_text=t("issue.command"),
     )
-
-
-def _number(text: str | None, default: int) -> int:
-    return int(text) if text and text.isascii() and text.isdecimal() and len(text) < 12 else default
 
 
 def draw_issued(visit: Visit, issued: Issued, old: Key | None, *, is_loaded: bool) -> PageContent:

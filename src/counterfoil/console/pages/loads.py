@@ -77,7 +77,7 @@ def draw(visit: Visit, view: LoadsView, result: Html | None = None) -> PageConte
             "a", ago(t, load.started_at, visit.now, is_focusable=False), href=f"/loads/{load.number}"
         ),
         "load.files": file_names,
-        "state": lambda load: load_badge(visit, load),
+        "state": lambda load: load_badge(visit, load) if load.rejected or not load.finished_at else None,
         "load.took": lambda load: t.message(duration((load.finished_at or load.seen_at) - load.started_at)),
         "load.rejected": _rejected,
     }

@@ -4,10 +4,9 @@ import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import MAXYEAR, MINYEAR, datetime
-from urllib.parse import quote
 
 from msgspec import Struct
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 from counterfoil.console.display import (
     ago,
@@ -27,7 +26,7 @@ from counterfoil.console.display import (
 )
 from counterfoil.console.forms import select, text_field
 from counterfoil.console.layout import notice
-from counterfoil.console.visit import PER_PAGE, ConsolePage, PageContent, Visit
+from counterfoil.console.visit import PER_PAGE, ConsolePage, PageContent, Visit, number_in
 from counterfoil.domain.calendar import DAY_MS, iso_utc, to_ms
 from counterfoil.domain.problems import RECORDED_CODES, explanation, what_to_do
 from counterfoil.domain.request_records import RequestDetail
@@ -53,7 +52,6 @@ class RequestsView(Struct, frozen=True, kw_only=True):
     wanted: dict[str, str]
     ignored: list[str]
     requests: RowList[RecordedRequest]
-    labels: dict[str, str]
     next: str | None
 
 
@@ -65,7 +63,6 @@ def read(visit: Visit) -> RequestsView:
         wanted={name: value for name in PARAMETERS if (value := visit.query.get(name)) and name not in ignored},
         ignored=ignored,
         requests=RowList(columns(labels), page.requests),
-        labels=labels,
         next=position_text(page.next),
     )
 
@@ -73,7 +70,7 @@ def read(visit: Visit) -> RequestsView:
 def request_filter(query: dict[str, str]) -> tuple[RequestFilter, list[str]]:
     given = {name: query.get(name, "").strip() for name in (*PARAMETERS, "before")}
     since, until = _instant(given["since"]), _instant(given["until"])
-    status, slower = _number(given["status"]), _number(given["slower"])
+    status, slower = number_in(given["status"], None), number_in(given["slower"], None)
     parsed = {"since": since, "until": until, "status": status, "slower": slower}
     ignored = [name for name, value in parsed.items() if given[name] and value is None]
     wanted = RequestFilter(
@@ -111,10 +108,6 @@ def _instant(text: str) -> int | None:
     return to_ms(found if found.tzinfo else found.replace(tzinfo=shown_zone()))
 
 
-def _number(text: str) -> int | None:
-    return int(text) if text.isascii() and text.isdecimal() and len(text) <= 9 else None
-
-
 def draw(visit: Visit, view: RequestsView) -> PageContent:
     t = visit.t
     single = view.requests.rows[0] if "request" in view.wanted and len(view.requests.rows) == 1 else None
@@ -124,7 +117,7 @@ def draw(visit: Visit, view: RequestsView) -> PageContent:
         main=markup(
             _search(visit, view),
             notice(t("requests.ignored", names=names), "warn") if view.ignored else None,
-            _one_request(visit, single, view.labels) if single else None,
+            _one_request(visit, single) if single else None,
             _list(visit, view),
         ),
         command=_command(view),
@@ -145,7 +138,8 @@ def _command(view: RequestsView) -> str:
 def _search(visit: Visit, view: RequestsView) -> Html:
     t, query = visit.t, visit.query
     anything = {"": t("requests.any")}
-    keys = {key_id: f"{name_of(label)} ({key_id})" if label else key_id for key_id, label in view.labels.items()}
+    labels = visit.store.labels()
+    keys = {key_id: f"{name_of(label)} ({key_id})" if label else key_id for key_id, label in labels.items()}
     routes = {route: route for route, handler in ROUTES.items() if handler}
     errors = {ANY_ERROR: t("requests.any_error"), **{code: code for code in RECORDED_CODES}}
     request_id = text_field(
@@ -170,11 +164,11 @@ def _search(visit: Visit, view: RequestsView) -> Html:
     return template("search", t, request=request_id, filters=filters, is_open=is_open)
 
 
-def _one_request(visit: Visit, request: RecordedRequest, labels: dict[str, str]) -> Html:
+def _one_request(visit: Visit, request: RecordedRequest) -> Html:
     t, error = visit.t, request.error
     pairs: list[tuple[str, Child]] = [
         (t("time"), moment(request.at)),
-        (t("key"), key_link(request.key_id, labels.get(request.key_id))),
+        (t("key"), key_link(request.key_id, visit.store.labels().get(request.key_id))),
         (t("route"), element("code", request.route)),
         (t("status"), markup(status_badge(request.status), " ", element("code", error) if error else None)),
         (t("took"), _took(request)),
@@ -207,13 +201,7 @@ def _took(request: RecordedRequest) -> str:
 
 def _disclosed(visit: Visit, request: RecordedRequest) -> str:
     count, base = request.personal_members, name_of(request.personal_base)
-    if not count:
-        return visit.t("no")
-    return (
-        visit.t("requests.disclosed_one", base=base)
-        if count == 1
-        else visit.t("requests.disclosed", count=count, base=base)
-    )
+    return visit.t("requests.disclosed", count=count, base=base) if count else visit.t("no")
 
 
 def _list(visit: Visit, view: RequestsView) -> Html:
@@ -221,9 +209,7 @@ def _list(visit: Visit, view: RequestsView) -> Html:
     cells: dict[str, Callable[[RecordedRequest], Child]] = {
         "time": lambda request: moment(request.at),
         "status": lambda request: _status(visit, request),
-        "key": lambda request: key_link(request.key_id, view.labels.get(request.key_id)),
         "took": _took,
-        "requests.request_id": lambda request: request_link(request.request_id),
     }
     newest = "before" not in visit.query
     buttons = [
@@ -252,24 +238,13 @@ def _status(visit: Visit, request: RecordedRequest) -> Html:
     return markup(status_badge(request.status), [" ", error] if error else None, [" ", personal] if personal else None)
 
 
-def request_link(request_id: str | None) -> Html | str:
-    """Return a link to the record of a request, or a dash if the request has no ID."""
-    if not request_id:
-        return "–"
-    return element("a", element("code", name_of(request_id)), href=f"/requests?request={quote(request_id, safe='')}")
-
-
 def csv(visit: Visit, view: RequestsView) -> tuple[str, RowList[RecordedRequest]]:
     """Return the requests on this page and on older pages, up to a limit."""
     found, _ = find(visit.store.reads, request_filter(visit.query)[0], MOST_EXPORTED)
     return "requests", RowList(view.requests.columns, found)
 
 
-def as_json(_: Visit, view: RequestsView) -> dict[str, object]:
-    return {name: value for name, value in asdict(view).items() if name != "labels"}
-
-
-PAGE = ConsolePage(name="requests", read=read, draw=draw, as_json=as_json, csv=csv)
+PAGE = ConsolePage(name="requests", read=read, draw=draw, csv=csv)
 
 
 DAYS = 90
@@ -289,7 +264,6 @@ class PersonalView(Struct, frozen=True, kw_only=True):
     is_partial: bool
     disclosures: RowList[RecordedRequest]
     next: str | None
-    labels: dict[str, str]
 
 
 def read_personal(visit: Visit) -> PersonalView:
@@ -307,7 +281,6 @@ def read_personal(visit: Visit) -> PersonalView:
         is_partial=more is not None,
         disclosures=RowList(disclosures(labels), listed),
         next=position_text(following),
-        labels=labels,
     )
 
 
@@ -319,12 +292,12 @@ def _disclosed_to(visit: Visit, key_id: str | None) -> RequestFilter:
     return RequestFilter(key_id=key_id, personal_data=True, since=visit.now - DAYS * DAY_MS)
 
 
-def personal_json(_: Visit, view: PersonalView) -> dict[str, object]:
+def personal_json(visit: Visit, view: PersonalView) -> dict[str, object]:
     return {
         "keyId": view.key_id,
         "byKey": view.by_key,
         "isPartial": view.is_partial,
-        "disclosures": RowList(columns(view.labels), view.disclosures.rows),
+        "disclosures": RowList(columns(visit.store.labels()), view.disclosures.rows),
         "next": view.next,
     }
 
@@ -352,7 +325,6 @@ def draw_personal(visit: Visit, view: PersonalView) -> PageContent:
 def _by_key(visit: Visit, view: PersonalView) -> Html:
     t = visit.t
     cells: dict[str, Callable[[KeyDisclosures], Child]] = {
-        "key": lambda requests: key_link(requests[0].key_id, view.labels.get(requests[0].key_id)),
         "last": lambda requests: ago(t, requests[0].at, visit.now),
     }
     caption, none = t("personal.by_key_caption", days=DAYS), t("personal.none")
@@ -369,12 +341,8 @@ def _disclosed_list(visit: Visit, view: PersonalView) -> Html | None:
     t = visit.t
     if not view.disclosures.rows:
         return None
-    cells: dict[str, Callable[[RecordedRequest], Child]] = {
-        "key": lambda request: key_link(request.key_id, view.labels.get(request.key_id)),
-        "requests.request_id": lambda request: request_link(request.request_id),
-    }
     older = button_link(t("requests.older"), visit.address("/personal-data", before=view.next)) if view.next else None
-    listed = list_table(visit, t("personal.caption"), view.disclosures, cells, kind="page")
+    listed = list_table(visit, t("personal.caption"), view.disclosures, kind="page")
     return section(t("personal.list"), listed, button_row(older))
 
 

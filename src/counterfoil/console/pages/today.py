@@ -230,9 +230,8 @@ def _silent(visit: Visit, view: TodayView) -> Html | None:
 
 def _keys(visit: Visit, view: TodayView) -> Html:
     t = visit.t
-    cells: dict[str, Callable[[BusyKey], Child]] = {"key": lambda busy: key_link(busy.key_id, busy.label)}
-    listed = list_table(visit, t("today.keys_caption"), RowList(BUSY_KEYS, view.keys), cells, empty=t("today.no_keys"))
-    return section(t("today.keys"), listed)
+    listing = RowList(BUSY_KEYS, view.keys)
+    return section(t("today.keys"), list_table(visit, t("today.keys_caption"), listing, empty=t("today.no_keys")))
 
 
 PAGE = ConsolePage(name="today", read=read, draw=draw)
