@@ -20,7 +20,6 @@ from cli.command import PYTHON, Command
 from console.running_console import console_client, signed_in
 from counterfoil import bootstrap, settings
 from counterfoil.demo import showcase
-from counterfoil.demo.showcase import demo_pages
 from counterfoil.demo.worldgen.plan import WorldPlan
 from counterfoil.machine.addresses import free_port
 
@@ -103,13 +102,8 @@ def test_the_json_line_has_everything_that_a_caller_needs_and_the_service_answer
 def _reference_is_served(address: str, keys: dict[str, Any]) -> None:
     page = httpx.get(address)
     assert page.headers["content-type"] == "text/html; charset=utf-8"
-    assert all(key["key"] in page.text for key in keys.values())
-    for host, status in (("localhost", 200), ("[::1]:8000", 200), ("rebound.example", 421), ("192.0.2.1", 421)):
-        answer = httpx.get(address, headers={"host": host})
-        assert answer.status_code == status
-        assert ("cf_live_" in answer.text) == (status == 200)
-    script = httpx.get(f"{address.removesuffix('reference')}try.js")
-    assert script.headers["content-type"] == "text/javascript; charset=utf-8"
+    # The page does not refuse a foreign name, through which DNS rebinding could read it, because it has no keys.
+    assert not any(key["key"] in page.text for key in keys.values())
 
 
 def _console_shows_the_last_days(link: str, keys: dict[str, Any]) -> None:
@@ -248,18 +242,6 @@ def plan() -> WorldPlan:
 def build(store: Path, plan: WorldPlan) -> showcase.Showcase:
     effective = settings.load({"store": str(store), "secret": showcase.demo_secret(plan.seed)}, {})
     return showcase.build(effective, plan, lambda purpose: showcase.seeded_randomness(plan.seed, purpose))
-
-
-def test_a_demo_that_others_can_reach_shows_no_keys(tmp_path: Path, plan: WorldPlan) -> None:
-    shown = build(tmp_path / "a", plan)
-    private, public = (demo_pages(settings.load({"host": host}, {}), shown) for host in ("127.0.0.1", "0.0.0.0"))  # noqa: S104
-    assert set(private) - set(public) == {"/ext/try.js"}
-    for demo_key in shown.keys:
-        assert demo_key.text.encode() in private["/ext/reference"].body
-        assert not any(demo_key.text.encode() in page.body for page in public.values())
-    assert "connect-src 'self'" in private["/ext/reference"].policy.split("; ")
-    rules = public["/ext/reference"].policy.split("; ")
-    assert [rule for rule in rules if rule.startswith(("script-src", "connect-src"))] == ["script-src 'self'"]
 
 
 def rows(store: Path) -> list[list[object]]:

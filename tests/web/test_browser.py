@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 
 from cli.command import PYTHON
-from counterfoil.http.openapi.operations import OPERATIONS
 from counterfoil.http.reference import example_base_url, render
 
 playwright = pytest.importorskip(
@@ -109,8 +108,6 @@ def test_the_demo_page_is_accessible_and_stays_on_its_origin(
     browser: Any, demo: dict[str, Any], width: int, scheme: str
 ) -> None:
     with visiting(browser, demo["reference"], width, color_scheme=scheme) as visit:
-        visit.page.locator("#getUsage form.try button").click()
-        visit.page.locator("#getUsage .result pre").first.wait_for()
         assert visit.violations() == []
         assert visit.said == []
         origin = demo["baseUrl"].removesuffix("/ext/v1")
@@ -177,29 +174,6 @@ def test_the_printed_page_shows_every_sample_and_no_navigation(browser: Any, fil
 def test_the_demo_page_is_complete_without_a_script(browser: Any, demo: dict[str, Any]) -> None:
     with visiting(browser, demo["reference"], java_script_enabled=False) as visit:
         assert visit.page.locator("#listTransactions h3").is_visible()
-        assert not any(form.is_visible() for form in visit.page.locator("form.try").all())
-
-
-@pytest.mark.parametrize("operation", [operation.id for operation in OPERATIONS])
-def test_every_form_of_the_demo_gets_an_answer_at_once(browser: Any, demo: dict[str, Any], operation: str) -> None:
-    with visiting(browser, demo["reference"]) as visit:
-        form = visit.page.locator(f"#{operation} form.try")
-        form.locator("button").click()
-        form.locator(".result pre").last.wait_for()
-        assert form.locator(".result .badge").text_content().startswith("200 OK")
-        body, headers = form.locator(".result pre").all_text_contents()
-        assert "x-request-id: " in headers
-        assert json.loads(body).get("ok", True) is True
-
-
-def test_a_form_shows_an_error_response(browser: Any, demo: dict[str, Any]) -> None:
-    with visiting(browser, demo["reference"]) as visit:
-        form = visit.page.locator("#listShops form.try")
-        form.locator("select").select_option(label="revoked")
-        form.locator("button").click()
-        form.locator(".result pre").last.wait_for()
-        assert form.locator(".result .badge").text_content().startswith("401")
-        assert json.loads(form.locator(".result pre").first.text_content())["error"] == "key_revoked"
 
 
 def test_a_sample_is_copied_to_the_clipboard(browser: Any, demo: dict[str, Any]) -> None:

@@ -20,10 +20,8 @@ def test_the_policy_in_a_header_also_forbids_frames() -> None:
 
 def test_only_a_page_with_scripts_may_run_them_and_only_from_its_own_origin() -> None:
     assert "script-src" not in content_security_policy("")
-    assert "connect-src" not in content_security_policy("", runs_scripts=True)
-    assert "script-src 'self'; connect-src 'self'" in content_security_policy(
-        "", runs_scripts=True, sends_requests=True
-    )
+    rules = content_security_policy("", runs_scripts=True).split("; ")
+    assert [rule for rule in rules if rule.startswith(("script-src", "connect-src"))] == ["script-src 'self'"]
 
 
 def luminance(colour: str) -> float:

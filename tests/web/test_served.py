@@ -32,7 +32,7 @@ def ask(service: RunningService, path: str, method: str = "GET", **headers: str)
     return service.server.client.request(method, f"{service.url}/ext/{path}", headers=sent)
 
 
-@pytest.mark.parametrize("path", [*KINDS, "try.js"])
+@pytest.mark.parametrize("path", KINDS)
 def test_nothing_is_served_unless_the_setting_says_so(tmp_path: Path, path: str) -> None:
     service = RunningService(tmp_path)
     answer = ask(service, path)
@@ -102,7 +102,7 @@ def test_the_page_is_logged_under_its_own_name_and_without_a_key(public: Running
     assert (event.route, event.status, event.key_id or None) == ("reference", 200, None)
 
 
-@pytest.mark.parametrize("path", ["try.js", "reference/", "reference.html", "v1/reference", "Reference"])
+@pytest.mark.parametrize("path", ["reference/", "reference.html", "v1/reference", "Reference"])
 def test_no_other_path_is_a_page(public: RunningService, path: str) -> None:
     assert ask(public, path).status_code == 404
 

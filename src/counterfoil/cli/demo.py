@@ -23,8 +23,9 @@ from counterfoil.demo import showcase
 from counterfoil.demo.cluster import LocalCluster
 from counterfoil.demo.console import CONSOLE_HOST, LAST_PORT, DemoConsole, DemoPorts, chosen_ports
 from counterfoil.demo.history import write_history
-from counterfoil.demo.showcase import Showcase, demo_pages, demo_reference, reference_url
+from counterfoil.demo.showcase import Showcase, demo_reference, reference_url
 from counterfoil.demo.worldgen.plan import WorldPlan
+from counterfoil.http.reference import served_pages
 from counterfoil.http.reference.calls import ExampleCall
 from counterfoil.key_issuing import Randomness
 from counterfoil.machine.addresses import is_loopback, url
@@ -120,7 +121,7 @@ def _serve(ctx: click.Context, settings: Settings, plan: WorldPlan, output: Outp
             with ctx.scope(cleanup=False):
                 _print_ready(settings, demo, link, output)
 
-        supervisor.serve(settings, on_ready, demo_pages(settings, demo))
+        supervisor.serve(settings, on_ready, served_pages(demo_reference(settings, demo)))
 
 
 def _serve_cluster(folder: Path, ports: DemoPorts, plan: WorldPlan | None, seed: int, output: Output) -> None:

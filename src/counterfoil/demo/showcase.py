@@ -18,15 +18,13 @@ from counterfoil.domain import credentials
 from counterfoil.domain.access import DEFAULT_PER_DAY, DEFAULT_PER_MIN, Key, Scope
 from counterfoil.domain.audit import Act, AuditEntry
 from counterfoil.domain.calendar import compact, iso_utc, thai_midnight
-from counterfoil.http.reference import PATH, Reference, served_pages
+from counterfoil.http.reference import PATH, Reference
 from counterfoil.http.reference import build as build_reference
-from counterfoil.http.reference.page import TryKey
-from counterfoil.http.wire import StaticPage
 from counterfoil.ingest.lines import SourceLine
 from counterfoil.ingest.pipeline import Pipeline, RejectsFile
 from counterfoil.ingest.sources import Source
 from counterfoil.key_issuing import Grant, KeyStore, Randomness
-from counterfoil.machine.addresses import is_loopback, url
+from counterfoil.machine.addresses import url
 from counterfoil.machine.clock import SystemClock
 from counterfoil.machine.operator import operator
 from counterfoil.settings import Settings
@@ -245,10 +243,7 @@ def _samples(settings: Settings, plan: WorldPlan, group: Group, sample_bill: byt
     )
 
 
-# --- the reference page: its examples use the demo's IDs, and its forms the demo's keys --
-
-# Maps the purpose of a key to the operations whose forms preselect that key. Other forms preselect the first key.
-_OPERATIONS = {"lookup": ("lookupMember",)}
+# --- the reference page: its examples use the demo's IDs --
 
 
 def reference_url(settings: Settings) -> str:
@@ -270,11 +265,3 @@ def demo_reference(settings: Settings, demo: Showcase) -> Reference:
         "limit": "2",
     }
     return build_reference(settings.prefix, url(settings.host, settings.port, f"{settings.prefix}/v1"), values)
-
-
-def demo_pages(settings: Settings, demo: Showcase) -> dict[str, StaticPage]:
-    """Return the demo's pages by path. If other machines can reach the demo, its pages contain no keys."""
-    keys = tuple(
-        TryKey(demo_key.purpose, demo_key.text, _OPERATIONS.get(demo_key.purpose, ())) for demo_key in demo.keys
-    )
-    return served_pages(demo_reference(settings, demo), keys if is_loopback(settings.host) else ())

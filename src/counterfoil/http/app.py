@@ -20,7 +20,7 @@ from counterfoil.domain.questions import (
 from counterfoil.domain.request_records import RequestDetail, RequestRecord
 from counterfoil.http import wire
 from counterfoil.http.gate import Gate, RequestHeaders, names_one_host, refuse_browsers, require_quota, sole
-from counterfoil.http.wire import LOOPBACK_NAMES, PAGE_ROUTE, StaticPage, page_headers
+from counterfoil.http.wire import PAGE_ROUTE, StaticPage, page_headers
 from counterfoil.observe import Event, HandlerCrashed, RequestServed, StoreFailed
 from counterfoil.ports import Clock, RequestLog, StoreBusy, StoreUnavailable
 from counterfoil.reads import Answer, Caller, Reads, require_lookup
@@ -192,9 +192,6 @@ class App:
         exchange.route = PAGE_ROUTE
         if exchange.method not in ("GET", "HEAD"):
             raise Refused(METHOD_NOT_ALLOWED)
-        # Without this check, a web page could read the keys through DNS rebinding.
-        if page.has_keys and LOOPBACK_NAMES.problem(headers.get("host") or ""):
-            return wire.Response(421, wire.bare_headers(exchange.request_id), b"")
         answer = Answer(data=page.body, horizon=0, seal=page.body)
         return self._success_response(answer, page.body, headers, page_headers(page, exchange.request_id))
 

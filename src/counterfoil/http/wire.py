@@ -10,7 +10,6 @@ from msgspec import UNSET, Struct, UnsetType, json
 from counterfoil.domain.access import remaining
 from counterfoil.domain.calendar import iso_utc
 from counterfoil.domain.problems import METHOD_NOT_ALLOWED, Refused, Stage, TooManyRequests
-from counterfoil.machine.addresses import HostNames
 from counterfoil.reads import Answer, Caller
 
 try:
@@ -188,19 +187,15 @@ def compress(body: bytes, encoding: str) -> bytes:
 # Logs and counters use this route name for all static pages.
 PAGE_ROUTE = "reference"
 
-# The names under which a page with keys can be read.
-LOOPBACK_NAMES = HostNames("127.0.0.1", "")
-
 _VARY = "Accept-Encoding, Origin, Sec-Fetch-Site, Sec-Fetch-Mode, Sec-Fetch-Dest"
 
 
 class StaticPage(Struct, frozen=True):
-    """A page that does not change while the service runs. A page with keys answers only to loopback names."""
+    """A page that does not change while the service runs."""
 
     content_type: str
     body: bytes
     policy: str = "default-src 'none'; frame-ancestors 'none'"
-    has_keys: bool = False
 
 
 def page_headers(page: StaticPage, request_id: str) -> Headers:

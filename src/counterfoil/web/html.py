@@ -12,7 +12,7 @@ returns `<p class="names">Tom &amp; <b>Jerry</b></p>`.
 import base64
 import hashlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import cache
 from html import escape as escape_text
 from importlib import resources
@@ -125,46 +125,41 @@ def _template(package: str, name: str) -> str:
 _INLINE = re.compile(r"`(?P<code>[^`]+)`|\*\*(?P<bold>[^*]+)\*\*|\[(?P<label>[^\]]+)\]\((?P<address>[^)\s]+)\)")
 _NUMBERED = re.compile(r"\d+\. ")
 
-# Maps the text of a code span to the address that the span links to.
-Links = Mapping[str, str]
 
-
-def inline(text: str, links: Links | None = None) -> Html:
-    """Return one line of text as markup. Code whose text is in `links` becomes a link."""
+def inline(text: str) -> Html:
+    """Return one line of text as markup."""
     parts: list[str] = []
     end = 0
     for found in _INLINE.finditer(text):
-        parts += [text[end : found.start()], _inline_element(found, links or {})]
+        parts += [text[end : found.start()], _inline_element(found)]
         end = found.end()
     return markup(*parts, text[end:])
 
 
-def _inline_element(found: re.Match[str], links: Links) -> Html:
+def _inline_element(found: re.Match[str]) -> Html:
     if found["code"]:
-        code = element("code", found["code"])
-        address = links.get(found["code"])
-        return element("a", code, href=address) if address else code
+        return element("code", found["code"])
     if found["bold"]:
-        return element("strong", inline(found["bold"], links))
+        return element("strong", inline(found["bold"]))
     return element("a", inline(found["label"]), href=found["address"])
 
 
-def blocks(text: str, links: Links | None = None) -> Html:
+def blocks(text: str) -> Html:
     """Return paragraphs and numbered lists as markup."""
     paragraphs = re.split(r"\n\s*\n", text.strip())
-    return markup(*(_block(paragraph.split("\n"), links) for paragraph in paragraphs))
+    return markup(*(_block(paragraph.split("\n")) for paragraph in paragraphs))
 
 
-def _block(lines: list[str], links: Links | None) -> Html:
+def _block(lines: list[str]) -> Html:
     if not _NUMBERED.match(lines[0]):
-        return element("p", inline(" ".join(line.strip() for line in lines), links))
+        return element("p", inline(" ".join(line.strip() for line in lines)))
     items: list[str] = []
     for line in lines:
         if _NUMBERED.match(line):
             items.append(_NUMBERED.sub("", line, count=1))
         else:
             items[-1] += " " + line.strip()
-    return element("ol", [element("li", inline(item, links)) for item in items])
+    return element("ol", [element("li", inline(item)) for item in items])
 
 
 # --- the icon of a page, and its Content-Security-Policy --------------------
@@ -177,19 +172,16 @@ def icon() -> str:
 
 
 @cache
-def content_security_policy(
-    style_sheet: str, *, runs_scripts: bool = False, sends_requests: bool = False, in_header: bool = True
-) -> str:
+def content_security_policy(style_sheet: str, *, runs_scripts: bool = False, in_header: bool = True) -> str:
     """Return a policy that allows this inline style sheet and `data:` images.
 
-    If `runs_scripts`, it also allows script files from the same origin, and if `sends_requests`, the requests of
-    scripts to it. Everything else is blocked, such as other hosts, inline scripts, other inline styles and form
-    submissions. A policy `in_header` also prevents other pages from showing the page in a frame.
+    If `runs_scripts`, it also allows script files from the same origin. Everything else is blocked, such as other
+    hosts, inline scripts, other inline styles, requests of scripts and form submissions. A policy `in_header` also
+    prevents other pages from showing the page in a frame.
     """
     digest = base64.b64encode(hashlib.sha256(style_sheet.encode()).digest()).decode()
     rules = ["default-src 'none'", f"style-src 'sha256-{digest}'", "img-src data:"]
     rules += ["script-src 'self'"] if runs_scripts else []
-    rules += ["connect-src 'self'"] if sends_requests else []
     rules += ["base-uri 'none'", "form-action 'none'"]
     if in_header:
         # A <meta> element cannot set this rule.

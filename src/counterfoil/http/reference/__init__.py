@@ -5,11 +5,9 @@ without any change here. `content` extracts the contents from the document, `cal
 `page`, `markdown` and `postman` write the formats.
 """
 
-from collections.abc import Sequence
-
 from counterfoil.http.reference.content import Reference, build
 from counterfoil.http.reference.markdown import render_llms, render_markdown
-from counterfoil.http.reference.page import PAGE_SCRIPT, TRY_SCRIPT, TryKey, page_style_sheet, render_page
+from counterfoil.http.reference.page import PAGE_SCRIPT, page_style_sheet, render_page
 from counterfoil.http.reference.postman import render_postman
 from counterfoil.http.wire import StaticPage
 from counterfoil.web.html import content_security_policy, text_file
@@ -36,18 +34,15 @@ PATH = "/reference"
 
 
 def served_pages(
-    reference: Reference, keys: Sequence[TryKey] = (), home: tuple[str, str] | None = None, try_at: str | None = None
+    reference: Reference, home: tuple[str, str] | None = None, try_at: str | None = None
 ) -> dict[str, StaticPage]:
     """Return the pages by path. `render_page` explains the arguments."""
-    policy = content_security_policy(page_style_sheet(), runs_scripts=True, sends_requests=bool(keys))
-    html = render_page(reference, is_served=True, keys=keys, home=home, try_at=try_at)
+    policy = content_security_policy(page_style_sheet(), runs_scripts=True)
+    html = render_page(reference, is_served=True, home=home, try_at=try_at)
     pages = {
-        PATH: StaticPage("text/html; charset=utf-8", html, policy, has_keys=bool(keys)),
+        PATH: StaticPage("text/html; charset=utf-8", html, policy),
         f"{PATH}.md": StaticPage("text/markdown; charset=utf-8", render_markdown(reference)),
         "/llms.txt": StaticPage("text/plain; charset=utf-8", render_llms(reference)),
+        f"/{PAGE_SCRIPT}": StaticPage("text/javascript; charset=utf-8", text_file(__name__, PAGE_SCRIPT).encode()),
     }
-    for name in (PAGE_SCRIPT, TRY_SCRIPT) if keys else (PAGE_SCRIPT,):
-        pages[f"/{name}"] = StaticPage(
-            "text/javascript; charset=utf-8", text_file("counterfoil.http.reference", name).encode()
-        )
     return {reference.prefix + path: page for path, page in pages.items()}

@@ -115,38 +115,13 @@ def _in_language(call: ExampleCall, texts: Mapping[str, str]) -> str:
     )
 
 
-# --- layout: short values on one line, names and strings in colour ----------
+# --- layout: names and strings in colour -------------------------------------
 
-WIDTH = 58
 _STRING = re.compile(r'("(?:[^"\\]|\\.)*"|\'[^\']*\')')
 
 
-def json_lines(value: Any, margin: str = "", before: int = 0) -> str:
-    """Return JSON, with lists and objects on one line if they fit. `before` characters precede it on its first line."""
-    short = _text(value)
-    if not isinstance(value, dict | list) or len(margin) + before + len(short) <= WIDTH:
-        return short
-    deeper = margin + "  "
-    if isinstance(value, dict):
-        parts = [f"{_text(key)}: {json_lines(item, deeper, len(key) + 4)}" for key, item in value.items()]
-        opening, closing = "{", "}"
-    else:
-        parts = [json_lines(item, deeper) for item in value]
-        opening, closing = "[", "]"
-    inner = ",\n".join(f"{deeper}{part}" for part in _filled(parts, len(deeper)))
-    return f"{opening}\n{inner}\n{margin}{closing}"
-
-
-def _filled(parts: list[str], width: int) -> list[str]:
-    """Join short neighbouring parts into lines of at most WIDTH characters."""
-    lines: list[str] = []
-    for part in parts:
-        joined = f"{lines[-1]}, {part}" if lines else ""
-        if lines and "\n" not in joined and width + len(joined) <= WIDTH:
-            lines[-1] = joined
-        else:
-            lines.append(part)
-    return lines
+def json_lines(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, indent=2)
 
 
 def coloured(text: str) -> Html:
