@@ -135,6 +135,13 @@ def test_however_transactions_and_imports_interleave_the_store_ends_up_like_the_
     assert told["unchanged"] == bills_in(told) + 1 > 5
 
 
+def test_a_bill_with_the_sum_of_those_before_it_is_no_row_of_totals(pos: PosImport, url: str) -> None:
+    for number, state in enumerate(["paid", "void", "void", "void", "paid"], start=1):
+        sell(url, number, state=state)
+    told = pos.run()
+    assert (bills_in(told), told["import"]["rejected"]) == (5, 0)
+
+
 def test_a_till_whose_clock_is_ahead_does_not_hide_the_others(pos: PosImport, url: str) -> None:
     sell(url, 1, "now() + interval '2 days'")
     pos.run()

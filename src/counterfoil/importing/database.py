@@ -185,7 +185,10 @@ class DatabaseImport:
             raise ImportFailed("a watermark of kind xid needs PostgreSQL. Set database.kind to time or number.")
 
     def records(self) -> Iterator[Imported]:
-        yield from TableImport(self._mapping, self._inputs(), self._options, has_all_bills=False).records()
+        reading = TableImport(
+            self._mapping, self._inputs(), self._options, has_all_bills=False, may_have_totals=False
+        )
+        yield from reading.records()
 
     def commit(self) -> None:
         if self._state:

@@ -135,8 +135,10 @@ class TableImport:
         options: ImportOptions,
         *,
         has_all_bills: bool = True,
+        may_have_totals: bool = True,
     ) -> None:
         self._has_all_bills = has_all_bills
+        self._may_have_totals = may_have_totals
         self._mapping = mapping
         self._inputs = inputs
         self._options = options
@@ -370,7 +372,7 @@ class TableImport:
                     yield result
                 elif group.key in self._last_rows:
                     last_bills[group.key] = result
-                elif result.record["id"].casefold() in self._mapping.checks.allowed:
+                elif not self._may_have_totals or result.record["id"].casefold() in self._mapping.checks.allowed:
                     yield result
                 else:
                     yield from above.setdefault(result.file, BillsAbove()).passed(result)
