@@ -7,6 +7,7 @@ must arrive at: bills, voids, refunds, net, tip and tax per shop and day.
 import csv
 import io
 import random
+import tomllib
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -136,8 +137,9 @@ class Style:
     date: str = "%d/%m/%Y"
     time: str = "%H:%M"
     year_offset: int = 0
-    money: Callable[[Decimal], str] = lambda number: f"{number:.2f}"
-    quantity: Callable[[Decimal], str] = str
+    money: str = "{:.2f}"
+    has_decimal_comma: bool = False
+    quantity: str = "{}"
     negative_discounts: bool = False
     refund_sign: int = 1
     delimiter: str = ","
@@ -149,7 +151,16 @@ class Style:
     one_file_per_day: bool = False
     is_workbook: bool = False
     """Whether the export is an Excel workbook, with typed cells and a second sheet."""
-    tax_is_compared: bool = True
+
+    def written(self, amount: Decimal) -> str:
+        text = self.money.format(amount)
+        return text.translate(str.maketrans(",.", ".,")) if self.has_decimal_comma else text
+
+
+STYLES = [
+    Style(**style)
+    for style in tomllib.loads(Path(__file__).with_name("corpus_styles.toml").read_text("utf-8"))["style"]
+]
 
 
 def true_bills(style: Style) -> list[TrueBill]:
@@ -321,8 +332,8 @@ def _total_cell(style: Style, label: str, meaning: str) -> str:
         return label
     bills = [bill for bill in true_bills(style) if bill.status == "sale"]
     if meaning == "amount":
-        return style.money(sum((line.total for bill in bills for line in bill.lines), Decimal()))
-    return style.money(sum((_amount(bill, meaning) for bill in bills), Decimal()))
+        return style.written(sum((line.total for bill in bills for line in bill.lines), Decimal()))
+    return style.written(sum((_amount(bill, meaning) for bill in bills), Decimal()))
 
 
 def _amount(bill: TrueBill, meaning: str) -> Decimal:
@@ -341,37 +352,31 @@ def _cell(
         "date": lambda: _date(style, bill.closed, style.date),
         "time": lambda: bill.closed.strftime(style.time),
         "datetime": lambda: f"{_date(style, bill.closed, style.date)} {bill.closed.strftime(style.time)}",
-        "compact": lambda: bill.closed.strftime("%Y%m%d%H%M%S"),
         "shop": lambda: bill.shop,
         "till": lambda: bill.till,
         "zone": lambda: "Asia/Bangkok",
         "table": lambda: f"T{bill.number % 9 + 1}",
         "method": lambda: payment[0] if payment else bill.method,
-        "amount_paid": lambda: style.money(sign * (payment[1] if payment else bill.paid)),
+        "amount_paid": lambda: style.written(sign * (payment[1] if payment else bill.paid)),
         "status": lambda: style.statuses.get(bill.status, style.statuses.get("sale", "")),
         "flag": lambda: style.statuses["void"] if bill.status == "void" else style.statuses["sale"],
-        "cashier": lambda: "Mali",
-        "channel": lambda: "Dine in" if bill.number % 2 else "Take away",
-        "zero": lambda: style.money(Decimal()),
-        "guests": lambda: str(bill.number % 4 + 1),
     }
     if line is not None:
         texts |= {
             "item": lambda: line.name,
-            "qty": lambda: style.quantity(Decimal(sign * line.qty)),
-            "price": lambda: style.money(line.price),
-            "amount": lambda: style.money(sign * line.total),
+            "qty": lambda: style.quantity.format(sign * line.qty),
+            "price": lambda: style.written(line.price),
+            "amount": lambda: style.written(sign * line.total),
             "line_status": lambda: style.line_statuses[0 if line.cancelled else 1],
-            "line_void": lambda: "true" if line.cancelled else "false",
         }
     if meaning in texts:
         return texts[meaning]()
     if meaning.startswith("way "):
-        return style.money(sign * bill.payments().get(meaning.removeprefix("way "), Decimal()))
+        return style.written(sign * bill.payments().get(meaning.removeprefix("way "), Decimal()))
     value = _amount(bill, meaning)
     if meaning == "discount" and style.negative_discounts:
         value = -value
-    return style.money(sign * value)
+    return style.written(sign * value)
 
 
 def _date(style: Style, moment: datetime, form: str) -> str:
@@ -384,13 +389,3 @@ def _uuid(bill: TrueBill) -> str:
     dice = random.Random(f"{bill.shop}{bill.till}{bill.number}{bill.closed}")  # noqa: S311 - invented data
     letters = "".join(dice.choice("0123456789abcdef") for _ in range(32))
     return f"{letters[:8]}-{letters[8:12]}-{letters[12:16]}-{letters[16:20]}-{letters[20:]}"
-
-
-def european(number: Decimal) -> str:
-    """Write 1234.5 as 1.234,50."""
-    return f"{number:,.2f}".translate(str.maketrans(",.", ".,"))
-
-
-def grouped(number: Decimal) -> str:
-    """Write 25000 as 25.000, without decimals."""
-    return f"{number:,.0f}".replace(",", ".")

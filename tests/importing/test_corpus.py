@@ -11,8 +11,7 @@ import pytest
 from counterfoil.importing.infer import propose
 from counterfoil.importing.proposals import Proposal
 from counterfoil.importing.results import ImportFailed
-from importing.corpus_styles import STYLES
-from importing.export_corpus import Figures, Style, truth, write
+from importing.export_corpus import STYLES, Figures, Style, truth, write
 from importing.exports import Outcome, imported
 
 TODAY = date(2026, 11, 30)
