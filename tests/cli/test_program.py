@@ -15,6 +15,7 @@ from cli.command import PYTHON, SHOPS, Command, run_sql
 from counterfoil import API_VERSION, __version__
 from counterfoil.cli import main
 from counterfoil.cli.main import COMMANDS, GROUPS, Program, program
+from counterfoil.importing.results import REJECT_REASONS, Reason
 from counterfoil.ports import StoreUnavailable
 from counterfoil.settings import SettingsError
 
@@ -48,9 +49,11 @@ def test_every_help_text_belongs_to_a_command_or_option() -> None:
         assert set(of_command.get("advanced", "").split()) <= flags
 
 
-def test_every_message_of_the_commands_is_used_with_the_values_of_its_text() -> None:
-    folder = Path(main.__file__).parent
+@pytest.mark.parametrize("package", ["cli", "importing"])
+def test_every_message_of_a_package_is_used_with_the_values_of_its_text(package: str) -> None:
+    folder = Path(main.__file__).parents[1] / package
     texts = tomllib.loads((folder / "messages.toml").read_text("utf-8"))
+    assert set(texts.pop("reject", REJECT_REASONS)) == set(Reason)
     needed = {code: {name for _, name, _, _ in Formatter().parse(text) if name} for code, text in texts.items()}
     used: dict[str, set[str]] = {}
     for node in (node for path in folder.glob("*.py") for node in ast.walk(ast.parse(path.read_text("utf-8")))):

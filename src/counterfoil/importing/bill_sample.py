@@ -40,7 +40,7 @@ from counterfoil.importing.headings import (
     is_refunded_state,
     statuses_of,
 )
-from counterfoil.importing.results import ImportFailed
+from counterfoil.importing.results import ImportFailed, message
 
 DAYS_OF_PROOF = 7
 BUDDHIST_OFFSET = 543
@@ -426,9 +426,7 @@ class BillSample:
         is_per_day = day and not day.has_times and len(set(zip(*cells, strict=True))) == len(self.sheet.rows) > 1
         if counts and is_per_day and number in (None, *counts) and "bill.id" not in self._answers:
             name = self.sheet.file.sheet.name
-            raise ImportFailed(
-                f"{name} is a summary per day: {counts[0].name} counts bills. Export the bills themselves."
-            )
+            raise ImportFailed(message("summary", name=name, count=counts[0].name))
 
     def _has_lines(self) -> bool:
         sheet = self.sheet

@@ -10,7 +10,7 @@ from decimal import Decimal
 
 from counterfoil.importing.headings import NO_SALE, REFUND, exception_in, is_payment
 from counterfoil.importing.mapping import CellSource, ImportMapping
-from counterfoil.importing.results import ImportFailed, Reason
+from counterfoil.importing.results import ImportFailed, Reason, message
 from counterfoil.importing.sheets import Sheet, TableRow
 from counterfoil.importing.values import (
     DateFormat,
@@ -69,8 +69,8 @@ class RowChecks:
         if name in checks.decimals and not sheet.is_typed and not self._has_shape(name, cell):
             decimals = " or ".join(map(str, sorted(checks.decimals[name])))
             currencies = " or ".join(sorted(checks.currencies)) or "no currency"
-            text = f"has {shown(cell)} in the column {shown(name)}, whose numbers had {decimals} decimals and "
-            return f"{text}{currencies} in the sample"
+            values = {"decimals": decimals, "currencies": currencies}
+            return message("decimals_differ", cell=shown(cell), name=shown(name), **values)
         if name not in checks.words or cell.casefold() in checks.allowed:
             return None
         is_item, meaning = name in self._items, exception_in(cell)
@@ -78,10 +78,7 @@ class RowChecks:
             meaning = "payment"
         if not meaning or (meaning == REFUND and is_refund) or (meaning == NO_SALE and is_item):
             return None
-        text = (
-            f"has {shown(cell)} in the column {shown(name)}, which may mean that it is a {meaning}. If it is a sale, "
-        )
-        return f"{text}add the value to checks.allowed in the mapping, otherwise to [[status]] or [skip]"
+        return message("doubtful_word", cell=shown(cell), name=shown(name), meaning=meaning)
 
     def _has_shape(self, name: str, cell: str) -> bool:
         mark = self._mapping.file.decimals.get(name, self._mapping.numbers.decimal)
@@ -129,19 +126,16 @@ class HeadingCheck:
         """Raise `ImportFailed` if one column has smaller numbers than another one, unlike in the sample."""
         for (larger, smaller), (as_before, otherwise) in self._pairs.items():
             if otherwise > max(as_before, 1):
-                raise ImportFailed(
-                    f"{self._sheet.name} has smaller numbers in the column {shown(larger)} than in {shown(smaller)} on "
-                    f"{otherwise:,} of its first {as_before + otherwise:,} rows, unlike the sample of the mapping. If "
-                    "these headings are over the right columns, remove the pair from checks.larger in the mapping."
-                )
+                names = {"sheet": self._sheet.name, "larger": shown(larger), "smaller": shown(smaller)}
+                raise ImportFailed(message("headings_swapped", count=otherwise, rows=as_before + otherwise, **names))
 
 
 def check_equal(left: tuple[CellSource, Decimal], right: tuple[CellSource, Decimal], row: TableRow, rows: int) -> None:
     """Raise `RowProblem` if two amounts of a bill differ that were equal on all bills of the sample."""
     # Each row may be rounded, and what is paid in cash to a coin that is left.
     if abs(left[1] - right[1]) > max(ROUNDING * max(rows, 2), min(LARGEST_COIN, abs(left[1]) / 100)):
-        detail = f"has {left[1]:,f} for {text_of(left[0])}, but {right[1]:,f} for {text_of(right[0])}. They were equal "
-        detail += "on all bills of the sample (checks.equal), so a heading may be over another column"
+        one, other = text_of(left[0]), text_of(right[0])
+        detail = message("not_equal", left=left[1], one=one, right=right[1], other=other)
         raise row.problem(Reason.DOUBTFUL_VALUE, detail)
 
 
@@ -177,8 +171,5 @@ def check_days(
     if is_future or is_spread or is_far or is_late:
         text = f"{min(days)} to {max(days)}" if spread else str(days[0])
         others = f"{min(swapped)} to {max(swapped)}" if other_spread else str(swapped[0])
-        raise ImportFailed(
-            f"{name} has days from {text} if they are read as {order}, as the mapping says, but {others} if they are "
-            f"read as {other}, which is more probable. Say which it is with --date-order {order} or {other}, or remove "
-            "checks.days from the mapping."
-        )
+        detail = message("days_improbable", name=name, days=text, order=order, others=others, other=other)
+        raise ImportFailed(detail)

@@ -36,7 +36,7 @@ from counterfoil.importing.headings import (
     statuses_of,
 )
 from counterfoil.importing.proposals import Proposal
-from counterfoil.importing.results import ImportFailed
+from counterfoil.importing.results import ImportFailed, message
 from counterfoil.importing.sheets import CsvFile
 from counterfoil.importing.values import has_half_day, number_shape, ordered_date, read_zone
 
@@ -152,10 +152,7 @@ def ask_about_currencies(sample: BillSample, result: Proposal, answers: Mapping[
         texts = [text for text in texts if answers.get(f"status.{text}") != SKIP]
         found = {text.casefold(): text for text in texts if text and not is_placeholder(text)}
         if len(found) > 1:
-            text = (
-                f"{column.name} has {', '.join(found.values())}. Amounts in different currencies cannot be added up. "
-                "Export them separately, or leave out all but one."
-            )
+            text = message("currencies", name=column.name, found=", ".join(found.values()))
             choices = () if column in amounts else (SKIP,)
             result.ask("skip", text, choices, ("it is left out",), f"status.{next(reversed(found.values()))}")
 

@@ -25,7 +25,7 @@ import msgspec
 from msgspec import Struct, json
 
 from counterfoil.importing.mapping import CellSource, DatabaseMapping, ImportMapping, TableMapping
-from counterfoil.importing.results import Imported, ImportFailed, RowProblem
+from counterfoil.importing.results import Imported, ImportFailed, RowProblem, message
 from counterfoil.importing.sheets import Sheet, TableRow
 from counterfoil.importing.sorted_rows import BILL, LINE, PAYMENT
 from counterfoil.importing.tables import ImportOptions, TableImport, TableInput
@@ -70,9 +70,7 @@ class StateFile:
         except FileNotFoundError:
             return None
         except (OSError, msgspec.DecodeError, msgspec.ValidationError) as error:
-            raise ImportFailed(
-                f"the state file {self._path} cannot be read: {error}. Use --full to read the whole database again."
-            ) from error
+            raise ImportFailed(message("bad_state_file", path=self._path, error=error)) from error
         if saved.fingerprint != fingerprint:
             return None
         return datetime.fromisoformat(saved.time) if saved.time else saved.number
@@ -185,9 +183,7 @@ class DatabaseImport:
             raise ImportFailed("a watermark of kind xid needs PostgreSQL. Set database.kind to time or number.")
 
     def records(self) -> Iterator[Imported]:
-        reading = TableImport(
-            self._mapping, self._inputs(), self._options, has_all_bills=False, may_have_totals=False
-        )
+        reading = TableImport(self._mapping, self._inputs(), self._options, has_all_bills=False, may_have_totals=False)
         yield from reading.records()
 
     def commit(self) -> None:
@@ -201,9 +197,7 @@ class DatabaseImport:
     def _inputs(self) -> list[TableInput]:
         bills = self._sheet("bills", self._database.bills)
         if self._database.watermark not in bills.columns:
-            raise ImportFailed(
-                f"the bills query has no column {self._database.watermark}. Add the watermark column to the query."
-            )
+            raise ImportFailed(message("watermark_missing", name=self._database.watermark))
         inputs = [TableInput(BILL, bills, self._bills(bills))]
         tables = (
             (LINE, "lines", self._database.lines, self._mapping.line),
@@ -247,17 +241,12 @@ class DatabaseImport:
             return
         if self._database.kind == "number":
             if not isinstance(value, int | Decimal) or isinstance(value, bool):
-                raise ImportFailed(
-                    f"the watermark {self._database.watermark} is not a whole number. "
-                    "Set database.kind to match the column."
-                )
+                raise ImportFailed(message("watermark_kind", name=self._database.watermark, kind="a whole number"))
             found: Watermark = int(value)
         elif isinstance(value, datetime):
             found = value
         else:
-            raise ImportFailed(
-                f"the watermark {self._database.watermark} is not a time. Set database.kind to match the column."
-            )
+            raise ImportFailed(message("watermark_kind", name=self._database.watermark, kind="a time"))
         if self._highest is None or found > self._highest:  # type: ignore[operator]
             self._highest = found
 
@@ -321,10 +310,7 @@ class DatabaseImport:
 def _key_column(table: TableMapping | None, name: str) -> str:
     key: CellSource | None = table.key if table else None
     if key is None or len(key.columns) != 1:
-        raise ImportFailed(
-            f"the {name} query needs a key with a single column in the mapping. "
-            "Set it to the column that holds the bill ID."
-        )
+        raise ImportFailed(message("key_of_query", name=name))
     return key.columns[0]
 
 

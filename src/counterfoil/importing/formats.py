@@ -26,7 +26,7 @@ from counterfoil.importing.mapping import (
     read_mapping,
 )
 from counterfoil.importing.orders import JsonOrder, OrderImport, in_snake_case, order_apis, read_orders
-from counterfoil.importing.results import Imported, ImportFailed
+from counterfoil.importing.results import Imported, ImportFailed, message
 from counterfoil.importing.sheets import OnRead, ignore_reads, open_table, start_of
 from counterfoil.importing.tables import ImportOptions, TableImport, table_inputs
 
@@ -103,25 +103,19 @@ def open_export(
         checked = parse_mapping(mapping, mapping_name or CSV)
         return Export([], "", partial(_table_records, checked, options, bills, lines, payments))
     if payments or (lines and format_name in order_apis()):
-        raise ImportFailed(
-            "--lines and --payments are for --format csv. Name all files of a known format without options."
-        )
+        raise ImportFailed(message("other_files"))
     try:
         files = [recognised(path, format_name, own_mappings, options.on_read) for path in (*bills, *lines)]
     except ImportFailed as error:
         if mapping_name is None or format_name is not None:
             raise
         parse_mapping(mapping, mapping_name)
-        raise ImportFailed(
-            f"{mapping_name} has no bill.id, the column that identifies a bill. Set it. Without it, a mapping only "
-            f"changes that of a known format, and {error}"
-        ) from error
+        raise ImportFailed(message("mapping_without_id", mapping=mapping_name, error=error)) from error
     first = files[0]
     for other in files[1:]:
         if (other.format_name, other.table is None) != (first.format_name, first.table is None):
-            raise ImportFailed(
-                f"{first.path.name} has {first.title}, but {other.path.name} has {other.title}. Import them separately."
-            )
+            names = {"name": first.path.name, "other_name": other.path.name}
+            raise ImportFailed(message("different_formats", title=first.title, other_title=other.title, **names))
     mapping_name = mapping_name or f"{first.format_name} (built in)"
     if first.table is None:
         reading = OrderImport(order_apis()[first.format_name], parse_mapping(mapping, mapping_name), options)
@@ -148,10 +142,7 @@ def recognised(
             names = frozenset(table.headings.get(name, name) for name in columns)
             return RecognisedFile(path, table.format_name, table.recognition.name, table, names, encoding)
     known = ", ".join(one.recognition.name for one in wanted)
-    raise ImportFailed(
-        f"{path.name} is not recognised by its headings as one of: {known}. "
-        f"Propose a mapping with `counterfoil import --infer {path.name}`."
-    )
+    raise ImportFailed(message("not_recognised", name=path.name, known=known))
 
 
 def is_json(path: Path) -> bool:
@@ -171,10 +162,7 @@ def _recognised_orders(path: Path, format_name: str | None) -> RecognisedFile:
         for name, api in apis.items():
             if api.fits(fields):
                 return RecognisedFile(path, name, api.title)
-    raise ImportFailed(
-        f"{path.name} is JSON, but has no orders of a known format. Known are: {known}. If it is one of them, import "
-        "it with `counterfoil import --format` and its name."
-    )
+    raise ImportFailed(message("no_orders", name=path.name, known=known))
 
 
 def _open_tables(
@@ -207,11 +195,7 @@ def _open_tables(
         content = merged({"file": {"encoding": encoding}}, content)
     checked = parse_mapping(merged(content, mapping), mapping_name)
     if lacking := [name for name in _missing_statuses(checked, files) if name not in checked.file.lacks]:
-        raise ImportFailed(
-            f"{files[0].path.name} has no column {lacking[0]}, so voided bills would count as sales. Export it too, or "
-            "import a file that has it together with this one. If you know that no bill was voided, use a mapping with "
-            f'lacks = ["{lacking[0]}"] in [file].'
-        )
+        raise ImportFailed(f"{files[0].path.name} {message('lacks_statuses', name=lacking[0])}")
     return Export(list(files), note, partial(_table_records, checked, options, paths["bills"], paths["lines"], []))
 
 
@@ -224,10 +208,7 @@ def _missing_statuses(mapping: ImportMapping, files: Sequence[RecognisedFile]) -
             for name in (*rule.source.columns, *other_names):
                 if close := get_close_matches(name, columns, n=1):
                     entry = f'"{rule.source.columns[0]}" = ["{close[0]}"]'
-                    raise ImportFailed(
-                        f"there is no column {name}, which shows voided bills, but there is {close[0]}. If they are "
-                        f"the same, use a mapping with {entry} in [headings]."
-                    )
+                    raise ImportFailed(message("heading_of_status", name=name, close=close[0], entry=entry))
             yield " and ".join(rule.source.columns)
 
 

@@ -44,7 +44,7 @@ from counterfoil.importing.headings import (
     names_payment,
 )
 from counterfoil.importing.proposals import Proposal, quoted, toml
-from counterfoil.importing.results import ImportFailed
+from counterfoil.importing.results import ImportFailed, message
 from counterfoil.importing.sheets import CsvFile
 from counterfoil.importing.values import DATE_ORDERS
 
@@ -226,9 +226,7 @@ class _Inference:
             raise ImportFailed(f"{column.name} has {column.filled[0]}, which is decades ahead. Correct the dates.")
         elif (year := max(days).year - BUDDHIST_SHIFT) <= self._today.year:
             self._result.add("[dates]", "calendar", "buddhist", "otherwise the dates would be decades ahead")
-            self._check(
-                f"whether the years in {column.name} are Buddhist. {column.filled[0]} is read as a day in {year}."
-            )
+            self._check(message("buddhist_years", name=column.name, example=column.filled[0], year=year))
         else:
             text = f"The dates in {column.name}, such as {column.filled[0]}, are decades ahead."
             self._result.ask("dates.calendar", text, CHOICES["dates.calendar"])
@@ -281,11 +279,8 @@ class _Inference:
         if len(column.filled) < len(column.values):
             others.append("")
         if others:
-            self._check(
-                f"which shop these values of {column.name} stand for: "
-                f"{', '.join(one or 'an empty cell' for one in others)}. Their bills are rejected. To load them, "
-                "name a shop for them in [shopIds] and list them in [[status]]."
-            )
+            values = ", ".join(one or "an empty cell" for one in others)
+            self._check(message("no_shops", name=column.name, values=values))
             self._result.add("[[status]]#shop", "column", column.name)
             for name in names:
                 comment = "a value that is not listed is no shop"
@@ -298,10 +293,7 @@ class _Inference:
             self._result.add("[shopIds]", quoted(name), shop)
         self._result.add("[bill]", "shopId", column.name)
         if franchise and "shop.franchiseId" not in self._answers:
-            self._check(
-                f"the name of the group. The {len(names):,} shops get the franchise {franchise}, so that one key can "
-                "read them all. Choose another ID with --set 'shop.franchiseId=ID'."
-            )
+            self._check(message("franchise", count=len(names), franchise=franchise))
 
     def _shop_section(self, section: str, shop: str, name: str, franchise: str | None = None) -> None:
         self._result.add(section, "id", shop)
@@ -343,19 +335,13 @@ class _Inference:
             self._result.ask("skip", text, MEANINGS, EXPLAINED, f"status.{words[0]}")
         if apart := self._sample.first_bill_in_parts():
             lines = " and ".join(str(self._sheet.rows[row].line) for row in apart)
-            text = (
-                f"{number.name} {number.values[apart[0]]} is on lines {lines} with other bills between them, and the "
-                "export has no times. Are they one bill?"
-            )
+            text = message("bills_between", name=number.name, value=number.values[apart[0]], lines=lines)
             self._result.ask("bill.id", text, (" + ".join(key.columns),), ("if they are",))
             return
         if not key.is_proved:
             joined = " and ".join(key.columns[:-1])
             what = f"bill.id joins {joined} to it" if joined else "the export has no day that could be joined to it"
-            self._check(
-                f"whether {number.name} starts again every day. The sample does not show it, so {what}. If it never "
-                f"does, use --set 'bill.id={number.name}'."
-            )
+            self._check(message("numbers_restart", name=number.name, what=what))
         self._result.add("[bill]", "id", key.columns if len(key.columns) > 1 else number.name, key.reason)
         if any(match.role == "receiptNumber" for match in number.matches):
             self._result.add("[bill]", "receiptNumber", number.name)
@@ -377,10 +363,7 @@ class _Inference:
                 self._result.ask("status", text, MEANINGS, EXPLAINED, f"status.{unknown[0]}")
                 continue
             if unknown:
-                self._check(
-                    f"what these values of {name} mean: {values}. Their bills are rejected until you say sale, void, "
-                    f"refund or skip, as with --set 'status.{unknown[0]}=skip'.{note}"
-                )
+                self._check(message("unknown_words", name=name, values=values, first=unknown[0], note=note))
             self._result.add(f"[[status]]#{number}", "column", name)
             if name in listed:
                 is_way = self._sheet.columns[name].role == "method"
@@ -413,10 +396,8 @@ class _Inference:
             text = f"{name} has {value} on line {line}, the first line of a bill. What was cancelled?"
             self._result.ask("line.cancelled", text, CHOICES["void"], ("only that line", "the whole bill"), "void")
         if skipped := self._sample.first_void_that_is_skipped():
-            self._check(
-                f"whether bills that are void by one of {' and '.join(self._sample.statuses)} and not finished by "
-                f"another are void, as on line {self._sheet.rows[skipped[0]].line}. They are skipped."
-            )
+            names, line = " and ".join(self._sample.statuses), self._sheet.rows[skipped[0]].line
+            self._check(message("void_or_unfinished", names=names, line=line))
         cancelled = self._sample.cancelled
         if cancelled and cancelled.unknown:
             text = f"What do these values of {cancelled.column.name} mean for a line: {', '.join(cancelled.unknown)}?"
@@ -443,9 +424,7 @@ class _Inference:
             self._note_negative(chosen)
             others = [one.name for one in self._amounts.unknown_charges(bills) if one.name not in chosen.columns]
             if others:
-                self._check(
-                    f"whether {', '.join(others)} change what the customer paid. They are not in {chosen.name}."
-                )
+                self._check(message("unexplained_columns", others=", ".join(others), name=chosen.name))
             return
         if chosen:
             text = "The export has a row per payment, but no column with the total of a bill. Export the total too."
@@ -460,9 +439,7 @@ class _Inference:
         negative = [bill for bill, value in zip(self._sample.bills, total.values, strict=True) if (value or 0) < 0]
         if negative := [bill for bill in negative if self._sample.status_of(bill) == SALE]:
             line = self._sheet.rows[negative[0][0]].line
-            self._check(
-                f"whether bills with a negative {total.name}, as on line {line}, are refunds. No status says so."
-            )
+            self._check(message("negative_bills", name=total.name, line=line))
 
     def _examples(self, totals: Sequence[AmountSeries], bills: Sequence[int]) -> list[str]:
         """Return what each total gives on a bill on which they differ, and on all bills of the sample."""
@@ -505,10 +482,7 @@ class _Inference:
             self._result.add(f"[[reject]]#{number}", "column", name)
             self._result.add(f"[[reject]]#{number}", "reason", reason)
         if unseen:
-            self._check(
-                f"whether {total.name} includes {', '.join(unseen)}. No bill of the sample shows it, so bills with "
-                "such an amount are rejected. If it does, remove their [[reject]] from the mapping."
-            )
+            self._check(message("unseen_amounts", name=total.name, unseen=", ".join(unseen)))
 
     def _answered_total(self, bills: Sequence[int]) -> TotalFinding | None:
         """Return the total that was named on the command line, unless the arithmetic shows another one."""
@@ -520,11 +494,9 @@ class _Inference:
         if shown.chosen and shown.is_proved and len(differing) * 20 > len(bills):
             place = differing[0]
             line = self._sheet.rows[self._sample.bills[place][0]].line
-            raise ImportFailed(
-                f"--set {NET}: {answer} is {_money(total.values[place])} on line {line}, but the amounts show that the "
-                f"customer paid {_money(shown.chosen.values[place])}: {'; '.join(shown.evidence)}. Leave this answer "
-                "out. If you know better, change amounts.net in the mapping."
-            )
+            values = {"answered": _money(total.values[place]), "paid": _money(shown.chosen.values[place])}
+            evidence = "; ".join(shown.evidence)
+            raise ImportFailed(message("answer_contradicted", answer=answer, line=line, evidence=evidence, **values))
         if taxes := [one.columns[0] for one in self._amounts.other_taxes(total, bills)]:
             names = " and ".join(taxes)
             self._check(f"the tax. {names} is not added to {answer}, and nothing in the sample shows that it is in it.")

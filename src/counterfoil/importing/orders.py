@@ -31,6 +31,7 @@ from counterfoil.importing.results import (
     RejectedRow,
     RowProblem,
     SkippedRow,
+    message,
 )
 from counterfoil.importing.table_bills import negate_amounts, refunded, written
 from counterfoil.importing.tables import ImportOptions, shop_record
@@ -199,10 +200,7 @@ class OrderImport(Struct):
         """Yield a source record for each order that is a bill, and a result for each order that was not converted."""
         is_elsewhere = self.api.needs_timezone or self.options.currency != HOME_CURRENCY
         if self.options.write_shops and not self.options.timezone and is_elsewhere:
-            raise ImportFailed(
-                f"{self.api.title} have times in UTC, so the day of a bill depends on the time zone of its shop. "
-                "Name it, for example with --timezone Asia/Riyadh."
-            )
+            raise ImportFailed(message("times_in_utc", title=self.api.title))
         self.named = {shop["id"] for shop in self.mapping.shops}
         for number, shop in enumerate(self.mapping.shops, start=1):
             yield ImportedRecord(self.mapping.name, number, {"kind": "shop", **shop})
@@ -458,11 +456,8 @@ def minor_units(amount: object, currency: str, expected: str, name: str) -> Deci
             Reason.UNREADABLE_VALUE, f"{name}: {shown(str(amount))} is not a whole number of the smallest unit"
         )
     if currency != expected:
-        raise RowProblem(
-            Reason.OTHER_CURRENCY,
-            f"has amounts in {currency or 'an unknown currency'}, but {expected} is expected. Use "
-            f"--currency {currency or 'CODE'} if all shops use it",
-        )
+        names = {"currency": currency or "an unknown currency", "code": currency or "CODE"}
+        raise RowProblem(Reason.OTHER_CURRENCY, message("other_currency", expected=expected, **names))
     return whole.scaleb(-decimal_places(currency))
 
 

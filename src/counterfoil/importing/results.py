@@ -1,13 +1,22 @@
 """The possible results of an import: source records, rejected and skipped rows, and the export's own totals."""
 
+import tomllib
 from collections.abc import Sequence
 from decimal import Decimal
 from enum import StrEnum, auto
+from importlib import resources
 from typing import Any
 
 from msgspec import Struct
 
 from counterfoil.domain.messages import Message, MessageError
+
+_TEXTS: dict[str, Any] = tomllib.loads((resources.files("counterfoil.importing") / "messages.toml").read_text("utf-8"))
+
+
+def message(code: str, /, **values: object) -> str:
+    """Return a text of `messages.toml` with its values."""
+    return str(_TEXTS[code]).format(**values)
 
 
 class Reason(StrEnum):
@@ -26,21 +35,7 @@ class Reason(StrEnum):
     NOT_AN_ORDER = auto()
 
 
-REJECT_REASONS: dict[str, str] = {
-    Reason.BAD_ROW: "cannot be split into the columns of the header row, or is not text in the file's encoding",
-    Reason.NO_ID: "has no valid bill ID",
-    Reason.NO_SHOP: "does not say which shop the bill belongs to",
-    Reason.NO_TIME: "has no bill time",
-    Reason.NO_AMOUNT: "has no total",
-    Reason.UNREADABLE_VALUE: "has a value that is not in the expected format",
-    Reason.DOUBTFUL_VALUE: "has a value that may be wrong, or whose meaning the export does not show",
-    Reason.UNKNOWN_STATUS: "has a status that the mapping does not list",
-    Reason.NO_BILL: "belongs to a bill that is not in the bills file",
-    Reason.REPEATED_BILL: "repeats the ID of an earlier bill in the same file",
-    Reason.DIFFERENT_ROWS: "disagrees with another row of the same bill",
-    Reason.OTHER_CURRENCY: "is in another currency",
-    Reason.NOT_AN_ORDER: "is not an order that can be read",
-}
+REJECT_REASONS: dict[str, str] = _TEXTS["reject"]
 
 # The reasons as they are stored with a load, whose own reasons have some of the same names.
 IMPORT_PREFIX = "import_"

@@ -35,7 +35,7 @@ from counterfoil.importing.mapping import (
     StatusRule,
     TableMapping,
 )
-from counterfoil.importing.results import Reason, RowProblem
+from counterfoil.importing.results import Reason, RowProblem, message
 from counterfoil.importing.sheets import Sheet, TableRow
 from counterfoil.importing.sorted_rows import BillRows
 from counterfoil.importing.values import (
@@ -297,12 +297,8 @@ class TableBillConverter:
         if is_disjoint and (has_lines or what == "payments") and self._are_parts(parts, group, has_lines=has_lines):
             return rows
         first, other = parts[0][0], parts[1][0]
-        raise other.problem(
-            Reason.DIFFERENT_ROWS,
-            f"has the same ID as line {first.line} of {first.sheet.name}, but other values ({what}). If numbers start "
-            "again every day, in every branch or at every till, add that column to bill.id. If a bill is split over "
-            "files, add --join. Otherwise import only the file with the complete and latest bill",
-        )
+        detail = message("different_rows", line=first.line, file=first.sheet.name, what=what)
+        raise other.problem(Reason.DIFFERENT_ROWS, detail)
 
     def _are_parts(self, parts: list[list[TableRow]], group: BillRows, *, has_lines: bool) -> bool:
         """Return whether files have different rows of one bill: the operator says so, or only all rows add up to it."""
@@ -375,9 +371,7 @@ class TableBillConverter:
                         f"has {shown(text)} for {name}, but line {first.line} of the same bill has {shown(other)}",
                     )
             if not self._is_flat and (row.cells == first.cells or not self._has_payment_rows):
-                detail = f"is the same bill as line {first.line}. If a bill is split over rows, such as one for each "
-                detail += "payment or guest, sum them in amounts.net. If these are two bills, add a column to bill.id"
-                raise row.problem(Reason.REPEATED_BILL, detail)
+                raise row.problem(Reason.REPEATED_BILL, message("same_bill", line=first.line))
 
     @property
     def _has_payment_rows(self) -> bool:

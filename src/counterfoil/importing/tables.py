@@ -23,6 +23,7 @@ from counterfoil.importing.results import (
     RejectedRow,
     RowProblem,
     SkippedRow,
+    message,
 )
 from counterfoil.importing.sheets import OnRead, Sheet, TableRow, ignore_reads, open_table
 from counterfoil.importing.sorted_rows import BILL, LINE, PAYMENT, BillRows, SortedRows
@@ -40,10 +41,6 @@ from counterfoil.importing.values import AUTO, ERRORS, is_rounded_id, order_of, 
 KIND_NAMES = {BILL: "bill", LINE: "line", PAYMENT: "payment"}
 CANCELLED_LINE = "a cancelled line of a bill that is not in the bills file"
 HAS_NO_ID = "has no bill ID"
-IN_PARTS = (
-    "occurs again after other bills, so there may be two bills with this number. If there are two, add a column that "
-    "tells them apart to bill.id, such as the time. If it is one bill, remove file.together from the mapping"
-)
 NOT_BILLS = "the mapping says that such rows are not bills"
 # So many rows of numbers at the end of a table may be totals.
 MAX_LAST_ROWS = 5
@@ -185,27 +182,19 @@ class TableImport:
         if "id" not in mapping.bill.fields:
             raise ImportFailed(f"the mapping {mapping.name} does not say which column holds the bill ID. Set bill.id.")
         if LINE in kinds and (mapping.line is None or mapping.line.key is None):
-            raise ImportFailed(
-                f"the mapping {mapping.name} needs line.key. Set it to the column that holds the bill ID."
-            )
+            raise ImportFailed(message("key_needed", mapping=mapping.name, entry="line.key"))
         if PAYMENT in kinds and not any(table.key for table in mapping.payments):
-            raise ImportFailed(
-                f"the mapping {mapping.name} needs payment.key. Set it to the column that holds the bill ID."
-            )
+            raise ImportFailed(message("key_needed", mapping=mapping.name, entry="payment.key"))
         for one in self._inputs:
             sources = [source for _, source, _ in mapped_cells(mapping, one.kind, is_flat=self._is_flat)]
             if missing := missing_columns(one.sheet.columns, sources):
-                raise ImportFailed(
-                    f"{one.sheet.name} has no column {', '.join(map(shown, missing))}, which the mapping "
-                    f"{mapping.name} names. Its columns are: {', '.join(one.sheet.columns)}."
-                )
+                names, columns = ", ".join(map(shown, missing)), ", ".join(one.sheet.columns)
+                values = {"sheet": one.sheet.name, "mapping": mapping.name}
+                raise ImportFailed(message("columns_missing", missing=names, columns=columns, **values))
             new = [name for name in one.sheet.columns if name not in mapping.file.columns]
             if mapping.file.columns and new:
-                raise ImportFailed(
-                    f"{one.sheet.name} has the columns {', '.join(map(shown, new))}, which the export did not have "
-                    f"when the mapping {mapping.name} was made. They may change what a bill costs. Map them, or add "
-                    "them to file.columns to ignore them."
-                )
+                names = ", ".join(map(shown, new))
+                raise ImportFailed(message("new_columns", sheet=one.sheet.name, new=names, mapping=mapping.name))
         column = mapping.totals.column if mapping.totals else None
         for name in (*mapping.file.fill_down, *((column,) if column else ())):
             if not any(name in one.sheet.columns for one in self._inputs):
@@ -340,17 +329,11 @@ class TableImport:
         proved = {order for found in orders.values() for order in found if order}
         if order == AUTO:
             if len(proved) > 1:
-                raise ImportFailed(
-                    "some dates can only be day/month and others only month/day. "
-                    "Set dates.order in the mapping, or use --date-order."
-                )
+                raise ImportFailed(message("date_order_mixed"))
             for name, found in orders.items():
                 if not proved and found[None]:
                     example = min(day for day in self._dates[name] if order_of(day) is None)
-                    raise ImportFailed(
-                        f"the dates do not show whether the day or the month comes first: {name} has {example}. Use "
-                        "--date-order dmy or --date-order mdy, or set dates.order in the mapping."
-                    )
+                    raise ImportFailed(message("date_order_unknown", name=name, example=example))
             return next(iter(proved), "dmy")
         other = "mdy" if order == "dmy" else "dmy"
         for name, found in orders.items():
@@ -386,7 +369,7 @@ class TableImport:
             yield RejectedRow(first.sheet.name, first.line, unread.reason, _incomplete(unread), group.key)
             return
         if group.key in self._in_parts:
-            yield RejectedRow(first.sheet.name, first.line, Reason.DIFFERENT_ROWS, IN_PARTS, group.key)
+            yield RejectedRow(first.sheet.name, first.line, Reason.DIFFERENT_ROWS, message("in_parts"), group.key)
             return
         try:
             status, record = converter.converted(group)
@@ -394,8 +377,7 @@ class TableImport:
             yield RejectedRow(problem.file, problem.line, problem.reason, problem.detail, group.key)
             return
         if record and (cut := self._cut.get(group.key)) and not self._proves(record, cut):
-            detail = f"ends with {shown(cut.cells[-1])}, where the file ends without a line break. The value may be cut"
-            detail += " off. Export the file again or, if it is complete, add a line break at its end"
+            detail = message("cut_off", cell=shown(cut.cells[-1]))
             yield RejectedRow(cut.sheet.name, cut.line, Reason.DOUBTFUL_VALUE, detail, group.key)
             return
         self._add_to_totals(converter, group, status)
