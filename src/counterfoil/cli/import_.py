@@ -368,10 +368,7 @@ def _load(
     if is_loaded and (not rejected or request.skip_rejected):
         reading.commit()
     elif is_loaded and request.state:
-        print_note(
-            "progress was not saved, because rows were rejected. Fix the cause and run the same command "
-            "again, or use --skip-rejected to save progress anyway."
-        )
+        print_note(message("progress_not_saved"))
     return Conversion(
         rejected=rejected,
         totals=report.summary.totals,
@@ -484,10 +481,7 @@ def _print_import(
     if totals.unknown_shops:
         names = ", ".join(map(printable, totals.unknown_shops[:MAX_SHOPS_SHOWN]))
         more = " and others" if len(totals.unknown_shops) > MAX_SHOPS_SHOWN else ""
-        notes.append(
-            f"Not known yet: {names}{more}. The days of such a shop are shown in Thailand time, and a load would "
-            "reject its bills. Add --with-shops to create shops from the export, or load them first."
-        )
+        notes.append(message("shops_unknown", names=f"{names}{more}"))
     if request.is_check:
         again = " Run the same command without --check to write the records." if with_advice else ""
         notes.append(f"Nothing was written.{again}")

@@ -11,7 +11,7 @@ import click
 from msgspec import Struct, field, json
 
 from counterfoil import bootstrap
-from counterfoil.cli.terminal import echo, style
+from counterfoil.cli.terminal import echo, message, style
 from counterfoil.domain.changes import KnownFacts
 from counterfoil.domain.intake import MAX_REMEMBERED, RejectedLine, RejectedRows
 from counterfoil.importing.results import (
@@ -158,10 +158,7 @@ def print_tally(tally: ImportTally, *, to_stderr: bool) -> None:
         where = f" The rejected rows are in {tally.rejects_file}." if tally.rejects_file else ""
         hint = "" if tally.rejects_file or total <= MAX_SHOWN else " Use --rejects FILE to write all rejects to a file."
         rows = "1 row, so its bill was" if total == 1 else f"{total:,} rows, so their bills were"
-        echo(
-            f"Rejected {rows} not converted.{where}{hint} Fix the mapping or the export, then import it again.",
-            err=to_stderr,
-        )
+        echo(message("rows_rejected", rows=rows, advice=f"{where}{hint}"), err=to_stderr)
     _print_export_totals(tally, to_stderr=to_stderr)
 
 
@@ -171,11 +168,7 @@ def _print_export_totals(tally: ImportTally, *, to_stderr: bool) -> None:
         difference = f"{total.stated:,f}, but its rows add up to {total.computed:,f}"
         echo(f"{total.file} line {total.line}: the export states that {total.column} is {difference}.", err=to_stderr)
     if wrong:
-        echo(
-            f"Wrong: {len(wrong):,} of {counted(len(tally.export_totals), 'total')} of the export. "
-            "Check whether rows are missing, and which column fills which field.",
-            err=to_stderr,
-        )
+        echo(message("wrong_totals", wrong=len(wrong), totals=len(tally.export_totals)), err=to_stderr)
     elif tally.export_totals:
         echo(f"The rows add up to {counted(len(tally.export_totals), 'total')} of the export.", err=to_stderr)
 

@@ -17,7 +17,7 @@ from msgspec import Struct, json
 from msgspec.structs import replace
 
 from counterfoil.cli.import_report import ImportRejects, ImportTally, converted, facts_for_import, today
-from counterfoil.cli.terminal import print_note
+from counterfoil.cli.terminal import message, print_note
 from counterfoil.domain.changes import KnownFacts
 from counterfoil.domain.intake import RejectedRows
 from counterfoil.importing.formats import open_export
@@ -148,10 +148,7 @@ class ExportFile(File):
             # The records are not complete, and a later attempt begins anew.
             self.close()
             if is_disk_full(error):
-                raise StoreUnavailable(
-                    f"{self.name} cannot be converted, because the disk for temporary files is full. Free up disk "
-                    "space, or set TMPDIR to another folder."
-                ) from error
+                raise StoreUnavailable(message("disk_full", name=self.name)) from error
             if isinstance(error, ImportFailed | SourceError):
                 return str(error)
             # Whatever a deliverer writes must not stop a watcher. A panic of a library in Rust is no `Exception`.
@@ -190,10 +187,7 @@ class ExportFile(File):
             stated = f"{wrong.column} is {wrong.stated:,f} in line {wrong.line}, but its rows add up to"
             return f"{self.name} was not loaded: {stated} {wrong.computed:,f}."
         if totals.totals.report().is_doubtful:
-            return (
-                f"{self.name} was not loaded, because the net of most of its bills differs from their payments or "
-                "lines. Check which column fills amounts.net."
-            )
+            return message("doubtful_net", name=self.name)
         return None
 
     def _observed(self, results: Iterator[Imported]) -> Iterator[Imported]:
