@@ -5,7 +5,6 @@ import shutil
 import sqlite3
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from datetime import date, datetime
@@ -227,9 +226,6 @@ PROCESS_MB = 1536
 THREADS = 2
 SPILL_GB = 2
 MAX_SECONDS = 20.0
-# How long the first question waits for a pull to end, and how often it checks.
-WAIT_SEC = 10.0
-LOOK_EVERY_SEC = 0.2
 
 PULL_RUNNING = "A pull is writing to the copy. This result is based on data from before the pull began."
 
@@ -368,9 +364,8 @@ def limit_process_memory() -> None:
 class CopyReader:
     """Provides the newest snapshot of a copy. Its temporary folder is private to this process."""
 
-    def __init__(self, path: Path, wait_sec: float = WAIT_SEC) -> None:
+    def __init__(self, path: Path) -> None:
         self.path = copy_file(path)
-        self._wait_sec = wait_sec
         self._folder = Path(tempfile.mkdtemp(prefix="counterfoil-mcp-"))
         self._made = 0
         self._version: tuple[int, ...] = ()
@@ -382,7 +377,7 @@ class CopyReader:
         if self._current and version == self._version:
             return self._current, None
         try:
-            made = self._make(0.0 if self._current else self._wait_sec)
+            made = self._make()
         except CopyLocked:
             if self._current is None:
                 raise
@@ -400,17 +395,7 @@ class CopyReader:
     def remove_files(self) -> None:
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def _make(self, wait_sec: float) -> Snapshot:
-        deadline = time.monotonic() + wait_sec
-        while True:
-            try:
-                return self._make_once()
-            except CopyLocked:
-                if time.monotonic() >= deadline:
-                    raise
-            time.sleep(LOOK_EVERY_SEC)
-
-    def _make_once(self) -> Snapshot:
+    def _make(self) -> Snapshot:
         self._made += 1
         folder = self._folder / str(self._made)
         folder.mkdir(mode=0o700)
