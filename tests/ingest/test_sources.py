@@ -104,7 +104,6 @@ def test_a_named_pipe_is_read_to_its_end(tmp_path: Path, packing: str) -> None:
     opened = open_source(str(pipe))
     assert opened.total is None
     assert len(list(opened.lines())) == 5000
-    assert opened.position() == len(content)
     writer.join()
 
 

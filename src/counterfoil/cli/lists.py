@@ -1,6 +1,5 @@
 """Commands that list what the store has recorded: `counterfoil shops`, `usage`, `requests` and `audit`."""
 
-import shutil
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -9,15 +8,11 @@ from typing import Any, NoReturn
 
 import click
 from click.core import ParameterSource
-from msgspec import Struct
 
 from counterfoil import bootstrap, key_issuing
 from counterfoil.cli.keys import NO_KEYS, duration, instant, key_id
 from counterfoil.cli.options import existing_store, settings_from, store_options, utc_option
 from counterfoil.cli.terminal import (
-    bar,
-    echo,
-    is_terminal,
     print_fields,
     print_json,
     print_list,
@@ -27,9 +22,8 @@ from counterfoil.cli.terminal import (
     style,
     unbroken,
 )
-from counterfoil.domain.access import DAILY_TOTAL_DAYS, NEARLY_USED_UP, REQUEST_RECORD_DAYS, Key
+from counterfoil.domain.access import DAILY_TOTAL_DAYS, REQUEST_RECORD_DAYS, Key
 from counterfoil.domain.calendar import compact, days_until, thai_day
-from counterfoil.domain.credentials import ID_LENGTH
 from counterfoil.domain.problems import RECORDED_CODES
 from counterfoil.machine.clock import SystemClock
 from counterfoil.operator_reads import ANY_ERROR, OperatorReads, RecordedRequest, RequestFilter
@@ -227,17 +221,6 @@ def _print_one(request: RecordedRequest, labels: Mapping[str, str]) -> None:
 
 # --- usage ----------------------------------------------------------------------------
 
-MAX_BAR_WIDTH = 48
-
-
-class KeyUsage(Struct, frozen=True):
-    key: Key
-    days: list[tuple[date, int]]
-
-    @property
-    def total(self) -> int:
-        return sum(count for _, count in self.days)
-
 
 @click.command()
 @click.argument("keyid", type=key_id, required=False)
@@ -261,27 +244,24 @@ def usage(
         return
     span = days_until(thai_day(SystemClock().now_ms()), days)
     counts = {(of_day.key_id, of_day.day): of_day.requests for of_day in reads.days(span[0], span[-1])}
-    usages = [KeyUsage(key, [(day, counts.get((key.key_id, day), 0)) for day in span]) for key in keys]
+    used = [(key, [(day, counts.get((key.key_id, day), 0)) for day in span]) for key in keys]
     if as_json:
-        print_json([_view(usage) for usage in usages])
-    elif not usages:
+        print_json([_view(key, of_key) for key, of_key in used])
+    elif not used:
         print_note(NO_KEYS)
-    elif is_terminal(sys.stdout):
-        _print_bars(usages)
     else:
-        print_list(_DAYS, [(usage.key, day, count) for usage in usages for day, count in usage.days])
+        print_list(_DAYS, [(key, day, count) for key, of_key in used for day, count in of_key])
 
 
-def _view(usage: KeyUsage) -> dict[str, object]:
-    key = usage.key
+def _view(key: Key, days: Sequence[tuple[date, int]]) -> dict[str, object]:
     return {
         "keyId": key.key_id,
         "label": key.label,
         "perMin": key.per_min,
         "perDay": key.per_day,
         "revoked": key.is_revoked(SystemClock().now_ms()),
-        "days": [{"date": compact(day), "count": count} for day, count in usage.days],
-        "total": usage.total,
+        "days": [{"date": compact(day), "count": count} for day, count in days],
+        "total": sum(count for _, count in days),
     }
 
 
@@ -294,30 +274,3 @@ _DAYS: Sequence[ListColumn[tuple[Key, date, int]]] = (
     ListColumn("", kind="number", terminal="used", text=lambda row: f"{row[2] / row[0].per_day:.1%}"),
     ListColumn("", lambda row: row[0].label, terminal="label"),
 )
-
-
-def _print_bars(usages: Sequence[KeyUsage]) -> None:
-    """Print bars for each key that was used, or the only key. A full bar is the largest day of any key."""
-    used = [usage for usage in usages if usage.total] if len(usages) > 1 else list(usages)
-    width = max(10, min(MAX_BAR_WIDTH, shutil.get_terminal_size().columns - 39))
-    largest = max((count for usage in used for _, count in usage.days), default=0)
-    for usage in used:
-        key = usage.key
-        revoked = style("  revoked", fg="red") if key.is_revoked(SystemClock().now_ms()) else ""
-        quota = style(f"  {counted(key.per_day, 'request')} per day (Thailand time)", dim=True)
-        print_wrapped(f"{style(key.key_id, bold=True)}  {key.label}{revoked}{quota}", ID_LENGTH + 2)
-        for day, count in usage.days:
-            echo(_day_line(day, count, usage.key.per_day, largest, width))
-        echo()
-    idle = [f"{usage.key.label} {usage.key.key_id}".strip() for usage in usages if usage not in used]
-    if idle:
-        print_wrapped(f"No requests: {', '.join(idle)}", dim=True)
-
-
-def _day_line(day: date, count: int, quota: int, largest: int, width: int) -> str:
-    """Return the line for one day, with a bar relative to the largest day and the share of the quota."""
-    share = count / quota
-    colour = "red" if share >= 1 else "yellow" if share >= NEARLY_USED_UP else "green"
-    percent = style(f"{share:>6.1%} of quota", dim=True)
-    coloured_bar = style(bar(count / largest if largest else 0, width), fg=colour)
-    return f"{style(f'{day:%a %d %b}', dim=True)}  {coloured_bar} {count:>9,} {percent}"

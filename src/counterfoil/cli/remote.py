@@ -2,7 +2,6 @@
 
 import os
 import signal
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, date, datetime, timedelta
@@ -15,7 +14,7 @@ import click
 from msgspec import Struct
 
 from counterfoil.cli.main import FAILED, INTERRUPTED
-from counterfoil.cli.terminal import is_terminal, message, print_message, print_note
+from counterfoil.cli.terminal import message, print_message, print_note, status_line
 from counterfoil.client import Client, QuotaSpent, Refusal, Unreachable
 from counterfoil.client.connection import checked_url, request_headers
 from counterfoil.client.errors import CopyMismatch, CounterfoilError
@@ -24,7 +23,7 @@ from counterfoil.client.sinks import Destination, SinkError, parse_destination
 from counterfoil.domain.calendar import from_ms
 from counterfoil.machine.clock import SystemClock
 from counterfoil.machine.process import signals_handled
-from counterfoil.text import parse_duration
+from counterfoil.text import counted, parse_duration
 
 KEY_VARIABLE = "COUNTERFOIL_KEY"
 # A run with at most this many requests does not ask the service for the rate limit.
@@ -103,14 +102,16 @@ def _key(file: Path | None, bare: str | None) -> str:
 @contextmanager
 def pull_progress() -> Iterator[Callable[[Tally], None]]:
     """Yield a function that shows a tally. It does nothing if standard error is not a terminal."""
-    if not is_terminal(sys.stderr):
-        yield lambda _: None
-        return
-    # Imported here because importing rich takes as long as importing everything else.
-    from counterfoil.cli.pull_display import PullDisplay  # noqa: PLC0415
+    with status_line("connecting") as show:
+        yield lambda tally: show(progress_line(tally))
 
-    with PullDisplay() as display:
-        yield display.show
+
+def progress_line(tally: Tally) -> str:
+    """Return how much was read, what is left of the quota, and what is being read or waited for."""
+    doing = f"waiting for {tally.waiting_for}" if tally.waiting_for else f"reading {tally.reading}"
+    read = counted(tally.members_read, "member") if tally.members_read else counted(tally.bills_read, "bill")
+    left = [] if tally.remaining is None else [f"quota left: {tally.remaining:,}"]
+    return ", ".join([read, *left, doing])
 
 
 DIFFERENT, QUOTA_SPENT, UNREACHABLE = 3, 4, 5

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from counterfoil.views.columns import ListColumn
 
 Row = TypeVar("Row")
-FULL_BLOCK = "█"
 COLUMN_GAP = "  "
 # A name is shortened to no less than this many cells.
 MIN_NAME = 16
@@ -218,11 +217,6 @@ def display_width(text: str) -> int:
     )
 
 
-def bar(part: float, width: int) -> str:
-    """Return a bar that fills the fraction `part` of the width, and at least one character unless `part` is 0."""
-    return (FULL_BLOCK * min(width, max(round(part * width), part > 0))).ljust(width)
-
-
 def print_fields(pairs: Sequence[tuple[str, str]]) -> None:
     width = max(len(name) for name, _ in pairs)
     for name, value in pairs:
@@ -249,9 +243,8 @@ def progress(
 
         def show(position: int, count: int) -> None:
             counted = f"{count:,} {unit}"
-            if in_bytes:
-                read = _megabytes(position) if total is None else f"{_megabytes(position)} of {_megabytes(total)}"
-                counted = f"{read}, {counted}"
+            if in_bytes and total is not None:
+                counted = f"{_megabytes(position)} of {_megabytes(total)}, {counted}"
             drawn.update(task, completed=position, counted=counted)
 
         yield show
@@ -259,6 +252,24 @@ def progress(
 
 def _megabytes(size: float) -> str:
     return f"{size / 1e6:,.1f} MB"
+
+
+@contextmanager
+def status_line(first: str) -> Iterator[Callable[[str], None]]:
+    """Yield a function that shows a line of text, beginning with `first`, until the work is done."""
+    if not is_terminal(sys.stderr):
+        yield lambda _line: None
+        return
+    from rich.text import Text  # noqa: PLC0415 - slow, and not needed without a terminal
+
+    with console(sys.stderr).status(first) as shown:
+
+        def show(line: str) -> None:
+            text = Text(printable(line))
+            text.truncate(shown.console.width - 2, overflow="ellipsis")
+            shown.update(text)
+
+        yield show
 
 
 def _bar(is_indeterminate: bool) -> "Progress":

@@ -3,13 +3,14 @@
 from collections.abc import Callable, Iterator, Mapping
 from datetime import date, datetime, timedelta
 from decimal import Decimal
-from typing import Annotated, Any, TypedDict, TypeVar, Unpack
+from functools import partial
+from typing import Any, TypedDict, TypeVar, Unpack
 from urllib.parse import quote
 
 import msgspec
 from msgspec import Raw
 
-from counterfoil.client.connection import Call, HttpResponse, request_id_of
+from counterfoil.client.connection import Call, HttpResponse, Position, request_id_of
 from counterfoil.client.errors import NotThisService
 from counterfoil.client.models import Bill, Change, DayDigest, Member, Page, Shop, Usage
 from counterfoil.domain import resources
@@ -24,11 +25,11 @@ MAX_ATTEMPTS = 100
 MAX_DIGITS = 40
 Row = TypeVar("Row")
 Body = TypeVar("Body")
-# Cursors and marks of the service have fewer than 1,024 characters.
-Position = Annotated[str, msgspec.Meta(max_length=4_096)]
 
 # Numbers with a fraction are parsed as Decimal, so nothing is rounded.
 _decode = msgspec.json.Decoder(float_hook=Decimal).decode
+_decode_page = msgspec.json.Decoder(Page[Any], float_hook=Decimal).decode
+decode_raw_page = msgspec.json.Decoder(Page[Raw]).decode
 
 
 class Paging(TypedDict, total=False):
@@ -139,16 +140,15 @@ _FOREIGN = (msgspec.DecodeError, RecursionError, KeyError, TypeError, AttributeE
 def page_parser(convert: Callable[[dict[str, Any]], Row]) -> Callable[[HttpResponse], Page[Row]]:
     """Return a function that parses a page and converts its rows."""
 
-    def parse(response: HttpResponse) -> Page[Row]:
-        def page(body: bytes) -> Page[Row]:
-            decoded = _decode(body)
-            cursor, mark = (msgspec.convert(decoded.get(name), Position | None) for name in ("nextCursor", "mark"))
-            server_time = checked_time(decoded["serverTime"])
-            return Page([convert(row) for row in decoded["data"]], cursor, server_time, remaining(response), mark)
+    def decode(body: bytes) -> Page[Row]:
+        page = _decode_page(body)
+        return msgspec.structs.replace(page, data=[convert(row) for row in page.data])
 
-        return decode_body(response, page)
+    return partial(parse_page, decode=decode)
 
-    return parse
+
+def parse_page(response: HttpResponse, decode: Callable[[bytes], Page[Row]]) -> Page[Row]:
+    return msgspec.structs.replace(decode_body(response, decode), remaining=remaining(response))
 
 
 def parse_object(response: HttpResponse, convert: Callable[[dict[str, Any]], Row]) -> Row:
@@ -185,20 +185,6 @@ def decode_body(response: HttpResponse, decode: Callable[[bytes], Body]) -> Body
         ) from error
 
 
-class RawPage(msgspec.Struct, frozen=True):
-    """A page whose rows are raw JSON bytes."""
-
-    data: list[Raw]
-    server_time: str = msgspec.field(name="serverTime")
-    next_cursor: Position | None = msgspec.field(name="nextCursor", default=None)
-
-    def __post_init__(self) -> None:
-        checked_time(self.server_time)
-
-
-decode_raw_page = msgspec.json.Decoder(RawPage).decode
-
-
 def decode_row(row: bytes | Raw, decode: Callable[[bytes | Raw], Row]) -> Row:
     """Decode a row of a page. Raise `NotThisService` if it does not have the fields that the client needs."""
     try:
@@ -213,13 +199,6 @@ def check_progress(cursor: str | None, next_cursor: str | None) -> None:
     """Raise `NotThisService` if a page refers to itself as the next one, because the list would never end."""
     if next_cursor is not None and next_cursor == (cursor or ""):
         raise NotThisService("the service returned a page that refers to itself as the next one. Check the base URL.")
-
-
-def checked_time(server_time: str) -> str:
-    """Return the time of a page. Raise `ValueError` if it is not a time with a zone."""
-    if datetime.fromisoformat(server_time).tzinfo is None:
-        raise ValueError(server_time)
-    return server_time
 
 
 def checked_amount(amount: Decimal) -> Decimal:

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from http.cookiejar import CookieJar, DefaultCookiePolicy
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies
 from weakref import WeakSet
@@ -106,12 +106,16 @@ def _retry_after_sec(retry_after: object) -> float:
 
 # --- one call ------------------------------------------------------------------------
 
-# Reasons to wait. The progress display shows them after the words "waiting for".
+# Reasons to wait. Progress shows them after the words "waiting for".
 RATE_LIMIT, FAILED_REQUEST = "the rate limit", "the service"
 # If a page is too large, the client asks for this many rows instead. Records have at most 512 KiB.
 SMALLEST_LIMIT = 25
 # Texts of an error response are cut off after this many characters.
 MAX_TEXT = 1_000
+
+
+# Cursors and marks of the service have fewer than 1,024 characters.
+Position = Annotated[str, msgspec.Meta(max_length=4_096)]
 
 
 class Call(Struct, frozen=True):

@@ -19,6 +19,7 @@ from counterfoil.client.api import Client
 from counterfoil.client.calls import decode_row
 from counterfoil.client.connection import HttpResponse
 from counterfoil.client.errors import CounterfoilError, NotThisService
+from counterfoil.client.models import Page
 from counterfoil.client.pull_state import CopySelection
 from counterfoil.client.sinks.json_rows import ParsedRows, SinkError
 from counterfoil.client.sinks.sql import BillKey, Sink, bill_head, decode_shop_head
@@ -101,29 +102,16 @@ class Element(Struct):
             raise NotThisService("the service returned an element without the IDs of a feed. Check the base URL.")
 
 
-class ChangePage(Struct):
-    """A page of the feed. Shops and bills are raw JSON bytes. Only the last page of a pass has a mark."""
-
-    data: list[Element]
-    server_time: str = msgspec.field(name="serverTime")
-    next_cursor: calls.Position | None = msgspec.field(name="nextCursor", default=None)
-    mark: calls.Position | None = None
-    remaining: int | None = None
-
-    def __post_init__(self) -> None:
-        calls.checked_time(self.server_time)
-
-
+ChangePage = Page[Element]
 decode_feed_page = msgspec.json.Decoder(ChangePage).decode
 
 
 def _parse_feed_page(response: HttpResponse) -> ChangePage:
-    page = calls.decode_body(response, decode_feed_page)
+    page = calls.parse_page(response, decode_feed_page)
     if (page.next_cursor is None) == (page.mark is None):
         raise CounterfoilError(
             "the service returned an invalid page of the change feed: it must have either a cursor or a mark."
         )
-    page.remaining = calls.remaining(response)
     return page
 
 

@@ -4,12 +4,14 @@ Money, quantities and points are `Decimal`. Fields that are unknown to this rele
 `domain/resources.py`. `make docs` writes the same types into `models.pyi`, which type checkers read instead.
 """
 
+from datetime import datetime
 from decimal import Decimal
 from functools import cache
 from typing import Any, Generic, Literal, NotRequired, TypedDict, TypeVar, get_args, get_origin
 
-from msgspec import Struct
+from msgspec import Struct, field
 
+from counterfoil.client.connection import Position
 from counterfoil.domain import resources
 
 Row = TypeVar("Row")
@@ -22,10 +24,14 @@ class Page(Struct, Generic[Row], frozen=True):
     """
 
     data: list[Row]
-    next_cursor: str | None
-    server_time: str
+    next_cursor: Position | None = field(name="nextCursor", default=None)
+    server_time: str = field(name="serverTime", default="")
     remaining: int | None = None
-    mark: str | None = None
+    mark: Position | None = None
+
+    def __post_init__(self) -> None:
+        if datetime.fromisoformat(self.server_time).tzinfo is None:
+            raise ValueError(self.server_time)
 
 
 @cache

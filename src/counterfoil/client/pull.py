@@ -20,6 +20,7 @@ from counterfoil.client.calls import MAX_ATTEMPTS
 from counterfoil.client.connection import Call
 from counterfoil.client.errors import CopyMismatch, CounterfoilError, NotThisService, Refusal, Stopped, is_bad_cursor
 from counterfoil.client.feed import PAGES_PER_BATCH, BatchReader, ChangePage, FeedBatch, FeedGroup, change_pages
+from counterfoil.client.models import Page
 from counterfoil.client.pull_state import BaseState, Origin, State, Tally, seconds_between
 from counterfoil.client.sinks.sql import Sink
 from counterfoil.client.tables import TABLES
@@ -58,14 +59,15 @@ class MemberPass:
         self._limit = min(limit, calls.MAX_LIMIT)
         self._pages_per_batch = min(pages_per_batch, MEMBER_PAGES_PER_BATCH)
 
-    def _fetch(self, call: Call) -> calls.RawPage:
+    def _fetch(self, call: Call) -> Page[Raw]:
         began = time.monotonic()
         try:
             response = self._client.send(call)
         finally:
             self._tally.waiting_sec += time.monotonic() - began
-        self._tally.count_response(calls.remaining(response))
-        return calls.decode_body(response, calls.decode_raw_page)
+        page = calls.parse_page(response, calls.decode_raw_page)
+        self._tally.count_response(page.remaining)
+        return page
 
     def read(self, state: State, provider_id: str, mark: str, every_sec: float) -> None:
         """Finish an interrupted pass. Then start a new one, unless the last began less than `every_sec` seconds ago."""
@@ -451,7 +453,7 @@ class Puller:
             pull_state.save(self._sink, state, None if changes else state.rows)
 
     def _report_wait(self, reason: str, seconds: float) -> None:
-        self.tally.waiting_for, self.tally.waiting_until = reason, time.monotonic() + seconds
+        self.tally.waiting_for = reason and f"{reason}: {seconds:.0f} s"
         self.tally.on_progress(self.tally)
 
 

@@ -161,7 +161,7 @@ def record_handled(sink: Sink, changes: int) -> None:
 class Tally(Struct):
     """The progress of a pull or of a comparison: counts, times, and the list that is being read.
 
-    While the client waits, `waiting_for` says why, and `waiting_until` when it continues (on the monotonic clock).
+    While the client waits, `waiting_for` says for what, and how long.
     `on_progress` is called when something has changed.
     """
 
@@ -191,7 +191,6 @@ class Tally(Struct):
     writing_sec: float = 0.0
     waiting_sec: float = 0.0
     waiting_for: str = ""
-    waiting_until: float = 0.0
     on_progress: Callable[["Tally"], None] = lambda _: None
 
     def count_response(self, remaining: int | None) -> None:

@@ -8,6 +8,7 @@ different, because the next pull reads them.
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import date, timedelta
 from decimal import Decimal
+from functools import partial
 from typing import TypeVar
 
 import msgspec
@@ -15,10 +16,11 @@ from msgspec import Struct
 
 from counterfoil.client import calls, pull_state
 from counterfoil.client.api import Client
-from counterfoil.client.calls import MAX_ATTEMPTS, WINDOW_DAYS, RawPage, decode_raw_page
-from counterfoil.client.connection import Call, HttpResponse
+from counterfoil.client.calls import MAX_ATTEMPTS, WINDOW_DAYS, decode_raw_page
+from counterfoil.client.connection import Call
 from counterfoil.client.errors import CopyMismatch, CounterfoilError, Refusal, is_bad_cursor
-from counterfoil.client.feed import ELEMENT_TYPES, ChangePage, Element, decode_feed_page
+from counterfoil.client.feed import ELEMENT_TYPES, Element, decode_feed_page
+from counterfoil.client.models import Page
 from counterfoil.client.pull import Options, Puller, missing_feed, origin_of
 from counterfoil.client.pull_state import State, Tally
 from counterfoil.client.row_comparison import LeftOut, RowComparison, RowDifferences
@@ -62,14 +64,9 @@ class _Digest(Struct, rename="camel"):
             date.fromisoformat(self.day)
 
 
-class _Digests(Struct, rename="camel"):
-    data: list[_Digest]
-    next_cursor: calls.Position | None = None
+_decode_digests = msgspec.json.Decoder(Page[_Digest]).decode
 
-
-_decode_digests = msgspec.json.Decoder(_Digests).decode
-
-Page = TypeVar("Page", ChangePage, RawPage, _Digests)
+Row = TypeVar("Row")
 Key = TypeVar("Key")
 Picked = TypeVar("Picked")
 
@@ -243,9 +240,7 @@ class Reconciler:
             self.result.tally.reading = f"shop {shop_id}: {first} to {last}"
             window = calls.bills(shop_id, first=first, last=last, limit=self._limit)
             try:
-                rows = self._read_list(
-                    window, decode_raw_page, lambda page: ((bill_head(row).id, bytes(row)) for row in page.data)
-                )
+                rows = self._read_list(window, decode_raw_page, lambda row: (bill_head(row).id, bytes(row)))
             except Refusal as refusal:
                 if refusal.code != "shop_not_in_scope":
                     raise
@@ -337,14 +332,14 @@ class Reconciler:
                     yield element
 
     def _read_list(
-        self, call: Call, decode: Callable[[bytes], Page], pick: Callable[[Page], Iterable[tuple[Key, Picked]]]
+        self, call: Call, decode: Callable[[bytes], Page[Row]], pick: Callable[[Row], tuple[Key, Picked]]
     ) -> dict[Key, Picked]:
-        """Read a whole list and return what `pick` takes from its pages. Start again on `bad_cursor`."""
+        """Read a whole list and return what `pick` takes from its rows. Start again on `bad_cursor`."""
         for _ in range(MAX_ATTEMPTS):
             picked: dict[Key, Picked] = {}
             try:
                 for page in self._pages(call, decode):
-                    picked.update(pick(page))
+                    picked.update(map(pick, page.data))
             except CounterfoilError as error:
                 if not is_bad_cursor(error):
                     raise
@@ -355,15 +350,12 @@ class Reconciler:
             "Run `counterfoil reconcile` again later."
         )
 
-    def _pages(self, call: Call, decode: Callable[[bytes], Page]) -> Iterator[Page]:
-        def parse(response: HttpResponse) -> Page:
-            page = calls.decode_body(response, decode)
-            if isinstance(page, RawPage):
+    def _pages(self, call: Call, decode: Callable[[bytes], Page[Row]]) -> Iterator[Page[Row]]:
+        for page in self._client.pages(call, partial(calls.parse_page, decode=decode)):
+            if call.path == "transactions":
                 self.result.tally.bills_read += len(page.data)
-            self.result.tally.count_response(calls.remaining(response))
-            return page
-
-        return self._client.pages(call, parse)
+            self.result.tally.count_response(page.remaining)
+            yield page
 
 
 class _Pending(Struct):
@@ -383,10 +375,9 @@ class _Pending(Struct):
         return {bill_id for bill_id in bill_ids if (shop_id, bill_id) not in self.bills}
 
 
-def _day_totals(page: _Digests) -> Iterator[tuple[tuple[str, str | None], ShopDayTotals]]:
-    for digest in page.data:
-        totals = ShopDayTotals(digest.bills, digest.voids, digest.net, digest.tip, digest.hash)
-        yield (digest.shop_id, digest.day), totals
+def _day_totals(digest: _Digest) -> tuple[tuple[str, str | None], ShopDayTotals]:
+    totals = ShopDayTotals(digest.bills, digest.voids, digest.net, digest.tip, digest.hash)
+    return (digest.shop_id, digest.day), totals
 
 
 def consecutive(days: Iterable[str]) -> Iterator[tuple[date, date]]:

@@ -72,7 +72,7 @@ class _KindOnly(Struct):
 
 
 class Source:
-    """A source of lines. `position` returns the number of bytes read so far, out of `total` if that is known."""
+    """A source of lines. If its size, `total`, is known, `position` returns the number of bytes read so far."""
 
     is_export = False
     """Whether the records were converted from an export of a POS."""
@@ -108,6 +108,8 @@ class Source:
 class _Stream(Source):
     """Lines from one stream of bytes."""
 
+    _is_seekable = True
+
     def __init__(self, name: str, total: int | None) -> None:
         super().__init__(name, total)
         self._checked: tuple[object, CheckedArchive] | None = None
@@ -128,7 +130,7 @@ class _Stream(Source):
         packing = packing or packing_by_content(raw.peek(len(ZSTD_START)))
         if packing is None:
             yield from _read_lines(self.name, raw, self.on_read)
-        elif raw.seekable():
+        elif self._is_seekable and raw.seekable():
             yield from self._lines_of_archive(raw, packing)
         else:
             with self._spooled(raw) as copy:
@@ -157,15 +159,19 @@ class _Stream(Source):
 
 
 class StandardInput(_Stream):
+    _is_seekable = False  # Somebody may have read the beginning of the file.
+
     def __init__(self) -> None:
         if sys.stdin is None:
             raise SourceError("cannot read source records: standard input is closed.")
         super().__init__("stdin", _bytes_left(sys.stdin.buffer))
 
     def _all_lines(self) -> Iterator[SourceLine]:
-        counted = _CountedReads(sys.stdin.buffer)
-        self.position = lambda: counted.count
-        yield from self._lines_of(io.BufferedReader(counted, BUFFER_BYTES), None)
+        raw = sys.stdin.buffer
+        if self.total is not None:
+            start = raw.tell()
+            self.position = lambda: raw.tell() - start
+        yield from self._lines_of(raw if hasattr(raw, "peek") else io.BufferedReader(raw), None)
 
 
 class File(_Stream):
@@ -179,7 +185,9 @@ class File(_Stream):
     def _all_lines(self) -> Iterator[SourceLine]:
         try:
             with self._open() as raw:
-                yield from self._lines_of(self._with_position(raw), PACKINGS.get(self.path.suffix))
+                if self.total is not None:
+                    self.position = raw.tell
+                yield from self._lines_of(raw, PACKINGS.get(self.path.suffix))
         except SourceError as error:
             self.damage[self.path] = str(error)
             raise
@@ -195,15 +203,6 @@ class File(_Stream):
             return self._opened()
         except OSError as error:
             raise SourceError(f"cannot read {self.name}: {error.strerror}.") from error
-
-    def _with_position(self, raw: BinaryIO) -> Any:
-        # A device such as /dev/null is seekable but has no size, and its position is not known after it is closed.
-        if raw.seekable() and self.total is not None:
-            self.position = raw.tell
-            return raw
-        counted = _CountedReads(raw)
-        self.position = lambda: counted.count
-        return io.BufferedReader(counted, BUFFER_BYTES)
 
 
 class SourceFiles:
@@ -326,24 +325,6 @@ class Folder(FileSet):
         read = {file.path for file in files}
         self.ignored = [entry for entry, _ in complete if entry not in read and entry not in self.refused]
         self.unfinished = [entry for entry, _ in entries if is_unfinished(entry.name)]
-
-
-class _CountedReads(io.RawIOBase):
-    """Counts the bytes that are read from a stream, because a stream such as a pipe has no position."""
-
-    def __init__(self, raw: BinaryIO) -> None:
-        self._raw: Any = raw
-        self.count = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        # `read1` returns the data that is available, and does not wait until the buffer is full.
-        data = (self._raw.read1 if hasattr(self._raw, "read1") else self._raw.read)(len(buffer))
-        buffer[: len(data)] = data
-        self.count += len(data)
-        return len(data)
 
 
 def open_source(name: str, *, may_have_other_files: bool = False, kinds: SourceFiles = SOURCE_RECORDS) -> Source:

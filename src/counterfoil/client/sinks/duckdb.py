@@ -25,16 +25,16 @@ CHECKPOINT_AT = "1GB"
 # third of a checkpoint, and files of 20,000 bills have about the same size without it.
 STORAGE_VERSION = "v1.1.0"
 COMPRESSION_NOT_USED = "fsst"
-_EXISTING = """
-    SELECT table_name, column_name FROM duckdb_columns() WHERE schema_name = current_schema() AND NOT internal
-    UNION ALL SELECT view_name, '' FROM duckdb_views() WHERE NOT internal
-"""
 
 
 class DuckDBSink(Sink):
     """A copy in a DuckDB file. DuckDB's file lock prevents a second writer."""
 
     DIALECT = Dialect(json_rows.TYPES, DUCKDB_VIEWS, has_keys=False)
+    EXISTING = """
+        SELECT table_name, column_name FROM duckdb_columns() WHERE schema_name = current_schema() AND NOT internal
+        UNION ALL SELECT view_name, '' FROM duckdb_views() WHERE NOT internal
+    """
 
     def __init__(self, path: Path) -> None:
         super().__init__()
@@ -49,13 +49,9 @@ class DuckDBSink(Sink):
             )
         except (DUCKDB.Error, OSError) as error:
             raise SinkError(_open_error(path, error)) from error
-        try:
-            self._set_up()
-        except BaseException:
-            self._db.close()
-            raise
+        self.set_up_or_close()
 
-    def _set_up(self) -> None:
+    def set_up(self) -> None:
         # We hold the file's lock, so anything left in the scratch folder is from a process that was killed.
         shutil.rmtree(self._scratch, ignore_errors=True)
         self._parser = JsonRows(lambda: (self._db, self._scratch))
@@ -65,8 +61,7 @@ class DuckDBSink(Sink):
         self.make_tables()
 
     def close(self) -> None:
-        self._parser.close()
-        self._db.close()
+        super().close()
         shutil.rmtree(self._scratch, ignore_errors=True)
 
     def run(self, statement: str, values: Sequence[Any] = ()) -> Rows:
@@ -88,7 +83,7 @@ class DuckDBSink(Sink):
         try:
             rows: Rows = self._db.execute(" UNION ALL ".join(columns)).fetchall()
         except DUCKDB.Error:
-            return self.run(_EXISTING)
+            return super().existing()
         return rows
 
     def microseconds(self, column: str) -> str:

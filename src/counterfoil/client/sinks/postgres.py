@@ -15,7 +15,6 @@ from counterfoil.text import first_line
 # `pull` and `reconcile` lock the schema, because two processes would overwrite each other's work. If the process is
 # killed, its connection ends, which releases the lock.
 _LOCK = "SELECT pg_advisory_lock(hashtext('counterfoil pull'), hashtext(current_schema()))"
-_EXISTING = "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = current_schema()"
 # This string stands for NULL in the CSV. A value that is equal to it is quoted.
 NULL_TEXT = "\\N"
 BLOCK_BYTES = 1024 * 1024
@@ -38,7 +37,9 @@ _TYPES = {
 class PostgresSink(Sink):
     LOCK_WAIT = "SET lock_timeout = '5s'"
     DIALECT = Dialect(_TYPES, POSTGRES_VIEWS)
+    EXISTING = "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = current_schema()"
 
+    _db: psycopg.Connection[tuple[Any, ...]]
     _parser: RowConverter
 
     def __init__(self, url: str) -> None:
@@ -49,13 +50,9 @@ class PostgresSink(Sink):
             self._db = psycopg.connect(url, autocommit=True)
         except psycopg.Error as error:
             raise SinkError(f"cannot connect to PostgreSQL: {first_line(error)}") from error
-        try:
-            self._set_up()
-        except BaseException:
-            self._db.close()
-            raise
+        self.set_up_or_close()
 
-    def _set_up(self) -> None:
+    def set_up(self) -> None:
         self.run(self.LOCK_WAIT)
         try:
             self._db.execute(_LOCK)
@@ -87,10 +84,6 @@ class PostgresSink(Sink):
     def state(self) -> bytes | None:
         return None if self._is_new else super().state()
 
-    def close(self) -> None:
-        self._db.close()
-        self._parser.close()
-
     def run(self, statement: str, values: Sequence[Any] = ()) -> Rows:
         try:
             cursor = self._db.execute(_with_driver_placeholders(statement) if values else statement, values or None)
@@ -112,9 +105,6 @@ class PostgresSink(Sink):
                     copy.write(block)
         except psycopg.Error as error:
             raise SinkError(f"PostgreSQL: {first_line(error)}") from error
-
-    def existing(self) -> Rows:
-        return self.run(_EXISTING)
 
     def microseconds(self, column: str) -> str:
         return f"CAST(extract(epoch FROM {column}) * 1000000 AS bigint)"

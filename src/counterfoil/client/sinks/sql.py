@@ -131,7 +131,10 @@ class Sink(ABC):
     """
 
     DIALECT: Dialect
+    # Selects all (table, column) pairs of the copy's tables, at least one pair for each view, and maybe other pairs.
+    EXISTING: str
 
+    _db: Any
     _parser: JsonRows
     # The time of the service that rows get as `copied_at`. Whoever writes rows sets it first.
     now: str = ""
@@ -159,14 +162,22 @@ class Sink(ABC):
         """Return SQL for the first 15 hexadecimal digits of a string's MD5 digest, as a number."""
 
     @abstractmethod
+    def set_up(self) -> None:
+        """Prepare the connection, and create what the copy lacks."""
+
+    def set_up_or_close(self) -> None:
+        try:
+            self.set_up()
+        except BaseException:
+            self._db.close()
+            raise
+
+    def close(self) -> None:
+        self._parser.close()
+        self._db.close()
+
     def existing(self) -> Rows:
-        """Return all (table, column) pairs of the copy's tables, and at least one pair for each view.
-
-        The result may also contain pairs of other tables.
-        """
-
-    @abstractmethod
-    def close(self) -> None: ...
+        return self.run(self.EXISTING)
 
     def sum_of(self, expression: str) -> str:
         """Return an SQL expression for an exact sum. Depending on the database, the sum is a number or text."""

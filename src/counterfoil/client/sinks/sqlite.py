@@ -18,10 +18,6 @@ from counterfoil.client.tables import SQLITE_VIEWS, Dialect, Kind
 
 # How long to wait for another process that has locked the file.
 BUSY_SEC = 5.0
-_EXISTING = """
-    SELECT listed.name, columns.name FROM sqlite_master AS listed JOIN pragma_table_info(listed.name) AS columns
-    WHERE listed.type = 'table' UNION ALL SELECT name, '' FROM sqlite_master WHERE type = 'view'
-"""
 
 
 _TYPES = {
@@ -41,7 +37,12 @@ class SQLiteSink(Sink):
     """A copy in an SQLite file. SQLite serialises transactions, and `save_state` detects a second pull."""
 
     DIALECT = Dialect(_TYPES, SQLITE_VIEWS, has_comments=False)
+    EXISTING = """
+        SELECT listed.name, columns.name FROM sqlite_master AS listed JOIN pragma_table_info(listed.name) AS columns
+        WHERE listed.type = 'table' UNION ALL SELECT name, '' FROM sqlite_master WHERE type = 'view'
+    """
 
+    _db: sqlite3.Connection
     _parser: RowConverter
 
     def __init__(self, path: Path) -> None:
@@ -55,13 +56,9 @@ class SQLiteSink(Sink):
             self._db = sqlite3.connect(path, timeout=BUSY_SEC, isolation_level=None, check_same_thread=False)
         except (sqlite3.Error, OSError) as error:
             raise SinkError(f"cannot open the SQLite file {path}: {error}") from error
-        try:
-            self._set_up()
-        except BaseException:
-            self._db.close()
-            raise
+        self.set_up_or_close()
 
-    def _set_up(self) -> None:
+    def set_up(self) -> None:
         self._db.create_aggregate("exact_sum", 1, _ExactSum)  # type: ignore[arg-type]  # `finalize` returns text
         self._db.create_function("hash_number", 1, _hash_number, deterministic=True)
         # In this mode, readers see the last commit while a pull writes, and do not block the pull.
@@ -72,10 +69,6 @@ class SQLiteSink(Sink):
         # result holds only the IDs of a base's members, or of the bills that a full pass did not return.
         self.run("PRAGMA temp_store = MEMORY")
         self.make_tables()
-
-    def close(self) -> None:
-        self._db.close()
-        self._parser.close()
 
     def run(self, statement: str, values: Sequence[Any] = ()) -> Rows:
         # A deferred transaction could fail at its first write because another process has written in the meantime.
@@ -110,9 +103,6 @@ class SQLiteSink(Sink):
                     self._db.executemany(statement, rows)
         except sqlite3.Error as error:
             raise SinkError(f"SQLite: {error}") from error
-
-    def existing(self) -> Rows:
-        return self.run(_EXISTING)
 
     def instant(self, text: str) -> str:
         return f"strftime('%Y-%m-%dT%H:%M:%fZ', {text})"
