@@ -49,14 +49,18 @@ def test_every_help_text_belongs_to_a_command_or_option() -> None:
         assert set(of_command.get("advanced", "").split()) <= flags
 
 
-@pytest.mark.parametrize("package", ["cli", "importing"])
-def test_every_message_of_a_package_is_used_with_the_values_of_its_text(package: str) -> None:
-    folder = Path(main.__file__).parents[1] / package
+@pytest.mark.parametrize("packages", [["cli"], ["importing"], ["client", "mcp"]])
+def test_every_message_of_a_package_is_used_with_the_values_of_its_text(packages: list[str]) -> None:
+    folder, *_ = folders = [Path(main.__file__).parents[1] / package for package in packages]
     texts = tomllib.loads((folder / "messages.toml").read_text("utf-8"))
     assert set(texts.pop("reject", REJECT_REASONS)) == set(Reason)
-    needed = {code: {name for _, name, _, _ in Formatter().parse(text) if name} for code, text in texts.items()}
+    needed = {
+        code: {name.partition(".")[0] for _, name, _, _ in Formatter().parse(text) if name}
+        for code, text in texts.items()
+    }
     used: dict[str, set[str]] = {}
-    for node in (node for path in folder.glob("*.py") for node in ast.walk(ast.parse(path.read_text("utf-8")))):
+    sources = [path.read_text("utf-8") for folder in folders for path in folder.rglob("*.py")]
+    for node in (node for source in sources for node in ast.walk(ast.parse(source))):
         match node:
             case ast.Call(ast.Name("message"), [ast.Constant(str(code))], keywords):
                 given = {keyword.arg for keyword in keywords}

@@ -13,6 +13,7 @@ from counterfoil import bootstrap, key_issuing
 from counterfoil.cli.keys import NO_KEYS, duration, instant, key_id
 from counterfoil.cli.options import existing_store, settings_from, store_options, utc_option
 from counterfoil.cli.terminal import (
+    message,
     print_fields,
     print_json,
     print_list,
@@ -50,10 +51,7 @@ def since_time(value: str) -> int:
         settings_from(click.get_current_context())
         return instant(value, shown_zone())
     except click.BadParameter as error:
-        raise click.BadParameter(
-            f"{value!r} is not a valid duration or time. Use a duration such as 12h or 7d, or a time such as "
-            "2026-11-23T00:00 or 2026-11-23T00:00+07:00."
-        ) from error
+        raise click.BadParameter(message("since_time", value=repr(value))) from error
 
 
 def _note_more(found: Sequence[object], limit: int, noun: str, option: str = "--limit") -> None:
@@ -189,11 +187,7 @@ def _print(found: Sequence[RecordedRequest], labels: Mapping[str, str], *, as_js
     if len(found) == 1 and is_single and not as_json:
         _print_one(found[0], labels)
         return
-    nothing = (
-        f"no recorded request matches. Records are kept for {REQUEST_RECORD_DAYS} days. A request without a valid key, "
-        "beyond the rate limit, to another path or with another method leaves none: "
-        "`counterfoil usage` and the log count those."
-    )
+    nothing = message("no_request", days=REQUEST_RECORD_DAYS)
     print_rows(columns(labels), found, as_json, nothing=nothing, first=_FIRST)
 
 

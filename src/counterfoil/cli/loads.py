@@ -7,7 +7,7 @@ import click
 from counterfoil import bootstrap
 from counterfoil.checks.open_items import VERBS, close_by_hand
 from counterfoil.cli.options import existing_store, store_options, utc_option
-from counterfoil.cli.terminal import echo, print_fields, print_json, print_list, print_note, print_rows
+from counterfoil.cli.terminal import echo, message, print_fields, print_json, print_list, print_note, print_rows
 from counterfoil.cli.totals import print_totals
 from counterfoil.domain.control_totals import TotalsReport
 from counterfoil.domain.intake import LoadRow, RejectedLine, describe
@@ -48,9 +48,7 @@ def command(ctx: click.Context, words: tuple[str, ...], limit: int, store: str |
         case (_,) if number:
             _print_one(reads, number, as_json)
         case _:
-            raise click.UsageError(
-                "Use `loads`, `loads NUMBER`, `loads open`, or `loads resolve`, `accept` or `discard`."
-            )
+            raise click.UsageError(message("loads_usage"))
 
 
 def _number(ctx: click.Context, word: str) -> int:
@@ -70,9 +68,7 @@ def _number(ctx: click.Context, word: str) -> int:
 def _print_one(reads: OperatorReads, number: int, as_json: bool) -> None:
     load = views.find(reads, number)
     if load is None:
-        raise click.ClickException(
-            f"there is no load {number}, or it is too old. Run `counterfoil loads` to list the latest loads."
-        )
+        raise click.ClickException(message("no_load", number=str(number)))
     _print_load(load, reads.totals(number), reads.rejects(number, views.MOST_REJECTS), as_json)
 
 
@@ -82,9 +78,7 @@ def _named(items: Sequence[OpenItem], verb: Verb, names: Sequence[str]) -> list[
     for name in names:
         of_name = [item for item in items if name in (str(item.number), item.identity, *item.files)]
         if not of_name:
-            raise click.ClickException(
-                f"{name} is not open. Nothing was changed. Run `counterfoil loads open` to list the open items."
-            )
+            raise click.ClickException(message("item_not_open", name=name))
         if len(of_name) > 1:
             numbers = ", ".join(str(item.number) for item in of_name)
             raise click.ClickException(
@@ -135,10 +129,7 @@ def _print_load(load: LoadRow, totals: TotalsReport | None, rejects: Sequence[Re
     if totals:
         print_totals(totals)
         if load.finished_at is None:
-            print_note(
-                f"load {load.number} was stopped. These are the totals of what it read; "
-                f"it wrote {counted(load.changed, 'changed record')}."
-            )
+            print_note(message("load_stopped", number=str(load.number), count=load.changed))
     else:
         print_note(f"the store has no totals of load {load.number}, because it has not ended, or ended with an error.")
     if not rejects:

@@ -29,7 +29,7 @@ from counterfoil.cli.remote import (
     sigterm_as_interrupt,
     since_option,
 )
-from counterfoil.cli.terminal import json_option, print_fields, print_json, print_note
+from counterfoil.cli.terminal import json_option, message, print_fields, print_json, print_note
 from counterfoil.client import Client, pull_state
 from counterfoil.client.calls import MAX_FEED_LIMIT
 from counterfoil.client.errors import Stopped, Unreachable
@@ -146,10 +146,7 @@ def _record_handled(remote: Remote, changes: int) -> None:
         with private_files(), closing(remote.destination.open()) as sink:
             pull_state.record_handled(sink, changes)
     except SinkError as error:
-        print_note(
-            f"the --then command succeeded, but this could not be recorded in the copy: {error}. "
-            "The next pull with --then will run the command again."
-        )
+        print_note(message("then_not_recorded", error=str(error)))
 
 
 def pull_once(remote: Remote, options: Options) -> PullReport:
@@ -199,10 +196,7 @@ def _shop_ids(text: str | None) -> tuple[str, ...] | None:
 def _warn_if_readable(remote: Remote) -> None:
     if remote.destination.readable_by_others():
         name = remote.destination.display_name
-        print_note(
-            f"other users of this machine can read {name}, which may contain personal data. "
-            f"To prevent this, run `chmod go-rwx {shlex.quote(name)}`."
-        )
+        print_note(message("copy_readable", name=name, quoted=shlex.quote(name)))
 
 
 def _wait_for_next_run(report: PullReport, every_sec: float) -> None:

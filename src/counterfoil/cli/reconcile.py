@@ -20,7 +20,7 @@ from counterfoil.cli.remote import (
     sigterm_as_interrupt,
     since_option,
 )
-from counterfoil.cli.terminal import echo, json_option, print_json, print_list, print_note
+from counterfoil.cli.terminal import echo, json_option, message, print_json, print_list, print_note
 from counterfoil.client.errors import CopyMismatch
 from counterfoil.client.pull_state import Tally
 from counterfoil.client.reconcile import Comparison, Difference, Reconciler
@@ -144,14 +144,8 @@ def _limits(report: Report) -> str:
     if left_out.pending:
         changed = counted(left_out.pending, "bill or shop", "bills or shops")
         sentences.append(f"Not compared, because the next pull reads them: {changed}.")
-    if report.deep:
-        sentences.append("Not compared, because the service has no such list: removed_bills.")
-    else:
-        sentences.append(
-            "Compared were which bills exist, and their date, time of change, void status, net and tip. Not compared "
-            "were their other columns, lines, payments and promotions, nor shops, members and Parquet files: --deep "
-            "compares them."
-        )
+    unlisted = "Not compared, because the service has no such list: removed_bills."
+    sentences.append(unlisted if report.deep else message("days_compared"))
     return " ".join(sentences)
 
 

@@ -26,6 +26,7 @@ from counterfoil.client.errors import (
     Refusal,
     ResponseTooLarge,
     Unreachable,
+    message,
 )
 from counterfoil.domain.calendar import THAI_TIME
 from counterfoil.text import without_password
@@ -218,16 +219,13 @@ def _error_body(response: HttpResponse) -> _ErrorBody | None:
 def _error(response: HttpResponse, body: _ErrorBody | None, now: float) -> CounterfoilError:
     request_id = request_id_of(response)
     if body is None:
-        reason = f"the response had HTTP status {response.status} but no API error code"
         if response.status >= 500 or response.status == 429:
-            return Unreachable(
-                f"{reason}, so it did not come from the service. Try again later, or check the base URL.", request_id
-            )
-        return NotThisService(f"{reason}. Check the base URL.", request_id)
-    message = body.message[:MAX_TEXT] if isinstance(body.message, str) else ""
+            return Unreachable(message("proxy", status=response.status), request_id)
+        return NotThisService(message("no_error_code", status=response.status), request_id)
+    text = body.message[:MAX_TEXT] if isinstance(body.message, str) else ""
     if body.error == "quota_exceeded":
-        return QuotaSpent(message, request_id, _next_thai_midnight(now))
-    return Refusal(response.status, body.error[:MAX_TEXT], message, request_id)
+        return QuotaSpent(text, request_id, _next_thai_midnight(now))
+    return Refusal(response.status, body.error[:MAX_TEXT], text, request_id)
 
 
 def request_id_of(response: HttpResponse) -> str | None:
@@ -258,9 +256,7 @@ def checked_url(base_url: str) -> str:
         # The original message may quote a part of the URL that contains a password.
         raise ValueError(f"{without_password(base_url)!r} is not a valid URL") from None
     if url.username is not None:
-        raise ValueError(
-            "the base URL must not contain a user name or a password, because they would be sent instead of the key"
-        )
+        raise ValueError(message("url_with_user"))
     has_more = "?" in base_url or "#" in base_url
     if not is_usable or has_more or len(base_url.split()) != 1 or not base_url.isprintable():
         masked = without_password(base_url)
@@ -375,10 +371,7 @@ def _decoded(response: httpx.Response, body: bytearray) -> HttpResponse | Respon
         whole = _decompressed(response.headers.get("content-encoding", ""), body)
         if len(whole) <= MAX_BODY_BYTES:
             return HttpResponse(response.status_code, response.headers, whole)
-    return ResponseTooLarge(
-        f"the response is larger than {MAX_BODY_BYTES // 1024**2} MiB, which no response of a Counterfoil API is. "
-        "Check the base URL."
-    )
+    return ResponseTooLarge(message("response_too_large", size=MAX_BODY_BYTES // 1024**2))
 
 
 def _decompressed(encoding: str, body: bytearray) -> bytes:

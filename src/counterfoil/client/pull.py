@@ -18,7 +18,15 @@ from counterfoil.client import calls, pull_state
 from counterfoil.client.api import Client
 from counterfoil.client.calls import MAX_ATTEMPTS
 from counterfoil.client.connection import Call
-from counterfoil.client.errors import CopyMismatch, CounterfoilError, NotThisService, Refusal, Stopped, is_bad_cursor
+from counterfoil.client.errors import (
+    CopyMismatch,
+    CounterfoilError,
+    NotThisService,
+    Refusal,
+    Stopped,
+    is_bad_cursor,
+    message,
+)
 from counterfoil.client.feed import PAGES_PER_BATCH, BatchReader, ChangePage, FeedBatch, FeedGroup, change_pages
 from counterfoil.client.models import Page
 from counterfoil.client.pull_state import BaseState, Origin, State, Tally, seconds_between
@@ -268,10 +276,7 @@ class Puller:
         """
         given = self._options.shops
         if given and self._sink.count_shops() and not any(map(self._covers, given)):
-            raise CopyMismatch(
-                "the key covers none of the shops given with --shops, so nothing was changed. `counterfoil pull` "
-                "without --shops copies the same shops as before, and with --shops '*' all shops of the key."
-            )
+            raise CopyMismatch(message("no_such_shops"))
 
     def _covers(self, shop_id: str) -> bool:
         """Return whether the key can read the bills of a shop. The list of shops does not contain closed shops."""
@@ -304,9 +309,7 @@ class Puller:
                 self._recover(state, refusal)
             else:
                 return
-        raise CounterfoilError(
-            f"the service refused the cursor or the mark {MAX_ATTEMPTS} times. Run `counterfoil pull` again later."
-        )
+        raise CounterfoilError(message("feed_refused", times=MAX_ATTEMPTS))
 
     def _recover(self, state: State, refusal: Refusal) -> None:
         """Update the state so that the pull can continue after a refusal. Raise an error if it cannot continue."""
@@ -460,11 +463,7 @@ class Puller:
 def missing_feed(client: Client, refusal: Refusal) -> CounterfoilError:
     """Return the error for a service without a feed. Raise another error if it is not a Counterfoil service."""
     origin_of(client)
-    return NotThisService(
-        "the service has no change feed, which a copy needs. Ask its operator to upgrade it to API version 1.4.0 "
-        "or later.",
-        refusal.request_id,
-    )
+    return NotThisService(message("no_feed"), refusal.request_id)
 
 
 def origin_of(client: Client) -> Origin:
@@ -473,9 +472,6 @@ def origin_of(client: Client) -> Origin:
         usage = client.usage()
     except Refusal as refusal:
         if refusal.code == "not_found":  # The server responded, but it has no such path.
-            raise NotThisService(
-                f"there is no Counterfoil API at {client.base_url}. The address usually ends in /ext/v1.",
-                refusal.request_id,
-            ) from refusal
+            raise NotThisService(message("no_api", url=client.base_url), refusal.request_id) from refusal
         raise
     return Origin(client.base_url, usage["keyId"], usage["scope"])

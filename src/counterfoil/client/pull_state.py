@@ -9,7 +9,7 @@ from datetime import date, datetime
 
 from msgspec import MsgspecError, Struct, field, json
 
-from counterfoil.client.errors import CopyMismatch
+from counterfoil.client.errors import CopyMismatch, message
 from counterfoil.client.sinks.sql import Sink, Written
 
 # Formats 1 to 4 were used before the first release.
@@ -130,14 +130,8 @@ def decode(state: bytes | None) -> State:
     except MsgspecError as error:
         raise CopyMismatch(f"the progress that is stored in this copy cannot be read: {error}.") from error
     if found < FORMAT:
-        raise CopyMismatch(
-            "this copy was made before the first release, and this version cannot read it. "
-            "Pull again into an empty target."
-        )
-    raise CopyMismatch(
-        f"this copy has format {found}, but this version of Counterfoil supports only formats up to {FORMAT}. "
-        "Upgrade Counterfoil, or pull into another target."
-    )
+        raise CopyMismatch(message("older_format"))
+    raise CopyMismatch(message("newer_format", found=found, known=FORMAT))
 
 
 def save(sink: Sink, state: State, counts: dict[str, int] | None = None) -> None:
@@ -238,12 +232,7 @@ def require_origin(known: Origin | None, origin: Origin) -> None:
 
 
 def mismatch(known: Origin, origin: Origin) -> CopyMismatch:
-    return CopyMismatch(
-        f"this copy was made from {known.url} with the {known.scope} key {known.key_id}, "
-        f"not from {origin.url} with the {origin.scope} key {origin.key_id}. If both return the same data, for "
-        "example because the address is new or the key was replaced, run `counterfoil pull` with --adopt. "
-        "Otherwise, use another target."
-    )
+    return CopyMismatch(message("other_origin", known=known, origin=origin))
 
 
 # --- the feed --------------------------------------------------------------------

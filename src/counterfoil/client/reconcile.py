@@ -18,7 +18,7 @@ from counterfoil.client import calls, pull_state
 from counterfoil.client.api import Client
 from counterfoil.client.calls import MAX_ATTEMPTS, WINDOW_DAYS, decode_raw_page
 from counterfoil.client.connection import Call
-from counterfoil.client.errors import CopyMismatch, CounterfoilError, Refusal, is_bad_cursor
+from counterfoil.client.errors import CopyMismatch, CounterfoilError, Refusal, is_bad_cursor, message
 from counterfoil.client.feed import ELEMENT_TYPES, Element, decode_feed_page
 from counterfoil.client.models import Page
 from counterfoil.client.pull import Options, Puller, missing_feed, origin_of
@@ -190,10 +190,7 @@ class Reconciler:
             next(self._pages(calls.changes(since=feed.mark, cursor=feed.cursor, limit=1), decode_feed_page))
         except Refusal as refusal:
             if refusal.code == "mark_expired":
-                raise CopyMismatch(
-                    "the copy is too old to be compared, or the service was restored from a backup. "
-                    "Run `counterfoil pull` first."
-                ) from refusal
+                raise CopyMismatch(message("copy_too_old")) from refusal
             if is_bad_cursor(refusal):
                 raise pull_state.mismatch(known, origin_of(self._client)) from refusal
             if refusal.code == "not_found":
@@ -345,10 +342,7 @@ class Reconciler:
                     raise
                 continue
             return picked
-        raise CounterfoilError(
-            f"the service refused a cursor {MAX_ATTEMPTS} times while a list of {call.path} was read. "
-            "Run `counterfoil reconcile` again later."
-        )
+        raise CounterfoilError(message("list_refused", times=MAX_ATTEMPTS, path=call.path))
 
     def _pages(self, call: Call, decode: Callable[[bytes], Page[Row]]) -> Iterator[Page[Row]]:
         for page in self._client.pages(call, partial(calls.parse_page, decode=decode)):

@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from counterfoil.client.calls import decode_row
-from counterfoil.client.errors import NotThisService
+from counterfoil.client.errors import NotThisService, message
 from counterfoil.client.sinks.json_rows import Fill, JsonRows, ParsedRows, Rows, SinkError, escape_quotes
 from counterfoil.client.tables import (
     BILLS,
@@ -206,9 +206,7 @@ class Sink(ABC):
             found.setdefault(name, set()).add(column)
         foreign = sorted(table.name for table in TABLES if table.name in found)
         if foreign and "pull_state" not in found:
-            raise SinkError(
-                f"the target already has a table `{foreign[0]}` that was not created by a pull. Choose another target."
-            )
+            raise SinkError(message("foreign_table", table=foreign[0]))
         missing = list(missing_statements(found, self.DIALECT))
         if missing:
             with self.transaction():
@@ -218,10 +216,7 @@ class Sink(ABC):
                     lost = msgspec.json.decode(state) | {"lost": incomplete_tables(found)}
                     self.save_state(msgspec.json.encode(lost))
         if not self.state() and any(self.row_counts(most=1).values()):
-            raise SinkError(
-                "the target has rows of a copy, but the table pull_state is empty, so it is not known with which key "
-                "they were copied. Choose another target, or drop the tables."
-            )
+            raise SinkError(message("no_state"))
         self._has_undelivered = bool(self.run("SELECT 1 FROM pull_undelivered LIMIT 1"))
         self._has_removed = bool(self.run("SELECT 1 FROM removed_bills LIMIT 1"))
 

@@ -11,6 +11,7 @@ from hashlib import md5
 from pathlib import Path
 from typing import Any
 
+from counterfoil.client.errors import message
 from counterfoil.client.sinks import engine_of
 from counterfoil.client.sinks.json_rows import Fill, RowConverter, Rows, SinkError
 from counterfoil.client.sinks.sql import Sink, column_names
@@ -77,10 +78,7 @@ class SQLiteSink(Sink):
             return self._db.execute(statement, values).fetchall()
         except sqlite3.Error as error:
             if "locked" in str(error):
-                raise SinkError(
-                    "another process is writing to the SQLite file. "
-                    "Wait until it has finished, then run the command again."
-                ) from error
+                raise SinkError(message("sqlite_locked")) from error
             raise SinkError(f"SQLite: {error}") from error
 
     def state(self) -> bytes | None:
