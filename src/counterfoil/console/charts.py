@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 
 from msgspec import Struct
 
-from counterfoil.console.display import day_name, link_list, list_table, month_name, template
+from counterfoil.console.display import link_list, list_table, month_name, template
 from counterfoil.console.texts import Texts
 from counterfoil.console.visit import Visit
 from counterfoil.domain.access import DAILY_TOTAL_DAYS, REQUEST_RECORD_DAYS
@@ -126,8 +126,9 @@ def _bar(visit: Visit, use: Use, slot: Slot, **conditions: str) -> "Bar":
         label, axis = f"{start:%Y-%m-%d %H:%M}", f"{start:%H:%M}"
     else:
         day = thai_day(slot.since)
-        is_month = RANGES[use.range] >= MONTHS_FROM
-        label, axis = day.isoformat(), day_name(t, day) if not is_month else month_name(t, day) if day.day == 1 else ""
+        label, axis = day.isoformat(), f"{day.day} {month_name(t, day)}"
+        if RANGES[use.range] >= MONTHS_FROM:
+            axis = f"{month_name(t, day)} {day.year}" if day.day == 1 else ""
     span = {"since": f"{start:%Y-%m-%dT%H:%M}", "until": f"{local(slot.until):%Y-%m-%dT%H:%M}"}
     query = urlencode({**({"key": use.key_id} if use.key_id else {}), **conditions, **span})
     is_recorded = slot.until > visit.now - REQUEST_RECORD_DAYS * DAY_MS

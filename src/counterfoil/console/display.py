@@ -48,17 +48,7 @@ def zone_text(t: Texts) -> str:
     return t("time.thailand") if zone_name() == THAILAND else zone_name()
 
 
-def day_name(t: Texts, day: date) -> str:
-    """Return a day without its year, for the axis of a chart."""
-    return f"{day.day} {_month(t, day)}"
-
-
 def month_name(t: Texts, day: date) -> str:
-    """Return the month and the year of a day, for the axis of a chart."""
-    return f"{_month(t, day)} {day.year}"
-
-
-def _month(t: Texts, day: date) -> str:
     return t("months").split()[day.month - 1]
 
 

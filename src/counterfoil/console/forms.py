@@ -61,34 +61,9 @@ def _field(label: str, name: str, hint: str, control: Callable[[dict[str, str | 
     )
 
 
-def number_field(label: str, name: str, value: int, most: int) -> Html:
-    return text_field(label, name, str(value), type="number", min=1, max=most, required=True)
-
-
-def checkbox(label: str, name: str, *, checked: bool) -> Html:
-    identifier = f"field-{name}"
-    return element(
-        "div",
-        element("input", id=identifier, name=name, type="checkbox", checked=checked),
-        element("label", label, for_=identifier),
-        class_="field check",
-    )
-
-
-def limits_and_permissions(
-    t: Texts, per_min: int, per_day: int, *, personal_data: bool, messaging_lookup: bool
-) -> Html:
+def limits_and_permissions(t: Texts, values: Mapping[str, int | bool]) -> Html:
     """Return the fields of a key that both forms have: the one that issues a key and the one that changes it."""
-    return markup(
-        element(
-            "div",
-            number_field(t("key.per_min"), "per_min", per_min, MAX_LIMIT),
-            number_field(t("key.per_day"), "per_day", per_day, MAX_LIMIT),
-            class_="pair",
-        ),
-        checkbox(t("issue.personal_data"), "personal_data", checked=personal_data),
-        checkbox(t("issue.messaging_lookup"), "messaging_lookup", checked=messaging_lookup),
-    )
+    return template("limits", t, most=MAX_LIMIT, **values)
 
 
 def select(label: str, name: str, groups: Mapping[str, Mapping[str, str]], chosen: str = "", *, hint: str = "") -> Html:

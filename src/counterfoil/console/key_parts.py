@@ -84,11 +84,6 @@ def scope_text(t: Texts, names: ScopeNames, kind: str, identifier: str) -> str:
     return f"{t(f'scope.{kind}')} {f'{about} ' if about else ''}({identifier})"
 
 
-def franchise_text(t: Texts, identifier: str, shops: list[str]) -> str:
-    """Return a franchise with the number of its shops and some of their names, for a list to choose from."""
-    return t("issue.franchise", name=name_of(identifier), count=shop_count(t, len(shops)), shops=some_names(shops))
-
-
 def key_facts(visit: Visit, key: Key) -> list[tuple[str, Child]]:
     t = visit.t
     return [
@@ -134,7 +129,7 @@ def copy_tile(visit: Visit, rows: list[CopyRow]) -> Html:
         value = t.message(STATES["never"]) if rows else "–"
     else:
         value = t.message(STATES["fresh"]) if copy.state == "fresh" else _share(t, copy)
-    note = element("a", _sentence(t, rows), href="?tab=copy")
+    note = element("a", _sentence(t, rows), href=f"{visit.path}?tab=copy")
     return tile(t("copy.title"), value, note, "" if copy.state in (None, "fresh") else "warn")
 
 

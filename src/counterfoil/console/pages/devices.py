@@ -34,7 +34,7 @@ def draw(visit: Visit, view: DevicesView, message: Html | None = None) -> PageCo
     t = visit.t
     cells: dict[str, Callable[[Device], Child]] = {
         "device.role": lambda device: t(f"role.{device.role}"),
-        "state": lambda device: _state_badge(visit, _state(visit, device)),
+        "state": lambda device: _badge(visit, _state(visit, device)),
         "device.action": lambda device: _action(visit, device),
     }
     shown = RowList((*view.devices.columns, ListColumn("", page="device.action")), view.devices.rows)
@@ -48,7 +48,7 @@ def draw(visit: Visit, view: DevicesView, message: Html | None = None) -> PageCo
     )
 
 
-def _state_badge(visit: Visit, state: str) -> Html:
+def _badge(visit: Visit, state: str) -> Html:
     return badge(visit.t(f"device.{state}"), _KINDS.get(state, "quiet"))
 
 

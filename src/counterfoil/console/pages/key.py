@@ -248,13 +248,8 @@ def _form(visit: Visit, view: OneKeyView, action: str) -> Html | None:
 
 
 def _change_fields(visit: Visit, view: OneKeyView) -> Html:
-    t, key = visit.t, view.key
-    return markup(
-        text_field(t("key.label"), "label", key.label, maxlength=MAX_LABEL_LENGTH),
-        limits_and_permissions(
-            t, key.per_min, key.per_day, personal_data=key.personal_data, messaging_lookup=key.messaging_lookup
-        ),
-    )
+    label = text_field(visit.t("key.label"), "label", view.key.label, maxlength=MAX_LABEL_LENGTH)
+    return markup(label, limits_and_permissions(visit.t, asdict(view.key)))
 
 
 def _rotate_fields(visit: Visit, _: OneKeyView) -> Html:

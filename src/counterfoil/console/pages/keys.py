@@ -19,15 +19,16 @@ from counterfoil.console.display import (
     percent,
     template,
 )
-from counterfoil.console.forms import limits_and_permissions, select, text_field, token_field
+from counterfoil.console.forms import limits_and_permissions, select, token_field
 from counterfoil.console.key_parts import (
     ScopeNames,
     copy_badge,
-    franchise_text,
     key_facts,
     loaded_shops,
     scope_label,
     scope_names,
+    shop_count,
+    some_names,
     state_badge,
 )
 from counterfoil.console.layout import notice
@@ -169,12 +170,14 @@ def read_scopes(visit: Visit) -> IssueView:
 
 
 def scope_choices(t: Texts, view: IssueView) -> dict[str, dict[str, str]]:
-    franchises, shops = ([scope for scope in view.scopes if scope.kind == kind] for kind in ("franchise", "shop"))
-    return {
-        "": {"": t("issue.choose")},
-        t("issue.franchises"): {scope.value: franchise_text(t, scope.id, scope.shop_names) for scope in franchises},
-        t("issue.shops"): {scope.value: f"{scope.name} ({scope.id})" for scope in shops},
-    }
+    franchises, shops = {}, {}
+    for scope in view.scopes:
+        if scope.kind == "franchise":
+            count, names = shop_count(t, scope.shops), some_names(scope.shop_names)
+            franchises[scope.value] = t("issue.franchise", name=name_of(scope.id), count=count, shops=names)
+        else:
+            shops[scope.value] = f"{scope.name} ({scope.id})"
+    return {"": {"": t("issue.choose")}, t("issue.franchises"): franchises, t("issue.shops"): shops}
 
 
 def draw_form(visit: Visit, view: IssueView, problem: Html | str | None = None) -> PageContent:
@@ -182,27 +185,20 @@ def draw_form(visit: Visit, view: IssueView, problem: Html | str | None = None) 
     t, entered = visit.t, visit.request.form
     groups = {**scope_choices(t, view), t("issue.other"): {"other": t("issue.other_choice")}}
     kinds = {"": {"shop": t("scope.shop"), "franchise": t("scope.franchise")}}
-    label, other_id = entered.get("label", ""), entered.get("other_id", "")
     chosen = entered.get("scope", visit.query.get("scope", ""))
+    limits: dict[str, int | bool] = {name: name in entered for name in ("personal_data", "messaging_lookup")}
+    limits |= {name: number_in(entered.get(name, ""), getattr(view, name)) for name in ("per_min", "per_day")}
     main = template(
         "issue",
         t,
         problem=notice(problem, "bad") if problem else None,
         token=token_field(visit),
-        label=text_field(
-            t("key.label"), "label", label, hint=t("issue.label_hint"), maxlength=MAX_LABEL_LENGTH, required=True
-        ),
+        entered={"label": entered.get("label"), "other_id": entered.get("other_id")},
+        longest=MAX_LABEL_LENGTH,
         scope=select(t("scope"), "scope", groups, chosen, hint=t("issue.scope_hint")),
         is_other=entered.get("scope") == "other",
         other_kind=select(t("issue.other_kind"), "other_kind", kinds, entered.get("other_kind", "shop")),
-        other_id=text_field(t("issue.other_id"), "other_id", other_id, hint=t("issue.other_hint")),
-        limits=limits_and_permissions(
-            t,
-            number_in(entered.get("per_min", ""), view.per_min),
-            number_in(entered.get("per_day", ""), view.per_day),
-            personal_data="personal_data" in entered,
-            messaging_lookup="messaging_lookup" in entered,
-        ),
+        limits=limits_and_permissions(t, limits),
     )
     return PageContent(
         title=t("issue.title"),

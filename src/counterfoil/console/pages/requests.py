@@ -24,7 +24,7 @@ from counterfoil.console.display import (
     translated,
     zone_text,
 )
-from counterfoil.console.forms import select, text_field
+from counterfoil.console.forms import select
 from counterfoil.console.layout import notice
 from counterfoil.console.visit import PER_PAGE, ConsolePage, PageContent, Visit, number_in
 from counterfoil.domain.calendar import DAY_MS, iso_utc, to_ms
@@ -142,26 +142,15 @@ def _search(visit: Visit, view: RequestsView) -> Html:
     keys = {key_id: f"{name_of(label)} ({key_id})" if label else key_id for key_id, label in labels.items()}
     routes = {route: route for route, handler in ROUTES.items() if handler}
     errors = {ANY_ERROR: t("requests.any_error"), **{code: code for code in RECORDED_CODES}}
-    request_id = text_field(
-        t("requests.request_id"),
-        "request",
-        query.get("request", ""),
-        hint=t("requests.request_id_hint"),
-        spellcheck="false",
-        maxlength=200,
-    )
-    numeric = {"inputmode": "numeric", "pattern": "[0-9]{3}", "title": t("requests.status_pattern")}
-    filters = [
+    choices = [
         select(t("key"), "key", {"": anything | keys}, query.get("key", "")),
         select(t("route"), "route", {"": anything | routes}, query.get("route", "")),
-        text_field(t("status"), "status", query.get("status", ""), **numeric),
         select(t("error"), "error", {"": anything | errors}, query.get("error", "")),
-        text_field(t("requests.slower"), "slower", query.get("slower", ""), type="number", min=0),
-        text_field(t("requests.since", zone=zone_text(t)), "since", query.get("since", ""), type="datetime-local"),
-        text_field(t("requests.until", zone=zone_text(t)), "until", query.get("until", ""), type="datetime-local"),
     ]
+    since, until = (t(f"requests.{name}", zone=zone_text(t)) for name in _TIMES)
+    given = {name: query.get(name) for name in PARAMETERS}
     is_open = any(name in view.wanted for name in PARAMETERS[1:])
-    return template("search", t, request=request_id, filters=filters, is_open=is_open)
+    return template("search", t, given=given, choices=choices, since=since, until=until, is_open=is_open)
 
 
 def _one_request(visit: Visit, request: RecordedRequest) -> Html:

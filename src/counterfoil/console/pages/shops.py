@@ -55,7 +55,7 @@ def draw(visit: Visit, view: ShopsView) -> PageContent:
     }
     return PageContent(
         title=t("shops.title"),
-        lead=notice(t("shops.some_silent", count=silent), "warn") if silent else None,
+        lead=notice(t("shops.some_silent", count=silent), "warn") if silent else notice(t("shops.none_silent")),
         main=markup(
             list_table(visit, t("shops.caption"), view.shops, cells, empty=t("shops.none")),
             element("p", silent_rule(t), " ", t("shops.explained"), class_="muted"),

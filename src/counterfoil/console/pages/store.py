@@ -75,28 +75,23 @@ def draw(visit: Visit, view: StoreView) -> PageContent:
 
 def _facts(visit: Visit, view: StoreView) -> list[tuple[str, Child]]:
     t, extent, disk = visit.t, view.store.extent, view.store.disk
-    pairs: list[tuple[str, Child]] = [
-        (t("store.address"), element("code", view.address)),
-        (t("store.size"), size(extent.size_bytes) if extent else t("unknown")),
-        (t("store.schema"), extent.schema if extent else t("unknown")),
-        (t("store.software"), extent.software if extent else t("unknown")),
-        (
-            t("store.meter"),
-            markup(
-                element("code", view.meter) if view.meter else t("store.own_meter"),
-                " ",
-                element("small", t("store.meter_term")),
-            ),
-        ),
-    ]
-    if disk:
-        pairs.append((t("store.free"), size(disk.free_bytes)))
-        pairs += [(t("store.log", name=name), size(count)) for name, count in disk.log_bytes.items()]
+    meter = element("code", view.meter) if view.meter else t("store.own_meter")
+    known: dict[str, Child] = {
+        "address": element("code", view.address),
+        "meter": markup(meter, " ", element("small", t("store.meter_term"))),
+    }
     if extent:
-        pairs.append((t("store.backup"), moment(view.store.backups.latest_at)))
+        known |= {"size": size(extent.size_bytes), "schema": extent.schema, "software": extent.software}
+        known |= {"backup": moment(view.store.backups.latest_at)}
     if view.login:
-        pairs.append((t("store.login"), element("code", view.login)))
-    return pairs
+        known |= {"login": element("code", view.login)}
+    if disk:
+        known |= {"free": size(disk.free_bytes)}
+    logs = disk.log_bytes.items() if disk else ()
+    return [
+        *((t(f"store.{name}"), value) for name, value in known.items()),
+        *((t("store.log", name=name), size(count)) for name, count in logs),
+    ]
 
 
 def _servers(visit: Visit, view: StoreView) -> Html | None:
