@@ -522,6 +522,7 @@ def test_a_list_is_sorted_by_the_column_of_the_heading_that_was_followed(
     load_shops(console, 12)
     page = alice.page(f"/shops?sort=shop{order}")
     assert first_cells(page)[0] == first
+    assert "<caption>Sorted by: Shop</caption>" in page
     (chosen,) = re.findall(r'<th [^>]*aria-sort="([a-z]+)"[^>]*><a href="([^"]*)">Shop<', page)
     assert chosen == (("descending", "/shops?sort=shop") if order else ("ascending", "/shops?sort=shop&amp;order=desc"))
 

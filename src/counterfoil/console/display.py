@@ -146,8 +146,11 @@ def list_table(
     if kind == "list":
         words = visit.query.get("filter", "").casefold().split()
         rows = [row for row in rows if all(word in _text(row[1]) for word in words)]
-    if kind != "fixed":
-        rows = _in_order(visit, columns, rows)
+    chosen = next((column for column in columns if column.page == visit.query.get("sort")), None)
+    if kind != "fixed" and chosen:
+        rows = _in_order(visit, columns.index(chosen), chosen, rows)
+        # The caption may name another order.
+        caption = t(f"table.sorted_{kind}", column=t(chosen.page))
     most = visit.limit(MOST_ROWS) if kind == "list" else len(rows)
     can_sort = kind != "fixed" and len(listing.rows) > 1
     head = [
@@ -174,16 +177,13 @@ def _text(cells: Child) -> str:
     return unescape(_TAG.sub(" ", markup(cells))).casefold()
 
 
-def _in_order(visit: Visit, columns: Sequence[ListColumn[Row]], rows: list[Drawn[Row]]) -> list[Drawn[Row]]:
-    """Return the rows sorted by the column that the address names: by its value, or else by its text."""
-    place = next((place for place, column in enumerate(columns) if column.page == visit.query.get("sort")), None)
-    if place is None:
-        return rows
+def _in_order(visit: Visit, place: int, column: ListColumn[Row], rows: list[Drawn[Row]]) -> list[Drawn[Row]]:
+    """Return the rows sorted by the value of the column at this place, or else by its text."""
 
     def value(drawn: Drawn[Row]) -> tuple[bool, float | str]:
-        if columns[place].kind not in ("number", "time"):
+        if column.kind not in ("number", "time"):
             return True, _text(drawn[1][place])
-        number = columns[place].value_of(drawn[0])
+        number = column.value_of(drawn[0])
         return number is not None, to_ms(number) if isinstance(number, datetime) else number or 0
 
     return sorted(rows, key=value, reverse=visit.query.get("order") == "desc")
