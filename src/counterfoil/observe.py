@@ -3,11 +3,11 @@
 No event contains a secret, a query string, or anything that identifies a person.
 """
 
+import fcntl
 import mmap
 import os
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
 
 from msgspec import Struct, json
 
@@ -213,8 +213,8 @@ class EventLog:
 
 # --- counters that the workers share with the supervisor, which serves `/metrics` --
 #
-# Every worker has its own memory-mapped file. Counting needs no system call, and the counts of a killed worker can
-# still be read.
+# Every worker maps a section of one file into its memory. Counting needs no system call, and the counts of a killed
+# worker can still be read.
 
 BUCKETS_US = (100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 1_000_000, 5_000_000)
 # Pairs of status and error code. The last pair stands for every other outcome.
@@ -231,7 +231,7 @@ _ROW_LENGTH = _SENT_OFFSET + 1
 
 
 class Layout:
-    """The index of each value in a counter file. `public_routes` are the routes that need no API key."""
+    """The index of each value in a worker's section. `public_routes` are the routes that need no API key."""
 
     def __init__(self, routes: Iterable[str], public_routes: Iterable[str]) -> None:
         self.public_routes = tuple(public_routes)
@@ -245,6 +245,8 @@ class Layout:
         # has since been answered without a server error.
         self.failed_at = self.server_changes + 1
         self.slots = self.failed_at + 1
+        # The operating system maps only whole pages.
+        self.section_bytes = -(-self.slots * 8 // mmap.ALLOCATIONGRANULARITY) * mmap.ALLOCATIONGRANULARITY
 
     def outcome(self, route: str, status: int, error: str) -> int:
         return self.rows[route] + _OUTCOME_INDEX.get((status, error), _OTHER_INDEX)
@@ -259,17 +261,17 @@ class Layout:
         return self.rows[route] + _SENT_OFFSET
 
 
-class CounterFile:
-    """The counters of one process."""
+class Counters:
+    """The counters of one process, in a new section of a file that it shares with others."""
 
-    def __init__(self, folder: Path, layout: Layout, now_ms: Callable[[], int]) -> None:
+    def __init__(self, file: int, layout: Layout, now_ms: Callable[[], int]) -> None:
         self._layout = layout
         self._now_ms = now_ms
-        path = folder / f"{os.getpid()}.counters"
-        descriptor = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
-        os.ftruncate(descriptor, layout.slots * 8)
-        self._map = mmap.mmap(descriptor, layout.slots * 8)
-        os.close(descriptor)
+        fcntl.lockf(file, fcntl.LOCK_EX)
+        start = os.fstat(file).st_size
+        os.ftruncate(file, start + layout.section_bytes)
+        fcntl.lockf(file, fcntl.LOCK_UN)
+        self._map = mmap.mmap(file, layout.section_bytes, offset=start)
         self._numbers = memoryview(self._map).cast("Q")
 
     def __call__(self, event: Event) -> None:
@@ -295,21 +297,17 @@ class CounterFile:
                 numbers[layout.server_changes] += 1
 
 
-def totals(folder: Path, layout: Layout) -> list[int]:
+def totals(file: int, layout: Layout) -> list[int]:
     """Return the sum of each counter over all worker processes."""
-    sums = [0] * layout.slots
-    for numbers in _counter_files(folder, layout):
-        sums = [left + right for left, right in zip(sums, numbers, strict=True)]
-    return sums
+    sections = list(_sections(file, layout))
+    return [sum(section[index] for section in sections) for index in range(layout.slots)]
 
 
-def last_store_failure_ms(folder: Path, layout: Layout) -> int:
+def last_store_failure_ms(file: int, layout: Layout) -> int:
     """Return the time of the latest store failure, or 0. A failure counts until its worker can use the store again."""
-    return max((numbers[layout.failed_at] for numbers in _counter_files(folder, layout)), default=0)
+    return max((section[layout.failed_at] for section in _sections(file, layout)), default=0)
 
 
-def _counter_files(folder: Path, layout: Layout) -> Iterator[memoryview]:
-    for path in folder.glob("*.counters"):
-        numbers = memoryview(path.read_bytes()).cast("Q")
-        if len(numbers) == layout.slots:
-            yield numbers
+def _sections(file: int, layout: Layout) -> Iterator[memoryview]:
+    for start in range(0, os.fstat(file).st_size, layout.section_bytes):
+        yield memoryview(os.pread(file, layout.section_bytes, start)).cast("Q")

@@ -1,4 +1,4 @@
-"""A worker that counts requests in its own counter file. New processes must be able to import this module."""
+"""A worker that counts requests in its own section of the file. New processes must be able to import this module."""
 
 import os
 import signal
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from counterfoil.machine.clock import SystemClock
-from counterfoil.observe import CounterFile, Layout, RequestServed
+from counterfoil.observe import Counters, Layout, RequestServed
 
 LAYOUT = Layout(["shops", "transactions"], ["openapi.json", "reference", "unknown"])
 
@@ -26,8 +26,12 @@ def served(**fields: Any) -> RequestServed:
     return RequestServed(**told | fields)
 
 
+def counter_file(folder: Path) -> int:
+    return os.open(folder / "counters", os.O_CREAT | os.O_RDWR, 0o600)
+
+
 def count(folder: Path, requests: int, killed: bool) -> None:
-    page = CounterFile(folder, LAYOUT, SystemClock().now_ms)
+    page = Counters(counter_file(folder), LAYOUT, SystemClock().now_ms)
     for _ in range(requests):
         page(served())
     if killed:

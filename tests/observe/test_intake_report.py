@@ -11,6 +11,7 @@ from counterfoil.domain.intake import DeliveryCounts, with_load
 from counterfoil.machine.clock import SystemClock
 from counterfoil.serving.admin import metrics, readiness
 from counterfoil.settings import Settings, load
+from observe.counting_workers import counter_file
 from running_service import ManualClock
 
 MINUTE_SEC = 60
@@ -26,12 +27,12 @@ def settings(tmp_path: Path) -> Settings:
 
 
 def warnings(settings: Settings, tmp_path: Path) -> dict[str, str]:
-    checks = readiness(settings, tmp_path, bootstrap.store(settings).reads())
+    checks = readiness(settings, counter_file(tmp_path), bootstrap.store(settings).reads())
     return {check.name: check.warning for check in checks if check.warning}
 
 
 def samples(settings: Settings, tmp_path: Path) -> Iterator[tuple[str, float]]:
-    for family in metrics(settings, tmp_path, bootstrap.store(settings).reads()):
+    for family in metrics(settings, counter_file(tmp_path), bootstrap.store(settings).reads()):
         for sample in family.samples:
             if sample.name.startswith(("counterfoil_load_alarms", "counterfoil_watched_folder")):
                 yield sample.name.removeprefix("counterfoil_") + "".join(sample.labels.values()), sample.value

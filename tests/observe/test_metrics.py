@@ -11,7 +11,7 @@ from prometheus_client.registry import Collector
 from counterfoil.domain.problems import TABLE
 from counterfoil.machine.clock import SystemClock
 from counterfoil.observe import (
-    CounterFile,
+    Counters,
     Event,
     HandlerCrashed,
     ServiceChanged,
@@ -22,7 +22,7 @@ from counterfoil.observe import (
 from counterfoil.serving import admin
 from counterfoil.serving.admin import METRICS, request_metrics
 from new_processes import new_processes
-from observe.counting_workers import LAYOUT, count, served
+from observe.counting_workers import LAYOUT, count, counter_file, served
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
@@ -38,7 +38,7 @@ class Exposed(Collector):
 def samples(folder: Path) -> Samples:
     """Return the samples that Prometheus reads from our output."""
     registry = CollectorRegistry()
-    registry.register(Exposed(list(request_metrics(LAYOUT, totals(folder, LAYOUT)))))
+    registry.register(Exposed(list(request_metrics(LAYOUT, totals(counter_file(folder), LAYOUT)))))
     text = generate_latest(registry).decode()
     return {
         (sample.name, tuple(sorted(sample.labels.items()))): sample.value
@@ -48,7 +48,7 @@ def samples(folder: Path) -> Samples:
 
 
 def counted(folder: Path, *events: Event) -> Samples:
-    page = CounterFile(folder, LAYOUT, SystemClock().now_ms)
+    page = Counters(counter_file(folder), LAYOUT, SystemClock().now_ms)
     for event in events:
         page(event)
     return samples(folder)
@@ -149,32 +149,14 @@ def test_the_counts_of_several_workers_add_up_and_a_killed_one_s_stay(tmp_path: 
     assert samples(tmp_path)["counterfoil_requests_total", labels(route="shops", status="200", error="")] == 600
 
 
-def test_a_counter_file_that_is_reopened_keeps_its_counts(tmp_path: Path) -> None:
-    """This happens when a new worker gets the PID of a dead worker."""
-    counted(tmp_path, served())
-    found = counted(tmp_path, served())
-    assert found["counterfoil_requests_total", labels(route="shops", status="200", error="")] == 2
-
-
-def test_an_incomplete_counter_file_or_one_of_another_layout_is_ignored(tmp_path: Path) -> None:
-    counted(tmp_path, served())
-    (tmp_path / "1.counters").touch()
-    (tmp_path / "2.counters").write_bytes(b"\x01" * 80)
-    assert samples(tmp_path)["counterfoil_requests_total", labels(route="shops", status="200", error="")] == 1
-
-
-def test_counters_are_readable_by_their_owner_only(tmp_path: Path) -> None:
-    counted(tmp_path, served())
-    (file,) = tmp_path.iterdir()
-    assert file.stat().st_mode & 0o777 == 0o600
-
-
 def test_every_metric_in_the_table_is_exported() -> None:
     source = Path(admin.__file__).read_text("utf-8")
     assert [name for name in METRICS if f'"{name}"' not in source] == []
 
 
 def test_the_latest_store_failure_of_any_worker_is_known(tmp_path: Path) -> None:
-    assert last_store_failure_ms(tmp_path, LAYOUT) == 0
-    CounterFile(tmp_path, LAYOUT, SystemClock().now_ms)(StoreFailed(request_id=None, route="usage", reason="gone"))
-    assert last_store_failure_ms(tmp_path, LAYOUT) > 0
+    assert last_store_failure_ms(counter_file(tmp_path), LAYOUT) == 0
+    Counters(counter_file(tmp_path), LAYOUT, SystemClock().now_ms)(
+        StoreFailed(request_id=None, route="usage", reason="gone")
+    )
+    assert last_store_failure_ms(counter_file(tmp_path), LAYOUT) > 0

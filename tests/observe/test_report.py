@@ -25,6 +25,7 @@ from counterfoil.ports import StoreExtent
 from counterfoil.serving.admin import metrics, overview_metrics, probe
 from counterfoil.settings import Settings
 from counterfoil.views.store import StoreValues
+from observe.counting_workers import counter_file
 
 OPEN = ShopActivity(
     shop_id="sh_1",
@@ -52,8 +53,8 @@ def service_settings(tmp_path: Path) -> Settings:
     return loaded
 
 
-def samples(of: Settings, counters: Path) -> Samples:
-    found = metrics(of, counters, SqliteReads(of.store))
+def samples(of: Settings, folder: Path) -> Samples:
+    found = metrics(of, counter_file(folder), SqliteReads(of.store))
     return {
         (sample.name, tuple(sorted(sample.labels.items()))): sample.value for one in found for sample in one.samples
     }

@@ -179,8 +179,6 @@ class LocalCluster:
             "COUNTERFOIL_PORT": str(port),
             "COUNTERFOIL_ADMIN_PORT": str(admin),
             "COUNTERFOIL_REFERENCE": "on",
-            # Temporary files of a killed node are deleted together with this folder.
-            "TMPDIR": str(self._folder),
         }
         command = [sys.executable, "-m", "counterfoil", "serve"]
         return self._start(f"node{number}", command, env=environment)

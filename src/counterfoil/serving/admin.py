@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from http import HTTPStatus
 from importlib.resources import files
-from pathlib import Path
 from typing import Final, Literal, TypeVar
 
 from msgspec import Struct, convert, json
@@ -201,12 +200,12 @@ RECENT_FAILURE_MS = 15_000
 PROBE_SEC = 2.0
 
 
-def readiness(settings: Settings, counters: Path, inspection: OperatorReads) -> list[Readiness]:
+def readiness(settings: Settings, counters: int, inspection: OperatorReads) -> list[Readiness]:
     checks, _ = _store_checks(counters, inspection)
     return [*checks, Readiness("api", probe(settings)), *_intake_warnings(settings, inspection)]
 
 
-def _store_checks(counters: Path, inspection: OperatorReads) -> tuple[list[Readiness], int | None]:
+def _store_checks(counters: int, inspection: OperatorReads) -> tuple[list[Readiness], int | None]:
     """Return the checks that need no request to a worker, and the age of the horizon or None if it is unknown."""
     checks = [Readiness(name, str(problem) if problem else None) for name, problem in inspection.problems().items()]
     horizon, now = inspection.horizon(), SystemClock().now_ms()
@@ -232,14 +231,14 @@ def _warning(name: str, findings: Iterable[Finding]) -> Readiness:
     return Readiness(name, None, " ".join(str(found.message) for found in findings if found.status != "ok") or None)
 
 
-def _recent_store_failure(counters: Path) -> str | None:
+def _recent_store_failure(counters: int) -> str | None:
     """Return a message about a recent failure in a worker, such as a full disk, which other checks do not detect."""
     ago = SystemClock().now_ms() - last_store_failure_ms(counters, LAYOUT)
     failure = f"a request failed {ago / 1000:.0f} s ago because the store could not be used"
     return failure if ago < RECENT_FAILURE_MS else None
 
 
-def metrics(settings: Settings, counters: Path, inspection: OperatorReads) -> Iterator[Metric]:
+def metrics(settings: Settings, counters: int, inspection: OperatorReads) -> Iterator[Metric]:
     yield metric("build_info", {(__version__, API_VERSION): 1})
     yield from request_metrics(LAYOUT, totals(counters, LAYOUT))
     checks, age = _store_checks(counters, inspection)

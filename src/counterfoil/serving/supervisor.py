@@ -2,19 +2,17 @@
 
 import os
 import pickle
-import shutil
 import socket
 import sys
 import tempfile
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from functools import partial
 from importlib.util import find_spec
 from itertools import chain
-from pathlib import Path
 
 from msgspec.structs import replace
 
@@ -163,8 +161,8 @@ def serve(
         bootstrap.store(settings).require_exists()
         older = bootstrap.store(settings).prepare()
         _require_permission(settings)
-        with counters_folder(Path(tempfile.gettempdir())) as counters:
-            _serve(settings, counters, on_ready, pages, older)
+        with tempfile.TemporaryFile() as counters:
+            _serve(settings, counters.fileno(), on_ready, pages, older)
 
 
 def stop_limit_sec(grace_sec: int) -> float:
@@ -172,39 +170,9 @@ def stop_limit_sec(grace_sec: int) -> float:
     return requests_limit_sec(grace_sec) + STOP_SAVE_SEC + STOP_SEC + MARGIN_SEC
 
 
-@contextmanager
-def counters_folder(parent: Path) -> Iterator[Path]:
-    """Yield a new folder for the workers' counters. Its name contains our PID, which `clear_abandoned` checks."""
-    clear_abandoned(parent)
-    prefix = f"counterfoil-{os.getpid()}-"
-    with tempfile.TemporaryDirectory(prefix=prefix, dir=parent, ignore_cleanup_errors=True) as counters:
-        yield Path(counters)
-
-
-def clear_abandoned(parent: Path) -> None:
-    """Delete the folders that killed services of the same user have left behind."""
-    for folder in parent.glob("counterfoil-*-*"):
-        owner = folder.name.split("-")[1]
-        # In a container, the previous process may have had our PID.
-        is_abandoned = owner.isdecimal() and (int(owner) == os.getpid() or not _is_running(int(owner)))
-        with suppress(OSError):
-            if is_abandoned and folder.lstat().st_uid == os.getuid():
-                shutil.rmtree(folder, ignore_errors=True)
-
-
-def _is_running(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except PermissionError:
-        pass
-    return True
-
-
 def _serve(
     settings: Settings,
-    counters: Path,
+    counters: int,
     on_ready: Callable[[], None],
     pages: Mapping[str, StaticPage] | None,
     older: Sequence[str],
@@ -220,7 +188,7 @@ def _serve(
     watch = Watch(settings, lambda: overview(settings, SystemClock().now_ms()), Notifier(settings, log), log)
     admin = _admin(settings, counters, watch)
     order = pickle.dumps((settings, counters, pages, stderr))
-    workers = Workers(settings.workers, order, [stderr], settings.grace_sec, server_log)
+    workers = Workers(settings.workers, order, [stderr, counters], settings.grace_sec, server_log)
 
     def report_and_kill() -> None:
         workers.kill()
@@ -261,7 +229,7 @@ def _report_crash(log: Callable[[Event], None], crash: threading.ExceptHookArgs)
     log(ServerMessage(level="error", message=f"The thread {thread} failed: {crash.exc_type.__name__} in {where}"))
 
 
-def _admin(settings: Settings, counters: Path, watch: Watch) -> Admin | None:
+def _admin(settings: Settings, counters: int, watch: Watch) -> Admin | None:
     if not settings.admin_port:
         return None
     inspection = bootstrap.store(settings).reads()

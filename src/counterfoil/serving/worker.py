@@ -5,7 +5,6 @@ import os
 import pickle
 import sys
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
 from counterfoil import bootstrap
 from counterfoil.domain.messages import MessageError
@@ -13,7 +12,7 @@ from counterfoil.http.app import NO_ROUTE, ROUTES
 from counterfoil.http.wire import PAGE_ROUTE, StaticPage
 from counterfoil.machine.clock import SystemClock
 from counterfoil.machine.process import is_colourful
-from counterfoil.observe import CounterFile, Event, EventLog, Layout, Schedule, ServiceChanged, json_line, text_lines
+from counterfoil.observe import Counters, Event, EventLog, Layout, Schedule, ServiceChanged, json_line, text_lines
 from counterfoil.settings import Settings
 
 # --- the log: text on a terminal and JSON elsewhere, unless a setting overrides this --
@@ -57,15 +56,15 @@ def main() -> None:
         sys.exit(1)
 
 
-def _serve(settings: Settings, counters: Path, pages: Mapping[str, StaticPage] | None, stderr: int) -> None:
+def _serve(settings: Settings, counters: int, pages: Mapping[str, StaticPage] | None, stderr: int) -> None:
     """Serve. `stderr` is a descriptor of the service's standard error; the worker's own leads to the supervisor."""
     from counterfoil.serving.server import HttpServer  # noqa: PLC0415 - the supervisor does not need Granian
 
-    counter_file = CounterFile(counters, LAYOUT, SystemClock().now_ms)
+    count = Counters(counters, LAYOUT, SystemClock().now_ms)
     log = open_log(settings, _schedule, stderr)
 
     def observe(event: Event) -> None:
-        counter_file(event)
+        count(event)
         log(event)
 
     service = bootstrap.service(settings, observe, pages=pages)
