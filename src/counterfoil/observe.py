@@ -91,16 +91,12 @@ GREEN, YELLOW, RED, CYAN, DIM = "32", "33", "31", "36", "2"
 Paint = Callable[[str, str], str]
 
 
-def plain(text: str, colour: str) -> str:  # noqa: ARG001 - the signature of Paint
-    return text
-
-
-def coloured(text: str, colour: str) -> str:
-    return f"\033[{colour}m{text}\033[0m" if text.strip() else text
-
-
-def text_line(at_ms: int, event: Event, paint: Paint) -> str:
+def text_line(at_ms: int, event: Event, *, in_colour: bool = False) -> str:
     """Return the line for an event, without the line break."""
+
+    def paint(text: str, colour: str) -> str:
+        return f"\033[{colour}m{text}\033[0m" if in_colour and text.strip() else text
+
     time = paint(iso_utc(at_ms)[11:19] + "Z", DIM)
     if isinstance(event, RequestServed):
         return f"{time} {_request(event, paint)}"
@@ -170,8 +166,7 @@ def json_line(at_ms: int, event: Event) -> bytes:
 
 
 def text_lines(*, in_colour: bool) -> Callable[[int, Event], bytes]:
-    paint = coloured if in_colour else plain
-    return lambda at_ms, event: f"{text_line(at_ms, event, paint)}\n".encode(errors="backslashreplace")
+    return lambda at_ms, event: f"{text_line(at_ms, event, in_colour=in_colour)}\n".encode(errors="backslashreplace")
 
 
 class EventLog:
@@ -221,13 +216,21 @@ BUCKETS_US = (100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_00
 OUTCOMES = (("200", ""), ("304", ""), *((str(problem.status), problem.code) for problem in TABLE), ("other", ""))
 
 
+# The events other than requests that are counted, with the names of their metrics.
+COUNTED: dict[type[Event], str] = {
+    HandlerCrashed: "crashes",
+    StoreFailed: "store_failures",
+    CountsReseeded: "counts_reseeded",
+    ServerChanged: "server_changes",
+}
+
 # Each route has a row of counters: requests by outcome, requests by latency bucket, sum of latencies, and bytes sent.
 _OUTCOME_INDEX = {(int(status), code): index for index, (status, code) in enumerate(OUTCOMES) if status != "other"}
 _OTHER_INDEX = len(OUTCOMES) - 1
-_BUCKETS_OFFSET = len(OUTCOMES)
-_LATENCY_OFFSET = _BUCKETS_OFFSET + len(BUCKETS_US) + 1
-_SENT_OFFSET = _LATENCY_OFFSET + 1
-_ROW_LENGTH = _SENT_OFFSET + 1
+BUCKETS_OFFSET = len(OUTCOMES)
+LATENCY_OFFSET = BUCKETS_OFFSET + len(BUCKETS_US) + 1
+SENT_OFFSET = LATENCY_OFFSET + 1
+ROW_LENGTH = SENT_OFFSET + 1
 
 
 class Layout:
@@ -236,29 +239,14 @@ class Layout:
     def __init__(self, routes: Iterable[str], public_routes: Iterable[str]) -> None:
         self.public_routes = tuple(public_routes)
         self.routes = (*routes, *self.public_routes)
-        self.rows = {route: index * _ROW_LENGTH for index, route in enumerate(self.routes)}
-        self.crashes = _ROW_LENGTH * len(self.routes)
-        self.store_failures = self.crashes + 1
-        self.reseeded = self.store_failures + 1
-        self.server_changes = self.reseeded + 1
+        self.rows = {route: index * ROW_LENGTH for index, route in enumerate(self.routes)}
+        self.events = {kind: index for index, kind in enumerate(COUNTED, ROW_LENGTH * len(self.routes))}
         # Time of the last store failure in milliseconds. It is 0 if there was none, or if a request with a known key
         # has since been answered without a server error.
-        self.failed_at = self.server_changes + 1
+        self.failed_at = ROW_LENGTH * len(self.routes) + len(COUNTED)
         self.slots = self.failed_at + 1
         # The operating system maps only whole pages.
         self.section_bytes = -(-self.slots * 8 // mmap.ALLOCATIONGRANULARITY) * mmap.ALLOCATIONGRANULARITY
-
-    def outcome(self, route: str, status: int, error: str) -> int:
-        return self.rows[route] + _OUTCOME_INDEX.get((status, error), _OTHER_INDEX)
-
-    def bucket(self, route: str, took_us: int) -> int:
-        return self.rows[route] + _BUCKETS_OFFSET + bisect_left(BUCKETS_US, took_us)
-
-    def took(self, route: str) -> int:
-        return self.rows[route] + _LATENCY_OFFSET
-
-    def sent(self, route: str) -> int:
-        return self.rows[route] + _SENT_OFFSET
 
 
 class Counters:
@@ -276,25 +264,18 @@ class Counters:
 
     def __call__(self, event: Event) -> None:
         numbers, layout = self._numbers, self._layout
-        match event:
-            case RequestServed():
-                # The layout's methods are inlined here, because calling them would cost more than the counting itself.
-                row = layout.rows[event.route]
-                numbers[row + _OUTCOME_INDEX.get((event.status, event.error or ""), _OTHER_INDEX)] += 1
-                numbers[row + _BUCKETS_OFFSET + bisect_left(BUCKETS_US, event.took_us)] += 1
-                numbers[row + _LATENCY_OFFSET] += event.took_us
-                numbers[row + _SENT_OFFSET] += event.sent
-                if event.key_id is not None and event.status < 500:
-                    numbers[layout.failed_at] = 0
-            case HandlerCrashed():
-                numbers[layout.crashes] += 1
-            case StoreFailed():
-                numbers[layout.store_failures] += 1
+        if isinstance(event, RequestServed):
+            row = layout.rows[event.route]
+            numbers[row + _OUTCOME_INDEX.get((event.status, event.error or ""), _OTHER_INDEX)] += 1
+            numbers[row + BUCKETS_OFFSET + bisect_left(BUCKETS_US, event.took_us)] += 1
+            numbers[row + LATENCY_OFFSET] += event.took_us
+            numbers[row + SENT_OFFSET] += event.sent
+            if event.key_id is not None and event.status < 500:
+                numbers[layout.failed_at] = 0
+        elif type(event) in layout.events:
+            numbers[layout.events[type(event)]] += 1
+            if isinstance(event, StoreFailed):
                 numbers[layout.failed_at] = self._now_ms()
-            case CountsReseeded():
-                numbers[layout.reseeded] += 1
-            case ServerChanged():
-                numbers[layout.server_changes] += 1
 
 
 def totals(file: int, layout: Layout) -> list[int]:

@@ -87,8 +87,8 @@ def test_options_that_few_people_need_are_listed_at_the_end_of_the_help(counterf
 @pytest.mark.parametrize(
     ("arguments", "meant"),
     [
-        (("stauts",), "`status`"),
-        (("key", "list"), "`keys`"),
+        (("stauts",), "'status'"),
+        (("key", "list"), "'keys'"),
         (("keys", "lst"), "'list'"),
         (("load", "--chek", "x.ndjson"), "'--check'"),
         (("serve", "--prot", "80"), "'--port'"),

@@ -18,7 +18,7 @@ import pytest
 from msgspec import Struct
 
 from counterfoil import bootstrap
-from counterfoil.demo.showcase import DeliverySource
+from counterfoil.demo.showcase import delivery_of
 from counterfoil.demo.worldgen.group import Group, plan_group
 from counterfoil.demo.worldgen.plan import WorldPlan
 from counterfoil.demo.worldgen.world import Delivery, demo_world, silent_shop, world
@@ -421,7 +421,7 @@ def demo_of_today(tmp_path_factory: pytest.TempPathFactory) -> Settings:
     lines = [line for delivery in demo_world(DEFAULT_DEMO, DEFAULT_DEMO.end_ms - 1) for line in delivery.lines]
     with closing(bootstrap.store(settings, SystemClock()).ledger()) as ledger:
         Pipeline(ledger, bootstrap.pseudonyms(settings), RejectsFile(settings.store / "rejects.ndjson"), 500).load(
-            DeliverySource(lines)
+            delivery_of(lines)
         )
     return settings
 

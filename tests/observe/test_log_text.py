@@ -17,8 +17,6 @@ from counterfoil.observe import (
     ServerMessage,
     ServiceChanged,
     StoreFailed,
-    coloured,
-    plain,
     text_line,
     text_lines,
 )
@@ -29,7 +27,7 @@ KEY = "S3wrmumrawt4"
 
 
 def text(event: Event) -> str:
-    return text_line(START_MS, event, plain)
+    return text_line(START_MS, event)
 
 
 def test_a_request_is_one_aligned_line() -> None:
@@ -95,7 +93,7 @@ def test_control_characters_do_not_reach_the_terminal() -> None:
 
 def test_colours_change_nothing_but_the_colour() -> None:
     event = served(key_id=KEY, status=500, error="internal")
-    painted = text_line(START_MS, event, coloured)
+    painted = text_line(START_MS, event, in_colour=True)
     assert "\033[31m500\033[0m" in painted
     for code in ("2", "31", "36", "0"):
         painted = painted.replace(f"\033[{code}m", "")

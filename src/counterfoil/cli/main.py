@@ -180,11 +180,7 @@ class Program(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args[0] not in COMMANDS and not args[0].startswith("-") and not ctx.resilient_parsing:
-            # Imported here because few commands are mistyped.
-            from difflib import get_close_matches  # noqa: PLC0415
-
-            near = " or ".join(f"`{name}`" for name in get_close_matches(args[0], COMMANDS))
-            raise click.UsageError(f"No such command '{args[0]}'.{f' Did you mean {near}?' if near else ''}", ctx)
+            raise click.NoSuchCommand(args[0], possibilities=COMMANDS, ctx=ctx)
         return super().resolve_command(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:

@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterator, Sequence
 from datetime import date
 from decimal import Decimal
-from typing import Any
 
 import click
 from msgspec import Struct
@@ -29,19 +28,15 @@ class ExpectedNet(Struct, frozen=True):
     net: int
 
 
-class _NetType(click.ParamType[ExpectedNet]):
-    name = "[DAY=]AMOUNT"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> ExpectedNet:
-        day, _, amount = str(value).rpartition("=")
-        try:
-            number = as_number(date.fromisoformat(day)) if day else None
-        except ValueError:
-            number = 0
-        if number == 0 or not _AMOUNT.fullmatch(amount) or str(value).startswith("="):
-            explanation = f"{value!r} is not an amount such as 144638.00, or a day with one: 2026-11-14=144638.00."
-            self.fail(explanation, param, ctx)
-        return ExpectedNet(number, int(Decimal(amount.replace(",", "")) * MILLION))
+def _expected_net(value: str) -> ExpectedNet:
+    day, _, amount = value.rpartition("=")
+    try:
+        number = as_number(date.fromisoformat(day)) if day else None
+    except ValueError:
+        number = 0
+    if number == 0 or not _AMOUNT.fullmatch(amount) or value.startswith("="):
+        raise click.BadParameter(message("net_option", value=repr(value)))
+    return ExpectedNet(number, int(Decimal(amount.replace(",", "")) * MILLION))
 
 
 def _once_per_day(
@@ -52,7 +47,9 @@ def _once_per_day(
     return value
 
 
-expect_net_option = click.option("--expect-net", type=_NetType(), multiple=True, callback=_once_per_day)
+expect_net_option = click.option(
+    "--expect-net", type=_expected_net, metavar="[DAY=]AMOUNT", multiple=True, callback=_once_per_day
+)
 
 
 def net_differences(expected: Sequence[ExpectedNet], totals: ControlTotals) -> list[str]:

@@ -1,12 +1,14 @@
 """Fills a store with the demo's restaurant group, by a clock that advances with the records, and issues its keys."""
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from datetime import date, timedelta
+from io import BytesIO
+from pathlib import Path
 from typing import Any
 
-from msgspec import Struct, json
+from msgspec import Struct, json, to_builtins
 from msgspec.structs import replace
 
 from counterfoil import bootstrap, key_issuing
@@ -20,9 +22,8 @@ from counterfoil.domain.audit import Act, AuditEntry
 from counterfoil.domain.calendar import compact, iso_utc, thai_midnight
 from counterfoil.http.reference import PATH, Reference
 from counterfoil.http.reference import build as build_reference
-from counterfoil.ingest.lines import SourceLine
 from counterfoil.ingest.pipeline import Pipeline, RejectsFile
-from counterfoil.ingest.sources import Source
+from counterfoil.ingest.sources import File
 from counterfoil.key_issuing import Grant, KeyStore, Randomness
 from counterfoil.machine.addresses import url
 from counterfoil.machine.clock import SystemClock
@@ -181,16 +182,8 @@ class MovingClock(SystemClock):
         return self.moment_ms
 
 
-class DeliverySource(Source):
-    """The lines of one delivery."""
-
-    def __init__(self, lines: list[bytes]) -> None:
-        super().__init__("demo", None)
-        self._lines = lines
-
-    def lines(self) -> Iterator[SourceLine]:
-        for number, text in enumerate(self._lines, 1):
-            yield SourceLine(self.name, number, text)
+def delivery_of(lines: list[bytes]) -> File:
+    return File(Path("demo"), None, lambda: BytesIO(b"\n".join(lines)))
 
 
 class Loaded(Struct):
@@ -208,7 +201,7 @@ def _load(settings: Settings, plan: WorldPlan, group: Group, on_progress: Callab
 
         def deliver(lines: list[bytes]) -> None:
             rejects = RejectsFile(settings.store / "rejects" / f"demo-{clock.moment_ms}.ndjson")
-            summary = Pipeline(ledger, pseudonyms, rejects, BATCH).load(DeliverySource(lines))
+            summary = Pipeline(ledger, pseudonyms, rejects, BATCH).load(delivery_of(lines))
             loaded.rejected += summary.rejected.total()
 
         for clock.moment_ms, lines in demo_world(plan, SystemClock().now_ms()):
@@ -253,15 +246,5 @@ def reference_url(settings: Settings) -> str:
 def demo_reference(settings: Settings, demo: Showcase) -> Reference:
     """Return the reference with the demo's IDs in its examples."""
     ids = demo.samples
-    values = {
-        "shopId": ids.shop_id,
-        "from": ids.from_,
-        "to": ids.to,
-        "updatedSince": ids.updated_since,
-        "billId": ids.transaction_id,
-        "providerId": ids.provider_id,
-        "messagingUserId": ids.messaging_user_id,
-        "memberToken": ids.member_id,
-        "limit": "2",
-    }
+    values = {**to_builtins(ids), "billId": ids.transaction_id, "memberToken": ids.member_id, "limit": "2"}
     return build_reference(settings.prefix, url(settings.host, settings.port, f"{settings.prefix}/v1"), values)

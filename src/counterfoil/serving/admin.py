@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from http import HTTPStatus
 from importlib.resources import files
+from itertools import accumulate
 from typing import Final, Literal, TypeVar
 
 from msgspec import Struct, convert, json
@@ -14,7 +15,7 @@ from prometheus_client import generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from counterfoil import API_VERSION, __version__
+from counterfoil import API_VERSION, __version__, observe
 from counterfoil.checks.findings import Finding
 from counterfoil.checks.local import MOVING_MS
 from counterfoil.checks.open_items import open_item_findings
@@ -27,7 +28,7 @@ from counterfoil.http.wire import PROBE_AGENT
 from counterfoil.machine.addresses import STORE_HEADER, HostNames, is_listening, is_loopback, reachable_host
 from counterfoil.machine.clock import SystemClock
 from counterfoil.machine.private_listener import ListenerRequest, ListenerResponse, PrivateListener
-from counterfoil.observe import BUCKETS_US, OUTCOMES, Layout, last_store_failure_ms, totals
+from counterfoil.observe import Layout
 from counterfoil.operator_reads import OperatorReads
 from counterfoil.ports import StoreMismatch, StoreUnavailable
 from counterfoil.serving.worker import LAYOUT
@@ -65,10 +66,11 @@ def metric(name: str, values: float | Mapping[Labels, float]) -> Metric:
 
 def request_metrics(layout: Layout, sums: list[int]) -> Iterator[Metric]:
     """Yield the summed counters of all workers as Prometheus metrics."""
+    rows = {route: sums[start : start + observe.ROW_LENGTH] for route, start in layout.rows.items()}
     requests = {
-        (route, status, error): sums[layout.outcome(route, int(status) if status != "other" else 0, error)]
-        for route in layout.routes
-        for status, error in OUTCOMES
+        (route, status, error): row[index]
+        for route, row in rows.items()
+        for index, (status, error) in enumerate(observe.OUTCOMES)
     }
     verdicts = {"admitted": 0, "rate_limited": 0, "quota_exceeded": 0}
     for (route, _, error), count in requests.items():
@@ -78,28 +80,23 @@ def request_metrics(layout: Layout, sums: list[int]) -> Iterator[Metric]:
             elif error not in _BEFORE_ADMISSION:
                 verdicts["admitted"] += count
     yield metric("requests", {labels: count for labels, count in requests.items() if count})
-    yield _latency(layout, sums)
-    yield metric("sent_bytes", {route: sums[layout.sent(route)] for route in layout.routes})
+    yield _latency(rows)
+    yield metric("sent_bytes", {route: row[observe.SENT_OFFSET] for route, row in rows.items()})
     yield metric("admissions", verdicts)
-    yield metric("crashes", sums[layout.crashes])
-    yield metric("store_failures", sums[layout.store_failures])
-    yield metric("counts_reseeded", sums[layout.reseeded])
-    yield metric("server_changes", sums[layout.server_changes])
+    for kind, name in observe.COUNTED.items():
+        yield metric(name, sums[layout.events[kind]])
 
 
 _BEFORE_ADMISSION = {problem.code for problem in TABLE if problem.stage is Stage.BEFORE_ADMISSION}
 
 
-def _latency(layout: Layout, sums: list[int]) -> Metric:
+def _latency(rows: Mapping[str, list[int]]) -> Metric:
     about = METRICS["request_seconds"]
     family = HistogramMetricFamily("counterfoil_request_seconds", about.help, labels=about.labels)
-    for route in layout.routes:
-        first = layout.bucket(route, 0)
-        cumulative, buckets = 0, []
-        for offset, bound in enumerate((*BUCKETS_US, None)):
-            cumulative += sums[first + offset]
-            buckets.append(("+Inf" if bound is None else str(bound / 1e6), float(cumulative)))
-        family.add_metric([route], buckets, sums[layout.took(route)] / 1e6)
+    bounds = [*(str(bound / 1e6) for bound in observe.BUCKETS_US), "+Inf"]
+    for route, row in rows.items():
+        cumulative = map(float, accumulate(row[observe.BUCKETS_OFFSET : observe.LATENCY_OFFSET]))
+        family.add_metric([route], list(zip(bounds, cumulative, strict=True)), row[observe.LATENCY_OFFSET] / 1e6)
     return family
 
 
@@ -233,14 +230,14 @@ def _warning(name: str, findings: Iterable[Finding]) -> Readiness:
 
 def _recent_store_failure(counters: int) -> str | None:
     """Return a message about a recent failure in a worker, such as a full disk, which other checks do not detect."""
-    ago = SystemClock().now_ms() - last_store_failure_ms(counters, LAYOUT)
+    ago = SystemClock().now_ms() - observe.last_store_failure_ms(counters, LAYOUT)
     failure = f"a request failed {ago / 1000:.0f} s ago because the store could not be used"
     return failure if ago < RECENT_FAILURE_MS else None
 
 
 def metrics(settings: Settings, counters: int, inspection: OperatorReads) -> Iterator[Metric]:
     yield metric("build_info", {(__version__, API_VERSION): 1})
-    yield from request_metrics(LAYOUT, totals(counters, LAYOUT))
+    yield from request_metrics(LAYOUT, observe.totals(counters, LAYOUT))
     checks, age = _store_checks(counters, inspection)
     # This check only connects, because a scrape must not wait for a worker.
     listening = is_listening(settings.host, settings.port)
