@@ -11,6 +11,7 @@ import pytest
 
 from cli.command import SHOPS, Command
 from counterfoil.cli.load import StoreLoader
+from counterfoil.cli.terminal import message
 from counterfoil.ingest.spool import Spool
 from counterfoil.ingest.watching import FolderWatch
 from counterfoil.machine.process import SignalSafeEvent
@@ -205,13 +206,29 @@ def test_a_held_file_that_is_loaded_by_hand_is_moved_away(watched: Watched, coun
 def test_a_held_file_that_was_changed_is_not_loaded(watched: Watched, counterfoil: Command) -> None:
     watched.take(d=bills(1_000, lines=[]))
     (item,) = watched.waiting()
+    counterfoil("loads", "accept", item["number"])
     with Path(item["path"]).open("ab") as file:
         file.write(bills(2_000, 1))
-    counterfoil("loads", "accept", item["number"])
     watched.take()
     (refused,) = watched.waiting()
     assert (watched.bills(), refused["decision"], watched.names("held")) == (3 * NUMBER, None, ["d.ndjson"])
     assert refused["reason"] != item["reason"]
+
+
+def test_a_held_file_that_was_changed_is_not_accepted(watched: Watched, counterfoil: Command) -> None:
+    watched.take(d=bills(1_000, lines=[]))
+    (item,) = watched.waiting()
+    with Path(item["path"]).open("ab") as file:
+        file.write(bills(2_000, 1))
+    counterfoil("loads", "accept", item["number"], status=1)
+    assert watched.waiting() == [item]
+
+
+def test_accepting_says_that_the_change_counts_as_usual_from_then_on(watched: Watched, counterfoil: Command) -> None:
+    watched.take(d=bills(1_000, lines=[]))
+    accepted = counterfoil("loads", "accept", "d.ndjson")
+    assert accepted.stdout == f"Accepted item {watched.waiting()[0]['number']}: d.ndjson, held.\n"
+    assert message("usual_from_now") in accepted.stderr
 
 
 def test_an_accepted_file_is_loaded_by_a_watcher_on_a_machine_with_another_name(

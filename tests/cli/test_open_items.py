@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from cli.command import SHOPS, Command
+from counterfoil.checks.findings import KINDS
+from counterfoil.cli.terminal import message
 
 BILL = json.dumps({"kind": "bill", "id": "b_1", "shopId": "sh_1"}).encode()
 
@@ -81,6 +83,16 @@ def test_an_item_is_resolved_by_hand_and_that_is_audited(counterfoil: Command, r
     assert next(entry["act"] for entry in counterfoil.json("audit")) == "items_resolved"
 
 
+def test_closing_an_item_names_what_was_closed_and_its_load(counterfoil: Command, rejected: Path) -> None:
+    counterfoil("load", "-", stdin=b"\n".join(SHOPS))
+    rejected.write_bytes(BILL.replace(b"sh_1", b"sh_9"))
+    counterfoil("load", rejected, status=3)
+    assert [(item["number"], item["load"]) for item in waiting(counterfoil)] == [(1, 1), (2, 3)]
+    resolved = "Resolved item 2: bills-16.ndjson, 1 line of load 3.\n"
+    assert counterfoil("loads", "resolve", 2).stdout == resolved
+    assert message("item_or_load") in counterfoil("loads", "open").stderr
+
+
 @pytest.mark.parametrize("verb", ["load", "resolve"])
 def test_a_load_that_did_not_finish_stays_a_warning_after_another_load(
     counterfoil: Command, tmp_path: Path, verb: str
@@ -91,6 +103,9 @@ def test_a_load_that_did_not_finish_stays_a_warning_after_another_load(
     other.write_bytes(SHOPS[0])
     counterfoil("load", shops, status=1)
     assert codes(counterfoil) == ["nothing_waiting"]
+    (finding,) = [each for each in counterfoil.json("doctor")["checks"] if each["check"] == "load"]
+    assert finding["status"] == "warn"
+    assert f"load 1: {KINDS[finding['code']].text.partition('{')[0]}" in counterfoil("loads", "open").stderr
     counterfoil("load", other)
     assert codes(counterfoil) == ["items_unfinished"]
     (item,) = waiting(counterfoil)
@@ -149,5 +164,5 @@ amounts.net = "Net"
 
 def test_the_list_says_when_nothing_waits(counterfoil: Command) -> None:
     counterfoil("init")
-    assert "nothing is waiting" in counterfoil("loads", "open").stderr
+    assert "there are no open items" in counterfoil("loads", "open").stderr
     assert "`loads open`" in counterfoil("loads", "opne", status=2).stderr

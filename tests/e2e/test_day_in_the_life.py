@@ -148,7 +148,7 @@ def test_what_goes_wrong_is_told_and_stays_a_warning_until_it_is_dealt_with(day:
     day.run("load", item["path"])
     day.wait_for_notice("resolved", "items_rejects")
     entry = day.run("audit")[0]
-    assert (entry["act"], entry["detail"].startswith("item 1 ")) == ("items_resolved", True)
+    assert (entry["act"], entry["detail"].startswith("item 1: ")) == ("items_resolved", True)
     assert entry["actor"]
 
     # A delivery differs sharply from earlier ones. It is not served until it is accepted.

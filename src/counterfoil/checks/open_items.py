@@ -11,7 +11,7 @@ from counterfoil.checks.findings import Finding, finding
 from counterfoil.domain.audit import Act, Actor, AuditEntry
 from counterfoil.domain.calendar import from_ms
 from counterfoil.domain.messages import duration
-from counterfoil.domain.open_items import Closing, Kind, OpenItem, Verb, items_detail
+from counterfoil.domain.open_items import KINDS, Closing, OpenItem, Verb
 from counterfoil.settings import Settings
 
 # What is recorded about each way to close an item, and the result.
@@ -20,12 +20,7 @@ VERBS: dict[Verb, tuple[Act, Closing]] = {
     "accept": (Act.DELIVERY_ACCEPTED, "accepted"),
     "discard": (Act.DELIVERY_DISCARDED, "discarded"),
 }
-_CODES: dict[Kind, str] = {
-    "rejects": "items_rejects",
-    "quarantined": "items_quarantined",
-    "held": "items_held",
-    "unfinished": "items_unfinished",
-}
+_CODES = ("items_rejects", "items_quarantined", "items_held", "items_unfinished")
 
 
 def close_by_hand(settings: Settings, verb: Verb, items: Sequence[OpenItem], actor: Actor, now: int) -> list[OpenItem]:
@@ -35,7 +30,7 @@ def close_by_hand(settings: Settings, verb: Verb, items: Sequence[OpenItem], act
         replace(item, decision="accepted") if verb == "accept" else replace(item, closed_by=result) for item in items
     ]
     with closing(bootstrap.store(settings).key_store()) as audit:
-        audit.record(AuditEntry(at=now, act=act, actor=actor, detail=items_detail(items)))
+        audit.record(AuditEntry(at=now, act=act, actor=actor, detail="; ".join(item.title for item in items)))
     with closing(bootstrap.store(settings).ledger()) as ledger:
         return ledger.change_items(changed)
 
@@ -44,9 +39,8 @@ def open_item_findings(items: Sequence[OpenItem], now: int) -> Iterator[Finding]
     """Yield a warning for each kind of items that wait, or one `ok` finding if there are none."""
     if not items:
         yield finding("nothing_waiting")
-    for kind, code in _CODES.items():
-        of_kind = [item for item in items if item.kind == kind]
-        if of_kind:
+    for kind, code in zip(KINDS, _CODES, strict=True):
+        if of_kind := [item for item in items if item.kind == kind]:
             since = min(item.opened_at for item in of_kind)
             yield finding(
                 code,

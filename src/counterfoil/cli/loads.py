@@ -1,10 +1,13 @@
 """`counterfoil loads`: list the latest loads, one load, or what waits for the operator; close what waits."""
 
+import hashlib
 from collections.abc import Sequence
+from pathlib import Path
 
 import click
 
 from counterfoil import bootstrap
+from counterfoil.checks.local import horizon_motion, unfinished_load
 from counterfoil.checks.open_items import VERBS, close_by_hand
 from counterfoil.cli.options import existing_store, store_options, utc_option
 from counterfoil.cli.terminal import echo, message, print_fields, print_json, print_list, print_note, print_rows
@@ -17,7 +20,6 @@ from counterfoil.machine.clock import SystemClock
 from counterfoil.machine.operator import operator
 from counterfoil.operator_reads import OperatorReads
 from counterfoil.settings import Settings
-from counterfoil.text import counted
 from counterfoil.views import loads as views
 from counterfoil.views.columns import json_row
 
@@ -26,7 +28,7 @@ WORDS = ("open", *VERBS)
 
 
 @click.command()
-@click.argument("words", nargs=-1, metavar="[NUMBER | open | resolve NUMBER... | accept NAME... | discard NAME...]")
+@click.argument("words", nargs=-1, metavar="[LOAD | open | resolve ITEM... | accept ITEM... | discard ITEM...]")
 @click.option("--limit", type=click.IntRange(1, views.MOST_LOADS), default=20)
 @utc_option
 @store_options
@@ -41,8 +43,10 @@ def command(ctx: click.Context, words: tuple[str, ...], limit: int, store: str |
             first = ("number", "startedAt", "state", "lines", "changed", "rejected")
             print_rows(views.columns(now), reads.loads(limit), as_json, nothing=nothing, first=first)
         case ("open",):
-            nothing = "nothing is waiting: no rejected lines, no quarantined or held files, and no unfinished loads."
-            print_rows(views.items(now), reads.open_items(), as_json, nothing=nothing)
+            nothing = "there are no open items: no rejected lines, and no quarantined or held files."
+            print_rows(views.items(now), items := reads.open_items(), as_json, nothing=nothing)
+            if not as_json:
+                _print_advice(reads, now, has_items=bool(items))
         case ("resolve" | "accept" | "discard" as verb, first, *others):
             _close(settings, verb, _named(reads.open_items(), verb, [first, *others]), as_json)
         case (_,) if number:
@@ -72,6 +76,16 @@ def _print_one(reads: OperatorReads, number: int, as_json: bool) -> None:
     _print_load(load, reads.totals(number), reads.rejects(number, views.MOST_REJECTS), as_json)
 
 
+def _print_advice(reads: OperatorReads, now: int, *, has_items: bool) -> None:
+    if has_items:
+        print_note(message("item_or_load"))
+    for load in reads.loads(1):
+        # It becomes an item when another load begins. Until then, `status` warns about it with the same words.
+        found = None if load.finished else unfinished_load(load, horizon_motion(reads.horizon(), now), now)
+        if found and found.status != "ok":
+            print_note(f"load {load.number}: {found.message} {found.advice}")
+
+
 def _named(items: Sequence[OpenItem], verb: Verb, names: Sequence[str]) -> list[OpenItem]:
     """Return the open items with these numbers, or with these names of files."""
     found = []
@@ -88,17 +102,34 @@ def _named(items: Sequence[OpenItem], verb: Verb, names: Sequence[str]) -> list[
         if verb not in item.verbs:
             state, use = views.STATES[item.state], " or ".join(item.verbs)
             raise click.ClickException(f"item {item.number} is {item.kind}{state}: use {use}. Nothing was changed.")
+        if verb == "accept" and _is_changed(item):
+            raise click.ClickException(message("held_changed", number=item.number, path=item.path))
         found.append(item)
     return found
 
 
+def _is_changed(item: OpenItem) -> bool:
+    """Return whether a held file is another one than when it was held, if it can be read from here."""
+    try:
+        # A pipe, which somebody may have put there, would block the command.
+        if Path(item.path).is_file():
+            with Path(item.path).open("rb") as file:
+                return hashlib.file_digest(file, "sha256").hexdigest() != item.digest
+    except OSError:
+        pass
+    return False
+
+
 def _close(settings: Settings, verb: Verb, items: Sequence[OpenItem], as_json: bool) -> None:
     now, done = SystemClock().now_ms(), VERBS[verb][1]
-    changed = close_by_hand(settings, verb, items, operator(), now)
+    numbers = [item.number for item in close_by_hand(settings, verb, items, operator(), now)]
     if as_json:
-        print_json({done: [item.number for item in changed]})
+        print_json({done: numbers})
         return
-    echo(f"{done.capitalize()}: {counted(len(changed), 'item')}.")
+    for item in items:
+        echo(f"{done.capitalize()} {item.title}." if item.number in numbers else f"Not open any more: {item.title}.")
+    if verb == "accept":
+        print_note(message("usual_from_now"))
     if verb != "resolve":
         folders = bootstrap.store(settings).reads().watched_folders(now)
         reports = [now - folder.seen_at for folder in folders if not folder.is_stale(now)]

@@ -6,14 +6,14 @@ loaded, or that the file is gone, says nothing about its records.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
 from msgspec import Struct, json
 from msgspec.structs import asdict
 
 from counterfoil.domain.calendar import DAY_MS
-from counterfoil.text import printable
+from counterfoil.text import counted, printable
 
 Kind = Literal["rejects", "quarantined", "held", "unfinished"]
 KINDS: Final[tuple[Kind, ...]] = ("rejects", "quarantined", "held", "unfinished")
@@ -82,6 +82,12 @@ class OpenItem(Struct, frozen=True, kw_only=True):
         more = len(self.files) - len(names[:3])
         return ", ".join(names[:3]) + (f" and {more:,} more" if more else "")
 
+    @property
+    def title(self) -> str:
+        lines, unfinished = f"{counted(self.lines or 0, 'line')} of load {self.load}", f"unfinished load {self.load}"
+        what = {"rejects": lines, "unfinished": unfinished}.get(self.kind, self.kind)
+        return f"item {self.number}: {self.source}, {what}"
+
     def values(self) -> dict[str, Any]:
         """Return the parameters of the statements with which a ledger stores the item."""
         texts = {"files": json.encode(self.files).decode(), "reason": self.reason[:MAX_REASON]}
@@ -102,11 +108,6 @@ def limited(counts: Mapping[str, int]) -> dict[str, int]:
     if others := sum(counts.values()) - sum(first.values()):
         first[OTHER_FILES] = first.get(OTHER_FILES, 0) + others
     return first
-
-
-def items_detail(items: Iterable[OpenItem]) -> str:
-    """Return which items these are, for the audit log."""
-    return ", ".join(f"item {item.number} ({item.source})" for item in items)
 
 
 def oldest(items: Sequence[OpenItem]) -> int | None:
