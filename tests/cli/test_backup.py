@@ -402,6 +402,12 @@ def test_with_keep_a_backup_is_named_after_its_time_and_the_oldest_ones_are_dele
     Command(tmp_path / "elsewhere")("restore", new)
 
 
+def test_a_rotation_is_refused_if_the_folder_above_does_not_exist(loaded: Command, tmp_path: Path) -> None:
+    unmounted = tmp_path / "unmounted"
+    loaded("backup", unmounted / "backups", "--keep", "2", status=1)
+    assert not unmounted.exists()
+
+
 def test_the_new_backup_is_kept_even_if_the_clock_was_set_back(loaded: Command, tmp_path: Path) -> None:
     folder = tmp_path / "backups"
     loaded("backup", folder / "2999-01-01T000000Z")

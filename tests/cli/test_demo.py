@@ -22,6 +22,8 @@ from counterfoil import bootstrap, settings
 from counterfoil.demo import showcase
 from counterfoil.demo.worldgen.plan import WorldPlan
 from counterfoil.machine.addresses import free_port
+from notice_receiver import Receiver
+from waiting import until
 
 pytestmark = pytest.mark.programs
 
@@ -126,6 +128,21 @@ def _samples_answer(base: str, keys: dict[str, Any], ids: dict[str, Any]) -> Non
     who = f"providerId={ids['providerId']}&messagingUserId={ids['messagingUserId']}"
     found = ask(f"{base}/members/lookup?{who}", keys["lookup"]["key"]).json()["data"]
     assert found == {"memberId": ids["memberId"]}
+
+
+def test_the_demo_sends_nothing_to_the_receivers_of_the_operator(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Receiver() as receiver:
+        for name, value in (("NOTIFY_URL", receiver.url), ("HEARTBEAT_URL", receiver.url), ("NOTIFY_EVERY_SEC", "1")):
+            monkeypatch.setenv(f"COUNTERFOIL_{name}", value)
+        with demo(*SMALL, "--json", scratch=tmp_path) as process:
+            metrics = f"{read_line(process)['admin']}/metrics"
+            until(
+                lambda: "counterfoil_notices_failing" in httpx.get(metrics).text, "the service has not checked itself"
+            )
+        receiver.shutdown()
+        assert receiver.received == []
 
 
 def test_the_demo_prints_three_things_to_do_and_one_key_and_they_work_when_pasted(tmp_path: Path) -> None:

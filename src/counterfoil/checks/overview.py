@@ -271,8 +271,11 @@ def _backup(store: StoreValues, max_hours: int, now: int) -> Iterator[Finding]:
         is_old = max_hours and age > max_hours * HOUR_MS
         kind = "backup_old" if is_old else "backup_made" if store.backups.is_checked else "backup_unchecked"
         yield finding(kind, since=from_ms(latest_at, UTC) if is_old else UNSET, span=duration(age))
-    elif max_hours and (since is None or now - since > DAY_MS) and any(shop.last_bill_at for shop in store.shops):
-        yield finding("backup_missing")
+    else:
+        is_due = (
+            max_hours and (since is None or now - since > DAY_MS) and any(shop.last_bill_at for shop in store.shops)
+        )
+        yield finding("backup_missing" if is_due else "backup_none")
 
 
 def sudden_changes(intake: Intake, now: int) -> Iterator[Finding]:

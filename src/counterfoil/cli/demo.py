@@ -104,9 +104,10 @@ def command(
 
 
 def _serve(ctx: click.Context, settings: Settings, plan: WorldPlan, output: Output) -> None:
-    if settings.log == "stdout":
-        # Standard output is reserved for the text or JSON that the demo prints when it is ready.
-        settings = replace(settings, log="stderr")
+    # Standard output is reserved for the text or JSON that the demo prints when it is ready.
+    log = "stderr" if settings.log == "stdout" else settings.log
+    # What happens in the demo is nothing that the operator's receivers should hear of.
+    settings = replace(settings, log=log, notify_url="", heartbeat_url="")
     demo = _fill_store(settings, plan)
     # Other commands on the same store, such as `console link`, need the secret that the store was built with.
     create_secret(settings.store / "secret", settings.secret)

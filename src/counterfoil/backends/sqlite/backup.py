@@ -130,7 +130,9 @@ _REMAINS = re.compile(rf"\.{_DATED.pattern}\.[0-9a-f]{{8}}")
 def rotating(folder: Path, backups: Path, now_ms: int) -> Iterator[Path]:
     """Yield the folder of a new dated backup in `backups`, in which no other process makes or deletes one meanwhile."""
     _require_outside(folder, backups)
-    backups.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not backups.parent.is_dir():
+        raise BackupRefused(refusal("no_parent", folder=backups.parent))
+    backups.mkdir(mode=0o700, exist_ok=True)
     descriptor = os.open(backups, os.O_RDONLY)
     try:
         try:
