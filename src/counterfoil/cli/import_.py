@@ -160,15 +160,8 @@ def command(ctx: click.Context, /, **given: Any) -> None:
         answers = answers_of(request.answers)
         if request.date_order:
             answers["dates.order"] = request.date_order
-        propose_mapping(
-            _files(request),
-            request.line_files,
-            request.payment_files,
-            request.shop,
-            request.output,
-            timezone=request.timezone,
-            answers=answers,
-        )
+        files = (_files(request), request.line_files, request.payment_files)
+        propose_mapping(files, request.shop, request.output, request.timezone, answers)
         return
     for is_wrong, problem in _refusals(ctx, request):
         if is_wrong:

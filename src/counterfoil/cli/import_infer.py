@@ -32,17 +32,14 @@ _say = partial(echo, err=True)
 
 
 def propose_mapping(
-    files: Sequence[Path],
-    line_files: Sequence[Path],
-    payment_files: Sequence[Path],
+    files: tuple[Sequence[Path], Sequence[Path], Sequence[Path]],
     shop: str | None,
     output: str,
-    *,
     timezone: str | None,
     answers: Mapping[str, str],
 ) -> None:
-    """Write the proposed mapping to `output`, and the preview and open questions to standard error."""
-    proposal = propose(files, line_files, payment_files, shop, today=today(), timezone=timezone, answers=answers)
+    """Write the mapping for files of bills, lines and payments to `output`, and the questions to standard error."""
+    proposal = propose(*files, shop, today=today(), timezone=timezone, answers=answers)
     text = proposal.text()
     _write(output, text)
     content = tomllib.loads(text)
@@ -58,9 +55,9 @@ def propose_mapping(
     if output != STANDARD_OUTPUT:
         then = f"Set {' and '.join(unset)}, check the rest, then run:" if unset else "Check it, then run:"
         _say(f"The mapping is in {output}. {then}")
-        names = " ".join(map(str, files))
-        extra = "".join(f" --lines {path}" for path in line_files) + "".join(f" --payments {p}" for p in payment_files)
-        _say(f"  counterfoil import --mapping {output} {names}{extra} --load")
+        options = zip(("", "--lines ", "--payments "), files, strict=True)
+        names = " ".join(f"{option}{path}" for option, paths in options for path in paths)
+        _say(f"  counterfoil import --mapping {output} {names} --load")
 
 
 def write_known_mapping(files: Sequence[Path], own_mappings: Path | None, output: str) -> bool:

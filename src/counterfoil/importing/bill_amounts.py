@@ -83,6 +83,9 @@ class BillAmounts:
             found.append(self._series(lines, names, LINES_ROLE, LINE, is_product=not is_of_line))
         return found + self.payments()
 
+    def _search(self, bills: Sequence[int], *others: AmountSeries) -> TotalSearch:
+        return TotalSearch([*self.candidates(), *others], self.parts(), bills)
+
     def find_total(self, bills: Sequence[int]) -> TotalFinding:
         """Find the total. A question about it has choices with the tax, unless that is shown to be included."""
         finding = self._find_total(bills)
@@ -95,11 +98,11 @@ class BillAmounts:
     def other_taxes(self, total: AmountSeries, bills: Sequence[int]) -> list[AmountSeries]:
         """Return the taxes that are not added to a total, and that the sample does not show to be in it."""
         candidate = total if total.role in TOTAL_ROLES else replace(total, role="unknown")
-        return TotalSearch([*self.candidates(), candidate], self.parts(), bills).other_taxes(total)
+        return self._search(bills, candidate).other_taxes(total)
 
     def _find_total(self, bills: Sequence[int]) -> TotalFinding:
         """Find the total. If it is quantity by price, the sample must show that the price is that of one unit."""
-        finding = TotalSearch(self.candidates(), self.parts(), bills).finding()
+        finding = self._search(bills).finding()
         product = finding.chosen
         if product and product.level == LINE and (row := self._item_with_parts(product)) is not None:
             sheet = self._lines or self._sample.sheet
@@ -143,7 +146,7 @@ class BillAmounts:
         return self._sample.is_flat and all(len(bill) == 1 for bill in self._sample.bills)
 
     def equations(self) -> list[tuple[AmountSeries, AmountSeries]]:
-        return TotalSearch(self.candidates(), self.parts(), self.sales).equations()
+        return self._search(self.sales).equations()
 
     def may_be_charge(self, column: SampleColumn) -> bool:
         """Return whether a column has numbers, but a heading that says nothing."""
@@ -158,7 +161,7 @@ class BillAmounts:
 
     def unknown_charges(self, bills: Sequence[int]) -> list[AmountSeries]:
         """Return the columns with an unknown heading that may be charges: only some bills have them, or cents."""
-        related = TotalSearch(self.candidates(), self.parts(), bills).related_columns()
+        related = self._search(bills).related_columns()
         found = []
         for column in self._sample.sheet.columns.values():
             if column.name not in related and self.may_be_charge(column):

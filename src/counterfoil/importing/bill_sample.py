@@ -91,56 +91,13 @@ def contains_day(value: str, day: date | None) -> bool:
     )
 
 
-def find_key(
-    sheet: SheetSample,
-    number: SampleColumn,
-    day_column: SampleColumn | None,
-    days: Sequence[date | None],
-    shop: SampleColumn | None,
-    till: SampleColumn | None,
-    times: Sequence[SampleColumn],
-) -> BillKey:
-    """Return the columns that identify a bill: its number, and what makes it unique."""
-    if number.distinct and all(map(_is_long_id, number.distinct)):
-        return BillKey((number.name,), "the IDs are long", is_proved=True)
-    groups = [column for column in (shop, till) if column]
-    if _increases(sheet, number, days, groups):
-        if not _repeats_across(number, groups):
-            return BillKey((number.name,), f"the numbers increase over {len(set(days)):,} days", is_proved=True)
-        joined = [column.name for column in groups if len(column.distinct) > 1]
-        reason = "the numbers increase from day to day, and repeat between " + " and ".join(joined)
-        return BillKey((*joined, number.name), reason, is_proved=True)
-    has_day = all(contains_day(number.values[row], days[row]) for row in range(len(days)) if number.values[row])
-    columns: list[str] = []
-    if day_column and not has_day:
-        columns.append(day_column.name)
-    if shop and len(shop.distinct) > 1:
-        columns.append(shop.name)
-    if till and _is_till_of_bill(bills_of(sheet, [*columns, number.name]), till, times):
-        columns.append(till.name)
-    if has_day:
-        return BillKey((*columns, number.name), "the IDs contain the day", is_proved=True)
-    return BillKey((*columns, number.name), "numbers may start again every day", is_proved=False)
-
-
-def _is_till_of_bill(bills: Sequence[list[int]], till: SampleColumn, times: Sequence[SampleColumn]) -> bool:
-    """Return whether each till has bills of its own. If not, a bill's items were ordered at several devices."""
-    for rows in bills:
-        moments = {tuple(column.values[row] for column in times) for row in rows}
-        if len(moments) == 1 and len({till.values[row] for row in rows}) > 1:
-            return False
-    return True
-
-
-def _increases(
-    sheet: SheetSample, number: SampleColumn, days: Sequence[date | None], groups: Sequence[SampleColumn]
-) -> bool:
+def _increases(number: SampleColumn, days: Sequence[date | None], groups: Sequence[SampleColumn]) -> bool:
     """Return whether the numbers of each branch and till go on increasing over at least a week."""
     if len({day for day in days if day}) < DAYS_OF_PROOF:
         return False
     ranges: dict[tuple[str, ...], dict[date, list[int]]] = {}
-    for row in range(len(sheet.rows)):
-        day, found = days[row], _LAST_NUMBER.search(number.values[row])
+    for row, day in enumerate(days):
+        found = _LAST_NUMBER.search(number.values[row])
         if day is None or found is None:
             return False
         group = tuple(column.values[row] for column in groups)
@@ -436,16 +393,40 @@ class BillSample:
         return repeats and bool(sheet.with_role("qty"))
 
     def _find_key(self) -> BillKey | None:
-        number, sheet = self.number, self.sheet
+        """Return the columns that identify a bill: its number, and what makes it unique."""
+        number, sheet, days = self.number, self.sheet, self.days
         if number is None:
             return None
         if named := self._answered("bill.id"):
             return BillKey(tuple(column.name for column in named), "as answered", is_proved=True)
+        if number.distinct and all(map(_is_long_id, number.distinct)):
+            return BillKey((number.name,), "the IDs are long", is_proved=True)
+        tills = [column for column in sheet.with_role("deviceId") if len(column.filled) == len(sheet.rows)][:1]
+        groups = [column for column in (self.shop, *tills) if column]
+        if _increases(number, days, groups):
+            if not _repeats_across(number, groups):
+                return BillKey((number.name,), f"the numbers increase over {len(set(days)):,} days", is_proved=True)
+            joined = [column.name for column in groups if len(column.distinct) > 1]
+            reason = "the numbers increase from day to day, and repeat between " + " and ".join(joined)
+            return BillKey((*joined, number.name), reason, is_proved=True)
         dated = [column for column in (self.trading_day, self.day, *sheet.with_role("datetime")) if column]
         dated = sorted((column for column in dated if self._is_of_run(column)), key=lambda column: column.has_times)
-        tills = [column for column in sheet.with_role("deviceId") if len(column.filled) == len(sheet.rows)]
+        has_day = all(contains_day(value, day) for value, day in zip(number.values, days, strict=True) if value)
+        columns = [] if has_day else [column.name for column in dated[:1]]
+        if self.shop and len(self.shop.distinct) > 1:
+            columns.append(self.shop.name)
+        columns += [till.name for till in tills if self._is_till_of_bill(till, [*columns, number.name])]
+        reason = "the IDs contain the day" if has_day else "numbers may start again every day"
+        return BillKey((*columns, number.name), reason, is_proved=has_day)
+
+    def _is_till_of_bill(self, till: SampleColumn, key: Sequence[str]) -> bool:
+        """Return whether each till has bills of its own. If not, a bill's items were ordered at several devices."""
         times = [column for column in (self.day, self.clock) if column]
-        return find_key(sheet, number, next(iter(dated), None), self.days, self.shop, next(iter(tills), None), times)
+        for rows in bills_of(self.sheet, key):
+            moments = {tuple(column.values[row] for column in times) for row in rows}
+            if len(moments) == 1 and len({till.values[row] for row in rows}) > 1:
+                return False
+        return True
 
     # --- status -------------------------------------------------------------------------
 

@@ -36,6 +36,7 @@ from counterfoil.importing.column_profiles import MANY_VALUES, SampleColumn, She
 from counterfoil.importing.headings import (
     SALE,
     channel_of,
+    entries_of,
     is_in_other_unit,
     is_refunded_state,
     may_be_no_sale,
@@ -57,31 +58,7 @@ COLUMN_ANSWERS = ("bill.id", "bill.closedAt", "bill.shopId", "line.cancelled")
 CHOICES = {"dates.order": DATE_ORDERS, "dates.calendar": ("gregorian", "buddhist"), "numbers.decimal": (".", ",")}
 CHOICES["void"] = ("line", "bill")
 ANSWERS = (NET, *COLUMN_ANSWERS, *CHOICES, "shop.franchiseId", "file.sheet", "skip")
-TEXT_ENTRIES = {
-    "table": "table.name",
-    "cashier": "cashier",
-    "deviceId": "deviceId",
-    "memberId": "memberId",
-    "taxNumber": "taxNumber",
-}
-AMOUNT_ENTRIES = {
-    "gross": "amounts.subtotal",
-    "discount": "amounts.discountTotal",
-    "service": "amounts.serviceCharge",
-    "delivery": "amounts.deliveryFee",
-    "surcharge": "amounts.cardSurcharge",
-    "tax": "amounts.vat",
-    "rounding": "amounts.rounding",
-    "tip": "amounts.tip",
-}
-LINE_ENTRIES = {
-    "item": "name",
-    "productId": "productId",
-    "qty": "qty",
-    "unitPrice": "unitPrice",
-    "options": "options",
-    "category": "categoryIds",
-}
+TEXT_ENTRIES, AMOUNT_ENTRIES, LINE_ENTRIES = map(entries_of, ("texts", "amounts", "lines"))
 
 
 def propose(

@@ -376,9 +376,7 @@ class OrderReader(Struct):
         other = self._sum(name, table["equal"], part, is_absolute=True)
         if other not in choices:
             possible = " nor ".join(map(str, choices))
-            raise RowProblem(
-                Reason.UNREADABLE_VALUE, f"{name}: {table['equal']} is {other}, which is neither {possible}"
-            )
+            raise _unreadable(name, f"{table['equal']} is {other}, which is neither {possible}")
         return other
 
     def _sum(self, name: str, text: str, part: Order, *, is_absolute: bool = False) -> Decimal | None:
@@ -394,9 +392,7 @@ class OrderReader(Struct):
         if self.api.money == "smallest":
             return minor_units(value, word_of(self.order.get("currency") or ""), self.currency, name)
         if not isinstance(value, dict) or value.get("amount") is None:
-            raise RowProblem(
-                Reason.UNREADABLE_VALUE, f"{name}: {shown(word_of(value))} is not an amount with a currency"
-            )
+            raise _unreadable(name, f"{shown(word_of(value))} is not an amount with a currency")
         return minor_units(value["amount"], word_of(value.get("currency") or ""), self.currency, name)
 
     def _time(self, name: str, word: str) -> str:
@@ -409,7 +405,7 @@ class OrderReader(Struct):
                 raise ValueError
             return datetime.fromtimestamp(int(word) / 1000, UTC).isoformat(timespec="milliseconds")
         except (OverflowError, ValueError, OSError):
-            raise RowProblem(Reason.UNREADABLE_VALUE, f"{name}: {shown(word)} is not a time in milliseconds") from None
+            raise _unreadable(name, f"{shown(word)} is not a time in milliseconds") from None
 
     def _holds(self, conditions: Sequence[str], part: Order) -> bool:
         return all(condition(each).holds(self.order, part) for each in conditions)
@@ -428,11 +424,15 @@ def _translated(words: list[str], table: dict[str, Any]) -> Any:
     return table["values"].get(word, table["values"].get(word.lower(), word if table.get("is_open") else None))
 
 
+def _unreadable(name: str, problem: object) -> RowProblem:
+    return RowProblem(Reason.UNREADABLE_VALUE, f"{name}: {problem}")
+
+
 def _read(name: str, reader: Callable[[str, DateFormat, str], str], word: str) -> str:
     try:
         return reader(word, UTC_TIMES, "ymd")
     except UnreadableCell as error:
-        raise RowProblem(Reason.UNREADABLE_VALUE, f"{name}: {error}") from None
+        raise _unreadable(name, error) from None
 
 
 def in_snake_case(value: Any, levels: int = LEVELS_READ) -> Any:
@@ -452,9 +452,7 @@ def minor_units(amount: object, currency: str, expected: str, name: str) -> Deci
         return None
     whole = number.to_integral_value()
     if number != whole:
-        raise RowProblem(
-            Reason.UNREADABLE_VALUE, f"{name}: {shown(str(amount))} is not a whole number of the smallest unit"
-        )
+        raise _unreadable(name, f"{shown(str(amount))} is not a whole number of the smallest unit")
     if currency != expected:
         names = {"currency": currency or "an unknown currency", "code": currency or "CODE"}
         raise RowProblem(Reason.OTHER_CURRENCY, message("other_currency", expected=expected, **names))
@@ -470,9 +468,9 @@ def written_number(value: object, name: str) -> Decimal | None:
             raise InvalidOperation
         number = Decimal(str(value))
     except InvalidOperation:
-        raise RowProblem(Reason.UNREADABLE_VALUE, f"{name}: {shown(str(value))} is not a number") from None
+        raise _unreadable(name, f"{shown(str(value))} is not a number") from None
     if not number.is_finite() or not is_plausible(number) or abs(number) >= LARGEST_NUMBER:
-        raise RowProblem(Reason.UNREADABLE_VALUE, f"{name}: {shown(str(value))} is not a number that can be stored")
+        raise _unreadable(name, f"{shown(str(value))} is not a number that can be stored")
     return number
 
 

@@ -159,7 +159,6 @@ class TableBillConverter:
         }
         self._own_positions: dict[int, list[int]] = {}
         self._checks = RowChecks(mapping)
-        self._equal = [TableMapping({"one": one, "other": other}) for one, other in mapping.checks.equal]
 
     def converted(self, group: BillRows) -> tuple[str, dict[str, Any] | None]:
         """Return the status of a bill, and its source record unless it is to be skipped.
@@ -189,7 +188,7 @@ class TableBillConverter:
                 found.add(status)
             else:
                 unknown.append((rule, word))
-        if "void" in self._mapping.bill.fields and self._value(self._mapping.bill, "void", Cell.FLAG, row):
+        if self._flag(self._mapping.bill, "void", row):
             found.add(VOID)
         for rule, word in unknown:
             # How a voided bill would have been paid does not matter.
@@ -203,7 +202,7 @@ class TableBillConverter:
         first = rows[0]
         bill = self._mapping.bill
         record: dict[str, Any] = {"kind": "bill", "id": self._id(first), "shopId": self.shop_of(first)}
-        if "removed" in bill.fields and self._value(bill, "removed", Cell.FLAG, first):
+        if self._flag(bill, "removed", first):
             return record | {"removed": True}
         self._check_doubtful(rows, statuses)
         self._zone = self._zone_of(first)
@@ -214,7 +213,7 @@ class TableBillConverter:
         for name, source in bill.fields.items():
             if name in _NOT_WRITTEN:
                 continue
-            value = self._value(bill, name, BILL_FIELDS[name], first, rows if source.over_rows else summed)
+            value = self._value(name, source, BILL_FIELDS[name], first, rows if source.over_rows else summed)
             if value not in (None, ""):
                 _put(record, name, value)
             elif name == "closedAt" and not source.optional:
@@ -250,11 +249,11 @@ class TableBillConverter:
         net = record.get("amounts", {}).get("net") or Decimal()
         is_refund = is_refund or net < 0
         self._checks.check(rows, is_refund=is_refund)
-        for table in () if is_refund else self._equal:
-            (one, left), (other, right) = table.fields.items()
-            pair = [self._value(table, name, Cell.NUMBER, first, summed) for name in (one, other)]
-            if None not in pair:
-                check_equal((left, pair[0]), (right, pair[1]), first, len(summed))
+        for left, right in () if is_refund else self._mapping.checks.equal:
+            one = self._value("one", left, Cell.NUMBER, first, summed)
+            other = self._value("other", right, Cell.NUMBER, first, summed)
+            if one is not None and other is not None:
+                check_equal((left, one), (right, other), first, len(summed))
 
     def shop_of(self, row: TableRow) -> str:
         if self._shop:
@@ -276,8 +275,10 @@ class TableBillConverter:
 
     def is_cancelled(self, row: TableRow) -> bool:
         """Return whether a line was cancelled, so that it is not part of any sum."""
-        line = self._mapping.line
-        return line is not None and "cancelled" in line.fields and bool(self._value(line, "cancelled", Cell.FLAG, row))
+        return self._mapping.line is not None and self._flag(self._mapping.line, "cancelled", row)
+
+    def _flag(self, table: TableMapping, name: str, row: TableRow) -> bool:
+        return name in table.fields and bool(self._value(name, table.fields[name], Cell.FLAG, row))
 
     def _of_one_bill(self, rows: list[TableRow], what: str, group: BillRows) -> list[TableRow]:
         """Return the rows of a bill from one file, because files with overlapping periods may repeat them.
@@ -316,7 +317,7 @@ class TableBillConverter:
         net = self._mapping.bill.fields.get("amounts.net")
         if net is None or net.sums() or len(amounts) != 1:
             return False
-        stated = self._value(self._mapping.bill, "amounts.net", Cell.NUMBER, group.bills[0])
+        stated = self._value("amounts.net", net, Cell.NUMBER, group.bills[0])
         sums = [self._total("amount", amounts[0], part) for part in (rows, *parts)]
         return stated == sums[0] and stated not in sums[1:]
 
@@ -346,9 +347,9 @@ class TableBillConverter:
     def _check_doubtful(self, rows: Sequence[TableRow], statuses: Collection[str]) -> None:
         """Raise `RowProblem` if a row of a bill that counts has a number that the mapping says must not be there."""
         for rule in () if VOID in statuses else self._mapping.rejects:
-            table = TableMapping({rule.column: CellSource(columns=(rule.column,))})
+            source = CellSource(columns=(rule.column,))
             for row in rows:
-                if rule.column in row.sheet.columns and (number := self._value(table, rule.column, Cell.NUMBER, row)):
+                if number := self._value(rule.column, source, Cell.NUMBER, row):
                     detail = f"has {decimal_text(number)} in the column {shown(rule.column)}. {rule.reason}"
                     raise row.problem(Reason.DOUBTFUL_VALUE, detail)
 
@@ -404,8 +405,7 @@ class TableBillConverter:
             self._own_positions[id(sheet)] = found
         return found
 
-    def _value(self, table: TableMapping, name: str, kind: str, row: TableRow, summed: Sequence[TableRow] = ()) -> Any:
-        source = table.fields[name]
+    def _value(self, name: str, source: CellSource, kind: str, row: TableRow, summed: Sequence[TableRow] = ()) -> Any:
         try:
             if kind == Cell.NUMBER:
                 return self._number(name, source, row, summed)
@@ -457,9 +457,8 @@ class TableBillConverter:
 
     def _total(self, name: str, source: CellSource, rows: Sequence[TableRow]) -> Decimal | None:
         """Return the sum over the lines that are not cancelled, or None if they have no numbers."""
-        table = TableMapping({name: source})
         counted = [row for row in rows if not self.is_cancelled(row)]
-        numbers = [self._value(table, name, Cell.NUMBER, row) for row in counted]
+        numbers = [self._value(name, source, Cell.NUMBER, row) for row in counted]
         total = None if counted or not rows else Decimal()
         for number in numbers:
             if number is not None:
@@ -468,7 +467,7 @@ class TableBillConverter:
 
     def _put_void(self, record: dict[str, Any], row: TableRow, *, is_void: bool) -> None:
         fields = self._mapping.bill.fields
-        reason = self._value(self._mapping.bill, "voidReason", "text", row) if "voidReason" in fields else None
+        reason = cell_text(fields["voidReason"], row) if "voidReason" in fields else None
         reason = None if reason and (is_placeholder(reason) or flag_of(reason) is False) else reason
         says_void = "void" in fields or any(VOID in rule.values.values() for rule in self._mapping.statuses)
         if reason and says_void and not is_void:
@@ -481,8 +480,8 @@ class TableBillConverter:
         self, table: TableMapping, kinds: dict[str, str], row: TableRow, summed: Sequence[TableRow], is_refund: bool
     ) -> dict[str, Any]:
         found: dict[str, Any] = {}
-        for name in table.fields:
-            value = self._value(table, name, kinds[name], row, summed)
+        for name, source in table.fields.items():
+            value = self._value(name, source, kinds[name], row, summed)
             if value is not None:
                 found[name] = value
         return refunded(found) if is_refund else found
