@@ -297,10 +297,7 @@ class Conversion(Struct, kw_only=True):
 def _convert(
     settings: Settings, request: ImportRequest, reading: Any, rejects: ImportRejects, *, is_quiet: bool = False
 ) -> int:
-    """Write, load or check the records, print the summary, and return the exit status.
-
-    If `is_quiet`, the summary is printed only if the bills do not add up to the expected net.
-    """
+    """Write, load or check the records, and return the exit status. If `is_quiet`, print only unexpected totals."""
     files = reading.files if isinstance(reading, Export) else ()
     recognised = {file.path.name: file.title for file in files}
     tally = ImportTally(rejects_file=request.rejects, recognised=recognised)

@@ -92,10 +92,7 @@ class ImportRejects:
 
 
 def facts_for_import(settings: Settings) -> Callable[[str], KnownFacts | None]:
-    """Return a function that reads the facts of a shop from the store, or returns None if the store cannot be read.
-
-    A closing time in the store decides to which business day a bill belongs.
-    """
+    """Return a function that reads what the store knows of a shop, such as its closing time, or None if it cannot."""
 
     def facts(shop_id: str) -> KnownFacts | None:
         if not settings.database and not (settings.store / "books.sqlite3").exists():

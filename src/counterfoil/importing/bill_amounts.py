@@ -332,10 +332,7 @@ class BillAmounts:
     # --- levels ------------------------------------------------------------------------
 
     def _level(self, column: SampleColumn) -> str:
-        """Return whether the numbers of a column belong to a bill, to its lines or to its payments.
-
-        `EITHER` means that they are the same on all lines of a bill, but on too few bills to be sure.
-        """
+        """Return whether the numbers of a column belong to a bill, its lines or its payments, or `EITHER`."""
         sample = self._sample
         is_same = not column.is_number or sample.is_of_bill(column)
         if not column.is_number or not sample.is_flat:
@@ -348,10 +345,7 @@ class BillAmounts:
         return EITHER
 
     def _has_payment_rows(self) -> bool:
-        """Return whether rows with the same number are payments of one bill, and not two bills with the same number.
-
-        Only a time of day, which the import requires to be the same on all rows of a bill, can show that.
-        """
+        """Return whether rows with the same number are payments of one bill, as only the same time of day can show."""
         sample = self._sample
         has_times = sample.clock is not None or (sample.day is not None and sample.day.has_times)
         return has_times and any(not sample.is_of_bill(column) for column in sample.sheet.with_role("method"))

@@ -1,8 +1,7 @@
 """What the rows of a sample say about its bills: which rows belong together, when a bill was closed, if it counts.
 
 Bill numbers often start again every day, in every branch or at every till. A sample of a few days cannot show that they
-do not, so the safe key contains the day, unless the numbers are unique by their form or increase over many days. The
-amounts of the bills are in `bill_amounts`; both only describe a sample, and `infer` makes a mapping of it.
+do not, so the safe key contains the day, unless the numbers are unique by their form or increase over many days.
 """
 
 import re

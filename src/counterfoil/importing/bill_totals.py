@@ -142,10 +142,7 @@ def without_parts_of_sums(parts: Sequence[AmountSeries], bills: Sequence[int]) -
 
 
 class TotalSearch:
-    """Relates possible totals to each other, and finds what the customer paid.
-
-    `bills` are the numbers of the bills that count: neither voids nor refunds.
-    """
+    """Relates possible totals to each other. `bills` are the numbers of those that count: neither voids nor refunds."""
 
     def __init__(self, candidates: Sequence[AmountSeries], parts: Sequence[AmountSeries], bills: Sequence[int]) -> None:
         self._bills = [bill for bill in bills if any(one.values[bill] for one in candidates)]
@@ -209,10 +206,7 @@ class TotalSearch:
         return {name for place in places for name in self._candidates[place].columns}
 
     def _as_added(self, part: int, *, is_paid: bool = False) -> AmountSeries:
-        """Return a part with the sign with which it changes an amount or, if `is_paid`, gives what the customer paid.
-
-        A discount reduces what was paid. A fee was kept back from it, so it is added again.
-        """
+        """Return a part as it changes an amount or, if `is_paid`, what was paid. A fee was kept back from that."""
         series = self._parts[part]
         is_as_written = self._effects[part] == tuple(value or 0 for value in series.values)
         return series if is_as_written != (is_paid and series.role == "fee") else series.minus()

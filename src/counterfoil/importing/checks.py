@@ -152,10 +152,7 @@ def text_of(source: CellSource) -> str:
 def check_days(
     name: str, cells: Collection[str], dates: DateFormat, order: str, today: date | None, known: Sequence[str]
 ) -> None:
-    """Raise `ImportFailed` if the days of a file are improbable, and day and month seem to be the other way round.
-
-    `known` are the first and the last day of the sample.
-    """
+    """Raise `ImportFailed` if the days of a file are improbable, unlike those in the other order of day and month."""
     other = "mdy" if order == "dmy" else "dmy"
     pairs = [(day_in(cell, dates, order), day_in(cell, dates, other)) for cell in cells]
     days, swapped = ([day for day in side if day] for side in zip(*pairs, strict=True)) if pairs else ([], [])

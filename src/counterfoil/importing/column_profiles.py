@@ -278,10 +278,7 @@ def day_of(value: str, order: str) -> date | None:
 
 
 def _share(values: Counter[str], is_readable: Callable[[str], object]) -> bool:
-    """Return whether at least 90% of the values can be read, or all but one if there are at least three.
-
-    The one that cannot be read may be in a row of totals.
-    """
+    """Return whether at least 90% of the values can be read, or all but one, which may be in a row of totals."""
     readable, total = 0, values.total()
     for value, count in values.items():
         with contextlib.suppress(UnreadableCell):

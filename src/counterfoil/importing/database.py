@@ -1,13 +1,10 @@
 """Imports new and changed bills from a POS database. A watermark column shows what changed since the last import.
 
-No row may be missed, so each import reads some rows again; loading a row twice
-changes nothing. All queries of an import run in one snapshot, so that each bill
-is consistent with its lines. The next import starts before the highest watermark
-that was read, by an interval called the overlap, because transactions that commit
-late and tills whose clocks are slow write rows with older watermarks. A watermark
-in the future counts as the current time. With a watermark of kind `xid` on
-PostgreSQL, no overlap is needed, because every transaction before the oldest
-running one is complete.
+No row may be missed, so each import reads some rows again; loading a row twice changes nothing. All queries run in one
+snapshot, so that a bill is consistent with its lines. The next import starts before the highest watermark that was
+read, by an interval called the overlap, because transactions that commit late and tills whose clocks are slow write
+rows with older watermarks. A watermark in the future counts as the current time. With a watermark of kind `xid` on
+PostgreSQL, no overlap is needed, because every transaction before the oldest running one is complete.
 """
 
 import fcntl
@@ -257,10 +254,7 @@ class DatabaseImport:
                 self._keys = None
 
     def _parts(self, sheet: Sheet, query: str, key: str) -> Iterator[TableRow | RowProblem]:
-        """Yield the lines or payments of the bills that this import has read.
-
-        In a full or very large import, or if bills have no single key column, yield all lines or payments instead.
-        """
+        """Yield the lines or payments of the bills that were read, or all if these are very many or have no key."""
         column = self._source.quoted(key)
         numbers = iter(range(1, 1 << 62))
         for keys in [None] if self._keys is None or self._last is None else _batches(self._keys):

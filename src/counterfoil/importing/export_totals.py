@@ -1,9 +1,8 @@
 """Recognises the rows of totals in an export, and compares what they state with the sums of the imported rows.
 
-A total may cover the rows since the last one, since an earlier one (a branch with
-subtotals per day) or all rows, with or without voided bills, and count a bill's
-own amount once or on each of its rows. Exports differ in this, so a total is
-right if one of these sums equals it. A missing or misread row fits none of them.
+A total may cover the rows since the last one, since an earlier one (a branch with subtotals per day) or all rows, with
+or without voided bills, and count a bill's own amount once or on each of its rows. Exports differ in this, so a total
+is right if one of these sums equals it. A missing or misread row fits none of them.
 """
 
 import re

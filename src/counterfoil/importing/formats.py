@@ -1,8 +1,7 @@
 """The formats that can be imported, by name, and how a file of one of them is recognised.
 
-The orders of an API are recognised by their fields, and a table by its headings:
-each file in `mappings/` says which headings it is for. An operator may have a
-folder of such files too.
+The orders of an API are recognised by their fields, and a table by its headings: each file in `mappings/`, and in the
+operator's own folder of such files, says which headings it is for.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -95,10 +94,7 @@ def open_export(
     options: ImportOptions,
     own_mappings: Path | None = None,
 ) -> Export:
-    """Open the files of an export. Without a format, a mapping that is complete is used, or the files are recognised.
-
-    A mapping that has no bill ID is not complete: its entries replace those of the recognised format.
-    """
+    """Open an export with its format, a mapping that has a bill ID, or one that changes a recognised format."""
     if format_name == CSV or (format_name is None and "id" in mapping.get("bill", {})):
         checked = parse_mapping(mapping, mapping_name or CSV)
         return Export([], "", partial(_table_records, checked, options, bills, lines, payments))

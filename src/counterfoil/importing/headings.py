@@ -65,10 +65,8 @@ class _Phrase(Struct, frozen=True):
         return sum(map(len, self.words))
 
     def is_in(self, words: Sequence[str], *, begins: bool = False) -> bool:
-        """Return whether a text contains the phrase or, if `begins`, a longer form of its last word.
-
-        Where words are not separated by spaces, it may be a part of a word.
-        """
+        """Return whether a text contains the phrase or, if `begins`, a longer form of its last word."""
+        # Where words are not separated by spaces, it may be a part of a word.
         if _UNSPACED.match(self.words[0]):
             return "".join(self.words) in "".join(words)
         if not begins and self.words[-1] not in words:

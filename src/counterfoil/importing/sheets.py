@@ -218,10 +218,7 @@ class CsvFile:
         return TableRow(self.sheet, line, [cell.strip(BLANKS) for cell in cells])
 
     def _has_rows(self, cell: str, expected: int) -> bool:
-        """Return whether a cell with line breaks may have swallowed rows, because a quote was not closed.
-
-        Only if it has swallowed a multiple of the delimiters of a row, its own row still has the right number of cells.
-        """
+        """Return whether a cell has swallowed rows after an open quote: a multiple of the delimiters that a row has."""
         marks = cell.count(self.delimiter)
         return bool(marks) and expected > 1 and marks % (expected - 1) == 0 and len(cell.splitlines()) > 1
 
@@ -512,10 +509,7 @@ class _ObservedFile(io.FileIO):
 
 
 def _end_of(cell: str) -> tuple[int, str]:
-    """Return how many digits a cell ends with after its last mark, and what follows them, such as 2 and `PM`.
-
-    A whole number ends like no other one. A text without a number ends like the same text.
-    """
+    """Return how many digits follow the last mark of a cell, and what follows them; whole numbers are all different."""
     if cell.isdigit():
         return -1, cell
     found = _LAST_DIGITS.search(cell)

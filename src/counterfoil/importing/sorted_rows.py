@@ -1,8 +1,4 @@
-"""Joins bills, lines and payments on disk, so that an export of any size is imported in constant memory.
-
-The rows go into a temporary SQLite file, which takes about as much space as the
-export itself, and are read back bill by bill.
-"""
+"""Joins bills, lines and payments in a temporary SQLite file, so that any export is imported in constant memory."""
 
 import contextlib
 import errno

@@ -1,7 +1,6 @@
 """Converts the rows of a bill into a source record.
 
-A bill is imported whole or not at all. If one value cannot be read, the bill is
-rejected, because without that value it would be wrong and nobody would notice.
+If one value cannot be read, the bill is rejected, because it would be wrong without it and nobody would notice.
 """
 
 import re
@@ -117,10 +116,7 @@ def day_columns(mapping: ImportMapping) -> frozenset[str]:
 def key_text(
     source: CellSource, row: TableRow, days: frozenset[str], plain_day: Callable[[str], str] | None = None
 ) -> str:
-    """Return what identifies a bill. Of a time that is joined to a number, only the day counts.
-
-    Otherwise a bill that was closed again, at another time of the same day, would be another bill.
-    """
+    """Return what identifies a bill: of a time that is joined to a number, the day, also if it was closed twice."""
     if len(source.columns) > 1 and not days.isdisjoint(source.columns):
         cells = list(row.cells)
         for name in source.columns:
@@ -161,10 +157,7 @@ class TableBillConverter:
         self._checks = RowChecks(mapping)
 
     def converted(self, group: BillRows) -> tuple[str, dict[str, Any] | None]:
-        """Return the status of a bill, and its source record unless it is to be skipped.
-
-        Raise `RowProblem` if one of its rows cannot be converted.
-        """
+        """Return the status of a bill, and its source record unless it is skipped, or raise `RowProblem`."""
         rows = self._of_one_bill(group.bills, "bill", group)
         self._check_agreement(rows)
         statuses = self._statuses(rows[0])
@@ -281,10 +274,7 @@ class TableBillConverter:
         return name in table.fields and bool(self._value(name, table.fields[name], Cell.FLAG, row))
 
     def _of_one_bill(self, rows: list[TableRow], what: str, group: BillRows) -> list[TableRow]:
-        """Return the rows of a bill from one file, because files with overlapping periods may repeat them.
-
-        If the files have parts of the bill, return all rows. Raise `RowProblem` if they differ otherwise.
-        """
+        """Return the rows of a bill from one of the files that repeat it, or from all if these have parts of it."""
         # By identity, because two folders may have files with the same name.
         by_sheet: dict[int, list[TableRow]] = {}
         for row in rows:

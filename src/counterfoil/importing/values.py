@@ -1,9 +1,7 @@
 """Reads cells of an export: text, exact decimal numbers, days and times in the formats that tills write.
 
-Numbers never pass through a float. A time is written as ISO-8601, unless it is in
-epoch seconds or milliseconds. If neither the cell nor the mapping specifies an
-offset or a time zone, the time has no offset, and `counterfoil load` reads it as
-the shop's local time.
+Numbers never pass through a float. If neither a cell nor the mapping specifies an offset or a time zone, a time has no
+offset, and `counterfoil load` reads it as the shop's local time.
 """
 
 import re
@@ -198,10 +196,7 @@ def decimal_text(number: Decimal) -> str:
 
 
 def read_time(cell: str, written: DateFormat, order: str, zone: tzinfo | None = None) -> str:
-    """Return a cell's time as ISO-8601, with an offset if the cell, its row (`zone`) or the mapping specifies one.
-
-    Epoch seconds or milliseconds are returned unchanged.
-    """
+    """Return a time as ISO-8601, with the offset of the cell, its row (`zone`) or the mapping, or epoch seconds."""
     if _EPOCH.fullmatch(cell) and not _COMPACT_DATE.match(cell):
         return cell
     day, rest = _split_day(cell, written, order)
