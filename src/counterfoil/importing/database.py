@@ -31,6 +31,7 @@ from counterfoil.machine.files import names_file, open_output
 from counterfoil.text import first_line
 
 Watermark = datetime | int
+WATERMARKS: dict[str, tuple[Any, str]] = {"number": (int | Decimal, "a whole number"), "time": (datetime, "a time")}
 
 
 class SavedState(Struct):
@@ -103,7 +104,8 @@ class SourceDatabase(ABC):
     _error: type[Exception]
     """The class of the driver's errors."""
     _connection: Any
-    _now: tuple[datetime, datetime]
+    now: tuple[datetime, datetime]
+    """The time of the snapshot twice: with an offset, and as the server's local time without an offset."""
 
     @abstractmethod
     def _cursor(self) -> Any:
@@ -133,10 +135,6 @@ class SourceDatabase(ABC):
             yield
         except self._error as error:
             raise ImportFailed(f"a query in the mapping failed: {message_of(error)}") from error
-
-    def now(self) -> tuple[datetime, datetime]:
-        """Return the time of the snapshot twice: with an offset, and as the server's local time without an offset."""
-        return self._now
 
     def oldest_transaction(self) -> int | None:
         """Return the ID before which every transaction is complete, or None if the database has no such IDs."""
@@ -236,14 +234,10 @@ class DatabaseImport:
         """Remember the highest watermark. Ignore a row without a watermark: every import reads such rows anyway."""
         if value is None or self._database.kind == "xid":
             return
-        if self._database.kind == "number":
-            if not isinstance(value, int | Decimal) or isinstance(value, bool):
-                raise ImportFailed(message("watermark_kind", name=self._database.watermark, kind="a whole number"))
-            found: Watermark = int(value)
-        elif isinstance(value, datetime):
-            found = value
-        else:
-            raise ImportFailed(message("watermark_kind", name=self._database.watermark, kind="a time"))
+        types, name = WATERMARKS[self._database.kind]
+        if not isinstance(value, types) or isinstance(value, bool):
+            raise ImportFailed(message("watermark_kind", name=self._database.watermark, kind=name))
+        found: Watermark = value if isinstance(value, datetime) else int(str(value))
         if self._highest is None or found > self._highest:  # type: ignore[operator]
             self._highest = found
 
@@ -266,7 +260,7 @@ class DatabaseImport:
         """Return the saved watermark, or None if it is ahead of the database, for example after a restore."""
         is_ahead = False
         if isinstance(last, datetime):
-            aware, local = self._source.now()
+            aware, local = self._source.now
             is_ahead = last > (aware if last.tzinfo else max(local, aware.astimezone(UTC).replace(tzinfo=None)))
         elif last is not None and self._database.kind == "xid":
             is_ahead = last > (self._source.oldest_transaction() or 0)
@@ -292,7 +286,7 @@ class DatabaseImport:
             return self._oldest
         highest = self._highest
         if isinstance(highest, datetime):
-            aware, local = self._source.now()
+            aware, local = self._source.now
             # A time without an offset may be in UTC or in the server's local time. The earlier of the two is safe.
             limit = aware if highest.tzinfo else min(local, aware.astimezone(UTC).replace(tzinfo=None))
             highest = min(highest, limit)

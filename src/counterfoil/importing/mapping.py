@@ -5,16 +5,16 @@ from collections.abc import Callable, Collection
 from collections.abc import Mapping as Table
 from datetime import timedelta
 from difflib import get_close_matches
+from enum import StrEnum
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from msgspec import Struct, convert, field
 from msgspec.structs import replace
 
 from counterfoil.domain.calendar import zone_named
-from counterfoil.importing.fields import BILL_FIELDS, GROUPS, LINE_FIELDS, PAYMENT_FIELDS, Cell
 from counterfoil.importing.results import ImportFailed
 from counterfoil.importing.values import DateFormat, NumberFormat
 
@@ -35,6 +35,18 @@ DEFAULT_OVERLAP = timedelta(hours=1)
 DEFAULT_NUMBER_OVERLAP = 1000
 DURATIONS = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400}
 _ENTRIES = tomllib.loads((resources.files("counterfoil.importing") / "mapping.toml").read_text("utf-8"))
+Cell = StrEnum("Cell", ["TEXT", "NUMBER", "TIME", "DAY", "FLAG", "LIST", "OPTIONS"])
+"""How the cells of a field are read."""
+
+
+def _typed(table: str) -> dict[str, str]:
+    """Return the type of each field of a table."""
+    by_type = _ENTRIES["fields"][table].items()
+    return {field: Cell(kind) for kind, fields in by_type for field in fields.split()}
+
+
+BILL_FIELDS, LINE_FIELDS, PAYMENT_FIELDS = map(_typed, ("bill", "line", "payment"))
+GROUPS: Final = frozenset({"amounts", "table", "channel"})
 
 
 class CellSource(Struct, frozen=True, kw_only=True):

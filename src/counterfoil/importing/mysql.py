@@ -39,7 +39,7 @@ class MySqlSource(SourceDatabase):
                 utc, local = cursor.fetchone()
         except (pymysql.Error, ValueError) as error:
             raise ImportFailed(f"cannot connect to the database: {message_of(error)}") from error
-        self._now = (utc.replace(tzinfo=UTC), local)
+        self.now = (utc.replace(tzinfo=UTC), local)
 
     def _cursor(self) -> Any:
         return self._connection.cursor(pymysql.cursors.SSCursor)

@@ -20,8 +20,16 @@ from msgspec import Struct
 
 from counterfoil.domain.json_documents import BYTE_ORDER_MARK, JsonSplitter
 from counterfoil.domain.pos_values import record_id
-from counterfoil.importing.fields import BILL_FIELDS, GROUPS, LINE_FIELDS, PAYMENT_FIELDS, Cell
-from counterfoil.importing.mapping import REFUND, VOID, ImportMapping
+from counterfoil.importing.mapping import (
+    BILL_FIELDS,
+    GROUPS,
+    LINE_FIELDS,
+    PAYMENT_FIELDS,
+    REFUND,
+    VOID,
+    Cell,
+    ImportMapping,
+)
 from counterfoil.importing.order_paths import Order, condition, expression, word_of
 from counterfoil.importing.results import (
     Imported,

@@ -26,7 +26,7 @@ class PostgresSource(SourceDatabase):
             found = self._connection.execute("SELECT clock_timestamp(), localtimestamp").fetchone()
         except psycopg.Error as error:
             raise ImportFailed(f"cannot connect to the database: {message_of(error)}") from error
-        self._now = cast("tuple[datetime, datetime]", found)
+        self.now = cast("tuple[datetime, datetime]", found)
 
     def _cursor(self) -> Any:
         cursor = self._connection.cursor(name="counterfoil_import")

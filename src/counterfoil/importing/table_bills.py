@@ -13,7 +13,6 @@ from zoneinfo import ZoneInfo
 
 from counterfoil.domain.pos_values import record_id
 from counterfoil.importing.checks import RowChecks, check_equal
-from counterfoil.importing.fields import BILL_FIELDS, LINE_FIELDS, PAYMENT_FIELDS, Cell
 from counterfoil.importing.headings import (
     flag_of,
     is_placeholder,
@@ -23,11 +22,15 @@ from counterfoil.importing.headings import (
     status_like,
 )
 from counterfoil.importing.mapping import (
+    BILL_FIELDS,
+    LINE_FIELDS,
+    PAYMENT_FIELDS,
     REFUND,
     SALE,
     SKIP,
     STATUSES,
     VOID,
+    Cell,
     CellSource,
     ImportMapping,
     RowRule,

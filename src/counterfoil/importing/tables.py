@@ -13,8 +13,16 @@ from msgspec import Struct
 
 from counterfoil.importing.checks import HeadingCheck, check_days
 from counterfoil.importing.export_totals import NOT_ASSIGNED, TOTALS_ROW, AmountColumn, BillsAbove, SheetTotals
-from counterfoil.importing.fields import BILL_FIELDS, LINE_FIELDS, PAYMENT_FIELDS, Cell
-from counterfoil.importing.mapping import SKIP, VOID, CellSource, ImportMapping
+from counterfoil.importing.mapping import (
+    BILL_FIELDS,
+    LINE_FIELDS,
+    PAYMENT_FIELDS,
+    SKIP,
+    VOID,
+    Cell,
+    CellSource,
+    ImportMapping,
+)
 from counterfoil.importing.results import (
     Imported,
     ImportedRecord,
