@@ -49,7 +49,7 @@ def test_every_help_text_belongs_to_a_command_or_option() -> None:
         assert set(of_command.get("advanced", "").split()) <= flags
 
 
-@pytest.mark.parametrize("packages", [["cli"], ["importing"], ["client", "mcp"]])
+@pytest.mark.parametrize("packages", [["cli"], ["importing"], ["client", "mcp"], ["ingest"]])
 def test_every_message_of_a_package_is_used_with_the_values_of_its_text(packages: list[str]) -> None:
     folder, *_ = folders = [Path(main.__file__).parents[1] / package for package in packages]
     texts = tomllib.loads((folder / "messages.toml").read_text("utf-8"))

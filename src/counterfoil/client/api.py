@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from counterfoil.client import calls
 from counterfoil.client.calls import DigestSelection, FeedPaging, Paging, Selection
@@ -34,13 +34,6 @@ if TYPE_CHECKING:
 
 Row = TypeVar("Row")
 
-
-class _WithCursor(Protocol):
-    @property
-    def next_cursor(self) -> str | None: ...
-
-
-AnyPage = TypeVar("AnyPage", bound=_WithCursor)
 
 # How many requests of one AsyncClient run at the same time. The others wait.
 REQUESTS_AT_ONCE = 32
@@ -151,7 +144,7 @@ class Client:
                     self.usage()
         return self._run(call)
 
-    def pages(self, call: Call, parse: Callable[[HttpResponse], AnyPage]) -> Iterator[AnyPage]:
+    def pages(self, call: Call, parse: Callable[[HttpResponse], Page[Row]]) -> Iterator[Page[Row]]:
         """Yield the pages of a list, from that of `call` on."""
         following: Call | None = call
         while following is not None:

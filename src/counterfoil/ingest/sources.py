@@ -9,9 +9,10 @@ import io
 import os
 import stat
 import sys
+import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import IO, Any, BinaryIO
 
@@ -54,6 +55,16 @@ LOCK = ".counterfoil.lock"
 SUFFIXES = tuple(f".{kind}{compression}" for kind in ("ndjson", "jsonl", "json") for compression in ("", ".gz", ".zst"))
 ACCEPTED_NAMES = ".ndjson, .jsonl or .json, optionally followed by .gz or .zst"
 _BILL_START = b'{"kind":"bill",'
+
+
+@cache
+def _texts() -> dict[str, str]:
+    return tomllib.loads(Path(__file__).with_name("messages.toml").read_text("utf-8"))
+
+
+def message(code: str, /, **values: object) -> str:
+    """Return a text of `messages.toml` with its values."""
+    return _texts()[code].format(**values)
 
 
 class SourceError(MessageError):
@@ -318,10 +329,7 @@ class Folder(FileSet):
         super().__init__(printable(path.name), files)
         self.refused = {entry: kind_of(found.st_mode) for entry, found in complete if is_special(found.st_mode)}
         if complete and not files and not self.refused and not may_have_other_files:
-            raise SourceError(
-                f"the folder {path} contains no file whose name ends in {ACCEPTED_NAMES}. "
-                "To convert an export of a POS, use `counterfoil import`."
-            )
+            raise SourceError(message("no_source_files", path=path, endings=ACCEPTED_NAMES))
         read = {file.path for file in files}
         self.ignored = [entry for entry, _ in complete if entry not in read and entry not in self.refused]
         self.unfinished = [entry for entry, _ in entries if is_unfinished(entry.name)]

@@ -30,6 +30,7 @@ from counterfoil.ingest.sources import (
     is_special,
     is_unfinished,
     kind_of,
+    message,
     open_regular,
     opened_again,
 )
@@ -147,10 +148,7 @@ class Spool:
             except OSError as error:
                 owner = os.pread(descriptor, 20, 0).decode("ascii", "replace").strip()
                 named = f" (process {owner})" if owner else ""
-                raise SourceError(
-                    f"another process is watching {self.folder}{named}, or moves its files to the same folder. "
-                    "Stop it first."
-                ) from error
+                raise SourceError(message("watched", folder=self.folder, named=named)) from error
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, str(os.getpid()).encode(), 0)
             yield
@@ -444,10 +442,7 @@ def own_folder(name: str, parent: int | None = None) -> int:
     if found.st_uid == os.geteuid() and not found.st_mode & 0o022:
         return descriptor
     os.close(descriptor)
-    raise SourceError(
-        f"the folder {name} must belong to the user who runs this command, and nobody else may write to it. "
-        f"Run `chown {os.geteuid()} {name}` and `chmod go-w {name}`, or choose another folder."
-    )
+    raise SourceError(message("foreign_folder", name=name, user=os.geteuid()))
 
 
 def kept_name(name: str) -> str:

@@ -8,7 +8,7 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from counterfoil.domain.open_items import Kind, OpenItem
-from counterfoil.ingest.sources import ACCEPTED_NAMES, SOURCE_RECORDS, FileSet, SourceError, SourceFiles
+from counterfoil.ingest.sources import ACCEPTED_NAMES, SOURCE_RECORDS, FileSet, SourceError, SourceFiles, message
 from counterfoil.ingest.spool import DeliveredFile, Spool, Version
 from counterfoil.text import printable
 
@@ -137,9 +137,7 @@ class FolderWatch:
         for item in kept[:MAX_NAMED]:
             self._say(f"{item.kind}: {item.reason}")
         if len(kept) > MAX_NAMED:
-            self._say(
-                f"{len(kept) - MAX_NAMED:,} more files were quarantined or held; each has a file with the reason."
-            )
+            self._say(message("more_kept", count=len(kept) - MAX_NAMED))
         files_done = moved.count(True)
         if loaded or files_done or kept:
             self._loader.report(files_done, kept, loaded=loaded)
@@ -190,9 +188,7 @@ class FolderWatch:
     def _load_held(self, item: OpenItem, delivery: DeliveredFile) -> OpenItem:
         """Load an accepted file, and return its item as it is stored now."""
         if delivery.digest() != item.digest:
-            reason = (
-                f"{item.source} was changed after it was held, so it was not loaded. Discard it, and load it by hand."
-            )
+            reason = message("held_changed", name=item.source)
             self._say(reason)
             changed = replace(item, decision=None, reason=reason)
             return changed if self._loader.change(changed) else item
@@ -248,8 +244,8 @@ class FolderWatch:
             self._say_once(_stuck(name))
         for name in self._spool.folders:
             self._say_once(f"{printable(name)} is a folder, so it is not loaded. Deliver the files in it.")
-        for message in self._waiting():
-            self._say_once(message)
+        for text in self._waiting():
+            self._say_once(text)
 
     def _waiting(self) -> list[str]:
         names = [printable(name) for name in self._spool.waiting]
@@ -267,10 +263,7 @@ class FolderWatch:
 
 
 def _stuck(name: str) -> str:
-    return (
-        f"{printable(name)} is not loaded yet, because a program still has it open for writing. "
-        "Let that program close the file, or stop it."
-    )
+    return message("stuck", name=printable(name))
 
 
 def _why(error: OSError | SourceError) -> str:
@@ -278,7 +271,4 @@ def _why(error: OSError | SourceError) -> str:
 
 
 def not_source(name: str) -> str:
-    return (
-        f"{printable(name)} is not a source record file: its name does not end in {ACCEPTED_NAMES}. "
-        "To convert an export of a POS, use `counterfoil import`, or watch the folder with --mapping or --exports."
-    )
+    return message("not_source", name=printable(name), endings=ACCEPTED_NAMES)
