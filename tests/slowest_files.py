@@ -6,7 +6,7 @@ have finished.
 
 SLOWEST_FIRST = (
     "http/test_shared_cursors.py",
-    "client/test_pull_duckdb.py",
+    "client/test_pull_runs.py",
     "client/test_cli.py",
     "client/test_pull.py",
     "e2e/test_serve.py",

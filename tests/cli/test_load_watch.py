@@ -195,11 +195,6 @@ def test_a_file_that_changes_while_it_is_loaded_is_loaded_again(
     assert found.files == 1
 
 
-def test_the_quarantine_must_not_be_the_watched_folder(counterfoil: Command, spool: Path) -> None:
-    refused = counterfoil("load", "--watch", spool, "--quarantine", spool, status=1)
-    assert "must not be the watched folder" in refused.stderr
-
-
 def test_an_unreadable_file_is_quarantined_with_its_reason_and_the_others_are_loaded(
     start: Callable[..., Watch], spool: Path, store: Path
 ) -> None:
@@ -318,12 +313,11 @@ def test_options_that_conflict_with_watch_are_refused(counterfoil: Command, spoo
     assert "--watch cannot be used with SOURCE" in counterfoil("load", "--watch", spool, *wrong, status=2).stderr
 
 
-def test_deleting_loaded_files_requires_watch(counterfoil: Command, spool: Path) -> None:
+def test_folders_that_cannot_be_watched_are_refused(counterfoil: Command, spool: Path, tmp_path: Path) -> None:
     assert "only with --watch" in counterfoil("load", spool, "--delete-loaded", status=2).stderr
-
-
-def test_a_folder_that_does_not_exist_is_refused(counterfoil: Command, tmp_path: Path) -> None:
     assert "there is no folder" in counterfoil("load", "--watch", tmp_path / "nowhere", status=1).stderr
+    refused = counterfoil("load", "--watch", spool, "--quarantine", spool, status=1)
+    assert "must not be the watched folder" in refused.stderr
 
 
 def test_a_folder_is_loaded_without_its_hidden_and_unfinished_files(counterfoil: Command, spool: Path) -> None:

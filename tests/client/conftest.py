@@ -8,7 +8,7 @@ import pytest
 
 import records as r
 from client.pulled_copy import PLENTY, Copy
-from client.targets import TARGETS, Target, duckdb_target
+from client.targets import TARGETS, Target, sqlite_target
 from running_service import DEPLOYMENTS, RunningService, backend_settings, reserved_port
 
 # To save time, `make test` covers only DuckDB and SQLite. `make test-long` covers all targets.
@@ -23,7 +23,7 @@ def target(request: pytest.FixtureRequest, tmp_path: Path) -> Target:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A folder with a store that contains `branch`, and with a DuckDB copy of it, pulled from a service at `port`."""
+    """A folder with a store that contains `branch`, and with an SQLite copy of it, pulled from a service at `port`."""
 
     folder: Path
     port: int
@@ -36,7 +36,7 @@ class DuplicatedService(RunningService):
 
     def __init__(self, prepared: Prepared, folder: Path) -> None:
         shutil.copytree(prepared.folder / "store", folder / "store")
-        shutil.copy2(prepared.folder / "copy.duckdb", folder)
+        shutil.copy2(prepared.folder / "copy.sqlite", folder)
         super().__init__(folder)
         self.port = prepared.port
         self.prepared = prepared
@@ -53,7 +53,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prepared]:
         with closing(RunningService(folder)) as service:
             service.port = port
             branch = loaded_branch(service)
-            copy = new_copy(service, branch, duckdb_target(folder))
+            copy = new_copy(service, branch, sqlite_target(folder))
             copy.pull()
         yield Prepared(folder, port, branch, copy.key)
 
@@ -91,8 +91,8 @@ def new_copy(service: RunningService, branch: r.Record, target: Target) -> Copy:
 
 @pytest.fixture
 def pulled_copy(service: RunningService, branch: r.Record, tmp_path: Path) -> Copy:
-    """A DuckDB copy of the branch's franchise that has been pulled once."""
-    target = duckdb_target(tmp_path)
+    """An SQLite copy of the branch's franchise that has been pulled once."""
+    target = sqlite_target(tmp_path)
     if isinstance(service, DuplicatedService):
         return Copy(service, service.prepared.key, target)
     copy = new_copy(service, branch, target)

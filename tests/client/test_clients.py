@@ -72,13 +72,11 @@ def key(service: RunningService, shop: r.Record) -> str:
     return service.key(franchise=shop["franchiseId"], **PLENTY)
 
 
-def test_shops_are_listed_with_their_categories(call: Caller, key: str, shop: r.Record) -> None:
+def test_the_page_of_shops_has_their_categories_and_the_mark_for_the_next_run(
+    call: Caller, key: str, shop: r.Record, service: RunningService
+) -> None:
     [listed] = call(key, "shops")
-    assert listed["shopId"] == shop["id"]
-    assert listed["categories"][0]["name"] == "Soups"
-
-
-def test_the_page_of_shops_has_the_mark_for_the_next_run(call: Caller, key: str, service: RunningService) -> None:
+    assert (listed["shopId"], listed["categories"][0]["name"]) == (shop["id"], "Soups")
     page = call(key, "shop_page")
     assert page.server_time == service.get("shops", key).json()["serverTime"]
     assert page.next_cursor is None
@@ -110,14 +108,10 @@ def routes(service: RunningService) -> list[str]:
     return [event.route for event in service.events if hasattr(event, "route")]
 
 
-def test_a_client_sends_nothing_before_the_first_call(call: Caller, key: str, service: RunningService) -> None:
-    call(key, "shops")
-    assert routes(service) == ["shops"]
-
-
 @pytest.mark.parametrize("path", ["", "/", "/ext/v1", "/ext/v1/"])
 def test_the_api_is_found_if_the_url_has_no_path(call: Caller, key: str, service: RunningService, path: str) -> None:
     assert call(key, "shops", url=service.url + path)
+    assert routes(service) == ["shops"], "a client sends something before the first call"
 
 
 def test_requests_carry_the_version_of_the_package(call: Caller, key: str) -> None:
@@ -155,21 +149,14 @@ def test_changed_bills_are_read_from_an_instant_on(
     assert [bill["id"] for bill in call(key, "bills", shop["id"], updated_since=mark)][-1] == "late"
     since = datetime.fromisoformat(mark).astimezone(UTC)
     assert [bill["id"] for bill in call(key, "bills", shop["id"], updated_since=since)][-1] == "late"
-
-
-def test_an_instant_without_a_zone_is_refused_before_it_is_sent(call: Caller, key: str, shop: r.Record) -> None:
-    with pytest.raises(ValueError, match="time zone"):
-        call(key, "bills", shop["id"], updated_since=datetime(2026, 1, 1))  # noqa: DTZ001 - the test needs a naive datetime
+    assert "zstd" in {getattr(event, "encoding", None) for event in service.events}
 
 
 def test_pages_say_how_much_of_the_day_quota_is_left(call: Caller, key: str, shop: r.Record) -> None:
     pages = call(key, "bill_pages", shop["id"], updated_since=r.EVER, limit=2)
     assert [len(page.data) for page in pages] == [2, 2, 1]
-    assert [page.remaining for page in pages] == [
-        999_999,
-        999_997,
-        999_996,
-    ]  # the second page is preceded by a request for the rate limit
+    # The second page is preceded by a request for the rate limit.
+    assert [page.remaining for page in pages] == [999_999, 999_997, 999_996]
 
 
 def test_the_feed_of_changes_ends_with_a_mark_that_continues_it(
@@ -218,28 +205,19 @@ def test_money_is_decimal_and_exact_in_every_field(
     assert amounts["tip"] is None
 
 
-def test_members_are_read_over_all_pages_with_decimal_points(call: Caller, key: str, shop: r.Record) -> None:
-    members = call(key, "members", shop["providerId"], limit=1)
-    assert [member["createdDate"][8:10] for member in members] == ["01", "02", "03"]
-    assert {type(member["points"]) for member in members} == {Decimal}
-    assert [len(page.data) for page in call(key, "member_pages", shop["providerId"], limit=2)] == [2, 1]
-
-
-def test_one_member_is_read_by_its_token(call: Caller, key: str, shop: r.Record, service: RunningService) -> None:
-    token = call(key, "members", shop["providerId"])[0]["memberId"]
-    assert call(key, "member", token)["memberId"] == token
-
-
-def test_personal_data_is_present_for_keys_with_the_permission(
+def test_members_are_read_over_all_pages_by_token_and_by_lookup(
     call: Caller, shop: r.Record, service: RunningService
 ) -> None:
-    key = service.key(franchise=shop["franchiseId"], personal_data=True, **PLENTY)
-    assert call(key, "members", shop["providerId"])[0]["tel"] == "0811111111"
-
-
-def test_a_lookup_returns_the_token(call: Caller, shop: r.Record, service: RunningService) -> None:
-    service.load(r.member(shop, id="found", messaging=[{"userId": ACCOUNT}]))
-    key = service.key(franchise=shop["franchiseId"], messaging_lookup=True, **PLENTY)
+    last = r.member(shop, id="found", messaging=[{"userId": ACCOUNT}], createdAt="2025-03-04T10:00:00+07:00")
+    service.load(last)
+    key = service.key(franchise=shop["franchiseId"], personal_data=True, messaging_lookup=True, **PLENTY)
+    members = call(key, "members", shop["providerId"], limit=1)
+    assert [member["createdDate"][8:10] for member in members] == ["01", "02", "03", "04"]
+    assert {type(member["points"]) for member in members} == {Decimal}
+    assert [len(page.data) for page in call(key, "member_pages", shop["providerId"], limit=3)] == [3, 1]
+    assert members[0]["tel"] == "0811111111"
+    token = members[0]["memberId"]
+    assert call(key, "member", token)["memberId"] == token
     assert call(key, "lookup", shop["providerId"], ACCOUNT) == service.token("found")
 
 
@@ -368,14 +346,6 @@ def test_a_closed_client_ends_the_waits_of_others(service: RunningService, shop:
         client.shops()
 
 
-def test_the_client_asks_for_compressed_answers(
-    call: Caller, key: str, shop: r.Record, service: RunningService
-) -> None:
-    assert len(call(key, "bills", shop["id"], updated_since=r.EVER)) == 5
-    packed = [event for event in service.events if getattr(event, "encoding", None) == "zstd"]
-    assert packed
-
-
 @pytest.mark.parametrize("body", [b"<html>", b"", b"[]", b"5", b'{"ok":true}', b'{"data":7}', b"\xff", b'{"data":[1]}'])
 def test_an_answer_from_another_kind_of_service_is_rejected(call: Caller, key: str, body: bytes) -> None:
     with (
@@ -415,7 +385,9 @@ def test_certificates_are_always_checked_and_loaded_only_if_needed(
 
 
 @pytest.mark.parametrize("first", [datetime(2026, 7, 1, tzinfo=UTC), "2026-07-01"])
-def test_a_first_day_that_is_not_a_date_is_refused_by_its_name(first: Any) -> None:
+def test_a_first_day_that_is_not_a_date_and_an_instant_without_a_zone_are_refused(first: Any) -> None:
+    with pytest.raises(ValueError, match="time zone"):
+        calls.bills("shop", updated_since=datetime(2026, 1, 1))  # noqa: DTZ001 - the test needs a naive datetime
     with pytest.raises(ValueError, match="first must be a date"):
         next(calls.bill_windows("shop", first=first, last=date(2026, 7, 2)))
     with pytest.raises(ValueError, match="first must be a date"):

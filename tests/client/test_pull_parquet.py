@@ -35,13 +35,9 @@ def renewed(before: dict[str, int], after: dict[str, int]) -> set[str]:
     return {name.removesuffix(".parquet") for name in after if before[name] != after[name]}
 
 
-def test_every_table_is_a_file_and_nothing_else_but_the_script_is_visible(copy: Copy, folder: Path) -> None:
+def test_every_table_is_a_file_with_the_rows_and_types_of_the_copy(copy: Copy, folder: Path) -> None:
     copy.pull()
     assert set(seen(folder)) == FILES
-
-
-def test_the_files_hold_what_the_copy_holds_with_their_types(copy: Copy, folder: Path) -> None:
-    copy.pull()
     with duckdb.connect() as db:
         file = db.read_parquet(str(folder / "bills.parquet"))
         described = list(zip(file.columns, map(str, file.types), strict=True))
@@ -52,18 +48,13 @@ def test_the_files_hold_what_the_copy_holds_with_their_types(copy: Copy, folder:
     assert rows == copy.rows("SELECT count(*), sum(net) FROM bills")
 
 
-def test_a_quiet_run_writes_no_file(copy: Copy, folder: Path) -> None:
-    copy.pull()
-    before = seen(folder)
-    copy.pull()
-    assert seen(folder) == before
-
-
-def test_only_the_files_of_tables_that_changed_are_written(
+def test_only_the_files_of_tables_that_changed_or_that_are_gone_are_written(
     copy: Copy, folder: Path, branch: r.Record, service: RunningService
 ) -> None:
     copy.pull()
     before = seen(folder)
+    copy.pull()
+    assert seen(folder) == before
     service.load(r.member(branch))
     copy.pull()
     assert renewed(before, seen(folder)) == {"members"}
@@ -75,6 +66,9 @@ def test_only_the_files_of_tables_that_changed_are_written(
     service.load(branch | {"name": "Renamed"})
     copy.pull()
     assert renewed(before, seen(folder)) == {"shops"}
+    (folder / "shops.parquet").unlink()
+    copy.pull()
+    assert set(seen(folder)) == FILES
 
 
 def test_the_next_run_publishes_data_that_a_run_wrote_but_did_not_publish(
@@ -92,13 +86,6 @@ def test_the_next_run_publishes_data_that_a_run_wrote_but_did_not_publish(
     assert seen(folder) == before
     copy.pull()
     assert "bills" in renewed(before, seen(folder))
-
-
-def test_a_file_that_somebody_deleted_is_written_again(copy: Copy, folder: Path) -> None:
-    copy.pull()
-    (folder / "shops.parquet").unlink()
-    copy.pull()
-    assert set(seen(folder)) == FILES
 
 
 def test_a_target_that_cannot_be_a_folder_is_reported_in_one_sentence(tmp_path: Path) -> None:

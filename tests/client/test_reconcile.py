@@ -38,10 +38,13 @@ def test_a_change_since_the_pull_is_not_a_difference(copy: Copy, branch: r.Recor
 
 @pytest.mark.parametrize("day", ["2025-12-24", "2025-01-05", None])
 def test_a_bill_that_the_service_does_not_have_is_found_and_dropped(copy: Copy, day: str | None) -> None:
-    copy.rows("INSERT INTO bills SELECT * REPLACE ('extra' AS id, NULL AS bill_date) FROM bills LIMIT 1")
-    if day:
-        copy.rows(f"UPDATE bills SET bill_date = '{day}' WHERE id = 'extra'")  # noqa: S608 - our own value
-    copy.rows("INSERT INTO payments SELECT * REPLACE ('extra' AS bill_id) FROM payments LIMIT 1")
+    with closing(copy.target()) as sink:
+        for table, key in (("bills", "id"), ("payments", "bill_id")):
+            sink.run(f"CREATE TEMPORARY TABLE extra_{table} AS SELECT * FROM {table} LIMIT 1")  # noqa: S608 - as below
+            sink.run(f"UPDATE extra_{table} SET {key} = 'extra'")  # noqa: S608 - names of our own tables
+        sink.run("UPDATE extra_bills SET bill_date = ?", [day])
+        sink.run("INSERT INTO bills SELECT * FROM extra_bills")
+        sink.run("INSERT INTO payments SELECT * FROM extra_payments")
     [found] = copy.reconcile()
     assert (found.day, found.removed, found.missing, found.different) == (day, 1, 0, 0)
     assert not found.is_fixed

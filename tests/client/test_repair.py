@@ -12,7 +12,7 @@ import pytest
 import records as r
 from client.conftest import loaded_branch
 from client.pulled_copy import PLENTY, Copy, assert_equal
-from client.targets import EVERY_KIND, TARGETS, Target, duckdb_target
+from client.targets import EVERY_KIND, TARGETS, Target, sqlite_target
 from counterfoil.client import Client, QuotaSpent
 from counterfoil.client.errors import CopyMismatch
 from counterfoil.client.reconcile import Comparison, Reconciler
@@ -321,7 +321,7 @@ def test_bills_outside_the_selection_of_the_copy_are_differences(pulled_copy: Co
 
 
 def test_an_unfinished_copy_is_not_compared(service: RunningService, branch: r.Record, tmp_path: Path) -> None:
-    copy = Copy(service, service.key(franchise=branch["franchiseId"], per_min=1000, per_day=5), duckdb_target(tmp_path))
+    copy = Copy(service, service.key(franchise=branch["franchiseId"], per_min=1000, per_day=5), sqlite_target(tmp_path))
     with pytest.raises(QuotaSpent):
         copy.pull(limit=2, pages_per_batch=1)
     service.clock.advance(86_400)
@@ -345,7 +345,7 @@ def test_a_full_pull_never_empties_the_copy_and_is_resumed_by_the_next_pull(
     service: RunningService, branch: r.Record, tmp_path: Path
 ) -> None:
     franchise = branch["franchiseId"]
-    copy = Copy(service, service.key(franchise=franchise, per_min=1000, per_day=30), duckdb_target(tmp_path))
+    copy = Copy(service, service.key(franchise=franchise, per_min=1000, per_day=30), sqlite_target(tmp_path))
     copy.pull()
     held = copy.held()
     run(copy, "DELETE FROM payments")

@@ -1,6 +1,8 @@
 """The views of a copy return the same figures in every target as a computation from the source records."""
 
 from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -69,13 +71,17 @@ class Pulled:
         return [bill for bill in self.bills if not bill["void"]]
 
 
-@pytest.fixture(params=TARGETS)
-def pulled(request: pytest.FixtureRequest, service: RunningService, tmp_path: Path) -> Pulled:
+@pytest.fixture(scope="module", params=TARGETS)
+def pulled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pulled]:
+    """A copy in each kind of target in turn. No test changes it."""
+    folder = tmp_path_factory.mktemp("pulled")
     shops, bills = source_records()
-    service.load(*shops, *(r.member(shops[0], id=f"m{number}") for number in range(4)), *bills)
-    copy = Copy(service, service.key(franchise=shops[0]["franchiseId"], **PLENTY), TARGETS[request.param](tmp_path))
-    copy.pull()
-    return Pulled(request.param, copy, tmp_path, shops, bills)
+    with closing(RunningService(folder)) as service:
+        service.load(*shops, *(r.member(shops[0], id=f"m{number}") for number in range(4)), *bills)
+        key = service.key(franchise=shops[0]["franchiseId"], **PLENTY)
+        copy = Copy(service, key, TARGETS[request.param](folder))
+        copy.pull()
+        yield Pulled(request.param, copy, folder, shops, bills)
 
 
 def sums(pairs: Any) -> dict[Any, tuple[Decimal, ...]]:
@@ -199,3 +205,7 @@ def test_a_view_that_somebody_has_replaced_is_kept(pulled: Pulled) -> None:
     pulled.copy.pull()
     for view in DUCKDB_VIEWS:
         assert pulled.copy.rows(f"SELECT mine FROM {view}") == [(1,)]  # noqa: S608 - names of our own views
+    # The next pull creates the views that do not exist.
+    with closing(pulled.copy.target()) as sink:
+        for view in DUCKDB_VIEWS:
+            sink.run(f"DROP VIEW {view}")
