@@ -1,11 +1,10 @@
-"""Two demos can start at once, and a demo reports a console that died."""
+"""Two demos can start at once."""
 
 import json
 import os
 import signal
 import subprocess
 import threading
-from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
@@ -14,12 +13,9 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from cli.command import PYTHON, SHOPS, Command
+from cli.command import PYTHON
 from console.running_console import signed_in
-from counterfoil import settings
-from counterfoil.demo.console import DemoConsole
 from counterfoil.machine.addresses import free_port, is_free, reserved_port
-from waiting import until
 
 pytestmark = pytest.mark.programs
 
@@ -82,34 +78,7 @@ def test_a_reserved_port_is_given_to_nobody_else_and_can_be_used_by_its_number()
         assert all(is_free("127.0.0.1", port) for port in ports)
 
 
-@pytest.fixture
-def console(tmp_path: Path) -> Iterator[DemoConsole]:
-    store = tmp_path / "store"
-    Command(store)("load", "-", stdin=b"\n".join(SHOPS))
-    running = DemoConsole(settings.load({"store": str(store), "console_port": free_port("127.0.0.1")}, {}))
-    yield running
-    running.close()
-
-
 def signs_in(link: str | None) -> bool:
     assert link
     with signed_in(link):
         return True
-
-
-def test_a_console_that_was_killed_is_reported_with_the_command_that_starts_it(console: DemoConsole) -> None:
-    notes: list[str] = []
-    assert signs_in(console.link())
-    console.watch(notes.append)
-    os.kill(console.process_id, signal.SIGKILL)
-    until(lambda: len(notes) == 1, "the demo reports the console")
-    assert "status -9" in notes[0]
-    assert "counterfoil console --store" in notes[0]
-
-
-def test_a_console_that_the_demo_stops_is_not_reported(console: DemoConsole) -> None:
-    notes: list[str] = []
-    console.link()
-    console.watch(notes.append)
-    console.close()
-    assert notes == []

@@ -21,7 +21,7 @@ from counterfoil.cli.terminal import echo, message, print_fields, print_json, pr
 from counterfoil.console.sign_in import link_command
 from counterfoil.demo import showcase
 from counterfoil.demo.cluster import LocalCluster
-from counterfoil.demo.console import CONSOLE_HOST, LAST_PORT, DemoConsole, DemoPorts, chosen_ports
+from counterfoil.demo.console import CONSOLE_HOST, LAST_PORT, DemoPorts, chosen_ports, demo_console
 from counterfoil.demo.history import write_history
 from counterfoil.demo.showcase import Showcase, demo_reference, reference_url
 from counterfoil.demo.worldgen.plan import WorldPlan
@@ -112,10 +112,9 @@ def _serve(ctx: click.Context, settings: Settings, plan: WorldPlan, output: Outp
     # Other commands on the same store, such as `console link`, need the secret that the store was built with.
     create_secret(settings.store / "secret", settings.secret)
     bootstrap.store(settings).prepare()
-    with closing(DemoConsole(settings)) as console:
+    with demo_console(settings) as console_link:
         write_history(settings, demo, plan.seed)
-        link = console.link()
-        console.watch(print_note)
+        link = console_link()
 
         def on_ready() -> None:
             # This runs in another thread, which must enter the click context to use its colour setting.
@@ -135,9 +134,8 @@ def _serve_cluster(folder: Path, ports: DemoPorts, plan: WorldPlan | None, seed:
         print_note("starting the nodes.")
         cluster.start_nodes()
         console_settings = replace(cluster.settings(), console_host=CONSOLE_HOST, console_port=ports.console)
-        with closing(DemoConsole(console_settings)) as console:
-            _print_ready(cluster.settings(), demo, console.link(), output, cluster)
-            console.watch(print_note)
+        with demo_console(console_settings) as console_link:
+            _print_ready(cluster.settings(), demo, console_link(), output, cluster)
             # The other processes keep running, so that users can observe the effect.
             while True:
                 for name, status in cluster.exited():

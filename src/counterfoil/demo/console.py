@@ -3,16 +3,15 @@
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from typing import NamedTuple
+from typing import IO, NamedTuple, cast
 
 from msgspec import DecodeError, json
 from msgspec.structs import replace
 
 from counterfoil.machine.addresses import is_free, reserved_port, url
-from counterfoil.settings import TABLE, Settings, display_value
+from counterfoil.settings import TABLE, Settings
 
 LAST_PORT = 65_535
 CONSOLE_HOST = "127.0.0.1"
@@ -50,59 +49,42 @@ def chosen_ports(
         )
 
 
-class DemoConsole:
-    """The console's process. It stops when its standard input closes, which also happens if the demo is killed."""
+@contextmanager
+def demo_console(settings: Settings) -> Iterator[Callable[[], str | None]]:
+    """Run the console in a process. Yield a function that waits for it and returns its sign-in link, or None.
 
-    def __init__(self, settings: Settings) -> None:
-        api_url = settings.api_url or url(settings.host, settings.port, f"{settings.prefix}/v1")
-        self._settings = replace(settings, api_url=api_url)
-        self._is_stopping = threading.Event()
-        command = [sys.executable, "-m", "counterfoil", "console", "--json", "--until-end-of-input"]
-        self._process = subprocess.Popen(
-            [*command, "--valid-for", LINK_VALIDITY],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env=os.environ | _environment(self._settings),
-            # In its own session, the console does not receive Ctrl-C from the terminal. The demo stops it instead.
-            start_new_session=True,
-        )
+    The process stops when its standard input closes, which also happens if the demo is killed.
+    """
+    api_url = settings.api_url or url(settings.host, settings.port, f"{settings.prefix}/v1")
+    command = [sys.executable, "-m", "counterfoil", "console", "--json", "--until-end-of-input"]
+    process = subprocess.Popen(
+        [*command, "--valid-for", LINK_VALIDITY],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=os.environ | _environment(replace(settings, api_url=api_url)),
+        # In its own session, the console does not receive Ctrl-C from the terminal. The demo stops it instead.
+        start_new_session=True,
+    )
+    stdin, stdout = cast("IO[bytes]", process.stdin), cast("IO[bytes]", process.stdout)
 
-    @property
-    def process_id(self) -> int:
-        return self._process.pid
-
-    def link(self) -> str | None:
-        """Wait until the console is ready and return its sign-in link, or None if the console could not be started."""
-        if self._process.stdout is None:
-            return None
+    def link() -> str | None:
         try:
-            return json.decode(self._process.stdout.readline(), type=dict[str, str])["console"]
-        except (DecodeError, ValueError):
-            # The console has exited, or the demo is stopping and has closed the stream.
+            return json.decode(stdout.readline(), type=dict[str, str])["console"]
+        except DecodeError:
+            # The console could not be started.
             return None
 
-    def watch(self, report: Callable[[str], None]) -> None:
-        """Start a thread that reports when the console exits, unless the demo stops it."""
-        threading.Thread(target=self._watch, args=(report,), name="console watcher", daemon=True).start()
-
-    def _watch(self, report: Callable[[str], None]) -> None:
-        status = self._process.wait()
-        if not self._is_stopping.is_set():
-            store, port = display_value(self._settings, "store"), self._settings.console_port
-            again = f"counterfoil console --store {store} --console-port {port}"
-            report(f"the console exited with status {status}. To start it again, run `{again}`.")
-
-    def close(self) -> None:
-        self._is_stopping.set()
-        for stream in (self._process.stdin, self._process.stdout):
-            if stream:
-                with suppress(OSError):
-                    stream.close()
+    try:
+        yield link
+    finally:
+        for stream in (stdin, stdout):
+            with suppress(OSError):
+                stream.close()
         try:
-            self._process.wait(STOP_SEC)
+            process.wait(STOP_SEC)
         except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+            process.kill()
+            process.wait()
 
 
 def _environment(settings: Settings) -> dict[str, str]:

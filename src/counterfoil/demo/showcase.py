@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Callable
 from contextlib import closing
 from datetime import date, timedelta
-from io import BytesIO
+from io import BufferedReader, BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -183,7 +183,7 @@ class MovingClock(SystemClock):
 
 
 def delivery_of(lines: list[bytes]) -> File:
-    return File(Path("demo"), None, lambda: BytesIO(b"\n".join(lines)))
+    return File(Path("demo"), None, lambda: BufferedReader(BytesIO(b"\n".join(lines))))
 
 
 class Loaded(Struct):
