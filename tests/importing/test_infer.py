@@ -614,3 +614,21 @@ def test_an_answer_that_includes_the_tax_by_the_amounts_gets_no_note_about_it(tm
     export = written(tmp_path, "Bill No,Date,Subtotal,Tax,Total\n" + rows)
     proposal, _ = inferred(export, shop="s", bill_amounts_net="Total")
     assert not any(one.startswith("the tax.") for one in proposal.undecided)
+
+
+def test_an_answer_that_one_bill_of_many_contradicts_is_refused(tmp_path: Path) -> None:
+    rows = ["1,2026-11-02 11:16,30,Visa,10,0", "1,2026-11-02 11:16,30,Cash,25,5"]
+    rows += [f"{number},2026-11-02 11:16,9,Visa,9,0" for number in range(2, 40)]
+    bills = written(tmp_path, "\n".join(["Bill,Closed,Bill Total,Tender,Tendered,Change", *rows, ""]))
+    with pytest.raises(ImportFailed, match=r"line 2, .* paid 30.00"):
+        inferred(bills, shop="s", bill_amounts_net="sum of Tendered")
+
+
+def test_neither_an_answer_nor_a_choice_subtracts_what_was_already_taken_off(tmp_path: Path) -> None:
+    rows = "1,2026-11-02 11:16,16.40,0,16.40,2\n2,2026-11-02 12:16,20.00,20.00,0.00,0\n3,2026-11-02 13:16,9,1,7,1\n"
+    bills = written(tmp_path, "Bill,Closed,Gross,Comp,Net,Tip\n" + rows)
+    [question] = inferred(bills, shop="s")[0].questions
+    assert "Net" in question.choices
+    assert not any("- Comp" in choice for choice in question.choices)
+    with pytest.raises(ImportFailed, match="line 3"):
+        inferred(bills, shop="s", bill_amounts_net="Net - Comp")

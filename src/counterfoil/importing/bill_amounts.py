@@ -67,8 +67,10 @@ class BillAmounts:
             level = self.levels[column.name]
             if level in (BILL, EITHER):
                 found.append(self.of(column, column.role or ""))
-            if level in (LINE, EITHER):
+            if level in (LINE, EITHER) and self._sample.is_flat:
                 found.append(self.of(column, _role_on_lines(column), LINE))
+            elif level in (ROW, EITHER):
+                found.append(self.of(column, column.role or "", ROW))
         amounts = [column for column in sheet.columns.values() if column.role is None and column.is_number]
         unknown = [self.of(column, UNKNOWN_ROLE) for column in amounts if len(column.distinct) > 1]
         found += unknown[: MOST_UNKNOWN if found else None]
@@ -93,7 +95,16 @@ class BillAmounts:
         if taxes.isdisjoint(name for total in finding.choices for name in total.columns):
             pairs = [(total, self.other_taxes(total, bills)) for total in finding.choices if taxes]
             finding.choices += [total.plus(*others) for total, others in pairs if others]
+        finding.choices = [total for total in finding.choices if self.first_negative(total, bills) is None]
         return finding
+
+    def first_negative(self, total: AmountSeries, bills: Sequence[int]) -> int | None:
+        """Return a bill on which a total is negative, although no amount of the bill is."""
+        candidates = [one.values for one in self.candidates()]
+        return next(
+            (bill for bill in bills if (total.values[bill] or 0) < min([0, *(one[bill] or 0 for one in candidates)])),
+            None,
+        )
 
     def other_taxes(self, total: AmountSeries, bills: Sequence[int]) -> list[AmountSeries]:
         """Return the taxes that are not added to a total, and that the sample does not show to be in it."""
@@ -244,10 +255,9 @@ class BillAmounts:
             ways = []
         given = [column.name for column in ways or sheet.with_role("tendered")[:1]]
         change = [f"-{column.name}" for column in sheet.with_role("change")[:1]]
-        found = [self._series(sheet, given, PAYMENTS_ROLE, BILL)] if given else []
-        found += [self._series(sheet, [*given, *change], PAYMENTS_ROLE, BILL)] if given and change else []
-        rows = [one for one in sheet.with_role(*PAYMENT_AMOUNTS) if self.levels[one.name] == ROW]
-        found += [self.of(column, PAYMENTS_ROLE) for column in rows[:1]]
+        level = ROW if any(self.levels[name] == ROW for name in given) else BILL
+        found = [self._series(sheet, given, PAYMENTS_ROLE, level)] if given else []
+        found += [self._series(sheet, [*given, *change], PAYMENTS_ROLE, level)] if given and change else []
         other = self._payments
         if other and (amounts := other.with_role(*PAYMENT_AMOUNTS)):
             change = [f"-{column.name}" for column in other.with_role("change")[:1]]
@@ -335,14 +345,16 @@ class BillAmounts:
         """Return whether the numbers of a column belong to a bill, its lines or its payments, or `EITHER`."""
         sample = self._sample
         is_same = not column.is_number or sample.is_of_bill(column)
-        if not column.is_number or not sample.is_flat:
-            return BILL if is_same or not self._has_payment_rows() else ROW
+        if not column.is_number or (not sample.is_flat and not self._has_payment_rows()):
+            return BILL
+        if not sample.is_flat and not is_same:
+            return ROW
         if not is_same or column.role in ("qty", "unitPrice") or self._is_product(column):
             return LINE
         several = sum(len(bill) > 1 for bill in sample.bills)
-        if column.role not in TOTAL_ROLES or several >= ENOUGH_BILLS_WITH_LINES:
-            return BILL
-        return EITHER
+        # Guests often pay equal parts of a bill, so that no number of bills is enough.
+        is_sure = sample.is_flat and several >= ENOUGH_BILLS_WITH_LINES
+        return BILL if column.role not in TOTAL_ROLES or is_sure else EITHER
 
     def _has_payment_rows(self) -> bool:
         """Return whether rows with the same number are payments of one bill, as only the same time of day can show."""

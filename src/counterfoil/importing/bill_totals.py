@@ -106,6 +106,8 @@ class TotalFinding(Struct):
     question: str = ""
     is_proved: bool = False
     """Whether other amounts of the export confirm the total."""
+    is_exact: bool = False
+    """Whether one of them does so on all bills of the sample."""
     is_paid: bool = False
     """Whether the payments confirm it, or its heading says that the customer paid it."""
 
@@ -212,19 +214,31 @@ class TotalSearch:
         return series if is_as_written != (is_paid and series.role == "fee") else series.minus()
 
     def _plain(self) -> list[AmountSeries]:
+        dismissed = self._other_readings({place for one in self._relations for place in (one.target, one.base)})
         usable = [one for one in self._candidates if one.cell is not None and one.role != "payout"]
+        usable = [one for one in usable if one not in dismissed]
         return [one for one in usable if one.role != "unknown"] or usable
 
     def _rivals(self, chosen: AmountSeries, related: Collection[int]) -> list[AmountSeries]:
         """Return candidates that by their headings may be the total, but that the arithmetic does not explain."""
+        dismissed = self._other_readings(related)
         return [
             one
             for place, one in enumerate(self._candidates)
             if place not in related
-            and one.level == BILL
+            and one not in dismissed
+            and one.level != LINE
             and one.role in ("paid", "total", "net", "amount")
             and any(abs((one.values[bill] or 0) - (chosen.values[bill] or 0)) > TOLERANCE for bill in self._bills)
         ]
+
+    def _other_readings(self, related: Collection[int]) -> list[AmountSeries]:
+        """Return unrelated readings of related columns, if a column that can only be read in one way is among them."""
+        columns = [one.columns for one in self._candidates]
+        if all(columns[place] and columns.count(columns[place]) > 1 for place in related):
+            return []
+        known = {columns[place] for place in related}
+        return [one for place, one in enumerate(self._candidates) if place not in related and one.columns in known]
 
     # --- relations ---------------------------------------------------------------
 
@@ -310,9 +324,10 @@ class TotalSearch:
                 evidence.append(f"{_names(lacking, ' and ')} is not in {candidate.name}, so it is added")
             differing = frozenset(self._parts[part].name for relation in self._relations for part in relation.parts)
             total, is_named = candidate.plus(*lacking), candidate.role == "paid"
-            finding = TotalFinding(
-                total, [], evidence[:4], differing, is_proved=is_proved, is_paid=is_paid or (is_named and is_proved)
-            )
+            relations = [one for one in self._relations if place in (one.target, one.base)]
+            is_exact = any(one.held == one.checked for one in relations)
+            finding = TotalFinding(total, [], evidence[:4], differing, is_proved=is_proved, is_exact=is_exact)
+            finding.is_paid = is_paid or (is_named and is_proved)
         rank = (not finding.chosen, not is_paid, not is_proved, len(missing) + len(unknown), place)
         return tuple(map(int, rank)), finding
 
@@ -327,6 +342,10 @@ class TotalSearch:
             for part in missing
             if self._parts[part].role not in ("tip", "tax") and not _differs(part, related)
         ]
+        if outside := [self._parts[part] for part in (*missing, *unknown) if self._parts[part].cell is None]:
+            text = f"{_names(outside)} may not be in {name}, and a mapping cannot add amounts of payments. Export the"
+            text += f" bills with a total that includes it. Only if {name} does, use --set 'bill.amounts.net={name}'."
+            return TotalFinding(question=text)
         if unknown:
             added = [self._as_added(part, is_paid=True) for part in unknown]
             sizes = (0, len(added), *range(1, len(added)))
@@ -340,9 +359,6 @@ class TotalSearch:
         if unrelated:
             text = f"{name} adds up without {_names(unrelated)}. Did the customer pay it in addition?"
             return TotalFinding(choices=[candidate, total], question=text)
-        if any(part.cell is None for part in lacking):
-            text = f"What the customer paid seems to be {total.name}, but a mapping cannot add amounts of payments. "
-            return TotalFinding(question=f"{text}Export the bills with a total that includes it.")
         if missing and not is_proved:
             text = f"The amounts do not show whether {name} includes {_names(lacking)}."
             return TotalFinding(choices=[total, candidate], question=text)
@@ -365,7 +381,7 @@ class TotalSearch:
             return min(others) >= 0 if role == "fee" else max(others) <= 0
         if role not in ("discount", "tax") and self._has_bare(related):
             return role == "fee"
-        if self._is_paid(related):
+        if self._is_paid(related) and (role != "tip" or len(related) > 1):
             return True
         if role == "tax" and (rate := self._rate(part, place)) is not None:
             return rate

@@ -10,12 +10,13 @@ from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
-from counterfoil.importing.bill_amounts import EITHER, PAYMENT_AMOUNTS, BillAmounts
+from counterfoil.importing.bill_amounts import EITHER, PAYMENT_AMOUNTS, ROW, BillAmounts
 from counterfoil.importing.bill_sample import BillSample, shop_ids
 from counterfoil.importing.bill_totals import (
     LINE,
     MIXED,
     SCALE,
+    TOLERANCE,
     AmountSeries,
     TotalFinding,
     absolute,
@@ -467,13 +468,13 @@ class _Inference:
         if answer is None:
             return None
         shown, total = self._amounts.find_total(bills), self._amounts.expression(answer)
-        differing = [bill for bill in bills if shown.chosen and total.values[bill] != shown.chosen.values[bill]]
-        if shown.chosen and shown.is_proved and len(differing) * 20 > len(bills):
-            place = differing[0]
-            line = self._sheet.rows[self._sample.bills[place][0]].line
-            values = {"answered": _money(total.values[place]), "paid": _money(shown.chosen.values[place])}
-            evidence = "; ".join(shown.evidence)
-            raise ImportFailed(message("answer_contradicted", answer=answer, line=line, evidence=evidence, **values))
+        gaps = {bill: (shown.chosen.values[bill] or 0) - (total.values[bill] or 0) for bill in bills if shown.chosen}
+        differing = [bill for bill, gap in gaps.items() if abs(gap) > TOLERANCE]
+        if shown.chosen and shown.is_proved and len(differing) * 20 > (0 if shown.is_exact else len(bills)):
+            values = {"paid": _money(shown.chosen.values[differing[0]]), "evidence": "; ".join(shown.evidence)}
+            raise ImportFailed(self._refusal("answer_contradicted", answer, total, differing[0], **values))
+        if (negative := self._amounts.first_negative(total, bills)) is not None:
+            raise ImportFailed(self._refusal("answer_negative", answer, total, negative))
         if taxes := [one.columns[0] for one in self._amounts.other_taxes(total, bills)]:
             names = " and ".join(taxes)
             self._check(f"the tax. {names} is not added to {answer}, and nothing in the sample shows that it is in it.")
@@ -483,11 +484,15 @@ class _Inference:
             self._check(f"whether {answer} includes {', '.join(others)}. Nothing in the sample shows it.")
         return TotalFinding(chosen=total, evidence=["as answered"])
 
+    def _refusal(self, code: str, answer: str, total: AmountSeries, bill: int, **values: str) -> str:
+        line = self._sheet.rows[self._sample.bills[bill][0]].line
+        return message(code, answer=answer, answered=_money(total.values[bill]), line=line, **values)
+
     def _part_entries(self) -> None:
         net = self._total.columns if self._total else ()
         subtotals = [column for column in self._sheet.with_role("gross") if column.name not in net]
         parts = without_parts_of_sums(self._amounts.parts(), self._amounts.sales)
-        parts += [self._amounts.of(column, "gross") for column in subtotals[:1]]
+        parts += [self._amounts.of(column, "gross", self._rows_level(column)) for column in subtotals[:1]]
         for role, entry in AMOUNT_ENTRIES.items():
             found = [part for part in parts if part.role == role]
             # The same amounts under two headings count once, unless the total has both.
@@ -499,6 +504,11 @@ class _Inference:
             is_negative = any((value or 0) < 0 for part in found for value in part.values)
             if cell is not None:
                 self._result.add("[bill]", entry, absolute(cell) if role == "discount" and is_negative else cell)
+
+    def _rows_level(self, column: SampleColumn) -> str:
+        """Return the level of a column that may be of a bill or of its payments: that of the total, if it is known."""
+        is_either = self._amounts.levels[column.name] == EITHER
+        return ROW if is_either and self._total and self._total.level == ROW else ""
 
     # --- texts, lines and payments -------------------------------------------------------------
 
@@ -599,8 +609,11 @@ class _Inference:
             return []
         if not self._sample.is_of_bill(method):
             varying = [one for one in sheet.with_role(*PAYMENT_AMOUNTS) if not self._sample.is_of_bill(one)]
+            if total and total.level == ROW:
+                return [{"name": method.name, "amount": total.cell["sum"]}]
             if varying and not self._sample.is_flat:
-                return [{"name": method.name, "amount": self._amounts.cell(sheet, varying[0].name)}]
+                columns = zip(("amount", "change"), [varying[0], *sheet.with_role("change")], strict=False)
+                return [{"name": method.name} | {key: self._amounts.cell(sheet, one.name) for key, one in columns}]
             self._check(f"the payments. {method.name} differs between the rows of a bill, so it is not used.")
         elif total is None:
             self._check(f"the payments. {method.name} is mapped once the bill's total is known.")
