@@ -379,92 +379,72 @@ def test_answers_include_rows_that_a_killed_pull_committed(file: Path) -> None:
         assert log.exists()
 
 
-def test_a_shop_whose_first_pass_has_not_ended_is_listed_as_incomplete(file: Path, branch: r.Record) -> None:
+NOW = "2026-01-03T00:00:00.000Z"
+PASSED = "2026-01-02T00:00:00.000Z"
+FEED = {"mark": "x", "as_of": NOW}
+
+
+@contextlib.contextmanager
+def with_progress(file: Path, *statements: str, **progress: Any) -> Iterator[Questions]:
+    """Change the copy and its progress, and yield a `Questions` object for it."""
     with duckdb.connect(str(file)) as db:
-        db.execute("UPDATE pull_state SET state = ?", [json.dumps({"format": FORMAT})])
+        for statement in statements:
+            db.execute(statement)
+        db.execute("UPDATE pull_state SET state = ?", [json.dumps({"format": FORMAT} | progress)])
     with questions(file) as ask:
+        yield ask
+
+
+def test_a_shop_whose_first_pass_has_not_ended_is_listed_as_incomplete(file: Path, branch: r.Record) -> None:
+    with with_progress(file, feed={"cursor": "c"}) as ask:
         answer = ask.sales((), limit=1)
-    assert answer["asOf"] is None
-    assert answer["incompleteShops"] == [branch["id"]]
+    assert (answer["asOf"], answer["incompleteShops"]) == (None, [branch["id"]])
 
 
 def test_while_everything_is_read_again_answers_are_as_of_the_last_complete_pass(file: Path) -> None:
-    state = {"format": FORMAT, "feed": {"cursor": "c", "earlier": "2026-01-03T00:00:00.000Z"}}
-    with duckdb.connect(str(file)) as db:
-        db.execute("UPDATE pull_state SET state = ?", [json.dumps(state)])
-    with questions(file) as ask:
+    with with_progress(file, feed={"cursor": "c", "earlier": NOW}) as ask:
         answer = ask.sales((), limit=1)
-    assert answer["asOf"] == "2026-01-03T00:00:00.000Z"
+    assert answer["asOf"] == NOW
     assert "incompleteShops" not in answer
 
 
-@pytest.mark.parametrize(
-    "progress",
-    [{}, {"b-new": {"began": "2026-01-03T00:00:00.000Z", "cursor": "c"}}],
-    ids=["not begun", "interrupted"],
-)
+@pytest.mark.parametrize("progress", [{}, {"b-new": {"began": NOW, "cursor": "c"}}], ids=["not begun", "interrupted"])
 def test_a_base_whose_first_pass_has_not_ended_is_listed_as_incomplete(
     file: Path, branch: r.Record, progress: dict[str, Any]
 ) -> None:
-    passed = "2026-01-02T00:00:00.000Z"
-    bases = {branch["providerId"]: {"passed": passed}} | progress
-    state = {"format": FORMAT, "feed": {"mark": "x", "as_of": "2026-01-03T00:00:00.000Z"}, "bases": bases}
     with questions(file) as ask:
         assert "incompleteBases" not in ask.member_summary(10)
         assert "incompleteBases" not in ask.copy_state()
-    with duckdb.connect(str(file)) as db:
-        db.execute(
-            "INSERT INTO shops SELECT * REPLACE ('sh-new' AS shop_id, 'b-new' AS provider_id) FROM shops LIMIT 1"
-        )
-        db.execute("UPDATE pull_state SET state = ?", [json.dumps(state)])
-    with questions(file) as ask:
+    other = "INSERT INTO shops SELECT * REPLACE ('sh-new' AS shop_id, 'b-new' AS provider_id) FROM shops LIMIT 1"
+    with with_progress(file, other, feed=FEED, bases={branch["providerId"]: {"passed": PASSED}} | progress) as ask:
         summary, copy_state = ask.member_summary(10), ask.copy_state()
-    assert (summary["asOf"], summary["incompleteBases"]) == (passed, ["b-new"])
-    assert (copy_state["membersAsOf"], copy_state["incompleteBases"]) == (passed, ["b-new"])
+    assert (summary["asOf"], summary["incompleteBases"]) == (PASSED, ["b-new"])
+    assert (copy_state["membersAsOf"], copy_state["incompleteBases"]) == (PASSED, ["b-new"])
 
 
 def test_a_query_says_how_current_the_members_are_because_they_are_read_less_often_than_bills(
     file: Path, branch: r.Record
 ) -> None:
-    bases = {branch["providerId"]: {"passed": "2026-01-02T00:00:00.000Z"}}
-    state = {"format": FORMAT, "feed": {"mark": "x", "as_of": "2026-01-03T00:00:00.000Z"}, "bases": bases}
-    with duckdb.connect(str(file)) as db:
-        db.execute("UPDATE pull_state SET state = ?", [json.dumps(state)])
-    with questions(file) as ask:
+    with with_progress(file, feed=FEED, bases={branch["providerId"]: {"passed": PASSED}}) as ask:
         answer = ask.query("SELECT count(*) FROM members", 1)
-    assert answer["asOf"] == "2026-01-03T00:00:00.000Z"
-    assert answer["membersAsOf"] == "2026-01-02T00:00:00.000Z"
+    assert (answer["asOf"], answer["membersAsOf"]) == (NOW, PASSED)
 
 
 def test_a_base_that_is_no_longer_listed_counts_as_long_as_the_copy_has_its_members(
     file: Path, branch: r.Record
 ) -> None:
-    bases = {branch["providerId"]: {}, "b-other": {"passed": "2026-01-02T00:00:00.000Z"}}
-    with duckdb.connect(str(file)) as db:
-        db.execute("UPDATE shops SET provider_id = 'b-other'")
-        db.execute("UPDATE pull_state SET state = ?", [json.dumps({"format": FORMAT, "bases": bases})])
-    with questions(file) as ask:
+    bases = {branch["providerId"]: {}, "b-other": {"passed": PASSED}}
+    with with_progress(file, "UPDATE shops SET provider_id = 'b-other'", bases=bases) as ask:
         assert ask.member_summary(10)["incompleteBases"] == [branch["providerId"]]
-    with duckdb.connect(str(file)) as db:
-        db.execute("UPDATE members SET removed_at = now()")
-    with questions(file) as ask:
+    with with_progress(file, "UPDATE members SET removed_at = now()", bases=bases) as ask:
         assert "incompleteBases" not in ask.member_summary(10)
 
 
 def test_answers_from_a_copy_of_a_part_of_the_data_say_which_part(file: Path) -> None:
-    state = {
-        "format": FORMAT,
-        "feed": {"mark": "x", "as_of": "2026-01-03T00:00:00.000Z"},
-        "selection": {"since": "2026-01-01"},
-    }
-    with duckdb.connect(str(file)) as db:
-        db.execute("UPDATE pull_state SET state = ?", [json.dumps(state)])
-    with questions(file) as ask:
-        answer = ask.sales((), limit=1)
-        members = ask.member_summary(1)
-    assert answer["asOf"] == "2026-01-03T00:00:00.000Z"
-    assert answer["copyContainsOnly"] == {"since": "2026-01-01"}
-    assert members["copyContainsOnly"] == {"since": "2026-01-01"}
+    with with_progress(file, feed=FEED, selection={"since": "2026-01-01"}) as ask:
+        answer, members = ask.sales((), limit=1), ask.member_summary(1)
+    assert answer["asOf"] == NOW
+    assert answer["copyContainsOnly"] == members["copyContainsOnly"] == {"since": "2026-01-01"}
     assert "incompleteShops" not in answer
 
 
