@@ -94,6 +94,15 @@ def test_a_pull_reports_what_it_did(copy_owner: CopyOwner) -> None:
     assert (copy_owner.folder / "counterfoil.duckdb").exists()
 
 
+def test_a_pull_names_a_shop_that_has_left_the_scope_once(copy_owner: CopyOwner) -> None:
+    other = r.branch(franchiseId=copy_owner.branch["franchiseId"])
+    copy_owner.service.load(other)
+    copy_owner("pull")
+    copy_owner.service.load(other | {"franchiseId": "another-franchise"})
+    assert other["id"] in copy_owner("pull").stderr
+    assert copy_owner("pull").stderr == ""
+
+
 def test_a_pull_reports_in_json_on_request(copy_owner: CopyOwner) -> None:
     told = copy_owner.json("pull", "--to", "x.duckdb")
     assert (told["status"], told["target"], told["billsWritten"], told["membersWritten"]) == ("ok", "x.duckdb", 19, 6)

@@ -384,6 +384,11 @@ def test_certificates_are_always_checked_and_loaded_only_if_needed(
     assert bool(context.get_ca_certs()) is has_certificates
 
 
+def test_a_range_of_days_may_end_with_the_last_day_of_the_calendar() -> None:
+    windows = list(calls.bill_windows("shop", first=date(9999, 11, 1), last=date.max))
+    assert len(windows) == 2
+
+
 @pytest.mark.parametrize("first", [datetime(2026, 7, 1, tzinfo=UTC), "2026-07-01"])
 def test_a_first_day_that_is_not_a_date_and_an_instant_without_a_zone_are_refused(first: Any) -> None:
     with pytest.raises(ValueError, match="time zone"):

@@ -19,7 +19,7 @@ from counterfoil.client.reconcile import Comparison, Reconciler
 from counterfoil.client.row_comparison import LeftOut
 from counterfoil.client.sinks import SinkError
 from counterfoil.client.sinks.sql import COMPARED_TABLES, Sink
-from counterfoil.client.tables import ITEM_OPTIONS, SQLITE_VIEWS, TABLES, Kind, Table
+from counterfoil.client.tables import BILLS, ITEM_OPTIONS, SQLITE_VIEWS, TABLES, Kind, Table
 from running_service import RunningService
 
 # A value that no row of the copy has, for columns of each kind.
@@ -96,6 +96,17 @@ def test_emptied_tables_are_found_and_repaired(copy: Copy) -> None:
     assert differing(copy, fix=True) == {table: (count, 0, 0) for table, count in rows.items()}
     assert differing(copy) == {}
     assert_equal(copy)
+
+
+def test_a_record_of_the_removal_of_a_bill_that_exists_is_found_and_repaired(copy: Copy) -> None:
+    run(
+        copy,
+        "INSERT INTO removed_bills SELECT shop_id, id, business_date, bill_date, copied_at, copied_at FROM bills "
+        f"WHERE {first_row(BILLS)}",
+    )
+    assert differing(copy, fix=True) == {"removed_bills": (0, 1, 0)}
+    assert differing(copy) == {}
+    assert copy.rows("SELECT count(*) FROM removed_bills") == [(0,)]
 
 
 def added_row(table: Table) -> str:

@@ -9,6 +9,7 @@ import pytest
 import records as r
 from client.pulled_copy import PLENTY, Copy
 from client.targets import EVERY_KIND, TARGETS
+from counterfoil.client.errors import CopyMismatch
 from running_service import RunningService
 
 FRANCHISE = "franchise-of-the-scope"
@@ -54,6 +55,47 @@ def test_a_shop_that_leaves_has_the_time_up_to_which_it_was_copied(
     assert second_until
     assert second_until > first_until
     assert scope(staying) == (True, None, False)
+
+
+@pytest.mark.parametrize("kind", EVERY_KIND)
+def test_a_first_pull_of_shops_that_the_key_does_not_cover_fails_and_leaves_no_copy(
+    kind: str, service: RunningService, tmp_path: Path
+) -> None:
+    branch = r.branch(franchiseId=FRANCHISE)
+    service.load(branch)
+    copy = Copy(service, service.key(franchise=FRANCHISE, **PLENTY), TARGETS[kind](tmp_path))
+    with pytest.raises(CopyMismatch):
+        copy.pull(shops=["mistyped"])
+    with pytest.raises(CopyMismatch):
+        copy.reconcile()
+    copy.pull(shops=["mistyped", branch["id"]])
+    assert copy.rows("SELECT shop_id FROM shops") == [(branch["id"],)]
+
+
+@pytest.mark.parametrize("kind", EVERY_KIND)
+def test_members_are_marked_when_the_last_shop_of_their_base_leaves(
+    kind: str, service: RunningService, tmp_path: Path
+) -> None:
+    staying, leaving = (r.branch(franchiseId=FRANCHISE) for _ in range(2))
+    copy = Copy(service, service.key(franchise=FRANCHISE, **PLENTY), TARGETS[kind](tmp_path))
+
+    def current_bases() -> list[tuple[str]]:
+        return copy.rows("SELECT provider_id FROM members WHERE removed_at IS NULL ORDER BY provider_id")
+
+    bases = sorted((shop["providerId"],) for shop in (staying, leaving))
+    pull(copy, staying, leaving, r.member(staying), r.member(leaving))
+    assert current_bases() == bases
+    service.load(leaving | {"franchiseId": "another-franchise"})
+    service.ledger.advance_horizon()
+    tally = copy.pull(members_every_sec=86_400.0)
+    assert (tally.members_removed, tally.shops_that_left) == (1, [leaving["id"]])
+    assert current_bases() == [(staying["providerId"],)]
+    assert not copy.pull(members_every_sec=86_400.0).changes
+    service.clock.advance(60)
+    service.load(leaving)
+    service.ledger.advance_horizon()
+    copy.pull(members_every_sec=86_400.0)
+    assert current_bases() == bases
 
 
 def test_a_shop_that_left_before_everything_was_read_again_has_the_time_of_the_last_complete_pull(

@@ -228,6 +228,8 @@ def _print_report(report: PullReport, options: Options, as_json: bool) -> None:
         print_note("the service cannot return lost rows of removed_bills. Build anew what was made from them.")
     for shop_id in report.tally.missing_shops:
         print_note(f"the key does not cover shop {shop_id}, so the shop's data is not copied.")
+    for shop_id in report.tally.shops_that_left:
+        print_note(f"shop {shop_id} has left the key's scope. Its bills stay in the copy, and are no longer updated.")
     saved = FULL_PROGRESS_SAVED if options.full else PROGRESS_SAVED
     print_error(report.outcome, saved if report.tally.has_read else NOTHING_READ)
 

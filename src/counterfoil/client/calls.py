@@ -1,7 +1,7 @@
 """Builds calls and parses responses for both clients."""
 
 from collections.abc import Callable, Iterator, Mapping
-from datetime import date, datetime, timedelta
+from datetime import date, datetime
 from decimal import Decimal
 from functools import partial
 from typing import Any, TypedDict, TypeVar, Unpack
@@ -89,10 +89,10 @@ def bill_windows(shop_id: str, **selection: Unpack[Selection]) -> Iterator[Call]
     if not first or not last or first > last or selection.get("cursor"):
         yield whole
         return
-    while first <= last:
-        selection["first"], selection["last"] = first, min(last, first + timedelta(days=WINDOW_DAYS - 1))
+    for start in range(first.toordinal(), last.toordinal() + 1, WINDOW_DAYS):
+        end = min(last.toordinal(), start + WINDOW_DAYS - 1)
+        selection["first"], selection["last"] = date.fromordinal(start), date.fromordinal(end)
         yield bills(shop_id, **selection)
-        first += timedelta(days=WINDOW_DAYS)
 
 
 def changes(**paging: Unpack[FeedPaging]) -> Call:

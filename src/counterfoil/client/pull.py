@@ -6,7 +6,7 @@ shops, the bill is deleted, but only when the pass ends, so the copy does not be
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import date
 from functools import partial
@@ -209,7 +209,7 @@ class Puller:
             is_other = selection != state.selection
             self._check_origin(state, drops_position=self._is_full or is_other)
             if is_other:
-                self._check_shops()
+                self._require_any(self._options.shops or (), "given with --shops")
                 # The next pass returns everything.
                 state.selection = selection
                 pull_state.require_full_pass(state)
@@ -252,6 +252,7 @@ class Puller:
         if self._options.adopt or known is None:
             state.origin = self._origin or origin_of(self._client)
             if known is not None and known != state.origin:
+                self._require_any(self._sink.shop_ids(), "of this copy")
                 for base in state.bases.values():
                     base.cursor = None
             return
@@ -269,14 +270,10 @@ class Puller:
                     pull_state.require_origin(known, origin_of(self._client))
             state.origin = origin_of(self._client)
 
-    def _check_shops(self) -> None:
-        """Raise `CopyMismatch` if shops were given, and the key covers none of them.
-
-        This run would otherwise delete all bills of the copy, for example because an ID was mistyped.
-        """
-        given = self._options.shops
-        if given and self._sink.count_shops() and not any(map(self._covers, given)):
-            raise CopyMismatch(message("no_such_shops"))
+    def _require_any(self, shop_ids: Collection[str], what: str) -> None:
+        """Raise `CopyMismatch` if the key covers none of these shops. Otherwise, this run would empty the copy."""
+        if shop_ids and not any(map(self._covers, shop_ids)):
+            raise CopyMismatch(message("no_such_shops", what=what))
 
     def _covers(self, shop_id: str) -> bool:
         """Return whether the key can read the bills of a shop. The list of shops does not contain closed shops."""
@@ -391,7 +388,7 @@ class Puller:
         began = time.monotonic()
         self._sink.mark_undelivered(group.full_shops)
         self._sink.put_shops(list(group.shops.values()))
-        self._sink.remove_shops(group.removed_shops, state.feed.last_complete)
+        self._remove_shops(state, group.removed_shops)
         self.tally.bills_removed += self._sink.remove_bills(group.removed)
         self.tally.count_bills(self._sink.put_bills(group.bills, group.parsed, group.shops_with_bills))
         self.tally.bills_read += len(group.bills) + group.left_out
@@ -403,6 +400,9 @@ class Puller:
             self.tally.reading = f"shop {group.shop_id}"
         self.tally.on_progress(self.tally)
 
+    def _remove_shops(self, state: State, shops: Mapping[str, bool]) -> None:
+        self.tally.shops_that_left += self._sink.remove_shops(shops, state.feed.last_complete)
+
     def _end_pass(self, state: State, mark: str, now: str) -> None:
         """Delete the bills still flagged as not delivered, update the shops after a full pass, and store the mark."""
         self.tally.bills_removed += self._sink.delete_undelivered()
@@ -413,7 +413,7 @@ class Puller:
                 sorted(shop_id for shop_id in others if not selection.has_shop(shop_id))
             )
             # The key no longer covers these shops. Their bills stay in the copy.
-            self._sink.remove_shops(dict.fromkeys(filter(selection.has_shop, others), False), state.feed.last_complete)
+            self._remove_shops(state, dict.fromkeys(filter(selection.has_shop, others), False))
             self.tally.missing_shops = sorted(set(selection.shops or ()) - set(state.feed.delivered))
             if selection.shops is not None:
                 self._forget_other_bases(state)
@@ -434,6 +434,13 @@ class Puller:
         bases = self._sink.bases()
         self.tally.bases = len(bases)
         now = state.feed.as_of or ""  # `as_of` is set, because a pass has ended.
+        for provider_id in self._sink.bases_that_left():
+            # If the base returns, its members are read at once, even if they are not due.
+            base = state.bases.setdefault(provider_id, BaseState())
+            base.began, base.cursor = "", None
+            with self._transaction(state):
+                self._sink.open_pass(provider_id)
+                self.tally.members_removed += self._sink.close_pass(provider_id)
         for provider_id in bases:
             try:
                 member_pass.read(state, provider_id, now, options.members_every_sec)

@@ -178,6 +178,7 @@ class Tally(Struct):
     # Rows of lines, payments and so on, whose bill, shop or member was not in the copy.
     strays_removed: int = 0
     missing_shops: list[str] = field(default_factory=list)
+    shops_that_left: list[str] = field(default_factory=list)
     # Tables that had lost rows or columns, so that everything was read again.
     lost_tables: list[str] = field(default_factory=list)
     remaining: int | None = None

@@ -69,6 +69,10 @@ class RowComparison:
         self._read_members()
         for table in COMPARED_TABLES:
             self._add_extra_rows(table)
+        self._sink.run(
+            "INSERT INTO differences SELECT 'removed_bills', shop_id, id, 0, 1 FROM removed_bills "
+            "WHERE (shop_id, id) IN (SELECT shop_id, id FROM bills)"
+        )
 
     def forget_pending(self, shops: Collection[str], listed: Collection[str], bills: Collection[BillKey]) -> None:
         """Drop what the next pull reads: all rows of these `shops`, the rows of `listed` shops, and these bills."""

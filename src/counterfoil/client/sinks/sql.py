@@ -264,13 +264,13 @@ class Sink(ABC):
         self._parser.read(rows, (SHOPS, CATEGORIES))
         self._stage(_FILLS_OF_SHOPS)
 
-    def remove_shops(self, shops: Mapping[str, bool], complete_until: str | None) -> None:
-        """Mark shops as removed. A shop that is not in the copy is added without a name.
+    def remove_shops(self, shops: Mapping[str, bool], complete_until: str | None) -> list[str]:
+        """Mark shops as removed, and return those that have left. One that is not in the copy is added without a name.
 
         The values of `shops` say whether the key can still read their bills. If not, the copy has their changes up to
         `complete_until`, or it is not known up to when.
         """
-        now = self._literal(self.now)
+        now, left = self._literal(self.now), []
         for shop_id, in_scope in shops.items():
             if not self.run("SELECT 1 FROM shops WHERE shop_id = ?", [shop_id]):
                 self.run(f"INSERT INTO shops (shop_id, in_scope, copied_at) VALUES (?, TRUE, {now})", [shop_id])
@@ -280,13 +280,15 @@ class Sink(ABC):
             )
             # A shop that had left before keeps its time.
             until = self._literal(complete_until) if complete_until and not in_scope else "NULL"
-            self.run(
+            changed = self.run(
                 f"UPDATE shops SET in_scope = {in_scope}, complete_until = {until}, copied_at = {now} "
-                f"WHERE shop_id = ? AND in_scope <> {in_scope}",
+                f"WHERE shop_id = ? AND in_scope <> {in_scope} RETURNING in_scope",
                 [shop_id],
             )
+            left += [shop_id for (is_in_scope,) in changed if not is_in_scope]
         if shops:
             self.changed(SHOPS)
+        return left
 
     def shop_ids(self) -> set[str]:
         """Return the IDs of all shops of the copy, including shops that are marked as removed."""
@@ -323,6 +325,11 @@ class Sink(ABC):
         """Return the IDs of the bases of all shops that are not marked as removed, or of all shops."""
         shops = "provider_id IS NOT NULL" if also_removed else "provider_id IS NOT NULL AND removed_at IS NULL"
         return sorted(row[0] for row in self.run(f"SELECT DISTINCT provider_id FROM shops WHERE {shops}"))
+
+    def bases_that_left(self) -> list[str]:
+        """Return the bases of current members that no current shop has, so that the service does not return them."""
+        listed = self.run("SELECT DISTINCT provider_id FROM members WHERE removed_at IS NULL")
+        return sorted({row[0] for row in listed} - set(self.bases()))
 
     def forget_base(self, provider_id: str) -> int:
         """Delete the members of a base with all their rows, and return the number of deleted members."""
@@ -561,8 +568,8 @@ class Sink(ABC):
             self.run(f"DELETE FROM {table.name} WHERE (shop_id, bill_id) IN ({keys})")
 
     def delete_strays(self) -> int:
-        """Delete the parts of bills, shops and members that the copy does not have; return the number of rows."""
-        deleted = 0
+        """Delete parts without a bill, shop or member, and removals of bills that exist; return the number of rows."""
+        deleted = self._forget_removals("SELECT shop_id, id FROM bills")
         for whole, *parts in WHOLES:
             wholes = f"SELECT {', '.join(whole.identity)} FROM {whole.name}"
             for table in parts:
@@ -586,11 +593,14 @@ class Sink(ABC):
         self._has_removed = True
         self.changed(REMOVED_BILLS)
 
-    def _forget_removals(self, keys: str, values: Sequence[Any] = ()) -> None:
-        """Delete the records of removals of bills that the copy contains again."""
-        forget = f"DELETE FROM removed_bills WHERE (shop_id, id) IN ({keys}) RETURNING 1"
-        if self._has_removed and self.run(forget, values):
+    def _forget_removals(self, keys: str, values: Sequence[Any] = ()) -> int:
+        """Delete the records of removals of bills that the copy contains again; return the number of rows."""
+        if not self._has_removed:
+            return 0
+        forgotten = len(self.run(f"DELETE FROM removed_bills WHERE (shop_id, id) IN ({keys}) RETURNING 1", values))
+        if forgotten:
             self.changed(REMOVED_BILLS)
+        return forgotten
 
     # --- comparing -----------------------------------------------------------------
 
