@@ -162,7 +162,7 @@ def test_a_discarded_file_that_cannot_be_moved_is_a_warning_until_it_can(
     assert (folder_finding(counterfoil), watched.names("quarantine")) == ("folder_watched", ["d.ndjson"])
 
 
-@pytest.mark.parametrize("content", [b"", b" \n\n", gzip.compress(b"")])
+@pytest.mark.parametrize("content", [b"", b" \n\n", gzip.compress(b"")], ids=["nothing", "blank", "gzip"])
 def test_an_empty_delivery_is_quarantined(watched: Watched, content: bytes) -> None:
     name = "d.ndjson.gz" if content.strip() else "d.ndjson"
     (watched.folder / name).write_bytes(content)
