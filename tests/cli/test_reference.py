@@ -36,7 +36,17 @@ def test_an_unknown_suffix_is_refused_with_a_hint(counterfoil: Command, tmp_path
 
 @pytest.mark.parametrize(
     "address",
-    ["", "pos.example.org", "ftp://pos.example.org", "https://", "https://a:b", "https://a/?x=1", "https://a b"],
+    [
+        "",
+        "pos.example.org",
+        "ftp://pos.example.org",
+        "https://",
+        "https://a:b",
+        "https://a:0",
+        "https://[::1",
+        "https://a/?x=1",
+        "https://a b",
+    ],
 )
 def test_an_incomplete_address_is_refused(counterfoil: Command, address: str) -> None:
     said = counterfoil.bare("reference", "--base-url", address, status=2).stderr

@@ -20,14 +20,9 @@ from counterfoil.settings import Settings
 
 def open_log(settings: Settings, schedule: Schedule, stderr: int) -> EventLog:
     """Open the log that the settings select. `stderr` is the standard error of the service."""
-    match settings.log:
-        case "stdout":
-            descriptor = sys.stdout.fileno()
-        case "stderr":
-            descriptor = stderr
-        case _:
-            descriptor = os.open(os.devnull, os.O_WRONLY)
-    return log_to(descriptor, settings, schedule)
+    if settings.log == "off":
+        return log_to(os.open(os.devnull, os.O_WRONLY), settings, schedule)
+    return log_to(sys.stdout.fileno() if settings.log == "stdout" else stderr, settings, schedule)
 
 
 def log_to(descriptor: int, settings: Settings, schedule: Schedule) -> EventLog:
