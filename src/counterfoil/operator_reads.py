@@ -303,7 +303,7 @@ _TOTALS = "SELECT totals FROM loads WHERE number = :load"
 _REJECTS = "SELECT source, line, reason, fields FROM rejected_lines WHERE load = :load ORDER BY place LIMIT :most"
 _ITEMS = f"SELECT {', '.join(ITEM_COLUMNS)} FROM open_items"  # noqa: S608 - names of our own columns
 _OPEN_ITEMS = f"{_ITEMS} WHERE closed_at IS NULL ORDER BY number"
-_ITEM = f"{_ITEMS} WHERE identity = :identity"
+ITEM = f"{_ITEMS} WHERE identity = :identity"
 _KNOWN = {
     "shop": "SELECT 1 FROM shops WHERE id = :id AND NOT removed",
     "franchise": "SELECT 1 FROM shops WHERE franchise_id = :id AND NOT removed LIMIT 1",
@@ -566,7 +566,7 @@ class OperatorReads(ABC):
     def items_of(self, identities: Iterable[str]) -> list[OpenItem]:
         """Return the items of these kept files, open or closed."""
         with self._limited("books") as ask:
-            return [item_of(row) for identity in identities for row in ask(_ITEM, identity=identity)]
+            return [item_of(row) for identity in identities for row in ask(ITEM, identity=identity)]
 
     def totals(self, load: int) -> TotalsReport | None:
         """Return the control totals of a load, or None if it has not ended or ended with an error."""

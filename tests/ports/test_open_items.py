@@ -6,6 +6,7 @@ from counterfoil.domain.open_items import OpenItem
 from counterfoil.operator_reads import OperatorReads
 from ports.backends import OpenLedger
 from ports.open_store import OpenStore
+from running_service import ManualClock
 
 FIRST, SECOND = "20261117T104200Z-5f3a9c01-bills.ndjson", "20261117T104200Z-5f3a9c02-bills.ndjson"
 
@@ -64,6 +65,20 @@ def test_lines_that_are_rejected_again_belong_to_the_later_load(open_store: Open
     again = load_files(open_store.ledger, SECOND, {FIRST: 1})
     (item,) = reads.open_items()
     assert (item.load, item.lines) == (again, 1)
+
+
+def test_lines_that_are_rejected_again_keep_their_age_and_their_delivered_names(
+    open_store: OpenStore, reads: OperatorReads, clock: ManualClock
+) -> None:
+    load(open_store.ledger, FIRST, bills=2, others=1)
+    (first,) = reads.open_items()
+    clock.advance(3_600)
+    load_files(open_store.ledger, SECOND, {FIRST: 2, "new.ndjson": 1})
+    (again,) = reads.open_items()
+    assert (again.opened_at, dict(again.files)) == (
+        first.opened_at,
+        {"bills.ndjson, others.ndjson": 2, "new.ndjson": 1},
+    )
 
 
 def test_a_rejects_file_with_a_name_of_the_operator_closes_nothing(open_store: OpenStore, reads: OperatorReads) -> None:

@@ -4,6 +4,7 @@ The statements are written for SQLite, as in `operator_reads.py`.
 """
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
@@ -12,13 +13,8 @@ from msgspec import json
 from msgspec.structs import replace
 
 from counterfoil.domain.intake import STALLED_MS, Intake, LoadProgress
-from counterfoil.domain.open_items import (
-    CLOSED_ITEMS_KEPT_MS,
-    COLUMNS,
-    KEPT_NAME,
-    OpenItem,
-)
-from counterfoil.operator_reads import UNFINISHED
+from counterfoil.domain.open_items import CLOSED_ITEMS_KEPT_MS, COLUMNS, KEPT_NAME, OpenItem, item_of
+from counterfoil.operator_reads import ITEM, UNFINISHED
 
 _BEGIN_LOAD = """
     INSERT INTO loads (number, source, started_at, seen_at)
@@ -64,7 +60,6 @@ _CHANGE_ITEM = """
         closed_at = :closed_at, closed_by = :closed_by
     WHERE number = :number AND closed_at IS NULL RETURNING number
 """
-_REJECTED_LINES = "SELECT files FROM open_items WHERE identity = :identity AND kind = 'rejects'"
 _CLOSE_LOADED = """
     UPDATE open_items SET closed_at = :now, closed_by = 'loaded' WHERE identity = :identity AND closed_at IS NULL
 """
@@ -124,12 +119,25 @@ class LoadBook(ABC):
         for values in progress.reject_values():
             self._run(_REMEMBER_REJECT, **values)
         for item in progress.items(now):
-            self._run(_PUT_ITEM, **item.values())
+            self._run(_PUT_ITEM, **self._continued(item).values())
         for identity, files, source in self._run(_FINISHED_NOW, number=progress.number) if progress.finished else ():
             if source in json.decode(files):
                 self._run(_CLOSE_LOADED, identity=identity, now=now)
 
     # --- open items ----------------------------------------------------------------
+
+    def _of_kept_file(self, name: str) -> OpenItem | None:
+        rows = self._run(ITEM, identity=name).fetchall() if KEPT_NAME.match(name) else []
+        return item_of(rows[0]) if rows else None
+
+    def _continued(self, item: OpenItem) -> OpenItem:
+        """Return the item with the delivered names of files that we kept, and waiting for as long as they have been."""
+        files, opened_at = Counter[str](), item.opened_at
+        for name, count in item.files.items():
+            earlier = self._of_kept_file(name)
+            files[earlier.source if earlier else name] += count
+            opened_at = min(opened_at, earlier.opened_at) if earlier else opened_at
+        return replace(item, files=files, opened_at=opened_at)
 
     def add_items(self, items: Iterable[OpenItem]) -> None:
         """Open items about files, unless they are known. A load opens the items about the lines that it rejects."""
@@ -144,14 +152,13 @@ class LoadBook(ABC):
             return [item for item in changed if self._run(_CHANGE_ITEM, **item.values()).fetchall()]
 
     def close_loaded(self, lines: Mapping[str, int]) -> None:
-        names = [name for name in lines if KEPT_NAME.match(name)]
-        if not names:
+        if not any(map(KEPT_NAME.match, lines)):
             return
         with self._unlocked() as now:
-            for name in names:
-                rejected = [json.decode(files) for (files,) in self._run(_REJECTED_LINES, identity=name).fetchall()]
+            for name, count in lines.items():
+                item = self._of_kept_file(name)
                 # Lines that somebody took out of a rejects file were not loaded.
-                if not rejected or lines[name] >= sum(rejected[0].values()):
+                if item and count >= (item.lines or 0):
                     self._run(_CLOSE_LOADED, identity=name, now=now)
 
     # --- intake and watched folders --------------------------------------------------
