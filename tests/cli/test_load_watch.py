@@ -14,6 +14,7 @@ import pytest
 from cli.command import PYTHON, SHOPS, Command
 from counterfoil import bootstrap
 from counterfoil.cli.load import StoreLoader
+from counterfoil.domain.calendar import iso_utc
 from counterfoil.domain.intake import WatchedFolder
 from counterfoil.ingest.sources import FileSet
 from counterfoil.ingest.spool import Spool
@@ -121,6 +122,8 @@ def test_files_are_loaded_as_they_arrive_and_moved_to_done(
     until(lambda: len(names(spool / "done")) == 2, "the bills were loaded")
     until(lambda: len(watch.summaries()) == 2, "both summaries were printed")
     assert [summary["added"] for summary in watch.summaries()] == [2, 5]
+    assert [summary["files"] for summary in watch.summaries()] == [["1-shops.ndjson"], ["2-bills.ndjson.gz"]]
+    assert watch.summaries()[0]["at"] <= watch.summaries()[1]["at"] <= iso_utc(SystemClock().now_ms())
     assert watch.stop() == 0
     assert "Stopped." in watch.said()
     assert names(spool) == ["done", "quarantine"]

@@ -27,14 +27,16 @@ from counterfoil.cli.load_run import (
     open_ledger,
     print_accepted,
     print_report,
+    report_view,
     require_acceptance,
     run_load,
     would_replace,
 )
 from counterfoil.cli.main import FAILED, INTERRUPTED
 from counterfoil.cli.options import setting_option, settings_from, store_options, utc_option
-from counterfoil.cli.terminal import echo, message, print_message
+from counterfoil.cli.terminal import echo, message, print_json, print_message
 from counterfoil.cli.totals import ExpectedNet, expect_net_option, net_differences
+from counterfoil.domain.calendar import iso_utc
 from counterfoil.domain.intake import HEARTBEAT_MS, describe
 from counterfoil.domain.open_items import STANDARD_INPUT, OpenItem
 from counterfoil.ingest.archives import spooled
@@ -402,11 +404,13 @@ class StoreLoader:
         self.heartbeat(files, kept)
 
     def _print(self, report: LoadReport, files: FileSet) -> None:
-        if not self._as_json:
-            names = [file.name for file in files.files]
-            more = f" and {len(names) - MAX_FILES:,} more" if len(names) > MAX_FILES else ""
-            echo(f"{_now()}  {', '.join(names[:MAX_FILES])}{more}", bold=True)
-        print_report(report, self._as_json)
+        names = [file.name for file in files.files]
+        if self._as_json:
+            print_json({"at": iso_utc(self._clock.now_ms()), "files": names, **report_view(report)})
+            return
+        more = f" and {len(names) - MAX_FILES:,} more" if len(names) > MAX_FILES else ""
+        echo(f"{_now()}  {', '.join(names[:MAX_FILES])}{more}", bold=True)
+        print_report(report, as_json=False)
 
     def change(self, item: OpenItem) -> bool:
         def call() -> bool:
