@@ -50,6 +50,20 @@ def test_a_terminal_that_is_too_narrow_for_a_table_shows_blocks_with_every_colum
     assert " ".join(" ".join(details).split()) == "state finished · lines 1 · changed 1 · rejected 0 · files stdin"
 
 
+def test_blocks_show_long_names_whole_and_no_key_where_there_is_none(
+    counterfoil: Command, store: Path, tmp_path: Path
+) -> None:
+    delivery = tmp_path / f"bills-{'x' * 60}-17.ndjson"
+    delivery.write_bytes(b'{"kind":"shop","id":"sh_1"}\n')
+    counterfoil("load", delivery)
+    assert delivery.name in on_terminal("loads", "--store", store, columns=80, NO_COLOR="1")
+    (entry,) = counterfoil.json("audit")
+    assert entry["keyId"] is None
+    title, *details = on_terminal("audit", "--store", store, columns=60, NO_COLOR="1").splitlines()
+    assert "store_created" in title
+    assert not re.search("key ID|label", " ".join(details))
+
+
 def test_a_long_name_is_shortened_in_the_middle_to_keep_a_table(
     counterfoil: Command, store: Path, tmp_path: Path
 ) -> None:

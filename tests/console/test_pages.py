@@ -396,7 +396,9 @@ def test_an_open_item_is_listed_and_closed_by_its_button_and_that_is_audited(
     (item,) = alice.json("/loads.json")["openItems"]
     assert (item["kind"], item["lines"]) == ("rejects", 1)
     path = f"/loads/items/{item['number']}/resolve"
-    assert path in alice.page("/loads")
+    console.service.clock.advance(180)
+    assert path in (page := alice.page("/loads"))
+    assert ">for 3 minutes<" in page
     assert alice.send(path, {}).status_code == 200
     assert alice.send(path, {}).status_code == 409
     assert alice.json("/loads.json")["openItems"] == []

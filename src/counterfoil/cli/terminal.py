@@ -154,26 +154,25 @@ def print_list(columns: "Sequence[ListColumn[Row]]", rows: Sequence[Row], first:
     names = [column.terminal for column in shown]
     cells = [[printable(plain_text(column, row)) for column in shown] for row in rows]
     right = [column.kind == "number" for column in shown]
-    excess = _width([names, *cells], right) - shutil.get_terminal_size().columns
-    if excess > 0 and is_terminal(sys.stdout):
+    room = shutil.get_terminal_size().columns if is_terminal(sys.stdout) else sys.maxsize
+    heading, *lines = aligned([names, *cells], right)
+    excess = max(map(display_width, (heading, *lines))) - room
+    if excess > 0:
+        fitted = [list(row) for row in cells]
         for place in [place for place, column in enumerate(shown) if column.kind == "name"]:
             most = max(MIN_NAME, max(display_width(row[place]) for row in cells) - excess)
-            for row in cells:
+            for row in fitted:
                 row[place] = shortened(row[place], most)
-        excess = _width([names, *cells], right) - shutil.get_terminal_size().columns
-    heading, *lines = aligned([names, *cells], right)
-    if excess > 0 and is_terminal(sys.stdout):
+        heading, *lines = aligned([names, *fitted], right)
+    if max(map(display_width, (heading, *lines))) > room:
         for title, about, *others in cells:
             print_wrapped(f"{style(title, bold=True)}{COLUMN_GAP}{about}", BLOCK_INDENT)
-            print_parts([" ".join(pair) for pair in zip(names[2:], others, strict=True)], BLOCK_INDENT)
+            parts = [f"{name} {value}" for name, value in zip(names[2:], others, strict=True) if value]
+            print_parts(parts, BLOCK_INDENT)
         return
     echo(heading, dim=True)
     for line in lines:
         echo(line)
-
-
-def _width(rows: Sequence[Sequence[str]], right: Sequence[bool]) -> int:
-    return max(map(display_width, aligned(rows, right)))
 
 
 def shortened(text: str, most: int) -> str:

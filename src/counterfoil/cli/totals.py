@@ -1,6 +1,8 @@
 """The control totals of an import or a load: the table, and the option that compares them with the POS's own figure."""
 
 import re
+import shutil
+import sys
 from collections.abc import Iterator, Sequence
 from datetime import date
 from decimal import Decimal
@@ -8,7 +10,7 @@ from decimal import Decimal
 import click
 from msgspec import Struct
 
-from counterfoil.cli.terminal import aligned, message, print_wrapped
+from counterfoil.cli.terminal import aligned, display_width, message, print_wrapped, shortened
 from counterfoil.domain.calendar import as_number
 from counterfoil.domain.control_totals import ControlTotals, TotalsOfDay, TotalsReport, day_text, decimal_text
 from counterfoil.domain.pos_values import MILLION
@@ -70,17 +72,22 @@ def net_differences(expected: Sequence[ExpectedNet], totals: ControlTotals) -> l
 def print_totals(report: TotalsReport, *, to_stderr: bool = False) -> None:
     if not report.bills:
         return
-    names, rows = _rows(report)
-    if len(rows) > 1:
-        rows.append(("total", *[""] * (len(names) - 1), *_figures([report])))
-    is_figure = [False] * len(names) + [True] * len(_HEADER)
-    header, *lines = aligned([(*names, *_HEADER), *rows], is_figure)
+    header, *lines = _table(report, sys.maxsize)
+    if max(map(display_width, lines)) > shutil.get_terminal_size().columns:
+        header, *lines = _table(report, MAX_SHOP_WIDTH)
     print_wrapped(header, err=to_stderr, dim=True)
     for line in (*lines, *_notes(report)):
         print_wrapped(line, err=to_stderr)
 
 
-def _rows(report: TotalsReport) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+def _table(report: TotalsReport, shop_width: int) -> Iterator[str]:
+    names, rows = _rows(report, shop_width)
+    if len(rows) > 1:
+        rows.append(("total", *[""] * (len(names) - 1), *_figures([report])))
+    return aligned([(*names, *_HEADER), *rows], [False] * len(names) + [True] * len(_HEADER))
+
+
+def _rows(report: TotalsReport, shop_width: int) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Return the rows per shop and day or, if these are too many, per day, per shop, or for all bills together."""
     for names in (("day", "shop"), ("day",), ("shop",)):
         groups: dict[tuple[str, ...], list[TotalsOfDay]] = {}
@@ -89,15 +96,14 @@ def _rows(report: TotalsReport) -> tuple[tuple[str, ...], list[tuple[str, ...]]]
             groups.setdefault(tuple(values[name] or "" for name in names), []).append(each)
         if len(groups) <= MAX_ROWS and not report.more_days:
             return names, [
-                (*(_name(name, value) for name, value in zip(names, values, strict=True)), *_figures(of))
+                (*(_name(name, value, shop_width) for name, value in zip(names, values, strict=True)), *_figures(of))
                 for values, of in sorted(groups.items())
             ]
     return ("days",), [("all", *_figures([report]))]
 
 
-def _name(column: str, value: str) -> str:
-    text = printable(value) or ("no day" if column == "day" else "others")
-    return text if len(text) <= MAX_SHOP_WIDTH else f"{text[: MAX_SHOP_WIDTH - 1]}…"
+def _name(column: str, value: str, width: int) -> str:
+    return shortened(printable(value) or ("no day" if column == "day" else "others"), width)
 
 
 def _figures(of: Sequence[TotalsOfDay | TotalsReport]) -> tuple[str, ...]:

@@ -52,10 +52,10 @@ def month_name(t: Texts, day: date) -> str:
     return t("months").split()[day.month - 1]
 
 
-def ago(t: Texts, time: int | datetime | None, now: int, *, is_focusable: bool = True) -> Html:
+def ago(t: Texts, time: int | datetime | None, now: int, *, is_focusable: bool = True, past: str = "ago") -> Html:
     """Return how long ago a time was, or how far away it is. If there is no time, return a dash."""
     instant = time if isinstance(time, int) else to_ms(time) if time else now
-    name = "ago" if instant <= now else "ahead"
+    name = past if instant <= now else "ahead"
     span = t.message(duration(abs(now - instant)))
     return _time(time, t(f"span.{name}", span=span), is_focusable=is_focusable)
 

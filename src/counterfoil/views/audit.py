@@ -39,7 +39,7 @@ COLUMNS: Sequence[ListColumn[AuditEntry]] = (
     ListColumn("actor", lambda entry: entry.actor.name, terminal="actor", page="audit.actor"),
     ListColumn("via", lambda entry: entry.actor.via, terminal="via"),
     ListColumn("host", lambda entry: entry.actor.host, terminal="host"),
-    ListColumn("keyId", kind="code", terminal="key ID", page="key"),
+    ListColumn("keyId", kind="code", terminal="key ID", page="key", text=lambda entry: entry.key_id or ""),
     ListColumn("changes", csv="", console=""),
     ListColumn(
         "",
@@ -61,4 +61,4 @@ def with_labels(labels: Mapping[str, str]) -> Sequence[ListColumn[AuditEntry]]:
     def label(entry: AuditEntry) -> str:
         return labels.get(entry.key_id or "", "")
 
-    return (*COLUMNS[:6], ListColumn("", label, terminal="label", csv="", console=""), *COLUMNS[6:])
+    return (*COLUMNS[:6], ListColumn("", label, terminal="label", csv="", console="", text=label), *COLUMNS[6:])

@@ -101,7 +101,7 @@ def _open_items(visit: Visit, found: RowList[OpenItem]) -> Html | None:
     t = visit.t
     cells: dict[str, Callable[[OpenItem], Child]] = {
         "items.kind": lambda item: _kind(t, item),
-        "items.since": lambda item: ago(t, item.opened_at, visit.now),
+        "items.since": lambda item: ago(t, item.opened_at, visit.now, past="for"),
         "items.file": lambda item: element("code", name_of(item.path)) if item.path else "–",
         "items.close": lambda item: _item_buttons(visit, item),
     }
