@@ -188,31 +188,21 @@ def _refusals(ctx: click.Context, request: ImportRequest) -> Iterator[tuple[obje
     is_to_stdout, zone = request.output == STANDARD_OUTPUT, request.timezone
     files = [path.resolve() for path in (*request.files, *request.line_files, *request.payment_files)]
     yield not request.output, "--output needs a file name."
-    yield (
-        zone is not None and zone_named(zone) is None,
-        f"{zone!r} is not a valid time zone. Use a name such as Asia/Bangkok.",
-    )
+    yield zone is not None and zone_named(zone) is None, message("no_time_zone", zone=repr(zone))
     is_written = not is_to_stdout or request.rejects
     yield request.is_check and is_written, "--check writes no files. Leave out --output and --rejects."
     yield request.accept_change and not request.is_load, "--accept-change needs --load."
     yield request.is_load and not is_to_stdout, "Use --load or --output, not both."
-    yield (
-        request.as_json and is_to_stdout and not (request.is_load or request.is_check),
-        "--json needs --load, --check or --output, because otherwise the records go to standard output.",
-    )
+    is_printed = is_to_stdout and not (request.is_load or request.is_check)
+    yield request.as_json and is_printed, message("import_json")
     if request.is_database:
-        text = "An import from a database needs --url and --mapping, and takes no files."
-        yield files or not request.url or not request.mapping, text
-        text = "--expect-net needs --check for a database, which is read once."
-        yield request.expect_net and not request.is_check, text
-        text = "--state needs --load, because progress may be saved only after the records are loaded."
-        yield request.state and not request.is_load, text
+        yield files or not request.url or not request.mapping, message("database_needs")
+        yield request.expect_net and not request.is_check, message("database_net")
+        yield request.state and not request.is_load, message("state_needs_load")
         return
     is_given = ctx.get_parameter_source("url") == ParameterSource.COMMANDLINE
-    text = "--url, --state, --full and --skip-rejected are for a database, which takes no files."
-    yield is_given or request.state or request.full or request.skip_rejected, text
-    text = "--format csv needs --mapping FILE. `counterfoil import --infer FILE` proposes one."
-    yield request.format_name == CSV and request.mapping is None, text
+    yield is_given or request.state or request.full or request.skip_rejected, message("database_only")
+    yield request.format_name == CSV and request.mapping is None, message("mapping_needed")
     # The rows of a file that is given twice would be counted twice.
     yield len(files) != len(set(files)), "The same file was given twice. Name each file once."
 

@@ -3,9 +3,10 @@
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import IO, Self
+from typing import IO
 
 import click
 from msgspec import Struct, field, json
@@ -55,7 +56,7 @@ class ImportTally(Struct):
         return RejectedRows({IMPORT_PREFIX + reason: count for reason, count in self.rejected.items()}, first)
 
 
-class ImportRejects:
+class ImportRejects(AbstractContextManager["ImportRejects"]):
     """The file for rejected rows, created at the first reject. It quotes the export, so only its owner can read it.
 
     As a context manager, it deletes the file if the import fails, because the next import needs a new file.
@@ -66,9 +67,6 @@ class ImportRejects:
             raise click.BadParameter(f"{path} already exists. Choose a new file name.", param_hint="--rejects")
         self._path = path
         self._file: IO[bytes] | None = None
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if self._file is None or self._path is None:

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from msgspec import Struct, json
-from msgspec.structs import replace
 
 from counterfoil.cli.import_report import ImportRejects, ImportTally, converted, facts_for_import, today
 from counterfoil.cli.terminal import message, print_note
@@ -45,7 +44,7 @@ class ExportConversion(Struct, frozen=True):
 
     mapping: dict[str, Any]
     mapping_name: str | None
-    options: ImportOptions
+    with_shops: bool
     facts: Callable[[str], KnownFacts | None]
     folder: Path
     """A folder of this process for copies and converted records."""
@@ -65,9 +64,8 @@ def source_files(settings: Settings, mapping: Path | None, *, exports: bool, wit
         return
     content = read_mapping(mapping) if mapping else {}
     with tempfile.TemporaryDirectory(prefix="counterfoil-") as folder:
-        options = ImportOptions(write_shops=with_shops)
         name = mapping.name if mapping else None
-        yield ExportFiles(ExportConversion(content, name, options, facts_for_import(settings), Path(folder)))
+        yield ExportFiles(ExportConversion(content, name, with_shops, facts_for_import(settings), Path(folder)))
 
 
 class ExportFiles(SourceFiles):
@@ -168,7 +166,7 @@ class ExportFile(File):
 
     def _write_records(self, path: Path) -> str | None:
         conversion, tally = self._conversion, ImportTally()
-        options = replace(conversion.options, on_read=self.on_read, today=today())
+        options = ImportOptions(write_shops=conversion.with_shops, on_read=self.on_read, today=today())
         export = open_export(None, [path], (), (), conversion.mapping, conversion.mapping_name, options)
         if export.note:
             _say(export.note.strip())

@@ -13,6 +13,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from counterfoil.importing.headings import CHARGES, DEDUCTIONS
+from counterfoil.importing.results import message
 
 # Amounts are whole numbers of this fraction of the currency's unit.
 SCALE = 10_000
@@ -165,8 +166,7 @@ class TotalSearch:
             return TotalFinding(question="No column with the bill's total was found.")
         found = [one for place in self._known if (one := self._judge(place))]
         if not found:
-            text = "No column is what the customer paid, as far as the amounts show."
-            return TotalFinding(choices=self._plain(), question=text)
+            return TotalFinding(choices=self._plain(), question=message("no_total"))
         rank, finding = min(found, key=lambda one: one[0])
         chosen = finding.chosen
         if chosen and (rivals := self._rivals(chosen, self._related(rank[-1]))):

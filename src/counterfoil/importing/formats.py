@@ -46,7 +46,6 @@ class KnownTable(Struct, frozen=True):
     content: dict[str, Any]
     recognition: Recognition
     headings: dict[str, str]
-    """The heading in the mapping for each heading that a file may have instead, in another language."""
 
     @classmethod
     def read(cls, format_name: str, path: Path | Traversable) -> Self:

@@ -306,9 +306,8 @@ class WorkbookFile:
             if line <= self.heading_line or not any(cells):
                 continue
             if len(cells) > width:
-                yield RowProblem(
-                    Reason.BAD_ROW, f"has {len(cells)} cells, but the header row has {width}", line, self._name
-                )
+                detail = f"has {len(cells)} cells, but the header row has {width}"
+                yield RowProblem(Reason.BAD_ROW, detail, line, self._name)
             else:
                 yield TableRow(self.sheet, line, cells + [""] * (width - len(cells)))
 

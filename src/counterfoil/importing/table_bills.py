@@ -360,10 +360,8 @@ class TableBillConverter:
                 text, other = self._compared_text(source, row), self._compared_text(source, first)
                 if text != other:
                     reason = Reason.DIFFERENT_ROWS if self._is_flat else Reason.REPEATED_BILL
-                    raise row.problem(
-                        reason,
-                        f"has {shown(text)} for {name}, but line {first.line} of the same bill has {shown(other)}",
-                    )
+                    detail = f"has {shown(text)} for {name}, but line {first.line} of the same bill has {shown(other)}"
+                    raise row.problem(reason, detail)
             if not self._is_flat and (row.cells == first.cells or not self._has_payment_rows):
                 raise row.problem(Reason.REPEATED_BILL, message("same_bill", line=first.line))
 
