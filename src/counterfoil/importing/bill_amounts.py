@@ -25,7 +25,8 @@ from counterfoil.importing.bill_totals import (
     subtracted,
 )
 from counterfoil.importing.column_profiles import SampleColumn, SheetSample
-from counterfoil.importing.headings import CHARGES, DEDUCTIONS, REFUND, SALE, TOTAL_ROLES, VOID, heading_status
+from counterfoil.importing.headings import CHARGES, DEDUCTIONS, TOTAL_ROLES, heading_status
+from counterfoil.importing.mapping import REFUND, SALE, VOID
 from counterfoil.importing.results import ImportFailed
 
 # A column that differs between the rows of a bill, which are its payments; and one that is the same on all lines of a

@@ -23,11 +23,7 @@ from counterfoil.importing.column_profiles import (
 from counterfoil.importing.export_totals import is_total_label, is_total_word
 from counterfoil.importing.headings import (
     CHARGES,
-    REFUND,
-    SALE,
-    SKIP,
     TOTAL_ROLES,
-    VOID,
     channel_of,
     closing_rank,
     exception_in,
@@ -39,6 +35,7 @@ from counterfoil.importing.headings import (
     is_refunded_state,
     statuses_of,
 )
+from counterfoil.importing.mapping import REFUND, SALE, SKIP, VOID
 from counterfoil.importing.results import ImportFailed, message
 
 DAYS_OF_PROOF = 7

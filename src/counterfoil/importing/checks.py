@@ -8,8 +8,8 @@ from collections.abc import Collection, Sequence
 from datetime import date, timedelta
 from decimal import Decimal
 
-from counterfoil.importing.headings import NO_SALE, REFUND, exception_in, is_payment
-from counterfoil.importing.mapping import CellSource, ImportMapping
+from counterfoil.importing.headings import NO_SALE, exception_in, is_payment
+from counterfoil.importing.mapping import REFUND, CellSource, ImportMapping
 from counterfoil.importing.results import ImportFailed, Reason, message
 from counterfoil.importing.sheets import Sheet, TableRow
 from counterfoil.importing.values import (

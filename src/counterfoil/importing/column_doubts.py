@@ -21,10 +21,6 @@ from counterfoil.importing.column_profiles import (
 from counterfoil.importing.headings import (
     AMOUNT_ROLES,
     NO_SALE,
-    REFUND,
-    SALE,
-    SKIP,
-    VOID,
     channel_of,
     exception_in,
     flag_of,
@@ -35,6 +31,7 @@ from counterfoil.importing.headings import (
     status_of,
     statuses_of,
 )
+from counterfoil.importing.mapping import REFUND, SALE, SKIP, VOID
 from counterfoil.importing.proposals import Proposal
 from counterfoil.importing.results import ImportFailed, message
 from counterfoil.importing.sheets import CsvFile

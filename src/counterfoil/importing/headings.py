@@ -11,6 +11,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from counterfoil.importing.export_totals import is_total_word
+from counterfoil.importing.mapping import REFUND, SALE, SKIP, VOID
 
 _WORD = re.compile(r"[\u0e00-\u0e7f]+|[^\W\d_\u0e00-\u0e7f]+|\d+|[%#]")
 # Scripts that are written without spaces between words: Thai, Japanese, Chinese, and Korean, which is decomposed.
@@ -21,7 +22,6 @@ _ACCENT = re.compile(r"[\u0300-\u036f]")
 _INNER_CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _STATED_RATE = re.compile(r"\d+(?:[.,]\d+)?\s*%")
 _SHORTEST_PLURAL = 4
-SALE, VOID, REFUND, SKIP = "sale", "void", "refund", "skip"
 NO_SALE = "test or a gift"
 _OPPOSITE: Final = {SALE: SKIP, VOID: SALE, REFUND: SALE}
 AMOUNT_ROLES: Final = frozenset(

@@ -35,7 +35,6 @@ from counterfoil.importing.column_doubts import (
 )
 from counterfoil.importing.column_profiles import MANY_VALUES, SampleColumn, SheetSample, day_of, sample_of
 from counterfoil.importing.headings import (
-    SALE,
     channel_of,
     entries_of,
     is_in_other_unit,
@@ -45,6 +44,7 @@ from counterfoil.importing.headings import (
     names_no_shop,
     names_payment,
 )
+from counterfoil.importing.mapping import SALE
 from counterfoil.importing.proposals import Proposal, quoted, toml
 from counterfoil.importing.results import ImportFailed, message
 from counterfoil.importing.sheets import CsvFile
