@@ -471,10 +471,11 @@ class _Inference:
         gaps = {bill: (shown.chosen.values[bill] or 0) - (total.values[bill] or 0) for bill in bills if shown.chosen}
         differing = [bill for bill, gap in gaps.items() if abs(gap) > TOLERANCE]
         if shown.chosen and shown.is_proved and len(differing) * 20 > (0 if shown.is_exact else len(bills)):
-            values = {"paid": _money(shown.chosen.values[differing[0]]), "evidence": "; ".join(shown.evidence)}
-            raise ImportFailed(self._refusal("answer_contradicted", answer, total, differing[0], **values))
+            paid, evidence = _money(shown.chosen.values[differing[0]]), "; ".join(shown.evidence)
+            values = self._answered_values(answer, total, differing[0])
+            raise ImportFailed(message("answer_contradicted", paid=paid, evidence=evidence, **values))
         if (negative := self._amounts.first_negative(total, bills)) is not None:
-            raise ImportFailed(self._refusal("answer_negative", answer, total, negative))
+            raise ImportFailed(message("answer_negative", **self._answered_values(answer, total, negative)))
         if taxes := [one.columns[0] for one in self._amounts.other_taxes(total, bills)]:
             names = " and ".join(taxes)
             self._check(f"the tax. {names} is not added to {answer}, and nothing in the sample shows that it is in it.")
@@ -484,9 +485,9 @@ class _Inference:
             self._check(f"whether {answer} includes {', '.join(others)}. Nothing in the sample shows it.")
         return TotalFinding(chosen=total, evidence=["as answered"])
 
-    def _refusal(self, code: str, answer: str, total: AmountSeries, bill: int, **values: str) -> str:
+    def _answered_values(self, answer: str, total: AmountSeries, bill: int) -> dict[str, object]:
         line = self._sheet.rows[self._sample.bills[bill][0]].line
-        return message(code, answer=answer, answered=_money(total.values[bill]), line=line, **values)
+        return {"answer": answer, "answered": _money(total.values[bill]), "line": line}
 
     def _part_entries(self) -> None:
         net = self._total.columns if self._total else ()
