@@ -561,14 +561,42 @@ def test_an_answer_is_refused_only_if_other_amounts_contradict_it(tmp_path: Path
     assert (proposal.questions, mapping["bill"]["amounts"]["net"]) == ([], "Zurp")
 
 
-def test_an_amount_in_cents_is_read_with_a_constant(tmp_path: Path) -> None:
-    export = written(tmp_path, "Bill No,Date,Total (cents)\n1,31/10/2026 10:00,6050\n2,31/10/2026 11:00,4000\n")
-    for answers in ({}, {"bill_amounts_net": "Total (cents)"}):
-        [question] = inferred(export, shop="s", **answers)[0].questions
-        assert question.entry == "bill.amounts.net"
-    cell = question.text.partition("amounts.net = ")[2].removesuffix(".")
-    mapping = inferred(export, shop="s")[0].text().replace("[bill]\n", f"[bill]\namounts.net = {cell}\n")
-    assert [bill["amounts"]["net"] for bill in imported("csv", export, mapping=mapping).bills] == ["60.50", "40.00"]
+def test_the_unit_of_amounts_is_asked_for_unless_the_export_shows_it(tmp_path: Path) -> None:
+    def bills(heading: str, *amounts: int) -> Path:
+        rows = [f"{place},31/10/2026 10:{place:02},{amount},{-amount}" for place, amount in enumerate(amounts, start=1)]
+        return written(tmp_path, "\n".join([heading, *rows, ""]))
+
+    in_doubt = [
+        bills("Bill No,Date,Total (cents),Discount", 6050, 4000),
+        bills("Bill No,Date,Total,Discount", 1037, 1069, 1933, 7668, 2001),
+    ]
+    for export in in_doubt:
+        [question] = inferred(export, shop="s", bill_amounts_net=export.read_text().split(",")[2])[0].questions
+        assert (question.name, question.choices) == ("numbers.unit", ("units", "cents", "thousands"))
+    for heading, *amounts in (
+        ("Bill No,Date,Total,Discount", 1200, 1250, 1300, 7600, 2005),
+        ("Bill No,Date,Total,Discount", 1037, 1069, 1933, 7668, 60),
+        ("Bill No,Date,合計,Discount", 1037, 1069, 1933, 7668, 2001),
+        ("Bill No,Date,Total THB,Discount", 1037, 1069, 1933, 7668, 2001),
+    ):
+        assert not any(one.name for one in inferred(bills(str(heading), *map(int, amounts)), shop="s")[0].questions)
+
+
+def test_amounts_in_cents_are_converted(tmp_path: Path) -> None:
+    heading = "Bill No,Date,Item,Qty,Price,Amount,Total,Discount\n"
+    row = "1,31/10/2026 10:00,Tea,2,300,600,450,-150\n1,31/10/2026 10:00,Egg,1,0,0,450,-150\n"
+    export = written(tmp_path, heading + row + "2,31/10/2026 11:00,Rice,3,1201,3603,3600,-3\n")
+    proposal, _ = inferred(export, shop="s", numbers_unit="cents")
+    first, second = imported("csv", export, mapping=proposal.text()).bills
+    assert [bill["amounts"]["net"] for bill in (first, second)] == ["4.50", "36.00"]
+    assert second["amounts"]["discountTotal"] == "0.03"
+    assert (second["lines"][0]["qty"], second["lines"][0]["unitPrice"], second["lines"][0]["total"]) == (
+        "3",
+        "12.01",
+        "36.03",
+    )
+    later = written(tmp_path, heading + "3,31/10/2026 11:00,Rice,1,12.01,12.01,12.01,0\n", "later.csv")
+    assert imported("csv", later, mapping=proposal.text()).bills == []
 
 
 ITEM_ROWS = (

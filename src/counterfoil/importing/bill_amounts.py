@@ -25,7 +25,14 @@ from counterfoil.importing.bill_totals import (
     subtracted,
 )
 from counterfoil.importing.column_profiles import SampleColumn, SheetSample
-from counterfoil.importing.headings import CHARGES, DEDUCTIONS, TOTAL_ROLES, heading_status
+from counterfoil.importing.headings import (
+    AMOUNT_ROLES,
+    CHARGES,
+    DEDUCTIONS,
+    TOTAL_ROLES,
+    heading_status,
+    names_other_unit,
+)
 from counterfoil.importing.mapping import REFUND, SALE, VOID
 from counterfoil.importing.results import ImportFailed
 
@@ -35,6 +42,7 @@ ROW, EITHER = "row", "either"
 ENOUGH_BILLS_WITH_LINES = 5
 PAYMENT_AMOUNTS = ("tendered", "amount", "paid", "total")
 _CENT = Decimal("0.01")
+UNITS = {"units": Decimal(1), "cents": _CENT, "thousands": Decimal(1000)}
 # What tills write before the name of an item that is a part of the one above it.
 _MARKS = frozenset("-+*>•·└~")
 
@@ -42,8 +50,11 @@ _MARKS = frozenset("-+*>•·└~")
 class BillAmounts:
     """The amounts of the bills of a sample, in units of SCALE."""
 
-    def __init__(self, sample: BillSample, lines: SheetSample | None, payments: SheetSample | None) -> None:
+    def __init__(
+        self, sample: BillSample, lines: SheetSample | None, payments: SheetSample | None, unit: str = "units"
+    ) -> None:
         self._sample = sample
+        self._factor = UNITS[unit]
         self._lines = lines
         self._payments = payments
         self.levels = {name: self._level(column) for name, column in sample.sheet.columns.items()}
@@ -287,7 +298,7 @@ class BillAmounts:
             rows = all_rows[:1] if own and level == BILL else all_rows
             if own and level == LINE and cancelled:
                 rows = [row for row in rows if not cancelled.has(row)]
-            cells = [[column.number(row) for column in columns] for row in rows]
+            cells = [[self._in_units(column, row) for column in columns] for row in rows]
             if is_product:
                 numbers = [(quantity or 0) * (price or 0) for quantity, price in cells]
             else:
@@ -303,8 +314,23 @@ class BillAmounts:
 
     def cell(self, sheet: SheetSample, name: str) -> Any:
         """Return the entry of a mapping that reads a column of numbers."""
-        numbers = sheet.columns[name].numbers
-        return name if numbers == self._sample.sheet.numbers else {"column": name, "decimal": numbers.decimal}
+        column = sheet.columns[name]
+        numbers = column.numbers
+        cell = name if numbers == self._sample.sheet.numbers else {"column": name, "decimal": numbers.decimal}
+        return {"multiply": [cell, {"constant": str(self._factor)}]} if self._is_converted(column) else cell
+
+    def converted(self, sheets: Sequence[SheetSample]) -> list[str]:
+        """Return the columns with whole numbers that are converted to the currency's unit."""
+        columns = [column for sheet in sheets for column in sheet.columns.values() if column.role in AMOUNT_ROLES]
+        return list(dict.fromkeys(one.name for one in columns if one.is_whole and self._is_converted(one)))
+
+    def _is_converted(self, column: SampleColumn) -> bool:
+        is_other = self._factor != 1 and column.role != "qty"
+        return is_other and (names_other_unit(column.name) or column.is_whole)
+
+    def _in_units(self, column: SampleColumn, row: int) -> Decimal | None:
+        number = column.number(row)
+        return number * self._factor if number is not None and self._is_converted(column) else number
 
     def _cell(self, sheet: SheetSample, names: Sequence[str], level: str, *, is_product: bool) -> Any:
         cells = [

@@ -4,6 +4,7 @@ A void that only a remark shows, an amount with another number of decimals, an e
 one, or columns under each other's headings would otherwise come in as wrong money.
 """
 
+import re
 from collections.abc import Collection, Sequence
 from datetime import date, timedelta
 from decimal import Decimal
@@ -45,8 +46,9 @@ class RowChecks:
         for row in rows:
             columns = self._columns.get(id(row.sheet))
             if columns is None:
+                checks = self._checks
                 names = dict.fromkeys(
-                    (*self._checks.words, *self._checks.filled, *self._checks.decimals, *self._checks.half_days)
+                    (*checks.words, *checks.filled, *checks.decimals, *checks.half_days, *checks.whole)
                 )
                 places = [(name, row.sheet.columns[name]) for name in names if name in row.sheet.columns]
                 columns = self._columns[id(row.sheet)] = [(name, place, set()) for name, place in places]
@@ -65,6 +67,8 @@ class RowChecks:
             return text if name in checks.filled else None
         if name in checks.half_days and not has_half_day(cell) and not sheet.is_typed:
             return f"has {shown(cell)} in the column {shown(name)}, but all times of the sample have AM or PM"
+        if name in checks.whole and re.search(r"\d[.,]\d", cell):
+            return f"has {shown(cell)} in the column {shown(name)}, whose numbers are converted from another unit"
         # The numbers of a workbook have a type, so that their marks cannot be mistaken.
         if name in checks.decimals and not sheet.is_typed and not self._has_shape(name, cell):
             decimals = " or ".join(map(str, sorted(checks.decimals[name])))

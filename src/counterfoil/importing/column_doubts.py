@@ -21,12 +21,15 @@ from counterfoil.importing.column_profiles import (
 from counterfoil.importing.headings import (
     AMOUNT_ROLES,
     NO_SALE,
+    TOTAL_ROLES,
     channel_of,
     exception_in,
     flag_of,
+    has_whole_amounts,
     heading_status,
     is_payment,
     is_placeholder,
+    names_other_unit,
     names_people,
     status_of,
     statuses_of,
@@ -42,12 +45,30 @@ MEANINGS = (SALE, VOID, REFUND, SKIP)
 EXPLAINED = ("it counts", "it is a voided bill", "its amounts are paid back", "it is left out")
 _CHOICES = (MEANINGS, EXPLAINED)
 ENOUGH_ROWS = 5
+SMALLEST_IN_CENTS = 100
+"""No bill is smaller than that, in cents. Where amounts have no decimals, some are."""
 BUDDHIST_SHIFT = 43
 """By so many years, a two-digit Buddhist year is ahead if it is read as Gregorian."""
 PAYMENT = "payment"
 # Columns in which a word such as *return* is a name, or that are read as numbers and times.
 _NO_WORDS = NUMBER_ROLES | DATE_ROLES | {"time", "cashier", "memberId", "shopId", "timezone", "currency"}
 _NUMBER = re.compile(r"[\d\s.,'’()+−-]+")
+
+
+def column_in_doubtful_unit(sheet: SheetSample) -> SampleColumn | None:
+    """Return a column with totals that may be in cents: its heading says so, or all amounts are long whole numbers."""
+    amounts = [column for column in sheet.columns.values() if column.role in AMOUNT_ROLES | {"unitPrice"}]
+    named = next((column for column in amounts if names_other_unit(column.name)), None)
+    totals = [column for column in amounts if column.role in TOTAL_ROLES]
+    currencies = [value for column in sheet.with_role("currency") for value in column.distinct]
+    if named or not totals or not all(column.is_whole for column in amounts):
+        return named
+    if any(map(has_whole_amounts, (*sheet.columns, *currencies))):
+        return None
+    numbers = {abs(column.amount(row)) for column in totals for row in range(len(sheet.rows))} - {0}
+    are_long = len(numbers) >= ENOUGH_ROWS and min(numbers) >= SMALLEST_IN_CENTS
+    is_odd = sum(number % 5 > 0 for number in numbers) * 5 > len(numbers)
+    return totals[0] if are_long and is_odd else None
 
 
 def propose_voids(sample: BillSample, result: Proposal) -> None:
@@ -185,6 +206,7 @@ def propose_checks(
     checks |= {name: list(dict.fromkeys(checks[name])) for name in ("words", "currencies")}
     sales = [entry for entry, answer in answers.items() if answer == SALE and entry.startswith("status.")]
     checks["allowed"] = [entry.removeprefix("status.") for entry in sales]
+    checks["whole"] = amounts.converted(sheets)
     checks["equal"] = [[one.cell, other.cell] for one, other in amounts.equations()]
     checks["larger"] = [pair for sheet in sheets for pair in _larger_columns(sheet, result.used)]
     checks["days"] = _first_and_last_day(sample, result, today)

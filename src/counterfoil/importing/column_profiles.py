@@ -74,6 +74,11 @@ class SampleColumn:
     def is_number(self) -> bool:
         return _share(self._data, lambda value: read_decimal(value, self.numbers) is not None or value == "-")
 
+    @cached_property
+    def is_whole(self) -> bool:
+        """Whether no number is written with decimals or separators."""
+        return not any(re.search(r"\d[.,]\d", value) for value in self.distinct)
+
     @property
     def has_amounts(self) -> bool:
         """Whether the heading is that of an amount, or all values are numbers, and not only a dash."""

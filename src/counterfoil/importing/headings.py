@@ -212,9 +212,14 @@ def _says_more(value: str) -> bool:
     return not all(_without_prefixes([word]) for word in rest)
 
 
-def is_in_other_unit(heading: str) -> bool:
+def names_other_unit(heading: str) -> bool:
     """Return whether a heading says that amounts are in cents or in thousands."""
     return _has(heading, "units")
+
+
+def has_whole_amounts(heading: str) -> bool:
+    """Return whether a heading, or the value of a currency, is of a country where amounts rarely have decimals."""
+    return bool(_UNSPACED.search(unicodedata.normalize("NFKD", heading))) or _has(heading, "whole_amounts")
 
 
 def is_no_sale(value: str) -> bool:

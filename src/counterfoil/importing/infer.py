@@ -10,7 +10,7 @@ from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
-from counterfoil.importing.bill_amounts import EITHER, PAYMENT_AMOUNTS, ROW, BillAmounts
+from counterfoil.importing.bill_amounts import EITHER, PAYMENT_AMOUNTS, ROW, UNITS, BillAmounts
 from counterfoil.importing.bill_sample import BillSample, shop_ids
 from counterfoil.importing.bill_totals import (
     LINE,
@@ -28,6 +28,7 @@ from counterfoil.importing.column_doubts import (
     MEANINGS,
     ask_about_currencies,
     ask_about_words,
+    column_in_doubtful_unit,
     payment_states,
     propose_checks,
     propose_voids,
@@ -37,7 +38,6 @@ from counterfoil.importing.column_profiles import MANY_VALUES, SampleColumn, She
 from counterfoil.importing.headings import (
     channel_of,
     entries_of,
-    is_in_other_unit,
     is_refunded_state,
     may_be_no_sale,
     names_area,
@@ -54,10 +54,10 @@ NOON = "12:00"
 MANY_SHOPS = 10
 DEFAULT_ZONE = "Asia/Bangkok"
 FRANCHISE = "my-group"
-NET = "bill.amounts.net"
+NET, UNIT = "bill.amounts.net", "numbers.unit"
 COLUMN_ANSWERS = ("bill.id", "bill.closedAt", "bill.shopId", "line.cancelled")
 CHOICES = {"dates.order": DATE_ORDERS, "dates.calendar": ("gregorian", "buddhist"), "numbers.decimal": (".", ",")}
-CHOICES["void"] = ("line", "bill")
+CHOICES |= {"void": ("line", "bill"), UNIT: tuple(UNITS)}
 ANSWERS = (NET, *COLUMN_ANSWERS, *CHOICES, "shop.franchiseId", "file.sheet", "skip")
 TEXT_ENTRIES, AMOUNT_ENTRIES, LINE_ENTRIES = map(entries_of, ("texts", "amounts", "lines"))
 
@@ -113,7 +113,7 @@ class _Inference:
             name = self._sheet.file.sheet.name
             raise ImportFailed(f"{name} has a header row, but no rows below it that can be read.")
         self._sample = BillSample(self._sheet, has_line_file=bool(self._lines), names_shop=bool(shop), answers=answers)
-        self._amounts = BillAmounts(self._sample, self._lines, self._payments)
+        self._amounts = BillAmounts(self._sample, self._lines, self._payments, answers.get(UNIT, "units"))
         self._total: AmountSeries | None = None
         self._parts_of_total: frozenset[str] = frozenset()
 
@@ -388,10 +388,12 @@ class _Inference:
         """Propose the total of a bill, with the evidence for it, or ask for it."""
         bills = self._amounts.sales
         finding = self._answered_total(bills) or self._doubted(self._amounts.find_total(bills), bills)
-        if unit := next(filter(is_in_other_unit, finding.chosen.columns if finding.chosen else ()), None):
-            text = f"{unit} is not in the currency's unit. For cents, set"
-            cell = f'{{ multiply = [{quoted(unit)}, {{ constant = "0.01" }}] }}'
-            finding = TotalFinding(question=f"{text} amounts.net = {cell}.")
+        if UNIT not in self._answers and (column := column_in_doubtful_unit(self._sheet)):
+            number = next(number for row in range(len(self._sheet.rows)) if (number := column.number(row)))
+            examples = [f"{number} is {number * factor:,.2f}" for factor in UNITS.values()]
+            text = f"Is {column.name} in the currency's unit? Nothing shows it."
+            self._result.ask(NET, text, tuple(UNITS), examples, UNIT)
+            return
         chosen, text = finding.chosen, finding.question
         if chosen and chosen.cell is not None:
             self._total, self._parts_of_total = chosen, finding.parts

@@ -125,6 +125,7 @@ class SampleChecks(Struct, frozen=True, rename="camel"):
     currencies: frozenset[str] = frozenset()
     """The symbols and codes that these numbers had, in lower case."""
     half_days: tuple[str, ...] = ()
+    whole: tuple[str, ...] = ()
     """The columns whose times all had AM or PM."""
     equal: tuple[tuple[CellSource, CellSource], ...] = ()
     larger: tuple[tuple[str, str], ...] = ()
