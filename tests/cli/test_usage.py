@@ -72,6 +72,17 @@ def test_a_key_has_a_line_for_each_day(counterfoil: Command, store: Path, key_id
     assert len(lines) == 8
 
 
+def test_on_a_terminal_a_full_bar_is_the_largest_day_and_idle_keys_are_named(
+    counterfoil: Command, store: Path, key_id: str
+) -> None:
+    counterfoil("keys", "issue", "--shop", "sh_1", "--label", "Idle")
+    spend(store, key_id, 4, days_ago=1)
+    spend(store, key_id, 2)
+    *days, idle = on_terminal("usage", "--store", store).splitlines()
+    assert [line.count("█") for line in days[-2:]] == [10, 5]
+    assert "No requests: Idle" in idle
+
+
 def test_without_keys_a_note_is_printed_on_a_terminal_and_in_a_pipe(counterfoil: Command, store: Path) -> None:
     counterfoil("init")
     result = counterfoil("usage")

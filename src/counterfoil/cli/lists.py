@@ -13,6 +13,7 @@ from counterfoil import bootstrap, key_issuing
 from counterfoil.cli.keys import NO_KEYS, duration, instant, key_id
 from counterfoil.cli.options import existing_store, settings_from, store_options, utc_option
 from counterfoil.cli.terminal import (
+    is_terminal,
     message,
     print_fields,
     print_json,
@@ -38,6 +39,7 @@ from counterfoil.views.requests import disclosures as disclosure_columns
 from counterfoil.views.times import second, shown_zone
 
 LIMIT = click.IntRange(1, 1_000_000)
+BAR_WIDTH = 10
 
 
 def since_time(value: str) -> int:
@@ -244,7 +246,13 @@ def usage(
     elif not used:
         print_note(NO_KEYS)
     else:
-        print_list(_DAYS, [(key, day, count) for key, of_key in used for day, count in of_key])
+        shown = [(key, of_key) for key, of_key in used if len(keys) == 1 or any(count for _, count in of_key)]
+        rows = [(key, day, count) for key, of_key in shown for day, count in of_key]
+        if rows:
+            print_list(_days(max(count for *_, count in rows)), rows)
+        idle = [f"{key.label} {key.key_id}".strip() for key in keys if key not in [used for used, _ in shown]]
+        if idle:
+            print_wrapped(f"No requests: {', '.join(idle)}", dim=True)
 
 
 def _view(key: Key, days: Sequence[tuple[date, int]]) -> dict[str, object]:
@@ -259,12 +267,18 @@ def _view(key: Key, days: Sequence[tuple[date, int]]) -> dict[str, object]:
     }
 
 
-# The columns of a list of days: a key, a day, and the number of requests.
-_DAYS: Sequence[ListColumn[tuple[Key, date, int]]] = (
-    ListColumn("", lambda row: row[0].key_id, "code", "key ID"),
-    ListColumn("", lambda row: row[1].isoformat(), terminal="day"),
-    ListColumn("", lambda row: row[2], "number", "count"),
-    ListColumn("", lambda row: row[0].per_day, "number", "quota"),
-    ListColumn("", kind="number", terminal="used", text=lambda row: f"{row[2] / row[0].per_day:.1%}"),
-    ListColumn("", lambda row: row[0].label, terminal="label"),
-)
+def _days(largest: int) -> Sequence[ListColumn[tuple[Key, date, int]]]:
+    """Return the columns of a list of keys, days and requests. On a terminal, a full bar is the largest day."""
+
+    def bar(row: tuple[Key, date, int]) -> str:
+        return "█" * max(round(row[2] / largest * BAR_WIDTH), row[2] > 0) if largest else ""
+
+    return (
+        ListColumn("", lambda row: row[0].key_id, "code", "key ID"),
+        ListColumn("", lambda row: row[1].isoformat(), terminal="day"),
+        ListColumn("", lambda row: row[2], "number", "count"),
+        ListColumn("", terminal="of largest" if is_terminal(sys.stdout) else "", text=bar),
+        ListColumn("", lambda row: row[0].per_day, "number", "quota"),
+        ListColumn("", kind="number", terminal="used", text=lambda row: f"{row[2] / row[0].per_day:.1%}"),
+        ListColumn("", lambda row: row[0].label, "name", terminal="label"),
+    )
