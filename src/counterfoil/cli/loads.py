@@ -1,7 +1,9 @@
 """`counterfoil loads`: list the latest loads, one load, or what waits for the operator; close what waits."""
 
 import hashlib
+import re
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -12,8 +14,7 @@ from counterfoil.checks.open_items import VERBS, close_by_hand
 from counterfoil.cli.options import existing_store, store_options, utc_option
 from counterfoil.cli.terminal import echo, message, print_fields, print_json, print_list, print_note, print_rows
 from counterfoil.cli.totals import print_totals
-from counterfoil.domain.control_totals import TotalsReport
-from counterfoil.domain.intake import LoadRow, RejectedLine, describe
+from counterfoil.domain.intake import describe
 from counterfoil.domain.messages import duration
 from counterfoil.domain.open_items import OTHER_FILES, OpenItem, Verb
 from counterfoil.machine.clock import SystemClock
@@ -23,7 +24,7 @@ from counterfoil.settings import Settings
 from counterfoil.views import loads as views
 from counterfoil.views.columns import json_row
 
-NUMBER = click.IntRange(1)
+NUMBER = re.compile("[1-9][0-9]{0,17}")
 WORDS = ("open", *VERBS)
 
 
@@ -33,8 +34,9 @@ WORDS = ("open", *VERBS)
 @utc_option
 @store_options
 def command(ctx: click.Context, words: tuple[str, ...], limit: int, store: str | None, as_json: bool) -> None:
-    # A wrong number is wrong usage, whether there is a store or not.
-    number = _number(ctx, words[0]) if words and words[0] not in WORDS else 0
+    # A wrong word is wrong usage, whether there is a store or not.
+    if words and words[0] not in WORDS and not NUMBER.fullmatch(words[0]):
+        raise click.UsageError(f"{words[0]!r} is not the number of a load. {message('loads_usage')}")
     settings = existing_store(ctx, store)
     reads, now = bootstrap.store(settings).reads(), SystemClock().now_ms()
     match words:
@@ -49,31 +51,10 @@ def command(ctx: click.Context, words: tuple[str, ...], limit: int, store: str |
                 _print_advice(reads, now, has_items=bool(items))
         case ("resolve" | "accept" | "discard" as verb, first, *others):
             _close(settings, verb, _named(reads.open_items(), verb, [first, *others]), as_json)
-        case (_,) if number:
-            _print_one(reads, number, as_json)
+        case (number,) if number not in WORDS:
+            _print_load(reads, int(number), as_json)
         case _:
             raise click.UsageError(message("loads_usage"))
-
-
-def _number(ctx: click.Context, word: str) -> int:
-    try:
-        number: int = NUMBER(word, ctx=ctx)
-    except click.BadParameter as error:
-        from difflib import get_close_matches  # noqa: PLC0415 - only after a mistake
-
-        near = " or ".join(f"`loads {name}`" for name in get_close_matches(word, WORDS))
-        meant = f" Did you mean {near}?" if near else ""
-        raise click.UsageError(
-            f"{word!r} is neither the number of a load nor one of {', '.join(WORDS)}.{meant}"
-        ) from error
-    return number
-
-
-def _print_one(reads: OperatorReads, number: int, as_json: bool) -> None:
-    load = views.find(reads, number)
-    if load is None:
-        raise click.ClickException(message("no_load", number=str(number)))
-    _print_load(load, reads.totals(number), reads.rejects(number, views.MOST_REJECTS), as_json)
 
 
 def _print_advice(reads: OperatorReads, now: int, *, has_items: bool) -> None:
@@ -95,28 +76,24 @@ def _named(items: Sequence[OpenItem], verb: Verb, names: Sequence[str]) -> list[
             raise click.ClickException(message("item_not_open", name=name))
         if len(of_name) > 1:
             numbers = ", ".join(str(item.number) for item in of_name)
-            raise click.ClickException(
-                f"several items are named {name}. Nothing was changed. Give a number: {numbers}."
-            )
+            raise click.ClickException(message("several_items", name=name, numbers=numbers))
         (item,) = of_name
         if verb not in item.verbs:
             state, use = views.STATES[item.state], " or ".join(item.verbs)
             raise click.ClickException(f"item {item.number} is {item.kind}{state}: use {use}. Nothing was changed.")
         if verb == "accept" and _is_changed(item):
-            raise click.ClickException(message("held_changed", number=item.number, path=item.path))
+            raise click.ClickException(message("held_changed", number=str(item.number), path=item.path))
         found.append(item)
     return found
 
 
 def _is_changed(item: OpenItem) -> bool:
     """Return whether a held file is another one than when it was held, if it can be read from here."""
-    try:
+    with suppress(OSError):
         # A pipe, which somebody may have put there, would block the command.
         if Path(item.path).is_file():
             with Path(item.path).open("rb") as file:
                 return hashlib.file_digest(file, "sha256").hexdigest() != item.digest
-    except OSError:
-        pass
     return False
 
 
@@ -128,17 +105,16 @@ def _close(settings: Settings, verb: Verb, items: Sequence[OpenItem], as_json: b
         return
     for item in items:
         echo(f"{done.capitalize()} {item.title}." if item.number in numbers else f"Not open any more: {item.title}.")
-    if verb == "accept":
+    if numbers and verb == "accept":
         print_note(message("usual_from_now"))
-    if verb != "resolve":
+    if numbers and verb != "resolve":
         folders = bootstrap.store(settings).reads().watched_folders(now)
         reports = [now - folder.seen_at for folder in folders if not folder.is_stale(now)]
-        moves = f"{'loads the file' if verb == 'accept' else 'moves the file to quarantine'} if it is still there"
-        print_note(
-            f"the watcher of the folder {moves}. It last reported {duration(min(reports))} ago."
-            if reports
-            else f"no watcher is running: start `counterfoil load --watch`, which {moves}."
-        )
+        moves = "loads the file" if verb == "accept" else "moves the file to quarantine"
+        if reports:
+            print_note(message("watcher_moves", moves=moves, span=duration(min(reports))))
+        else:
+            print_note(message("no_watcher", moves=moves))
 
 
 def _with_count(name: str, rejected: int | None) -> str:
@@ -147,8 +123,11 @@ def _with_count(name: str, rejected: int | None) -> str:
     return f"{name} ({rejected:,} rejected)" if rejected else name
 
 
-def _print_load(load: LoadRow, totals: TotalsReport | None, rejects: Sequence[RejectedLine], as_json: bool) -> None:
-    columns = views.rejects({})
+def _print_load(reads: OperatorReads, number: int, as_json: bool) -> None:
+    load = views.find(reads, number)
+    if load is None:
+        raise click.ClickException(message("no_load", number=str(number)))
+    columns, totals, rejects = views.rejects({}), reads.totals(number), reads.rejects(number, views.MOST_REJECTS)
     if as_json:
         lines = [json_row(columns, reject) for reject in rejects]
         row = json_row(views.columns(SystemClock().now_ms()), load)
