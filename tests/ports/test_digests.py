@@ -143,7 +143,8 @@ def test_a_page_computes_a_bounded_number_of_days(
     open_store.put(shop("sh_1"))
     open_store.put(*(bill(f"b_{day}", closedAt=f"2025-12-{day:02}T12:00:00+07:00") for day in range(1, 31)))
     whole = digests(open_store, run)
-    monkeypatch.setattr("counterfoil.domain.day_totals.MAX_COMPUTED_DAYS", 7)
+    for back_end in ("sqlite", "postgres"):
+        monkeypatch.setattr(f"counterfoil.backends.{back_end}.change_feed.MAX_COMPUTED_DAYS", 7)
     page = run(open_store.books.digests(FRANCHISE, None, ALL_DAYS, None, 1000))
     assert len(page.elements) == 7
     assert digests(open_store, run) == whole
