@@ -12,14 +12,15 @@ import records as r
 from assistants.assistant import Assistant, Refused, with_assistant
 from client.pulled_copy import PLENTY, Copy
 from client.targets import duckdb_target
-from counterfoil.mcp.questions import ProductGroup, Questions, SalesGroup
+from counterfoil.mcp.questions import Questions, SalesGroup
 from counterfoil.mcp.sources import CopyReader, QueryRefused
 from running_service import RunningService, backend_settings
 
 FRANCHISE = "franchise-of-the-answers"
 TREE = [
     {"id": "c-food", "name": "Food", "level": 1},
-    {"id": "c-soups", "name": "Soups", "level": 2, "parentId": "c-food"},
+    {"id": "c-hot", "name": "Hot", "level": 2, "parentId": "c-food"},
+    {"id": "c-soups", "name": "Soups", "level": 3, "parentId": "c-hot"},
 ]
 # The days of January 2026 on which both shops sold something. The first is a Thursday.
 DAYS = range(1, 11)
@@ -29,7 +30,7 @@ def pulled(service: RunningService, folder: Path) -> tuple[Copy, list[r.Record]]
     """Return a pulled copy of two shops, and the shops."""
     shops = [r.branch(franchiseId=FRANCHISE, name=name, categories=TREE) for name in ("Riverside", "Hill")]
     food = {"categoryIds": ["c-food"], "productId": "p-rice", "rootId": None, "name": "Rice", "total": 50}
-    soup = {"categoryIds": ["c-food", "c-soups"], "total": 60}
+    soup = {"categoryIds": ["c-food", "c-hot", "c-soups"], "total": 60}
     daily = [
         r.bill(shop, closedAt=f"2026-01-{day:02}T12:00:00+07:00", lines=[r.line(**soup), r.line(**food)])
         for shop in shops
@@ -146,6 +147,8 @@ def test_arguments_are_read_as_meant_or_refused_in_one_sentence(file: Path) -> N
         answer = await assistant.ask("sales", group_by="day", shop_ids=shop["shopId"], first_day="20260110")
         assert answer["filters"]["shop_ids"] == [shop["shopId"]]
         assert [row["day"] for row in answer["groups"]][:1] == ["2026-01-10"]
+        nothing_given = await assistant.ask("sales", group_by=None, shop_ids=None)
+        assert nothing_given == await assistant.ask("sales")
         refused_arguments: list[dict[str, Any]] = [
             {"first_day": "2026-01-02", "last_day": "2026-01-01"},
             {"shop_ids": []},
@@ -168,21 +171,40 @@ def test_arguments_are_read_as_meant_or_refused_in_one_sentence(file: Path) -> N
 
 
 def test_products_without_an_id_are_told_apart_by_name(ask: Questions) -> None:
-    id_names: dict[ProductGroup, str] = {"product": "productId", "master_product": "rootId"}
-    for group, id_name in id_names.items():
-        rows = ask.product_mix(group, limit=100)["products"]
-        found = [(row["name"], row["total"]) for row in rows if row[id_name] is None and row["name"] != "Rice"]
-        assert found == [("Cake", "1000.00"), ("Corkage", "700.00")]
+    rows = ask.product_mix("product", limit=100)["products"]
+    found = [(row["name"], row["total"]) for row in rows if row["productId"] is row["rootId"] is None]
+    assert found == [("Cake", "1000.00"), ("Corkage", "700.00")]
 
 
-def test_a_line_counts_in_one_category_only_and_the_answer_states_the_rule(ask: Questions) -> None:
-    categories = ask.product_mix("category", limit=10)
-    assert [(row["name"], row["parentId"], row["total"]) for row in categories["products"]] == [
-        (None, None, "1700.00"),
-        ("Soups", "c-food", "1320.00"),
-        ("Food", None, "1000.00"),
-    ]
-    assert "most specific" in categories["rule"]
+def test_products_of_the_same_id_are_told_apart_by_shop_unless_they_have_an_id_of_the_head_office(
+    ask: Questions,
+) -> None:
+    rows = ask.product_mix("product", limit=100)["products"]
+    shop_ids = {shop["shopId"] for shop in ask.list_shops(10)["shops"]}
+    rice = [row for row in rows if row["productId"] == "p-rice"]
+    assert ({row["shopId"] for row in rice}, [row["total"] for row in rice]) == (shop_ids, ["500.00", "500.00"])
+    assert [row["total"] for row in rows if row["rootId"] == "hq-soup"] == ["1320.00"]
+
+
+def test_a_line_counts_in_one_category_of_its_shop_and_in_the_whole_of_those_above_it(ask: Questions) -> None:
+    categories = ask.product_mix("category", limit=10)["products"]
+    [riverside, hill] = sorted(ask.list_shops(10)["shops"], key=lambda shop: str(shop["shopName"]), reverse=True)
+    found = {
+        (row["shopId"], row["name"], row["level"]): (row["total"], row["withDescendants"]["total"])
+        for row in categories
+    }
+    tree: dict[tuple[str, int], tuple[str, str]] = {
+        ("Food", 1): ("500.00", "1100.00"),
+        ("Hot", 2): ("0.00", "600.00"),
+        ("Soups", 3): ("600.00", "600.00"),
+    }
+    assert len(found) == len(categories)
+    expected: dict[tuple[Any, ...], tuple[str, str]] = {
+        **{(shop["shopId"], *category): totals for shop in (riverside, hill) for category, totals in tree.items()},
+        (riverside["shopId"], "Soups", 1): ("120.00", "120.00"),
+        (riverside["shopId"], None, None): ("1700.00", "1700.00"),
+    }
+    assert found == expected
 
 
 def test_the_newest_days_are_kept_when_an_answer_is_cut_and_it_says_so(ask: Questions) -> None:
@@ -230,6 +252,9 @@ def test_the_time_of_a_shop_that_has_left_stands_still(service: RunningService, 
             assert (answer["asOf"], answer["shopsThatLeft"]) == (last_seen, {leaving["id"]: last_seen})
             everything = ask.sales((), limit=1)
             assert (everything["asOf"], everything["shopsThatLeft"]) == (now["asOf"], {leaving["id"]: last_seen})
+            assert list(ask.member_summary()["basesThatLeft"]) == [leaving["providerId"]]
+            [listed] = [shop for shop in ask.list_shops(10)["shops"] if not shop["inScope"]]
+            assert listed["shopId"] == leaving["id"]
             assert ask.copy_state()["shopsAsOf"] == {staying["id"]: now["asOf"], leaving["id"]: last_seen}
 
 

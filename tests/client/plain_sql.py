@@ -49,7 +49,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, bool | str) or value is None:
         return value
     if isinstance(value, datetime):
-        return value.replace(tzinfo=None).isoformat(timespec="milliseconds")
+        return value.replace(tzinfo=None).isoformat(" ", "milliseconds").removesuffix(".000")
     if isinstance(value, date):
         return value.isoformat()
     return Decimal(str(value)).normalize() + 0

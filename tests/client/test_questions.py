@@ -37,14 +37,26 @@ def sold_in(shop: r.Record, numbers: range) -> list[r.Record]:
             amounts={"net": 80.35 + number * 3, **({"tip": 5.5} if number % 4 == 0 else {})},
             lines=[
                 r.line(
-                    productId="p-curry",
+                    productId=f"curry of {shop['name']}",
+                    rootId="hq-curry",
                     name="Curry",
                     qty=number % 3 + 0.5,
                     total=70.1 + number,
                     categoryIds=["food", "hot"],
                 ),
-                r.line(productId=None, name=f"Special {number % 2}", qty=1, total=9.25, categoryIds=["food"]),
-                r.line(productId="p-water", name="Water", qty=2, total=30, cancelled=number % 5 == 0, categoryIds=None),
+                r.line(
+                    productId=None, rootId=None, name=f"Special {number % 2}", qty=1, total=9.25, categoryIds=["food"]
+                ),
+                # Every shop has a product with this ID. Together, their totals would be the highest.
+                r.line(
+                    productId="p-1",
+                    rootId=None,
+                    name=f"Drink of {shop['name']}",
+                    qty=2,
+                    total=190,
+                    cancelled=number % 5 == 0,
+                    categoryIds=None,
+                ),
                 r.line(productId="p-tip", name="Tip", qty=1, total=5.5, tip=True, categoryIds=[]),
             ],
             payments=[{"name": "Cash", "amount": 500, "change": 420.4}, {"name": "QR", "amount": 0.75 + number * 3}],
@@ -119,13 +131,21 @@ def hour_of(world: World, bill: Json) -> str:
 
 
 def best_seller(world: World) -> Counter[tuple[Any, ...]]:
+    """Return the product with the highest total. In the test data, a product has the same name in all shops."""
+    by_product_id = sums((line["id"], line["lineTotal"]) for _, line in world.lines())
+    assert max(by_product_id, key=lambda product_id: by_product_id[product_id]) == "p-1"
     totals = sums(
-        ((line["id"], line["name"] if line["id"] is None else ""), line["qty"], line["lineTotal"])
-        for _, line in world.lines()
+        (
+            (line["rootId"], None, None, line["name"])
+            if line["rootId"]
+            else (None, bill["shopId"], line["id"], line["name"]),
+            line["qty"],
+            line["lineTotal"],
+        )
+        for bill, line in world.lines()
     )
-    (product_id, _), figures = max(totals.items(), key=lambda item: item[1][1])
-    [name] = {line["name"] for _, line in world.lines() if line["id"] == product_id}
-    return Counter([(product_id, name, *figures)])
+    product, figures = max(totals.items(), key=lambda item: item[1][1])
+    return Counter([(*product, *figures)])
 
 
 def of_level_1(world: World, bill: Json, line: Json) -> str | None:
@@ -147,7 +167,7 @@ FIGURES: dict[str, Callable[[World], Counter[tuple[Any, ...]]]] = {
     ),
     "Hour of day": lambda world: rows(sums((hour_of(world, bill), 1, revenue(bill)) for bill in world.sold)),
     "Category": lambda world: rows(
-        sums((of_level_1(world, bill, line), line["lineTotal"]) for bill, line in world.lines())
+        sums(((bill["shopId"], of_level_1(world, bill, line)), line["lineTotal"]) for bill, line in world.lines())
     ),
     "Payment method": lambda world: rows(
         sums(
@@ -204,7 +224,15 @@ def asked(ask: Questions, world: World, question: str) -> Counter[tuple[Any, ...
             return Counter((row["shopId"], row["businessDay"], *numbers(row, "revenue")) for row in groups)
         case "Best seller":
             [best] = ask.product_mix("product", limit=1)["products"]
-            return Counter([(best["productId"], best["name"], *numbers(best, "quantity", "total"))])
+            product = (best[name] for name in ("rootId", "shopId", "productId", "name"))
+            return Counter([(*product, *numbers(best, "quantity", "total"))])
+        case "Category":
+            categories = ask.product_mix("category", limit=MAX_ROWS)["products"]
+            return Counter(
+                (row["shopId"], row["name"] or row["categoryId"], *numbers(row["withDescendants"], "total"))
+                for row in categories
+                if row["level"] in (1, None)
+            )
         case "Share of voids":
             bills, voids = numbers(totals, "bills", "voids")
             return Counter([(percent(voids, bills + voids),)])

@@ -1,9 +1,10 @@
 """The views of a copy return the same figures in every target as a computation from the source records."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -128,6 +129,26 @@ def test_daily_sales_are_net_without_tips_and_voids_by_business_day_and_by_calen
         assert {row[:2]: row[2:] for row in rows} == expected
 
 
+def test_plain_filters_of_times_select_the_same_bills_in_every_target(pulled: Pulled) -> None:
+    def literal(instant: str) -> str:
+        return f"datetime('{instant}')" if pulled.kind == "sqlite" else f"'{instant}Z'"
+
+    def count(condition: str) -> Decimal:
+        [(found,)] = pulled.rows(f"SELECT count(*) FROM bills WHERE {condition}")  # noqa: S608 - conditions of this test
+        return Decimal(found)
+
+    sold = Counter(bill["closedAt"][:16] for bill in pulled.bills)
+    [(copied,)] = pulled.rows("SELECT CAST(max(copied_at) AS VARCHAR) FROM bills")
+    second = datetime.fromisoformat(copied).replace(microsecond=0, tzinfo=None)
+    before, after = (str(second + timedelta(seconds=seconds)) for seconds in (-1, 1))
+    assert count("local_time BETWEEN '2025-12-31 18:00:00' AND '2025-12-31 18:30:00'") == sold[TIMES[1]]
+    assert count("timestamp >= '2025-12-31 00:00:00Z'") == sold[TIMES[1]] + sold[TIMES[2]]
+    assert count(f"timestamp <= {literal('2025-12-31 11:30:00')}") == sold[TIMES[0]] + sold[TIMES[1]]
+    assert count(f"timestamp > {literal('2025-12-31 11:30:00')}") == sold[TIMES[2]]
+    assert count(f"copied_at > {literal(before)}") == len(pulled.bills)
+    assert count(f"copied_at > {literal(after)}") == 0
+
+
 def test_the_product_mix_leaves_out_voids_cancelled_lines_and_tips(pulled: Pulled) -> None:
     expected = sums(
         ((bill["shopId"], business_day(bill), line["productId"], line["name"]), line["qty"], line["total"], 1)
@@ -159,7 +180,7 @@ def test_a_line_has_its_shop_its_times_and_the_names_of_its_categories(pulled: P
     expected = {
         (bill["id"], position): (
             names[bill["shopId"]],
-            f"{bill['closedAt'][:19]}.000",
+            bill["closedAt"][:19].replace("T", " "),
             business_day(bill),
             line["name"],
             number(line["total"]),

@@ -12,8 +12,8 @@ from msgspec import MsgspecError, Struct, field, json
 from counterfoil.client.errors import CopyMismatch, message
 from counterfoil.client.sinks.sql import Sink, Written
 
-# Formats 1 to 4 were used before the first release.
-FORMAT = 5
+# Formats 1 to 5 were used before the first release.
+FORMAT = 6
 
 
 class Origin(Struct, frozen=True):

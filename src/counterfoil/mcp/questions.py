@@ -33,6 +33,7 @@ class _ProductGroup(Struct, frozen=True, forbid_unknown_fields=True):
     columns: dict[str, str]
     keys: str
     rule: str
+    figures: dict[str, str] = {}
 
 
 class _Products(Struct, frozen=True, forbid_unknown_fields=True):
@@ -87,14 +88,16 @@ LastDay = Annotated[date | None, BeforeValidator(_day), Field(description="Last 
 DayKind = Literal["calendar", "business"]
 Days = Annotated[DayKind, Field(description="Whether all days are calendar days, or business days.")]
 ShopIds = Annotated[
-    Sequence[str] | None,
+    Annotated[Sequence[str], Field(max_length=MAX_ROWS)] | None,
     AnyList,
-    Field(description="IDs of shops. If omitted: all shops.", max_length=MAX_ROWS),
+    Field(description="IDs of shops. If omitted: all shops."),
 ]
 Limit = Annotated[int, Field(description="Maximum number of rows.", ge=1, le=MAX_ROWS)]
 SalesGroup = Literal["day", "business_day", "month", "weekday", "hour", "shop", "channel", "service_type"]
-SalesGroups = Annotated[Sequence[SalesGroup] | None, AnyList, Field(description="If omitted: one total.", max_length=4)]
-ProductGroup = Literal["product", "master_product", "category"]
+SalesGroups = Annotated[
+    Annotated[Sequence[SalesGroup], Field(max_length=4)] | None, AnyList, Field(description="If omitted: one total.")
+]
+ProductGroup = Literal["product", "category"]
 
 
 class _Period(Struct, frozen=True):
@@ -228,16 +231,16 @@ class Questions:
     ) -> Json:
         """Products or categories sold, the highest total first. Void bills, cancelled lines and tips are left out.
 
-        Every line counts once. The figures of a category do not include its subcategories.
+        Every line counts once. `withDescendants` of a category includes its subcategories.
         """
         period = _Period(first_day, last_day, shop_ids, days)
         snapshot, answer = self._begin_period(period, limit)
         conditions, values = period.conditions()
         texts, group = TEXTS.products, TEXTS.products.groups[group_by]
         products = snapshot.objects(
-            f"SELECT {_named(group.columns | texts.figures)} FROM {texts.lines} {group.joined} "
+            f"SELECT {_named(group.columns | texts.figures | group.figures)} FROM {texts.lines} {group.joined} "
             f"WHERE {' AND '.join([texts.sold, *conditions])} GROUP BY {group.keys} "
-            f"ORDER BY {texts.figures['total']} DESC, 1 NULLS LAST, 2",
+            f"ORDER BY {texts.figures['total']} DESC, 1 NULLS LAST, 2, 3, 4",
             values,
         )
         return _answer(answer | {"rule": group.rule}, "products", products, limit, "those with the lowest totals")
@@ -366,7 +369,10 @@ def _members_freshness(snapshot: Snapshot, name: str) -> Json:
     """
     bases = snapshot.progress.bases
     marks = {row[0]: bases[row[0]].passed if row[0] in bases else None for row in snapshot.rows(TEXTS.bases)}
-    return _earliest_and_incomplete(marks, name, "incompleteBases")
+    answer = _earliest_and_incomplete(marks, name, "incompleteBases")
+    if left := {base: progress.passed for base, progress in sorted(bases.items()) if base not in marks}:
+        answer["basesThatLeft"] = left
+    return answer
 
 
 def _earliest_and_incomplete(marks: Mapping[str, str | None], earliest_name: str, incomplete_name: str) -> Json:

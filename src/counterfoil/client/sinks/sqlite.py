@@ -103,7 +103,7 @@ class SQLiteSink(Sink):
             raise SinkError(f"SQLite: {error}") from error
 
     def instant(self, text: str) -> str:
-        return f"strftime('%Y-%m-%dT%H:%M:%fZ', {text})"
+        return f"replace(strftime('%Y-%m-%d %H:%M:%f', {text}), '.000', '')"
 
     def microseconds(self, column: str) -> str:
         """Return SQL for microseconds since 1970, rounded to milliseconds, the precision of the service's instants."""
@@ -144,10 +144,9 @@ def _convert(value: str, kind: Kind) -> str:
             return f"CAST(to_json({value}) AS VARCHAR)"
         case Kind.FLAG:
             return f"CAST({value} AS INTEGER)"
-        case Kind.INSTANT:
-            return f"strftime({value}, '%Y-%m-%dT%H:%M:%S.%gZ')"
-        case Kind.LOCAL_TIME:
-            return f"strftime({value}, '%Y-%m-%dT%H:%M:%S.%g')"
+        case Kind.INSTANT | Kind.LOCAL_TIME:
+            # As text, times must compare like those of SQLite's `datetime()`, which have no fraction and no zone.
+            return f"replace(strftime({value}, '%Y-%m-%d %H:%M:%S.%g'), '.000', '')"
         case Kind.DAY:
             return f"CAST({value} AS VARCHAR)"
     return value
