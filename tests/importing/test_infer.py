@@ -659,3 +659,24 @@ def test_neither_an_answer_nor_a_choice_subtracts_what_was_already_taken_off(tmp
     assert not any("- Comp" in choice for choice in question.choices)
     with pytest.raises(ImportFailed, match="line 3"):
         inferred(bills, shop="s", bill_amounts_net="Net - Comp")
+
+
+def test_an_answer_about_rows_of_one_bill_that_differ_is_refused(tmp_path: Path) -> None:
+    rows = "1,31/10/2026 10:00,SALE,5\n2,31/10/2026 11:00,SALE,12\n2,31/10/2026 11:00,VOID,-12\n"
+    export = written(tmp_path, "Receipt No,Date,Type,Amount\n" + rows)
+    with pytest.raises(ImportFailed, match=r"status.VOID: Type on line 4"):
+        inferred(export, shop="s", status_VOID="void")
+
+
+def test_a_japanese_export_is_read_and_an_unknown_encoding_is_named(tmp_path: Path) -> None:
+    export = tmp_path / "bills.csv"
+    export.write_bytes("日付,伝票番号,合計金額\n2026/10/31 10:00,1,1200\n2026/10/31 11:00,2,950\n".encode("cp932"))
+    proposal, mapping = inferred(export, shop="s")
+    assert mapping["file"]["encoding"] == "cp932"
+    assert [bill["amounts"]["net"] for bill in imported("csv", export, mapping=proposal.text()).bills] == [
+        "1200",
+        "950",
+    ]
+    export.write_bytes(b"Bill,Date,\x81\xff\x8dTotal\n1,2026-10-31 10:00,5\n")
+    with pytest.raises(ImportFailed, match="UTF-8"):
+        inferred(export, shop="s")

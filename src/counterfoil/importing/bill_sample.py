@@ -442,6 +442,9 @@ class BillSample:
             is_of_line = column in self._answered("line.cancelled") or name in self.marks_of_lines
             if is_of_line or not self.is_of_bill(column):
                 is_about_lines = self.is_flat and any(meaning != SALE for meaning in meanings.values())
+                answered = [value for value in values if self._answers.get(f"status.{value}", SALE) != SALE]
+                if answered and not self.is_flat:
+                    self._refuse_answer(column, answered[0])
                 if is_about_lines and self.cancelled is None:
                     self.cancelled = self._cancelled_lines(column, meanings)
                 continue
@@ -450,6 +453,12 @@ class BillSample:
                 are_exceptions = all(meaning in (VOID, REFUND) for meaning in meanings.values())
                 meanings[""] = SALE if is_flag or are_exceptions else None
             self.statuses[name] = meanings
+
+    def _refuse_answer(self, column: SampleColumn, value: str) -> None:
+        """Refuse an answer about a status that is not the same on all rows of a bill, because it has no effect."""
+        row = next(row for bill in self.bills for row in bill if column.values[row] != column.values[bill[0]])
+        line = self.sheet.rows[row].line
+        raise ImportFailed(message("status_differs", value=value, name=column.name, line=line))
 
     def _explained(self, column: SampleColumn) -> dict[str, str | None]:
         """Return what the values of a status column mean, by their words and by what the operator said."""

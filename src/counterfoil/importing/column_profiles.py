@@ -252,6 +252,8 @@ def sample_of(paths: Sequence[Path], sheet: str | None = None) -> SheetSample:
             raise ImportFailed(f"{path.name} is not a CSV file, because it contains NUL bytes.")
         encoding = guess_encoding(start)
         files.append(_opened(path, FileLayout(encoding=encoding, sheet=sheet)))
+        if any("\udc80" <= letter <= "\udcff" for name in files[-1].sheet.columns for letter in name):
+            raise ImportFailed(f"{path.name} is not in UTF-8 or another encoding that is known. Save it as UTF-8.")
         are_sure = are_sure and not (encoding and isinstance(files[-1], CsvFile))
     return SheetSample(files, are_sure)
 

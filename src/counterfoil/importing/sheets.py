@@ -8,7 +8,7 @@ import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from datetime import date, datetime, time
 from decimal import Decimal
 from functools import partial
@@ -548,8 +548,14 @@ def guess_encoding(start: bytes) -> str | None:
         words = re.findall(rb"[\x80-\xff]+", start)
         # Between other letters, a single one is an accent.
         is_thai = all(byte in THAI_BYTES for word in words for byte in word) and max(map(len, words), default=0) > 2
-        return "cp874" if is_thai else "windows-1252"
+        return "cp874" if is_thai else next(filter(partial(_can_decode, start), ("windows-1252", "cp932")), None)
     return None
+
+
+def _can_decode(start: bytes, encoding: str) -> bool:
+    with suppress(UnicodeDecodeError):
+        return bool(start.decode(encoding))
+    return False
 
 
 def delimiter_of(lines: list[str], heading_line: int | None) -> str:
