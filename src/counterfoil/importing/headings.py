@@ -275,14 +275,17 @@ def names_payment(value: str) -> bool:
 
 @lru_cache(maxsize=1000)
 def status_like(heading: str, listed: frozenset[tuple[str, str]], value: str) -> str | None:
-    """Return what a value says if a listed one says the same by its words, and no listed one means something else."""
+    """Return what a value says if no listed one means something else than its words, and a listed one says the same.
+
+    A void need not be listed, only another value that means what its words say.
+    """
     found = statuses_of(heading, [*(word for word, _ in listed), value])
     meaning = found[value]
     agree = all(found[word] in (None, status) for word, status in listed)
-    is_listed = any(found[word] == status == meaning for word, status in listed)
+    is_understood = any(found[word] == status and meaning in (status, VOID) for word, status in listed)
     # What is left out, and a sale that was refunded, must be explained.
     is_clear = meaning != SKIP and not is_refunded_state(value)
-    return meaning if agree and is_listed and is_clear else None
+    return meaning if agree and is_understood and is_clear else None
 
 
 def is_refunded_state(value: str) -> bool:
