@@ -680,3 +680,11 @@ def test_a_japanese_export_is_read_and_an_unknown_encoding_is_named(tmp_path: Pa
     export.write_bytes(b"Bill,Date,\x81\xff\x8dTotal\n1,2026-10-31 10:00,5\n")
     with pytest.raises(ImportFailed, match="UTF-8"):
         inferred(export, shop="s")
+
+
+def test_a_total_beside_an_amount_that_was_refunded_is_asked_for_with_both_readings(tmp_path: Path) -> None:
+    rows = "1,31/10/2026 10:00,27.80,12.50\n2,31/10/2026 11:00,29.60,0\n3,31/10/2026 12:00,9.90,0\n"
+    export = written(tmp_path, "Bill No,Date,Total,Refunded\n" + rows)
+    [question] = inferred(export, shop="s")[0].questions
+    assert question.choices == ("Total", "Total - Refunded")
+    assert all(not inferred(export, shop="s", bill_amounts_net=one)[0].questions for one in question.choices)

@@ -38,13 +38,15 @@ from counterfoil.importing.column_profiles import MANY_VALUES, SampleColumn, She
 from counterfoil.importing.headings import (
     channel_of,
     entries_of,
+    flag_of,
+    heading_status,
     is_refunded_state,
     may_be_no_sale,
     names_area,
     names_no_shop,
     names_payment,
 )
-from counterfoil.importing.mapping import SALE
+from counterfoil.importing.mapping import REFUND, SALE
 from counterfoil.importing.proposals import Proposal, quoted, toml
 from counterfoil.importing.results import ImportFailed, message
 from counterfoil.importing.sheets import CsvFile
@@ -388,6 +390,7 @@ class _Inference:
         """Propose the total of a bill, with the evidence for it, or ask for it."""
         bills = self._amounts.sales
         finding = self._answered_total(bills) or self._doubted(self._amounts.find_total(bills), bills)
+        self._result.used.update(column.name for column in self._refunded if NET in self._answers or finding.choices)
         if UNIT not in self._answers and (column := column_in_doubtful_unit(self._sheet)):
             number = next(number for row in range(len(self._sheet.rows)) if (number := column.number(row)))
             examples = [f"{number} is {number * factor:,.2f}" for factor in UNITS.values()]
@@ -436,7 +439,7 @@ class _Inference:
     def _doubted(self, finding: TotalFinding, bills: Sequence[int]) -> TotalFinding:
         """Turn a finding into a question if some bills were paid back in part."""
         total = finding.chosen
-        for column in self._sheet.with_role("refunded"):
+        for column in self._refunded:
             back = self._amounts.of(column, "discount")
             if total and any(back.values[bill] for bill in bills):
                 if any((value or 0) > 0 for value in back.values):
@@ -444,6 +447,13 @@ class _Inference:
                 text = f"{column.name} has an amount on some bills. Is {total.name} before or after it?"
                 return TotalFinding(choices=[total, total.plus(back)], question=text)
         return finding
+
+    @property
+    def _refunded(self) -> list[SampleColumn]:
+        """The columns with amounts that were paid back, also under a heading that may be a flag, as `Refunded`."""
+        unnamed = [one for one in self._sheet.columns.values() if one.role is None and one.is_number]
+        amounts = [one for one in unnamed if any(flag_of(value) is None for value in one.distinct)]
+        return self._sheet.with_role("refunded") + [one for one in amounts if heading_status(one.name) == REFUND]
 
     def _reject_unseen(self, total: AmountSeries, bills: Sequence[int]) -> None:
         """Propose to reject bills with amounts of which the sample has no example."""
