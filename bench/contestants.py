@@ -95,10 +95,7 @@ class Running(Struct, frozen=True):
 
 
 def _ours(_: World, port: int, workers: int = 1) -> list[str]:
-    return [
-        *COUNTERFOIL,
-        *("serve", "--port", str(port), "--admin-port", str(free_port()), "--workers", str(workers)),
-    ]
+    return [*COUNTERFOIL, *("serve", "--port", str(port), "--admin-port", str(free_port()), "--workers", str(workers))]
 
 
 def _two_workers(world: World, port: int) -> list[str]:

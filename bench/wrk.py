@@ -70,13 +70,7 @@ def phrased(running: Running, workload: Workload) -> list[str]:
     return [path for path in asked if path is not None]
 
 
-def drive(
-    running: Running,
-    workload: Workload,
-    seconds: int,
-    cores: set[int] | None,
-    threads: int = 1,
-) -> Round | None:
+def drive(running: Running, workload: Workload, seconds: int, cores: set[int] | None, threads: int = 1) -> Round | None:
     """Run wrk for `seconds` seconds; return the result, or None if no response arrived in time."""
     paths = phrased(running, workload)
     with tempfile.TemporaryDirectory() as scratch:

@@ -102,12 +102,7 @@ def main(
 
     parts: dict[str, Callable[[str], Result]] = {
         "requests": lambda where: _requests(
-            where,
-            number_of("requests"),
-            seed,
-            only=only,
-            first=kept.next_number(where, seed),
-            minutes=at_most,
+            where, number_of("requests"), seed, only=only, first=kept.next_number(where, seed), minutes=at_most
         ),
         "triples": lambda where: _triples(where, number_of("triples"), seed, at_most),
         "timing": lambda where: campaign.timing(where, samples=number_of("timing")),

@@ -32,7 +32,7 @@ REFUSALS = {400, 408, 414, 431}
 # several. Its responses to them also have these headers.
 BARE = {"cache-control", "server", "x-request-id"}
 BEFORE_ADMISSION = {"invalid_key", "key_revoked", "auth_unavailable", "rate_limited", "cross_origin_refused"} | {
-    "method_not_allowed",
+    "method_not_allowed"
 }
 TRACES = (b"Traceback", b'File "', b".py", b"sqlite3", b"psycopg", b"asyncpg", b"Exception")
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._~:-]{1,128}", re.ASCII)
@@ -97,10 +97,7 @@ class Document:
         name = f"{template} {status}"
         if name not in self._validators:
             described = self.paths[template]["get"]["responses"][str(status)]
-            schema = {
-                **described["content"]["application/json"]["schema"],
-                "components": self.content["components"],
-            }
+            schema = {**described["content"]["application/json"]["schema"], "components": self.content["components"]}
             self._validators[name] = Draft202012Validator(schema, validate_formats=True)
         return [f"{fault.instance_path}: {fault.message[:200]}" for fault in self._validators[name].iter_errors(body)]
 

@@ -309,11 +309,7 @@ def transactions(
         if after:
             query = query.where(tuple_(*place) > (after.bill_day, after.closed_ms, after.id))
     found = database.scalars(query).all()
-    return {
-        "data": found,
-        "next_cursor": found[-1].id if len(found) == limit else None,
-        "server_time": now(),
-    }
+    return {"data": found, "next_cursor": found[-1].id if len(found) == limit else None, "server_time": now()}
 
 
 @app.get("/ext/v1/transactions/{bill_id}", response_model=Answer[Bill])
@@ -339,11 +335,7 @@ def members(
     if after:
         query = query.where(tuple_(*place) > (after.created_ms, after.member_id))
     found = database.scalars(query).all()
-    return {
-        "data": found,
-        "next_cursor": found[-1].member_id if len(found) == limit else None,
-        "server_time": now(),
-    }
+    return {"data": found, "next_cursor": found[-1].member_id if len(found) == limit else None, "server_time": now()}
 
 
 @app.get("/ext/v1/members/lookup", response_model=Answer[MemberReference])

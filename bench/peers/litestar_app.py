@@ -306,6 +306,5 @@ def member(connection: Database, token: FromPath[str]) -> Answer[Member]:
 
 
 app = Litestar(
-    [shops, transactions, transaction, members, lookup, member],
-    dependencies={"connection": open_connection},
+    [shops, transactions, transaction, members, lookup, member], dependencies={"connection": open_connection}
 )

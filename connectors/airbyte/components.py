@@ -169,11 +169,7 @@ class _Attempt:
         if not in_scope:
             # A shop that had left before keeps its time.
             complete_until = self._as_of if earlier is None or earlier["inScope"] else earlier.get("completeUntil")
-        self._shops[shop_id] = {
-            "completeSince": complete_since,
-            "inScope": in_scope,
-            "completeUntil": complete_until,
-        }
+        self._shops[shop_id] = {"completeSince": complete_since, "inScope": in_scope, "completeUntil": complete_until}
         return self._row(shop_id, "shop", "", removed=shop is None, shop=shop) | self._shops[shop_id]
 
     def _row(self, shop_id: str, kind: str, row_id: str, *, removed: bool = False, **more: Any) -> dict[str, Any]:

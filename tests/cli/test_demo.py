@@ -35,11 +35,7 @@ TABLES = ("shops", "bases", "members", "accounts", "bills", "horizon")
 def demo(*arguments: object, scratch: Path, log: int = subprocess.DEVNULL) -> Iterator["subprocess.Popen[str]"]:
     environment = os.environ | {"TMPDIR": str(scratch)}
     process = subprocess.Popen(
-        [*PYTHON, "demo", *map(str, arguments)],
-        stdout=subprocess.PIPE,
-        stderr=log,
-        env=environment,
-        text=True,
+        [*PYTHON, "demo", *map(str, arguments)], stdout=subprocess.PIPE, stderr=log, env=environment, text=True
     )
     try:
         yield process

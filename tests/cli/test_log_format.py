@@ -86,8 +86,7 @@ def test_no_color_leaves_the_text_without_colours(counterfoil: Command, store: P
 
 
 @pytest.mark.parametrize(
-    ("log_format", "is_json"),
-    [("auto", True), pytest.param("json", True, marks=pytest.mark.long), ("text", False)],
+    ("log_format", "is_json"), [("auto", True), pytest.param("json", True, marks=pytest.mark.long), ("text", False)]
 )
 def test_a_file_gets_json_unless_text_is_requested(
     counterfoil: Command, store: Path, tmp_path: Path, log_format: str, is_json: bool

@@ -132,11 +132,6 @@ def test_prune_deletes_records_after_90_days_and_totals_after_400_and_reports_it
 ) -> None:
     for days_ago in (410, 100, 10, 0):
         spend(store, key_id, 1, days_ago)
-    assert counterfoil.json("prune") == {
-        "requestRecords": 2,
-        "dailyTotals": 1,
-        "cursors": 0,
-        "removals": 0,
-    }
+    assert counterfoil.json("prune") == {"requestRecords": 2, "dailyTotals": 1, "cursors": 0, "removals": 0}
     assert counterfoil("prune").stdout.startswith("Deleted 0 request records")
     assert len(counterfoil.json("usage", "--disclosures")) == 2

@@ -93,12 +93,4 @@ def test_the_python_function_gives_the_hash_of_the_service(service: RunningServi
 
 def _row(shop_id: str, day: Any, bills: int, voids: int, net: Decimal, tip: Decimal, hashed: str) -> dict[str, Any]:
     written = None if day is None else str(day)
-    return {
-        "shopId": shop_id,
-        "day": written,
-        "bills": bills,
-        "voids": voids,
-        "net": net,
-        "tip": tip,
-        "hash": hashed,
-    }
+    return {"shopId": shop_id, "day": written, "bills": bills, "voids": voids, "net": net, "tip": tip, "hash": hashed}

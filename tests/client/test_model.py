@@ -169,11 +169,7 @@ def test_a_bill_has_the_time_on_the_clock_of_its_shop_beside_the_instant(
         r.bill(branch, id="undated", closedAt=None),
     )
     rows = plain_sql.rows(kind, model_copy.target, tmp_path, "SELECT id, local_time FROM bills")
-    assert dict(rows) == {
-        "tokyo": "2026-01-02 08:30:00.250",
-        "bangkok": "2026-01-02 06:30:00.250",
-        "undated": None,
-    }
+    assert dict(rows) == {"tokyo": "2026-01-02 08:30:00.250", "bangkok": "2026-01-02 06:30:00.250", "undated": None}
     instants = times(model_copy, "SELECT id, CAST(timestamp AS VARCHAR) FROM bills WHERE timestamp IS NOT NULL")
     assert set(instants.values()) == {datetime.fromisoformat(closed)}
 

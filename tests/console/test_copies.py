@@ -68,10 +68,7 @@ def test_a_poll_that_skips_changes_does_not_make_a_copy_up_to_date(console: Runn
 
 @pytest.mark.parametrize(
     ("language", "sentence"),
-    [
-        ("en", "This is expected if the copy was rebuilt during that time."),
-        ("th", "หากเริ่มทำสำเนาใหม่ในช่วงนั้น ถือว่าปกติ"),
-    ],
+    [("en", "This is expected if the copy was rebuilt during that time."), ("th", "หากเริ่มทำสำเนาใหม่ในช่วงนั้น ถือว่าปกติ")],
 )
 def test_a_gap_is_explained_with_the_request_that_closes_it(
     console: RunningConsole, erp: Integrator, language: str, sentence: str

@@ -43,10 +43,7 @@ def test_a_text_exists_in_every_language(name: str) -> None:
 
 
 # Prefixes of text names that are computed, so the names are not in the source code. `test_translation` covers them.
-COMPUTED = (
-    "advice",
-    "audit_field",
-)
+COMPUTED = ("advice", "audit_field")
 
 
 def test_every_text_is_used_and_every_used_text_exists() -> None:

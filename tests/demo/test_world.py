@@ -365,9 +365,7 @@ def test_the_sample_account_belongs_to_one_person_with_two_records_and_the_later
 # --- dirty data and privacy ------------------------------------------------------------
 
 
-def test_every_line_is_an_object_with_kind_and_id_and_only_a_few_are_not_strict_json(
-    delivered: DeliveredWorld,
-) -> None:
+def test_every_line_is_an_object_with_kind_and_id_and_only_a_few_are_not_strict_json(delivered: DeliveredWorld) -> None:
     for record in (record for records in delivered.records for record in records):
         assert record["kind"] in ("base", "shop", "member", "bill")
         assert isinstance(record["id"], str)
@@ -407,9 +405,7 @@ def test_no_answer_covers_the_time_after_now(delivered_in_august: DeliveredWorld
     assert max(sign_ups) < "2026-08-15T15:00"
 
 
-def test_deliveries_of_august_are_identical_in_a_demo_of_september(
-    delivered_in_august: DeliveredWorld,
-) -> None:
+def test_deliveries_of_august_are_identical_in_a_demo_of_september(delivered_in_august: DeliveredWorld) -> None:
     evenings = len(delivered_in_august.deliveries) - 1
     assert delivered_in_august.deliveries[1:evenings] == list(demo_world(SMALL, SMALL.end_ms))[1:evenings]
 

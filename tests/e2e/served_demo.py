@@ -51,13 +51,7 @@ class Demo:
 def run(*command: str, cwd: Path, environment: dict[str, str] | None = None) -> str:
     """Run a program that must succeed; return its output."""
     done = subprocess.run(
-        command,
-        cwd=cwd,
-        env=os.environ | (environment or {}),
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
+        command, cwd=cwd, env=os.environ | (environment or {}), capture_output=True, text=True, timeout=300, check=False
     )
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
     return done.stdout

@@ -64,10 +64,7 @@ def exchange(entry: Json) -> Exchange:
     url = httpx.URL(entry["request"]["url"])
     response = entry["response"]
     return Exchange(
-        url.path.removeprefix("/ext/v1/"),
-        dict(url.params),
-        response["status"],
-        json.loads(response["content"]["text"]),
+        url.path.removeprefix("/ext/v1/"), dict(url.params), response["status"], json.loads(response["content"]["text"])
     )
 
 

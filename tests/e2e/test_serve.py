@@ -24,10 +24,7 @@ pytestmark = pytest.mark.programs
 
 TOGETHER = pytest.mark.xdist_group("one running service")
 # The keys of the shared service, by name. They are issued before the service starts.
-KEYS: dict[str, dict[str, Any]] = {
-    "any": {"per_min": 100_000},
-    "full disk": {"per_min": 1000},
-}
+KEYS: dict[str, dict[str, Any]] = {"any": {"per_min": 100_000}, "full disk": {"per_min": 1000}}
 BILLS = [{"kind": "bill", "id": f"b_{n}", "shopId": "sh_1", "closedAt": 1767000000 + n} for n in range(5)]
 
 

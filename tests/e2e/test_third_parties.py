@@ -135,10 +135,7 @@ def test_a_generated_client_reads_one_bill_one_member_a_lookup_and_usage(generat
         bill = client.ask("transactions", "get_transaction", samples.transaction_id).data
         member = client.ask("members", "get_member", samples.member_id).data
         found = client.ask(
-            "members",
-            "lookup_member",
-            provider_id=samples.provider_id,
-            messaging_user_id=samples.messaging_user_id,
+            "members", "lookup_member", provider_id=samples.provider_id, messaging_user_id=samples.messaging_user_id
         ).data
         usage = client.ask("usage", "get_usage").data
     assert (bill.id, member.member_id) == (samples.transaction_id, samples.member_id)

@@ -125,9 +125,7 @@ def test_a_locked_key_file_stops_neither_known_keys_nor_the_public_document(shar
     assert max(took for _, took in strangers) < REFUSED_SEC
 
 
-def test_a_service_with_a_locked_key_file_stays_ready_while_it_may_use_the_keys_in_memory(
-    shared: ServeProcess,
-) -> None:
+def test_a_service_with_a_locked_key_file_stays_ready_while_it_may_use_the_keys_in_memory(shared: ServeProcess) -> None:
     with locked(shared.deployment.store / "keys.sqlite3"):
         ready, took = timed(lambda: shared.admin("ready"))
         assert shared.get("shops", shared.key("k")).status_code == 200

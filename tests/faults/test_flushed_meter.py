@@ -38,9 +38,7 @@ def test_a_meter_that_lost_its_data_while_the_store_is_unavailable_admits_nobody
 
 
 @pytest.mark.long
-def test_a_meter_restarted_from_an_old_snapshot_is_updated_from_the_store(
-    multi_node: MultiNodeDeployment,
-) -> None:
+def test_a_meter_restarted_from_an_old_snapshot_is_updated_from_the_store(multi_node: MultiNodeDeployment) -> None:
     """By default, Valkey writes snapshots, and after a crash it continues from the last snapshot."""
     multi_node.issue("counted", per_min=100_000, per_day=100_000)
     node = multi_node.node()

@@ -55,13 +55,7 @@ def test_a_row_that_cannot_be_read_rejects_the_bills_of_the_rows_next_to_it(tmp_
 
 @pytest.mark.parametrize(
     ("encoding", "named"),
-    [
-        ("utf-8", None),
-        ("utf-8-sig", None),
-        ("utf-16", None),
-        ("cp874", "cp874"),
-        ("tis-620", "tis-620"),
-    ],
+    [("utf-8", None), ("utf-8-sig", None), ("utf-16", None), ("cp874", "cp874"), ("tis-620", "tis-620")],
 )
 def test_thai_text_is_read_in_every_encoding(tmp_path: Path, encoding: str, named: str | None) -> None:
     export = written(tmp_path, HEADING + "ก1,14/11/2569 18:05,ข้าวซอย,2,190,190\n", encoding=encoding)

@@ -62,8 +62,7 @@ def test_dates_of_loyverse_that_may_be_in_either_order_are_a_question(tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("old", "new"),
-    [(",Sale,240", ",Layaway,240"), (",Mali,,,Closed\n11/14/26 6:20", ",Mali,,,Parked\n11/14/26 6:20")],
+    ("old", "new"), [(",Sale,240", ",Layaway,240"), (",Mali,,,Closed\n11/14/26 6:20", ",Mali,,,Parked\n11/14/26 6:20")]
 )
 def test_an_unknown_type_or_status_of_a_receipt_is_rejected_by_name(tmp_path: Path, old: str, new: str) -> None:
     found = imported(None, changed(tmp_path, "loyverse-receipts.csv", (old, new)))

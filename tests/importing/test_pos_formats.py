@@ -147,14 +147,7 @@ def test_a_sale_of_square_keeps_its_lines_payments_and_exact_amounts() -> None:
                 "options": [{"id": "MOD1", "name": "Oat milk", "qty": "1"}],
                 "vat": True,
             },
-            {
-                "name": "Custom amount",
-                "qty": "1",
-                "unitPrice": "10.50",
-                "total": "10.50",
-                "options": [],
-                "vat": False,
-            },
+            {"name": "Custom amount", "qty": "1", "unitPrice": "10.50", "total": "10.50", "options": [], "vat": False},
         ],
         "amounts": {
             "subtotal": "220.50",
@@ -257,10 +250,7 @@ def test_an_order_of_foodics_keeps_what_adds_up_to_its_total() -> None:
 def test_a_returned_order_of_foodics_is_negative_and_a_void_one_has_its_reason() -> None:
     found = imported("foodics", FOODICS)
     returned, void = found.bills[1:]
-    assert returned["orderIds"] == [
-        "f0000000-0000-4000-8000-000000000002",
-        "f0000000-0000-4000-8000-000000000001",
-    ]
+    assert returned["orderIds"] == ["f0000000-0000-4000-8000-000000000002", "f0000000-0000-4000-8000-000000000001"]
     assert (returned["amounts"]["net"], returned["lines"][0]["qty"]) == ("-95", "-1")
     assert returned["payments"] == [{"name": "Cash", "amount": "-95"}]
     assert void["void"] == {"reason": "Customer cancelled"}
@@ -270,12 +260,7 @@ def test_a_returned_order_of_foodics_is_negative_and_a_void_one_has_its_reason()
 def test_shops_are_written_once_before_their_first_bill() -> None:
     found = imported("foodics", FOODICS, write_shops=True, timezone="Asia/Riyadh")
     assert found.shops == [
-        {
-            "kind": "shop",
-            "id": "b0000000-0000-4000-8000-000000000001",
-            "name": "Riverside",
-            "timezone": "Asia/Riyadh",
-        }
+        {"kind": "shop", "id": "b0000000-0000-4000-8000-000000000001", "name": "Riverside", "timezone": "Asia/Riyadh"}
     ]
 
 

@@ -8,14 +8,7 @@ from typing import Any
 
 import pytest
 
-from counterfoil.observe import (
-    MAX_BUFFER_BYTES,
-    Event,
-    EventLog,
-    HandlerCrashed,
-    ServiceChanged,
-    StoreFailed,
-)
+from counterfoil.observe import MAX_BUFFER_BYTES, Event, EventLog, HandlerCrashed, ServiceChanged, StoreFailed
 from observe.counting_workers import served
 from running_service import START_MS
 

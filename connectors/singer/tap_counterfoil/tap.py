@@ -108,12 +108,7 @@ class ShopsStream(CounterfoilStream):
     name = "shops"
     primary_keys: ClassVar[list[str]] = ["shop_id"]
     schema: ClassVar[Schema] = _schema(
-        SHOPS,
-        categories=TEXT,
-        removed=FLAG,
-        complete_since=INSTANT,
-        members_copied_at=INSTANT,
-        copied_at=INSTANT,
+        SHOPS, categories=TEXT, removed=FLAG, complete_since=INSTANT, members_copied_at=INSTANT, copied_at=INSTANT
     )
 
     def get_records(self, context: Mapping[str, Any] | None) -> Iterable[Row]:  # noqa: ARG002 - the name is the SDK's

@@ -19,13 +19,7 @@ from counterfoil.cli.options import (
 )
 from counterfoil.cli.terminal import echo, message, print_json, print_note, print_rows
 from counterfoil.console.app import serve
-from counterfoil.console.sign_in import (
-    MAX_VALIDITY_MS,
-    lifetimes,
-    link_command,
-    new_device,
-    sign_in_link,
-)
+from counterfoil.console.sign_in import MAX_VALIDITY_MS, lifetimes, link_command, new_device, sign_in_link
 from counterfoil.domain.devices import ROLES, Device, Role, state_of
 from counterfoil.machine.addresses import is_listening, is_loopback, url
 from counterfoil.machine.clock import SystemClock

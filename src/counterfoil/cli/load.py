@@ -160,12 +160,7 @@ def _opened(name: str, given: LoadOptions, kinds: SourceFiles, copy: BinaryIO | 
 
 
 def _load(
-    settings: Settings,
-    given: LoadOptions,
-    kinds: SourceFiles,
-    copy: BinaryIO | None,
-    *,
-    is_before_load: bool = False,
+    settings: Settings, given: LoadOptions, kinds: SourceFiles, copy: BinaryIO | None, *, is_before_load: bool = False
 ) -> int:
     """Load the sources and return the exit status. A check before a load prints only why nothing is loaded."""
     quarantine = given.quarantine
@@ -460,12 +455,7 @@ class StoreLoader:
             self.heartbeat()
 
     def heartbeat(
-        self,
-        files: int = 0,
-        kept: Sequence[OpenItem] = (),
-        *,
-        is_stopped: bool = False,
-        spool: Spool | None = None,
+        self, files: int = 0, kept: Sequence[OpenItem] = (), *, is_stopped: bool = False, spool: Spool | None = None
     ) -> None:
         """Record in the store that this watcher is running or has stopped, and how many files it has just processed.
 

@@ -176,12 +176,7 @@ class AsyncClient:
     """The client for asyncio, with the same methods as `Client`, which run in threads. Tasks may share a client."""
 
     def __init__(
-        self,
-        base_url: str,
-        key: str,
-        *,
-        per_min: int | None = None,
-        timeout_sec: float = TIMEOUT_SEC,
+        self, base_url: str, key: str, *, per_min: int | None = None, timeout_sec: float = TIMEOUT_SEC
     ) -> None:
         self._client = Client(base_url, key, per_min=per_min, timeout_sec=timeout_sec)
         self._threads = ThreadPoolExecutor(REQUESTS_AT_ONCE, thread_name_prefix="counterfoil-client")

@@ -147,9 +147,7 @@ MARGIN_SEC = 1.0
 
 
 def serve(
-    settings: Settings,
-    on_ready: Callable[[], None] = lambda: None,
-    pages: Mapping[str, StaticPage] | None = None,
+    settings: Settings, on_ready: Callable[[], None] = lambda: None, pages: Mapping[str, StaticPage] | None = None
 ) -> None:
     """Run the service until a signal asks it to stop. `pages` replaces the pages that the settings select."""
     _require_packages()

@@ -113,10 +113,7 @@ _REVENUE = """
         - coalesce(CAST("amounts"."tip" AS DECIMAL(38,6)), 0) END
 """
 # The inserts that write a batch of shops or bills. Campaigns and coupons share a table.
-_FILLS_OF_SHOPS = (
-    Fill(SHOPS, {"removed_at": "NULL", "in_scope": "TRUE", "complete_until": "NULL"}),
-    Fill(CATEGORIES),
-)
+_FILLS_OF_SHOPS = (Fill(SHOPS, {"removed_at": "NULL", "in_scope": "TRUE", "complete_until": "NULL"}), Fill(CATEGORIES))
 _FILLS_OF_BILLS = (
     Fill(BILLS, {"revenue": _REVENUE, "local_time": _LOCAL_TIME}),
     *(Fill(table) for table in PARTS_OF_BILL if table is not PROMOTIONS),

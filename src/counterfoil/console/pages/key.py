@@ -174,9 +174,7 @@ def _tiles(visit: Visit, view: OneKeyView) -> Html:
     meter = element("meter", value=today.requests, max=quota, high=round(0.8 * quota), aria_hidden="true")
     return tiles(
         tile(
-            t("key.today"),
-            number(today.requests),
-            markup(meter, " ", t("key.of_quota", quota=f"{view.key.per_day:,}")),
+            t("key.today"), number(today.requests), markup(meter, " ", t("key.of_quota", quota=f"{view.key.per_day:,}"))
         ),
         tile(
             t("key.week"),

@@ -86,9 +86,7 @@ def draw(visit: Visit, view: LoadsView, result: Html | None = None) -> PageConte
         title=t("loads.title"),
         lead=result,
         main=markup(
-            _open_items(visit, view.open_items),
-            section(t("loads.latest"), listed),
-            _reasons(visit, view.loads.rows),
+            _open_items(visit, view.open_items), section(t("loads.latest"), listed), _reasons(visit, view.loads.rows)
         ),
         command="counterfoil loads open" if view.open_items.rows else "counterfoil loads",
         refresh_sec=REFRESH_SEC if any(load_state(load, visit.now) == "running" for load in view.loads.rows) else None,

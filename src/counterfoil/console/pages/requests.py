@@ -313,9 +313,7 @@ def draw_personal(visit: Visit, view: PersonalView) -> PageContent:
 
 def _by_key(visit: Visit, view: PersonalView) -> Html:
     t = visit.t
-    cells: dict[str, Callable[[KeyDisclosures], Child]] = {
-        "last": lambda requests: ago(t, requests[0].at, visit.now),
-    }
+    cells: dict[str, Callable[[KeyDisclosures], Child]] = {"last": lambda requests: ago(t, requests[0].at, visit.now)}
     caption, none = t("personal.by_key_caption", days=DAYS), t("personal.none")
     partial = element("p", t("personal.partial", count=f"{MOST_SUMMED:,}"), class_="muted") if view.is_partial else None
     return section(

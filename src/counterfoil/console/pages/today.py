@@ -222,7 +222,7 @@ def _silent(visit: Visit, view: TodayView) -> Html | None:
         return None
     t = visit.t
     cells: dict[str, Callable[[ShopActivity], Child]] = {
-        "shop": lambda shop: element("a", name_of(shop.name), href=f"/shops#shop-{shop.shop_id}"),
+        "shop": lambda shop: element("a", name_of(shop.name), href=f"/shops#shop-{shop.shop_id}")
     }
     shown = [column for column in columns() if column.page in ("shop", "shops.last_bill", "shops.usual_since")]
     return section(t("today.silent"), list_table(visit, silent_rule(t), RowList(shown, view.silent_shops.rows), cells))

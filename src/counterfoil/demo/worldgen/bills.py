@@ -12,13 +12,7 @@ from counterfoil.demo.worldgen.group import DemoShop, Occasion
 from counterfoil.demo.worldgen.menu import Package
 from counterfoil.demo.worldgen.plan import WorldPlan, apportion, fresh, opaque, pick, stream
 from counterfoil.demo.worldgen.records import Number, baht
-from counterfoil.domain.source_bills import (
-    SourceAmounts,
-    SourceBill,
-    SourcePayment,
-    SourcePromotion,
-    SourceVoid,
-)
+from counterfoil.domain.source_bills import SourceAmounts, SourceBill, SourcePayment, SourcePromotion, SourceVoid
 
 # --- amounts and payments, in whole satang, so that they add up exactly -----
 #

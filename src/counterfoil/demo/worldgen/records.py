@@ -102,10 +102,7 @@ COMPUTED: dict[str, Habit] = {
     "rounding errors": _each("amounts", lambda paid: {"net": nextafter(paid["net"], inf), "rounding": 0.1 + 0.2}),
     "flags in words": _each(
         "lines",
-        lambda line: {
-            "vat": "Yes" if line.get("vat") else 0,
-            "cancelled": "true" if line.get("cancelled") else "no",
-        },
+        lambda line: {"vat": "Yes" if line.get("vat") else 0, "cancelled": "true" if line.get("cancelled") else "no"},
     ),
     "odd visits": lambda member: member["visits"].extend([None, "", "someday", {"at": ""}]),
 }

@@ -37,11 +37,7 @@ def page_style_sheet() -> str:
 
 
 def render_page(
-    reference: Reference,
-    *,
-    is_served: bool = False,
-    home: tuple[str, str] | None = None,
-    try_at: str | None = None,
+    reference: Reference, *, is_served: bool = False, home: tuple[str, str] | None = None, try_at: str | None = None
 ) -> bytes:
     """Return the page. If `is_served` is set, the page has a search field, whose script must be served next to it, and
     links to the other formats and to the OpenAPI document.
