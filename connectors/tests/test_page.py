@@ -72,7 +72,7 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in filter(None, listed.stdout.split("\0")):
         (clone / name).parent.mkdir(parents=True, exist_ok=True)
         # With their times, or make would install the connectors again.
-        shutil.copy2(ROOT / name, clone / name)
+        shutil.copy2(ROOT / name, clone / name, follow_symlinks=False)
     for connector in ("dlt", "singer", "airbyte"):
         (clone / "connectors" / connector / ".venv").symlink_to(ROOT / "connectors" / connector / ".venv")
     run("Before you start", clone, os.environ | {"PYTHON": sys.executable})
