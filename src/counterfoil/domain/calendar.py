@@ -79,7 +79,14 @@ def _day_text(count: int) -> str:
 
 def iso_utc(instant: int) -> str:
     """Format an instant like `2026-01-31T11:05:09.120Z`."""
-    return (EPOCH + instant * MS).isoformat(timespec="milliseconds")[:-6] + "Z"
+    second, ms = divmod(instant, 1000)
+    return f"{_second_utc(second)}.{ms:03}Z"
+
+
+@lru_cache(maxsize=64)
+def _second_utc(count: int) -> str:
+    """Format a second in UTC. The result is cached, because thousands of requests may arrive within one second."""
+    return (EPOCH + timedelta(seconds=count)).isoformat(timespec="seconds")[:-6]
 
 
 def compact(day: date) -> str:
