@@ -142,12 +142,15 @@ def test_a_mapping_needs_no_format(counterfoil: Command, tmp_path: Path, mapping
     assert counterfoil.json("import", "--mapping", mapping, file, "--check")["bills"] == 1
 
 
-def test_a_mapping_without_checks_is_noted_at_each_import(counterfoil: Command, tmp_path: Path, mapping: Path) -> None:
+@pytest.mark.parametrize("options", [("--check",), ("--check", "--json")])
+def test_a_mapping_without_checks_is_noted_at_each_import(
+    counterfoil: Command, tmp_path: Path, mapping: Path, options: tuple[str, ...]
+) -> None:
     file = export(tmp_path, "A1,14/11/2026 18:05,240.00")
-    assert "[checks]" in counterfoil("import", "--mapping", mapping, file, "--check").stderr
+    assert "[checks]" in counterfoil("import", "--mapping", mapping, file, *options).stderr
     with mapping.open("a", encoding="utf-8") as content:
         content.write('\n[checks]\nfilled = ["Bill"]\n')
-    assert "[checks]" not in counterfoil("import", "--mapping", mapping, file, "--check").stderr
+    assert "[checks]" not in counterfoil("import", "--mapping", mapping, file, *options).stderr
 
 
 def test_a_shop_that_the_store_knows_keeps_its_settings(counterfoil: Command) -> None:
