@@ -18,7 +18,7 @@ timezone = "Asia/Bangkok"
 
 [database]
 bills = "SELECT no, closed, total, state, updated FROM bills WHERE state <> '100% open'"
-lines = "SELECT bill_no, name, qty, amount FROM bill_lines"
+lines = "SELECT bill_no, name, qty, amount FROM bill_lines;"
 payments = "SELECT bill_no, method, amount FROM bill_payments"
 watermark = "updated"
 overlap = "10 minutes"

@@ -417,25 +417,6 @@ def test_a_column_that_the_file_lacks_is_named_before_anything_is_read(tmp_path:
         imported("csv", written(tmp_path, "Bill,Date,Item,Qty,Amount\n"), mapping=MAPPING)
 
 
-@pytest.mark.parametrize(
-    ("mapping", "message"),
-    [
-        ('[bill]\nclosed_at = "Date"', r"closed_at in \[bill\] is not known. Did you mean closedAt\?"),
-        ("[bils]\n", "bils is not known. Did you mean bill"),
-        ('[dates]\norder = "dym"', "dates.order is 'dym', but must be one of: dmy mdy ymd auto"),
-        ('[dates]\ntimezone = "Bangkok"', "dates.timezone is 'Bangkok', which is not a time zone"),
-        ('[file]\nencoding = "latin-9"', "file.encoding is 'latin-9'"),
-        ("[bill]\nid = 5", "bill.id must be the name of a column"),
-        ('[bill]\nid = { column = "a", constant = "b" }', "exactly one of column"),
-        ('[numbers]\ndecimal = ","\nthousands = ","', "must not be the decimal mark"),
-        ('[line]\nname = "Item"', r"Set bill\.id"),
-    ],
-)
-def test_a_mistake_in_the_mapping_is_named(tmp_path: Path, mapping: str, message: str) -> None:
-    with pytest.raises(ImportFailed, match=message):
-        imported("csv", written(tmp_path, HEADING), mapping=mapping)
-
-
 def test_every_record_is_json_with_numbers_in_plain_notation(tmp_path: Path) -> None:
     export = written(tmp_path, HEADING + "A1,14/11/2026 18:05,Tea,0.1,0.30,999999999999999.99\n")
     bill = imported("csv", export, mapping=MAPPING).bill

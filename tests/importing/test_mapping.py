@@ -1,6 +1,5 @@
 """The language of mappings: arithmetic, statuses, cells that are filled down, time zones, and mistakes."""
 
-import tomllib
 from pathlib import Path
 
 import pytest
@@ -46,14 +45,6 @@ def test_a_factor_that_is_not_listed_rejects_the_bill(tmp_path: Path) -> None:
     found = imported("csv", export, mapping=f"{BILLS}amounts.net = {cell}\n")
     assert [one.reason for one in found.rejected] == ["unreadable_value"]
     assert "perhaps" in found.rejected[0].detail
-
-
-@pytest.mark.parametrize(
-    "cell", ['{ add = ["A", 1] }', '{ multiply = ["A", { sum = "B" }] }', '{ sum = "A", over = "days" }']
-)
-def test_a_computed_part_is_a_column_or_a_computed_value_of_the_row(cell: str) -> None:
-    with pytest.raises(ImportFailed, match=r"bill\.amounts\.net"):
-        parse_mapping({"bill": {"amounts": {"net": tomllib.loads(f"cell = {cell}")["cell"]}}}, "mapping.toml")
 
 
 def test_a_sum_over_rows_adds_up_payments_although_the_lines_are_in_another_file(tmp_path: Path) -> None:
@@ -317,29 +308,43 @@ def test_a_file_is_recognised_by_its_headings() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mapping", "message"),
+    ("mapping", "place"),
     [
-        ('[bill]\nid = { add = ["A", "B"] }', "bill.id is not a number, so it cannot have add"),
-        ('[bill]\namounts.net = ["A", "B"]', "use add"),
-        ('[bill]\namounts.net = { ad = ["A"] }', "Did you mean add"),
-        ('[bill]\namounts.net = { add = ["A"], values = { x = "1" } }', "cannot have values"),
-        ('[bill]\namounts.net = { add = "A" }', "add must be a list of columns"),
-        ('[bill]\namounts.net = { column = "A", decimal = ";" }', "decimal is ';'"),
-        ('[bill]\namounts.net = { sum = { sum = "A" } }', "cannot have sum"),
-        ('[line]\ntotal = { sum = "A" }', "cannot have sum"),
-        ('[[status]]\ncolumn = "A"\nvalues = { x = "sold" }', "status.values.x is 'sold'"),
-        ('[[status]]\ncolumn = "A"', "status must have values"),
-        ("[totals]\nvalues = ['Total']", "totals must have values, and either a column or cells"),
-        ('[totals]\ncolumn = "A"\nvalues = []', "totals must have values"),
-        ('[file]\nfillDown = "A"', "file.fillDown must be a list"),
-        ("[file]\nsheet = 1", "file.sheet must be a text"),
-        ('[dates]\nserial = "yes"', "dates.serial must be true or false"),
-        ('[recognise]\nname = "A"', "recognise must have name and columns"),
+        ('[bill]\nclosed_at = "Date"', r"closed_at in \[bill\].*closedAt"),
+        ("[bils]\n", "bils in the mapping.*bill"),
+        ('[bill]\nid = { add = ["A", "B"] }', "bill.id: This is not a number"),
+        ('[bill]\nid = { column = "a", constant = "b" }', "bill.id: Expected exactly one of column"),
+        ('[bill]\namounts.net = ["A", "B"]', "bill.amounts.net: .*use add"),
+        ('[bill]\namounts.net = { ad = ["A"] }', r"bill.amounts.net: .*`ad` \(did you mean add"),
+        ('[bill]\namounts.net = { add = ["A"], values = { x = "1" } }', "bill.amounts.net: "),
+        ('[bill]\namounts.net = { add = "A" }', "bill.amounts.net.add: "),
+        ('[bill]\namounts.net = { add = ["A", 1] }', r"bill.amounts.net.add\[1\]: "),
+        ('[bill]\namounts.net = { multiply = ["A", { sum = "B" }] }', "bill.amounts.net: "),
+        ('[bill]\namounts.net = { sum = "A", over = "days" }', "bill.amounts.net.over: "),
+        ('[bill]\namounts.net = { column = "A", decimal = ";" }', "bill.amounts.net.decimal: "),
+        ('[bill]\namounts.net = { sum = { sum = "A" } }', "bill.amounts.net: "),
+        ('[bill]\namounts.net = { sum = { add = [{ sum = "A" }] } }', "bill.amounts.net: "),
+        ('[line]\ntotal = { sum = "A" }', "line.total: "),
+        ('[[status]]\ncolumn = "A"\nvalues = { x = "sold" }', "status: x is 'sold'"),
+        ('[[status]]\ncolumn = "A"', "status: .*`values`"),
+        ("[totals]\nvalues = ['Total']", "totals: .*a column or cells"),
+        ('[totals]\ncolumn = "A"\nvalues = []', "totals.values: "),
+        ('[file]\nfillDown = "A"', "file.fillDown: "),
+        ('[file]\nencoding = "latin-9"', "file.encoding: .*cp874"),
+        ("[file]\nheadingLine = 0", "file.headingLine: "),
+        ('[dates]\nserial = "yes"', "dates.serial: "),
+        ('[dates]\norder = "dym"', "dates.order: .*dmy"),
+        ('[dates]\ntimezone = "Bangkok"', "dates: timezone is 'Bangkok'"),
+        ('[numbers]\ndecimal = ","\nthousands = ","', "numbers: thousands"),
+        ('[recognise]\nname = "A"', "recognise: .*`columns`"),
+        ('[database]\nbills = "SELECT 1"\nwatermark = "at"\noverlap = "2 moons"', "database: overlap is '2 moons'"),
+        ("[bill]\nid = 5", 'has no column "5"'),
+        ('[line]\nname = "Item"', r"Set bill\.id"),
         ('[bill]\nid = "Bill"\n[file]\nfillDown = ["Tabel"]', 'no file has the column "Tabel"'),
     ],
 )
-def test_a_mistake_in_the_mapping_is_named(tmp_path: Path, mapping: str, message: str) -> None:
-    with pytest.raises(ImportFailed, match=message):
+def test_a_mistake_in_the_mapping_is_named_with_its_place(tmp_path: Path, mapping: str, place: str) -> None:
+    with pytest.raises(ImportFailed, match=place):
         imported("csv", written(tmp_path, HEADING), mapping=mapping)
 
 
@@ -489,9 +494,6 @@ def test_amounts_of_a_bill_are_added_to_sums_over_its_lines(tmp_path: Path) -> N
     mapping = MAPPING.replace('amounts.net = "Total"', 'amounts.net = { add = [{ sum = "Amount" }, "Total"] }')
     rows = "A1,14/11/2026 18:05,Khao soi,2,190,20\nA1,14/11/2026 18:05,Iced tea,1,50,20\n"
     assert imported("csv", written(tmp_path, HEADING + rows), mapping=mapping).bill["amounts"]["net"] == "260"
-    for wrong in ("{ sum = { add = [{ sum = 'Amount' }] } }", "{ multiply = ['Qty', { sum = 'Amount' }] }"):
-        with pytest.raises(ImportFailed, match="cannot have sum"):
-            imported("csv", tmp_path / "export.csv", mapping=MAPPING.replace('"Total"', wrong))
 
 
 def test_a_label_of_totals_in_place_of_a_number_is_no_bill(tmp_path: Path) -> None:

@@ -141,13 +141,15 @@ def test_a_time_zone_of_the_mapping_becomes_an_offset() -> None:
 
 
 def test_a_two_digit_buddhist_year_is_read_if_the_mapping_says_so() -> None:
-    assert read_day("14/11/69", DateFormat(buddhist=True), "dmy") == "2026-11-14"
+    assert read_day("14/11/69", DateFormat(calendar="buddhist"), "dmy") == "2026-11-14"
 
 
-@pytest.mark.parametrize(("cell", "buddhist"), [("14/11/69", False), ("14/11/26", True), ("17 ก.ค. 69", False)])
-def test_a_two_digit_year_that_is_decades_away_is_refused(cell: str, buddhist: bool) -> None:
+@pytest.mark.parametrize(
+    ("cell", "calendar"), [("14/11/69", "gregorian"), ("14/11/26", "buddhist"), ("17 ก.ค. 69", "gregorian")]
+)
+def test_a_two_digit_year_that_is_decades_away_is_refused(cell: str, calendar: str) -> None:
     with pytest.raises(UnreadableCell, match=r"decades away, unless dates\.calendar is"):
-        read_day(cell, DateFormat(buddhist=buddhist), "dmy")
+        read_day(cell, DateFormat(calendar=calendar), "dmy")
 
 
 @pytest.mark.parametrize(

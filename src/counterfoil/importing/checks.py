@@ -103,7 +103,7 @@ class HeadingCheck:
         self._sheet = sheet
         self._pairs = {pair: [0, 0] for pair in mapping.checks.larger if all(name in sheet.columns for name in pair)}
         self._formats = {
-            name: NumberFormat(mark, "," if mark == "." else ".")
+            name: NumberFormat(mark)
             for pair in self._pairs
             for name in pair
             if (mark := mapping.file.decimals.get(name, mapping.numbers.decimal))

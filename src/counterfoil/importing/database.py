@@ -222,7 +222,7 @@ class DatabaseImport:
         if self._last is None:
             return "", []
         column = self._source.quoted(self._database.watermark)
-        overlap = self._database.overlap
+        overlap = self._database.span()
         if isinstance(self._last, datetime) and isinstance(overlap, timedelta):
             since: object = self._last - overlap
         else:

@@ -1,7 +1,8 @@
 """The mapping: a TOML file that says which column of an export fills which field, and how values are written."""
 
+import re
 import tomllib
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from collections.abc import Mapping as Table
 from datetime import timedelta
 from difflib import get_close_matches
@@ -9,59 +10,62 @@ from enum import StrEnum
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final, TypeVar
 
-from msgspec import Struct, convert, field
-from msgspec.structs import replace
+from msgspec import Meta, Struct, ValidationError, convert, field, to_builtins
+from msgspec.structs import asdict, fields, force_setattr
 
-from counterfoil.domain.calendar import zone_named
 from counterfoil.importing.results import ImportFailed
-from counterfoil.importing.values import DateFormat, NumberFormat
+from counterfoil.importing.values import DateFormat, NumberFormat, check_zone
 
 DELIMITERS = {"comma": ",", "semicolon": ";", "tab": "\t", "pipe": "|"}
 SECTIONS = (
     *("recognise", "headings", "file", "numbers", "dates", "shop", "shopIds", "bill", "line", "payment"),
     *("refund", "skip", "status", "reject", "checks", "totals", "database", "undecided"),
 )
-# A cell has exactly one source. The sources in the second list are computed, so only a field that is a number has them.
-COMPUTED_SOURCES = ("add", "multiply", "sum")
-SOURCES = ("column", "columns", "any", "constant", *COMPUTED_SOURCES)
-_SAME_ENTRIES = ("separator", "split", "optional", "negate", "absolute")
-NUMBER_KEYS = ("negate", "absolute", "decimal", "over")
+# A cell has exactly one source.
+COMPUTED = ("add", "multiply")
+SOURCES = ("column", "columns", "any", "constant", *COMPUTED, "sum")
 # What a status can mean for a bill. If several columns have a status, the strongest one counts.
 SALE, REFUND, VOID, SKIP = "sale", "refund", "void", "skip"
 STATUSES = (SALE, REFUND, VOID, SKIP)
-DEFAULT_OVERLAP = timedelta(hours=1)
-DEFAULT_NUMBER_OVERLAP = 1000
 DURATIONS = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400}
-_ENTRIES = tomllib.loads((resources.files("counterfoil.importing") / "mapping.toml").read_text("utf-8"))
 Cell = StrEnum("Cell", ["TEXT", "NUMBER", "TIME", "DAY", "FLAG", "LIST", "OPTIONS"])
 """How the cells of a field are read."""
 
 
 def _typed(table: str) -> dict[str, str]:
     """Return the type of each field of a table."""
-    by_type = _ENTRIES["fields"][table].items()
+    by_type = _FIELDS[table].items()
     return {field: Cell(kind) for kind, fields in by_type for field in fields.split()}
 
 
+_FIELDS = tomllib.loads((resources.files("counterfoil.importing") / "mapping.toml").read_text("utf-8"))
 BILL_FIELDS, LINE_FIELDS, PAYMENT_FIELDS = map(_typed, ("bill", "line", "payment"))
 GROUPS: Final = frozenset({"amounts", "table", "channel"})
+_UNKNOWN = re.compile("unknown field `(.*)`")
+
+Name = Annotated[str, Meta(min_length=1)]
+T = TypeVar("T")
 
 
-class CellSource(Struct, frozen=True, kw_only=True):
+class Section(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, rename="camel"):
+    """A table of the mapping file."""
+
+
+class CellSource(Section, frozen=True, kw_only=True):
     """Where the value of a field comes from: columns of a row, a constant, or arithmetic over columns and lines."""
 
     columns: tuple[str, ...] = ()
-    any_of: tuple[str, ...] = ()
+    any_of: tuple[str, ...] = field(name="any", default=())
     constant: str | None = None
-    terms: "tuple[str | CellSource, ...]" = ()
+    terms: "tuple[str | CellSource, ...]" = field(name="add", default=())
     """Columns that are added; one that begins with `-` is subtracted, unless a column has that very name."""
-    factors: "tuple[str | CellSource, ...]" = ()
-    total_of: "CellSource | None" = None
+    factors: "tuple[str | CellSource, ...]" = field(name="multiply", default=())
+    total_of: "CellSource | None" = field(name="sum", default=None)
     """What is summed over the lines of a bill."""
-    over_rows: bool = False
-    """Whether the sum is over the rows of the bills file, even if the lines are in another file."""
+    over: Annotated[str, Meta(pattern="^rows$")] | None = None
+    """Set if the sum is over the rows of the bills file, even if the lines are in another file."""
     values: dict[str, str] = {}
     default: str = ""
     separator: str | None = None
@@ -69,7 +73,31 @@ class CellSource(Struct, frozen=True, kw_only=True):
     optional: bool = False
     negate: bool = False
     absolute: bool = False
-    numbers: NumberFormat | None = None
+    decimal: Annotated[str, Meta(pattern="^[.,]$")] | None = None
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "values", {word.casefold(): value for word, value in self.values.items()})
+        computed = (self.terms, self.factors, self.total_of)
+        if sum(one not in ((), None) for one in (self.columns, self.any_of, self.constant, *computed)) != 1:
+            raise ValueError(f"Expected exactly one of {', '.join(SOURCES)}")
+        if any(computed) and self.values:
+            raise ValueError("What is computed cannot have values")
+        parts = [part for part in (*self.terms, *self.factors, self.total_of) if isinstance(part, CellSource)]
+        if problem := next(filter(None, (part.problem(Cell.NUMBER) for part in parts)), None):
+            raise ValueError(problem)
+        if not self.terms and any(part.sums() for part in parts):
+            raise ValueError("A sum over the lines cannot be multiplied, or be within another one")
+
+    def problem(self, kind: str) -> str | None:
+        """Return why this is no source of values of this type, or None."""
+        is_computed = self.terms or self.factors or self.total_of
+        if kind != Cell.NUMBER and (is_computed or self.negate or self.absolute or self.decimal or self.over):
+            return "This is not a number, so it cannot be computed or have a sign or a decimal mark"
+        return "This is a number. To sum columns, use add" if kind == Cell.NUMBER and len(self.columns) > 1 else None
+
+    @property
+    def numbers(self) -> NumberFormat | None:
+        return NumberFormat(self.decimal) if self.decimal else None
 
     def names(self) -> tuple[str, ...]:
         """Return the columns of the row itself, without those that are summed over the lines."""
@@ -90,29 +118,47 @@ class TableMapping(Struct, frozen=True):
     key: CellSource | None = None
 
 
-class RowRule(Struct, frozen=True):
-    column: str
-    values: frozenset[str]
+def _folded(words: Collection[str]) -> frozenset[str]:
+    return frozenset(map(str.casefold, words))
+
+
+class Words(Section, frozen=True):
+    """Words that are compared without regard to case."""
+
+    values: Annotated[frozenset[str], Meta(min_length=1)]
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "values", _folded(self.values))
+
+
+class RowRule(Words, frozen=True):
+    column: Name
     optional: bool = False
 
 
-class StatusRule(Struct, frozen=True):
+class StatusRule(Section, frozen=True):
     """What the values of a column, or of several joined with a hyphen, say about a bill. `values` has lower case."""
 
     source: CellSource
-    values: dict[str, str]
-    others: str = ""
+    values: Annotated[dict[str, str], Meta(min_length=1)]
+    others: Annotated[str, Meta(pattern="^(sale|payment)$")] | None = None
     """Whether other values are sales, unless their words say otherwise, or only if they are known ways of paying."""
 
+    def __post_init__(self) -> None:
+        for word, meaning in self.values.items():
+            if meaning not in STATUSES:
+                raise ValueError(f"{word} is {meaning!r}, but must be one of: {' '.join(STATUSES)}")
+        force_setattr(self, "values", {word.casefold(): meaning for word, meaning in self.values.items()})
 
-class RejectRule(Struct, frozen=True):
+
+class RejectRule(Section, frozen=True):
     """Rejects bills that have a number other than 0 in a column, because the export does not show what it means."""
 
-    column: str
-    reason: str
+    column: Name
+    reason: Name
 
 
-class SampleChecks(Struct, frozen=True, rename="camel"):
+class SampleChecks(Section, frozen=True):
     """What was true of the sample that the mapping was made from. A bill for which it is not true is rejected."""
 
     words: tuple[str, ...] = ()
@@ -133,21 +179,30 @@ class SampleChecks(Struct, frozen=True, rename="camel"):
     days: tuple[str, ...] = ()
     """The first and the last day."""
 
+    def __post_init__(self) -> None:
+        force_setattr(self, "allowed", _folded(self.allowed))
+        force_setattr(self, "currencies", _folded(self.currencies))
 
-class TotalsRule(Struct, frozen=True):
+
+class TotalsRule(Words, frozen=True):
     """Selects the rows of totals: those with one of these values in a column, or in any cell."""
 
-    values: frozenset[str]
     column: str | None = None
+    cells: Annotated[str, Meta(pattern="^any$")] | None = None
+
+    def __post_init__(self) -> None:
+        Words.__post_init__(self)
+        if (self.column is None) == (self.cells is None):
+            raise ValueError("Expected either a column or cells = 'any'")
 
 
-class Recognition(Struct, frozen=True):
+class Recognition(Section, frozen=True):
     """The headings by which a file of a known format is recognised."""
 
-    name: str
-    columns: tuple[str, ...]
+    name: Name
+    columns: Annotated[tuple[str, ...], Meta(min_length=1)]
     without: tuple[str, ...] = ()
-    role: str = "bills"
+    role: Annotated[str, Meta(pattern="^(bills|lines)$")] = "bills"
     note: str = ""
     """What such a file does not show."""
 
@@ -155,12 +210,12 @@ class Recognition(Struct, frozen=True):
         return all(name in headings for name in self.columns) and not any(name in headings for name in self.without)
 
 
-class FileLayout(Struct, frozen=True, rename="camel"):
-    """How a file is written. What is None is found in the file."""
+class FileSection(Section, frozen=True):
+    """How a file is written, as the mapping says. What is None is found in the file."""
 
-    encoding: str | None = None
-    delimiter: str | None = None
-    heading_line: int | None = None
+    encoding: Annotated[str, Meta(pattern="^(utf-8|utf-8-sig|cp874|tis-620|windows-1252|cp932|utf-16)$")] | None = None
+    delimiter: Annotated[str, Meta(pattern="^(comma|semicolon|tab|pipe|[,;\t|])$")] | None = None
+    heading_line: Annotated[int, Meta(ge=1)] | None = None
     sheet: str | None = None
     fill_down: tuple[str, ...] = ()
     together: bool = False
@@ -169,6 +224,11 @@ class FileLayout(Struct, frozen=True, rename="camel"):
     """All columns that the export had when the mapping was made. If it is not empty, a new column is an error."""
     lacks: tuple[str, ...] = ()
     """Columns that show voided bills, and that the export does not have."""
+
+
+class FileLayout(FileSection, frozen=True):
+    """How a file is written, with what follows from other sections."""
+
     headings: dict[str, str] = {}
     """The heading that the mapping uses for each heading that a file may have instead, such as in another language."""
     decimal: str = "."
@@ -176,15 +236,47 @@ class FileLayout(Struct, frozen=True, rename="camel"):
     decimals: dict[str, str] = {}
 
 
-class DatabaseMapping(Struct, frozen=True, kw_only=True):
+class Shop(Section, frozen=True):
+    id: Name
+    name: str | None = None
+    franchise_id: str | None = None
+    provider_id: str | None = None
+    timezone: str | None = None
+    closing_time: str | None = None
+
+    def __post_init__(self) -> None:
+        check_zone(self.timezone)
+
+
+class DatabaseMapping(Section, frozen=True, kw_only=True):
     """The queries that read a POS database, and the watermark column that shows which bills are new or changed."""
 
-    bills: str
+    bills: Name
     lines: str | None = None
     payments: str | None = None
-    watermark: str
-    kind: str = "time"
-    overlap: timedelta | int = DEFAULT_OVERLAP
+    watermark: Name
+    kind: Annotated[str, Meta(pattern="^(time|number|xid)$")] = "time"
+    overlap: str | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("bills", "lines", "payments"):
+            if query := getattr(self, name):
+                force_setattr(self, name, query.strip().rstrip(";"))
+        self.span()
+
+    def span(self) -> timedelta | int:
+        """Return by how much an import begins before the last watermark."""
+        if self.kind == "xid":
+            return 0
+        count, _, unit = (self.overlap or ("1 hour" if self.kind == "time" else "1000")).partition(" ")
+        if self.kind == "number" and count.isdigit() and not unit:
+            return int(count)
+        if self.kind == "time" and count.isdigit() and unit.removesuffix("s") in DURATIONS:
+            return timedelta(seconds=int(count) * DURATIONS[unit.removesuffix("s")])
+        wanted = (
+            "a duration such as '2 hours'" if self.kind == "time" else "a whole number, because the watermark is one"
+        )
+        raise ValueError(f"overlap is {self.overlap!r}, but must be {wanted}")
 
 
 class ImportMapping(Struct, frozen=True, kw_only=True):
@@ -221,46 +313,93 @@ def merged(below: Table[str, Any], above: Table[str, Any]) -> dict[str, Any]:
     result = dict(below)
     for name, value in above.items():
         old = result.get(name)
-        is_table = isinstance(value, dict) and isinstance(old, dict) and not _is_cell(value)
-        result[name] = merged(old, value) if is_table and isinstance(old, dict) else value
+        is_table = isinstance(value, dict) and isinstance(old, dict)
+        is_cell = is_table and any(key in value for key in SOURCES)
+        result[name] = merged(old, value) if is_table and not is_cell else value
     return result
 
 
 def parse_mapping(content: dict[str, Any], name: str) -> ImportMapping:
     """Return a checked mapping. If an entry is invalid, raise `ImportFailed` with a message that names the entry."""
-    parser = _Parser(name)
-    parser.known(content, SECTIONS, "")
-    for entry, question in parser.table(content, "undecided").items():
+    try:
+        return _parsed(_texts(content), name)
+    except ValueError as error:
+        raise ImportFailed(f"{name}: {error}.") from error
+
+
+def _parsed(content: dict[str, Any], name: str) -> ImportMapping:
+    def section(entry: str, kind: type[T]) -> T:
+        return _converted(content.get(entry, {}), kind, entry)
+
+    def given(entry: str, kind: type[T]) -> T | None:
+        return section(entry, kind) if entry in content else None
+
+    _require_known(content, SECTIONS, "the mapping")
+    for entry, question in section("undecided", dict[str, str]).items():
         if not has_entry(content, entry):
-            raise ImportFailed(f"{name}: {entry} is not decided. {question} Set {entry}.")
-    line = content.get("line")
-    mapping = ImportMapping(
-        name=name,
-        recognition=parser.recognition(content),
-        file=parser.file(parser.table(content, "file"), parser.table(content, "headings")),
-        numbers=parser.numbers(parser.table(content, "numbers")),
-        dates=parser.dates(parser.table(content, "dates")),
-        shops=tuple(
-            {name: str(value) for name, value in parser.checked(shop, "shop").items()}
-            for shop in parser.tables(content, "shop")
-        ),
-        shop_ids={str(key): str(value) for key, value in parser.table(content, "shopIds").items()},
-        bill=parser.fields(parser.table(content, "bill"), BILL_FIELDS, "bill"),
-        line=None if line is None else parser.fields(parser.table(content, "line"), LINE_FIELDS, "line"),
-        payments=tuple(parser.fields(one, PAYMENT_FIELDS, "payment") for one in parser.tables(content, "payment")),
-        refund=parser.rule(content, "refund"),
-        skip=parser.rule(content, "skip"),
-        statuses=tuple(map(parser.status, parser.tables(content, "status"))),
-        rejects=tuple(RejectRule(**parser.checked(one, "reject")) for one in parser.tables(content, "reject")),
-        checks=parser.checks(parser.table(content, "checks")),
-        totals=parser.totals(content),
-        database=parser.database(content),
-    )
-    tables = (mapping.bill, *((mapping.line,) if mapping.line else ()), *mapping.payments)
-    sources = [source for table in tables for source in table.fields.values()]
+            raise ValueError(f"{entry} is not decided. {question} Set {entry}")
+    numbers, headings = section("numbers", NumberFormat), section("headings", dict[str, tuple[str, ...]])
+    bill = _fields(section("bill", dict[str, Any]), BILL_FIELDS, "bill")
+    line = _fields(section("line", dict[str, Any]), LINE_FIELDS, "line") if "line" in content else None
+    payments = tuple(_fields(one, PAYMENT_FIELDS, "payment") for one in _tables(content, "payment"))
+    sources = [one for table in (bill, *((line,) if line else ()), *payments) for one in table.fields.values()]
     cells = [*sources, *(one.total_of for source in sources for one in source.sums() if one.total_of)]
-    decimals = {name: one.numbers.decimal for one in cells if one.numbers for name in one.names()}
-    return replace(mapping, file=replace(mapping.file, decimal=mapping.numbers.decimal, decimals=decimals))
+    file, checks = section("file", FileSection), section("checks", dict[str, Any])
+    pairs = _converted(checks.get("equal", []), list[tuple[Any, Any]], "checks.equal")
+    return ImportMapping(
+        name=name,
+        recognition=given("recognise", Recognition),
+        file=FileLayout(
+            **asdict(file) | {"delimiter": DELIMITERS.get(file.delimiter or "", file.delimiter)},
+            headings={other: heading for heading, others in headings.items() for other in others},
+            decimal=numbers.decimal,
+            decimals={column: one.decimal for one in cells if one.decimal for column in one.names()},
+        ),
+        numbers=numbers,
+        dates=section("dates", DateFormat),
+        shops=tuple(to_builtins(_converted(one, Shop, "shop")) for one in _tables(content, "shop")),
+        shop_ids=section("shopIds", dict[str, str]),
+        bill=bill,
+        line=line,
+        payments=payments,
+        refund=given("refund", RowRule),
+        skip=given("skip", RowRule),
+        statuses=tuple(_converted(_long_status(one), StatusRule, "status") for one in _tables(content, "status")),
+        rejects=tuple(_converted(one, RejectRule, "reject") for one in _tables(content, "reject")),
+        checks=_converted({**checks, "equal": [list(map(_long, pair)) for pair in pairs]}, SampleChecks, "checks"),
+        totals=given("totals", TotalsRule),
+        database=given("database", DatabaseMapping),
+    )
+
+
+def _tables(content: Table[str, Any], entry: str) -> list[dict[str, Any]]:
+    """Return the tables of a section that may occur several times."""
+    value = content.get(entry, [])
+    return _converted(value if isinstance(value, list) else [value], list[dict[str, Any]], entry)
+
+
+def _converted(value: object, kind: type[T], entry: str) -> T:
+    try:
+        # All values are texts, which are converted to numbers and flags if these are expected.
+        return convert(value, kind, strict=False)
+    except ValidationError as error:
+        problem, _, place = str(error).partition(" - at `$")
+        found = _UNKNOWN.search(problem)
+        # Only sections, and the cells within them, have unknown entries.
+        sections: tuple[Any, ...] = (kind, CellSource) if found else ()
+        hint = _hint(found[1], [one.encode_name for each in sections for one in fields(each)]) if found else ""
+        raise ValueError(f"{entry}{place.rstrip('`')}: {problem}{hint}") from None
+
+
+def _require_known(table: Table[str, Any], names: Collection[str], where: str) -> None:
+    for name in table:
+        if name not in names:
+            raise ValueError(f"the entry {name} in {where} is not known{_hint(name, names)}")
+
+
+def _hint(name: str, names: Collection[str]) -> str:
+    close = get_close_matches(name, names, n=1)
+    return f" (did you mean {close[0]}?)" if close else f". Known: {', '.join(names)}"
 
 
 def has_entry(content: Table[str, Any], entry: str) -> bool:
@@ -273,233 +412,49 @@ def has_entry(content: Table[str, Any], entry: str) -> bool:
     return not rest or all(isinstance(table, dict) and has_entry(table, rest) for table in tables)
 
 
-def _is_cell(value: Table[str, Any]) -> bool:
-    return any(key in value for key in SOURCES)
+def _texts(value: Any) -> Any:
+    """Return a value of a mapping in which numbers, flags, dates and times are texts, except in what is computed."""
+    if isinstance(value, dict):
+        return {
+            name: inner if name in COMPUTED and isinstance(inner, list) else _texts(inner)
+            for name, inner in value.items()
+        }
+    if isinstance(value, list):
+        return list(map(_texts, value))
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-class _Parser:
-    """Parses the entries of one mapping file. Error messages name the file and the entry."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def fail(self, entry: str, problem: str) -> ImportFailed:
-        return ImportFailed(f"{self._name}: {entry} {problem}.")
-
-    def known(self, table: Table[str, Any], names: tuple[str, ...], within: str) -> None:
-        for name in table:
-            if name not in names:
-                close = get_close_matches(name, names, n=1)
-                hint = f" Did you mean {close[0]}?" if close else f" Known: {', '.join(names)}."
-                where = f"in [{within}] " if within else ""
-                raise ImportFailed(f"{self._name}: the entry {name} {where}is not known.{hint}")
-
-    def table(self, content: Table[str, Any], name: str) -> dict[str, Any]:
-        value = content.get(name, {})
-        if not isinstance(value, dict):
-            raise self.fail(name, "must be a table")
-        return value
-
-    def checked(self, value: object, section: str, entry: str = "") -> dict[str, Any]:
-        """Return a section, or a cell, if it has only known entries with the right values, and all that it needs."""
-        entry, entries = entry or section, _ENTRIES[section]
-        if not isinstance(value, dict):
-            raise self.fail(entry, "must be a table")
-        required = entries.get("required", ())
-        self.known(value, tuple(name for name in entries if name != "required"), entry)
-        if any(value.get(name) in (None, "", []) for name in required):
-            raise self.fail(entry, f"must have {' and '.join(required)}")
-        for name, one in value.items():
-            self.check(one, entries[name], f"{entry}.{name}")
-        return value
-
-    def check(self, value: object, kind: str | list[str], entry: str) -> None:
-        if isinstance(kind, list):
-            if value not in kind:
-                visible = [one for one in kind if one.isprintable()]
-                raise self.fail(entry, f"is {value!r}, but must be one of: {' '.join(visible)}")
-        elif kind == "zone":
-            if not isinstance(value, str) or zone_named(value) is None:
-                raise self.fail(entry, f"is {value!r}, which is not a time zone such as Asia/Bangkok")
-        elif kind in _KINDS and not _KINDS[kind][0](value):
-            raise self.fail(entry, f"must be {_KINDS[kind][1]}")
-
-    def file(self, table: Table[str, Any], headings: Table[str, Any]) -> FileLayout:
-        given = self.checked(table, "file")
-        for heading, others in headings.items():
-            self.check(others, "names", f"headings.{heading}")
-        layout = convert(given, FileLayout)
-        names = {other: heading for heading, others in headings.items() for other in others}
-        return replace(layout, delimiter=DELIMITERS.get(layout.delimiter or "", layout.delimiter), headings=names)
-
-    def recognition(self, content: Table[str, Any]) -> Recognition | None:
-        given = content.get("recognise")
-        return None if given is None else convert(self.checked(given, "recognise"), Recognition)
-
-    def numbers(self, table: Table[str, Any]) -> NumberFormat:
-        given = self.checked(table, "numbers")
-        decimal = given.get("decimal", ".")
-        thousands = given.get("thousands", "," if decimal == "." else ".")
-        if thousands == decimal:
-            raise self.fail("numbers.thousands", "must not be the decimal mark")
-        # Spaces and apostrophes are always accepted as thousands separators, so the format need not name them.
-        return NumberFormat(decimal, thousands if thousands in ",." else "")
-
-    def dates(self, table: Table[str, Any]) -> DateFormat:
-        given = self.checked(table, "dates")
-        return replace(convert(given, DateFormat), buddhist=given.get("calendar") == "buddhist")
-
-    def fields(self, table: Table[str, Any], known: Table[str, str], within: str) -> TableMapping:
-        flat = _flat(table)
-        self.known(flat, ("key", *known), within)
-        cells = {name: self.cell(value, f"{within}.{name}", known.get(name, Cell.TEXT)) for name, value in flat.items()}
-        return TableMapping({name: cell for name, cell in cells.items() if name != "key"}, cells.get("key"))
-
-    def tables(self, content: Table[str, Any], name: str) -> list[Any]:
-        """Return the tables of a section that may occur several times."""
-        value = content.get(name, [])
-        tables = value if isinstance(value, list) else [value]
-        if not all(isinstance(one, dict) for one in tables):
-            raise self.fail(name, "must be a table")
-        return tables
-
-    def status(self, table: dict[str, Any]) -> StatusRule:
-        given = self.checked(table, "status")
-        if ("column" in given) == ("columns" in given) or not given["values"]:
-            raise self.fail("status", "must have a column, and values such as { Paid = 'sale' }")
-        for word, meaning in given["values"].items():
-            self.check(meaning, list(STATUSES), f"status.values.{word}")
-        meanings = {word.casefold(): meaning for word, meaning in given["values"].items()}
-        source = {name: value for name, value in given.items() if name not in ("values", "others")}
-        return StatusRule(self.cell(source, "status", Cell.TEXT), meanings, given.get("others", ""))
-
-    def checks(self, table: Table[str, Any]) -> SampleChecks:
-        given = self.checked(table, "checks")
-        for name, counts in given.get("decimals", {}).items():
-            self.check(counts, "counts", f"checks.decimals.{name}")
-        for pair in (*given.get("equal", ()), *given.get("larger", ())):
-            self.check(pair, "pair", "checks.equal and checks.larger")
-        folded = {name: list(map(str.casefold, given.get(name, ()))) for name in ("allowed", "currencies")}
-        cells = [[self.cell(one, "checks.equal", Cell.NUMBER) for one in pair] for pair in given.get("equal", ())]
-        pairs = tuple((one, other) for one, other in cells)
-        return replace(convert({**given, **folded, "equal": []}, SampleChecks), equal=pairs)
-
-    def totals(self, content: Table[str, Any]) -> TotalsRule | None:
-        if "totals" not in content:
-            return None
-        given = self.checked(content["totals"], "totals")
-        if ("column" in given) == ("cells" in given):
-            raise self.fail("totals", "must have values, and either a column or cells = 'any'")
-        return TotalsRule(frozenset(word.casefold() for word in given["values"]), given.get("column"))
-
-    def rule(self, content: Table[str, Any], name: str) -> RowRule | None:
-        if name not in content:
-            return None
-        given = self.checked(content[name], name)
-        words = frozenset(str(one).casefold() for one in given["values"])
-        return RowRule(given["column"], words, given.get("optional", False))
-
-    def cell(self, value: object, entry: str, kind: str, *, is_summed: bool = False) -> CellSource:
-        if isinstance(value, str):
-            return CellSource(columns=(value,))
-        if isinstance(value, list) and value and all(isinstance(one, str) for one in value):
-            value = {"columns": value}
-        if not isinstance(value, dict):
-            raise self.fail(entry, "must be the name of a column, a list of names, or a table such as {constant = ...}")
-        given = self.checked(value, "cell", entry)
-        self.check_cell(given, entry, kind, is_summed=is_summed)
-        decimal = given.get("decimal")
-        return CellSource(
-            columns=(given["column"],) if "column" in given else tuple(given.get("columns", ())),
-            any_of=tuple(given.get("any", ())),
-            constant=_as_text(given["constant"]) if "constant" in given else None,
-            terms=self.terms(given, "add", entry, is_summed=is_summed),
-            factors=self.terms(given, "multiply", entry, is_summed=True),
-            total_of=self.cell(given["sum"], f"{entry}.sum", Cell.NUMBER, is_summed=True) if "sum" in given else None,
-            values={str(key).casefold(): _as_text(one) for key, one in given.get("values", {}).items()},
-            default=_as_text(given.get("default", "")),
-            **{name: given[name] for name in _SAME_ENTRIES if name in given},
-            over_rows="over" in given,
-            numbers=NumberFormat(decimal, "," if decimal == "." else ".") if decimal else None,
-        )
-
-    def check_cell(self, value: Table[str, Any], entry: str, kind: str, *, is_summed: bool) -> None:
-        """Refuse entries that do not fit together or do not fit the type of the field."""
-        sources = [key for key in SOURCES if key in value]
-        if len(sources) != 1:
-            raise self.fail(entry, f"must have exactly one of {', '.join(SOURCES[:-1])} and {SOURCES[-1]}")
-        if kind != Cell.NUMBER and (arithmetic := [key for key in (*COMPUTED_SOURCES, *NUMBER_KEYS) if key in value]):
-            raise self.fail(entry, f"is not a number, so it cannot have {arithmetic[0]}")
-        if kind == Cell.NUMBER and len(value.get("columns", ())) > 1:
-            raise self.fail(entry, "is a number. To sum columns, use add")
-        if sources[0] in COMPUTED_SOURCES and "values" in value:
-            raise self.fail(entry, f"cannot have values, because {sources[0]} computes a number")
-        if "sum" in value and (is_summed or entry.startswith("line.")):
-            raise self.fail(entry, "cannot have sum: only fields of a bill or a payment are sums over the lines")
-
-    def terms(self, table: Table[str, Any], name: str, within: str, *, is_summed: bool) -> tuple[str | CellSource, ...]:
-        """Return the parts of a sum or a product: columns, and tables that are computed first."""
-        return tuple(
-            part if isinstance(part, str) else self.cell(part, f"{within}.{name}", Cell.NUMBER, is_summed=is_summed)
-            for part in table.get(name, ())
-        )
-
-    def database(self, content: Table[str, Any]) -> DatabaseMapping | None:
-        if "database" not in content:
-            return None
-        given = self.checked(content["database"], "database")
-        queries = {name: given[name].strip().rstrip(";") for name in ("bills", "lines", "payments") if name in given}
-        kind = given.get("kind", "time")
-        overlap = self.overlap(given.get("overlap"), kind)
-        return DatabaseMapping(**queries, watermark=given["watermark"], kind=kind, overlap=overlap)
-
-    def overlap(self, value: object, kind: str) -> timedelta | int:
-        if kind == "xid":
-            return 0
-        if kind == "number":
-            if value is not None and not (isinstance(value, int) and value >= 0):
-                raise self.fail(
-                    "database.overlap", "must be a whole number of at least 0, because the watermark is a number"
-                )
-            return DEFAULT_NUMBER_OVERLAP if value is None else int(str(value))
-        if value is None:
-            return DEFAULT_OVERLAP
-        count, _, unit = str(value).partition(" ")
-        seconds = DURATIONS.get(unit.removesuffix("s"))
-        if not count.isdigit() or seconds is None:
-            raise self.fail("database.overlap", f"is {value!r}, but must be a duration such as '2 hours'")
-        return timedelta(seconds=int(count) * seconds)
-
-
-def _is_list_of(value: object, *kinds: type) -> bool:
-    return isinstance(value, list) and all(isinstance(one, kinds) for one in value)
-
-
-# What a value must be, by the name of its kind in mapping.toml. Cells are checked when they are parsed.
-_KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "text": (lambda value: isinstance(value, str), "a text"),
-    "names": (lambda value: _is_list_of(value, str), "a list of columns"),
-    "terms": (lambda value: _is_list_of(value, str, dict), "a list of columns"),
-    "list": (lambda value: isinstance(value, list), "a list of values"),
-    "counts": (lambda value: _is_list_of(value, int), "a list of whole numbers"),
-    "pair": (lambda value: _is_list_of(value, str, dict) and len(value) == 2, "pairs of amounts"),
-    "table": (lambda value: isinstance(value, dict), "a table"),
-    "flag": (lambda value: isinstance(value, bool), "true or false"),
-    "value": (lambda value: not isinstance(value, dict | list), "a single value"),
-    "line number": (lambda value: type(value) is int and value >= 1, "a whole number of at least 1"),
-}
-
-
-def _flat(table: Table[str, Any]) -> dict[str, Any]:
-    """Return the table with dotted names, so that `amounts = { net = ... }` becomes `amounts.net`."""
+def _fields(table: Table[str, Any], known: Table[str, str], within: str) -> TableMapping:
     flat: dict[str, Any] = {}
     for name, value in table.items():
-        if name in GROUPS and isinstance(value, dict):
-            flat |= {f"{name}.{inner}": one for inner, one in value.items()}
-        else:
-            flat[name] = value
-    return flat
+        is_group = name in GROUPS and isinstance(value, dict)
+        flat |= {f"{name}.{inner}": cell for inner, cell in value.items()} if is_group else {name: value}
+    _require_known(flat, ("key", *known), f"[{within}]")
+    cells = {name: _converted(_long(value), CellSource, f"{within}.{name}") for name, value in flat.items()}
+    for name, cell in cells.items():
+        if problem := cell.problem(known.get(name, Cell.TEXT)):
+            raise ValueError(f"{within}.{name}: {problem}")
+        if within == "line" and cell.sums():
+            raise ValueError(f"line.{name}: Only a bill or a payment can have a sum over the lines")
+    return TableMapping({name: cell for name, cell in cells.items() if name != "key"}, cells.get("key"))
 
 
-def _as_text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+def _long_status(status: dict[str, Any]) -> dict[str, Any]:
+    """Return a status with the entries of its source in a table of their own."""
+    source = {name: value for name, value in status.items() if name not in ("values", "others")}
+    return {**{name: value for name, value in status.items() if name not in source}, "source": _long(source)}
+
+
+def _long(cell: Any) -> Any:
+    """Return a cell as a table: the name of a column, or a list of names, is short for `columns`."""
+    if not isinstance(cell, dict):
+        return {"columns": [cell] if isinstance(cell, str) else cell}
+    long = dict(cell)
+    if "column" in long and "columns" not in long:
+        long["columns"] = [long.pop("column")]
+    if "sum" in long:
+        long["sum"] = _long(long["sum"])
+    for name in COMPUTED:
+        if isinstance(long.get(name), list):
+            long[name] = [_long(_texts(part)) if isinstance(part, dict) else part for part in long[name]]
+    return long

@@ -209,7 +209,7 @@ class TableBillConverter:
         for name, source in bill.fields.items():
             if name in _NOT_WRITTEN:
                 continue
-            value = self._value(name, source, BILL_FIELDS[name], first, rows if source.over_rows else summed)
+            value = self._value(name, source, BILL_FIELDS[name], first, rows if source.over else summed)
             if value not in (None, ""):
                 _put(record, name, value)
             elif name == "closedAt" and not source.optional:

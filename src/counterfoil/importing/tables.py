@@ -119,7 +119,7 @@ def mapped_cells(mapping: ImportMapping, kind: int, *, is_flat: bool) -> Iterato
         if table_kind == kind and table.key and not (is_flat and table is mapping.line):
             yield "key", table.key, ""
         for name, source in table.fields.items():
-            sums = [one.total_of for one in source.sums() if (BILL if one.over_rows else line_kind) == kind]
+            sums = [one.total_of for one in source.sums() if (BILL if one.over else line_kind) == kind]
             own_cell = [] if source.total_of or table_kind != kind else [source]
             yield from ((name, one, kinds[name]) for one in (*sums, *own_cell) if one)
     if kind == BILL:

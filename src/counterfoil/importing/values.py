@@ -10,8 +10,10 @@ from datetime import date, datetime, time, timedelta, timezone, tzinfo
 from decimal import Context, Decimal, Inexact, InvalidOperation, Overflow
 from functools import lru_cache
 from importlib import resources
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
+from msgspec.structs import force_setattr
 
 from counterfoil.domain.calendar import zone_named
 from counterfoil.text import printable
@@ -84,24 +86,40 @@ class UnreadableCell(ValueError):
     """A cell is not in the format that the mapping specifies. The message quotes the cell."""
 
 
-class NumberFormat(Struct, frozen=True):
-    """How numbers are written: the decimal mark and the thousands separator."""
+class NumberFormat(Struct, frozen=True, forbid_unknown_fields=True):
+    """How numbers are written: the decimal mark and the thousands separator, which is the other mark by default."""
 
-    decimal: str = "."
-    thousands: str = ","
+    decimal: Annotated[str, Meta(pattern="^[.,]$")] = "."
+    thousands: Annotated[str, Meta(pattern="^[,. ']?$")] | None = None
+
+    def __post_init__(self) -> None:
+        if self.thousands == self.decimal:
+            raise ValueError("thousands must not be the decimal mark")
+        other = "," if self.decimal == "." else "."
+        # Spaces and apostrophes are always accepted as thousands separators, so the format need not name them.
+        force_setattr(self, "thousands", other if self.thousands is None else self.thousands.strip(" '"))
 
 
-class DateFormat(Struct, frozen=True, rename="camel"):
-    """How dates are written. `order` is one of DATE_ORDERS, or `auto` to infer it from all rows."""
+class DateFormat(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """How dates are written. With the order `auto`, it is inferred from all rows."""
 
-    order: str = AUTO
+    order: Annotated[str, Meta(pattern="^(dmy|mdy|ymd|auto)$")] = AUTO
     timezone: str | None = None
     default_time: str | None = None
-    buddhist: bool = False
+    calendar: Annotated[str, Meta(pattern="^(gregorian|buddhist)$")] = "gregorian"
+    """The calendar of two-digit years."""
     serial: bool = False
     """Whether a number is a day as a spreadsheet counts it, such as 45975.75."""
     is_any_century: bool = False
     """Whether a two-digit year may be decades away, because its calendar is not known yet."""
+
+    def __post_init__(self) -> None:
+        check_zone(self.timezone)
+
+
+def check_zone(name: str | None) -> None:
+    if name is not None and zone_named(name) is None:
+        raise ValueError(f"timezone is {name!r}, which is not a time zone such as Asia/Bangkok")
 
 
 def clean(cell: str) -> str:
@@ -322,7 +340,7 @@ def _month(name: str, cell: str) -> int:
 
 
 def _year(digits: str, cell: str, written: DateFormat) -> int:
-    year, buddhist = int(digits), written.buddhist
+    year, buddhist = int(digits), written.calendar == "buddhist"
     if len(digits) <= 2:
         # 69 is 2569 (2026) in Thailand, but 2069 elsewhere. Neither reading may be decades away.
         if (year < MIDDLE_OF_CENTURY) == buddhist and not written.is_any_century:
