@@ -308,7 +308,7 @@ _KNOWN = {
     "shop": "SELECT 1 FROM shops WHERE id = :id AND NOT removed",
     "franchise": "SELECT 1 FROM shops WHERE franchise_id = :id AND NOT removed LIMIT 1",
 }
-_FACTS = "SELECT latest_version, facts FROM shops WHERE id = :id"
+FACTS = "SELECT latest_version, facts FROM shops WHERE id = :id"
 _STORED_BILLS = f"""
     SELECT bills.id, bills.rev, bills.digest, bills.body FROM shops JOIN bills ON bills.shop = shops.number
     WHERE shops.id = :shop AND bills.id IN ({", ".join(f":bill_{number}" for number in range(BILLS_PER_READ))})
@@ -534,7 +534,7 @@ class OperatorReads(ABC):
     def facts(self, shop_id: str) -> KnownFacts | None:
         """Return the facts of a shop, or None if it was not loaded."""
         with self._opened("books") as ask:
-            row = next(iter(ask(_FACTS, id=shop_id)), None)
+            row = next(iter(ask(FACTS, id=shop_id)), None)
         return known_facts(*row) if row else None
 
     def stored_bills(self, shop_id: str, bill_ids: Sequence[str]) -> dict[str, StoredBill]:

@@ -41,11 +41,11 @@ class StampBeforeLock(SqliteLedger):
     def _draw(self) -> int:
         return max(self._clock.now_ms(), self._horizon() + 1)
 
-    def _take_stamp(self) -> int:
+    def _take_stamp(self) -> tuple[int, int]:
         if self._used is None:
             return super()._take_stamp()
         self._connection.execute("UPDATE horizon SET at = max(at, ?)", (self._used,))
-        return self._used
+        return self._used, self._clock.now_ms()
 
 
 class StampsOutOfOrder(StampBeforeLock):

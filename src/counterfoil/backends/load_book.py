@@ -1,20 +1,80 @@
-"""What a ledger writes about loads, beside their records: progress, rejected lines, open items, and watched folders.
+"""The part of a ledger that all back ends share: the order of the steps, and what it writes in few rows.
 
-The statements are written for SQLite, as in `operator_reads.py`.
+These are the rows of the change feed, day totals, and what is known about loads: progress, rejected lines, open items,
+and watched folders. Each back end writes shops, bills and members itself, because there are many of them. The
+statements are written for SQLite, as in `operator_reads.py`.
 """
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from msgspec import json
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
+from counterfoil.domain.batch import Batch, NeededRows, known_facts, needed_rows, rewritten, rewritten_days
+from counterfoil.domain.change_feed import REMOVALS_KEPT_MS
+from counterfoil.domain.changes import BillRow, Change, KnownFacts, Outcome, OutdatedBill, Row, ShopRow
+from counterfoil.domain.day_totals import day_total
 from counterfoil.domain.intake import STALLED_MS, Intake, LoadProgress
 from counterfoil.domain.open_items import CLOSED_ITEMS_KEPT_MS, COLUMNS, KEPT_NAME, OpenItem, item_of
-from counterfoil.operator_reads import ITEM, UNFINISHED
+from counterfoil.domain.replacements import ReplacementGuard
+from counterfoil.operator_reads import FACTS, ITEM, UNFINISHED
+
+_REMEMBER_REMOVAL = """
+    INSERT INTO removals (shop, kind, id, rev) VALUES (:shop, :kind, :id, :rev)
+    ON CONFLICT (shop, kind, id) DO UPDATE SET rev = excluded.rev
+"""
+_PUT_BASE = """
+    INSERT INTO bases (id, rev, body) VALUES (:id, :rev, :body)
+    ON CONFLICT (id) DO UPDATE SET rev = excluded.rev, body = excluded.body
+"""
+_TO_REWRITE = "SELECT number, latest_version, facts FROM shops WHERE applied_version < latest_version LIMIT 1"
+_OUTDATED_BILLS = """
+    SELECT id, closed_at, updated_at, trading_day, rev, withheld, body, bill_day FROM bills INDEXED BY bills_by_shop
+    WHERE shop = :shop AND id > :after AND facts_version < :version ORDER BY id LIMIT :most
+"""
+_REWRITTEN = "UPDATE shops SET applied_version = :version WHERE number = :shop"
+
+_RELIST = """
+    INSERT INTO shop_changes (shop, franchise_id, joined_at, listed_at, latest_at)
+    VALUES (:shop, :franchise_id, :stamp, :stamp, :stamp)
+    ON CONFLICT (shop) DO UPDATE SET
+        joined_at = CASE
+            WHEN coalesce(shop_changes.franchise_id, '') = coalesce(excluded.franchise_id, '')
+            THEN shop_changes.joined_at ELSE excluded.joined_at
+        END,
+        franchise_id = excluded.franchise_id, listed_at = excluded.listed_at, latest_at = excluded.latest_at
+"""
+_TOUCH = "UPDATE shop_changes SET latest_at = :stamp WHERE shop = :shop"
+_DEPART = """
+    INSERT INTO departures (franchise_id, shop, left_at) VALUES (:franchise_id, :shop, :stamp)
+    ON CONFLICT (franchise_id, shop) DO UPDATE SET left_at = excluded.left_at
+"""
+_REMOVE = """
+    INSERT INTO removed_bills (shop, id, removed_at) VALUES (:shop, :id, :stamp)
+    ON CONFLICT (shop, id) DO UPDATE SET removed_at = excluded.removed_at
+"""
+_PRUNE_REMOVALS = "DELETE FROM removed_bills WHERE removed_at <= (SELECT at FROM horizon) - :kept"
+# Marks older than `kept` milliseconds are refused from now on.
+REFUSE_MARKS = """
+    INSERT INTO feed (one, oldest) SELECT 1, at - :kept FROM horizon WHERE true
+    ON CONFLICT (one) DO UPDATE SET oldest = excluded.oldest WHERE feed.oldest < excluded.oldest
+"""
+
+_MARK_STALE = """
+    INSERT INTO day_totals (shop, bill_day) VALUES (:shop, :day) ON CONFLICT (shop, bill_day) DO UPDATE SET stale = 1
+"""
+_STALE_DAYS = "SELECT shop, bill_day FROM day_totals INDEXED BY stale_days WHERE stale = 1 LIMIT :most"
+_BILLS_OF_DAY = "SELECT updated_at, body FROM bills INDEXED BY bills_by_day WHERE shop = :shop AND bill_day = :day"
+_STORE_TOTAL = """
+    UPDATE day_totals
+    SET stale = 0, bills = :bills, voids = :voids, net = :net, tip = :tip, latest = :latest, hash = :hash
+    WHERE shop = :shop AND bill_day = :day
+"""
+_DELETE_TOTAL = "DELETE FROM day_totals WHERE shop = :shop AND bill_day = :day"
 
 _BEGIN_LOAD = """
     INSERT INTO loads (number, source, started_at, seen_at)
@@ -84,19 +144,175 @@ _REPORT_WATCHED_FOLDER = """
 
 
 class LoadBook(ABC):
-    """The part of a ledger that all back ends share."""
+    """A ledger, without the statements that read and write many rows."""
+
+    def __init__(self) -> None:
+        # The last bill that was rewritten under a version of a shop's facts.
+        self._rewritten: dict[tuple[int, int], str] = {}
 
     @abstractmethod
     def _run(self, statement: str, **values: object) -> Any:
         """Run a statement with named parameters in the current transaction, and return the cursor."""
 
     @abstractmethod
-    def _locked(self) -> AbstractContextManager[int]:
-        """Open a transaction, take the write lock and return the current time."""
+    def _briefly(self) -> AbstractContextManager[object]:
+        """Translate the driver's errors, and limit how long a server may take, if there is one."""
+
+    @abstractmethod
+    def _writing(self) -> AbstractContextManager[object]:
+        """Open a transaction that can take the write lock."""
+
+    @abstractmethod
+    def _begin(self) -> int:
+        """Take the write lock and return the current time."""
+
+    @abstractmethod
+    def _take_stamp(self) -> tuple[int, int]:
+        """Take the write lock and a stamp, and move the horizon to it. Return the stamp and the current time.
+
+        The stamp is the current time, or 1 ms above the old horizon if that is later.
+        """
+
+    @abstractmethod
+    def _open(self, needed: NeededRows) -> tuple[Batch, int]:
+        """Take a stamp, and read the rows that the batch affects. Return the batch and the current time."""
+
+    @abstractmethod
+    def _bodies(self, keys: Sequence[tuple[int, str]]) -> Iterable[Row]:
+        """Return the bodies of stored bills, with their keys."""
+
+    @abstractmethod
+    def _put_shops(self, rows: Sequence[ShopRow]) -> None: ...
+
+    @abstractmethod
+    def _write_records(self, batch: Batch) -> None:
+        """Write the bills and members of a batch."""
+
+    @abstractmethod
+    def _write_rewritten(self, bills: Sequence[BillRow]) -> None:
+        """Write stored bills under new facts of their shop. Some of them have no new body."""
 
     @abstractmethod
     def _unlocked(self) -> AbstractContextManager[int]:
         """Open a transaction that does not wait long for other writers, and return the current time."""
+
+    @contextmanager
+    def _locked(self) -> Iterator[int]:
+        """Open a transaction, take the write lock and return the current time."""
+        with self._writing():
+            yield self._begin()
+
+    def _rev(self, rev: float | None) -> object:
+        """Return a revision as it is stored."""
+        return rev
+
+    def _loaded(self, row: Row) -> Row:
+        """Return a stored row with the revision that was loaded."""
+        return row
+
+    # --- shops, bills and members ----------------------------------------------------
+
+    def facts(self, shop_id: str) -> KnownFacts | None:
+        with self._briefly():
+            row = self._run(FACTS, id=shop_id).fetchone()
+        return known_facts(*row) if row else None
+
+    def apply(
+        self, changes: Sequence[Change], progress: LoadProgress | None = None, guard: ReplacementGuard | None = None
+    ) -> list[Outcome]:
+        needed = needed_rows(changes)
+        with self._writing():
+            batch, now = self._open(needed)
+            if guard:
+                batch.compare_with(guard, self._bodies(batch.bills_to_compare(changes)))
+            outcomes = batch.apply(changes)
+            if guard and not guard.may_write(len(needed.bills)):
+                return outcomes
+            self._write(batch)
+            if progress:
+                self._save(progress, now)
+        return outcomes
+
+    def _write(self, batch: Batch) -> None:
+        self._write_small_tables(batch)
+        self._write_records(batch)
+
+    def _write_small_tables(self, batch: Batch) -> None:
+        stamp = batch.stamp
+        self._put_shops(batch.written_shops())
+        for (shop_id, kind, removed_id), rev in batch.remembered.items():
+            self._run(_REMEMBER_REMOVAL, shop=shop_id, kind=kind, id=removed_id, rev=self._rev(rev))
+        for base in batch.written_bases():
+            self._run(_PUT_BASE, id=base.provider_id, rev=self._rev(base.rev), body=base.body)
+        for row in batch.relisted_shops():
+            self._run(_RELIST, shop=row.number, franchise_id=row.franchise_id, stamp=stamp)
+        for franchise_id, shop in batch.departures():
+            self._run(_DEPART, franchise_id=franchise_id, shop=shop, stamp=stamp)
+        for shop, bill_id in batch.removed_bills():
+            self._run(_REMOVE, shop=shop, id=bill_id, stamp=stamp)
+        self._note_changes(batch.touched_shops(), batch.stale_days(), stamp)
+
+    def _note_changes(self, shops: Iterable[int], days: Iterable[tuple[int, int]], stamp: int) -> None:
+        """Record for the feed and the digests that bills of these shops and days were written with this stamp."""
+        for shop in shops:
+            self._run(_TOUCH, shop=shop, stamp=stamp)
+        for shop, day in days:
+            self._run(_MARK_STALE, shop=shop, day=day)
+
+    def rewrite_bills(self, most: int) -> bool:
+        with self._writing():
+            self._begin()
+            found = self._run(_TO_REWRITE).fetchone()
+            if not found:
+                return False
+            shop, version, facts = found
+            stamp, _ = self._take_stamp()
+            known = known_facts(version, facts)
+            # Continue after the last rewritten bill. After a restart, all bills of the shop are checked again.
+            after = self._rewritten.get((shop, version), "")
+            asked = {"shop": shop, "after": after, "version": version, "most": most}
+            rows = [self._loaded(row) for row in self._run(_OUTDATED_BILLS, **asked)]
+            outdated = [OutdatedBill(*row[1:]) for row in rows]
+            bills = [rewritten(bill, shop, known, stamp) for bill in outdated]
+            self._note_changes([shop], rewritten_days(outdated, bills), stamp)
+            self._write_rewritten(bills)
+            if len(rows) < most:
+                self._run(_REWRITTEN, version=version, shop=shop)
+        # Record the progress only after the commit, because a failed transaction has rewritten nothing.
+        if len(rows) == most:
+            self._rewritten[shop, version] = rows[-1][0]
+        return True
+
+    # --- chores of the supervisor ----------------------------------------------------
+
+    def prune_removals(self) -> int:
+        """Delete removals older than REMOVALS_KEPT_MS; return the count.
+
+        If any are deleted, raise the oldest valid mark, because a pass from an older mark would miss them.
+        """
+        with self._unlocked():
+            deleted: int = self._run(_PRUNE_REMOVALS, kept=REMOVALS_KEPT_MS).rowcount
+            if deleted:
+                self._run(REFUSE_MARKS, kept=REMOVALS_KEPT_MS)
+        return deleted
+
+    def compute_totals(self, most: int) -> int:
+        """Compute the totals of up to `most` days whose bills have changed; return the number of days."""
+        with self._briefly():
+            # This runs often, and usually no day is stale. In that case no lock is taken, so that no load has to wait.
+            if not self._run(_STALE_DAYS, most=1).fetchone():
+                return 0
+        with self._briefly(), self._locked():
+            stale = self._run(_STALE_DAYS, most=most).fetchall()
+            for shop, day in stale:
+                total = day_total(self._run(_BILLS_OF_DAY, shop=shop, day=day))
+                if total.bills:
+                    self._run(_STORE_TOTAL, shop=shop, day=day, **asdict(total))
+                else:
+                    self._run(_DELETE_TOTAL, shop=shop, day=day)
+        return len(stale)
+
+    # --- the progress of a load ------------------------------------------------------
 
     def begin_load(self, source: str) -> LoadProgress:
         with self._locked() as now:

@@ -20,9 +20,9 @@ from counterfoil.backends.postgres.admin_connections import (
 from counterfoil.backends.postgres.ledger import (
     ADD_ACCOUNTS,
     BASES,
-    CLOCK,
     LAST_SHOP,
     MEMBERS,
+    NOW,
     PUT_BILLS,
     PUT_MEMBERS,
     REMOVALS,
@@ -147,15 +147,15 @@ ROWS = 1_000
 _LOCK = "SELECT pg_advisory_lock(hashtext('counterfoil write'))"
 _UNLOCK = "SELECT pg_advisory_unlock(hashtext('counterfoil write'))"
 
-_NOW = f"SELECT {CLOCK}"
+_NOW = f"SELECT {NOW}"
 _TAKE = f"""
-    UPDATE horizon SET taken = greatest(coalesce(%(now)s::bigint, {CLOCK}), at + 1), writer = citus_backend_gpid()
-    WHERE taken <= at RETURNING taken, coalesce(%(now)s::bigint, {CLOCK})
+    UPDATE horizon SET taken = greatest({NOW}, at + 1), writer = citus_backend_gpid()
+    WHERE taken <= at RETURNING taken, {NOW}
 """  # noqa: S608 - contains only constants
 _PUBLISH = "UPDATE horizon SET at = taken WHERE taken > at"
 _ADVANCE = f"""
     UPDATE horizon
-    SET at = greatest(at, least(coalesce(%s::bigint, {CLOCK}), CASE WHEN taken > at THEN taken - 1 END))
+    SET at = greatest(at, least({NOW}, CASE WHEN taken > at THEN taken - 1 END))
     RETURNING at, taken > at
 """  # noqa: S608 - contains only constants
 _UNPUBLISHED = "SELECT taken, writer FROM horizon WHERE taken > at"
@@ -220,7 +220,7 @@ class DistributedLedger(PostgresLedger):
 
     def _advance(self, connection: Connection) -> tuple[int, bool]:
         """Move the horizon as far as is safe. Return it, and whether a higher stamp is still unpublished."""
-        horizon, unpublished = only(connection.execute(_ADVANCE, (self._now_ms() if self._now_ms else None,)))
+        horizon, unpublished = only(connection.execute(_ADVANCE, self._now()))
         return horizon, unpublished
 
     @contextmanager
@@ -258,15 +258,12 @@ class DistributedLedger(PostgresLedger):
 
     def _begin(self) -> int:
         """Return the current time. `_writing` already holds the lock."""
-        return self._now_ms() if self._now_ms else int(only(self._line().execute(_NOW))[0])
+        return int(only(self._line().execute(_NOW, self._now()))[0])
 
     def _take_stamp(self) -> tuple[int, int]:
         """Reserve a stamp; return it and the current time. The ticker keeps the horizon below a reserved stamp."""
-        stamp, now = only(self._line().execute(_TAKE, {"now": self._now_ms() if self._now_ms else None}))
+        stamp, now = only(self._line().execute(_TAKE, self._now()))
         return stamp, now
-
-    def _publish(self, stamp: int) -> None:
-        """Do nothing: `_writing` moves the horizon after every write under this stamp is acknowledged."""
 
     def _open(self, needed: NeededRows) -> tuple[Batch, int]:
         connection = self._line()

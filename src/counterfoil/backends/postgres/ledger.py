@@ -16,7 +16,6 @@ from psycopg import Connection, Cursor
 from psycopg.errors import InsufficientPrivilege
 
 from counterfoil.backends.load_book import LoadBook
-from counterfoil.backends.postgres import written_rows
 from counterfoil.backends.postgres.admin_connections import (
     STATEMENT_SEC,
     ReconnectingConnection,
@@ -26,30 +25,18 @@ from counterfoil.backends.postgres.admin_connections import (
 )
 from counterfoil.backends.postgres.written_rows import bigints, blobs, columns, integers, loaded, rev_text, texts
 from counterfoil.backends.refusals import refusal
-from counterfoil.domain.batch import Batch, NeededRows, known_facts, needed_rows, rewritten, rewritten_days
-from counterfoil.domain.changes import (
-    BaseRow,
-    BillRow,
-    Change,
-    KnownFacts,
-    MemberRow,
-    Outcome,
-    OutdatedBill,
-    Row,
-    ShopRow,
-    account_values,
-)
-from counterfoil.domain.intake import LoadProgress
-from counterfoil.domain.replacements import ReplacementGuard
+from counterfoil.domain.batch import Batch, NeededRows
+from counterfoil.domain.changes import BaseRow, BillRow, MemberRow, Row, ShopRow, account_values
 from counterfoil.operator_reads import to_postgres
 from counterfoil.ports import StoreMismatch, wrong_secret
 
 CLOCK = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
-_LOCK = f"SELECT at, {CLOCK} FROM horizon FOR UPDATE"  # noqa: S608 - contains only constants
-_NOW = f"SELECT {CLOCK}"
-_SET_HORIZON = "UPDATE horizon SET at = %s"
+# The current time: on the server's clock, unless a test passes its own.
+NOW = f"coalesce(%(now)s::bigint, {CLOCK})"
+_LOCK = f"SELECT {NOW} FROM horizon FOR UPDATE"  # noqa: S608 - contains only constants
+_TAKE_STAMP = f"UPDATE horizon SET at = greatest({NOW}, at + 1) RETURNING at, {NOW}"  # noqa: S608 - as above
 # If a writer holds the row lock, this statement waits and then sees the value that the writer committed.
-_ADVANCE = f"UPDATE horizon SET at = greatest(at, coalesce(%s, {CLOCK})) RETURNING at"  # noqa: S608
+_ADVANCE = f"UPDATE horizon SET at = greatest(at, {NOW}) RETURNING at"  # noqa: S608 - as above
 
 LAST_SHOP = "SELECT coalesce(max(number), 0) FROM shops"
 SHOPS = """
@@ -65,7 +52,6 @@ _PUT_SHOPS = """
         franchise_id = excluded.franchise_id, provider_id = excluded.provider_id, removed = excluded.removed,
         rev = excluded.rev, latest_version = excluded.latest_version, facts = excluded.facts, body = excluded.body
 """
-_FACTS = "SELECT latest_version, facts FROM shops WHERE id = %s"
 
 _BILLS = """
     SELECT bills.shop, bills.id, bills.trading_day, bills.rev, bills.digest, bills.withheld, bills.bill_day
@@ -110,24 +96,14 @@ _REMOVE_BILLS = """
     WHERE bills.shop = asked.shop AND bills.id = asked.id
 """
 
-_TO_REWRITE = "SELECT number, latest_version, facts FROM shops WHERE applied_version < latest_version LIMIT 1"
-_OUTDATED_BILLS = """
-    SELECT id, closed_at, updated_at, trading_day, rev, withheld, body, bill_day FROM bills
-    WHERE shop = %s AND id > %s AND facts_version < %s ORDER BY id LIMIT %s
-"""
 _SETTLE_FACTS = """
     UPDATE bills SET facts_version = asked.version, trading_day = asked.trading_day, withheld = asked.withheld
     FROM unnest(%s::integer[], %s::text[], %s::integer[], %s::text[], %s::bytea[])
         AS asked (shop, id, version, trading_day, withheld)
     WHERE bills.shop = asked.shop AND bills.id = asked.id
 """
-_REWRITTEN = "UPDATE shops SET applied_version = %s WHERE number = %s"
 
 BASES = "SELECT id, rev, body FROM bases WHERE id = ANY(%s)"
-_PUT_BASES = """
-    INSERT INTO bases (id, rev, body) SELECT * FROM unnest(%s::text[], %s::numeric[], %b::bytea[])
-    ON CONFLICT (id) DO UPDATE SET rev = excluded.rev, body = excluded.body
-"""
 
 MEMBERS = "SELECT provider_id, token, rev, record, form FROM members WHERE token = ANY(%s)"
 PUT_MEMBERS = """
@@ -156,10 +132,6 @@ REMOVALS = """
     SELECT removals.* FROM unnest(%s::text[], %s::text[], %s::text[]) AS asked (shop, kind, id)
     JOIN removals USING (shop, kind, id)
 """
-_REMEMBER_REMOVALS = """
-    INSERT INTO removals (shop, kind, id, rev) SELECT * FROM unnest(%s::text[], %s::text[], %s::text[], %s::numeric[])
-    ON CONFLICT (shop, kind, id) DO UPDATE SET rev = excluded.rev
-"""
 
 _SET_FINGERPRINT = "INSERT INTO deployment (one, secret_fingerprint) VALUES (1, %s) ON CONFLICT DO NOTHING"
 
@@ -170,9 +142,9 @@ class PostgresLedger(LoadBook):
     _is_distributed = False
 
     def __init__(self, url: str, fingerprint: str, now_ms: Callable[[], int] | None = None) -> None:
+        super().__init__()
         self._now_ms = now_ms
         self._line = ReconnectingConnection(url, partial(check_layout, is_distributed=self._is_distributed))
-        self._rewritten: dict[tuple[int, int], str] = {}
         try:
             self._settle_fingerprint(fingerprint)
         except BaseException:
@@ -182,72 +154,9 @@ class PostgresLedger(LoadBook):
     def close(self) -> None:
         self._line.close()
 
-    def facts(self, shop_id: str) -> KnownFacts | None:
-        with translated():
-            row = self._line().execute(_FACTS, (shop_id,), binary=True).fetchone()
-        return known_facts(*row) if row else None
-
-    def apply(
-        self, changes: Sequence[Change], progress: LoadProgress | None = None, guard: ReplacementGuard | None = None
-    ) -> list[Outcome]:
-        needed = needed_rows(changes)
-        with self._writing():
-            batch, now = self._open(needed)
-            if guard:
-                batch.compare_with(guard, self._bodies(batch.bills_to_compare(changes)))
-            outcomes = batch.apply(changes)
-            if guard and not guard.may_write(len(needed.bills)):
-                return outcomes
-            self._write(batch)
-            self._publish(batch.stamp)
-            if progress:
-                self._save(progress, now)
-        return outcomes
-
-    def rewrite_bills(self, most: int) -> bool:
-        with self._writing():
-            self._begin()
-            shop = self._line().execute(_TO_REWRITE, binary=True).fetchone()
-            if not shop:
-                return False
-            stamp, _ = self._take_stamp()
-            number, version, facts = shop
-            known = known_facts(version, facts)
-            # Continue after the last rewritten bill. After a restart, all bills of the shop are checked again.
-            after = self._rewritten.get((number, version), "")
-            found = all_rows(self._line().execute(_OUTDATED_BILLS, (number, after, version, most), binary=True))
-            outdated = [OutdatedBill(*row[1:]) for row in found]
-            bills = [rewritten(bill, number, known, stamp) for bill in outdated]
-            written_rows.touch(self._line(), [number], stamp)
-            written_rows.mark_stale(self._line(), rewritten_days(outdated, bills))
-            self._put_bills([bill for bill in bills if bill.body is not None])
-            self._settle_facts([bill for bill in bills if bill.body is None])
-            self._publish(stamp)
-            if len(found) < most:
-                self._line().execute(_REWRITTEN, (version, number))
-        # Record the progress only after the commit, because a failed transaction has rewritten nothing.
-        if len(found) == most:
-            self._rewritten[number, version] = found[-1][0]
-        return True
-
     def advance_horizon(self) -> int:
-        with translated(), self._line.within(STATEMENT_SEC) as connection:
-            row = connection.execute(_ADVANCE, (self._now_ms() if self._now_ms else None,)).fetchone()
-        return int(row[0]) if row else 0
-
-    def prune_removals(self) -> int:
-        with translated(), self._line.within(STATEMENT_SEC) as connection:
-            return written_rows.prune(connection)
-
-    def compute_totals(self, most: int) -> int:
-        """Compute the totals of up to `most` days whose bills have changed; return the number of days."""
-        with translated(), self._line.within(STATEMENT_SEC) as connection:
-            # This runs often, and usually no day is stale. In that case no lock is taken, so that no load has to wait.
-            if not written_rows.has_stale(connection):
-                return 0
-        with translated(), self._line.within(STATEMENT_SEC), self._writing():
-            self._begin()
-            return written_rows.compute(self._line(), most)
+        with self._briefly():
+            return int(only(self._line().execute(_ADVANCE, self._now()))[0])
 
     def checkpoint(self) -> None:
         """Do nothing: PostgreSQL runs its own checkpoints."""
@@ -260,36 +169,43 @@ class PostgresLedger(LoadBook):
             with connection.pipeline(), connection.transaction():
                 yield
 
+    @contextmanager
+    def _briefly(self) -> Iterator[None]:
+        with translated(), self._line.within(STATEMENT_SEC):
+            yield
+
+    @contextmanager
+    def _unlocked(self) -> Iterator[int]:
+        with self._briefly(), self._line().transaction():
+            yield only(self._line().execute(f"SELECT {NOW}", self._now()))[0]
+
+    def _now(self) -> dict[str, int | None]:
+        """Return the parameter of `NOW`."""
+        return {"now": self._now_ms() if self._now_ms else None}
+
+    def _run(self, statement: str, **values: object) -> Cursor[Any]:
+        return self._line().execute(to_postgres(statement), values, binary=True)
+
     # --- methods that need the write lock ------------------------------------------
 
     def _begin(self) -> int:
-        """Take the write lock and return the current time."""
-        return self._take_stamp()[1]
+        return int(only(self._line().execute(_LOCK, self._now()))[0])
 
     def _take_stamp(self) -> tuple[int, int]:
-        """Take the write lock, and return this transaction's stamp and the current time."""
-        return self._stamp_of(self._line().execute(_LOCK))
-
-    def _stamp_of(self, lock: Cursor[Any]) -> tuple[int, int]:
-        horizon, server_now = only(lock)
-        now = self._now_ms() if self._now_ms else server_now
-        return max(now, horizon + 1), now
-
-    def _publish(self, stamp: int) -> None:
-        """Move the horizon to this transaction's stamp. The new horizon becomes visible together with the rows."""
-        self._line().execute(_SET_HORIZON, (stamp,))
+        stamp, now = only(self._line().execute(_TAKE_STAMP, self._now()))
+        return stamp, now
 
     def _open(self, needed: NeededRows) -> tuple[Batch, int]:
-        """Take the write lock and read the rows that the batch affects, in one round trip."""
+        # All of this takes one round trip.
         connection = self._line()
-        lock = connection.execute(_LOCK, binary=True)
+        stamped = connection.execute(_TAKE_STAMP, self._now(), binary=True)
         last_shop = connection.execute(LAST_SHOP, binary=True) if needed.new_shops else None
         shops = asked_rows(connection, SHOPS, needed.shops)
         bills = asked_rows(connection, _BILLS, *map(texts, columns(needed.bills))) if needed.bills else None
         bases = asked_rows(connection, BASES, needed.bases)
         members = asked_rows(connection, MEMBERS, needed.tokens)
         removals = asked_rows(connection, REMOVALS, *columns(needed.removals)) if needed.removals else None
-        stamp, now = self._stamp_of(lock)
+        stamp, now = only(stamped)
         batch = Batch(
             stamp,
             only(last_shop)[0] if last_shop else 0,
@@ -302,25 +218,29 @@ class PostgresLedger(LoadBook):
         return batch, now
 
     def _bodies(self, keys: Sequence[tuple[int, str]]) -> list[tuple[int, str, bytes]]:
-        """Return the bodies of stored bills, with their keys."""
         if not keys:
             return []
         return self._line().execute(_BODIES, columns(keys), binary=True).fetchall()
 
-    def _write(self, batch: Batch) -> None:
-        self._write_small_tables(batch)
+    def _rev(self, rev: float | None) -> object:
+        return rev_text(rev)
+
+    def _loaded(self, row: Row) -> Row:
+        return loaded(row)
+
+    def _put_shops(self, rows: Sequence[ShopRow]) -> None:
+        self._do(_PUT_SHOPS, [row.values(rev_text(row.rev)) for row in rows])
+
+    def _write_records(self, batch: Batch) -> None:
         self._remove_bills(batch.removed_bills())
         self._add_bills(batch.added_bills())
         self._put_bills(batch.changed_bills())
         self._settle_bills(batch.settled_bills())
         self._put_members(batch)
 
-    def _write_small_tables(self, batch: Batch) -> None:
-        self._do(_PUT_SHOPS, [row.values(rev_text(row.rev)) for row in batch.written_shops()])
-        self._do(_REMEMBER_REMOVALS, [(*removal, rev_text(rev)) for removal, rev in batch.remembered.items()])
-        self._do(_PUT_BASES, [row.values(rev_text(row.rev)) for row in batch.written_bases()])
-        written_rows.record(self._line(), batch)
-        written_rows.mark_stale(self._line(), batch.stale_days())
+    def _write_rewritten(self, bills: Sequence[BillRow]) -> None:
+        self._put_bills([bill for bill in bills if bill.body is not None])
+        self._settle_facts([bill for bill in bills if bill.body is None])
 
     def _remove_bills(self, keys: Sequence[tuple[int, str]]) -> None:
         self._do(_REMOVE_BILLS, keys)
@@ -355,19 +275,6 @@ class PostgresLedger(LoadBook):
         """Run one statement for all rows, with each column passed as an array."""
         if rows:
             self._line().execute(statement.encode(), columns(rows))
-
-    def _run(self, statement: str, **values: object) -> Cursor[Any]:
-        return self._line().execute(to_postgres(statement), values)
-
-    @contextmanager
-    def _locked(self) -> Iterator[int]:
-        with self._writing():
-            yield self._begin()
-
-    @contextmanager
-    def _unlocked(self) -> Iterator[int]:
-        with translated(), self._line.within(STATEMENT_SEC) as connection, connection.transaction():
-            yield self._now_ms() if self._now_ms else only(connection.execute(_NOW))[0]
 
     def _settle_fingerprint(self, fingerprint: str) -> None:
         with translated():

@@ -21,8 +21,9 @@ from typing import Any
 from msgspec import DecodeError, Struct, json
 from msgspec.structs import replace as replace_fields
 
+from counterfoil.backends.load_book import REFUSE_MARKS
 from counterfoil.backends.refusals import refusal
-from counterfoil.backends.sqlite import change_feed, positions
+from counterfoil.backends.sqlite import positions
 from counterfoil.backends.sqlite.files import (
     WAIT_SEC,
     moved,
@@ -521,7 +522,7 @@ def _refuse_marks_and_cursors(folder: Path, reported: int, now_ms: int) -> int:
     with closing(read_write(folder, "books")) as books, translated(), writing(books, WAIT_SEC["books"]):
         # Raise the horizon above every reported horizon, so that marks from before the restore can be recognised.
         (horizon,) = books.execute(_RAISE_HORIZON, (max(now_ms, reported) + 1,)).fetchone()
-        change_feed.refuse_marks_below(books, horizon)
+        books.execute(REFUSE_MARKS, {"kept": 0})
     return int(horizon)
 
 

@@ -1,17 +1,15 @@
-"""Reads pages of the change feed and of digests, and updates their tables when the books are written.
+"""Reads pages of the change feed and of digests.
 
 A page is read in one transaction and therefore from one snapshot.
 """
 
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import starmap
 
 from counterfoil.backends.sqlite.files import translated
 from counterfoil.domain.access import Scope
-from counterfoil.domain.batch import Batch
 from counterfoil.domain.change_feed import (
-    REMOVALS_KEPT_MS,
     FeedPage,
     FeedPosition,
     FeedShop,
@@ -63,21 +61,6 @@ _ROWS_OF = {
     """,
 }
 
-_RELIST = """
-    INSERT INTO shop_changes (shop, franchise_id, joined_at, listed_at, latest_at) VALUES (?1, ?2, ?3, ?3, ?3)
-    ON CONFLICT (shop) DO UPDATE SET
-        joined_at = CASE WHEN franchise_id IS excluded.franchise_id THEN joined_at ELSE excluded.joined_at END,
-        franchise_id = excluded.franchise_id, listed_at = excluded.listed_at, latest_at = excluded.latest_at
-"""
-_TOUCH = "UPDATE shop_changes SET latest_at = ?2 WHERE shop = ?1"
-_DEPART = "INSERT OR REPLACE INTO departures (franchise_id, shop, left_at) VALUES (?, ?, ?)"
-_REMOVE = "INSERT OR REPLACE INTO removed_bills (shop, id, removed_at) VALUES (?, ?, ?)"
-
-_PRUNE = "DELETE FROM removed_bills WHERE removed_at <= ?"
-_RAISE_OLDEST = """
-    INSERT INTO feed (one, oldest) VALUES (1, ?1) ON CONFLICT (one) DO UPDATE SET oldest = max(oldest, ?1)
-"""
-
 
 def feed_page(
     connection: sqlite3.Connection, scope: Scope, window: Window, after: FeedPosition | None, limit: int
@@ -111,51 +94,9 @@ def _rows(connection: sqlite3.Connection, section: Section, window: Window, limi
         yield from starmap(FoundRow, connection.execute(_ROWS_OF[section.part], values))
 
 
-def record(connection: sqlite3.Connection, batch: Batch) -> None:
-    """Record the changes of a batch for the feed, in the transaction that writes the batch."""
-    stamp = batch.stamp
-    connection.executemany(_RELIST, [(row.number, row.franchise_id, stamp) for row in batch.relisted_shops()])
-    connection.executemany(_DEPART, [(*departure, stamp) for departure in batch.departures()])
-    connection.executemany(_REMOVE, [(*bill, stamp) for bill in batch.removed_bills()])
-    for shop in batch.touched_shops():
-        touch(connection, shop, stamp)
+# --- pages of digests -------------------------------------------------------
 
-
-def touch(connection: sqlite3.Connection, shop: int, stamp: int) -> None:
-    """Record that bills of a shop were written with this stamp."""
-    connection.execute(_TOUCH, (shop, stamp))
-
-
-def prune(connection: sqlite3.Connection, horizon: int) -> int:
-    """Delete removals older than REMOVALS_KEPT_MS; return the count.
-
-    If any are deleted, raise the oldest valid mark, because a pass from an older mark
-    would miss them.
-    """
-    oldest = horizon - REMOVALS_KEPT_MS
-    deleted = connection.execute(_PRUNE, (oldest,)).rowcount
-    if deleted:
-        refuse_marks_below(connection, oldest)
-    return deleted
-
-
-def refuse_marks_below(connection: sqlite3.Connection, oldest: int) -> None:
-    connection.execute(_RAISE_OLDEST, (oldest,))
-
-
-# --- day totals, and pages of digests ---------------------------------------
-
-_MARK_STALE = """
-    INSERT INTO day_totals (shop, bill_day) VALUES (?, ?) ON CONFLICT (shop, bill_day) DO UPDATE SET stale = 1
-"""
-_STALE = "SELECT shop, bill_day FROM day_totals INDEXED BY stale_days WHERE stale = 1 LIMIT ?"
 _BILLS = "SELECT updated_at, body FROM bills INDEXED BY bills_by_day WHERE shop = ? AND bill_day = ?"
-_STORE = """
-    UPDATE day_totals SET stale = 0, bills = ?3, voids = ?4, net = ?5, tip = ?6, latest = ?7, hash = ?8
-    WHERE shop = ?1 AND bill_day = ?2
-"""
-_DELETE_EMPTY = "DELETE FROM day_totals WHERE shop = ? AND bill_day = ? AND bills = 0"
-
 _DAYS = """
     SELECT id, bill_day, number, stale, bills, voids, net, tip, latest, hash
     FROM {shops} CROSS JOIN day_totals ON shop = number
@@ -167,26 +108,6 @@ _DAYS_OF = {
     "shop": _DAYS.format(shops="shops", within="id = ?1"),
     "franchise": _DAYS.format(shops="shops INDEXED BY shops_by_scope", within="franchise_id = ?1"),
 }
-
-
-def mark_stale(connection: sqlite3.Connection, days: Iterable[tuple[int, int]]) -> None:
-    connection.executemany(_MARK_STALE, days)
-
-
-def has_stale(connection: sqlite3.Connection) -> bool:
-    return connection.execute(_STALE, (1,)).fetchone() is not None
-
-
-def compute_totals(connection: sqlite3.Connection, most: int) -> int:
-    """Compute the totals of up to `most` stale days in the open transaction; return the number of days."""
-    stale = connection.execute(_STALE, (most,)).fetchall()
-    for shop, day in stale:
-        total = _computed(connection, shop, day)
-        connection.execute(
-            _STORE, (shop, day, total.bills, total.voids, total.net, total.tip, total.latest, total.hash)
-        )
-        connection.execute(_DELETE_EMPTY, (shop, day))
-    return len(stale)
 
 
 def digest_page(
@@ -208,7 +129,7 @@ def digest_page(
             for found_id, day, number, stale, *stored in rows:
                 if stale and computed >= MAX_COMPUTED_DAYS:
                     break
-                total = _computed(connection, number, day) if stale else DayTotal(*stored)
+                total = day_total(connection.execute(_BILLS, (number, day))) if stale else DayTotal(*stored)
                 computed += stale
                 start = ShopDay(found_id, day)
                 if total.bills:
@@ -218,7 +139,3 @@ def digest_page(
         finally:
             connection.execute("COMMIT")
     return DigestPage(elements, start)
-
-
-def _computed(connection: sqlite3.Connection, shop: int, day: int) -> DayTotal:
-    return day_total(connection.execute(_BILLS, (shop, day)))

@@ -7,29 +7,15 @@ or a process dies.
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from itertools import chain, starmap
 from pathlib import Path
 
 from counterfoil.backends.load_book import LoadBook
-from counterfoil.backends.sqlite import change_feed
 from counterfoil.backends.sqlite.files import WAIT_SEC, checkpoint, read_write, translated, writing
 from counterfoil.backends.sqlite.positions import PositionExchange
-from counterfoil.domain.batch import Batch, NeededRows, known_facts, needed_rows, rewritten, rewritten_days
-from counterfoil.domain.changes import (
-    BaseRow,
-    BillRow,
-    Change,
-    KnownFacts,
-    MemberRow,
-    Outcome,
-    OutdatedBill,
-    Row,
-    ShopRow,
-    account_values,
-)
-from counterfoil.domain.intake import LoadProgress
-from counterfoil.domain.replacements import ReplacementGuard
+from counterfoil.domain.batch import Batch, NeededRows
+from counterfoil.domain.changes import BaseRow, BillRow, MemberRow, Row, ShopRow, account_values
 from counterfoil.ports import Clock, wrong_secret
 
 # Each shop has its own range of bill numbers, with room for a trillion bills.
@@ -56,7 +42,6 @@ _PUT_SHOP = """
         franchise_id = excluded.franchise_id, provider_id = excluded.provider_id, removed = excluded.removed,
         rev = excluded.rev, latest_version = excluded.latest_version, facts = excluded.facts, body = excluded.body
 """
-_FACTS = "SELECT latest_version, facts FROM shops WHERE id = ?"
 _NEXT_BILLS = """
     WITH asked (number) AS (VALUES {keys}) SELECT number, next_bill FROM asked CROSS JOIN shops USING (number)
 """
@@ -85,15 +70,7 @@ _SETTLE_BILL = "UPDATE bills SET trading_day = ?3, rev = ?4, withheld = ?5 WHERE
 _SETTLE_FACTS = "UPDATE bills SET facts_version = ?3, trading_day = ?4, withheld = ?5 WHERE shop = ?1 AND id = ?2"
 _REMOVE_BILL = "DELETE FROM bills WHERE shop = ? AND id = ?"
 
-_TO_REWRITE = "SELECT number, latest_version, facts FROM shops WHERE applied_version < latest_version LIMIT 1"
-_OUTDATED_BILLS = """
-    SELECT number, closed_at, updated_at, trading_day, rev, withheld, body, bill_day FROM bills
-    WHERE number BETWEEN ? AND ? AND facts_version < ? ORDER BY number LIMIT ?
-"""
-_REWRITTEN = "UPDATE shops SET applied_version = ? WHERE number = ?"
-
 _BASES = "WITH asked (id) AS (VALUES {keys}) SELECT id, rev, body FROM asked CROSS JOIN bases USING (id)"
-_PUT_BASE = "INSERT OR REPLACE INTO bases (id, rev, body) VALUES (?, ?, ?)"
 
 _MEMBERS = """
     WITH asked (token) AS (VALUES {keys})
@@ -113,7 +90,6 @@ _REMOVALS = """
     WITH asked (shop, kind, id) AS (VALUES {keys})
     SELECT shop, kind, id, rev FROM asked CROSS JOIN removals USING (shop, kind, id)
 """
-_REMEMBER_REMOVAL = "INSERT OR REPLACE INTO removals (shop, kind, id, rev) VALUES (?, ?, ?, ?)"
 
 _FINGERPRINT = "SELECT secret_fingerprint FROM deployment"
 _SET_FINGERPRINT = "INSERT INTO deployment (one, secret_fingerprint) VALUES (1, ?)"
@@ -123,60 +99,14 @@ class SqliteLedger(LoadBook):
     """The write side of `books.sqlite3`."""
 
     def __init__(self, folder: Path, clock: Clock, fingerprint: str) -> None:
+        super().__init__()
         self._clock = clock
         self._connection: sqlite3.Connection = read_write(folder, "books")
         self._positions = PositionExchange(folder, self._connection, clock)
-        self._rewritten: dict[tuple[int, int], int] = {}
         self._settle_fingerprint(fingerprint)
 
     def close(self) -> None:
         self._connection.close()
-
-    def facts(self, shop_id: str) -> KnownFacts | None:
-        with translated():
-            row = self._connection.execute(_FACTS, (shop_id,)).fetchone()
-        return known_facts(*row) if row else None
-
-    def apply(
-        self, changes: Sequence[Change], progress: LoadProgress | None = None, guard: ReplacementGuard | None = None
-    ) -> list[Outcome]:
-        needed = needed_rows(changes)
-        with translated(), writing(self._connection, WAIT_SEC["books"]):
-            batch = self._open(needed)
-            if guard:
-                batch.compare_with(guard, self._found(_BODIES, batch.bills_to_compare(changes)))
-            outcomes = batch.apply(changes)
-            if guard and not guard.may_write(len(needed.bills)):
-                return outcomes
-            self._write(batch)
-            if progress:
-                self._save(progress, self._clock.now_ms())
-        return outcomes
-
-    def rewrite_bills(self, most: int) -> bool:
-        with translated(), writing(self._connection, WAIT_SEC["books"]):
-            shop = self._connection.execute(_TO_REWRITE).fetchone()
-            if not shop:
-                return False
-            stamp = self._take_stamp()
-            number, version, facts = shop
-            known = known_facts(version, facts)
-            # Continue after the last rewritten bill. After a restart, all bills of the shop are checked again.
-            first = max(number << SHOP_SHIFT, self._rewritten.get((number, version), 0))
-            last = ((number + 1) << SHOP_SHIFT) - 1
-            rows = self._connection.execute(_OUTDATED_BILLS, (first, last, version, most)).fetchall()
-            outdated = [OutdatedBill(*row[1:]) for row in rows]
-            bills = [rewritten(bill, number, known, stamp) for bill in outdated]
-            self._write_all(_CHANGE_BILL, (bill.values(bill.rev) for bill in bills if bill.body is not None))
-            self._write_all(_SETTLE_FACTS, (bill.facts_values() for bill in bills if bill.body is None))
-            change_feed.touch(self._connection, number, stamp)
-            change_feed.mark_stale(self._connection, rewritten_days(outdated, bills))
-            if len(rows) < most:
-                self._connection.execute(_REWRITTEN, (version, number))
-        # Record the progress only after the commit, because a failed transaction has rewritten nothing.
-        if len(rows) == most:
-            self._rewritten[number, version] = rows[-1][0]
-        return True
 
     def advance_horizon(self) -> int:
         with translated(), writing(self._connection, WAIT_SEC["books"]):
@@ -187,19 +117,6 @@ class SqliteLedger(LoadBook):
         self._positions.run(max(now, horizon))
         return max(now, horizon)
 
-    def prune_removals(self) -> int:
-        with translated(), writing(self._connection, WAIT_SEC["books"]):
-            return change_feed.prune(self._connection, self._horizon())
-
-    def compute_totals(self, most: int) -> int:
-        """Compute the totals of up to `most` days whose bills have changed; return the number of days."""
-        with translated():
-            # This runs often, and usually no day is stale. In that case no lock is taken, so that no load has to wait.
-            if not change_feed.has_stale(self._connection):
-                return 0
-            with writing(self._connection, WAIT_SEC["books"]):
-                return change_feed.compute_totals(self._connection, most)
-
     def checkpoint(self) -> None:
         checkpoint(self._connection)
 
@@ -209,23 +126,31 @@ class SqliteLedger(LoadBook):
         row: tuple[int] = self._connection.execute(_HORIZON).fetchone()
         return row[0]
 
-    def _take_stamp(self) -> int:
-        """Take a stamp, the current time or 1 ms above the old horizon if that is later, and move the horizon to it."""
-        stamp = max(self._clock.now_ms(), self._horizon() + 1)
+    def _take_stamp(self) -> tuple[int, int]:
+        now = self._clock.now_ms()
+        stamp = max(now, self._horizon() + 1)
         self._connection.execute(_SET_HORIZON, (stamp,))
-        return stamp
+        return stamp, now
 
     def _run(self, statement: str, **values: object) -> sqlite3.Cursor:
         return self._connection.execute(statement, values)
 
-    @contextmanager
-    def _locked(self, wait_sec: float = WAIT_SEC["books"]) -> Iterator[int]:
-        with translated(), writing(self._connection, wait_sec):
-            yield self._clock.now_ms()
+    def _briefly(self) -> translated:
+        return translated()
 
-    def _unlocked(self) -> AbstractContextManager[int]:
+    @contextmanager
+    def _writing(self, wait_sec: float = WAIT_SEC["books"]) -> Iterator[None]:
+        with translated(), writing(self._connection, wait_sec):
+            yield
+
+    def _begin(self) -> int:
+        return self._clock.now_ms()
+
+    @contextmanager
+    def _unlocked(self) -> Iterator[int]:
         """Open a transaction. SQLite has only one lock, so it waits for other writers, but not long."""
-        return self._locked(SHORT_SEC)
+        with self._writing(SHORT_SEC):
+            yield self._begin()
 
     def _settle_fingerprint(self, fingerprint: str) -> None:
         with translated(), writing(self._connection, WAIT_SEC["books"]):
@@ -237,13 +162,12 @@ class SqliteLedger(LoadBook):
 
     # --- methods that need the write lock ------------------------------------------
 
-    def _open(self, needed: NeededRows) -> Batch:
-        """Take a stamp and read the rows that the batch affects."""
-        stamp = self._take_stamp()
+    def _open(self, needed: NeededRows) -> tuple[Batch, int]:
+        stamp, now = self._take_stamp()
         shops = list(starmap(ShopRow, self._found(_SHOPS, list(zip(needed.shops)))))
         numbers = {shop.shop_id: shop.number for shop in shops}
         bills = [(numbers[shop_id], bill_id) for shop_id, bill_id in needed.bills if shop_id in numbers]
-        return Batch(
+        batch = Batch(
             stamp,
             self._connection.execute(_LAST_SHOP).fetchone()[0],
             shops,
@@ -252,18 +176,24 @@ class SqliteLedger(LoadBook):
             starmap(MemberRow, self._found(_MEMBERS, list(zip(needed.tokens)))),
             {row[:3]: row[3] for row in self._found(_REMOVALS, needed.removals)},
         )
+        return batch, now
 
-    def _write(self, batch: Batch) -> None:
-        self._write_all(_PUT_SHOP, (row.values(row.rev) for row in batch.written_shops()))
-        self._write_all(_REMEMBER_REMOVAL, ((*removal, rev) for removal, rev in batch.remembered.items()))
-        self._write_all(_PUT_BASE, (row.values(row.rev) for row in batch.written_bases()))
+    def _bodies(self, keys: Sequence[tuple[int, str]]) -> Iterator[Row]:
+        return self._found(_BODIES, keys)
+
+    def _put_shops(self, rows: Sequence[ShopRow]) -> None:
+        self._write_all(_PUT_SHOP, (row.values(row.rev) for row in rows))
+
+    def _write_records(self, batch: Batch) -> None:
         self._write_all(_REMOVE_BILL, batch.removed_bills())
         self._add_bills(batch.added_bills())
         self._write_all(_CHANGE_BILL, (row.values(row.rev) for row in batch.changed_bills()))
         self._write_all(_SETTLE_BILL, (row.settled_values(row.rev) for row in batch.settled_bills()))
         self._put_members(batch)
-        change_feed.record(self._connection, batch)
-        change_feed.mark_stale(self._connection, batch.stale_days())
+
+    def _write_rewritten(self, bills: Sequence[BillRow]) -> None:
+        self._write_all(_CHANGE_BILL, (bill.values(bill.rev) for bill in bills if bill.body is not None))
+        self._write_all(_SETTLE_FACTS, (bill.facts_values() for bill in bills if bill.body is None))
 
     def _add_bills(self, rows: Sequence[BillRow]) -> None:
         next_bill: dict[int, int] = dict(self._found(_NEXT_BILLS, list(zip({row.shop for row in rows}))))
