@@ -165,7 +165,7 @@ async def timed(ask: Awaitable[Any]) -> str:
 
 
 async def together(pool: Pool, number: int, statement: str = "SELECT 1") -> str:
-    outcomes = await asyncio.gather(*(timed(pool.row(statement, within=GATE_SEC)) for _ in range(number)))
+    outcomes = await asyncio.gather(*(timed(pool.rows(statement, within=GATE_SEC)) for _ in range(number)))
     return ", ".join(f"{outcomes.count(one)} {one}" for one in sorted(set(outcomes)))
 
 
@@ -178,7 +178,7 @@ async def break_and_ask(name: str, server: Postgres, database: str, pool: Pool) 
     await asyncio.to_thread(server.command, _END_SESSIONS, database)
     await asyncio.sleep(0.1)
     tell("the server has ended all sessions", await together(pool, size))
-    busy = [asyncio.create_task(timed(pool.row("SELECT pg_sleep(4)"))) for _ in range(size)]
+    busy = [asyncio.create_task(timed(pool.rows("SELECT pg_sleep(4)"))) for _ in range(size)]
     await asyncio.sleep(0.1)
     tell("all connections are in use for 4 s", await together(pool, 1))
     await asyncio.gather(*busy)

@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import date
-from functools import cache
+from functools import lru_cache
 from typing import Any, ClassVar, Literal
 
 from msgspec import Struct, json
@@ -194,7 +194,7 @@ def _records_to_search(wanted: RequestFilter) -> tuple[str, str, set[str]]:
 # --- statements --------------------------------------------------------------------
 
 
-@cache
+@lru_cache(maxsize=512)
 def to_postgres(statement: str) -> bytes:
     """Return the statement as psycopg runs it on PostgreSQL."""
     without_hints = re.sub(r" INDEXED BY \w+", "", statement)

@@ -29,14 +29,14 @@ def test_a_connection_closed_by_the_server_is_not_reused() -> None:
 
     async def ask_before_and_after() -> list[int]:
         pool = Pool(url.replace(str(server.port), str(proxy.port)), limits=ConnectionLimits(pool_size=1))
-        before = await pool.row("SELECT 6")
+        before = await pool.rows("SELECT 6")
         await asyncio.to_thread(server.command, END_THE_OTHERS.format(database))
         await asyncio.to_thread(until, lambda: proxy.hidden_disconnects, "the server has disconnected")
         with pytest.raises(StoreUnreachable):
-            await pool.row("SELECT 6")
-        after = await pool.row("SELECT 7")
+            await pool.rows("SELECT 6")
+        after = await pool.rows("SELECT 7")
         pool.close()
-        return [before[0], after[0]]
+        return [before[0][0], after[0][0]]
 
     try:
         assert asyncio.run(ask_before_and_after()) == [6, 7]

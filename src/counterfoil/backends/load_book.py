@@ -48,7 +48,7 @@ _RELIST = """
         END,
         franchise_id = excluded.franchise_id, listed_at = excluded.listed_at, latest_at = excluded.latest_at
 """
-_TOUCH = "UPDATE shop_changes SET latest_at = :stamp WHERE shop = :shop"
+_TOUCH = "UPDATE shop_changes SET latest_at = :stamp WHERE shop IN ({shops})"
 _DEPART = """
     INSERT INTO departures (franchise_id, shop, left_at) VALUES (:franchise_id, :shop, :stamp)
     ON CONFLICT (franchise_id, shop) DO UPDATE SET left_at = excluded.left_at
@@ -65,7 +65,7 @@ REFUSE_MARKS = """
 """
 
 _MARK_STALE = """
-    INSERT INTO day_totals (shop, bill_day) VALUES (:shop, :day) ON CONFLICT (shop, bill_day) DO UPDATE SET stale = 1
+    INSERT INTO day_totals (shop, bill_day) VALUES {days} ON CONFLICT (shop, bill_day) DO UPDATE SET stale = 1
 """
 _STALE_DAYS = "SELECT shop, bill_day FROM day_totals INDEXED BY stale_days WHERE stale = 1 LIMIT :most"
 _BILLS_OF_DAY = "SELECT updated_at, body FROM bills INDEXED BY bills_by_day WHERE shop = :shop AND bill_day = :day"
@@ -252,12 +252,13 @@ class LoadBook(ABC):
             self._run(_REMOVE, shop=shop, id=bill_id, stamp=stamp)
         self._note_changes(batch.touched_shops(), batch.stale_days(), stamp)
 
-    def _note_changes(self, shops: Iterable[int], days: Iterable[tuple[int, int]], stamp: int) -> None:
+    def _note_changes(self, shops: Sequence[int], days: Sequence[tuple[int, int]], stamp: int) -> None:
         """Record for the feed and the digests that bills of these shops and days were written with this stamp."""
-        for shop in shops:
-            self._run(_TOUCH, shop=shop, stamp=stamp)
-        for shop, day in days:
-            self._run(_MARK_STALE, shop=shop, day=day)
+        # Every batch does this, so each takes one statement, which contains the numbers.
+        if shops:
+            self._run(_TOUCH.format(shops=", ".join(map(str, shops))), stamp=stamp)
+        if days:
+            self._run(_MARK_STALE.format(days=", ".join(f"({shop}, {day})" for shop, day in days)))
 
     def rewrite_bills(self, most: int) -> bool:
         with self._writing():

@@ -116,7 +116,7 @@ class PostgresKeyLookup:
 
     async def _refresh_from_replica(self, pool: Pool) -> None:
         """Read a replica's keys if they are newer than those in memory. Older keys could undo a revocation."""
-        (horizon,) = await pool.row(_HORIZON, within=GATE_SEC)
+        ((horizon,),) = await pool.rows(_HORIZON, within=GATE_SEC)
         as_of = min(self._servers.steady_us_of(horizon), self._clock.steady_us())
         if self._as_of is None or as_of > self._as_of:
             await self._refresh(pool)
@@ -126,7 +126,7 @@ class PostgresKeyLookup:
         try:
             # The time limit includes opening a connection.
             async with asyncio.timeout(GATE_SEC):
-                number, at, schema, oldest = await pool.row(_GENERATION)
+                ((number, at, schema, oldest),) = await pool.rows(_GENERATION)
         except TimeoutError as error:
             raise StoreUnreachable(MESSAGES["no_answer"](seconds=str(GATE_SEC))) from error
         problem = mismatch(schema, oldest)

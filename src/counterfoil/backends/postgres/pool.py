@@ -138,14 +138,6 @@ class Pool:
             found: list[Any] = await connection.fetch(statement, *values, timeout=within)
             return found
 
-    async def row(self, statement: str, *values: object, within: float | None = None) -> Any:
-        async with self.connection(within) as connection:
-            return await connection.fetchrow(statement, *values, timeout=within)
-
-    async def do(self, statement: str, *values: object, within: float | None = None) -> None:
-        async with self.connection(within) as connection:
-            await connection.execute(statement, *values, timeout=within)
-
     @asynccontextmanager
     async def connection(self, within: float | None = None) -> AsyncIterator[Any]:
         """Yield a connection. If a new one must be opened, that may take at most `within` seconds."""

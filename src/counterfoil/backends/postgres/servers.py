@@ -106,7 +106,6 @@ class Servers:
         # Two clocks, read at about the same time: this node's steady clock in microseconds, just before a query to the
         # primary, and the primary's own clock in milliseconds, as returned by that query.
         self._primary_clock: tuple[int, int] | None = None
-        self.primary = Primary(self)
 
     @property
     def several(self) -> bool:
@@ -219,8 +218,8 @@ class Servers:
 
     async def newest(self) -> int:
         """Return the primary's current horizon. No newer horizon can have been reported to a client."""
-        row = await self.primary.row(_HORIZON, within=GATE_SEC)
-        return int(row[0])
+        ((horizon,),) = await self.primary(_HORIZON, within=GATE_SEC)
+        return int(horizon)
 
     def was_reported(self, horizon: int) -> None:
         """Record that a node has reported this horizon. The next primary must not stamp rows at or below it."""
@@ -256,6 +255,10 @@ class Servers:
             raise
 
     # --- writing -------------------------------------------------------------------
+
+    async def primary(self, statement: str, *values: object, within: float | None = None) -> list[Any]:
+        """Run a statement on the server that currently accepts writes."""
+        return await self.on_primary(lambda pool: pool.rows(statement, *values, within=within))
 
     async def on_primary(self, ask: Callable[[Pool], Awaitable[Found]]) -> Found:
         if self._addresses:
@@ -380,19 +383,3 @@ class Servers:
 
 def _has_first_column(rows: list[Any]) -> bool:
     return rows[0][0] is not None
-
-
-class Primary:
-    """The server that currently accepts writes."""
-
-    def __init__(self, servers: Servers) -> None:
-        self._servers = servers
-
-    async def rows(self, statement: str, *values: object, within: float | None = None) -> list[Any]:
-        return await self._servers.on_primary(lambda pool: pool.rows(statement, *values, within=within))
-
-    async def row(self, statement: str, *values: object, within: float | None = None) -> Any:
-        return await self._servers.on_primary(lambda pool: pool.row(statement, *values, within=within))
-
-    async def do(self, statement: str, *values: object, within: float | None = None) -> None:
-        await self._servers.on_primary(lambda pool: pool.do(statement, *values, within=within))

@@ -17,9 +17,10 @@ from msgspec.structs import astuple
 from counterfoil.backends.pending_usage import PendingUsage
 from counterfoil.backends.postgres.pool import GATE_SEC, is_storable
 from counterfoil.backends.postgres.servers import Servers
+from counterfoil.backends.stored_cursors import EXTEND, FIND, HAND_OUT, StoredCursors, held_in, place_of
 from counterfoil.domain.access import Admitted, Key, TooFast, retry_after
 from counterfoil.domain.calendar import HOUR_MS, as_number, date_of, thai_day
-from counterfoil.domain.paging import EXTEND_MS, LIFETIME_MS, SHARED_MS, Listing, Position, StoredCursor
+from counterfoil.domain.paging import LIFETIME_MS, Listing, StoredCursor
 from counterfoil.domain.request_records import RequestRecord, RequestTally
 from counterfoil.ports import STOP_SAVE_SEC, Clock, StoreUnavailable, StoreUnreachable
 from counterfoil.text import counted
@@ -127,9 +128,9 @@ class PostgresUsage(PendingUsage):
         if self._records:
             with self._taken(RequestTally()) as taken:
                 await self._make_months(taken.records)
-                rows = await self._servers.primary.rows(recording, *_columns(taken.records), *asked, within=GATE_SEC)
+                rows = await self._servers.primary(recording, *_columns(taken.records), *asked, within=GATE_SEC)
         else:
-            rows = await self._servers.primary.rows(statement, *asked, within=GATE_SEC)
+            rows = await self._servers.primary(statement, *asked, within=GATE_SEC)
         if self._flushing:
             await asyncio.wait({self._flushing})
         verdicts: list[Admitted | TooFast] = [TooFast(1)] * len(keys)
@@ -144,7 +145,7 @@ class PostgresUsage(PendingUsage):
     async def counts(self, key: Key, days: Sequence[date]) -> dict[date, int]:
         asked = (key.key_id, as_number(days[0]), as_number(days[-1]))
         try:
-            rows = await self._servers.primary.rows(_COUNTS, *asked, within=GATE_SEC)
+            rows = await self._servers.primary(_COUNTS, *asked, within=GATE_SEC)
         except StoreUnreachable:
             if not self._servers.several:
                 raise
@@ -157,8 +158,8 @@ class PostgresUsage(PendingUsage):
     async def raise_totals(self, counts: Mapping[tuple[str, date], int]) -> dict[tuple[str, date], int]:
         """Raise the stored totals to the shared meter's counts. Return the stored totals that are higher."""
         columns = _total_columns(counts)
-        await self._servers.primary.do(_RAISE_TOTALS, *columns)
-        higher = await self._servers.primary.rows(_HIGHER, *columns)
+        await self._servers.primary(_RAISE_TOTALS, *columns)
+        higher = await self._servers.primary(_HIGHER, *columns)
         return {(key_id, date_of(day)): count for key_id, day, count in higher}
 
     def raise_totals_now(self, counts: Mapping[tuple[str, date], int], within: float) -> None:
@@ -169,7 +170,7 @@ class PostgresUsage(PendingUsage):
 
     async def disclose(self, record: RequestRecord) -> None:
         await self._make_months([record])
-        await self._servers.primary.do(_RECORD, *_columns([record]))
+        await self._servers.primary(_RECORD, *_columns([record]))
 
     def _flush_in_time(self) -> None:
         self._flush_due = False
@@ -181,10 +182,10 @@ class PostgresUsage(PendingUsage):
             with self._taken(tally) as taken:
                 if taken.records:
                     await self._make_months(taken.records)
-                    await self._servers.primary.do(_RECORD, *_columns(taken.records))
+                    await self._servers.primary(_RECORD, *_columns(taken.records))
                     taken.records.clear()
                 for statement, columns in _tally_statements(taken.tally):
-                    await self._servers.primary.do(statement, *columns)
+                    await self._servers.primary(statement, *columns)
         except StoreUnavailable:
             # Try again later. The next admission may write the records before that.
             if not self._flush_due:
@@ -221,7 +222,7 @@ class PostgresUsage(PendingUsage):
     async def _make_months(self, records: Sequence[RequestRecord]) -> None:
         for month in {_month(record.at) for record in records} - self._months:
             at = next(record.at for record in records if _month(record.at) == month)
-            await self._servers.primary.do(_MONTH, at, within=GATE_SEC)
+            await self._servers.primary(_MONTH, at, within=GATE_SEC)
             self._months.add(month)
 
     def flush(self, within: float = STOP_SAVE_SEC) -> None:
@@ -273,51 +274,17 @@ def _month(at: int) -> int:
 
 # --- cursors that were handed out: they are on the primary, so that all nodes see them --
 
-_FIND = """
-    SELECT row_id, major, minor, earliest, latest, ends_at FROM cursors
-    WHERE lineage = $1 AND resource = $2 AND query = $3 AND cursor = $4 AND ends_at > $5 AND NOT expired
-"""
+
+def _on_server(statement: str) -> str:
+    """Return a statement as asyncpg runs it on PostgreSQL."""
+    return statement.replace("?", "$").replace("max(", "greatest(").replace("min(", "least(")
+
+
+_FIND, _EXTEND = map(_on_server, (FIND, EXTEND))
+_WRITE = {EXTEND: _EXTEND, HAND_OUT: _on_server(HAND_OUT)}
 _FIND_ON_REPLICA = f"""
     SELECT found.*, horizon.at FROM horizon LEFT JOIN LATERAL ({_FIND}) AS found ON true
 """  # noqa: S608 - contains only constants
-_EXTEND = """
-    UPDATE cursors SET ends_at = greatest(ends_at, $5)
-    WHERE lineage = $1 AND resource = $2 AND query = $3 AND cursor = $4 AND NOT expired
-"""
-_HORIZON = "SELECT at FROM horizon"
-# Returns an existing cursor for the position if its horizons are close enough to the new ones, and updates its horizons
-# and its lifetime. Otherwise, stores a new cursor under the row's ID, or under `fresh` if the row's ID is taken.
-# Returns no row if `fresh` is needed but is NULL or taken. An ID is taken as long as the table has a row for it, even
-# if that cursor has expired: see docs/decisions/0014.
-_HAND_OUT = """
-    INSERT INTO cursors AS held
-        (lineage, resource, query, cursor, row_id, major, minor, earliest, latest, ends_at)
-    SELECT $1, $2, $3, chosen, $4, $5, $6, $7, $8, $10 FROM (
-        SELECT coalesce(
-            (
-                SELECT cursor FROM cursors
-                WHERE lineage = $1 AND resource = $2 AND query = $3 AND row_id = $4 AND major = $5 AND minor = $6
-                    AND ends_at > $9 AND NOT expired
-                    AND greatest(latest, $8::bigint) - least(earliest, $7::bigint) <= $11::bigint
-                ORDER BY earliest DESC LIMIT 1
-            ),
-            CASE
-                WHEN EXISTS (
-                    SELECT FROM cursors WHERE lineage = $1 AND resource = $2 AND query = $3 AND cursor = $4
-                ) THEN $12::text
-                ELSE $4
-            END
-        ) AS chosen
-    ) AS choice WHERE chosen IS NOT NULL
-    ON CONFLICT (lineage, resource, query, cursor) DO UPDATE SET
-        earliest = least(held.earliest, excluded.earliest),
-        latest = greatest(held.latest, excluded.latest),
-        ends_at = greatest(held.ends_at, excluded.ends_at)
-    WHERE (held.row_id, held.major, held.minor) = (excluded.row_id, excluded.major, excluded.minor)
-        AND held.ends_at > $9 AND NOT held.expired
-        AND greatest(held.latest, $8::bigint) - least(held.earliest, $7::bigint) <= $11::bigint
-    RETURNING cursor
-"""
 _INSERT = """
     INSERT INTO cursors (lineage, resource, query, cursor, row_id, major, minor, earliest, latest, ends_at)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (lineage, resource, query, cursor)
@@ -333,12 +300,12 @@ _CORRECT = f"""{_INSERT} DO UPDATE SET
 """
 
 
-class PostgresCursors:
-    """Stores cursors in the table `cursors`."""
+class PostgresCursors(StoredCursors):
+    """Stores cursors on the primary."""
 
     def __init__(self, servers: Servers, clock: Clock) -> None:
+        super().__init__(clock)
         self._servers = servers
-        self._clock = clock
         # With several servers, do not wait long for an unresponsive primary: the bridge, if there is one, can store the
         # cursor instead.
         self._within = GATE_SEC if servers.several else None
@@ -346,36 +313,26 @@ class PostgresCursors:
     def close(self) -> None:
         self._servers.close()
 
-    async def find(self, listing: Listing, cursor: str) -> StoredCursor | None:
-        if not _is_storable(listing, cursor):
-            return None
-        now = self._clock.now_ms()
-        row = await self._servers.primary.row(_FIND, *astuple(listing), cursor, now, within=self._within)
-        if row is None:
-            return None
-        if row[5] + EXTEND_MS <= now + LIFETIME_MS:
-            await self._servers.primary.do(_EXTEND, *astuple(listing), cursor, now + LIFETIME_MS, within=self._within)
-        return _held(row)
+    async def _found(self, values: tuple[object, ...]) -> Any:
+        return await self._first(_FIND, values) if all(map(_is_storable, values)) else None
+
+    async def _write(self, statement: str, values: tuple[object, ...]) -> Any:
+        return await self._first(_WRITE[statement], values)
+
+    async def _first(self, statement: str, values: tuple[object, ...]) -> Any:
+        rows = await self._servers.primary(statement, *values, within=self._within)
+        return rows[0] if rows else None
 
     async def find_on_replica(self, listing: Listing, cursor: str, reached: int) -> StoredCursor | None:
         """Return a cursor as stored on a replica whose horizon is at least `reached`."""
-        if not _is_storable(listing, cursor):
-            return None
         asked = (*astuple(listing), cursor, self._clock.now_ms())
+        if not all(map(_is_storable, asked)):
+            return None
         (row,) = await self._servers.rows(_FIND_ON_REPLICA, *asked, reached=reached)
-        return _held(row) if row[0] is not None else None
+        return held_in(row) if row[0] is not None else None
 
     async def horizon(self) -> int:
-        """Return the primary's horizon."""
-        row = await self._servers.primary.row(_HORIZON, within=self._within)
-        return int(row[0])
-
-    async def hand_out(self, listing: Listing, held: StoredCursor, fresh: str | None) -> str | None:
-        now = self._clock.now_ms()
-        terms = (held.earliest, held.latest, now, now + LIFETIME_MS, SHARED_MS, fresh)
-        values = (*astuple(listing), *_where(held), *terms)
-        row = await self._servers.primary.row(_HAND_OUT, *values, within=self._within)
-        return str(row[0]) if row else None
+        return await self._servers.newest()
 
     async def adopt(self, listing: Listing, cursor: str, held: StoredCursor, handed_out_at: int) -> None:
         """Store a cursor that the bridge handed out, unless it is already stored."""
@@ -387,18 +344,8 @@ class PostgresCursors:
 
     async def _put(self, statement: str, listing: Listing, cursor: str, held: StoredCursor, handed_out_at: int) -> None:
         terms = (held.earliest, held.latest, handed_out_at + LIFETIME_MS)
-        values = (*astuple(listing), cursor, *_where(held), *terms)
-        await self._servers.primary.do(statement, *values, within=self._within)
+        await self._first(statement, (*astuple(listing), cursor, *place_of(held), *terms))
 
 
-def _held(row: Sequence[Any]) -> StoredCursor:
-    row_id, major, minor, earliest, latest, *_ = row
-    return StoredCursor(Position(major, minor, row_id), earliest, latest)
-
-
-def _where(held: StoredCursor) -> tuple[str, int, int]:
-    return held.position.id, held.position.major, held.position.minor
-
-
-def _is_storable(listing: Listing, cursor: str) -> bool:
-    return is_storable(cursor) and is_storable(listing.resource)
+def _is_storable(value: object) -> bool:
+    return not isinstance(value, str) or is_storable(value)

@@ -25,6 +25,7 @@ from counterfoil.backends.sqlite.files import (
     translated,
     writing,
 )
+from counterfoil.backends.stored_cursors import FIND, StoredCursors
 from counterfoil.domain.access import (
     DAILY_TOTAL_DAYS,
     REQUEST_RECORD_DAYS,
@@ -36,7 +37,7 @@ from counterfoil.domain.access import (
     wait_before,
 )
 from counterfoil.domain.calendar import DAY_MS, as_number, date_of, thai_day
-from counterfoil.domain.paging import EXTEND_MS, LIFETIME_MS, RESERVED_MS, SHARED_MS, Listing, Position, StoredCursor
+from counterfoil.domain.paging import RESERVED_MS
 from counterfoil.domain.request_records import RequestRecord, RequestTally, merge_texts
 from counterfoil.ports import Clock, StoreUnavailable
 
@@ -320,44 +321,6 @@ class SqliteUsage(PendingUsage):
 
 PRUNE_CURSORS = 5_000
 
-_FIND = """
-    SELECT row_id, major, minor, earliest, latest, ends_at FROM cursors
-    WHERE lineage = ? AND resource = ? AND query = ? AND cursor = ? AND ends_at > ? AND NOT expired
-"""
-_EXTEND = """
-    UPDATE cursors SET ends_at = max(ends_at, ?5)
-    WHERE lineage = ?1 AND resource = ?2 AND query = ?3 AND cursor = ?4 AND NOT expired
-"""
-# Returns an existing cursor for the position if its horizons are close enough to the new ones, and updates its horizons
-# and its lifetime. Otherwise, stores a new cursor under the row's ID, or under `fresh` if the row's ID is taken.
-# Returns no row if `fresh` is needed but is NULL or taken. An ID is taken as long as the table has a row for it, even
-# if that cursor has expired: see docs/decisions/0014.
-_HAND_OUT = """
-    INSERT INTO cursors (lineage, resource, query, cursor, row_id, major, minor, earliest, latest, ends_at)
-    SELECT ?1, ?2, ?3, chosen, ?4, ?5, ?6, ?7, ?8, ?10 FROM (
-        SELECT coalesce(
-            (
-                SELECT cursor FROM cursors
-                WHERE lineage = ?1 AND resource = ?2 AND query = ?3 AND row_id = ?4 AND major = ?5 AND minor = ?6
-                    AND ends_at > ?9 AND NOT expired AND max(latest, ?8) - min(earliest, ?7) <= ?11
-                ORDER BY earliest DESC LIMIT 1
-            ),
-            CASE
-                WHEN EXISTS (
-                    SELECT 1 FROM cursors WHERE lineage = ?1 AND resource = ?2 AND query = ?3 AND cursor = ?4
-                ) THEN ?12
-                ELSE ?4
-            END
-        ) AS chosen
-    ) WHERE chosen IS NOT NULL
-    ON CONFLICT (lineage, resource, query, cursor) DO UPDATE SET
-        earliest = min(earliest, excluded.earliest),
-        latest = max(latest, excluded.latest),
-        ends_at = max(ends_at, excluded.ends_at)
-    WHERE row_id = excluded.row_id AND major = excluded.major AND minor = excluded.minor
-        AND ends_at > ?9 AND NOT expired AND max(latest, ?8) - min(earliest, ?7) <= ?11
-    RETURNING cursor
-"""
 # The row of an expired cursor is kept for RESERVED_MS, so that its ID stays taken. If the clock is ahead for a while,
 # cursors may expire too early, but their rows are not deleted right away.
 _DELETE = """
@@ -369,33 +332,19 @@ _EXPIRE = """
 """
 
 
-class SqliteCursors:
+class SqliteCursors(StoredCursors):
     """Stores cursors over the meter's connection: a write on another one would invalidate its page cache."""
 
     def __init__(self, connection: sqlite3.Connection, clock: Clock) -> None:
+        super().__init__(clock)
         self._connection = connection
-        self._clock = clock
 
-    async def find(self, listing: Listing, cursor: str) -> StoredCursor | None:
-        now = self._clock.now_ms()
-        found = row(self._connection, _FIND, (*astuple(listing), cursor, now))
-        if not found:
-            return None
-        row_id, major, minor, earliest, latest, ends_at = found
-        if ends_at + EXTEND_MS <= now + LIFETIME_MS:
-            await retry_while_locked(lambda: self._write(_EXTEND, (*astuple(listing), cursor, now + LIFETIME_MS)))
-        return StoredCursor(Position(major, minor, row_id), earliest, latest)
+    async def _found(self, values: tuple[object, ...]) -> Any:
+        return row(self._connection, FIND, values)
 
-    async def hand_out(self, listing: Listing, held: StoredCursor, fresh: str | None) -> str | None:
-        position, now = held.position, self._clock.now_ms()
-        where = (position.id, position.major, position.minor)
-        terms = (held.earliest, held.latest, now, now + LIFETIME_MS, SHARED_MS, fresh)
-        values = (*astuple(listing), *where, *terms)
-        handed_out = await retry_while_locked(lambda: self._write(_HAND_OUT, values))
-        return str(handed_out[0]) if handed_out else None
+    async def _write(self, statement: str, values: tuple[object, ...]) -> Any:
+        def write() -> Any:
+            with translated(), writing(self._connection, BRIEFLY_SEC):
+                return self._connection.execute(statement, values).fetchone()
 
-    def _write(self, statement: str, values: tuple[object, ...]) -> tuple[Any, ...] | None:
-        """Run one statement in a transaction and return its first row."""
-        with translated(), writing(self._connection, BRIEFLY_SEC):
-            found: tuple[Any, ...] | None = self._connection.execute(statement, values).fetchone()
-            return found
+        return await retry_while_locked(write)
