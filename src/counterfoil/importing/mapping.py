@@ -49,11 +49,11 @@ Name = Annotated[str, Meta(min_length=1)]
 T = TypeVar("T")
 
 
-class Section(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, rename="camel"):
+class MappingSection(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, rename="camel"):
     """A table of the mapping file."""
 
 
-class CellSource(Section, frozen=True, kw_only=True):
+class CellSource(MappingSection, frozen=True, kw_only=True):
     """Where the value of a field comes from: columns of a row, a constant, or arithmetic over columns and lines."""
 
     columns: tuple[str, ...] = ()
@@ -122,7 +122,7 @@ def _folded(words: Collection[str]) -> frozenset[str]:
     return frozenset(map(str.casefold, words))
 
 
-class Words(Section, frozen=True):
+class Words(MappingSection, frozen=True):
     """Words that are compared without regard to case."""
 
     values: Annotated[frozenset[str], Meta(min_length=1)]
@@ -136,7 +136,7 @@ class RowRule(Words, frozen=True):
     optional: bool = False
 
 
-class StatusRule(Section, frozen=True):
+class StatusRule(MappingSection, frozen=True):
     """What the values of a column, or of several joined with a hyphen, say about a bill. `values` has lower case."""
 
     source: CellSource
@@ -151,14 +151,14 @@ class StatusRule(Section, frozen=True):
         force_setattr(self, "values", {word.casefold(): meaning for word, meaning in self.values.items()})
 
 
-class RejectRule(Section, frozen=True):
+class RejectRule(MappingSection, frozen=True):
     """Rejects bills that have a number other than 0 in a column, because the export does not show what it means."""
 
     column: Name
     reason: Name
 
 
-class SampleChecks(Section, frozen=True):
+class SampleChecks(MappingSection, frozen=True):
     """What was true of the sample that the mapping was made from. A bill for which it is not true is rejected."""
 
     words: tuple[str, ...] = ()
@@ -196,7 +196,7 @@ class TotalsRule(Words, frozen=True):
             raise ValueError("Expected either a column or cells = 'any'")
 
 
-class Recognition(Section, frozen=True):
+class Recognition(MappingSection, frozen=True):
     """The headings by which a file of a known format is recognised."""
 
     name: Name
@@ -210,7 +210,7 @@ class Recognition(Section, frozen=True):
         return all(name in headings for name in self.columns) and not any(name in headings for name in self.without)
 
 
-class FileSection(Section, frozen=True):
+class FileSection(MappingSection, frozen=True):
     """How a file is written, as the mapping says. What is None is found in the file."""
 
     encoding: Annotated[str, Meta(pattern="^(utf-8|utf-8-sig|cp874|tis-620|windows-1252|cp932|utf-16)$")] | None = None
@@ -236,7 +236,7 @@ class FileLayout(FileSection, frozen=True):
     decimals: dict[str, str] = {}
 
 
-class Shop(Section, frozen=True):
+class MappedShop(MappingSection, frozen=True):
     id: Name
     name: str | None = None
     franchise_id: str | None = None
@@ -248,7 +248,7 @@ class Shop(Section, frozen=True):
         check_zone(self.timezone)
 
 
-class DatabaseMapping(Section, frozen=True, kw_only=True):
+class DatabaseMapping(MappingSection, frozen=True, kw_only=True):
     """The queries that read a POS database, and the watermark column that shows which bills are new or changed."""
 
     bills: Name
@@ -313,9 +313,10 @@ def merged(below: Table[str, Any], above: Table[str, Any]) -> dict[str, Any]:
     result = dict(below)
     for name, value in above.items():
         old = result.get(name)
-        is_table = isinstance(value, dict) and isinstance(old, dict)
-        is_cell = is_table and any(key in value for key in SOURCES)
-        result[name] = merged(old, value) if is_table and not is_cell else value
+        is_cell = isinstance(value, dict) and any(key in value for key in SOURCES)
+        result[name] = (
+            merged(old, value) if isinstance(old, dict) and isinstance(value, dict) and not is_cell else value
+        )
     return result
 
 
@@ -357,7 +358,7 @@ def _parsed(content: dict[str, Any], name: str) -> ImportMapping:
         ),
         numbers=numbers,
         dates=section("dates", DateFormat),
-        shops=tuple(to_builtins(_converted(one, Shop, "shop")) for one in _tables(content, "shop")),
+        shops=tuple(to_builtins(_converted(one, MappedShop, "shop")) for one in _tables(content, "shop")),
         shop_ids=section("shopIds", dict[str, str]),
         bill=bill,
         line=line,
