@@ -46,7 +46,7 @@ $(READY): pyproject.toml constraints.txt
 	@touch $(DEMO_READY)
 
 $(DEMO_READY): pyproject.toml constraints.txt
-	$(call install,server)
+	$(call install,server$(comma)pull)
 
 # This is a separate step, because it installs 200 MB that only packaging needs.
 $(SHIP_READY): $(READY)

@@ -42,6 +42,7 @@ def without(package: str, *arguments: str) -> "subprocess.CompletedProcess[str]"
         ("prometheus_client", "server", "demo"),
         ("waitress", "server", "console"),
         ("duckdb", "pull", "pull --url http://127.0.0.1:1 --to copy.duckdb"),
+        ("duckdb", "pull", "pull --url http://127.0.0.1:1 --to new.sqlite"),
         ("psycopg", "pull", "pull --url http://127.0.0.1:1 --to postgresql://127.0.0.1/copy"),
         ("mcp", "mcp", "mcp --copy copy.sqlite"),
         ("mcp_types", "mcp", "mcp --copy copy.sqlite"),

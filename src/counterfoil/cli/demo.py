@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import closing, nullcontext, suppress
 from datetime import datetime
 from pathlib import Path
+from shlex import quote
+from shutil import which
 from typing import Literal
 from urllib.parse import urlencode
 
@@ -218,7 +220,7 @@ def print_page(settings: Settings, demo: Showcase, console: str | None, output: 
     _heading("1. Open the console, where an operator sees how the service is used")
     echo(console or "The console could not be started.")
     if console and not settings.database:
-        echo(f"This link works once. For another link, run: {link_command(settings)}", dim=True)
+        echo(f"This link works once. For another link, run: {link_command(settings, _program())}", dim=True)
     echo()
     _heading("2. Read bills of a shop")
     first = next(call for _, call in _requests(settings, demo) if call.name == _FIRST_REQUEST)
@@ -226,7 +228,7 @@ def print_page(settings: Settings, demo: Showcase, console: str | None, output: 
     echo(f'curl -s -H "Authorization: Bearer $KEY" {_quoted_address(settings, first)}')
     echo()
     _heading("3. Keep a copy of everything that the key can read, up to date")
-    echo(f"COUNTERFOIL_KEY=$KEY counterfoil pull --url {base} --to copy.sqlite")
+    echo(f"COUNTERFOIL_KEY=$KEY {_program()} pull --url {base} --to copy.sqlite")
     echo()
     _heading("API reference", reference_url(settings))
     if output == "all":
@@ -234,6 +236,11 @@ def print_page(settings: Settings, demo: Showcase, console: str | None, output: 
     else:
         echo("With --all, the demo prints a key of every kind and a request to each endpoint.", dim=True)
     echo()
+
+
+def _program() -> str:
+    """Return what to type in another terminal to run this program: its path, if the shell does not find its name."""
+    return "counterfoil" if which("counterfoil") else quote(sys.argv[0])
 
 
 def _print_rest(settings: Settings, demo: Showcase) -> None:

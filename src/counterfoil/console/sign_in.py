@@ -40,16 +40,16 @@ CLOCK_TOLERANCE_MS = 1_000
 _NAME_LENGTH = 20
 
 
-def link_command(settings: Settings) -> str:
+def link_command(settings: Settings, program: str = "counterfoil") -> str:
     """Return the command that makes another link. A database's address is left out, because it contains a login."""
-    words = ["counterfoil", "console", "link"]
+    words = ["console", "link"]
     if not settings.database and str(settings.store) != BY_NAME["store"].default:
         words += ["--store", str(settings.store.absolute())]
     if settings.console_host != BY_NAME["console_host"].default:
         words += ["--console-host", settings.console_host]
     if settings.console_port != BY_NAME["console_port"].default:
         words += ["--console-port", str(settings.console_port)]
-    return shlex.join(words)
+    return f"{program} {shlex.join(words)}"
 
 
 def audience(settings: Settings) -> str:

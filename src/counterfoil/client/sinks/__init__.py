@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -64,9 +65,11 @@ class Destination(Struct, frozen=True):
     def import_engine(self) -> Any:
         """Raise `SinkError` if a package that this kind of target needs is not installed."""
         try:
+            if find_spec("_duckdb") is None:  # Every kind of target needs it, once rows arrive.
+                raise ModuleNotFoundError(name="duckdb")
             return import_module(f"counterfoil.client.sinks.{self.module}")
         except ImportError as error:
-            raise SinkError(missing_package(error.name, "pull", sys.executable)) from error
+            raise SinkError(missing_package((error.name or "").lstrip("_"), "pull", sys.executable)) from error
 
 
 @contextmanager

@@ -7,7 +7,6 @@ All sinks use this module, because DuckDB parses JSON several times faster than 
 import fcntl
 import os
 import shutil
-import sys
 import tempfile
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -19,7 +18,7 @@ from typing import Any, NewType
 from msgspec import Struct, field
 
 from counterfoil.client.tables import Column, Kind, Table, json_structure
-from counterfoil.text import first_line, missing_package
+from counterfoil.text import first_line
 
 # DuckDB's memory limit. It is enough for batches of ordinary bills.
 MEMORY_MB = 224
@@ -75,10 +74,8 @@ def escape_quotes(text: str) -> str:
 
 def duckdb_engine() -> Any:
     """Import DuckDB without the Python part of its package, which takes longer to import than the compiled module."""
-    try:
-        import _duckdb  # noqa: PLC0415 - a pull without rows into another engine does not need DuckDB
-    except ImportError as error:
-        raise SinkError(missing_package("duckdb", "pull", sys.executable)) from error
+    import _duckdb  # noqa: PLC0415 - a pull without rows into another engine does not need DuckDB
+
     return _duckdb
 
 
