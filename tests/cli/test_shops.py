@@ -157,12 +157,15 @@ def test_a_shop_is_learning_until_three_days_after_its_first_bill(where: str) ->
     assert shown == [("learning", 1), ("learning", 2), ("silent", 3), ("silent", 3)]
 
 
-def test_a_shop_with_less_than_half_of_its_usual_bills_is_not_called_usual(where: str) -> None:
+@pytest.mark.parametrize(("usual", "state"), [(4, "few"), (2, "open")])
+def test_a_shop_with_less_than_half_of_its_usual_bills_is_not_called_usual_if_that_is_not_chance(
+    where: str, usual: int, state: str
+) -> None:
     small = shop()
-    earlier = [NOW - week * WEEK_MS - minute * 60_000 for week in range(1, 5) for minute in range(1, 5)]
+    earlier = [NOW - week * WEEK_MS - minute * 60_000 for week in range(1, 5) for minute in range(1, usual + 1)]
     run(where, "load", "-", stdin=ndjson([small, *bills_at(small, *earlier, NOW - DAY_MS)]))
     (found,) = seen(where)
-    assert (found.state, found.today, found.usual_by_now, found.usual_since_last) == ("few", 0, 4.0, 4.0)
+    assert (found.state, found.today, found.usual_by_now, found.usual_since_last) == (state, 0, usual, usual)
     run(where, "load", "-", stdin=ndjson(bills_at(small, NOW - 60_000, NOW - 120_000)))
     assert seen(where)[0].state == "open"
 

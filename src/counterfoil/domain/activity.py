@@ -20,6 +20,8 @@ WEEK_MS = 7 * DAY_MS
 WEEKS = 4
 # A shop counts as silent if it has had no bill for a period in which it usually has at least this many.
 MISSING_BILLS = 5
+# Fewer than half of the usual bills is chance, unless at least this many are missing.
+FEWER_BILLS = 3
 # After this long without a bill, a shop counts as closed rather than silent.
 CLOSED_AFTER_MS = WEEKS * WEEK_MS
 # A week has next to no bills if it has less than this share of the busiest week.
@@ -85,7 +87,8 @@ class ShopActivity(Struct, frozen=True, kw_only=True):
         - `closed`: it has had no bill for four weeks.
         - `learning`: its first bill is less than LEARNING_DAYS old, so nothing is known to be usual.
         - `silent`: it has had no bill for a period in which it usually has at least MISSING_BILLS.
-        - `few`: it is not silent, but has had less than half of its usual number of bills by this time of day.
+        - `few`: it is not silent, but has had less than half of its usual number of bills by this time of day, and at
+          least FEWER_BILLS fewer.
         - `open`: none of these.
         """
         if self.last_bill_at is None:
@@ -96,7 +99,8 @@ class ShopActivity(Struct, frozen=True, kw_only=True):
             return "learning"
         if self.usual_since_last >= MISSING_BILLS:
             return "silent"
-        return "few" if self.today * 2 < self.usual_by_now else "open"
+        is_below_half = self.today * 2 < self.usual_by_now
+        return "few" if is_below_half and self.usual_by_now - self.today >= FEWER_BILLS else "open"
 
     @property
     def is_silent(self) -> bool:
