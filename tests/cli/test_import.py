@@ -153,6 +153,31 @@ def test_a_mapping_without_checks_is_noted_at_each_import(
     assert "[checks]" not in counterfoil("import", "--mapping", mapping, file, *options).stderr
 
 
+def test_amounts_in_cents_are_a_sudden_change_without_checks_too(
+    counterfoil: Command, tmp_path: Path, mapping: Path
+) -> None:
+    def daily(first: int, amount: str) -> Path:
+        return export(tmp_path, *(f"{first + number},14/11/2026 18:{number:02},{amount}" for number in range(12)))
+
+    loading = ("import", "--mapping", mapping, "--load")
+    counterfoil(*loading, daily(100, "45.50"))
+    found = counterfoil.json(*loading, daily(200, "4550"), status=6)
+    assert [alarm["measure"] for alarm in found["alarms"]] == ["average"]
+    counterfoil(*loading, daily(300, "120.00"))
+    assert counterfoil.json(*loading, daily(200, "4550"), "--accept-change")["added"] == 12
+    assert counterfoil.json(*loading, daily(400, "4550"))["alarms"] == []
+
+
+def test_columns_that_may_change_the_money_are_named_if_the_mapping_does_not_use_them(
+    counterfoil: Command, tmp_path: Path, mapping: Path
+) -> None:
+    file = tmp_path / "tip.csv"
+    file.write_text("Bill,Date,Total,Tip,Void?,Table\n1,14/11/2026 18:05,45.50,5.00,no,T4\n", "utf-8")
+    shown = counterfoil("import", "--mapping", mapping, file, "--load").stderr
+    assert shown.count("Tip, Void?.") == 1
+    assert "Table" not in shown
+
+
 def test_a_shop_that_the_store_knows_keeps_its_settings(counterfoil: Command) -> None:
     counterfoil("load", "-", stdin=b'{"kind":"shop","id":"Riverside","name":"By the river","closingTime":"02:00"}')
     receipts = EXAMPLES / "loyverse-receipts.csv"

@@ -44,6 +44,15 @@ def alarms(intake: Intake) -> list[tuple[str, str, int]]:
     return [(alarm.measure, alarm.field, alarm.count) for alarm in intake.alarms]
 
 
+def test_a_small_load_with_another_average_raises_an_alarm_alone_and_leaves_the_others_pending() -> None:
+    usual, in_cents = load(20, with_net=20, net=900), load(20, with_net=20, net=90_000)
+    changed = after(usual, in_cents)
+    assert (alarms(changed), changed.pending) == ([("average", "", 4500)], usual)
+    assert alarms(after(in_cents, usual)) == [("average", "", 45)]
+    assert not after(usual, load(9, with_net=9, net=40_500)).alarms
+    assert not after(in_cents, usual, intake=accepted(changed)).alarms
+
+
 @pytest.mark.parametrize(
     ("counts", "alarm"),
     [

@@ -21,6 +21,14 @@ TWO_BILLS = (
 )
 
 
+def test_days_that_are_improbable_in_the_order_of_the_mapping_are_refused(tmp_path: Path) -> None:
+    rows = "1,11/06/2026 11:08,Tea,1,17.90,17.90\n2,11/07/2026 12:06,Tea,1,3.20,3.20\n"
+    file = written(tmp_path, HEADING + rows)
+    with pytest.raises(ImportFailed, match="mdy"):
+        imported("csv", file, mapping=MAPPING)
+    assert len(imported("csv", file, mapping=MAPPING, is_order_sure=True).bills) == 2
+
+
 def test_rows_of_a_bill_become_its_lines_in_any_order(tmp_path: Path) -> None:
     found = imported("csv", written(tmp_path, HEADING + TWO_BILLS), mapping=MAPPING)
     assert [bill["id"] for bill in found.bills] == ["A1", "A2"]

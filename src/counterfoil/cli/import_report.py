@@ -12,7 +12,7 @@ import click
 from msgspec import Struct, field, json
 
 from counterfoil import bootstrap
-from counterfoil.cli.terminal import echo, message, style
+from counterfoil.cli.terminal import echo, message, print_note, style
 from counterfoil.domain.changes import KnownFacts
 from counterfoil.domain.intake import MAX_REMEMBERED, RejectedLine, RejectedRows
 from counterfoil.importing.results import (
@@ -21,6 +21,7 @@ from counterfoil.importing.results import (
     ExportTotals,
     Imported,
     ImportedRecord,
+    ImportNote,
     RejectedRow,
     SkippedRow,
 )
@@ -108,6 +109,15 @@ def today() -> date:
     return datetime.fromtimestamp(SystemClock().now_ms() / 1000, UTC).date()
 
 
+def say_once(note: str) -> None:
+    """Say once in a command what an export does not show, and not for each file that arrives or is read again."""
+    context = click.get_current_context(silent=True)
+    said: set[str] = context.meta.setdefault(__name__, set()) if context else set()
+    if note not in said:
+        said.add(note)
+        print_note(note)
+
+
 def converted(found: Iterable[Imported], tally: ImportTally, rejects: ImportRejects) -> Iterator[ImportedRecord]:
     """Yield the records. Count records, skipped rows and rejects in the tally, and write the rejects to their file."""
     try:
@@ -121,6 +131,8 @@ def converted(found: Iterable[Imported], tally: ImportTally, rejects: ImportReje
                     yield one
                 case ExportTotals():
                     tally.export_totals.append(one)
+                case ImportNote():
+                    say_once(one.text)
                 case SkippedRow():
                     tally.skipped[one.reason] += 1
                 case RejectedRow():

@@ -9,14 +9,13 @@ import re
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from msgspec import Struct, json
 
-from counterfoil.cli.import_report import ImportRejects, ImportTally, converted, facts_for_import, today
-from counterfoil.cli.terminal import message, print_note
+from counterfoil.cli.import_report import ImportRejects, ImportTally, converted, facts_for_import, say_once, today
+from counterfoil.cli.terminal import message
 from counterfoil.domain.changes import KnownFacts
 from counterfoil.domain.intake import RejectedRows
 from counterfoil.importing.formats import open_export
@@ -48,12 +47,6 @@ class ExportConversion(Struct, frozen=True):
     facts: Callable[[str], KnownFacts | None]
     folder: Path
     """A folder of this process for copies and converted records."""
-
-
-@cache
-def _say(note: str) -> None:
-    """Say once what exports of a format do not show, and not for each file that arrives."""
-    print_note(note)
 
 
 @contextmanager
@@ -169,7 +162,7 @@ class ExportFile(File):
         options = ImportOptions(write_shops=conversion.with_shops, on_read=self.on_read, today=today())
         export = open_export(None, [path], (), (), conversion.mapping, conversion.mapping_name, options)
         if export.note:
-            _say(export.note.strip())
+            say_once(export.note.strip())
         totals = RecordTotals(conversion.facts)
         with tempfile.NamedTemporaryFile(dir=conversion.folder, delete=False) as out:
             self._records = Path(out.name)

@@ -207,7 +207,9 @@ class ControlTotals(Struct):
     _others: _Sums = field(default_factory=_Sums)
     _remembered: set[int] = field(default_factory=set)
     _without_net: int = 0
-    _with_net: int = 0
+    with_net: int = 0
+    size: int = 0
+    """The net of all bills, refunds as positive numbers."""
     _without: dict[Basis, int] = field(default_factory=lambda: {"lines": 0, "payments": 0})
     """The number of bills that have no lines or no payments to compare with."""
     _different: dict[Basis, int] = field(default_factory=lambda: {"lines": 0, "payments": 0})
@@ -229,7 +231,8 @@ class ControlTotals(Struct):
             if net is None:
                 self._without_net += 1
                 continue
-            self._with_net += 1
+            self.with_net += 1
+            self.size += abs(net)
             sums.net += net
             if net < 0:
                 sums.refunds += 1
@@ -254,7 +257,7 @@ class ControlTotals(Struct):
             self._not_adding_up.append(BillNotAddingUp(shop_id, bill_id, basis, decimal_text(difference)))
 
     def _comparison(self, basis: Basis) -> NetComparison:
-        return NetComparison(self._with_net - self._without[basis], self._different[basis])
+        return NetComparison(self.with_net - self._without[basis], self._different[basis])
 
     def net_of(self, day: int | None) -> int | None:
         """Return the net of a business day over all shops, or of all bills. None if the days were not all kept."""

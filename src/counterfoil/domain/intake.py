@@ -6,11 +6,14 @@ MIN_EARLIER_GROUPS of them. An alarm is raised if a share exceeds their highest 
 factor JUMP_FACTOR, or if records have a field whose name is not known from earlier groups. In both cases, at least
 MIN_AFFECTED records must be affected. A group that raises an alarm is not used for comparison until the operator
 accepts it.
+
+The average bill needs no groups: even a small file with cents instead of units is a hundred times off. A load raises an
+alarm if its average is JUMP_OF_AVERAGE times as high as any before, or as low.
 """
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 from msgspec import Struct, field, json
 from msgspec.structs import asdict, astuple, replace
@@ -139,11 +142,12 @@ MAX_EARLIER_GROUPS = 30
 MIN_AFFECTED = 10
 JUMP_POINTS = 0.02
 JUMP_FACTOR = 1.5
+JUMP_OF_AVERAGE = 30
 # Maximum number of unknown field names that are remembered. The oldest names are forgotten first.
 MAX_KNOWN_NAMES = 500
 
-Measure = Literal["rejected", "undated", "no_items", "no_amounts", "unreadable", "unknown_field", "replaced"]
-MEASURES: Final[tuple[Measure, ...]] = ("rejected", "undated", "no_items", "no_amounts", "unreadable", "unknown_field")
+Measure = Literal["rejected", "undated", "no_items", "no_amounts", "unreadable", "unknown_field", "average", "replaced"]
+MEASURES: Final[tuple[Measure, ...]] = get_args(Measure)[:-1]
 
 
 class DeliveryCounts(Struct, frozen=True, omit_defaults=True, rename="camel"):
@@ -158,13 +162,19 @@ class DeliveryCounts(Struct, frozen=True, omit_defaults=True, rename="camel"):
     records: dict[str, int] = {}
     unreadable: dict[str, int] = {}
     unknown: dict[str, int] = {}
+    with_net: int = 0
+    net: int = 0
+    """What these bills come to in whole units of the currency, refunds as positive numbers."""
 
     def plus(self, other: "DeliveryCounts") -> "DeliveryCounts":
         return DeliveryCounts(*map(_sum, astuple(self), astuple(other)))
 
 
 class IntakeAlarm(Struct, frozen=True, omit_defaults=True, rename="camel"):
-    """A sudden change: `count` of `total` records are affected; `before` is the highest earlier share."""
+    """A sudden change: `count` of `total` records are affected; `before` is the highest earlier share.
+
+    Of a change of the average bill, `count` is the average of the load, and `total` the nearest one before.
+    """
 
     measure: Measure
     count: int
@@ -193,6 +203,8 @@ class Intake(Struct, frozen=True, omit_defaults=True, rename="camel"):
 
 def with_load(intake: Intake, load: DeliveryCounts, now_ms: int) -> Intake:
     """Return the intake after a load, which may raise or clear alarms."""
+    if jump := _jump_of_average(intake, load):
+        return replace(intake, alarms=[jump], alarming=load, alarmed_at=now_ms)
     group = intake.pending.plus(load)
     if group.lines < MIN_GROUP_LINES:
         return replace(intake, pending=group)
@@ -206,6 +218,9 @@ def with_load(intake: Intake, load: DeliveryCounts, now_ms: int) -> Intake:
 
 def accepted(intake: Intake) -> Intake:
     """Return the new intake: the operator has accepted the group that raised the alarms, so it counts as normal."""
+    if any(alarm.measure == "average" for alarm in intake.alarms):
+        # From now on both averages are normal, so they are not added up.
+        intake = replace(_with_normal_group(intake, intake.pending), pending=DeliveryCounts(), alarming=intake.alarming)
     return _with_normal_group(intake, intake.alarming) if intake.alarming else intake
 
 
@@ -223,6 +238,19 @@ def _with_normal_group(intake: Intake, group: DeliveryCounts) -> Intake:
         alarming=None,
         alarmed_at=0,
     )
+
+
+def _jump_of_average(intake: Intake, load: DeliveryCounts) -> IntakeAlarm | None:
+    average, *earlier = (
+        max(counts.net / counts.with_net, 0.01) if counts.with_net >= MIN_AFFECTED else None
+        for counts in (load, intake.pending, *intake.earlier)
+    )
+    known = [one for one in earlier if one is not None]
+    if average is None or not known:
+        return None
+    nearest = max(known) if average > max(known) else min(known)
+    is_jump = max(average / max(known), min(known) / average) >= JUMP_OF_AVERAGE
+    return IntakeAlarm("average", round(average), max(round(nearest), 1)) if is_jump else None
 
 
 def _alarms(intake: Intake, group: DeliveryCounts) -> Iterator[IntakeAlarm]:
@@ -280,6 +308,7 @@ _DESCRIPTIONS: Final[Mapping[Measure, Message]] = {
     "unknown_field": Message(
         "intake.unknown_field", "unknown field {field}, which earlier loads did not have ({count} of {total} records)"
     ),
+    "average": Message("intake.average", "the average bill is {count}, but {total} in earlier loads"),
     # Not a share of earlier loads: see `domain/replacements.py`.
     "replaced": Message("intake.replaced", "{count} of {total} bills replace a stored bill by another one"),
 }

@@ -165,8 +165,10 @@ def check_days(
     is_future = today is not None and max(days) > today + timedelta(days=1) >= max(swapped)
     spread, other_spread = max(days) - min(days), max(swapped) - min(swapped)
     is_spread = spread >= max(SPREAD, 4 * other_spread)
-    first, last = date.fromisoformat(known[0]), date.fromisoformat(known[-1])
-    is_far = max(days) < first - FAR and first - NEAR <= min(swapped) and max(swapped) <= last + NEAR
+    is_far = False
+    if known:
+        first, last = date.fromisoformat(known[0]), date.fromisoformat(known[-1])
+        is_far = max(days) < first - FAR and first - NEAR <= min(swapped) and max(swapped) <= last + NEAR
     # A file arrives soon after its last day.
     is_late = today is not None and max(days) < today - FAR and today - SOON <= max(swapped) <= today
     if is_future or is_spread or is_far or is_late:

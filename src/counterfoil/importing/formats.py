@@ -96,8 +96,7 @@ def open_export(
     """Open an export with its format, a mapping that has a bill ID, or one that changes a recognised format."""
     if format_name == CSV or (format_name is None and "id" in mapping.get("bill", {})):
         checked = parse_mapping(mapping, mapping_name or CSV)
-        note = "" if "checks" in mapping else message("no_checks", mapping=checked.name)
-        return Export([], note, partial(_table_records, checked, options, bills, lines, payments))
+        return Export([], "", partial(_table_records, checked, options, bills, lines, payments))
     if payments or (lines and format_name in order_apis()):
         raise ImportFailed(message("other_files"))
     try:

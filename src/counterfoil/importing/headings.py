@@ -133,6 +133,12 @@ def roles_of(heading: str) -> tuple[RoleMatch, ...]:
     return tuple(sorted(found, key=lambda match: (-match.letters, match.role not in heads)))
 
 
+def may_change_totals(heading: str) -> bool:
+    """Return whether a heading is that of an amount, or says whether and how a bill counts."""
+    roles = {match.role for match in roles_of(heading)[:1]}
+    return bool(roles & (AMOUNT_ROLES | {"status", "type"})) or heading_status(heading) in (VOID, REFUND)
+
+
 def recognised_headings(cells: Iterable[str]) -> int:
     return sum(bool(roles_of(cell)) for cell in cells)
 

@@ -103,4 +103,10 @@ class ExportTotals(Struct, frozen=True):
     computed: Decimal
 
 
-Imported = ImportedRecord | RejectedRow | SkippedRow | ExportTotals
+class ImportNote(Struct, frozen=True):
+    """What the operator must know of an export, although it can be imported."""
+
+    text: str
+
+
+Imported = ImportedRecord | RejectedRow | SkippedRow | ExportTotals | ImportNote

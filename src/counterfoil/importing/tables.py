@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from counterfoil.importing.checks import HeadingCheck, check_days
 from counterfoil.importing.export_totals import NOT_ASSIGNED, TOTALS_ROW, AmountColumn, BillsAbove, SheetTotals
+from counterfoil.importing.headings import may_change_totals
 from counterfoil.importing.mapping import (
     BILL_FIELDS,
     LINE_FIELDS,
@@ -22,11 +23,13 @@ from counterfoil.importing.mapping import (
     Cell,
     CellSource,
     ImportMapping,
+    SampleChecks,
 )
 from counterfoil.importing.results import (
     Imported,
     ImportedRecord,
     ImportFailed,
+    ImportNote,
     Reason,
     RejectedRow,
     RowProblem,
@@ -164,6 +167,7 @@ class TableImport:
 
     def records(self) -> Iterator[Imported]:
         """Yield a source record for each bill, and a result for each row that was not converted."""
+        yield from self._notes()
         with closing(SortedRows()) as rows_by_bill:
             for one in self._inputs:
                 yield from self._fill(one, rows_by_bill)
@@ -207,6 +211,21 @@ class TableImport:
         for name in (*mapping.file.fill_down, *((column,) if column else ())):
             if not any(name in one.sheet.columns for one in self._inputs):
                 raise ImportFailed(f"no file has the column {shown(name)}, which the mapping {mapping.name} names.")
+
+    def _notes(self) -> Iterator[ImportNote]:
+        """Yield what nobody has compared with a sample, because the mapping was written by hand."""
+        mapping = self._mapping
+        if mapping.recognition:
+            return
+        if mapping.checks == SampleChecks() and not mapping.database:
+            yield ImportNote(message("no_checks", mapping=mapping.name))
+        cells = [cell for kind in KIND_NAMES for _, cell, _ in mapped_cells(mapping, kind, is_flat=self._is_flat)]
+        named = {*mapping.file.columns, *mapping.file.fill_down, *(rule.column for rule in mapping.rejects)}
+        for one in self._inputs:
+            used = {at for cell in cells for at in positions_of(cell, one.sheet)}
+            others = [name for name, at in one.sheet.columns.items() if at not in used and name not in named]
+            if doubtful := ", ".join(name for name in others if may_change_totals(name)):
+                yield ImportNote(message("unused_columns", name=one.sheet.name, columns=doubtful))
 
     def _sheet_totals(self, one: TableInput) -> SheetTotals:
         mapping, sheet = self._mapping, one.sheet
@@ -348,7 +367,7 @@ class TableImport:
             if order != "ymd" and found[other] > found[order]:
                 example = min(day for day in self._dates[name] if order_of(day) == other)
                 raise ImportFailed(f"{name} has {example}, but dates.order is {order}. Use --date-order {other}.")
-            if order != "ymd" and not found[order] and mapping.checks.days and not self._options.is_order_sure:
+            if order != "ymd" and not found[order] and not self._options.is_order_sure:
                 check_days(name, self._dates[name], mapping.dates, order, self._options.today, mapping.checks.days)
         return order
 

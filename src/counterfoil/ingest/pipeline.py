@@ -18,6 +18,7 @@ from msgspec import Struct, field, json
 from counterfoil.domain.changes import Change, EncodedBill, KnownFacts, Outcome, RecordKey
 from counterfoil.domain.control_totals import MAX_STORED_DAYS, ControlTotals, CountedBill
 from counterfoil.domain.intake import DeliveryCounts, IntakeAlarm, LoadProgress, RejectedLine, with_load
+from counterfoil.domain.pos_values import MILLION
 from counterfoil.domain.replacements import ReplacementGuard
 from counterfoil.domain.tokens import Pseudonyms
 from counterfoil.ingest.converters import ConverterProcess, Converters
@@ -90,6 +91,8 @@ class Summary(Struct, kw_only=True):
             records=dict(fields.records),
             unreadable={f"{kind}: {path}": count for (kind, path), count in fields.unreadable.items()},
             unknown=_stored_names(fields.unknown),
+            with_net=self.totals.with_net,
+            net=self.totals.size // MILLION,
         )
 
 
@@ -237,8 +240,9 @@ class Pipeline:
     def _compare(self, counts: DeliveryCounts) -> list[IntakeAlarm]:
         """Store the counts of this load. Return the alarms if the load completed a group of loads."""
         intake = self._ledger.change_intake(lambda intake, now_ms: with_load(intake, counts, now_ms))
-        # A completed group is no longer pending.
-        return intake.alarms if counts.lines and not intake.pending.lines else []
+        # A completed group is no longer pending, and the alarm about an average is one of this load alone.
+        is_compared = not intake.pending.lines or intake.alarming == counts
+        return intake.alarms if counts.lines and is_compared else []
 
     def _batches(self, source: Source, summary: Summary) -> Iterator[_Batch]:
         batch = _Batch()
