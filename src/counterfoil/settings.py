@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from counterfoil.domain.messages import MessageError
 from counterfoil.domain.tokens import MIN_SECRET_BYTES
-from counterfoil.machine.addresses import bound_socket, is_ip_address, is_listening, would_conflict
+from counterfoil.machine.addresses import bound_socket, is_ip_address, would_conflict
 from counterfoil.machine.files import read_or_create_secret
 from counterfoil.text import is_address, scheme_of, use_address_form, without_password
 
@@ -278,26 +278,13 @@ def check_address(name: str, address: str) -> None:
     _require(is_address(address), f"{name} is not a valid address: {use_address_form(address)}.", name)
 
 
-LAST_RESERVED_PORT = 1023
-
-
 def bound(host: str, port: int, prefix: str = "") -> socket.socket:
     """Return a socket that is bound to an address. The settings of the address begin with `prefix`."""
     try:
         return bound_socket(host, port)
     except OSError as error:
+        reason = "the port is in use" if error.errno == errno.EADDRINUSE else error.strerror or str(error)
         turned_off = " (0 turns the admin listener off)" if prefix == "admin-" else ""
-        other_port = f"Choose another with --{prefix}port{turned_off}"
-        match error.errno:
-            case errno.EADDRINUSE if is_listening(host, port):
-                reason, advice = "the port is in use", f"{other_port}, or stop the process that uses it."
-            case errno.EADDRINUSE:
-                reason = "the port is in use, but not by a service: probably by an outgoing connection"
-                advice = f"{other_port} below 32768, or wait a minute."
-            case errno.EACCES if port <= LAST_RESERVED_PORT:
-                reason, advice = f"only root may use ports up to {LAST_RESERVED_PORT}", f"{other_port}."
-            case errno.EADDRNOTAVAIL:
-                reason, advice = "this machine does not have that address", f"Choose another with --{prefix}host."
-            case _:
-                reason, advice = error.strerror or str(error), f"Check --{prefix}host and --{prefix}port."
+        other = f"port{turned_off}" if error.errno in (errno.EADDRINUSE, errno.EACCES) else "host"
+        advice = f"Choose another with --{prefix}{other}."
         raise SettingsError(f"cannot listen on {host}:{port}: {reason}. {advice}") from None

@@ -25,7 +25,7 @@ def test_a_format_can_be_named_and_overrides_the_suffix(counterfoil: Command, tm
     out = tmp_path / "reference.page"
     counterfoil.bare("reference", "--out", out, "--format", "md")
     assert out.read_bytes().startswith(b"# Counterfoil API reference")
-    assert counterfoil.bare("reference", "--format", "txt").stdout.startswith("# Counterfoil API\n")
+    assert counterfoil.bare("reference", "--format", "txt").stdout.startswith("# Counterfoil API reference")
 
 
 def test_an_unknown_suffix_is_refused_with_a_hint(counterfoil: Command, tmp_path: Path) -> None:

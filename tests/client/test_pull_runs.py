@@ -246,21 +246,14 @@ def test_a_position_that_the_service_does_not_know_is_replaced(copy: Copy, posit
 
 
 @pulled_before
-@pytest.mark.parametrize(
-    ("state", "advice"),
-    [
-        (b'{"shops":{}}', "Pull again into an empty target"),
-        (b'{"format":2}', "Pull again into an empty target"),
-        (b'{"format":99,"shops":[]}', "Upgrade Counterfoil"),
-    ],
-)
-def test_a_copy_of_another_release_is_refused_and_not_changed(copy: Copy, state: bytes, advice: str) -> None:
+@pytest.mark.parametrize("state", [b'{"shops":{}}', b'{"format":99,"shops":[]}'])
+def test_a_copy_of_another_release_is_refused_and_not_changed(copy: Copy, state: bytes) -> None:
     sink = copy.target()
     with sink.transaction():
         sink.save_state(state)
     sink.close()
     for use in (copy.pull, copy.reconcile):
-        with pytest.raises(CopyMismatch, match=advice):
+        with pytest.raises(CopyMismatch, match="reads only format"):
             use()
     assert copy.rows("SELECT state FROM pull_state") == [(state.decode(),)]
 

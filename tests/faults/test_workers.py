@@ -122,9 +122,9 @@ def connection_to_itself(port: int) -> socket.socket:
     return caller
 
 
-def test_a_port_that_an_outgoing_connection_uses_is_refused_with_that_reason() -> None:
+def test_a_port_that_an_outgoing_connection_uses_is_refused() -> None:
     port = free_port()
-    with connection_to_itself(port), pytest.raises(SettingsError, match="probably by an outgoing connection"):
+    with connection_to_itself(port), pytest.raises(SettingsError, match="the port is in use"):
         hold_port("127.0.0.1", port)
 
 

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack, closing
+from contextlib import closing
 from pathlib import Path
 
 import click
@@ -12,7 +12,7 @@ from counterfoil.backends.moving import CutOver, MoveReport, MoveStage, StoreMov
 from counterfoil.cli.main import INTERRUPTED
 from counterfoil.cli.options import json_option, settings_from, utc_option
 from counterfoil.cli.store import audit_entry
-from counterfoil.cli.terminal import echo, message, print_fields, print_json, print_list, progress
+from counterfoil.cli.terminal import echo, message, print_fields, print_json, print_list, status_line
 from counterfoil.domain.audit import Act
 from counterfoil.domain.calendar import iso_utc
 from counterfoil.settings import DATABASES, SettingsError, check_address
@@ -44,8 +44,13 @@ def command(ctx: click.Context, source: str, target: str, cut_over: bool, as_jso
     with (
         closing(bootstrap.move_source(folder)) as source_store,
         closing(bootstrap.move_target(database)) as target_store,
-        closing(CopyProgress(source_store.size())) as on_progress,
+        status_line("connecting") as show,
     ):
+        rows = source_store.size()
+
+        def on_progress(stage: MoveStage, seen: int, moved: int) -> None:
+            show(f"{stage.value}: {seen:,} of about {rows:,} rows read, {moved:,} moved")
+
         try:
             report = StoreMove(source_store, target_store, on_progress).run(
                 _cut_over(folder, database) if cut_over else None
@@ -60,25 +65,6 @@ def command(ctx: click.Context, source: str, target: str, cut_over: bool, as_jso
 
 def _cut_over(folder: Path, database: str) -> CutOver:
     return CutOver(without_password(database), audit_entry(Act.STORE_MOVED, f"from {folder.resolve()}"))
-
-
-class CopyProgress:
-    """Shows a progress bar for each stage, with the rate and the time left."""
-
-    def __init__(self, rows: int) -> None:
-        self._rows = rows
-        self._shown = ExitStack()
-        self._stage: MoveStage | None = None
-
-    def __call__(self, stage: MoveStage, seen: int, moved: int) -> None:
-        total = self._rows
-        if stage is not self._stage:
-            self._shown.close()
-            self._stage, self._meter = stage, self._shown.enter_context(progress(stage.value, total or None, "rows"))
-        self._meter(min(seen, total), seen if stage is MoveStage.VERIFYING else moved)
-
-    def close(self) -> None:
-        self._shown.close()
 
 
 def _folder(source: str) -> Path:

@@ -32,7 +32,7 @@ from counterfoil.operator_reads import ANY_ERROR, OperatorReads, RecordedRequest
 from counterfoil.text import counted, csv_text
 from counterfoil.views import shops as shop_views
 from counterfoil.views.audit import with_labels
-from counterfoil.views.columns import ListColumn, json_row
+from counterfoil.views.columns import ListColumn, csv_lines, json_row
 from counterfoil.views.keys import labels_of
 from counterfoil.views.requests import RequestFollower, columns, find
 from counterfoil.views.requests import disclosures as disclosure_columns
@@ -194,25 +194,9 @@ def _print(found: Sequence[RecordedRequest], labels: Mapping[str, str], *, as_js
 
 
 def _print_one(request: RecordedRequest, labels: Mapping[str, str]) -> None:
-    returned = request.returned
-    fields = {
-        "time": second(request.at),
-        "request ID": request.request_id,
-        "key ID": request.key_id,
-        "label": labels.get(request.key_id) or "-",
-        "route": request.route,
-        "status": request.status,
-        "took": f"{request.took_us / 1000:,.1f} ms",
-        "error": request.error,
-        "message": returned.message,
-        "parameters": ",".join(returned.names),
-        "shop": returned.shop_id,
-        "rows": returned.rows,
-        "last page": None if returned.is_last is None else "yes" if returned.is_last else "no",
-        "base": request.personal_base,
-        "members in response": request.personal_members or None,
-    }
-    print_fields([(name, str(value)) for name, value in fields.items() if value not in (None, "")])
+    headings, values = csv_lines(columns(labels)[1:], [request])
+    named = [(str(heading).replace("_", " "), str(value)) for heading, value in zip(headings, values, strict=True)]
+    print_fields([("time", second(request.at)), *((name, value) for name, value in named if value)])
 
 
 # --- usage ----------------------------------------------------------------------------
@@ -280,5 +264,5 @@ def _days(largest: int) -> Sequence[ListColumn[tuple[Key, date, int]]]:
         ListColumn("", terminal="of largest" if is_terminal(sys.stdout) else "", text=bar),
         ListColumn("", lambda row: row[0].per_day, "number", "quota"),
         ListColumn("", kind="number", terminal="used", text=lambda row: f"{row[2] / row[0].per_day:.1%}"),
-        ListColumn("", lambda row: row[0].label, "name", terminal="label"),
+        ListColumn("", lambda row: row[0].label, terminal="label"),
     )

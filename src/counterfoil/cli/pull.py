@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import closing
-from datetime import UTC, date
+from datetime import date
 from functools import partial
 
 import click
@@ -17,7 +17,6 @@ from counterfoil.cli.main import FAILED, INTERRUPTED
 from counterfoil.cli.remote import (
     EXPECTED_ERRORS,
     KEY_VARIABLE,
-    QUOTA_SPENT,
     ExitStatus,
     Remote,
     duration,
@@ -36,14 +35,13 @@ from counterfoil.client.errors import Stopped, Unreachable
 from counterfoil.client.pull import Options, Puller, origin_of
 from counterfoil.client.pull_state import State, Tally
 from counterfoil.client.sinks import Destination, SinkError, private_files
-from counterfoil.domain.calendar import from_ms, to_ms
+from counterfoil.domain.calendar import to_ms
 from counterfoil.machine.clock import SystemClock
 from counterfoil.machine.process import SignalSafeEvent
 
 ONE_DAY_SEC = 86_400.0
-# How long to wait before another run if the quota was used up in two runs in a row. The second run may have been too
-# early, because our clock may be ahead of the service's.
-QUOTA_RETRY_MS = 900_000
+# A spent quota is tried again after this time at the latest, because our clock may be ahead of the service's.
+QUOTA_RETRY_SEC = 3_600.0
 MIN_BILLS_FOR_RATE = 1_000
 CHANGES = ("added", "changed", "removed")
 PROGRESS_SAVED = "progress saved. Run the same command to resume."
@@ -119,9 +117,7 @@ def command(
             _warn_if_readable(remote)
         while every is not None and report.outcome.can_retry:
             _wait_for_next_run(report, every)
-            before = report.outcome
             report = _run(remote, structs.replace(options, adopt=False), follow_up, as_json)
-            report.outcome = _retry_sooner(before, report.outcome)
     exit_with(report.outcome.exit_code)
 
 
@@ -202,18 +198,11 @@ def _warn_if_readable(remote: Remote) -> None:
 def _wait_for_next_run(report: PullReport, every_sec: float) -> None:
     seconds = every_sec - report.seconds
     if report.outcome.resumes_at:
-        seconds = (to_ms(report.outcome.resumes_at) - SystemClock().now_ms()) / 1000 + 1
+        seconds = min(QUOTA_RETRY_SEC, (to_ms(report.outcome.resumes_at) - SystemClock().now_ms()) / 1000 + 1)
     try:
         time.sleep(max(0.0, seconds))
     except KeyboardInterrupt:
         raise click.exceptions.Exit(INTERRUPTED) from None
-
-
-def _retry_sooner(before: ExitStatus, after: ExitStatus) -> ExitStatus:
-    """Return `after`. If both runs used up the quota, set an earlier `resumes_at`: QUOTA_RETRY_MS from now."""
-    if before.exit_code == after.exit_code == QUOTA_SPENT:
-        return structs.replace(after, resumes_at=from_ms(SystemClock().now_ms() + QUOTA_RETRY_MS, UTC))
-    return after
 
 
 def _print_report(report: PullReport, options: Options, as_json: bool) -> None:

@@ -5,11 +5,10 @@ import os
 import click
 
 from counterfoil.cli.options import store_options
-from counterfoil.cli.terminal import display_width, echo, print_json, print_wrapped, style, wrapped
+from counterfoil.cli.terminal import print_json, print_wrapped, style
 from counterfoil.settings import TABLE, collect, display_value, resolve
 
-MAX_WIDTH, MAX_VALUE = 100, 40
-INDENT = "    "
+INDENT = 4
 
 
 @click.command()
@@ -26,10 +25,6 @@ def command(ctx: click.Context, store: str | None, as_json: bool) -> None:
         print_json([dict(zip(names, row, strict=True)) for row in rows])
         return
     name_width = max(len(setting.name) for setting in TABLE)
-    value_width = min(MAX_VALUE, max(display_width(value) for _, value, _, _ in rows))
     for name, value, origin, text in rows:
-        padding = " " * (value_width - display_width(value))
-        shown = style(value, fg="cyan") + padding
-        print_wrapped(f"{style(name.ljust(name_width), bold=True)}  {shown}  {origin}", len(INDENT))
-        for line in wrapped(INDENT + text, len(INDENT), MAX_WIDTH):
-            echo(line, dim=True)
+        print_wrapped(f"{style(name.ljust(name_width), bold=True)}  {style(value, fg='cyan')}  {origin}", INDENT)
+        print_wrapped(" " * INDENT + text, INDENT, dim=True)

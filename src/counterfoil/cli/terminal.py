@@ -9,24 +9,21 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeVar
-from unicodedata import category, east_asian_width
 
 import click
+from rich.cells import cell_len as display_width
 
 from counterfoil.machine.process import wants_colour
 from counterfoil.text import printable
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.progress import Progress
 
     from counterfoil.domain.messages import Value
     from counterfoil.views.columns import ListColumn
 
 Row = TypeVar("Row")
 COLUMN_GAP = "  "
-# A name is shortened to no less than this many cells.
-MIN_NAME = 16
 BLOCK_INDENT = 4
 # `style` writes this instead of the start of an escape sequence, and `echo` replaces it. Other text cannot contain it,
 # because it is random.
@@ -60,20 +57,13 @@ def print_wrapped(text: str, hanging: int = 0, *, err: bool = False, **styles: A
         echo(line.replace(_NO_BREAK, " "), err=err)
 
 
-def print_parts(parts: Sequence[str], indent: int) -> None:
-    """Print details in dim lines that are indented. A terminal wraps them between parts, and in parts that are long."""
-    room = shutil.get_terminal_size().columns - indent
-    shown = [unbroken(part) if display_width(part) <= room else part for part in parts]
-    print_wrapped(" " * indent + " · ".join(shown), indent, dim=True)
-
-
 def unbroken(text: str) -> str:
     return text.replace(" ", _NO_BREAK)
 
 
-def wrapped(text: str, hanging: int = 0, max_width: int = sys.maxsize) -> Iterator[str]:
+def wrapped(text: str, hanging: int = 0) -> Iterator[str]:
     """Yield the lines of a text for the width of the terminal. A word is never broken, even if it is longer."""
-    width = min(shutil.get_terminal_size().columns, max_width)
+    width = shutil.get_terminal_size().columns
     line, *words = text.split(" ")
     for word in words:
         if line.strip() and display_width(_STYLE.sub("", f"{line} {word}".rstrip())) > width:
@@ -156,19 +146,11 @@ def print_list(columns: "Sequence[ListColumn[Row]]", rows: Sequence[Row], first:
     right = [column.kind == "number" for column in shown]
     room = shutil.get_terminal_size().columns if is_terminal(sys.stdout) else sys.maxsize
     heading, *lines = aligned([names, *cells], right)
-    excess = max(map(display_width, (heading, *lines))) - room
-    if excess > 0:
-        fitted = [list(row) for row in cells]
-        for place in [place for place, column in enumerate(shown) if column.kind == "name"]:
-            most = max(MIN_NAME, max(display_width(row[place]) for row in cells) - excess)
-            for row in fitted:
-                row[place] = shortened(row[place], most)
-        heading, *lines = aligned([names, *fitted], right)
     if max(map(display_width, (heading, *lines))) > room:
         for title, about, *others in cells:
             print_wrapped(f"{style(title, bold=True)}{COLUMN_GAP}{about}", BLOCK_INDENT)
             parts = [f"{name} {value}" for name, value in zip(names[2:], others, strict=True) if value]
-            print_parts(parts, BLOCK_INDENT)
+            print_wrapped(" " * BLOCK_INDENT + " · ".join(parts), BLOCK_INDENT, dim=True)
         return
     echo(heading, dim=True)
     for line in lines:
@@ -206,16 +188,6 @@ def aligned(rows: Sequence[Sequence[str]], right: Sequence[bool]) -> Iterator[st
         yield COLUMN_GAP.join(padded).rstrip()
 
 
-def display_width(text: str) -> int:
-    """Return the width of a string in terminal cells. Combining marks, such as Thai tone marks, have no width."""
-    if text.isascii():
-        return len(text)
-    return sum(
-        0 if category(character) in ("Mn", "Me", "Cf") else 2 if east_asian_width(character) in "WF" else 1
-        for character in text
-    )
-
-
 def print_fields(pairs: Sequence[tuple[str, str]]) -> None:
     width = max(len(name) for name, _ in pairs)
     for name, value in pairs:
@@ -233,11 +205,17 @@ ProgressDisplay = Callable[[int, int], None]
 def progress(
     what: str, total: int | None, unit: str, *, in_bytes: bool = False, is_shown: bool = True
 ) -> Iterator[ProgressDisplay]:
-    """Yield a function that updates a progress bar, or a spinner without a total. `in_bytes` shows megabytes."""
+    """Yield a function that updates a progress bar, or a count without a total. `in_bytes` shows megabytes."""
     if not (is_shown and is_terminal(sys.stderr)):
         yield lambda position, count: None  # noqa: ARG005 - shows nothing
         return
-    with _bar(total is None) as drawn:
+    # These imports are slow, and commands without a terminal do not need them.
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn  # noqa: PLC0415
+
+    texts = TextColumn("{task.description}"), TextColumn("{task.fields[counted]}")
+    columns = (texts[0], BarColumn(), TaskProgressColumn(), texts[1], TimeRemainingColumn(compact=True))
+    # The bar disappears when the work is done, because the summary follows.
+    with Progress(*(columns if total else texts), console=console(sys.stderr), transient=True) as drawn:
         task = drawn.add_task(what, total=total, counted="")
 
         def show(position: int, count: int) -> None:
@@ -269,25 +247,3 @@ def status_line(first: str) -> Iterator[Callable[[str], None]]:
             shown.update(text)
 
         yield show
-
-
-def _bar(is_indeterminate: bool) -> "Progress":
-    # This import is slow, and commands without a terminal do not need it.
-    from rich.progress import (  # noqa: PLC0415
-        BarColumn,
-        Progress,
-        ProgressColumn,
-        SpinnerColumn,
-        TaskProgressColumn,
-        TextColumn,
-        TimeRemainingColumn,
-    )
-
-    what = TextColumn("{task.description}")
-    counted = TextColumn("{task.fields[counted]}")
-    columns: list[ProgressColumn] = [SpinnerColumn(), what, counted]
-    if not is_indeterminate:
-        left = (TextColumn("[dim]left"), TimeRemainingColumn(compact=True))
-        columns = [what, BarColumn(bar_width=None), TaskProgressColumn(), counted, *left]
-    # The bar disappears when the work is done, because the summary follows.
-    return Progress(*columns, console=console(sys.stderr), transient=True, expand=not is_indeterminate)

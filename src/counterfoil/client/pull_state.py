@@ -116,7 +116,7 @@ def set_write_time(sink: Sink, state: State, now: str) -> None:
 
 
 class _FormatOnly(Struct):
-    format: int = 1  # Format 1 had no such field.
+    format: int = 0
 
 
 def decode(state: bytes | None) -> State:
@@ -129,9 +129,7 @@ def decode(state: bytes | None) -> State:
             return json.decode(state, type=State)
     except MsgspecError as error:
         raise CopyMismatch(f"the progress that is stored in this copy cannot be read: {error}.") from error
-    if found < FORMAT:
-        raise CopyMismatch(message("older_format"))
-    raise CopyMismatch(message("newer_format", found=found, known=FORMAT))
+    raise CopyMismatch(message("other_format", found=found, known=FORMAT))
 
 
 def save(sink: Sink, state: State, counts: dict[str, int] | None = None) -> None:

@@ -7,11 +7,8 @@ its check ran and did not find it, not when the check could not run.
 
 import socket
 import threading
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, suppress
-from http.client import HTTPException
+from contextlib import suppress
 from typing import Any, Literal
 
 from msgspec import MsgspecError, Struct, json
@@ -183,65 +180,43 @@ def _without_texts(problems: dict[str, Known]) -> dict[str, Known]:
     return {name: replace(known, text="") for name, known in problems.items()}
 
 
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    def redirect_request(self, *_: Any) -> None:
-        """Follow no redirect: the body and the header are meant for one address."""
-
-
-class _Deadline(urllib.request.HTTPSHandler, urllib.request.HTTPHandler):
-    """Ends a connection after POST_SEC, also if the receiver sends a byte now and then."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._connection: socket.socket | None = None
-        self._timer = threading.Timer(POST_SEC, self._end)
-        self.is_over = False
-
-    def do_open(self, http_class: Any, req: Any, **options: Any) -> Any:
-        def connection(host: str, **options: Any) -> Any:
-            made = http_class(host, **options)
-            # There is no public way to know the socket.
-            made._create_connection = self._connect
-            return made
-
-        return super().do_open(connection, req, **options)
-
-    def _connect(self, *place: Any) -> socket.socket:
-        connected = socket.create_connection(*place)
-        # Whatever becomes of `connected`, which TLS replaces, the copy can end the connection.
-        self._connection = connected.dup()
-        self._timer.start()
-        return connected
-
-    def _end(self) -> None:
-        self.is_over = True
-        with suppress(OSError):
-            if self._connection:
-                self._connection.shutdown(socket.SHUT_RDWR)
-
-    def close(self) -> None:
-        self._timer.cancel()
-        if self._connection:
-            self._connection.close()
-
-
 def post(url: str, body: bytes, header: str = "") -> str | None:
     """Send a POST with JSON. Return the problem, without the address, or None if the receiver accepted it."""
+    import httpx  # noqa: PLC0415 - most services send no notifications
+
     headers = {"content-type": "application/json", "user-agent": "counterfoil"}
     name, _, value = header.partition(":")
     if name:
         headers[name.strip()] = value.strip()
-    request = urllib.request.Request(url, data=body, headers=headers, method="POST")  # noqa: S310 - checked by settings
-    deadline = _Deadline()
+    connected: list[socket.socket] = []
+    is_over = threading.Event()
+
+    def note(event: str, info: dict[str, Any]) -> None:
+        if event.endswith(".connect_tcp.complete"):
+            connected.append(info["return_value"].get_extra_info("socket"))
+
+    def end() -> None:
+        # The timeout applies to each read, so a receiver could go on by sending a byte now and then.
+        is_over.set()
+        for opened in connected:
+            with suppress(OSError):
+                socket.socket.shutdown(opened, socket.SHUT_RDWR)
+
+    timer = threading.Timer(POST_SEC, end)
+    timer.start()
     try:
-        with closing(deadline), urllib.request.build_opener(_NoRedirect, deadline).open(request, timeout=POST_SEC):
-            problem = None
-    except urllib.error.HTTPError as error:
-        return f"the receiver responded with status {error.code}"
-    except (OSError, HTTPException, ValueError) as error:
-        reason = getattr(error, "reason", error)
-        problem = f"no valid response: {getattr(reason, 'strerror', None) or type(reason).__name__}"
-    return f"no complete response within {POST_SEC:.0f} seconds" if deadline.is_over else problem
+        # Redirects are not followed: the body and the header are meant for one address.
+        with (
+            httpx.Client(timeout=POST_SEC) as http,
+            http.stream("POST", url, content=body, headers=headers, extensions={"trace": note}) as response,
+        ):
+            return None if response.is_success else f"the receiver responded with status {response.status_code}"
+    except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
+        if is_over.is_set():
+            return f"no complete response within {POST_SEC:.0f} seconds"
+        return f"no valid response: {type(error).__name__}"
+    finally:
+        timer.cancel()
 
 
 class Watch:

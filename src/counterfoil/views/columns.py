@@ -24,13 +24,12 @@ class ListColumn(Struct, Generic[Row], frozen=True):
     `json` is its name in `--json`, and `console` its name in the JSON of a page, if that differs. `terminal` is its
     heading in a terminal, `page` the name of the console's text that is its heading on a page, and `csv` its heading in
     an export, which follows from its name if it is None. Without `value`, the column shows the attribute of this name.
-    `text` is what a terminal shows instead of the value. A `time` is in milliseconds since 1970. A `name` may be
-    shortened in the middle.
+    `text` is what a terminal shows instead of the value. A `time` is in milliseconds since 1970.
     """
 
     json: str
     value: Callable[[Row], Any] | None = None
-    kind: Literal["text", "name", "code", "number", "time"] = "text"
+    kind: Literal["text", "code", "number", "time"] = "text"
     terminal: str = ""
     page: str = ""
     csv: str | None = None

@@ -11,7 +11,7 @@ STATE_NAMES = {"link": "link not used yet", "signed_in": "signed in", "expired":
 def columns(lifetimes: Lifetimes, now: int) -> Sequence[ListColumn[Device]]:
     return (
         ListColumn("deviceId", kind="code", terminal="device ID", page="device.id"),
-        ListColumn("name", kind="name", terminal="name", page="device.name"),
+        ListColumn("name", terminal="name", page="device.name"),
         ListColumn("role", terminal="role", page="device.role"),
         ListColumn(
             "state",

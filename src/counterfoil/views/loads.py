@@ -29,7 +29,6 @@ def columns(now: int) -> Sequence[ListColumn[LoadRow]]:
         ListColumn(
             "files",
             lambda load: {name: rejected for name, rejected in load.files.items() if name},
-            "name",
             terminal="files",
             page="load.files",
             csv="",

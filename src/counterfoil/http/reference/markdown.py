@@ -11,12 +11,24 @@ _LINK = re.compile(r"\[([^\]]+)\]\(#[^)]+\)")
 
 
 def render_markdown(reference: Reference) -> bytes:
-    return ("\n".join(_lines(reference)) + "\n").encode()
+    return ("\n".join(_lines(reference, with_examples=True)) + "\n").encode()
 
 
-def _lines(reference: Reference) -> Iterator[str]:
-    yield from (f"# Counterfoil API reference, version {reference.version}", "", reference.introduction.strip(), "")
-    yield from ("## First call", "", FIRST_CALL, reference.authentication, "")
+def render_llms(reference: Reference) -> bytes:
+    """Return a complete text without examples, for language models. Its form is that of llmstxt.org."""
+    lines = [
+        *_lines(reference, with_examples=False),
+        *("## Optional", ""),
+        "- [Reference as Markdown](reference.md): the same content with examples",
+        "- [Reference as HTML](reference): the same content for people",
+        "- [OpenAPI document](v1/openapi.json): the same content for tools",
+    ]
+    return ("\n".join(lines) + "\n").encode()
+
+
+def _lines(reference: Reference, *, with_examples: bool) -> Iterator[str]:
+    yield from (f"# Counterfoil API reference, version {reference.version}", "", f"> {reference.summary}", "")
+    yield from (reference.introduction.strip(), "", "## First call", "", FIRST_CALL, reference.authentication, "")
     first = samples(reference.endpoints[0].calls[0])[0].text
     yield from _fenced("sh", f"export BASE={reference.base_url}\nexport KEY=cf_live_…\n\n{first}")
     for guide in reference.guides:
@@ -25,6 +37,8 @@ def _lines(reference: Reference) -> Iterator[str]:
         yield from (f"## {group.title}", "", group.text, "")
         for endpoint in group.endpoints:
             yield from _endpoint(endpoint)
+            if with_examples:
+                yield from _examples(endpoint)
     yield from ("## Objects", "")
     for described in reference.objects:
         yield from (f"### {described.anchor}", "", plain(described.text), "", *_table(described.rows))
@@ -50,6 +64,9 @@ def _endpoint(endpoint: Endpoint) -> Iterator[str]:
         yield from _table(endpoint.rows)
     if endpoint.errors:
         yield from (f"Errors, in addition to those of every endpoint: {_codes(endpoint.errors)}", "")
+
+
+def _examples(endpoint: Endpoint) -> Iterator[str]:
     for call in endpoint.calls:
         for sample in samples(call):
             yield from (f"{f'{call.title}, ' if call.title else ''}{sample.label}:", "")
@@ -78,46 +95,3 @@ def _codes(codes: Iterable[str]) -> str:
 def plain(text: str) -> str:
     """Return the text with links to anchors on the same page replaced by their labels."""
     return _LINK.sub(r"\1", text)
-
-
-# --- llms.txt: a short, complete summary for language models (llmstxt.org) --
-
-
-def render_llms(reference: Reference) -> bytes:
-    return ("\n".join(_llms_lines(reference)) + "\n").encode()
-
-
-def _llms_lines(reference: Reference) -> Iterator[str]:
-    yield from ("# Counterfoil API", "", f"> {reference.summary} Version {reference.version}.", "")
-    yield from (" ".join(reference.introduction.split()), "")
-    yield from (f"Base URL: {reference.base_url}. {plain(reference.authentication)}", "")
-    for guide in reference.guides:
-        yield from (f"**{guide.title}.** {guide.text.strip()}", "")
-    yield from ("## Endpoints", "")
-    yield from (_llms_endpoint(endpoint) for endpoint in reference.endpoints)
-    yield from ("", "## Objects", "")
-    yield from (f"- {described.anchor}: {_fields(described.rows)}" for described in reference.objects)
-    yield f"- Fields of responses besides `data`: {_fields(reference.envelope)}"
-    yield f"- Error body: {_fields(reference.error_body)}"
-    yield f"- Request headers: {_fields(reference.request_headers)}"
-    yield f"- Response headers: {', '.join(row.name for row in reference.response_headers)}"
-    yield from ("", "## Errors", "")
-    yield from (f"- {problem.status} `{problem.code}`: {problem.message} {problem.action}" for problem in TABLE)
-    yield from ("", "The first error in this order is returned:", "", order_of_checks(), "")
-    yield from ("## Optional", "")
-    yield "- [Reference as Markdown](reference.md): every parameter, field and error in full, with examples"
-    yield "- [Reference as HTML](reference): the same content for people"
-    yield "- [OpenAPI document](v1/openapi.json): the same content for tools"
-
-
-def _llms_endpoint(endpoint: Endpoint) -> str:
-    parameters = f" Parameters: {_fields(endpoint.parameters)}." if endpoint.parameters else ""
-    rows = f" Other fields of the response: {_fields(endpoint.rows)}." if endpoint.rows else ""
-    errors = f" Errors: {', '.join(endpoint.errors)}." if endpoint.errors else ""
-    returns = f" Returns {plain(endpoint.returns)}."
-    link = f"[GET {endpoint.path}](reference#{endpoint.anchor})"
-    return f"- {link}: {endpoint.summary} {endpoint.text}{parameters}{returns}{rows}{errors}"
-
-
-def _fields(rows: list[DescribedRow]) -> str:
-    return ", ".join(f"`{row.name}` ({plain(row.type)}{f', {row.note}' if row.note else ''})" for row in rows)
