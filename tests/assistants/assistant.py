@@ -1,4 +1,4 @@
-"""An assistant: the MCP SDK's own client, which starts `counterfoil mcp` as a process and calls its tools.
+"""An assistant: the MCP SDK's own client, which calls the tools of a server in this process or of `counterfoil mcp`.
 
 The SDK takes more than a second to import. Every test process collects all tests,
 so the SDK is imported only when a test uses it.
@@ -7,10 +7,14 @@ so the SDK is imported only when a test uses it.
 import os
 import sys
 from collections.abc import Callable, Coroutine
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anyio
+
+from counterfoil.mcp.questions import Questions
+from counterfoil.mcp.sources import CopyReader
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -39,9 +43,11 @@ class Assistant:
         return result.structured_content
 
 
-def with_assistant(copy: Path, talk: Callable[[Assistant], Coroutine[Any, Any, None]]) -> None:
-    """Start the server on this copy, pass a connected client to `talk`, and stop the server."""
-    from mcp import Client  # noqa: PLC0415
+Talk = Callable[[Assistant], Coroutine[Any, Any, None]]
+
+
+def with_assistant(copy: Path, talk: Talk) -> None:
+    """Start `counterfoil mcp` on this copy, pass a connected client to `talk`, and stop the server."""
     from mcp.client.stdio import StdioServerParameters  # noqa: PLC0415
 
     parameters = StdioServerParameters(
@@ -50,8 +56,22 @@ def with_assistant(copy: Path, talk: Callable[[Assistant], Coroutine[Any, Any, N
         env={"PYTHONPATH": os.environ.get("PYTHONPATH", ""), "PATH": os.environ["PATH"]},
     )
 
+    _converse(parameters, talk)
+
+
+def with_tools(copy: Path, talk: Talk) -> None:
+    """Pass `talk` a client of a server in this process, which takes less time than a process of its own."""
+    from counterfoil.mcp.server import make_server  # noqa: PLC0415
+
+    with closing(CopyReader(copy)) as reader:
+        _converse(make_server(Questions(reader)), talk)
+
+
+def _converse(server: Any, talk: Talk) -> None:
+    from mcp import Client  # noqa: PLC0415
+
     async def conversation() -> None:
-        async with Client(parameters) as client:
+        async with Client(server) as client:
             await talk(Assistant(client))
 
     anyio.run(conversation)

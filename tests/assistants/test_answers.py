@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import records as r
-from assistants.assistant import Assistant, Refused, with_assistant
+from assistants.assistant import Assistant, Refused, with_tools
 from client.pulled_copy import PLENTY, Copy
 from client.targets import duckdb_target
 from counterfoil.mcp.questions import Questions, SalesGroup
@@ -88,10 +88,9 @@ def test_an_unknown_argument_is_refused_and_the_error_names_the_right_one(file: 
         schemas = [tool.input_schema for tool in (await assistant.client.list_tools()).tools]
         assert all(schema["additionalProperties"] is False for schema in schemas)
 
-    with_assistant(file, talk)
+    with_tools(file, talk)
 
 
-@pytest.mark.programs
 def test_every_answer_repeats_its_filters(file: Path, ask: Questions) -> None:
     shop_id = ask.list_shops(1)["shops"][0]["shopId"]
     days = {"first_day": "2026-01-02", "last_day": "2026-01-03"}
@@ -109,7 +108,7 @@ def test_every_answer_repeats_its_filters(file: Path, ask: Questions) -> None:
         assert (await assistant.ask("query", sql="SELECT 1", limit=2))["filters"] == {"limit": 2}
         assert (await assistant.ask("copy_state"))["filters"] == {}
 
-    with_assistant(file, talk)
+    with_tools(file, talk)
 
 
 def test_with_business_days_the_first_and_the_last_day_are_business_days(ask: Questions) -> None:
@@ -164,7 +163,7 @@ def test_arguments_are_read_as_meant_or_refused_in_one_sentence(file: Path) -> N
             assert "Value error" not in str(refused.value)
             assert "\n" not in str(refused.value)
 
-    with_assistant(file, talk)
+    with_tools(file, talk)
 
 
 # --- figures -------------------------------------------------------------------------

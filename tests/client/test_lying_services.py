@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -99,22 +100,25 @@ def nested(depth: int) -> bytes:
 
 
 @pytest.mark.parametrize("path", ["usage", "changes", "members"])
-@pytest.mark.parametrize("depth", [500, 100_000])
-def test_deeply_nested_json_is_reported_in_a_plain_sentence(path: str, depth: int) -> None:
-    body = b'{"data":' + nested(depth) + b',"serverTime":"' + NOW.encode() + b'","mark":"m"}'
+def test_deeply_nested_json_is_reported_in_a_plain_sentence(path: str) -> None:
+    body = b'{"data":' + nested(100_000) + b',"serverTime":"' + NOW.encode() + b'","mark":"m"}'
     with service(**{path: body}) as url:
         result = run("pull", url)
     assert result.exit_code == 1
     assert "Counterfoil API" in result.output
 
 
-BOMB = b'{"data":[' + b" " * (200 * 1024 * 1024) + b"]}"
-COMPRESSED = {"gzip": gzip.compress(BOMB, 9), "zstd": zstd.compress(BOMB, 19), "identity": BOMB[: 40 * 1024 * 1024]}
+PACKED: dict[str, Callable[[bytes], bytes]] = {
+    "gzip": partial(gzip.compress, compresslevel=1),
+    "zstd": zstd.compress,
+    "identity": lambda bomb: bomb[: 40 * 1024 * 1024],
+}
 
 
 @pytest.mark.parametrize(("path", "encoding"), [("usage", "gzip"), ("changes", "zstd"), ("members", "identity")])
 def test_a_response_that_is_larger_than_any_page_is_refused_with_little_memory(path: str, encoding: str) -> None:
-    with service(**{path: lambda: (200, {"content-encoding": encoding}, COMPRESSED[encoding])}) as url:
+    body = PACKED[encoding](b'{"data":[' + b" " * (200 * 1024 * 1024) + b"]}")
+    with service(**{path: lambda: (200, {"content-encoding": encoding}, body)}) as url:
         done = subprocess.run(
             [sys.executable, "-c", _MEASURED, "pull", "--url", url, "--to", "copy.sqlite"],
             capture_output=True,
@@ -129,7 +133,6 @@ def test_a_response_that_is_larger_than_any_page_is_refused_with_little_memory(p
 _MEASURED = """
 import sys
 from pathlib import Path
-from counterfoil.cli.remote import DIFFERENT
 from counterfoil.cli.main import program
 try:
     program.main(sys.argv[1:], prog_name="counterfoil")
@@ -207,12 +210,13 @@ def trickle(peer: socket.socket) -> None:
 
 
 @pytest.mark.parametrize("send", [trickling_body, trickling_head])
-def test_a_response_that_trickles_ends_after_four_timeouts(
+def test_a_response_that_trickles_ends_after_some_timeouts(
     send: Callable[[socket.socket], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("counterfoil.client.connection.MAX_TRIES", 1)
-    with raw_sender(send) as url, pytest.raises(Unreachable, match=r"not complete after 1\.2 seconds"):
-        call(url, timeout_sec=0.3)
+    monkeypatch.setattr("counterfoil.client.connection.TIMEOUTS_PER_RESPONSE", 0.01)
+    with raw_sender(send) as url, pytest.raises(Unreachable, match=r"not complete after 0\.1 seconds"):
+        call(url, timeout_sec=10)
 
 
 def call(url: str, timeout_sec: float = 10.0) -> None:
@@ -286,7 +290,7 @@ def odd_bodies(route_name: str) -> list[bytes]:
     return [*bodies, b"", b"\xff", b"NaN", b'{"data": NaN}', b"<html>", b'{"data": [' + b"9" * 20_000 + b"]}"]
 
 
-@pytest.mark.parametrize("count", [3, pytest.param(10_000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("count", [2, pytest.param(10_000, marks=pytest.mark.long)])
 @pytest.mark.parametrize("route_name", HONEST)
 def test_a_response_of_another_form_damages_no_copy(route_name: str, count: int) -> None:
     """Values of a response are replaced by odd ones. The command says so, and the next honest pull repairs all."""

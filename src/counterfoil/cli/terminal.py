@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 import click
-from rich.cells import cell_len as display_width
+from rich.cells import cell_len
 
 from counterfoil.machine.process import wants_colour
 from counterfoil.text import printable
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from counterfoil.views.columns import ListColumn
 
 Row = TypeVar("Row")
+display_width = cell_len
 COLUMN_GAP = "  "
 BLOCK_INDENT = 4
 # `style` writes this instead of the start of an escape sequence, and `echo` replaces it. Other text cannot contain it,
