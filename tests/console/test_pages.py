@@ -4,8 +4,11 @@ import csv
 import io
 import re
 import shlex
+import socket
 import sqlite3
+from contextlib import suppress
 from html import unescape
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +16,9 @@ from click.testing import CliRunner
 
 from cli.command import Command
 from console.running_console import PAGES, Operator, RunningConsole
+from counterfoil.checks.findings import MESSAGES
 from counterfoil.cli.main import program
+from counterfoil.console import visit
 from counterfoil.console.texts import Language, Texts
 from counterfoil.domain.calendar import DAY_MS, iso_utc
 from counterfoil.domain.intake import RejectedLine
@@ -282,6 +287,32 @@ def test_every_page_says_that_the_service_is_down_and_what_to_do(console: Runnin
     console.service.ledger.advance_horizon()
     console.clock.advance(3)
     assert "The API is not available." not in alice.page("/keys")
+
+
+def test_pages_share_one_short_wait_for_a_service_that_hangs(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0), backlog=16) as hung:
+        hung.setblocking(False)
+        console = RunningConsole(tmp_path, admin_port=hung.getsockname()[1])
+        console.service.load(branch())
+        console.service.ledger.advance_horizon()
+        alice = console.operator("alice")
+
+        def times_asked_for(*paths: str) -> int:
+            for path in paths:
+                assert str(MESSAGES["timed_out"]) in alice.get(path).text
+            accepted = 0
+            with suppress(BlockingIOError):
+                while True:
+                    hung.accept()[0].close()
+                    accepted += 1
+            return accepted
+
+        assert times_asked_for("/", "/keys", "/store", "/shops") == 1
+        console.clock.advance(visit.REMEMBERED_SEC - 1)
+        assert times_asked_for("/", "/keys") == 0
+        console.clock.advance(visit.SHARED_SEC)
+        assert times_asked_for("/keys", "/service-banner") == 1
+        console.close()
 
 
 def test_a_silent_shop_comes_first(console: RunningConsole, alice: Operator) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from console.running_console import Operator, RunningConsole
+from counterfoil.checks.findings import MESSAGES
 from records import base, bills, branch, member
 from running_service import free_port
 
@@ -90,7 +91,7 @@ def test_no_telephone_number_is_shown(console: RunningConsole, alice: Operator) 
 def test_a_service_that_does_not_answer_is_named(console: RunningConsole, alice: Operator, shop: str) -> None:
     shown = alice.send(LIST_SHOPS, alice.fill_in(LIST_SHOPS, LIST_SHOPS, scope=f"shop:{shop}")).text
     assert f":{console.settings.port}" in shown
-    assert "ConnectionRefusedError" in shown
+    assert str(MESSAGES["connection_refused"]) in shown
 
 
 def test_a_scope_must_be_chosen(console: RunningConsole, alice: Operator, tried: str) -> None:

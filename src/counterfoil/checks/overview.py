@@ -2,7 +2,7 @@
 
 import http.client
 import platform
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC
 
 from msgspec import UNSET, DecodeError, Struct, field, json
@@ -34,6 +34,10 @@ class Ready(Struct, frozen=True, rename="camel"):
     store_id: str | None = None
 
 
+# Returns what the service answered when it was asked whether it is ready, or why it did not.
+Asking = Callable[[], Ready | Message]
+
+
 class Overview(Struct, frozen=True):
     """The state of a deployment at one instant: all findings, and the values in the store that they are based on."""
 
@@ -63,7 +67,7 @@ class Overview(Struct, frozen=True):
         return self.at - self.store.horizon if self.store.horizon else None
 
 
-def overview(settings: Settings, now: int, *, deep: bool = False) -> Overview:
+def overview(settings: Settings, now: int, *, deep: bool = False, ask: Asking | None = None) -> Overview:
     """Check service and store without changing data. `deep` adds slower checks, which write a temporary file."""
     absent = local.absent_store(settings)
     if absent:
@@ -75,7 +79,8 @@ def overview(settings: Settings, now: int, *, deep: bool = False) -> Overview:
     if moved:
         return Overview(now, [moved], StoreValues())
     of_store, store = _check_store(settings, inspection, problems, now)
-    service = service_finding(settings, store.horizon, now, is_new=store.extent is not None and not store.horizon)
+    is_new = store.extent is not None and not store.horizon
+    service = service_finding(settings, store.horizon, now, is_new=is_new, ask=ask)
     # If neither the admin listener nor the horizon can be asked, nothing is known about the service.
     is_known = bool(settings.admin_port or store.horizon or store.extent)
     findings = [service, *of_store] if is_known else [*of_store]
@@ -118,7 +123,9 @@ def _port_use(settings: Settings, service: Finding, horizon: int | None, now: in
     return "unknown" if local.horizon_motion(horizon, now) == "ahead" else "other"
 
 
-def service_finding(settings: Settings, horizon: int | None, now: int, *, is_new: bool = False) -> Finding:
+def service_finding(
+    settings: Settings, horizon: int | None, now: int, *, is_new: bool = False, ask: Asking | None = None
+) -> Finding:
     """Ask the admin listener, or look at the horizon if it is off. `is_new`: nothing was ever loaded or served."""
     if not settings.admin_port:
         if is_new:
@@ -126,7 +133,7 @@ def service_finding(settings: Settings, horizon: int | None, now: int, *, is_new
         motion = local.horizon_motion(horizon, now)
         return finding({"ahead": "service_undecided", "moving": "horizon_moving", "still": "horizon_still"}[motion])
     address = f"{settings.admin_host}:{settings.admin_port}"
-    answer = ask_ready(settings)
+    answer = ask() if ask else ask_ready(settings)
     if isinstance(answer, Message):
         if is_new:
             return finding("nothing_served")
@@ -140,24 +147,28 @@ def service_finding(settings: Settings, horizon: int | None, now: int, *, is_new
     return finding("service_not_ready", reasons=reasons)
 
 
-def ask_ready(settings: Settings) -> Ready | Message:
+def ask_ready(settings: Settings, timeout_sec: float = READY_SEC) -> Ready | Message:
     host = reachable_host(settings.admin_host)
-    connection = http.client.HTTPConnection(host, settings.admin_port, timeout=READY_SEC)
+    connection = http.client.HTTPConnection(host, settings.admin_port, timeout=timeout_sec)
     try:
         connection.request("GET", "/ready")
         response = connection.getresponse()
         answer = json.decode(response.read(), type=Ready)
         return Ready(answer.ready, answer.not_ready, response.getheader(STORE_HEADER))
-    except ConnectionRefusedError:
-        return MESSAGES["connection_refused"]
-    except TimeoutError:
-        return MESSAGES["timed_out"]
-    except OSError as error:
-        return quoted((error.strerror or type(error).__name__).lower())
-    except (http.client.HTTPException, DecodeError):
-        return MESSAGES["another_program"]
+    except (OSError, http.client.HTTPException, DecodeError) as error:
+        return why_no_answer(error)
     finally:
         connection.close()
+
+
+def why_no_answer(error: Exception) -> Message:
+    if isinstance(error, ConnectionRefusedError):
+        return MESSAGES["connection_refused"]
+    if isinstance(error, TimeoutError):
+        return MESSAGES["timed_out"]
+    if isinstance(error, OSError):
+        return quoted((error.strerror or type(error).__name__).lower())
+    return MESSAGES["another_program"]
 
 
 def _check_store(

@@ -9,10 +9,11 @@ from msgspec import Struct
 
 from counterfoil import bootstrap
 from counterfoil.checks.findings import Finding
-from counterfoil.checks.overview import Overview, overview, service_finding
+from counterfoil.checks.overview import Overview, Ready, ask_ready, overview, service_finding
 from counterfoil.console.sessions import Session, Sessions
 from counterfoil.console.texts import Texts
 from counterfoil.domain.devices import Role, allows
+from counterfoil.domain.messages import Message
 from counterfoil.machine.private_listener import ListenerRequest, ListenerResponse
 from counterfoil.operator_reads import OperatorReads, ShopName
 from counterfoil.ports import Clock, StoreMismatch, StoreUnavailable
@@ -23,34 +24,43 @@ from counterfoil.web.html import Html
 
 # The checks are slow: they count bills and query the service. Pages opened in quick succession share one result.
 SHARED_SEC = 2
+# A page waits this long for the service. If it was in vain, the next pages do not wait for REMEMBERED_SEC.
+WAIT_SEC, REMEMBERED_SEC = 1, 10
 Result = TypeVar("Result")
 
 
 class SharedResult(Generic[Result]):
-    """The result of a slow function. Pages share a result for SHARED_SEC seconds."""
+    """The result of a slow function. Pages share a result for as many seconds as `keep_sec` says."""
 
-    def __init__(self, clock: Clock, compute: Callable[[], Result]) -> None:
-        self._clock = clock
-        self._compute = compute
+    def __init__(
+        self, clock: Clock, compute: Callable[[], Result], keep_sec: Callable[[Result], int] = lambda _: SHARED_SEC
+    ) -> None:
+        self._clock, self._compute, self._keep_sec = clock, compute, keep_sec
         self._lock = threading.Lock()
         self._result: tuple[Result, int] | None = None
 
     def get(self) -> Result:
         with self._lock:
-            if self._result is None or self._clock.steady_us() - self._result[1] >= SHARED_SEC * 1_000_000:
-                self._result = self._compute(), self._clock.steady_us()
+            if self._result is None or self._clock.steady_us() >= self._result[1]:
+                result = self._compute()
+                self._result = result, self._clock.steady_us() + self._keep_sec(result) * 1_000_000
             return self._result[0]
+
+
+def _keep_sec(answer: Ready | Message) -> int:
+    return REMEMBERED_SEC if isinstance(answer, Message) and answer.code == "timed_out" else SHARED_SEC
 
 
 class ConsoleStore:
     def __init__(self, settings: Settings, clock: Clock) -> None:
         self._settings = settings
+        ready = SharedResult(clock, lambda: ask_ready(settings, WAIT_SEC), _keep_sec)
 
         def ask_service() -> Finding:
             horizon = None if settings.admin_port else self.reads.horizon()
-            return service_finding(settings, horizon, clock.now_ms())
+            return service_finding(settings, horizon, clock.now_ms(), ask=ready.get)
 
-        self._overview = SharedResult(clock, lambda: overview(settings, clock.now_ms(), deep=True))
+        self._overview = SharedResult(clock, lambda: overview(settings, clock.now_ms(), deep=True, ask=ready.get))
         self._service = SharedResult(clock, ask_service)
 
     def labels(self) -> dict[str, str]:

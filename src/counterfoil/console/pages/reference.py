@@ -12,6 +12,7 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from msgspec import Struct
 
+from counterfoil.checks.overview import why_no_answer
 from counterfoil.console.display import fields, key_link, moment, section, status_badge
 from counterfoil.console.forms import form, select, text_field
 from counterfoil.console.layout import notice
@@ -29,7 +30,7 @@ from counterfoil.web.html import Html, element, markup
 
 TRY_PATH, JSON_PATH = f"{PATH}/try", f"{PATH}.json"
 PATHS: Final = (PATH, JSON_PATH, f"{PATH}.md", "/llms.txt", f"/{PAGE_SCRIPT}")
-ANSWER_SEC = 10
+ANSWER_SEC = 5
 MAX_BYTES = 200_000
 # With this limit, a response fits on the screen.
 FEW_ROWS = "2"
@@ -166,7 +167,7 @@ def send(visit: Visit, view: TryView, key: Issued) -> ApiAnswer:
         body = response.read(MAX_BYTES).decode("utf-8", "replace")
         return ApiAnswer(target, response.status, response.getheaders(), body)
     except (OSError, http.client.HTTPException) as error:
-        return ApiAnswer(target, problem=f"{address.netloc}: {type(error).__name__}")
+        return ApiAnswer(target, problem=f"{address.netloc}: {visit.t.message(why_no_answer(error))}")
     finally:
         connection.close()
 
