@@ -92,7 +92,7 @@ test-browser: $(READY) ## open the HTML pages in Chromium, if it is installed
 	$(BIN)/python -m pytest -m browser tests/web tests/console $(ARGS)
 
 test-long: $(READY) ## run the tests that take minutes
-	COUNTERFOIL_TEST_EXPLORE=1 $(BIN)/python -m pytest -n 2 --dist loadfile -m long $(ARGS)
+	COUNTERFOIL_TEST_EXPLORE=1 $(BIN)/python -m pytest -n 2 --dist loadfile -m long -o testpaths='tests hostile' $(ARGS)
 
 connectors: $(DEMO_READY) $(CONNECTORS_READY) ## install `counterfoil pull`, and the connectors for dlt, Singer and Airbyte
 	@$(BIN)/python -c 'import duckdb, psycopg' 2>/dev/null || $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[pull]' >&2

@@ -9,18 +9,20 @@ from typing import TypeVar
 # Set TEST_PATIENCE_SEC if 30 seconds is too short, for example on a busy machine.
 PATIENCE_SEC = float(os.environ.get("TEST_PATIENCE_SEC", "30"))
 PAUSE_SEC = 0.01
+FIRST_PAUSE_SEC = 0.001
 
 T = TypeVar("T")
 
 
 def until(condition: Callable[[], T | None], what: str, patience_sec: float = PATIENCE_SEC) -> T:
     """Return the first true value of `condition`; fail with `what` if it does not become true in time."""
-    deadline = time.monotonic() + patience_sec
+    deadline, pause_sec = time.monotonic() + patience_sec, FIRST_PAUSE_SEC
     while True:
         if found := condition():
             return found
         assert time.monotonic() < deadline, f"after {patience_sec:g} seconds it was still not true that {what}"
-        time.sleep(PAUSE_SEC)
+        time.sleep(pause_sec)
+        pause_sec = min(2 * pause_sec, PAUSE_SEC)
 
 
 def throughout(seconds: float, condition: Callable[[], object], what: str) -> None:

@@ -421,11 +421,15 @@ def exists(folder: Path) -> bool:
 
 def is_unfinished(folder: Path) -> bool:
     """Return whether a store could not be created: no file has an ID, and at least one has no schema."""
+    lacks_schema = False
     try:
-        store_ids = [_store_id(folder, name) for name in NAMES] if _has_files(folder) else []
+        for name in NAMES if _has_files(folder) else ():
+            if store_id := _store_id(folder, name):
+                return False
+            lacks_schema |= store_id is None
     except StoreUnavailable:
         return False
-    return None in store_ids and not any(store_ids)
+    return lacks_schema
 
 
 def _has_files(folder: Path) -> bool:
