@@ -36,7 +36,7 @@ def ending(export: dict[str, Any], folder: Path) -> object:
     bills = written(folder, export["bills"], "bills.csv")
     payments = [written(folder, export["payments"], "payments.csv")] if "payments" in export else []
     try:
-        proposal = propose([bills], [], payments, None, today=TODAY)
+        proposal = propose([bills], [], payments, None, today=TODAY, answers=export.get("answers"))
         if proposal.questions:
             return named(export, " ".join(f"{one.text} {one.choices}" for one in proposal.questions))
         found = imported("csv", bills, payments=tuple(payments), mapping=proposal.text())

@@ -101,12 +101,12 @@ class BillAmounts:
         return TotalSearch([*self.candidates(), *others], self.parts(), bills)
 
     def find_total(self, bills: Sequence[int]) -> TotalFinding:
-        """Find the total. A question about it has choices with the tax, unless that is shown to be included."""
+        """Find the total. A question about it has choices with charges, unless they are shown to be included."""
         finding = self._find_total(bills)
-        taxes = {name for part in self.parts() if part.role == "tax" for name in part.columns}
-        if taxes.isdisjoint(name for total in finding.choices for name in total.columns):
-            pairs = [(total, self.other_taxes(total, bills)) for total in finding.choices if taxes]
-            finding.choices += [total.plus(*others) for total, others in pairs if others]
+        named = {name for total in finding.choices for name in total.columns}
+        for total in list(finding.choices):
+            others = [part for part in self.other_parts(total, bills) if named.isdisjoint(part.columns)]
+            finding.choices += [total.plus(*others)] if others else []
         finding.choices = [total for total in finding.choices if self.first_negative(total, bills) is None]
         return finding
 
@@ -118,10 +118,10 @@ class BillAmounts:
             None,
         )
 
-    def other_taxes(self, total: AmountSeries, bills: Sequence[int]) -> list[AmountSeries]:
-        """Return the taxes that are not added to a total, and that the sample does not show to be in it."""
+    def other_parts(self, total: AmountSeries, bills: Sequence[int]) -> list[AmountSeries]:
+        """Return what is not added to a total, and what the sample does not show to be in it."""
         candidate = total if total.role in TOTAL_ROLES else replace(total, role="unknown")
-        return self._search(bills, candidate).other_taxes(total)
+        return self._search(bills, candidate).other_parts(total)
 
     def _find_total(self, bills: Sequence[int]) -> TotalFinding:
         """Find the total. If it is quantity by price, the sample must show that the price is that of one unit."""

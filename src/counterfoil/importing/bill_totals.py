@@ -175,17 +175,20 @@ class TotalSearch:
         finding.choices = list({one.name: one for one in finding.choices}.values())[:MOST_CHOICES]
         return finding
 
-    def other_taxes(self, total: AmountSeries) -> list[AmountSeries]:
-        """Return the taxes that are not added to a candidate, and that nothing shows to be in it."""
+    def other_parts(self, total: AmountSeries) -> list[AmountSeries]:
+        """Return what is not added to a candidate, and what nothing shows to be in it, as it changes the candidate."""
         place = next((place for place, one in enumerate(self._candidates) if one.cell == total.cell), None)
-        taxes = {part.values: number for number, part in enumerate(self._parts) if part.role == "tax"}
-        if place is None or any(name in total.columns for tax in taxes.values() for name in self._parts[tax].columns):
+        # The same amounts under two headings are one part.
+        parts = {part.values: number for number, part in enumerate(self._parts) if part.role != "fee"}
+        roles = {part.role for part in self._parts if set(part.columns) & set(total.columns)}
+        others = [part for part in parts.values() if self._parts[part].role not in roles]
+        if place is None:
             return []
         # What shows that a tax is in another amount shows it for this one, if they do not differ by the tax.
         related = self._related(place)
-        same = [(tax, other) for tax in taxes.values() for other in related if not related[other].get(tax)]
-        included = {tax for tax, other in same if self._state(tax, other, self._related(other))}
-        return [self._parts[tax] for tax in taxes.values() if tax not in included]
+        same = [(part, other) for part in others for other in related if not related[other].get(part)]
+        included = {part for part, other in same if self._state(part, other, self._related(other))}
+        return [self._as_added(part) for part in others if part not in included]
 
     def equations(self) -> list[tuple[AmountSeries, AmountSeries]]:
         """Return pairs of amounts that are equal on all bills, as few as relate all candidates that are related."""
@@ -343,9 +346,13 @@ class TotalSearch:
             if self._parts[part].role not in ("tip", "tax") and not _differs(part, related)
         ]
         if outside := [self._parts[part] for part in (*missing, *unknown) if self._parts[part].cell is None]:
-            text = f"{_names(outside)} may not be in {name}, and a mapping cannot add amounts of payments. Export the"
-            text += f" bills with a total that includes it. Only if {name} does, use --set 'bill.amounts.net={name}'."
-            return TotalFinding(question=text)
+            is_shown = not unknown and (self._has_bare(related) or not is_paid)
+            text = f"{_names(outside)} {'is not' if is_shown else 'may not be'} in {name}, and a mapping cannot add"
+            text += " amounts of payments. Export the bills with a total that includes it."
+            if is_shown:
+                # A mapping cannot compute this total, but an answer is compared with it.
+                return TotalFinding(total, [], self._evidence(place, related)[:4], question=text, is_proved=True)
+            return TotalFinding(question=f"{text} Only if {name} does, use --set 'bill.amounts.net={name}'.")
         if unknown:
             added = [self._as_added(part, is_paid=True) for part in unknown]
             sizes = (0, len(added), *range(1, len(added)))

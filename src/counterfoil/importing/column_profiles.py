@@ -127,8 +127,10 @@ class SampleColumn:
 
     @cached_property
     def role(self) -> str | None:
-        """The most probable role that the values fit."""
-        return next((match.role for match in self.matches if self._fits(match.role)), None)
+        """The most probable role that the values fit. A voucher that is taken off is no way of paying."""
+        found = next((match.role for match in self.matches if self._fits(match.role)), None)
+        numbers = [number_in(value, self.numbers) or 0 for value in self.distinct] if found == "wayOfPaying" else []
+        return "discount" if any(numbers) and max(numbers) <= 0 else found
 
     @property
     def heading_role(self) -> str | None:
@@ -150,7 +152,7 @@ class SampleColumn:
             return not has_decimals and not (self.is_date and all(":" in value for value in self.distinct))
         if role in ("method", "item", "status", "type", "shopId", "channel"):
             # Codes may be numbers, but amounts are not names.
-            return not any(re.search(r"\d[.,]\d\d$", value) for value in self.distinct[:MANY_VALUES])
+            return not any(re.search(r"\d[.,]\d\d$|^-\d", value) for value in self.distinct[:MANY_VALUES])
         return True
 
     def number(self, row: int) -> Decimal | None:

@@ -409,7 +409,7 @@ class _Inference:
             if others:
                 self._check(message("unexplained_columns", others=", ".join(others), name=chosen.name))
             return
-        if chosen:
+        if chosen and not text:
             text = "The export has a row per payment, but no column with the total of a bill. Export the total too."
         choices = [total for total in finding.choices if total.cell is not None]
         text = f"What did the customer pay, tip included? {text}"
@@ -488,13 +488,8 @@ class _Inference:
             raise ImportFailed(message("answer_contradicted", paid=paid, evidence=evidence, **values))
         if (negative := self._amounts.first_negative(total, bills)) is not None:
             raise ImportFailed(message("answer_negative", **self._answered_values(answer, total, negative)))
-        if taxes := [one.columns[0] for one in self._amounts.other_taxes(total, bills)]:
-            names = " and ".join(taxes)
-            self._check(f"the tax. {names} is not added to {answer}, and nothing in the sample shows that it is in it.")
-        parts = [one for one in self._amounts.parts() if one.role not in ("tax", "fee") and any(one.values)]
-        others = [one.name for one in parts if not (shown.chosen or set(one.columns) & set(total.columns))]
-        if others:
-            self._check(f"whether {answer} includes {', '.join(others)}. Nothing in the sample shows it.")
+        if others := ", ".join(one.name.removeprefix("- ") for one in self._amounts.other_parts(total, bills)):
+            self._check(f"whether {answer} takes {others} into account. Nothing in the sample shows it.")
         return TotalFinding(chosen=total, evidence=["as answered"])
 
     def _answered_values(self, answer: str, total: AmountSeries, bill: int) -> dict[str, object]:

@@ -223,11 +223,11 @@ class TableBillConverter:
         if self._mapping.line:
             record["lines"] = [self._part(self._mapping.line, LINE_FIELDS, row, (), is_refund) for row in line_rows]
         payment_rows = self._of_one_bill(group.payments, "payments", group)
+        record["payments"] = self._payments(rows, payment_rows, summed, is_refund=is_refund)
         if not is_void:
             counted = [row for row in line_rows if not self.is_cancelled(row)]
             others = payment_rows if self._is_flat else [*rows, *payment_rows]
             self._check_against_sample(record, first, [*counted, *others], summed, is_refund=is_refund)
-        record["payments"] = self._payments(rows, payment_rows, summed, is_refund=is_refund)
         if is_refund:
             negate_amounts(record)
         return {name: written(value) for name, value in record.items()}
@@ -241,7 +241,9 @@ class TableBillConverter:
         *,
         is_refund: bool,
     ) -> None:
-        """Raise `RowProblem` if a bill differs from those of the sample from which the mapping was made."""
+        """Raise `RowProblem` if a bill contradicts itself, or the sample from which the mapping was made."""
+        if not is_refund and (positive := _positive_part(record)):
+            raise first.problem(Reason.DOUBTFUL_VALUE, message("negative_total", part=positive))
         net = record.get("amounts", {}).get("net") or Decimal()
         is_refund = is_refund or net < 0
         self._checks.check(rows, is_refund=is_refund)
@@ -492,6 +494,17 @@ class TableBillConverter:
                 if payment.get("amount") or (payment.get("name") and table.fields["name"].constant is None):
                     payments.append(payment)
         return payments
+
+
+def _positive_part(record: dict[str, Any]) -> str | None:
+    """Return which part of a bill with a negative total is positive, as in a sale, or None."""
+    amounts = record.get("amounts", {})
+    if not amounts.get("net", 0) < 0:
+        return None
+    lines = [line.get("total", 0) for line in record.get("lines", ()) if not line.get("cancelled")]
+    parts = {"subtotal": amounts.get("subtotal", 0), "vat": amounts.get("vat", 0), "lines": sum(lines)}
+    parts["payments"] = sum(one.get("amount", 0) - one.get("change", 0) for one in record["payments"])
+    return next((name for name, amount in parts.items() if amount > 0), None)
 
 
 def _read_flag(cell: str) -> bool:
