@@ -1,20 +1,20 @@
 """`counterfoil import`: convert POS exports, or bills in a POS database, into source records."""
 
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
-from functools import cache, partial
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager, nullcontext
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import click
 from click.core import ParameterSource
-from msgspec import Struct, json
+from msgspec import Struct
 from msgspec.structs import replace
 
 from counterfoil import bootstrap
 from counterfoil.cli import load_run
 from counterfoil.cli.import_report import (
+    ImportedSource,
     ImportRejects,
     ImportTally,
     converted,
@@ -28,18 +28,16 @@ from counterfoil.cli.options import json_option, setting_option, settings_from, 
 from counterfoil.cli.terminal import echo, message, print_json, print_message, print_note
 from counterfoil.cli.totals import ExpectedNet, expect_net_option, net_differences, print_totals
 from counterfoil.domain.calendar import zone_named
-from counterfoil.domain.control_totals import ControlTotals
-from counterfoil.domain.intake import RejectedRows
+from counterfoil.domain.intake import Intake
 from counterfoil.domain.replacements import StoredBill
 from counterfoil.importing.formats import CSV, DATABASE, FORMATS, Export, open_export
 from counterfoil.importing.mapping import merged, parse_mapping, read_mapping
-from counterfoil.importing.results import Imported, ImportedRecord, ImportFailed
+from counterfoil.importing.results import ImportFailed
 from counterfoil.importing.tables import ImportOptions
 from counterfoil.importing.values import DATE_ORDERS
-from counterfoil.ingest.checking import ComparedBills, RecordTotals, RejectExamples
-from counterfoil.ingest.lines import UNKNOWN_SHOP, SourceLine
+from counterfoil.ingest.checking import LenientLedger, RejectExamples, checked_records
+from counterfoil.ingest.lines import OTHER_BILL, UNKNOWN_SHOP, SourceLine
 from counterfoil.ingest.pipeline import Summary
-from counterfoil.ingest.sources import Source
 from counterfoil.machine.files import StandardOutput, draft_of, open_output
 from counterfoil.ports import StoreMismatch, StoreUnavailable
 from counterfoil.settings import Settings
@@ -47,7 +45,6 @@ from counterfoil.text import counted, is_address, printable, scheme_of, use_addr
 
 STANDARD_OUTPUT = "-"
 MAX_SHOPS_SHOWN = 5
-_encode = json.Encoder().encode
 
 _existing_file = click.Path(path_type=Path, dir_okay=False, exists=True)
 _new_file = click.Path(path_type=Path, dir_okay=False)
@@ -173,7 +170,7 @@ def command(ctx: click.Context, /, **given: Any) -> None:
         is_compared = request.is_load and not request.accept_change and not request.is_database
         if not request.is_check and (request.expect_net or (is_compared and load_run.is_checked_first(settings))):
             checked = replace(request, is_check=True, is_before_load=True, rejects=None)
-            status = _convert(settings, checked, reading, ImportRejects(None), is_quiet=True)
+            status = _convert(settings, checked, reading, ImportRejects(None))
             if status in (FAILED, INTERRUPTED):
                 raise click.exceptions.Exit(status)
             if status == load_run.SUDDEN_CHANGE and is_compared:
@@ -274,101 +271,74 @@ def _say_what_was_recognised(request: ImportRequest, reading: Any) -> None:
 # --- converting ------------------------------------------------------------------------
 
 
-class Conversion(Struct, kw_only=True):
-    """The result of an import, and the function that prints its summary: to standard error? with the next step?"""
-
-    rejected: int
-    totals: ControlTotals
-    show: Callable[[bool, bool], None]
-    has_alarms: bool = False
-    is_interrupted: bool = False
-
-
-def _convert(
-    settings: Settings, request: ImportRequest, reading: Any, rejects: ImportRejects, *, is_quiet: bool = False
-) -> int:
-    """Write, load or check the records, and return the exit status. If `is_quiet`, print only unexpected totals."""
+def _convert(settings: Settings, request: ImportRequest, reading: Any, rejects: ImportRejects) -> int:
+    """Write, load or check the records, and return the exit status. A check before that prints only why it ends."""
     files = reading.files if isinstance(reading, Export) else ()
     recognised = {file.path.name: file.title for file in files}
     tally = ImportTally(rejects_file=request.rejects, recognised=recognised)
-    convert = _load if request.is_load else _write
-    result = convert(settings, request, reading, rejects, tally)
-    differences = [] if result.is_interrupted else net_differences(request.expect_net, result.totals)
-    is_wrong = result.rejected or tally.wrong_totals or result.totals.report().is_doubtful
-    status = load_run.SOME_REJECTED if is_wrong else 0
-    if differences:
-        status = FAILED
-    elif result.is_interrupted:
-        status = INTERRUPTED
-    elif result.has_alarms:
-        status = load_run.SUDDEN_CHANGE
-    if differences or not is_quiet or (result.has_alarms and request.is_load and not request.accept_change):
-        # Standard output is for the records, also if this is the check before they are written.
-        is_output = request.output == STANDARD_OUTPUT and not request.is_load and (is_quiet or not request.is_check)
-        result.show(is_output, not (status or request.is_before_load))
+    name = ", ".join(path.name for path in (*request.files, *request.line_files, *request.payment_files)) or "database"
+    facts = facts_for_import(settings)
+    is_dry = request.is_check or not request.is_load
+    rejected_lines = RejectExamples() if is_dry else load_run.new_rejects_file(settings, name)
+    found = converted(reading.records(), tally, rejects, facts if request.is_load else lambda _: None)
+    ledger = LenientLedger(facts, Intake, _stored_bills(settings))
+    with _output(request) as write, closing(found) as records:
+        source = ImportedSource(name, records, tally, write)
+        report = load_run.LoadReport(summary=Summary(source=name), rejects=rejected_lines, records=source)
+        if request.is_load:
+            load_run.run_load(settings, report, is_guarded=not request.accept_change)
+        else:
+            report.summary = checked_records(source, ledger, is_guarded=request.is_check)
+    summary = report.summary
+    if request.is_load and not request.is_check:
+        _finish_load(settings, request, reading, report, is_complete=not (tally.rejected or summary.rejected))
+    differences = [] if report.interrupted else net_differences(request.expect_net, summary.totals)
+    is_wrong = tally.rejected or summary.rejected or tally.wrong_totals or summary.totals.report().is_doubtful
+    status = FAILED if differences else load_run.exit_status(report, is_wrong=bool(is_wrong))
+    is_end = status == FAILED or (status == load_run.SUDDEN_CHANGE and request.is_load)
+    if is_end or not request.is_before_load:
+        report.before_load = bool(status) or request.is_before_load
+        if request.is_load:
+            _print_load(report, tally, as_json=request.as_json)
+        else:
+            _print_import(tally, report, ledger.unknown_shops, request)
     for difference in differences:
         print_message(difference)
     return status
 
 
-class ImportedSource(Source):
-    """Passes imported records to a load. Each line keeps the file name and line number that it has in the export."""
+@contextmanager
+def _output(request: ImportRequest) -> Iterator[Callable[[SourceLine], object]]:
+    """Yield a function that writes a record to the file or to standard output, or nowhere."""
+    path = Path(request.output)
+    if request.is_load or request.is_check:
+        yield lambda _: None
+    elif request.output == STANDARD_OUTPUT:
+        out = StandardOutput()
+        yield lambda line: out.write(line.text + b"\n")
+        out.flush()
+    else:
+        # Write to a pipe or a device directly, because renaming a finished file would replace the pipe or device.
+        is_special = path.exists() and not path.is_file()
+        with nullcontext(path) if is_special else draft_of(path) as draft, open_output(draft, name=path) as file:
+            yield lambda line: file.write(line.text + b"\n")
 
-    is_export = True
 
-    def __init__(self, name: str, records: Iterable[ImportedRecord], tally: ImportTally) -> None:
-        super().__init__(name, None)
-        self._records = records
-        self._tally = tally
-
-    def lines(self) -> Iterator[SourceLine]:
-        for one in self._records:
-            yield SourceLine(one.file, one.line, _encode(one.record))
-
-    def rejected_rows(self) -> RejectedRows:
-        return self._tally.rejected_rows()
-
-
-def _load(
-    settings: Settings, request: ImportRequest, reading: Any, rejects: ImportRejects, tally: ImportTally
-) -> Conversion:
-    found = reading.records()
-    if request.with_shops:
-        found = _without_known_shops(settings, found, is_check=request.is_check)
-    names = [path.name for path in (*request.files, *request.line_files, *request.payment_files)]
-    name = ", ".join(names) or "database"
-    source = ImportedSource(name, converted(found, tally, rejects), tally)
-    rejected_lines = RejectExamples() if request.is_check else load_run.new_rejects_file(settings, name)
-    report = load_run.LoadReport(summary=Summary(source=name), rejects=rejected_lines, records=source)
-    load_run.run_load(settings, report, is_guarded=not request.accept_change)
-    is_loaded = not (request.is_check or report.interrupted)
-    if request.accept_change and is_loaded:
+def _finish_load(
+    settings: Settings, request: ImportRequest, reading: Any, report: load_run.LoadReport, *, is_complete: bool
+) -> None:
+    """Accept a change as normal if the operator asked for it, and save the progress of an import from a database."""
+    if report.interrupted:
+        return
+    if request.accept_change:
         report.accepted = load_run.accept_change(settings)
-    rejected = tally.rejected.total() + report.summary.rejected.total() + report.is_stopped
-    if is_loaded and (not rejected or request.skip_rejected):
+    if (is_complete and not report.is_stopped) or request.skip_rejected:
         reading.commit()
-    elif is_loaded and request.state:
+    elif request.state:
         print_note(message("progress_not_saved"))
-    return Conversion(
-        rejected=rejected,
-        totals=report.summary.totals,
-        show=lambda _, with_advice: _print_load(report, tally, with_advice=with_advice, as_json=request.as_json),
-        has_alarms=bool(report.alarms) or report.is_stopped,
-        is_interrupted=report.interrupted,
-    )
 
 
-def _without_known_shops(settings: Settings, found: Iterable[Imported], *, is_check: bool) -> Iterator[Imported]:
-    """Yield the results. Skip a shop that the export names but does not describe, if the store already knows it."""
-    with load_run.open_for_check(settings) if is_check else closing(bootstrap.store(settings).ledger()) as ledger:
-        for one in found:
-            is_known = isinstance(one, ImportedRecord) and one.is_found_shop and ledger.facts(one.record["id"])
-            if not is_known:
-                yield one
-
-
-def _print_load(report: load_run.LoadReport, tally: ImportTally, *, with_advice: bool, as_json: bool) -> None:
-    report.before_load = not with_advice
+def _print_load(report: load_run.LoadReport, tally: ImportTally, *, as_json: bool) -> None:
     if as_json:
         print_json({**load_run.report_view(report), "import": tally_view(tally)})
         return
@@ -378,92 +348,47 @@ def _print_load(report: load_run.LoadReport, tally: ImportTally, *, with_advice:
         echo("Add --with-shops to create the shops that the export names, or load the shops first.")
 
 
-def _write(
-    settings: Settings, request: ImportRequest, reading: Any, rejects: ImportRejects, tally: ImportTally
-) -> Conversion:
-    """Write the records to a file or to standard output, or only check them."""
-    totals = RecordTotals(facts_for_import(settings), _stored_bills(settings) if request.is_check else None)
-    lines = _lines(converted(reading.records(), tally, rejects), totals)
-    path = Path(request.output)
-    if request.is_check:
-        deque(lines, maxlen=0)
-    elif request.output == STANDARD_OUTPUT:
-        out = StandardOutput()
-        for line in lines:
-            out.write(line)
-        out.flush()
-    elif path.exists() and not path.is_file():
-        # Write to a pipe or a device directly, because renaming a finished file would replace the pipe or device.
-        _write_to(path, path, lines)
-    else:
-        with draft_of(path) as draft:
-            _write_to(draft, path, lines)
-    guard = totals.guard
-    return Conversion(
-        rejected=tally.rejected.total() + totals.unusable + guard.others,
-        totals=totals.totals,
-        show=partial(_print_import, tally, totals, request),
-        has_alarms=guard.is_exceeded,
-    )
-
-
-def _lines(records: Iterable[ImportedRecord], totals: RecordTotals) -> Iterator[bytes]:
-    """Yield the records as NDJSON, and add them up."""
-    for one in records:
-        line = _encode(one.record)
-        totals.add(one.record, line)
-        yield line + b"\n"
-    totals.finish()
-
-
-def _write_to(path: Path, name: Path, lines: Iterable[bytes]) -> None:
-    with open_output(path, name=name) as file:
-        for line in lines:
-            file.write(line)
-
-
-def _stored_bills(settings: Settings) -> ComparedBills | None:
-    """Return what compares bills with those in the store, or None if there is no store yet."""
-    if not settings.database and not (settings.store / "books.sqlite3").exists():
-        return None
-    stored = bootstrap.store(settings).reads().stored_bills
-
-    @cache
-    def say(problem: str) -> None:
-        print_note(f"the bills were not compared with the store: {problem}")
+def _stored_bills(settings: Settings) -> Callable[[str, Sequence[str]], dict[str, StoredBill]]:
+    """Return a function that reads bills of the store. If it cannot be read, say so once, and return none."""
+    has_store = settings.database or (settings.store / "books.sqlite3").exists()
+    say, opened = cache(print_note), cache(lambda: bootstrap.store(settings).reads())
 
     def read(shop_id: str, bill_ids: Sequence[str]) -> dict[str, StoredBill]:
         try:
-            return stored(shop_id, bill_ids)
+            return opened().stored_bills(shop_id, bill_ids) if has_store else {}
         except (StoreUnavailable, StoreMismatch) as error:
-            say(str(error))
+            say(f"the bills were not compared with the store: {error}")
             return {}
 
-    return ComparedBills(read)
+    return read
 
 
 def _print_import(
-    tally: ImportTally, totals: RecordTotals, request: ImportRequest, to_stderr: bool, with_advice: bool
+    tally: ImportTally, report: load_run.LoadReport, unknown_shops: Sequence[str], request: ImportRequest
 ) -> None:
+    summary = report.summary
+    totals, guard = summary.totals.report(), summary.guard
+    unusable = summary.rejected.total() - summary.rejected[OTHER_BILL]
     if request.as_json:
-        view = {**tally_view(tally), "unusable": totals.unusable, "unknownShops": totals.unknown_shops}
-        view |= {"totals": totals.totals.report()}
+        view = {**tally_view(tally), "unusable": unusable, "unknownShops": unknown_shops, "totals": totals}
         if request.is_check:
-            view |= {"replacements": load_run.replacement_view(totals.guard), "check": True}
+            view |= {"replacements": load_run.replacement_view(guard), "check": True}
         print_json(view)
         return
+    # Standard output is for the records, also if this is the check before they are written.
+    to_stderr = request.output == STANDARD_OUTPUT and (request.is_before_load or not request.is_check)
     print_tally(tally, to_stderr=to_stderr)
-    print_totals(totals.totals.report(), to_stderr=to_stderr)
-    notes = [*load_run.replacement_notes(totals.guard, message("accept_load"))]
-    if totals.unusable:
-        bills = counted(totals.unusable, "bill")
+    print_totals(totals, to_stderr=to_stderr)
+    notes = [*load_run.replacement_notes(guard, message("accept_load"))]
+    if unusable:
+        bills = counted(unusable, "bill")
         notes.append(f"A load would reject {bills}: run `counterfoil load --check` to see why.")
-    if totals.unknown_shops:
-        names = ", ".join(map(printable, totals.unknown_shops[:MAX_SHOPS_SHOWN]))
-        more = " and others" if len(totals.unknown_shops) > MAX_SHOPS_SHOWN else ""
+    if unknown_shops:
+        names = ", ".join(map(printable, unknown_shops[:MAX_SHOPS_SHOWN]))
+        more = " and others" if len(unknown_shops) > MAX_SHOPS_SHOWN else ""
         notes.append(message("shops_unknown", names=f"{names}{more}"))
     if request.is_check:
-        again = " Run the same command without --check to write the records." if with_advice else ""
+        again = "" if report.before_load else " Run the same command without --check to write the records."
         notes.append(f"Nothing was written.{again}")
     for note in notes:
         echo(note, err=to_stderr)

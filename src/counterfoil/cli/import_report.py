@@ -2,7 +2,7 @@
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import AbstractContextManager
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -25,6 +25,8 @@ from counterfoil.importing.results import (
     RejectedRow,
     SkippedRow,
 )
+from counterfoil.ingest.lines import SourceLine
+from counterfoil.ingest.sources import Source
 from counterfoil.machine.clock import SystemClock
 from counterfoil.machine.files import open_output
 from counterfoil.ports import StoreMismatch, StoreUnavailable
@@ -33,6 +35,9 @@ from counterfoil.text import counted
 
 MAX_SHOWN = 20
 COLUMN = 10
+Facts = Callable[[str], KnownFacts | None]
+"""Returns what the store knows of a shop."""
+_encode = json.Encoder().encode
 
 
 class ImportTally(Struct):
@@ -90,7 +95,30 @@ class ImportRejects(AbstractContextManager["ImportRejects"]):
             self._file.close()
 
 
-def facts_for_import(settings: Settings) -> Callable[[str], KnownFacts | None]:
+class ImportedSource(Source):
+    """Passes imported records to a load. Each line keeps the file name and line number that it has in the export."""
+
+    is_export = True
+
+    def __init__(
+        self, name: str, records: Iterable[ImportedRecord], tally: ImportTally, write: Callable[[SourceLine], object]
+    ) -> None:
+        super().__init__(name, None)
+        self._records = records
+        self._tally = tally
+        self._write = write
+
+    def lines(self) -> Iterator[SourceLine]:
+        for one in self._records:
+            line = SourceLine(one.file, one.line, _encode(one.record))
+            self._write(line)
+            yield line
+
+    def rejected_rows(self) -> RejectedRows:
+        return self._tally.rejected_rows()
+
+
+def facts_for_import(settings: Settings) -> Facts:
     """Return a function that reads what the store knows of a shop, such as its closing time, or None if it cannot."""
 
     def facts(shop_id: str) -> KnownFacts | None:
@@ -118,11 +146,18 @@ def say_once(note: str) -> None:
         print_note(note)
 
 
-def converted(found: Iterable[Imported], tally: ImportTally, rejects: ImportRejects) -> Iterator[ImportedRecord]:
-    """Yield the records. Count records, skipped rows and rejects in the tally, and write the rejects to their file."""
+def converted(
+    found: Iterable[Imported], tally: ImportTally, rejects: ImportRejects, facts: Facts = lambda _: None
+) -> Generator[ImportedRecord, None, None]:
+    """Yield the records. Count records, skipped rows and rejects in the tally, and write the rejects to their file.
+
+    A shop that the export names but does not describe is left out if `facts` knows it.
+    """
     try:
         for one in found:
             match one:
+                case ImportedRecord() if one.is_found_shop and facts(one.record["id"]):
+                    continue
                 case ImportedRecord():
                     if one.record["kind"] == "bill":
                         tally.bills += 1

@@ -18,10 +18,10 @@ from counterfoil import bootstrap
 from counterfoil.cli.load_exports import source_files
 from counterfoil.cli.load_run import (
     MAX_FILES,
-    SOME_REJECTED,
     SUDDEN_CHANGE,
     LoadReport,
     accept_change,
+    exit_status,
     is_checked_first,
     new_rejects_file,
     open_ledger,
@@ -191,7 +191,8 @@ def _load(
         report.accepted = accept_change(settings)
     summary = report.summary
     differences = [] if report.interrupted else net_differences(given.expect_net, summary.totals)
-    status = FAILED if differences else _exit_status(report)
+    is_wrong = bool(summary.rejected or report.quarantined or records.refused)
+    status = FAILED if differences else exit_status(report, is_wrong=is_wrong)
     if status in (FAILED, SUDDEN_CHANGE) or not is_before_load:
         print_report(report, given.as_json)
     for difference in differences:
@@ -209,14 +210,6 @@ def _quarantine(settings: Settings, report: LoadReport, quarantine: Path) -> lis
         with closing(bootstrap.store(settings).ledger()) as ledger:
             ledger.add_items(items)
     return items
-
-
-def _exit_status(report: LoadReport) -> int:
-    if report.interrupted:
-        return INTERRUPTED
-    if report.alarms or report.is_stopped:
-        return SUDDEN_CHANGE
-    return SOME_REJECTED if report.summary.rejected or report.quarantined or report.records.refused else 0
 
 
 def _rejects_file(settings: Settings, given: LoadOptions, source: str) -> RejectsFile:

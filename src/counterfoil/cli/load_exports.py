@@ -8,22 +8,30 @@ any of its bills is loaded. So is a file of which some rows were rejected, after
 import re
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from msgspec import Struct, json
+from msgspec import Struct
 
-from counterfoil.cli.import_report import ImportRejects, ImportTally, converted, facts_for_import, say_once, today
+from counterfoil.cli.import_report import (
+    Facts,
+    ImportedSource,
+    ImportRejects,
+    ImportTally,
+    converted,
+    facts_for_import,
+    say_once,
+    today,
+)
 from counterfoil.cli.terminal import message
-from counterfoil.domain.changes import KnownFacts
-from counterfoil.domain.intake import RejectedRows
+from counterfoil.domain.intake import Intake, RejectedRows
 from counterfoil.importing.formats import open_export
 from counterfoil.importing.mapping import read_mapping
 from counterfoil.importing.results import REJECT_REASONS, Imported, ImportFailed
 from counterfoil.importing.sorted_rows import is_disk_full
 from counterfoil.importing.tables import ImportOptions
-from counterfoil.ingest.checking import RecordTotals
+from counterfoil.ingest.checking import LenientLedger, checked_records
 from counterfoil.ingest.lines import KINDS, SourceLine
 from counterfoil.ingest.sources import BUFFER_BYTES, SOURCE_RECORDS, File, SourceError, SourceFiles
 from counterfoil.ports import StoreUnavailable
@@ -35,7 +43,6 @@ _RECORD = re.compile(rb'"kind"\s*:\s*"(?:%b|reject)"' % "|".join(KINDS).encode()
 # The number of results between two calls of `on_read`, and of rejected rows that the reason names.
 RESULTS_PER_CALL, MAX_NAMED = 100, 5
 MAX_NAME = 60
-_encode = json.Encoder().encode
 
 
 class ExportConversion(Struct, frozen=True):
@@ -44,7 +51,7 @@ class ExportConversion(Struct, frozen=True):
     mapping: dict[str, Any]
     mapping_name: str | None
     with_shops: bool
-    facts: Callable[[str], KnownFacts | None]
+    facts: Facts
     folder: Path
     """A folder of this process for copies and converted records."""
 
@@ -163,21 +170,19 @@ class ExportFile(File):
         export = open_export(None, [path], (), (), conversion.mapping, conversion.mapping_name, options)
         if export.note:
             say_once(export.note.strip())
-        totals = RecordTotals(conversion.facts)
-        with tempfile.NamedTemporaryFile(dir=conversion.folder, delete=False) as out:
+        found = converted(self._observed(export.records()), tally, ImportRejects(None), conversion.facts)
+        with tempfile.NamedTemporaryFile(dir=conversion.folder, delete=False) as out, closing(found) as records:
             self._records = Path(out.name)
-            for one in converted(self._observed(export.records()), tally, ImportRejects(None)):
-                if not (one.is_found_shop and conversion.facts(one.record["id"])):
-                    line = _encode(one.record)
-                    totals.add(one.record, line)
-                    out.write(b"%d\t%b\n" % (one.line, line))
-        totals.finish()
+            source = ImportedSource(
+                self.name, records, tally, lambda line: out.write(b"%d\t%b\n" % (line.number, line.text))
+            )
+            summary = checked_records(source, LenientLedger(conversion.facts, Intake))
         self._tally = tally
         if tally.wrong_totals:
             wrong = tally.wrong_totals[0]
             stated = f"{wrong.column} is {wrong.stated:,f} in line {wrong.line}, but its rows add up to"
             return f"{self.name} was not loaded: {stated} {wrong.computed:,f}."
-        if totals.totals.report().is_doubtful:
+        if summary.totals.report().is_doubtful:
             return message("doubtful_net", name=self.name)
         return None
 

@@ -13,6 +13,7 @@ import click
 from msgspec import Struct
 
 from counterfoil import bootstrap
+from counterfoil.cli.main import INTERRUPTED
 from counterfoil.cli.store import is_without_store, record_new_store
 from counterfoil.cli.terminal import (
     confirm,
@@ -175,6 +176,14 @@ def is_checked_first(settings: Settings) -> bool:
     if is_without_store(settings):
         return False
     return bootstrap.store(settings).reads().intake() != Intake()
+
+
+def exit_status(report: LoadReport, *, is_wrong: bool) -> int:
+    if report.interrupted:
+        return INTERRUPTED
+    if report.alarms or report.is_stopped:
+        return SUDDEN_CHANGE
+    return SOME_REJECTED if is_wrong else 0
 
 
 def require_acceptance(*, may_ask: bool) -> None:
