@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from counterfoil.domain.messages import MessageError
 from counterfoil.domain.tokens import MIN_SECRET_BYTES
-from counterfoil.machine.addresses import bound_socket, is_ip_address, would_conflict
+from counterfoil.machine.addresses import bound_socket, is_ip_address
 from counterfoil.machine.files import read_or_create_secret
 from counterfoil.text import is_address, scheme_of, use_address_form, without_password
 
@@ -223,9 +223,7 @@ def _require(is_met: object, message: str, *names: str) -> None:
 
 
 def _check(values: Mapping[str, Any]) -> None:
-    port, prefix, api_url, timezone = values["port"], values["prefix"], values["api_url"], values["timezone"]
-    if port == values["admin_port"] and port and would_conflict(values["host"], values["admin_host"]):
-        raise SettingsError(_problem("same_port", port=port), "port", "admin_port")
+    prefix, api_url, timezone = values["prefix"], values["api_url"], values["timezone"]
     is_path = not prefix or (prefix.startswith("/") and not prefix.endswith("/"))
     _require(is_path, _problem("prefix", value=prefix), "prefix")
     _require(not api_url or _API_URL.fullmatch(api_url), _problem("api_url", value=api_url), "api_url")

@@ -159,7 +159,7 @@ def test_the_demo_prints_three_things_to_do_and_one_key_and_they_work_when_paste
         assert request[3] == "Authorization: Bearer $KEY"
         assert ask(request[-1], key).json()["data"]
         (pull,) = (shlex.split(line) for line in page if " pull " in line)
-        assert pull[:2] == ["COUNTERFOIL_KEY=$KEY", "counterfoil"]
+        assert pull[0] == "COUNTERFOIL_KEY=$KEY"
         environment = {**os.environ, "COUNTERFOIL_KEY": key}
         subprocess.run([*PYTHON, *pull[2:]], cwd=tmp_path, env=environment, check=True, capture_output=True)
     assert (tmp_path / "copy.sqlite").exists()

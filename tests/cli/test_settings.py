@@ -8,7 +8,8 @@ import pytest
 from click.testing import CliRunner
 
 from counterfoil.cli.main import program
-from counterfoil.settings import TABLE, SettingsError, load
+from counterfoil.serving.supervisor import hold_port
+from counterfoil.settings import TABLE, SettingsError, bound, load
 
 SECRET = "a-secret-that-nobody-should-ever-see-in-a-listing"
 
@@ -79,14 +80,8 @@ def test_an_unusable_settings_file_is_reported(tmp_path: Path, content: str | No
     [("127.0.0.1", "127.0.0.1"), ("127.0.0.1", "0.0.0.0"), ("::", "127.0.0.1"), ("localhost", "127.0.0.1")],  # noqa: S104
 )
 def test_two_listeners_on_one_port_of_one_host_are_refused(host: str, admin_host: str) -> None:
-    flags = {"host": host, "port": 9000, "admin_host": admin_host, "admin_port": 9000}
-    with pytest.raises(SettingsError, match="port and admin_port must differ"):
-        load(flags, {})
-
-
-def test_one_port_on_two_hosts_and_an_admin_listener_that_is_off_are_allowed() -> None:
-    assert load({"host": "127.0.0.2", "port": 9000, "admin_port": 9000}, {}).admin_port == 9000
-    assert load({"port": 0, "admin_port": 0}, {}).admin_port == 0
+    with hold_port(host, 0) as held, pytest.raises(SettingsError, match="Choose another with --admin-port"):
+        bound(admin_host, held.getsockname()[1], "admin-")
 
 
 @pytest.mark.parametrize(

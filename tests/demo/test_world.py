@@ -1,4 +1,4 @@
-"""The generated world is reproducible, plausible and as messy as real POS data, and has no data about real people."""
+"""The generated world is reproducible, plausible and as varied as real POS data, with no data about real people."""
 
 import hashlib
 import json
@@ -34,10 +34,8 @@ DEMO = WorldPlan(until=UNTIL)
 # The plan with the default seed of `counterfoil demo`.
 DEFAULT_DEMO = WorldPlan(until=UNTIL, seed=7)
 SMALL = WorldPlan(until=UNTIL, bills=2_000, members=200)
-CLEAN = WorldPlan(until=UNTIL, bills=2_000, members=200, malformed_share=0)
 SECRET = "a deployment secret for tests only, long enough"
 TODAY, SOON = "2026-09-30", "2026-10-14"
-UNREADABLE_SIGN_UP = "2569-13-45"
 AFTERNOON = to_ms(datetime(2026, 8, 15, 15, 0, tzinfo=THAI_TIME))
 
 
@@ -68,33 +66,15 @@ def delivered_in_august() -> DeliveredWorld:
 
 
 @pytest.fixture(scope="module")
-def bills(delivered: DeliveredWorld) -> list[Record]:
-    return delivered.of("bill")
-
-
-@pytest.fixture(scope="module")
-def members(delivered: DeliveredWorld) -> list[Record]:
-    return delivered.of("member")
-
-
-@pytest.fixture(scope="module")
 def clean() -> list[Record]:
-    return [json.loads(line) for line in world(CLEAN)]
+    return [json.loads(line) for line in world(SMALL)]
 
 
-@pytest.fixture(scope="module")
-def clean_bills(clean: list[Record]) -> list[Record]:
-    return [record for record in clean if record["kind"] == "bill"]
-
-
-def closed_ms(bill: Record) -> int | None:
-    written = bill.get("closedAt", "")
-    if str(written).isdigit():
-        return int(written) if int(written) >= 10**11 else int(written) * 1000
-    try:
-        moment = datetime.fromisoformat(written)
-    except ValueError:
-        return None
+def closed_ms(bill: Record) -> int:
+    written = bill["closedAt"]
+    if isinstance(written, int):
+        return written if written >= 10**11 else written * 1000
+    moment = datetime.fromisoformat(written)
     return to_ms(moment if moment.tzinfo else moment.replace(tzinfo=THAI_TIME))
 
 
@@ -124,9 +104,9 @@ def test_the_same_plan_gives_the_same_bytes_in_every_process() -> None:
 def test_a_world_has_exactly_the_planned_records_in_the_order_of_their_dependencies(clean: list[Record]) -> None:
     kinds = [record["kind"] for record in clean]
     assert [kind for kind, after in pairwise([*kinds, ""]) if kind != after] == ["base", "shop", "member", "bill"]
-    assert kinds.count("bill") == CLEAN.bills
-    assert kinds.count("member") == CLEAN.members
-    assert kinds.count("shop") == CLEAN.shops
+    assert kinds.count("bill") == SMALL.bills
+    assert kinds.count("member") == SMALL.members
+    assert kinds.count("shop") == SMALL.shops
 
 
 def test_memory_does_not_grow_while_ten_million_bills_are_generated() -> None:
@@ -151,34 +131,20 @@ def money(value: Any) -> Decimal:
     return Decimal(str(value or 0))
 
 
-def test_payments_add_up_to_the_net_to_the_satang(clean_bills: list[Record]) -> None:
-    for bill in clean_bills:
-        settled = sum(money(payment["amount"]) - money(payment["change"]) for payment in bill["payments"])
-        assert settled == money(bill["amounts"]["net"])
-
-
-def test_lines_add_up_to_the_subtotal_without_tips_and_cancelled_lines(clean_bills: list[Record]) -> None:
-    for bill in clean_bills:
-        counted = [line for line in bill["lines"] if not line.get("cancelled") and not line.get("tip")]
-        assert sum(money(line["total"]) for line in counted) == money(bill["amounts"]["subtotal"])
-
-
-def test_amounts_add_up_to_the_net(clean_bills: list[Record]) -> None:
-    for bill in clean_bills:
-        paid = {name: money(value) for name, value in bill["amounts"].items() if not isinstance(value, str | list)}
-        goods = max(paid["subtotal"] - paid.get("discountTotal", Decimal()), Decimal())
-        charges = ("serviceCharge", "deliveryFee", "cardSurcharge", "rounding", "tip")
-        due = goods + sum(paid.get(charge, Decimal()) for charge in charges) - paid.get("credit", Decimal())
-        on_top = paid["vat"] if bill["amounts"].get("vatType") == "Exclude" else Decimal()
-        assert due + on_top == paid["net"]
-
-
-def test_the_discounts_add_up(clean_bills: list[Record]) -> None:
-    for bill in (bill for bill in clean_bills if "discountTotal" in bill["amounts"]):
+def test_payments_lines_discounts_and_amounts_add_up_to_the_satang(clean: list[Record]) -> None:
+    for bill in (record for record in clean if record["kind"] == "bill"):
         amounts = bill["amounts"]
+        paid = {name: money(value) for name, value in amounts.items() if not isinstance(value, str | list)}
+        assert sum(money(payment["amount"]) - money(payment["change"]) for payment in bill["payments"]) == paid["net"]
+        counted = [line for line in bill["lines"] if not line.get("cancelled") and not line.get("tip")]
+        assert sum(money(line["total"]) for line in counted) == paid["subtotal"]
         promotions = [*amounts.get("campaigns", []), *amounts.get("coupons", [])]
         given = sum((money(one.get("amount")) for one in promotions), money(amounts.get("discount")))
-        assert given == money(amounts["discountTotal"])
+        assert given == paid.get("discountTotal", Decimal())
+        charges = ("serviceCharge", "deliveryFee", "cardSurcharge", "rounding", "tip")
+        due = max(paid["subtotal"] - given, Decimal()) + sum(paid.get(charge, Decimal()) for charge in charges)
+        on_top = paid["vat"] if amounts.get("vatType") == "Exclude" else Decimal()
+        assert due - paid.get("credit", Decimal()) + on_top == paid["net"]
 
 
 # --- what the demo data must contain ------------------------------------------------
@@ -246,18 +212,9 @@ ON_A_BILL: Shows = {
     "a trading day with dashes": lambda bill: len(bill.get("tradingDay", "")) == 10,
     "a trading day without dashes": lambda bill: len(bill.get("tradingDay", "")) == 8,
     "no trading day": lambda bill: "tradingDay" not in bill,
-    "quoted money": lambda bill: "," in str(bill["amounts"]["net"]),
-    "an empty amount": lambda bill: bill["amounts"].get("deliveryFee") == "",
-    "an empty change": lambda bill: any(payment["change"] == "" for payment in bill["payments"]),
-    "a change that cannot be read": lambda bill: any(payment["change"] == "ไม่มี" for payment in bill["payments"]),
-    "a closing that cannot be read": lambda bill: closed_ms(bill) is None,
     "a closing in local time": lambda bill: re.fullmatch(r".*T[\d:.]{12}", str(bill.get("closedAt"))),
     "epoch seconds": lambda bill: is_between(bill.get("closedAt"), 10**9, 10**10),
     "epoch milliseconds": lambda bill: is_between(bill.get("closedAt"), 10**12, 10**13),
-    "epoch in quotes": lambda bill: isinstance(bill.get("closedAt"), str) and bill["closedAt"].isdigit(),
-    "binary noise": lambda bill: bill["amounts"].get("rounding") == 0.30000000000000004,
-    "a customer": lambda bill: "customer" in bill,
-    "unknown fields": lambda bill: "accounting" in bill,
 }
 
 ON_A_LINE: Shows = {
@@ -269,10 +226,6 @@ ON_A_LINE: Shows = {
     "no unit price": lambda line: "unitPrice" not in line,
     "a master product": lambda line: "rootId" in line,
     "no VAT": lambda line: line.get("vat") is False,
-    "a missing quantity": lambda line: "qty" not in line,
-    "a quoted quantity": lambda line: line.get("qty") == " 1 ",
-    "a quantity that is not a number": lambda line: line.get("qty") != line.get("qty"),
-    "a flag in words": lambda line: line.get("vat") == "Yes",
 }
 
 ON_A_MEMBER: Shows = {
@@ -292,10 +245,6 @@ ON_A_MEMBER: Shows = {
     "neither phone nor mail": lambda member: "tel" not in member and "email" not in member,
     "no account": lambda member: not member["messaging"],
     "an account without a channel": lambda member: any("channel" not in one for one in member["messaging"]),
-    "a numeric rank": lambda member: isinstance(member.get("rank"), int),
-    "a quoted rank level": lambda member: member.get("rankLevel") == "1",
-    "quoted points": lambda member: member["points"] == "1,250.00",
-    "a sign-up that cannot be read": lambda member: member["createdAt"] == UNREADABLE_SIGN_UP,
 }
 
 
@@ -362,17 +311,7 @@ def test_the_sample_account_belongs_to_one_person_with_two_records_and_the_later
     assert re.fullmatch("U[0-9a-f]{32}", sample.messaging_user_id)
 
 
-# --- dirty data and privacy ------------------------------------------------------------
-
-
-def test_every_line_is_an_object_with_kind_and_id_and_only_a_few_are_not_strict_json(delivered: DeliveredWorld) -> None:
-    for record in (record for records in delivered.records for record in records):
-        assert record["kind"] in ("base", "shop", "member", "bill")
-        assert isinstance(record["id"], str)
-        assert record["id"]
-    lines = [line for delivery in delivered.deliveries for line in delivery.lines]
-    assert 0 < sum(b":NaN" in line for line in lines) < len(lines) / 200
-    assert not any(b"Infinity" in line or b"\n" in line for line in lines)
+# --- privacy ------------------------------------------------------------
 
 
 def test_no_personal_data_could_be_real(delivered: DeliveredWorld) -> None:
@@ -381,10 +320,6 @@ def test_no_personal_data_could_be_real(delivered: DeliveredWorld) -> None:
     phones = re.findall(r'"tel":"([^"]*)"', text)
     assert all(re.fullmatch(r"(000-\d{3}-\d{4})?", phone) for phone in phones)
     assert len(phones) > 1_000
-    people = [member["name"] for member in delivered.of("member") if "name" in member]
-    people += [bill["customer"]["name"] for bill in delivered.of("bill") if "customer" in bill]
-    assert people
-    assert all(name.startswith("Invented ") for name in people)
 
 
 # --- deliveries --------------------------------------------------------------------------
@@ -393,16 +328,15 @@ def test_no_personal_data_could_be_real(delivered: DeliveredWorld) -> None:
 def test_no_bill_is_delivered_before_it_was_closed(delivered: DeliveredWorld) -> None:
     for delivery, records in zip(delivered.deliveries, delivered.records, strict=True):
         bills = [record for record in records if record["kind"] == "bill"]
-        assert all((closed_ms(bill) or 0) <= delivery.moment_ms for bill in bills)
+        assert all(closed_ms(bill) <= delivery.moment_ms for bill in bills)
 
 
 def test_no_answer_covers_the_time_after_now(delivered_in_august: DeliveredWorld) -> None:
     assert delivered_in_august.deliveries[-1].moment_ms == AFTERNOON
-    latest = max(closed_ms(bill) or 0 for bill in delivered_in_august.of("bill"))
+    latest = max(closed_ms(bill) for bill in delivered_in_august.of("bill"))
     assert thai_day(latest) == date(2026, 8, 15)
     assert latest <= AFTERNOON
-    sign_ups = {member["createdAt"] for member in delivered_in_august.of("member")} - {UNREADABLE_SIGN_UP}
-    assert max(sign_ups) < "2026-08-15T15:00"
+    assert max(member["createdAt"] for member in delivered_in_august.of("member")) < "2026-08-15T15:00"
 
 
 def test_deliveries_of_august_are_identical_in_a_demo_of_september(delivered_in_august: DeliveredWorld) -> None:
@@ -435,7 +369,7 @@ def test_one_shop_of_the_demo_is_silent_at_any_time_of_the_day(demo_of_today: Se
 def test_the_demo_has_bills_until_now_and_none_later() -> None:
     plan = WorldPlan(until=UNTIL, bills=1_200, members=20, days=10)
     now = plan.end_ms - DAY_MS + 3_600_000
-    closed = [moment for bill in read_back(plan, now).of("bill") if (moment := closed_ms(bill)) is not None]
+    closed = [closed_ms(bill) for bill in read_back(plan, now).of("bill")]
     assert max(closed) <= now
     # Between 02:00 and 07:00 in Thailand this may not hold, because the demo's shops there are closed.
     assert max(closed) > now - 2 * 3_600_000

@@ -18,10 +18,11 @@ from counterfoil.ingest.pipeline import Pipeline, RejectsFile, Summary
 from counterfoil.ingest.sources import Source, open_source
 from counterfoil.machine.clock import SystemClock
 from counterfoil.ports import Clock
+from malformed_records import malformed
 from ports.backends import Store
 from ports.open_store import EVER, PSEUDONYMS, bills_of, open_ledger
 
-PLAN = WorldPlan(until=date(2025, 12, 31), days=10, bills=400, shops=4, members=60, malformed_share=0.2)
+PLAN = WorldPlan(until=date(2025, 12, 31), days=10, bills=400, shops=4, members=60)
 
 
 def load(
@@ -55,7 +56,7 @@ class IterableSource(Source):
 
 
 def lines_of_a_world() -> list[bytes]:
-    return list(world(PLAN))
+    return list(malformed(world(PLAN), 0.2))
 
 
 # --- in other processes ----------------------------------------------------------

@@ -17,12 +17,13 @@ from counterfoil.domain.changes import KnownFacts
 from counterfoil.domain.shops import shop_from
 from counterfoil.ingest.fields import check_record, known_fields
 from counterfoil.ingest.lines import Reader, Rejected, parse_record
+from malformed_records import malformed
 from ports.open_store import PSEUDONYMS
 
 FACTS = shop_from({"id": "sh_1", "franchiseId": "fr_a"})[1]
 READER = Reader(PSEUDONYMS, lambda _: KnownFacts(1, FACTS))
 KINDS = ("shop", "base", "member", "bill")
-PLAN = WorldPlan(until=date(2025, 12, 31), days=10, bills=1_500, shops=6, members=400, malformed_share=0.5)
+PLAN = WorldPlan(until=date(2025, 12, 31), days=10, bills=1_500, shops=6, members=400)
 
 CASES = json.loads(Path(__file__).with_name("schema_cases.json").read_text("utf-8"))
 # A record of each kind that has every field.
@@ -130,7 +131,7 @@ def is_beyond_a_schema(path: tuple[Any, ...], value: Any) -> bool:
 
 def test_both_agree_on_the_generated_world(validators: dict[str, Draft202012Validator]) -> None:
     # NaN is not valid JSON, so it is converted to text. The schema and a strict load must agree on this text, too.
-    records = [json.loads(line, parse_constant=str) for line in world(PLAN)]
+    records = [json.loads(line, parse_constant=str) for line in malformed(world(PLAN), 0.5)]
     assert {record["kind"] for record in records} == set(KINDS)
     found = [disagreement(validators, record) for record in records if record.get("id")]
     assert list(filter(None, found))[:5] == []

@@ -41,12 +41,6 @@ def is_ip_address(host: str) -> bool:
     return True
 
 
-def would_conflict(host: str, other: str) -> bool:
-    """Return whether listeners on these two hosts would conflict if they used the same port."""
-    hosts = {"127.0.0.1" if name == "localhost" else name for name in (host, other)}
-    return len(hosts) == 1 or not hosts.isdisjoint(WILDCARD_HOSTS)
-
-
 def is_free(host: str, port: int) -> bool:
     """Return whether the port can be bound."""
     try:

@@ -166,8 +166,8 @@ class Questions:
         return {
             **answer,
             "rows": counts,
-            "firstDay": json_value(first),
-            "lastDay": json_value(last),
+            "firstDay": first,
+            "lastDay": last,
             "billsWithoutDate": undated,
             "shopsAsOf": {shop_id: left.get(shop_id, as_of) for shop_id in shop_ids},
             **_members_freshness(snapshot, "membersAsOf"),
@@ -346,8 +346,7 @@ def _freshness(snapshot: Snapshot, shop_ids: set[str]) -> Json:
 
 def _shops_that_left(snapshot: Snapshot) -> dict[str, str | None]:
     """Return the shops that have left the key's scope, and up to when the copy has their changes, if that is known."""
-    rows = snapshot.rows("SELECT shop_id, complete_until FROM shops WHERE NOT in_scope")
-    return {shop_id: json_value(until) for shop_id, until in rows}
+    return dict(snapshot.rows("SELECT shop_id, complete_until FROM shops WHERE NOT in_scope"))
 
 
 def _selection_and_note(snapshot: Snapshot, note: str | None) -> Json:

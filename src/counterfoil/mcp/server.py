@@ -19,7 +19,7 @@ from pydantic import ValidationError
 
 from counterfoil import __version__
 from counterfoil.mcp.questions import TEXTS, Questions
-from counterfoil.mcp.sources import CopyError, CopyReader, Json, QueryRefused, is_sqlite, limit_process_memory
+from counterfoil.mcp.sources import CopyError, CopyReader, Json, QueryRefused, limit_process_memory
 
 READ_ONLY = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
 
@@ -73,7 +73,6 @@ def run(path: Path) -> None:
         os.kill(os.getpid(), number)
 
     with closing(reader):
-        is_sqlite(reader.path)
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, end)
         make_server(Questions(reader)).run()

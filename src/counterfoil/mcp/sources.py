@@ -3,14 +3,15 @@
 import resource
 import shutil
 import sqlite3
+import sys
 import tempfile
 import threading
-from collections.abc import Callable, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import duckdb
 import msgspec
@@ -176,11 +177,9 @@ def _fill_from_sqlite(snapshot: duckdb.DuckDBPyConnection, path: Path, scratch: 
             for table in PUBLISHED.values():
                 _copy_sqlite_table(snapshot, db, table, scratch)
             state = db.execute("SELECT state FROM pull_state").fetchone()
-    except sqlite3.OperationalError as error:
+    except sqlite3.Error as error:
         if "locked" in str(error):
             raise CopyLocked("A pull is writing to the copy at the moment. Ask again in a minute.") from error
-        raise CopyError(f"cannot read the copy {path}: {error}") from error
-    except sqlite3.Error as error:
         raise CopyError(f"cannot read the copy {path}: {error}") from error
     if not state or not state[0]:
         return None
@@ -229,7 +228,6 @@ PULL_RUNNING = "A pull is writing to the copy. This result is based on data from
 
 Rows = list[tuple[Any, ...]]
 Json = dict[str, Any]
-T = TypeVar("T")
 
 
 class QueryRefused(Exception):
@@ -271,38 +269,31 @@ class Snapshot:
         self._db.execute("SET lock_configuration = true")
 
     def rows(self, statement: str, values: Sequence[Any] = ()) -> Rows:
-        """Run one of our own statements and return its rows."""
+        """Run one of our own statements and return its rows of JSON values."""
         return self._result(statement, values).rows
 
     def objects(self, statement: str, values: Sequence[Any] = ()) -> list[Json]:
         """Run one of our own statements and return its rows as JSON objects."""
         result = self._result(statement, values)
-        return [dict(zip(result.names, map(json_value, row), strict=True)) for row in result.rows]
-
-    def _result(self, statement: str, values: Sequence[Any]) -> Result:
-        def run() -> Result:
-            cursor = self._db.execute(self._fetchable(statement, values), list(values))
-            return Result([column[0] for column in cursor.description or ()], cursor.fetchall())
-
-        return self._limited(run)
+        return [dict(zip(result.names, row, strict=True)) for row in result.rows]
 
     def query(self, statement: str, limit: int) -> Result:
         """Run a caller's statement, which must be a single SELECT, and return at most `limit` rows of JSON values."""
-
-        def run() -> Result:
-            text = statement.strip().rstrip(";")
+        text = statement.strip().rstrip(";")
+        with self._limited():
             parsed = self._db.extract_statements(text)
-            if len(parsed) != 1 or parsed[0].type != duckdb.StatementType.SELECT:
-                raise QueryRefused("Only a single SELECT statement is allowed.")
-            cursor = self._db.execute(self._fetchable(text))
-            names = [column[0] for column in cursor.description or ()]
-            rows: Rows = []
+        if len(parsed) != 1 or parsed[0].type != duckdb.StatementType.SELECT:
+            raise QueryRefused("Only a single SELECT statement is allowed.")
+        return self._result(text, limit=limit)
+
+    def _result(self, statement: str, values: Sequence[Any] = (), limit: int = sys.maxsize) -> Result:
+        rows: Rows = []
+        with self._limited():
+            cursor = self._db.execute(self._fetchable(statement, values), list(values))
             # Values are shortened before the next row is read, because a single value can be many megabytes long.
             while len(rows) <= limit and (row := cursor.fetchone()) is not None:
-                rows.append(tuple(json_value(value) for value in row))
-            return Result(names, rows[:limit], len(rows) > limit)
-
-        return self._limited(run)
+                rows.append(tuple(map(json_value, row)))
+            return Result([column[0] for column in cursor.description or ()], rows[:limit], len(rows) > limit)
 
     def _fetchable(self, statement: str, values: Sequence[Any] = ()) -> str:
         """Return a statement whose instants are text in UTC.
@@ -320,11 +311,12 @@ class Snapshot:
         self._db.close()
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def _limited(self, run: Callable[[], T]) -> T:
+    @contextmanager
+    def _limited(self) -> Iterator[None]:
         timer = threading.Timer(MAX_SECONDS, self._db.interrupt)
         timer.start()
         try:
-            return run()
+            yield
         except duckdb.InterruptException as error:
             raise QueryRefused(f"The question took more than {MAX_SECONDS:.0f} s. Ask about fewer days.") from error
         except (duckdb.OutOfMemoryException, MemoryError) as error:

@@ -64,8 +64,6 @@ class WorldPlan(Struct, frozen=True, kw_only=True):
     bills: int = 13_500
     shops: int = 18
     members: int = 1_500
-    malformed_share: float = 0.015
-    """The share of members and bills that have malformed values."""
 
     @property
     def trading_days(self) -> list[date]:

@@ -12,7 +12,6 @@ from counterfoil.demo.worldgen.bills import Sale, all_sales, some_member, void_n
 from counterfoil.demo.worldgen.group import DemoShop, Group, plan_group
 from counterfoil.demo.worldgen.members import members
 from counterfoil.demo.worldgen.plan import WorldPlan, stream
-from counterfoil.demo.worldgen.records import DirtyWriter
 from counterfoil.domain.calendar import DAY_MS, THAI_TIME, thai_day, thai_midnight
 from counterfoil.domain.source_bills import SourceBill
 
@@ -23,6 +22,7 @@ OFFLINE_CHANCE = 0.03
 # counts as silent at any time of the day, because in two whole days it usually has more than MISSING_BILLS bills in
 # total (see domain/activity.py).
 SILENT_DAYS = 2
+_encode = msgspec.json.Encoder().encode
 
 
 class Delivery(NamedTuple):
@@ -36,9 +36,8 @@ def world(plan: WorldPlan) -> Iterator[bytes]:
     """Yield every record once, without a newline: bases, shops, members, then bills by closing time."""
     group = plan_group(plan)
     yield from _standing_records(plan, group, plan.until)
-    writer = DirtyWriter(plan, "bills")
     for sale in all_sales(plan, group.shops):
-        yield writer.write(sale.bill)
+        yield _encode(sale.bill)
 
 
 def demo_world(plan: WorldPlan, now_ms: int) -> Iterator[Delivery]:
@@ -59,9 +58,8 @@ def demo_world(plan: WorldPlan, now_ms: int) -> Iterator[Delivery]:
     moments = (moment for moment in (plan.tracked_from_ms, *plan.evenings_ms) if moment < horizon)
     evenings = _sold_by([*moments, horizon], sales)
     first_ms, history = next(evenings)
-    writer = DirtyWriter(plan, "bills")
     standing = _standing_records(plan, group, thai_day(horizon))
-    yield Delivery(first_ms, [*standing, *(writer.write(sale.bill) for sale in history)])
+    yield Delivery(first_ms, [*standing, *(_encode(sale.bill) for sale in history)])
     draw, for_tomorrow = stream(plan.seed, "afterthoughts"), list[bytes]()
     for moment_ms, sold in evenings:
         lines, for_tomorrow = for_tomorrow, []
@@ -69,14 +67,14 @@ def demo_world(plan: WorldPlan, now_ms: int) -> Iterator[Delivery]:
         if moment_ms != horizon:
             offline = {shop.number for shop in group.shops if draw.random() < OFFLINE_CHANCE}
         for sale in sold:
-            line = writer.write(sale.bill)
+            line = _encode(sale.bill)
             if sale.shop_number in offline:
                 for_tomorrow.append(line)
                 continue
             lines.append(line)
             late_change = _late_change(sale, group.shops[sale.shop_number], draw)
             if late_change is not None:
-                for_tomorrow.append(writer.write(late_change))
+                for_tomorrow.append(_encode(late_change))
         if lines:
             yield Delivery(moment_ms, lines)
 
@@ -107,10 +105,9 @@ def _late_change(sale: Sale, shop: DemoShop, draw: Random) -> SourceBill | None:
 
 def _standing_records(plan: WorldPlan, group: Group, as_of: date) -> Iterator[bytes]:
     """Yield the records that do not belong to a particular day: bases, shops and members."""
-    writer = DirtyWriter(plan, "members")
-    yield from (msgspec.json.encode(base.record()) for base in group.bases)
-    yield from (msgspec.json.encode(shop.record()) for shop in group.shops)
-    yield from (writer.write(member) for member in members(plan, group, as_of))
+    yield from (_encode(base.record()) for base in group.bases)
+    yield from (_encode(shop.record()) for shop in group.shops)
+    yield from (_encode(member) for member in members(plan, group, as_of))
 
 
 def _sold_by(moments: list[int], sales: Iterator[Sale]) -> Iterator[tuple[int, list[Sale]]]:
