@@ -162,11 +162,12 @@ class BillsOfDay(Struct, frozen=True):
 
 
 class ShopName(Struct, frozen=True, kw_only=True, rename="camel"):
-    """The name and the franchise of a loaded shop."""
+    """The name, the franchise and the membership base of a loaded shop."""
 
     shop_id: str
     shop_name: str | None = None
     franchise_id: str | None = None
+    provider_id: str | None = None
 
 
 # --- searching request records ----------------------------------------------------
@@ -247,9 +248,11 @@ _ERRORS_IN_DAYS = "SELECT key_id, day, error, count FROM daily_errors WHERE day 
 _ALL_REQUESTS = {"index": "requests_by_time", "condition": "true"}
 _REQUESTS_OF_KEY = {"index": "requests_by_key", "condition": "key_id = :key_id"}
 _OF_KEY = "(CAST(:key_id AS text) IS NULL OR key_id = :key_id)"
+# An instant that no request reaches.
+NO_END = 2**62
 _HOURS = f"""
     SELECT at / {HOUR_MS}, count(*) FROM requests INDEXED BY {{index}}
-    WHERE {{condition}} AND at >= :since GROUP BY 1
+    WHERE {{condition}} AND at >= :since AND at < :until GROUP BY 1
 """  # noqa: S608 - contains only a number
 # A percentile is the smallest duration that so many of the requests did not exceed.
 _LATENCIES = f"""
@@ -454,9 +457,9 @@ class OperatorReads(ABC):
         rows = [row for statement in self.COUNTS for row in ask(statement, first=first, last=last)]
         return {(key_id, day): count for key_id, day, count in rows}
 
-    def hours(self, key_id: str | None, since: int) -> list[HourOfKey]:
-        """Return hourly counts of a key or of all keys, oldest first, for hours that begin at or after `since`."""
-        values = {"key_id": key_id, "since": -(-since // HOUR_MS) * HOUR_MS}
+    def hours(self, key_id: str | None, since: int, until: int = NO_END) -> list[HourOfKey]:
+        """Return hourly counts of a key or of all keys, oldest first, of whole hours since `since`, until `until`."""
+        values = {"key_id": key_id, "since": -(-since // HOUR_MS) * HOUR_MS, "until": until}
         failed = _HOURS.format(index="requests_failed", condition=f"error IS NOT NULL AND {_OF_KEY}")
         with self._limited("usage") as ask:
             requests = ask(_HOURS.format(**(_REQUESTS_OF_KEY if key_id else _ALL_REQUESTS)), **values)

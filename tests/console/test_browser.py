@@ -302,7 +302,7 @@ def test_everything_but_live_parts_works_without_scripts(browser: Any, demo: Run
         page.get_by_role("link", name="Older").click()
         assert "before=" in page.url
         page.get_by_role("button", name="Sign out").click()
-        page.wait_for_url(f"{demo.console}/sign-in")
+        page.wait_for_url(f"{demo.console}/sign-in?out=1")
 
 
 @pytest.fixture

@@ -53,6 +53,6 @@ def test_a_chart_says_what_its_colours_and_bars_mean() -> None:
     chart = str(bar_chart(Texts("en"), "Duration", [Bar("2026-03-01", "1 Mar", slot, "/requests")], series))
     assert '<span class="swatch slow"></span>95th percentile' in chart
     assert '<span class="swatch bar"></span>Median' in chart
-    text = "2026-03-01: 95th percentile (ms) 20, Median (ms) 1.5"
+    text = "2026-03-01: 95th percentile (ms) 20, Median (ms) 1.5, Requests 1,200"
     assert f"<title>{text}</title>" in chart
     assert f'aria-label="{text}"' in chart

@@ -1,13 +1,16 @@
 """Cross-site requests can neither read the console nor change anything with an operator's session."""
 
+import base64
+import hashlib
 import re
 
 import httpx
 import pytest
 
-from console.running_console import SAME_ORIGIN, Operator, RunningConsole
+from console.running_console import PAGE, SAME_ORIGIN, Operator, RunningConsole
 from counterfoil.console.sign_in import own_name
 from records import branch
+from web.strict_html import StrictPage
 
 PATHS = ("/", "/sign-in", "/console.css", "/keys.json", "/nowhere", "/reference")
 
@@ -39,6 +42,20 @@ def test_names_that_other_users_of_the_machine_share_get_only_a_hint(
     assert "set-cookie" not in answer.headers
     assert alice.send("/sign-out", {}, **origin).status_code == 421
     assert alice.get("/audit").status_code == 200
+
+
+def test_a_browser_gets_a_refusal_as_a_page_that_needs_no_other_file(alice: Operator) -> None:
+    wrong_name = alice.get("/keys", host="evil.example")
+    foreign_form = alice.send("/sign-out", {}, **PAGE, origin="https://evil.example")
+    for answer, status, has_link in ((wrong_name, 421, False), (foreign_form, 403, True)):
+        assert answer.status_code == status
+        assert StrictPage(answer.content).problems == []
+        assert ('class="button"' in answer.text) is has_link
+        assert "/console.css" not in answer.text
+        (style,) = re.findall("<style>(.*)</style>", answer.text)
+        digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+        assert f"'sha256-{digest}'" in answer.headers["content-security-policy"]
+    assert alice.client.get("/keys", headers={"host": "evil.example"}).headers["content-type"].startswith("text/plain")
 
 
 @pytest.mark.parametrize("host", ["a.localhost", "x{own}", "{own}.example", "{own}.localhost", "www.{own}"])

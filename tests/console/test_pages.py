@@ -19,6 +19,9 @@ from console.running_console import PAGES, Operator, RunningConsole
 from counterfoil.checks.findings import MESSAGES
 from counterfoil.cli.main import program
 from counterfoil.console import visit
+from counterfoil.console.display import change
+from counterfoil.console.pages import audit
+from counterfoil.console.pages.loads import RUN_FROM
 from counterfoil.console.texts import Language, Texts
 from counterfoil.domain.calendar import DAY_MS, iso_utc
 from counterfoil.domain.intake import RejectedLine
@@ -82,7 +85,8 @@ def test_a_page_shows_the_command_that_prints_the_same_data(alice: Operator, pat
 def test_times_are_in_thailand_time_with_utc_as_a_tooltip(alice: Operator, used: dict[str, Any]) -> None:
     page = alice.page("/requests")
     exact = 'datetime="2026-01-01T00:00:00.000Z" title="2026-01-01 07:00:00 +07 · 2026-01-01 00:00:00 UTC"'
-    assert f'<time {exact} tabindex="0">2026-01-01 07:00:00</time>' in page
+    assert f"<time {exact}>2026-01-01 07:00:00</time>" in page
+    assert f'<time {exact} tabindex="0">' in alice.page(f"/keys/{used['key_id']}")
     assert "Times are in Thailand time;" in page
 
 
@@ -365,8 +369,74 @@ def test_a_bar_leads_to_the_requests_of_its_day(alice: Operator, used: dict[str,
 
 def test_a_day_whose_requests_are_no_longer_recorded_has_no_link(alice: Operator, used: dict[str, Any]) -> None:
     page = alice.page(f"/keys/{used['key_id']}?range=400d")
-    assert page.count('class="slot"') == 3 * 400
+    assert page.count('class="slot') == 3 * 400
     assert page.partition("<figure")[2].partition("</figure>")[0].count("<a ") == 91
+
+
+def test_requests_are_compared_with_the_range_before_up_to_the_same_time_of_day(
+    console: RunningConsole, alice: Operator, used: dict[str, Any]
+) -> None:
+    path = f"/keys/{used['key_id']}"
+
+    def before(span: str) -> int | None:
+        found: int | None = console.operator().json(f"{path}.json?range={span}")["use"]["before"]
+        return found
+
+    assert before("7d") == 0
+    assert Texts("en")("chart.none_before", range="7 days") in alice.page(f"{path}?range=7d")
+    console.clock.advance(7 * DAY_MS // 1000 + 1)
+    assert before("7d") == 4
+    console.clock.step(-60)
+    assert before("7d") == 0
+    assert before("90d") is None
+
+
+@pytest.mark.parametrize(("now", "before", "shown"), [(108, 100, "8%"), (1, 3, "67%"), (1000, 1001, "<1%")])
+def test_a_difference_is_never_shown_as_zero(now: int, before: int, shown: str) -> None:
+    assert change(now, before) == shown
+
+
+def test_today_compares_with_yesterday_up_to_this_time(console: RunningConsole, used: dict[str, Any]) -> None:
+    console.clock.advance(DAY_MS // 1000 + 1)
+    assert console.operator().json("/today.json")["yesterdayByNow"] == 4
+    console.clock.step(-60)
+    assert console.operator().json("/today.json")["yesterdayByNow"] == 0
+
+
+def test_loads_of_the_same_state_in_a_row_are_one_row_that_opens(console: RunningConsole, alice: Operator) -> None:
+    shop = branch()
+    for number in range(RUN_FROM):
+        console.service.load(shop, bill(shop, id=f"b{number}"))
+    console.service.load(shop, b"not JSON")
+
+    def rows(path: str) -> int:
+        return len(re.findall('<a href="/loads/[0-9]+"><time', alice.page(path)))
+
+    page = alice.page("/loads")
+    assert rows("/loads") == 1
+    assert f">{RUN_FROM} loads</a>" in page
+    (opened,) = set(re.findall(r'href="(/loads\?run=[0-9]+)"', page))
+    assert rows(opened) == RUN_FROM + 1
+    assert rows("/loads?sort=load.lines") == RUN_FROM + 1
+    assert len(alice.json("/loads.json")["loads"]) == RUN_FROM + 1
+
+
+def test_the_audit_page_says_that_it_covers_only_the_newest_entries(
+    console: RunningConsole, alice: Operator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    console.operator("bob")
+    monkeypatch.setattr(audit, "MOST", 1)
+    page = alice.page("/audit?sort=time")
+    assert "<code>counterfoil audit --limit</code>" in page
+    assert len(exported(alice, "/audit.csv")) > 1
+    monkeypatch.undo()
+    assert "<code>counterfoil audit --limit</code>" not in alice.page("/audit?sort=time")
+
+
+def test_the_page_of_a_key_lists_its_newest_disclosures(alice: Operator, used: dict[str, Any]) -> None:
+    page = alice.page(f"/keys/{used['key_id']}?tab=audit")
+    assert used["ids"]["members"] in page
+    assert f'href="/personal-data?key={used["key_id"]}"' in page
 
 
 def test_disclosures_are_listed_and_exported(alice: Operator, used: dict[str, Any]) -> None:

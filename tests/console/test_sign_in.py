@@ -4,6 +4,7 @@ import pytest
 
 from console.running_console import PAGES, SAME_ORIGIN, Operator, RunningConsole
 from counterfoil.console.sign_in import link_key
+from counterfoil.console.texts import Texts
 from counterfoil.settings import SettingsError, load
 
 # The default of console_idle_min.
@@ -99,10 +100,12 @@ def test_a_form_that_is_sent_after_the_session_ended_changes_nothing(console: Ru
 
 def test_signing_out_ends_the_session_on_the_server(console: RunningConsole, alice: Operator) -> None:
     cookies = dict(alice.client.cookies)
-    assert alice.send("/sign-out", {}).headers["location"] == "/sign-in"
+    assert alice.send("/sign-out", {}).headers["location"] == "/sign-in?out=1"
     thief = console.stranger()
     thief.client.cookies.update(cookies)
-    assert thief.get("/").status_code == 303
+    answer = thief.get("/")
+    assert (answer.status_code, answer.headers["location"]) == (303, "/sign-in?out=1")
+    assert Texts("en")("sign_in.out") in thief.page("/sign-in?out=1")
 
 
 def test_scripts_and_other_sites_cannot_use_the_cookie(console: RunningConsole) -> None:

@@ -245,9 +245,9 @@ def _english_in(page: str) -> list[str]:
 def test_a_form_of_another_site_is_refused_in_thai(console: RunningConsole) -> None:
     somchai = console.operator("somchai", **{"accept-language": "th"})
     answer = somchai.send("/keys/new", {}, **{"sec-fetch-site": "cross-site"})
-    assert (answer.status_code, answer.text) == (403, "รับแบบฟอร์มจากหน้าของคอนโซลนี้เท่านั้น\n")
+    assert (answer.status_code, answer.text) == (403, THAI("guard.foreign_form") + "\n")
     answer = somchai.send("/keys/new", {"label": "x" * 100_000})
-    assert (answer.status_code, answer.text) == (413, "ข้อมูลที่ส่งมามีขนาดใหญ่เกินไป\n")
+    assert (answer.status_code, answer.text) == (413, THAI("guard.body_too_large") + "\n")
 
 
 def test_the_reason_why_a_store_cannot_be_read_is_in_thai(console: RunningConsole) -> None:

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from counterfoil import bootstrap
 from counterfoil.console import routes
 from counterfoil.console.actions import record_proxy_sign_in
-from counterfoil.console.guards import SINGLE_HEADERS, refusal, refusal_response
-from counterfoil.console.layout import ICONS_PATH, SCRIPT_PATH, STYLE_PATH, sign_in_page
+from counterfoil.console.guards import SINGLE_HEADERS, refusal
+from counterfoil.console.layout import ICONS_PATH, SCRIPT_PATH, STYLE_PATH, notice, refusal_page, sign_in_page
 from counterfoil.console.sessions import Session, Sessions
 from counterfoil.console.sign_in import (
     SIGN_IN_PATH,
@@ -29,9 +29,11 @@ from counterfoil.machine.process import SignalSafeEvent
 from counterfoil.ports import Clock
 from counterfoil.settings import Settings
 from counterfoil.views.times import show_times_in
-from counterfoil.web.html import style_sheet, text_file
+from counterfoil.web.html import Html, style_sheet, text_file
 
 MAX_NAME = 200
+# The sign-in page for a device that was signed in before.
+SIGNED_OUT_PATH = f"{SIGN_IN_PATH}?out=1"
 # The script sends this header with requests that it makes by itself, such as those of *Follow live*.
 REFRESH_HEADER = "x-background-refresh"
 # In this header, a proxy says whether the browser used HTTPS.
@@ -62,7 +64,7 @@ class ConsoleApp:
     def answer(self, request: ListenerRequest) -> ConsoleResponse:
         refused = refusal(self._names, request)
         if refused:
-            return refusal_response(request.header("accept-language"), *refused)
+            return refusal_page(request.headers, *refused)
         if request.path in self._files:
             kind, content = self._files[request.path]
             return ConsoleResponse(content_type=kind, body=content.encode())
@@ -73,7 +75,7 @@ class ConsoleApp:
             return self._without_session(request)
         if request.path == "/sign-out" and request.method == "POST":
             self._sign_out_devices(request)
-            return redirect(SIGN_IN_PATH, ("set-cookie", self._cookie(request, "", 0)))
+            return redirect(SIGNED_OUT_PATH, ("set-cookie", self._cookie(request, "", 0)))
         if request.path == "/language":
             return self._set_language(request, session)
         visit = Visit(
@@ -128,10 +130,13 @@ class ConsoleApp:
         language = language_named(request.query.get("lang")) or preferred(request.header("accept-language"))
         t = Texts(language)
         if request.method != "POST":
-            return self._sign_in_page(t, request, 200, session=session)
+            message = notice(t("sign_in.out")) if "out" in request.query and not session else None
+            return self._sign_in_page(t, request, 200, message, session)
         signed_in = self._devices.sign_in(request.form.get("link", ""))
         if signed_in is None:
-            return redirect("/") if session else self._sign_in_page(t, request, 403, t("sign_in.refused"))
+            return (
+                redirect("/") if session else self._sign_in_page(t, request, 403, notice(t("sign_in.refused"), "bad"))
+            )
         self._sign_out_devices(request)
         return redirect("/", ("set-cookie", self._cookie(request, *signed_in)))
 
@@ -140,7 +145,7 @@ class ConsoleApp:
         t: Texts,
         request: ListenerRequest,
         status: int,
-        message: str | None = None,
+        message: Html | None = None,
         session: Session | None = None,
     ) -> ConsoleResponse:
         operator = session.actor.name if session else None
@@ -160,8 +165,8 @@ class ConsoleApp:
         if request.method == "POST" or (wants_page and not request.path.endswith((".json", ".csv"))):
             t = Texts(preferred(request.header("accept-language")))
             if request.method == "POST":
-                return self._sign_in_page(t, request, 401, t("sign_in.ended"))
-            return redirect(SIGN_IN_PATH)
+                return self._sign_in_page(t, request, 401, notice(t("sign_in.ended"), "bad"))
+            return redirect(SIGNED_OUT_PATH if self._tokens(request) else SIGN_IN_PATH)
         return ConsoleResponse(status=401, content_type=JSON, body=b'{"error":"not_signed_in"}\n')
 
     def _sign_out_devices(self, request: ListenerRequest) -> None:
@@ -218,11 +223,11 @@ def listener_of(settings: Settings, app: ConsoleApp) -> PrivateListener:
             return app.answer(request).complete()
         except Exception as error:  # noqa: BLE001 - report the failure without its message, which may contain data
             _report(error)
-            return refusal_response(request.header("accept-language"), 500, "failed").complete()
+            return refusal_page(request.headers, 500, "failed").complete()
 
     def refuse(status: int, accept_language: str) -> ListenerResponse:
         reason = "body_too_large" if status == 413 else "malformed"
-        return refusal_response(accept_language, status, reason).complete()
+        return refusal_page({"accept-language": accept_language}, status, reason).complete()
 
     single = (*SINGLE_HEADERS, settings.console_proxy_header) if settings.console_proxy_header else SINGLE_HEADERS
     return PrivateListener(settings.console_host, settings.console_port, answer, refuse, single)

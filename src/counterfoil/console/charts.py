@@ -1,30 +1,34 @@
 """Draws charts as SVG, with attributes and classes, because the console forbids inline styles."""
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
 from typing import Final
 from urllib.parse import urlencode
 
 from msgspec import Struct
 
-from counterfoil.console.display import link_list, list_table, month_name, template
+from counterfoil.console.display import change, link_list, list_table, month_name, percent, template
 from counterfoil.console.texts import Texts
 from counterfoil.console.visit import Visit
 from counterfoil.domain.access import DAILY_TOTAL_DAYS, REQUEST_RECORD_DAYS
 from counterfoil.domain.activity import format_usual
 from counterfoil.domain.calendar import DAY_MS, HOUR_MS, days_until, thai_day, thai_midnight
-from counterfoil.operator_reads import ANY_ERROR, MEASURED_REQUESTS
+from counterfoil.operator_reads import ANY_ERROR, MEASURED_REQUESTS, OperatorReads
 from counterfoil.views.columns import ListColumn, RowList
 from counterfoil.views.times import local
 from counterfoil.web.html import Child, Html, element, markup
 
-WIDTH, HEIGHT = 720, 220
+WIDTH, HEIGHT = 720, 260
 LEFT, BOTTOM, TOP = 60, 28, 10
 MAX_LABELS = 6
+# The width of the line that shows a 95th percentile.
+CAP = 3
 # Half the width of a character on a narrow screen, where labels are larger.
 HALF_CHARACTER = 6
 # The ranges that an operator can choose, in days. The first one has a bar for each hour.
 RANGES: Final = {"24h": 1, "7d": 7, "30d": 30, "90d": 90, "400d": DAILY_TOTAL_DAYS}
-# A chart with at least this many days names the months instead of the days.
+# A chart with at least this many days names the months instead of the days, and is not compared with the days before:
+# the first of them is only compared up to the time of day that it is now, for which recorded requests are needed.
 MONTHS_FROM = 90
 
 
@@ -43,11 +47,15 @@ class Slot(Struct, frozen=True, kw_only=True):
 
 
 class Use(Struct, frozen=True, kw_only=True, rename="camel"):
-    """The use of a key, or of all keys. `measured` is the number of recorded requests whose duration was read."""
+    """The use of a key, or of all keys. `measured` is the number of recorded requests whose duration was read.
+
+    `before` is the number of requests in a range of the same length before this one, up to the same time of day.
+    """
 
     range: str
     key_id: str | None
     measured: int
+    before: int | None
     slots: RowList[Slot]
 
 
@@ -92,7 +100,19 @@ def read_use(visit: Visit, default: str, key_id: str | None = None) -> Use:
         for start in starts
     ]
     recorded = sum(measured.requests for measured in took.values())
-    return Use(range=chosen, key_id=key_id, measured=recorded, slots=RowList(SLOTS, slots))
+    before = _requests_before(reads, chosen, key_id, starts[0], visit.now)
+    return Use(range=chosen, key_id=key_id, measured=recorded, before=before, slots=RowList(SLOTS, slots))
+
+
+def _requests_before(reads: OperatorReads, chosen: str, key_id: str | None, start: int, now: int) -> int | None:
+    days = RANGES[chosen]
+    if days >= MONTHS_FROM:
+        return None
+    since, until = start - days * DAY_MS, now - days * DAY_MS
+    last_day = thai_day(until)
+    cut = since if chosen == "24h" else thai_midnight(last_day)
+    whole = reads.days(thai_day(since), last_day - timedelta(days=1), key_id) if cut > since else []
+    return sum(day.requests for day in whole) + sum(hour.requests for hour in reads.hours(key_id, cut, until))
 
 
 def use_charts(visit: Visit, use: Use) -> Html:
@@ -106,9 +126,12 @@ def use_charts(visit: Visit, use: Use) -> Html:
     bars = [_bar(visit, use, slot) for slot in slots]
     failed = [_bar(visit, use, slot, error=ANY_ERROR) for slot in slots]
     name, recorded = "newest" if use.measured == MEASURED_REQUESTS else "all", f"{use.measured:,}"
+    share = t("chart.share", share=percent(errors, requests))
     charts = [
-        bar_chart(t, t("chart.requests", count=f"{requests:,}"), bars, {"requests": "bar"}),
-        bar_chart(t, t("chart.errors", count=f"{errors:,}"), failed, {"errors": "failed"}) if errors else None,
+        bar_chart(t, t("chart.requests", count=f"{requests:,}"), bars, {"requests": "bar"}, note=_compared(t, use)),
+        bar_chart(t, t("chart.errors", count=f"{errors:,}"), failed, {"errors": "failed"}, note=share)
+        if errors
+        else None,
         bar_chart(t, t(f"chart.took_{name}", count=recorded), bars, {"p95_ms": "slow", "median_ms": "bar"}, " ms")
         if use.measured
         else None,
@@ -117,6 +140,19 @@ def use_charts(visit: Visit, use: Use) -> Html:
     cells: dict[str, Callable[[Slot], Child]] = {"time": lambda slot: links_of[slot.since]}
     table = list_table(visit, t("chart.caption"), RowList(use.slots.columns, slots[::-1]), cells, kind="fixed")
     return template("use", t, ranges=ranges, charts=charts, table=table)
+
+
+def _compared(t: Texts, use: Use) -> str | None:
+    """Return how the number of requests differs from that of the range before."""
+    before, now, span = use.before, sum(slot.requests for slot in use.slots.rows), t(f"range.{use.range}")
+    if before is None:
+        return None
+    if before == 0:
+        return t("chart.none_before", range=span)
+    if now == before:
+        return t("chart.same", range=span)
+    share = change(now, before)
+    return t("chart.more", share=share, range=span) if now > before else t("chart.fewer", share=share, range=span)
 
 
 def _bar(visit: Visit, use: Use, slot: Slot, **conditions: str) -> "Bar":
@@ -132,25 +168,28 @@ def _bar(visit: Visit, use: Use, slot: Slot, **conditions: str) -> "Bar":
     span = {"since": f"{start:%Y-%m-%dT%H:%M}", "until": f"{local(slot.until):%Y-%m-%dT%H:%M}"}
     query = urlencode({**({"key": use.key_id} if use.key_id else {}), **conditions, **span})
     is_recorded = slot.until > visit.now - REQUEST_RECORD_DAYS * DAY_MS
-    return Bar(label, axis, slot, f"/requests?{query}" if is_recorded else None)
+    return Bar(label, axis, slot, f"/requests?{query}" if is_recorded else None, is_open=slot.until > visit.now)
 
 
 # --- drawing -------------------------------------------------------------------------
 
 
 class Bar(Struct, frozen=True):
-    """What a chart shows at one place. `label` is for the tooltip, `axis` is below the chart."""
+    """What a chart shows at one place. `label` is for the tooltip, `axis` is below it. An open hour or day goes on."""
 
     label: str
     axis: str
     slot: Slot
     address: str | None = None
+    is_open: bool = False
 
     def value(self, series: str) -> float:
         return getattr(self.slot, series) or 0
 
 
-def bar_chart(t: Texts, caption: str, bars: Sequence[Bar], series: Mapping[str, str], unit: str = "") -> Html:
+def bar_chart(
+    t: Texts, caption: str, bars: Sequence[Bar], series: Mapping[str, str], unit: str = "", note: Child = None
+) -> Html:
     """Return a chart. `series` has the names of the values, with their styles; the first one is never the smallest."""
     first, *_ = series
     highest = max((bar.value(first) for bar in bars), default=0)
@@ -161,26 +200,35 @@ def bar_chart(t: Texts, caption: str, bars: Sequence[Bar], series: Mapping[str, 
     drawn = []
     for position, bar in enumerate(bars):
         x = LEFT + position * span
-        values = ", ".join(f"{t(f'series.{name}')} {format_usual(bar.value(name))}" for name in series)
+        named = dict.fromkeys([*series, "requests"])
+        values = ", ".join(f"{t(f'series.{name}')} {format_usual(bar.value(name))}" for name in named)
         heights = [(style, room * bar.value(name) / most) for name, style in series.items() if bar.value(name)]
         drawn.append(
             element(
                 "a" if bar.address else "g",
                 element("title", f"{bar.label}: {values}"),
                 _rect(x, TOP, span, room, "hit"),
-                [_rect(x + (span - width) / 2, TOP + room - height, width, height, style) for style, height in heights],
+                [_mark(x + span / 2, TOP + room, width, height, style) for style, height in heights],
                 href=bar.address,
                 # One bar can be reached with the tab key, the others with the arrow keys: see `console.js`.
                 tabindex=(0 if position == len(bars) - 1 else -1) if bar.address else None,
                 aria_label=f"{bar.label}: {values}" if bar.address else None,
-                class_="slot",
+                class_="slot open" if bar.is_open else "slot",
             )
         )
     axes = element("g", _grid(most, room, unit), _labels(bars, span), aria_hidden="true")
     svg = element(
         "svg", axes, drawn, viewBox=f"0 0 {WIDTH} {HEIGHT}", role="group", aria_label=t("chart.group", caption=caption)
     )
-    return template("chart", t, caption=caption, svg=svg, legend=legend if len(series) > 1 else None)
+    return template("chart", t, caption=caption, svg=svg, note=legend if len(series) > 1 else note)
+
+
+def _mark(middle: float, bottom: float, width: float, height: float, style: str) -> Html:
+    """Return a bar, or a line with a cap: bars in front of each other would look as if they added up."""
+    if style != "slow":
+        return _rect(middle - width / 2, bottom - height, width, height, style)
+    cap = _rect(middle - width / 2, bottom - height, width, CAP, style)
+    return markup(_rect(middle - CAP / 2, bottom - height, CAP, height, style), cap)
 
 
 def _grid(most: int, room: float, unit: str) -> list[Html]:
@@ -197,13 +245,12 @@ def _labels(bars: Sequence[Bar], span: float) -> list[Html]:
     named = [(position, bar) for position, bar in enumerate(bars) if bar.axis][::-1]
     step = -(-len(named) // MAX_LABELS) or 1
     labels = []
-    for count, (position, bar) in enumerate(named[::step]):
+    for position, bar in named[::step]:
         middle = LEFT + (position + 0.5) * span
         # A label near the right edge is right-aligned, because the end of a centred label would be cut off.
         is_cut = middle > WIDTH - HALF_CHARACTER * len(bar.axis)
-        style = "axis below odd" if count % 2 else "axis below"
         x, anchor = (str(WIDTH), "end") if is_cut else (_position(middle), "middle")
-        labels.append(element("text", bar.axis, x=x, y=HEIGHT - 8, text_anchor=anchor, class_=style))
+        labels.append(element("text", bar.axis, x=x, y=HEIGHT - 8, text_anchor=anchor, class_="axis below"))
     return labels
 
 

@@ -6,7 +6,6 @@ from datetime import date, datetime
 from functools import partial
 from html import unescape
 from typing import Literal
-from urllib.parse import quote
 
 from counterfoil.checks.findings import Finding, Status
 from counterfoil.console.texts import TABLE, Texts
@@ -21,18 +20,25 @@ from counterfoil.web.html import Child, Html, element, fill, inline, markup
 
 # A list with more rows than this has a field that filters them, and no list shows more than MOST_ROWS.
 FILTER_FROM, MOST_ROWS = 10, 5_000
+# The classes of cells, by heading or kind: a `bare` one needs no label on a phone, which has no room for a `wide` one.
+_BARE = [
+    *("audit.actor", "audit.changes", "base", "errors.action", "key", "keys.scope", "load.files", "load.means"),
+    *("load.source", "route", "shops.franchise_and_base"),
+]
+_STYLES = {"number": "number", "requests.request_id": "wide", **dict.fromkeys(_BARE, "bare"), "took": "number bare"}
 # A row, and its cells as they are drawn.
 Drawn = tuple[Row, list[Child]]
 _TAG = re.compile("<[^>]*>")
+_PART = re.compile(".+?(?: · |$)")
 
 
 def template(name: str, t: Texts, **values: object) -> Html:
     return fill("counterfoil.console", f"templates/{name}.html", t=t, **values)
 
 
-def moment(time: int | datetime | None) -> Html:
+def moment(time: int | datetime | None, *, is_focusable: bool = True) -> Html:
     """Return a time (a number is in ms since 1970) in the operator's zone, or a dash."""
-    return _time(time, "" if time is None else f"{local(time):%Y-%m-%d %H:%M:%S}")
+    return _time(time, "" if time is None else f"{local(time):%Y-%m-%d %H:%M:%S}", is_focusable=is_focusable)
 
 
 def _time(time: int | datetime | None, text: str, *, is_focusable: bool = True) -> Html:
@@ -72,6 +78,12 @@ def percent(part: int, whole: int) -> str:
     return "<0.1%" if 0 < share < 0.001 else f"{share:.1%}"
 
 
+def change(now: int, before: int) -> str:
+    """Return by which share a number differs from an earlier one. A difference is never shown as zero."""
+    share = abs(now - before) / before
+    return "<1%" if share < 0.005 else f"{share:,.0%}"
+
+
 def badge(text: str, kind: str = "") -> Html:
     return element("span", text, class_=f"badge {kind}".rstrip())
 
@@ -82,12 +94,17 @@ def status_badge(status: int) -> Html:
 
 def name_of(text: str | None) -> str:
     """Return a name that somebody typed, with control characters replaced."""
-    return printable(text or "-")
+    return printable(text or "–")
+
+
+def parts(name: str | None) -> list[Child]:
+    """Return a name that is broken between its parts, if it can be: browsers break Thai text within words."""
+    return [element("span", part, class_="part") for part in _PART.findall(name_of(name))]
 
 
 def key_link(key_id: str, label: str | None = None) -> Html:
-    named = element("span", printable(label), class_="label") if label else None
-    return markup([named, " "] if named else None, element("a", element("code", key_id), href=f"/keys/{key_id}"))
+    named = [element("span", printable(label), class_="label"), " "] if label else None
+    return element("a", named, element("code", key_id), href=f"/keys/{key_id}", class_="key" if label else None)
 
 
 def button_link(text: str, address: str, rel: str | None = None, style: str = "") -> Html:
@@ -139,7 +156,7 @@ def list_table(
     if not listing.rows and empty:
         return element("p", empty, class_="empty")
     columns = [column for column in arranged(listing.columns, first) if column.page]
-    headings = [(t(column.page), "number" if column.kind == "number" else None) for column in columns]
+    headings = [(t(column.page), _STYLES.get(column.page) or _STYLES.get(column.kind)) for column in columns]
     labels = visit.store.labels() if any(column.page == "key" for column in columns) else {}
     draw = [cells.get(column.page) or partial(_cell, visit, labels, column) for column in columns]
     rows = [(row, [cell(row) for cell in draw]) for row in listing.rows]
@@ -159,7 +176,7 @@ def list_table(
     table = element(
         "table",
         element("caption", caption),
-        element("thead", element("tr", head, role="row"), role="rowgroup"),
+        element("thead", element("tr", head, role="row", data_label=t("table.sort")), role="rowgroup"),
         element("tbody", [_row(headings, drawn) for _, drawn in rows[:most]], role="rowgroup", id=body_id or None),
         role="table",
         class_="data",
@@ -211,21 +228,24 @@ def _cell(visit: Visit, labels: Mapping[str, str], column: ListColumn[Row], row:
     value = column.value_of(row)
     if column.page == "key" and value:
         return key_link(value, labels.get(value))
-    if column.page == "requests.request_id" and value:
-        address = f"/requests?request={quote(value, safe='')}"
-        return element("a", element("code", name_of(value)), href=address)
     if column.kind == "time":
         return ago(visit.t, value, visit.now)
     if column.kind == "number":
         return "–" if value is None else format_usual(value)
-    return element("code", name_of(value)) if column.kind == "code" else name_of(value)
+    return element("code", name_of(value)) if column.kind == "code" and value else name_of(value)
 
 
 def _row(headings: Sequence[tuple[str, str | None]], cells: Sequence[Child]) -> Html:
     name = element("th", cells[0], scope="row", role="rowheader", class_=headings[0][1])
     # On a narrow screen, a cell is a grid of its label and its content, which must therefore be one element.
     others = [
-        element("td", element("div", cell), role="cell", class_=style, data_label=label)
+        element(
+            "td",
+            element("div", cell),
+            role="cell",
+            class_="nil" if _text(cell).strip() == "–" else style,
+            data_label=label,
+        )
         for (label, style), cell in zip(headings[1:], cells[1:], strict=True)
     ]
     return element("tr", name, others, role="row")

@@ -1,7 +1,6 @@
 """Refuses cross-site requests and requests with an unknown host name. The app runs these checks before all others."""
 
-from counterfoil.console.texts import Texts, preferred
-from counterfoil.console.visit import FORM, ConsoleResponse
+from counterfoil.console.visit import FORM
 from counterfoil.machine.addresses import HostNames
 from counterfoil.machine.private_listener import ListenerRequest
 
@@ -14,16 +13,7 @@ OWN_SITES = ("same-origin", "none")
 
 # The status and the reason of a refusal. The message for a reason is the text `guard.<reason>`.
 ConsoleRefusal = tuple[int, str]
-
-
 _OF_HOST: dict[str, ConsoleRefusal] = {"malformed": (400, "one_host"), "loopback": (421, "loopback_host")}
-
-
-def refusal_response(accept_language: str, status: int, reason: str) -> ConsoleResponse:
-    """Return a refusal as plain text, in the language that the browser prefers."""
-    t = Texts(preferred(accept_language))
-    text = t(f"guard.{reason}")
-    return ConsoleResponse(status=status, content_type="text/plain; charset=utf-8", body=f"{text}\n".encode())
 
 
 def refusal(names: HostNames, request: ListenerRequest) -> ConsoleRefusal | None:

@@ -1,10 +1,11 @@
 """Parts of pages about keys: a key's name, state, permissions and scope, and how fresh its copy is."""
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from itertools import takewhile
 
-from counterfoil.console.display import badge, list_table, name_of, section, tile
+from counterfoil.console.display import badge, list_table, name_of, parts, section, tile
 from counterfoil.console.texts import Texts
 from counterfoil.console.visit import Visit
 from counterfoil.domain.access import Key, Scope, permissions
@@ -18,6 +19,8 @@ from counterfoil.web.html import Child, Html, element, markup
 
 # A franchise has no name of its own, so a list shows the names of this many of its shops.
 NAMED_SHOPS = 2
+# Between the name of a brand and the name of a branch.
+_SEPARATOR = re.compile(" [·–—|-] ")
 
 
 def state_badge(t: Texts, key: Key, now: int) -> Html:
@@ -30,11 +33,14 @@ class ScopeNames:
     def __init__(self, shops: Iterable[ShopName]) -> None:
         self._shops: dict[str, str] = {}
         self._franchises: defaultdict[str, list[str]] = defaultdict(list)
+        self._bases: defaultdict[str, list[str]] = defaultdict(list)
         for shop in shops:
             name = name_of(shop.shop_name) if shop.shop_name else shop.shop_id
             self._shops[shop.shop_id] = name
             if shop.franchise_id:
                 self._franchises[shop.franchise_id].append(name)
+            if shop.provider_id:
+                self._bases[shop.provider_id].append(name)
 
     def franchises(self) -> list[tuple[str, list[str]]]:
         return sorted(self._franchises.items())
@@ -43,15 +49,20 @@ class ScopeNames:
         """Return the name of a shop or a franchise, or None if it is not loaded."""
         if scope.kind == "shop":
             return self._shops.get(scope.id)
-        shops = self._franchises.get(scope.id, [])
-        return f"{_group_name(shops)}, {shop_count(t, len(shops))}" if shops else None
+        return _group_name(t, self._franchises.get(scope.id, []))
+
+    def about_base(self, t: Texts, base: str) -> str | None:
+        return _group_name(t, self._bases.get(base, []))
 
 
-def _group_name(shops: list[str]) -> str:
-    """Return the words with which the names of all shops begin, or else the first names."""
+def _group_name(t: Texts, shops: list[str]) -> str | None:
+    """Return the words with which the names of all shops begin, or else the first brands, and the number of shops."""
+    if not shops:
+        return None
     same = takewhile(lambda words: len(set(words)) == 1, zip(*(name.split() for name in shops), strict=False))
     name = " ".join(words[0] for words in same).rstrip(" ·-–—,:|")
-    return name if name and len(shops) > 1 else some_names(shops)
+    brands = list(dict.fromkeys(_SEPARATOR.split(name)[0] for name in shops)) if len(shops) > 1 else shops
+    return f"{(name if len(shops) > 1 else '') or some_names(brands)}, {shop_count(t, len(shops))}"
 
 
 def some_names(shops: list[str]) -> str:
@@ -73,6 +84,12 @@ def scope_label(t: Texts, names: ScopeNames, scope: Scope, *, with_id: bool = Tr
     return markup(
         t(f"scope.{scope.kind}"), named, [" ", element("code", name_of(scope.id))] if with_id or not about else None
     )
+
+
+def base_label(t: Texts, names: ScopeNames, base: str) -> Html:
+    """Return the name of a membership base. The ID is shown when the name is pointed at."""
+    about = names.about_base(t, base)
+    return element("span", about, title=base) if about else element("code", name_of(base))
 
 
 def scope_text(t: Texts, names: ScopeNames, kind: str, identifier: str) -> str:
@@ -105,7 +122,9 @@ def loaded_shops(visit: Visit) -> Sequence[ShopActivity] | None:
 def copies_section(visit: Visit, rows: list[CopyRow]) -> Html:
     t = visit.t
     cells: dict[str, Callable[[CopyRow], Child]] = {
-        "copy.list": lambda row: t("copy.feed") if row.shop_id is None else f"{name_of(row.shop_name)} ({row.shop_id})",
+        "copy.list": lambda row: (
+            t("copy.feed") if row.shop_id is None else element("span", parts(row.shop_name), title=row.shop_id)
+        ),
         "state": lambda row: _verdict(visit, row),
     }
     return section(

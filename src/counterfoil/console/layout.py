@@ -1,16 +1,35 @@
 """Renders the parts that all pages share: header with the operator's name, navigation, and the export menu."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 from urllib.parse import urlencode
 
-from counterfoil.console.display import command_line, finding_text, link_list, name_of, template, zone_text
+from counterfoil.console.display import (
+    button_link,
+    button_row,
+    command_line,
+    finding_text,
+    link_list,
+    name_of,
+    template,
+    zone_text,
+)
 from counterfoil.console.sign_in import SIGN_IN_PATH
-from counterfoil.console.texts import LANGUAGES, Texts
+from counterfoil.console.texts import LANGUAGES, Texts, preferred
 from counterfoil.console.visit import ConsoleResponse, PageContent, Visit
 from counterfoil.settings import display_value
 from counterfoil.views.times import local
-from counterfoil.web.html import Child, Html, element, icon, markup
+from counterfoil.web.html import (
+    Child,
+    Html,
+    content_security_policy,
+    element,
+    icon,
+    inline,
+    markup,
+    style_element,
+    style_sheet,
+)
 
 STYLE_PATH, SCRIPT_PATH, ICONS_PATH = "/console.css", "/console.js", "/icons.svg"
 SERVICE_BANNER_PATH = "/service-banner"
@@ -73,16 +92,41 @@ def service_banner(visit: Visit) -> Html | None:
     )
 
 
-def sign_in_page(t: Texts, command: str, message: str | None, operator: str | None = None) -> bytes:
+def sign_in_page(t: Texts, command: str, message: Html | None, operator: str | None = None) -> bytes:
     """Return the sign-in page. It shows `command`, which makes a link, and the operator who is signed in, if any."""
     go_on = element("a", t("sign_in.go_on"), href="/")
-    notices = [
-        notice(markup(t("signed_in_as", name=operator), " · ", go_on)) if operator else None,
-        notice(message, "bad") if message else None,
-    ]
+    notices = [notice(markup(t("signed_in_as", name=operator), " · ", go_on)) if operator else None, message]
     languages = _languages(t, lambda language: f"{SIGN_IN_PATH}?lang={language}")
-    body = template("signed_out", t, languages=languages, notices=notices, command=command_line(command))
-    return _document(t, t("sign_in.title"), body)
+    form = template("sign_in", t, notices=notices, command=command_line(command))
+    return _outside(t, t("sign_in.title"), form, languages)
+
+
+def refusal_page(headers: Mapping[str, str], status: int, reason: str) -> ConsoleResponse:
+    """Return why a request is refused: a page for browsers, in the language that they prefer, or else plain text.
+
+    The page contains its style sheet, because a request with a wrong host name gets no file.
+    """
+    t = Texts(preferred(headers.get("accept-language", "")))
+    text = t(f"guard.{reason}")
+    if "text/html" not in headers.get("accept", ""):
+        return ConsoleResponse(status=status, content_type="text/plain; charset=utf-8", body=f"{text}\n".encode())
+    sheet = style_sheet("counterfoil.console", "console.css")
+    title = t("refusal.failed") if status >= 500 else t("refusal.title")
+    # Every address with this host name is refused.
+    content = problem_box(t, inline(text), has_link=status != 421)
+    body = _outside(t, title, content, style=style_element(sheet))
+    return ConsoleResponse(status=status, body=body, policy=content_security_policy(sheet))
+
+
+def problem_box(t: Texts, text: Child, *, has_link: bool = True) -> Html:
+    link = button_row(button_link(t("problem.today"), "/")) if has_link else None
+    return element("div", element("p", text), link, class_="problem", role="status")
+
+
+def _outside(t: Texts, title: str, content: Html, languages: Sequence[Html] = (), style: Html | None = None) -> bytes:
+    """Return a page without navigation."""
+    body = template("outside", t, icon=icon(), title=title, content=content, languages=languages)
+    return _document(t, title, body, style)
 
 
 def _languages(t: Texts, address: Callable[[str], str]) -> list[Html]:
@@ -93,8 +137,9 @@ def _languages(t: Texts, address: Callable[[str], str]) -> list[Html]:
     ]
 
 
-def _document(t: Texts, title: str, body: Html) -> bytes:
-    return template("document", t, title=title, icon=icon(), body=body).encode()
+def _document(t: Texts, title: str, body: Html, style: Html | None = None) -> bytes:
+    linked = [element("link", rel="stylesheet", href=STYLE_PATH), element("script", src=SCRIPT_PATH, defer=True)]
+    return template("document", t, title=title, icon=icon(), files=style or linked, body=body).encode()
 
 
 def _navigation(t: Texts, current: str) -> Html:

@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 from counterfoil.checks.open_items import VERBS
 from counterfoil.console import actions
-from counterfoil.console.display import LATEST_LOAD, template, translated
-from counterfoil.console.layout import NAVIGATION, SERVICE_BANNER_PATH, page, service_banner
+from counterfoil.console.display import LATEST_LOAD, translated
+from counterfoil.console.layout import NAVIGATION, SERVICE_BANNER_PATH, page, problem_box, service_banner
 from counterfoil.console.pages import audit, devices, find, key, keys, loads, reference, requests, shops, store, today
 from counterfoil.console.visit import CSV, JSON, ConsolePage, ConsoleResponse, NotFound, PageContent, Visit, redirect
 from counterfoil.domain.calendar import iso_utc
@@ -140,4 +140,4 @@ def problem(visit: Visit, status: int, title: str, message: Message | str) -> Co
     first = "/" + visit.request.path.split("/")[1]
     name = next((name for name, address in NAVIGATION.items() if address == first), "")
     text = message if isinstance(message, str) else translated(visit.t, message)
-    return page(visit, name, PageContent(title=title, main=template("problem", visit.t, text=text)), status=status)
+    return page(visit, name, PageContent(title=title, main=problem_box(visit.t, text)), status=status)

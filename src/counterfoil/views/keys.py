@@ -102,7 +102,7 @@ USAGE: Sequence[ListColumn[UsedKey]] = (
     ListColumn("", lambda used: sum(used.week), "number", page="keys.week", csv="requests_7_days"),
     ListColumn("errors", kind="number", page="keys.errors", csv="errors_7_days"),
     ListColumn("", lambda used: used.key.per_day, "number", page="keys.quota", csv=""),
-    ListColumn("warnings", page="state"),
+    ListColumn("warnings"),
     ListColumn("", lambda used: used.copy.state, csv="copy"),
 )
 

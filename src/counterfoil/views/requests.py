@@ -51,7 +51,7 @@ def columns(labels: Mapping[str, str] | None = None) -> Sequence[ListColumn[Reco
     """Return the columns. `labels` are the labels of the keys, if they were read."""
     return (
         ListColumn("at", kind="time", terminal="time", page="time", csv="time_utc"),
-        ListColumn("requestId", terminal="request ID", page="requests.request_id"),
+        ListColumn("requestId", kind="code", terminal="request ID", page="requests.request_id"),
         ListColumn("keyId", kind="code", terminal="key ID", page="key"),
         *_label(labels),
         ListColumn("route", kind="code", terminal="route", page="route"),
@@ -104,7 +104,7 @@ def disclosures(labels: Mapping[str, str] | None = None) -> Sequence[ListColumn[
             page="personal.members",
             csv="members_in_response",
         ),
-        ListColumn("requestId", page="requests.request_id"),
+        ListColumn("requestId", kind="code", page="requests.request_id"),
     )
 
 

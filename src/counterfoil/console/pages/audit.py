@@ -8,14 +8,15 @@ from msgspec import Struct
 
 from counterfoil.console.display import badge, button_link, button_row, list_table, name_of
 from counterfoil.console.key_parts import ScopeNames, scope_names, scope_text
+from counterfoil.console.layout import notice
 from counterfoil.console.texts import TABLE
 from counterfoil.console.visit import ConsolePage, PageContent, Visit
 from counterfoil.domain.audit import Act, AuditEntry, FieldValue, Via
 from counterfoil.views.audit import COLUMNS, changed_values, value_text
 from counterfoil.views.columns import RowList
-from counterfoil.web.html import Child, Html, element, markup
+from counterfoil.web.html import Child, Html, element, inline, markup
 
-MOST = 5_000
+MOST, MOST_EXPORTED = 5_000, 1_000_000_000
 _KINDS: dict[str, str] = {Act.KEY_REVOKED: "bad", Act.REVOCATION_SCHEDULED: "warn", Act.KEY_ISSUED: ""}
 
 
@@ -44,7 +45,9 @@ def draw(visit: Visit, view: AuditView) -> PageContent:
         else None
     )
     longer = visit.address("/audit", limit=str(view.limit * 2))
-    more = button_row(button_link(t("more"), longer)) if view.has_more and view.limit < MOST else None
+    more = button_row(button_link(t("more"), longer)) if view.has_more else None
+    if view.has_more and view.limit == MOST:
+        more = notice(inline(t("audit.newest", count=f"{MOST:,}")))
     return PageContent(
         title=t("audit.title"),
         lead=element("p", t("audit.lead")),
@@ -116,5 +119,5 @@ PAGE = ConsolePage(
     name="audit",
     read=read,
     draw=draw,
-    csv=lambda visit, view: ("audit", RowList(COLUMNS, visit.store.reads.audit(MOST, view.key_id))),
+    csv=lambda visit, view: ("audit", RowList(COLUMNS, visit.store.reads.audit(MOST_EXPORTED, view.key_id))),
 )

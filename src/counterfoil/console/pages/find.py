@@ -58,7 +58,9 @@ def draw(visit: Visit, view: FindView) -> PageContent:
         for match in view.matches
     ]
     main = element("ul", lines) if lines else element("p", t("find.none"), class_="empty")
-    return PageContent(title=t("find.title", wanted=name_of(view.wanted)), main=main)
+    return PageContent(
+        title=t("find.title", wanted=name_of(view.wanted)) if view.wanted else t("find.button"), main=main
+    )
 
 
 PAGE = ConsolePage(name="find", read=read, draw=draw)

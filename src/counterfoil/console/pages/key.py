@@ -26,6 +26,7 @@ from counterfoil.console.display import (
 from counterfoil.console.forms import form, limits_and_permissions, select, text_field
 from counterfoil.console.key_parts import copies_section, copy_tile, key_facts, loaded_shops, state_badge
 from counterfoil.console.pages.audit import audit_table
+from counterfoil.console.pages.requests import disclosure_table
 from counterfoil.console.visit import ConsolePage, NotFound, PageContent, Visit
 from counterfoil.domain.access import DAILY_TOTAL_DAYS, Key, successors_of
 from counterfoil.domain.audit import AuditEntry
@@ -138,7 +139,7 @@ def _buttons(visit: Visit, key: Key, shown: str, *, can_change: bool) -> Html | 
         for action in ACTIONS
         if can_change and action != shown
     ]
-    return button_row(*actions, button_link(t("key.requests"), f"/requests?key={key.key_id}", style="plain"))
+    return button_row(*actions, button_link(t("requests.title"), f"/requests?key={key.key_id}", style="plain"))
 
 
 def _tab(visit: Visit, view: OneKeyView, shown: str) -> Html:
@@ -171,10 +172,13 @@ def _tiles(visit: Visit, view: OneKeyView) -> Html:
     t, today = visit.t, view.today
     week = view.days[-7:]
     refused, quota = today.rate_limited + today.refused, view.key.per_day
+    is_near = today.requests * 2 > quota
     meter = element("meter", value=today.requests, max=quota, high=round(0.8 * quota), aria_hidden="true")
     return tiles(
         tile(
-            t("key.today"), number(today.requests), markup(meter, " ", t("key.of_quota", quota=f"{view.key.per_day:,}"))
+            t("key.today"),
+            number(today.requests),
+            markup(meter if is_near else None, " ", t("key.of_quota", quota=f"{view.key.per_day:,}")),
         ),
         tile(
             t("key.week"),
@@ -189,10 +193,6 @@ def _tiles(visit: Visit, view: OneKeyView) -> Html:
         copy_tile(visit, view.copies),
         tile(t("key.refused"), number(refused), t("key.refused_note"), "warn") if refused else None,
     )
-
-
-def _use(visit: Visit, view: OneKeyView) -> Html:
-    return section(visit.t("key.use"), use_charts(visit, view.use))
 
 
 def _errors(visit: Visit, view: OneKeyView) -> Html:
@@ -211,13 +211,17 @@ def _errors(visit: Visit, view: OneKeyView) -> Html:
 def _audit(visit: Visit, view: OneKeyView) -> Html:
     t, key_id = visit.t, view.key.key_id
     more = element("a", t("audit.all_of_key"), href=f"/audit?key={key_id}")
+    audit = section(t("audit.title"), audit_table(visit, view.audit, with_key=False), element("p", more))
+    if not view.key.personal_data and not view.disclosures.rows:
+        return audit
     disclosed = element("a", t("personal.all_of_key"), href=f"/personal-data?key={key_id}")
-    links = markup(more, " · ", disclosed) if view.key.personal_data or view.disclosures.rows else more
-    return section(t("audit.title"), audit_table(visit, view.audit, with_key=False), element("p", links))
+    shown = RowList([column for column in view.disclosures.columns if column.page != "key"], view.disclosures.rows)
+    listed = disclosure_table(visit, shown, kind="fixed")
+    return markup(audit, section(t("personal.title"), listed, element("p", disclosed)))
 
 
 _TABS: Final[dict[str, Callable[[Visit, OneKeyView], Html]]] = {
-    "use": _use,
+    "use": lambda visit, view: section(visit.t("key.use"), use_charts(visit, view.use)),
     "copy": lambda visit, view: copies_section(visit, view.copies),
     "errors": _errors,
     "audit": _audit,

@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from counterfoil.console.charts import spark
 from counterfoil.console.display import (
+    ago,
     badge,
     button_link,
     button_row,
@@ -109,17 +110,20 @@ def _cards(visit: Visit, view: KeysView) -> Html:
 def _table(visit: Visit, view: KeysView) -> Html:
     t, names = visit.t, scope_names(visit)
     cells: dict[str, Callable[[UsedKey], Child]] = {
-        "key": lambda used: key_link(used.key.key_id, used.key.label or t("key.no_label")),
+        "key": lambda used: markup(
+            key_link(used.key.key_id, used.key.label or t("key.no_label")),
+            [" ", state_badge(t, used.key, visit.now)] if view.show == "revoked" or used.key.revokes_at else None,
+        ),
         "keys.scope": lambda used: markup(
             scope_label(t, names, used.key.scope, with_id=False),
             [[" ", badge(t(f"permission.{name}"))] for name in permissions(used.key)],
         ),
         "keys.copy": lambda used: copy_badge(t, used.copy),
-        "keys.week": lambda used: markup(spark(used.week), " ", number(sum(used.week))),
+        "keys.week": lambda used: markup(number(sum(used.week)), " ", spark(used.week)),
         "keys.errors": lambda used: percent(used.errors, sum(used.week)),
         "keys.quota": lambda used: markup(number(used.week[-1]), element("small", f" / {used.key.per_day:,}")),
-        "state": lambda used: markup(
-            state_badge(t, used.key, visit.now) if view.show == "revoked" or used.key.revokes_at else None,
+        "keys.last_used": lambda used: markup(
+            ago(t, used.last_used, visit.now) if used.last_used or not used.warnings else None,
             [[" ", badge(t(f"key_warning.{name}"), "warn")] for name in used.warnings],
         ),
     }

@@ -4,8 +4,10 @@ import os
 import shlex
 from collections import Counter
 from collections.abc import Callable, Sequence
+from itertools import groupby
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from counterfoil.console.display import (
     ago,
@@ -34,6 +36,8 @@ from counterfoil.web.html import Child, Html, element, markup
 
 # The page of a load shows this many of its rejected lines.
 MOST_SHOWN = 200
+# This many loads of the same state in a row are shown as one row.
+RUN_FROM = 4
 # While a load is running, the page is updated this often.
 REFRESH_SEC = 5
 MEANINGS = REASONS | LOAD_REASONS
@@ -72,16 +76,25 @@ def latest_load_path(visit: Visit) -> str:
 
 def draw(visit: Visit, view: LoadsView, result: Html | None = None) -> PageContent:
     t = visit.t
+    rows, runs = _collapsed(visit, view.loads.rows)
+
+    def started(load: LoadRow) -> Child:
+        if load.number in runs:
+            return _run(visit, runs[load.number])
+        return element("a", ago(t, load.started_at, visit.now, is_focusable=False), href=f"/loads/{load.number}")
+
+    def took(load: LoadRow) -> Child:
+        span = duration((load.finished_at or load.seen_at) - load.started_at)
+        return None if load.number in runs else t.message(span)
+
     cells: dict[str, Callable[[LoadRow], Child]] = {
-        "load.started": lambda load: element(
-            "a", ago(t, load.started_at, visit.now, is_focusable=False), href=f"/loads/{load.number}"
-        ),
-        "load.files": file_names,
+        "load.started": started,
+        "load.files": lambda load: ", ".join(dict.fromkeys(map(file_names, runs.get(load.number, [load])))),
         "state": lambda load: load_badge(visit, load) if load.rejected or not load.finished_at else None,
-        "load.took": lambda load: t.message(duration((load.finished_at or load.seen_at) - load.started_at)),
-        "load.rejected": _rejected,
+        "load.took": took,
+        "load.rejected": lambda load: _rejected(load, _opened(visit, load) if load.number in runs else None),
     }
-    listed = list_table(visit, t("loads.caption"), view.loads, cells, empty=t("loads.none"))
+    listed = list_table(visit, t("loads.caption"), RowList(view.loads.columns, rows), cells, empty=t("loads.none"))
     return PageContent(
         title=t("loads.title"),
         lead=result,
@@ -91,6 +104,33 @@ def draw(visit: Visit, view: LoadsView, result: Html | None = None) -> PageConte
         command="counterfoil loads open" if view.open_items.rows else "counterfoil loads",
         refresh_sec=REFRESH_SEC if any(load_state(load, visit.now) == "running" for load in view.loads.rows) else None,
     )
+
+
+def _collapsed(visit: Visit, loads: Sequence[LoadRow]) -> tuple[list[LoadRow], dict[int, list[LoadRow]]]:
+    """Return the loads with each run of the same state as its newest load with the sums, and the runs by its number."""
+    rows: list[LoadRow] = []
+    runs: dict[int, list[LoadRow]] = {}
+    can_collapse = not any(visit.query.get(name) for name in ("sort", "filter"))
+    for _, same in groupby(loads, lambda load: _state(load, visit.now)):
+        run = list(same)
+        if can_collapse and len(run) >= RUN_FROM and visit.query.get("run") != str(run[0].number):
+            sums = {name: sum(getattr(load, name) for load in run) for name in ("lines", "changed", "rejected")}
+            rows.append(replace(run[0], **sums))
+            runs[run[0].number] = run
+        else:
+            rows += run
+    return rows, runs
+
+
+def _run(visit: Visit, run: Sequence[LoadRow]) -> Html:
+    """Return the number of loads in a run, which leads to the list with each of them, and when they were."""
+    newest, oldest = (ago(visit.t, load.started_at, visit.now) for load in (run[0], run[-1]))
+    link = element("a", visit.t("loads.run", count=len(run)), href=_opened(visit, run[0]))
+    return markup(link, " ", element("small", newest, " – ", oldest))
+
+
+def _opened(visit: Visit, load: LoadRow) -> str:
+    return visit.address("/loads", run=str(load.number))
 
 
 def _open_items(visit: Visit, found: RowList[OpenItem]) -> Html | None:
@@ -125,10 +165,10 @@ def _kind(t: Texts, item: OpenItem) -> Child:
     return text if item.load is None else element("a", text, href=f"/loads/{item.load}")
 
 
-def _rejected(load: LoadRow) -> Html:
+def _rejected(load: LoadRow, address: str | None = None) -> Html:
     if not load.rejected:
         return element("span", "0", class_="muted")
-    return element("a", number(load.rejected), href=f"/loads/{load.number}", class_="count warn")
+    return element("a", number(load.rejected), href=address or f"/loads/{load.number}", class_="count warn")
 
 
 _REASONS: Sequence[ListColumn[tuple[str, int]]] = (
@@ -158,12 +198,18 @@ def _meaning(t: Texts, reason: str) -> Html:
 
 def load_badge(visit: Visit, load: LoadRow) -> Html:
     """Return the state of a load: a problem if it has stopped or loaded nothing, a warning if it rejected lines."""
-    t, state = visit.t, load_state(load, visit.now)
+    state = _state(load, visit.now)
+    return badge(visit.t(f"load.{state}"), _KINDS.get(state, ""))
+
+
+_KINDS = {"stopped": "bad", "all_rejected": "bad", "some_rejected": "warn"}
+
+
+def _state(load: LoadRow, now: int) -> str:
+    state = load_state(load, now)
     if state != "finished" or not load.rejected:
-        return badge(t(f"load.{state}"), "bad" if state == "stopped" else "")
-    if load.rejected >= load.lines:
-        return badge(t("load.all_rejected"), "bad")
-    return badge(t("load.some_rejected"), "warn")
+        return state
+    return "all_rejected" if load.rejected >= load.lines else "some_rejected"
 
 
 def draw_one(visit: Visit, view: OneLoadView, revealed: Html | None = None) -> PageContent:

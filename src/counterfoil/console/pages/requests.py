@@ -4,6 +4,8 @@ import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import MAXYEAR, MINYEAR, datetime
+from typing import Literal
+from urllib.parse import quote
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -25,6 +27,7 @@ from counterfoil.console.display import (
     zone_text,
 )
 from counterfoil.console.forms import select
+from counterfoil.console.key_parts import base_label, scope_names
 from counterfoil.console.layout import notice
 from counterfoil.console.visit import PER_PAGE, ConsolePage, PageContent, Visit, number_in
 from counterfoil.domain.calendar import DAY_MS, iso_utc, to_ms
@@ -117,8 +120,7 @@ def draw(visit: Visit, view: RequestsView) -> PageContent:
         main=markup(
             _search(visit, view),
             notice(t("requests.ignored", names=names), "warn") if view.ignored else None,
-            _one_request(visit, single) if single else None,
-            _list(visit, view),
+            _one_request(visit, single) if single else _list(visit, view),
         ),
         command=_command(view),
     )
@@ -196,7 +198,7 @@ def _disclosed(visit: Visit, request: RecordedRequest) -> str:
 def _list(visit: Visit, view: RequestsView) -> Html:
     t = visit.t
     cells: dict[str, Callable[[RecordedRequest], Child]] = {
-        "time": lambda request: moment(request.at),
+        "time": lambda request: _link(request, moment(request.at, is_focusable=False)),
         "status": lambda request: _status(visit, request),
         "took": _took,
     }
@@ -217,6 +219,10 @@ def _list(visit: Visit, view: RequestsView) -> Html:
         element("div", listed, id="list"),
         button_row(*buttons),
     )
+
+
+def _link(request: RecordedRequest, text: Html) -> Html:
+    return element("a", text, href=f"/requests?request={quote(request.request_id, safe='')}")
 
 
 def _status(visit: Visit, request: RecordedRequest) -> Html:
@@ -329,8 +335,16 @@ def _disclosed_list(visit: Visit, view: PersonalView) -> Html | None:
     if not view.disclosures.rows:
         return None
     older = button_link(t("requests.older"), visit.address("/personal-data", before=view.next)) if view.next else None
-    listed = list_table(visit, t("personal.caption"), view.disclosures, kind="page")
-    return section(t("personal.list"), listed, button_row(older))
+    return section(t("personal.list"), disclosure_table(visit, view.disclosures), button_row(older))
+
+
+def disclosure_table(visit: Visit, listing: RowList[RecordedRequest], kind: Literal["page", "fixed"] = "page") -> Html:
+    t, names = visit.t, scope_names(visit)
+    cells: dict[str, Callable[[RecordedRequest], Child]] = {
+        "time": lambda request: _link(request, ago(t, request.at, visit.now, is_focusable=False)),
+        "base": lambda request: base_label(t, names, request.personal_base or ""),
+    }
+    return list_table(visit, t("personal.caption"), listing, cells, empty=t("personal.none"), kind=kind)
 
 
 def personal_csv(visit: Visit, view: PersonalView) -> tuple[str, RowList[RecordedRequest]]:

@@ -7,7 +7,7 @@ from datetime import date
 from msgspec import Struct
 
 from counterfoil.console.charts import spark
-from counterfoil.console.display import badge, list_table, name_of, number
+from counterfoil.console.display import badge, list_table, name_of, number, parts
 from counterfoil.console.key_parts import ScopeNames, scope_names, shop_count
 from counterfoil.console.layout import notice
 from counterfoil.console.texts import Texts
@@ -50,7 +50,7 @@ def draw(visit: Visit, view: ShopsView) -> PageContent:
         "state": lambda shop: (
             None if shop.state == "open" else badge(t(f"shops.{shop.state}"), "warn" if shop.is_silent else "quiet")
         ),
-        "shops.days": lambda shop: markup(spark(view.days[shop.shop_id]), " ", number(sum(view.days[shop.shop_id]))),
+        "shops.days": lambda shop: markup(number(sum(view.days[shop.shop_id])), " ", spark(view.days[shop.shop_id])),
         "shops.franchise_and_base": lambda shop: _franchise_and_base(visit, names, bases, shop),
     }
     return PageContent(
@@ -69,7 +69,7 @@ def silent_rule(t: Texts) -> str:
 
 
 def _name(shop: ShopActivity) -> Html:
-    label = element("span", name_of(shop.name), class_="label", id=f"shop-{shop.shop_id}")
+    label = element("span", parts(shop.name), class_="label", id=f"shop-{shop.shop_id}")
     return markup(label, " ", element("code", shop.shop_id))
 
 

@@ -15,8 +15,8 @@ from counterfoil.console.display import (
     finding_text,
     key_link,
     list_table,
-    name_of,
     number,
+    parts,
     percent,
     section,
     template,
@@ -27,7 +27,7 @@ from counterfoil.console.layout import notice
 from counterfoil.console.pages.shops import silent_rule
 from counterfoil.console.visit import ConsolePage, PageContent, Visit
 from counterfoil.domain.activity import ShopActivity
-from counterfoil.domain.calendar import days_until, thai_day
+from counterfoil.domain.calendar import DAY_MS, days_until, thai_day, thai_midnight
 from counterfoil.domain.messages import duration
 from counterfoil.operator_reads import DayOfKey
 from counterfoil.ports import StoreMismatch, StoreUnavailable
@@ -74,6 +74,7 @@ class TodayView(Struct, frozen=True, kw_only=True, rename="camel"):
     status: Status
     findings: list[Finding]
     days: list[DaySum]
+    yesterday_by_now: int
     use: Use | None
     keys: list[BusyKey]
     near_quota: Sequence[KeyToday]
@@ -93,15 +94,17 @@ def read(visit: Visit) -> TodayView:
     overview = visit.store.overview()
     store, findings = overview.store, visit.store.findings()
     try:
-        use, (days, keys) = read_use(visit, "7d"), _usage(visit)
+        use, (days, keys), yesterday_by_now = read_use(visit, "7d"), _usage(visit), _yesterday_by_now(visit)
     except (StoreUnavailable, StoreMismatch):
         # The findings already say that the store cannot be read.
-        use, days, keys = None, [DaySum(day, 0, 0, 0) for day in days_until(thai_day(visit.now), WEEK + 1)], []
+        days = [DaySum(day, 0, 0, 0) for day in days_until(thai_day(visit.now), WEEK + 1)]
+        use, keys, yesterday_by_now = None, [], 0
     return TodayView(
         is_empty=store.extent is not None and not store.shops,
         status=worst_status(findings),
         findings=worst_first(findings),
         days=days,
+        yesterday_by_now=yesterday_by_now,
         use=use,
         keys=keys,
         near_quota=store.near_quota,
@@ -112,6 +115,11 @@ def read(visit: Visit) -> TodayView:
         disk_free_bytes=store.disk.free_bytes if store.disk else None,
         store_bytes=store.extent.size_bytes if store.extent else None,
     )
+
+
+def _yesterday_by_now(visit: Visit) -> int:
+    until = visit.now - DAY_MS
+    return sum(hour.requests for hour in visit.store.reads.hours(None, thai_midnight(thai_day(until)), until))
 
 
 def _usage(visit: Visit) -> tuple[list[DaySum], list[BusyKey]]:
@@ -202,7 +210,7 @@ def _tiles(visit: Visit, view: TodayView) -> Html:
     is_late = view.horizon_age_ms is None or view.horizon_age_ms > MOST_HORIZON_MS
     near_quota = markup([[key_link(key.key_id, key.label), " "] for key in view.near_quota[:3]])
     return tiles(
-        tile(t("today.requests"), number(today.requests), t("today.usual", count=number(usual / WEEK))),
+        tile(t("today.requests"), number(today.requests), t("today.by_now", count=number(view.yesterday_by_now))),
         tile(
             t("today.errors"),
             percent(today.errors, today.requests),
@@ -222,7 +230,7 @@ def _silent(visit: Visit, view: TodayView) -> Html | None:
         return None
     t = visit.t
     cells: dict[str, Callable[[ShopActivity], Child]] = {
-        "shop": lambda shop: element("a", name_of(shop.name), href=f"/shops#shop-{shop.shop_id}")
+        "shop": lambda shop: element("a", parts(shop.name), href=f"/shops#shop-{shop.shop_id}")
     }
     shown = [column for column in columns() if column.page in ("shop", "shops.last_bill", "shops.usual_since")]
     return section(t("today.silent"), list_table(visit, silent_rule(t), RowList(shown, view.silent_shops.rows), cells))
