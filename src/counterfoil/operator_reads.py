@@ -14,14 +14,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import date
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, ClassVar, Literal
 
 from msgspec import Struct, json
 from msgspec.structs import asdict, replace
 
 from counterfoil.domain.access import Key, Scope
-from counterfoil.domain.activity import ClosedBetween, ShopActivity, activity, in_order
+from counterfoil.domain.activity import BillFigure, ShopActivity, activity, in_order
 from counterfoil.domain.audit import COLUMNS, AuditEntry, Backups, from_row
 from counterfoil.domain.batch import known_facts
 from counterfoil.domain.calendar import HOUR_MS, THAI_OFFSET, as_number, date_of, thai_day, thai_midnight
@@ -323,18 +323,21 @@ _WATCHED_FOLDERS = """
     WHERE seen_at > :since ORDER BY name
 """
 _SHOPS = "SELECT number, facts, body FROM shops WHERE NOT removed"
-_ALL_BILLS = "SELECT count(*) FROM bills INDEXED BY bills_by_day WHERE shop = :shop"
-_FIRST_BILL = """
-    SELECT closed_at FROM bills
-    WHERE shop = :shop AND bill_day >= :day AND closed_at > :after ORDER BY bill_day, closed_at LIMIT 1
-"""
-_LAST_BILL = """
-    SELECT closed_at FROM bills WHERE shop = :shop AND closed_at <= :now ORDER BY bill_day DESC, closed_at DESC LIMIT 1
-"""
-_BILLS_BETWEEN = """
-    SELECT count(*) FROM bills
-    WHERE shop = :shop AND bill_day BETWEEN :first_day AND :last_day AND closed_at > :after AND closed_at <= :until
-"""
+_BILLS_OF_SHOP: Mapping[BillFigure, str] = {
+    "total": "SELECT count(*) FROM bills INDEXED BY bills_by_day WHERE shop = :shop",
+    "between": """
+        SELECT count(*) FROM bills
+        WHERE shop = :shop AND bill_day BETWEEN :first_day AND :last_day AND closed_at > :after AND closed_at <= :until
+    """,
+    "first": """
+        SELECT closed_at FROM bills
+        WHERE shop = :shop AND bill_day >= :first_day AND closed_at > :after ORDER BY bill_day, closed_at LIMIT 1
+    """,
+    "last": """
+        SELECT closed_at FROM bills
+        WHERE shop = :shop AND closed_at <= :until ORDER BY bill_day DESC, closed_at DESC LIMIT 1
+    """,
+}
 
 _key = json.Decoder(Key).decode
 
@@ -523,8 +526,12 @@ class OperatorReads(ABC):
     def shops(self, now_ms: int, *, count_all: bool) -> list[ShopActivity]:
         """Return the shops that are not removed, by franchise and name. `count_all` counts all their bills."""
         with self._opened("books") as ask:
+
+            def bills(shop: int, figure: BillFigure, **bounds: int) -> int | None:
+                return next((row[0] for row in ask(_BILLS_OF_SHOP[figure], shop=shop, **bounds)), None)
+
             return in_order(
-                activity(facts, body, _BillsOfShop(ask, number), now_ms, count_all=count_all)
+                activity(facts, body, partial(bills, number), now_ms, count_all=count_all)
                 for number, facts, body in ask(_SHOPS)
             )
 
@@ -651,30 +658,6 @@ class OperatorReads(ABC):
     def store_id(self) -> str | None:
         """Return the ID of an embedded store, or None for a database or a store that cannot be read."""
         return None
-
-
-class _BillsOfShop:
-    """Counts a shop's bills and finds when the last one was closed, within one transaction."""
-
-    def __init__(self, ask: Ask, number: int) -> None:
-        self._ask = ask
-        self._number = number
-
-    def total(self) -> int:
-        return self._value(_ALL_BILLS) or 0
-
-    def first_bill_at(self, span: ClosedBetween) -> int | None:
-        return self._value(_FIRST_BILL, day=span.first_day, after=span.after)
-
-    def last_bill_at(self, now_ms: int) -> int | None:
-        return self._value(_LAST_BILL, now=now_ms)
-
-    def between(self, span: ClosedBetween) -> int:
-        return self._value(_BILLS_BETWEEN, **asdict(span)) or 0
-
-    def _value(self, statement: str, **values: object) -> int | None:
-        rows = self._ask(statement, shop=self._number, **values)
-        return rows[0][0] if rows else None
 
 
 def _with_errors(day: DayOfKey, error: str, count: int) -> DayOfKey:

@@ -8,7 +8,7 @@ the shop is `learning`.
 """
 
 from collections.abc import Callable, Iterable
-from typing import Literal, Protocol
+from typing import Literal
 
 from msgspec import Struct, json
 
@@ -32,31 +32,12 @@ LEARNING_DAYS = 3
 ShopState = Literal["silent", "few", "open", "learning", "closed", "empty"]
 
 
-class ClosedBetween(Struct, frozen=True):
-    """Selects the bills of a shop that were closed after the instant `after` and up to `until`.
-
-    `first_day` and `last_day` are the days of these two instants, as numbers. Stores need them, because they sort
-    bills by day first.
-    """
-
-    first_day: int
-    last_day: int
-    after: int
-    until: int
-
-
-class ShopBills(Protocol):
-    """Counts the bills of one shop."""
-
-    def total(self) -> int: ...
-
-    def first_bill_at(self, span: ClosedBetween) -> int | None:
-        """Return when the first bill of a span was closed, or None if there is none."""
-
-    def last_bill_at(self, now_ms: int) -> int | None:
-        """Return when the last bill up to `now_ms` was closed, or None if there is no such bill."""
-
-    def between(self, span: ClosedBetween) -> int: ...
+# Answers a question about the bills of one shop, given the bounds that the question needs: how many there are in
+# `total`, how many were closed `between` two instants, and when the `first` of these and the `last` until an instant
+# was closed. `first_day` and `last_day` are the days of the instants `after` and `until` as numbers, because stores
+# sort bills by day first.
+BillFigure = Literal["total", "between", "first", "last"]
+ShopBills = Callable[..., int | None]
 
 
 class ShopActivity(Struct, frozen=True, kw_only=True):
@@ -108,24 +89,24 @@ class ShopActivity(Struct, frozen=True, kw_only=True):
 
 
 def activity(facts: bytes, body: bytes, bills: ShopBills, now_ms: int, *, count_all: bool) -> ShopActivity:
-    """Return the activity of a shop, given its stored facts and body and a counter of its bills."""
+    """Return the activity of a shop, given its stored facts and body and its bills."""
     shop, zone = json.decode(body, type=Shop), json.decode(facts, type=ShopFacts).zone()
-    last_bill_at = bills.last_bill_at(now_ms)
+    last_bill_at = bills("last", until=now_ms)
     today, usual_by_now, usual_since_last, days_known = 0, 0.0, 0.0, 0
 
-    def span(after: int, until: int) -> ClosedBetween:
-        first, last = (as_number(from_ms(instant, zone).date()) for instant in (after, until))
-        return ClosedBetween(first, last, after, until)
+    def figure(name: BillFigure, after: int, until: int) -> int | None:
+        first_day, last_day = (as_number(from_ms(instant, zone).date()) for instant in (after, until))
+        return bills(name, first_day=first_day, last_day=last_day, after=after, until=until)
 
     def count(after: int, until: int) -> int:
-        return bills.between(span(after, until))
+        return figure("between", after, until) or 0
 
     is_closed = last_bill_at is not None and last_bill_at <= now_ms - CLOSED_AFTER_MS
     if last_bill_at is not None and not is_closed:
         weeks = _weeks_of_trade(count, last_bill_at)
         began_at = last_bill_at - weeks * WEEK_MS
         if weeks <= WEEKS:
-            began_at = bills.first_bill_at(span(began_at, last_bill_at)) or began_at
+            began_at = figure("first", began_at, last_bill_at) or began_at
         midnight = to_ms(from_ms(now_ms, zone).replace(hour=0, minute=0, second=0, microsecond=0))
         today = count(midnight - 1, now_ms)
         days_known = min(LEARNING_DAYS, (now_ms - began_at) // DAY_MS)
@@ -138,7 +119,7 @@ def activity(facts: bytes, body: bytes, bills: ShopBills, now_ms: int, *, count_
         name=shop.shop_name,
         franchise_id=shop.franchise_id,
         provider_id=shop.provider_id,
-        bills=bills.total() if count_all else None,
+        bills=(bills("total") or 0) if count_all else None,
         last_bill_at=last_bill_at,
         today=today,
         usual_by_now=usual_by_now,

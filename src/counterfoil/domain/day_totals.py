@@ -5,9 +5,10 @@ The hash is the sum, over all bills, of the first 15 hexadecimal digits of the M
 the bills, and every warehouse can compute it in plain SQL. docs/digests.md has the SQL.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from hashlib import md5
+from typing import Any
 
 from msgspec import Struct, json
 
@@ -73,6 +74,30 @@ def day_total(bills: Iterable[tuple[int | None, bytes]]) -> DayTotal:
         if updated_at is not None:
             latest = updated_at if latest is None else max(latest, updated_at)
     return DayTotal(count, voids, _plain(net), _plain(tip), latest, str(hashed))
+
+
+# A row of the store: the shop's ID, the day, the shop's number, whether the total is stale, and the stored total.
+StoredDay = tuple[Any, ...]
+
+
+def days_to_compute(rows: Iterable[StoredDay]) -> list[tuple[int, int]]:
+    """Return the shop's number and the day of the stale totals that a page computes."""
+    return [(number, day) for _, day, number, stale, *_ in rows if stale][:MAX_COMPUTED_DAYS]
+
+
+def page_of_digests(
+    rows: Sequence[StoredDay], computed: Mapping[tuple[int, int], DayTotal], start: ShopDay, limit: int
+) -> DigestPage:
+    """Return the page that follows `start`. It ends before a stale total that was not computed."""
+    elements: list[bytes] = []
+    for shop_id, day, number, stale, *stored in rows:
+        if stale and (number, day) not in computed:
+            return DigestPage(elements, start)
+        total = computed[number, day] if stale else DayTotal(*stored)
+        start = ShopDay(shop_id, day)
+        if total.bills:
+            elements.append(element(start, total))
+    return DigestPage(elements, start if len(rows) == limit else None)
 
 
 def hash_of(bill_id: str, updated_at: int | None) -> int:

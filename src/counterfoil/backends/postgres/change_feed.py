@@ -15,7 +15,7 @@ from typing import Any
 from counterfoil.backends.postgres.pool import Pool, is_storable
 from counterfoil.domain.access import Scope
 from counterfoil.domain.change_feed import FeedPage, FeedPosition, FeedShop, FoundRow, PageBuilder, Section, Window
-from counterfoil.domain.day_totals import MAX_COMPUTED_DAYS, DayTotal, DigestPage, ShopDay, day_total, element
+from counterfoil.domain.day_totals import DigestPage, ShopDay, day_total, days_to_compute, page_of_digests
 
 # Returns the shops that a pass has to read, the oldest valid mark, and the horizon. If nothing in a franchise has
 # changed, this reads only one index entry and the few rows of shops that have ever left the franchise.
@@ -177,15 +177,6 @@ async def digest_page(
     horizon = rows[0][-1]
     if horizon < reached:
         return None, horizon
-    elements: list[bytes] = []
-    computed = 0
-    found = [row for row in rows if row[0] is not None]
-    for found_id, day, number, stale, *stored, _ in found:
-        if stale and computed >= MAX_COMPUTED_DAYS:
-            return DigestPage(elements, start), horizon
-        total = day_total(await pool.rows(BILLS, number, day)) if stale else DayTotal(*stored)
-        computed += stale
-        start = ShopDay(found_id, day)
-        if total.bills:
-            elements.append(element(start, total))
-    return DigestPage(elements, start if len(found) == limit else None), horizon
+    found = [row[:-1] for row in rows if row[0] is not None]
+    computed = {key: day_total(await pool.rows(BILLS, *key)) for key in days_to_compute(found)}
+    return page_of_digests(found, computed, start, limit), horizon

@@ -19,7 +19,7 @@ from counterfoil.domain.change_feed import (
     Section,
     Window,
 )
-from counterfoil.domain.day_totals import MAX_COMPUTED_DAYS, DayTotal, DigestPage, ShopDay, day_total, element
+from counterfoil.domain.day_totals import DigestPage, ShopDay, day_total, days_to_compute, page_of_digests
 
 _OLDEST = "SELECT coalesce((SELECT oldest FROM feed), 0)"
 
@@ -119,23 +119,12 @@ def digest_page(
     limit: int,
 ) -> DigestPage:
     start = after or ShopDay("")
-    elements: list[bytes] = []
-    computed = 0
     with translated():
         connection.execute("BEGIN")
         try:
             values = (scope.id, shop_id, start.shop_id, start.day, *days, limit)
             rows = connection.execute(_DAYS_OF[scope.kind], values).fetchall()
-            for found_id, day, number, stale, *stored in rows:
-                if stale and computed >= MAX_COMPUTED_DAYS:
-                    break
-                total = day_total(connection.execute(_BILLS, (number, day))) if stale else DayTotal(*stored)
-                computed += stale
-                start = ShopDay(found_id, day)
-                if total.bills:
-                    elements.append(element(start, total))
-            else:
-                return DigestPage(elements, start if len(rows) == limit else None)
+            computed = {key: day_total(connection.execute(_BILLS, key)) for key in days_to_compute(rows)}
         finally:
             connection.execute("COMMIT")
-    return DigestPage(elements, start)
+    return page_of_digests(rows, computed, start, limit)
