@@ -2,18 +2,21 @@
 
 A `Store` is one deployment's store on one back end. It can be pickled, so that a
 test can pass it to another process. A new back end needs one class here and one
-entry in `BACKENDS`; the suite then runs on it, and no test may exclude it.
+entry in `BACKENDS`; the suite then runs on it, and no test may exclude it. Each call
+of a method that returns a port opens a new instance of the port.
 """
+
+from __future__ import annotations
 
 import resource
 import secrets
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, closing, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import servers
 from counterfoil.backends.postgres.administration import PostgresKeyStore, PostgresUsageAdmin
@@ -31,86 +34,11 @@ from counterfoil.backends.sqlite.ledger import SqliteLedger
 from counterfoil.backends.sqlite.reads import SqliteReads
 from counterfoil.backends.sqlite.usage import SqliteCursors, SqliteUsage
 from counterfoil.domain.calendar import thai_day
-from counterfoil.domain.open_items import OpenItem
 from counterfoil.key_issuing import KeyStore
 from counterfoil.machine.clock import SystemClock
 from counterfoil.observe import Event
 from counterfoil.operator_reads import QUERY_SEC, SCANNED_REQUESTS, OperatorReads
-from counterfoil.ports import Books, Clock, Cursors, KeyLookup, LoadLedger, Meter, RequestLog
-
-
-class OpenBooks(Books, Protocol):
-    def close(self) -> None: ...
-
-
-class OpenLedger(LoadLedger, Protocol):
-    """The ledger, with the methods for watchers and for the supervisor."""
-
-    def close(self) -> None: ...
-
-    def report_watched_folder(
-        self, name: str, files: int, quarantined: int, *, is_stopped: bool = False, problem: str = ""
-    ) -> None: ...
-
-    def add_items(self, items: Iterable[OpenItem]) -> None: ...
-
-    def change_items(self, items: Iterable[OpenItem]) -> list[OpenItem]: ...
-
-    def advance_horizon(self) -> int: ...
-
-
-class OpenCursors(Cursors, Protocol):
-    def close(self) -> None: ...
-
-    def prune(self) -> int: ...
-
-
-class OpenUsage(Meter, RequestLog, Protocol):
-    """The meter and the request log, with the methods for the operator."""
-
-    def close(self) -> None: ...
-
-    def flush(self) -> None: ...
-
-    def prune(self) -> tuple[int, int]: ...
-
-
-class Store(Protocol):
-    """One store. Each call of a method that returns a port opens a new instance of the port."""
-
-    def books(self) -> OpenBooks: ...
-
-    def ledger(self, clock: Clock, fingerprint: str) -> OpenLedger: ...
-
-    def key_lookup(self, clock: Clock) -> KeyLookup: ...
-
-    def key_store(self) -> KeyStore: ...
-
-    def run_on_keys(self, statement: str) -> None:
-        """Run a statement on the key database with full privileges."""
-
-    def usage(self, clock: Clock) -> OpenUsage: ...
-
-    def cursors(self, clock: Clock) -> OpenCursors: ...
-
-    def operator_reads(self, query_sec: float = QUERY_SEC, scanned: int = SCANNED_REQUESTS) -> OperatorReads: ...
-
-    def everything_written(self) -> bytes:
-        """Return the contents of the store's files, or of its table and index files on PostgreSQL."""
-
-    def out_of_space(self) -> AbstractContextManager[None]:
-        """Make every write to the store fail for the duration of the block, at least for this process."""
-
-    def lose_keys(self) -> None:
-        """Make the keys unavailable, as a failed disk would."""
-
-    def find_keys_again(self) -> None: ...
-
-    def outdate_keys(self) -> None:
-        """Give the keys a schema version that this program does not support."""
-
-    def close(self) -> None:
-        """Close everything that tests left open."""
+from counterfoil.ports import Clock, Cursors, KeyLookup
 
 
 @dataclass(frozen=True)
@@ -130,6 +58,7 @@ class SqliteStore:
         return SqliteKeyStore(self.folder, SystemClock().now_ms)
 
     def run_on_keys(self, statement: str) -> None:
+        """Run a statement on the key database with full privileges."""
         with closing(sqlite3.connect(path_of(self.folder, "keys"), isolation_level=None)) as connection:
             connection.execute(statement)
 
@@ -144,10 +73,12 @@ class SqliteStore:
         return SqliteReads(self.folder, query_sec, scanned)
 
     def everything_written(self) -> bytes:
+        """Return the contents of the store's files, or of its table and index files on PostgreSQL."""
         return b"".join(file.read_bytes() for file in sorted(self.folder.iterdir()))
 
     @contextmanager
     def out_of_space(self) -> Iterator[None]:
+        """Make every write to the store fail for the duration of the block, at least for this process."""
         soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
         resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
         try:
@@ -156,6 +87,7 @@ class SqliteStore:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
     def lose_keys(self) -> None:
+        """Make the keys unavailable, as a failed disk would."""
         for file in self.folder.glob("keys.sqlite3*"):
             file.rename(file.with_name(f"lost-{file.name}"))
 
@@ -164,6 +96,7 @@ class SqliteStore:
             file.rename(file.with_name(file.name.removeprefix("lost-")))
 
     def outdate_keys(self) -> None:
+        """Give the keys a schema version that this program does not support."""
         with closing(sqlite3.connect(path_of(self.folder, "keys"))) as connection:
             connection.execute("PRAGMA user_version = 9999")
 
@@ -360,6 +293,12 @@ class ValkeyStore(PostgresStore):
             finally:
                 servers.valkey().command("CONFIG SET maxmemory 0")
 
+
+OpenBooks = SqliteBooks | PostgresBooks
+OpenLedger = SqliteLedger | PostgresLedger
+OpenCursors = WholeCursors
+OpenUsage = SqliteUsage | WholeUsage
+Store = SqliteStore | PostgresStore
 
 BACKENDS: tuple[Callable[[Path], Store], ...] = (SqliteStore, PostgresStore, Postgres16Store)
 # The meter may be outside the store, so its tests also run with Valkey.

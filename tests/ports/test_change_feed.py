@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
@@ -309,7 +308,6 @@ def test_a_page_ends_early_when_it_has_too_many_bytes(
 def test_old_removals_are_deleted_and_marks_from_before_them_are_known_to_be_too_old(
     open_store: OpenStore, run: Run, clock: ManualClock
 ) -> None:
-    ledger: Any = open_store.ledger
     open_store.put(shop("sh_1"))
     open_store.put(bill("b_1"), bill("b_2"))
     open_store.put(gone(bill("b_1")))
@@ -319,9 +317,9 @@ def test_old_removals_are_deleted_and_marks_from_before_them_are_known_to_be_too
     clock.advance(REMOVALS_KEPT_MS / 1000 - 86_400 + 1)
     open_store.ledger.advance_horizon()
     assert oldest(open_store, run) == 0
-    assert ledger.prune_removals() == 1
+    assert open_store.ledger.prune_removals() == 1
     assert removed_at <= oldest(open_store, run) == open_store.horizon() - REMOVALS_KEPT_MS
-    assert ledger.prune_removals() == 0
+    assert open_store.ledger.prune_removals() == 0
     feed = Feed(open_store, run)
     feed.mark = oldest(open_store, run)
     assert feed.read() == ["billRemoved sh_1 b_2"]

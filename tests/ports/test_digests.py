@@ -101,23 +101,21 @@ def test_digests_are_those_of_the_bills_after_any_loads(open_store: OpenStore, r
             open_store.put(shop("sh_1", timezone="Asia/Tokyo"))
             open_store.rewrite(3)
         if chance.random() < 0.5:
-            ledger: Any = open_store.ledger
-            ledger.compute_totals(chance.randint(1, 5))
+            open_store.ledger.compute_totals(chance.randint(1, 5))
         assert digests(open_store, run, limit=chance.choice([1, 2, 1000])) == computed(open_store, known)
 
 
 def test_digests_stay_the_same_when_they_are_computed_in_advance(open_store: OpenStore, run: Run) -> None:
-    ledger: Any = open_store.ledger
     open_store.put(*map(shop, SHOPS))
     open_store.put(*(bill(f"b_{number}", of, closedAt=TIMES[number % 4]) for of in SHOPS for number in range(8)))
     before = digests(open_store, run)
     assert len(before) == 12
-    assert ledger.compute_totals(100) == 12
-    assert ledger.compute_totals(100) == 0
+    assert open_store.ledger.compute_totals(100) == 12
+    assert open_store.ledger.compute_totals(100) == 0
     assert digests(open_store, run) == before
     open_store.put(*(gone(bill(f"b_{number}")) for number in range(8)))
     assert digests(open_store, run) == before[4:]
-    assert ledger.compute_totals(100) == 4
+    assert open_store.ledger.compute_totals(100) == 4
     assert digests(open_store, run) == before[4:]
 
 
@@ -137,12 +135,11 @@ def test_one_shop_and_a_range_of_days_can_be_selected(open_store: OpenStore, run
 
 
 def test_a_page_computes_a_bounded_number_of_days(open_store: OpenStore, run: Run) -> None:
-    ledger: Any = open_store.ledger
     days = [date(2025, 11, 20) + timedelta(days=number) for number in range(MAX_COMPUTED_DAYS + 5)]
     open_store.put(shop("sh_1"))
     open_store.put(*(bill(f"b_{day}", closedAt=f"{day}T12:00:00+07:00") for day in days))
     page = run(open_store.books.digests(FRANCHISE, None, ALL_DAYS, None, 1000))
     assert len(page.elements) == MAX_COMPUTED_DAYS
     assert len(digests(open_store, run)) == len(days)
-    ledger.compute_totals(100)
+    open_store.ledger.compute_totals(100)
     assert len(run(open_store.books.digests(FRANCHISE, None, ALL_DAYS, None, 1000)).elements) == len(days)

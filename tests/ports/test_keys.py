@@ -2,6 +2,7 @@
 
 import secrets
 import threading
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -10,7 +11,7 @@ from actors import CHANGED, OPERATOR
 from counterfoil import key_issuing
 from counterfoil.domain.access import Key, Scope
 from counterfoil.domain.audit import Act
-from counterfoil.key_issuing import AlreadyRotated, KeyChanges, KeyConflict
+from counterfoil.key_issuing import AlreadyRotated, KeyChanges, KeyConflict, KeyStore
 from counterfoil.ports import StoredKey, StoreUnavailable
 from ports.backends import Store
 from ports.conftest import Run
@@ -38,20 +39,48 @@ def with_keys(store: Store, *keys: Key) -> None:
     key_store.close()
 
 
-def test_a_key_is_read_back_unchanged(store: Store, clock: ManualClock, run: Run) -> None:
+@pytest.fixture
+def key_store(store: Store) -> KeyStore:
+    """The keys of a store that has the key KEY."""
     with_keys(store, KEY)
-    assert run(store.key_lookup(clock).find("k_1")) == StoredKey(KEY, DIGEST)
-    assert store.key_store().find("k_1") == KEY
+    return store.key_store()
 
 
-def test_an_unknown_key_is_not_found(store: Store, clock: ManualClock, run: Run) -> None:
-    with_keys(store, KEY)
-    ring = store.key_lookup(clock)
+class Ring:
+    """The key lookup of a service, and the operator's key store."""
+
+    def __init__(self, store: Store, clock: ManualClock, run: Run, key_store: KeyStore) -> None:
+        self.store, self.clock, self.key_store = store, clock, key_store
+        self._lookup, self._run = store.key_lookup(clock), run
+
+    def find(self, key_id: str = "k_1") -> Any:
+        return self._run(self._lookup.find(key_id))
+
+    def change(self, **fields: Any) -> Key | None:
+        """Change the key, and let the time pass after which services use the change."""
+        changed = self.key_store.change("k_1", lambda key: replace(key, **fields), *CHANGED)
+        self.clock.advance(WITHIN_SEC)
+        return changed
+
+
+@pytest.fixture
+def ring(store: Store, clock: ManualClock, run: Run, key_store: KeyStore) -> Ring:
+    """A service that has read the keys of that store."""
+    ring = Ring(store, clock, run, key_store)
+    ring.find()
+    return ring
+
+
+def test_a_key_is_read_back_unchanged(ring: Ring) -> None:
+    assert ring.find() == StoredKey(KEY, DIGEST)
+    assert ring.key_store.find("k_1") == KEY
+
+
+def test_an_unknown_key_is_not_found(ring: Ring) -> None:
     for key_id in ("", "k_2", "K_1", "k_1 ", "\ud800"):
-        assert run(ring.find(key_id)) is None
-    key_store = store.key_store()
-    assert key_store.find("k_2") is None
-    assert key_store.change("k_2", lambda key: key, *CHANGED) is None
+        assert ring.find(key_id) is None
+    assert ring.key_store.find("k_2") is None
+    assert ring.key_store.change("k_2", lambda key: key, *CHANGED) is None
 
 
 def test_keys_are_listed_in_the_order_of_issue(store: Store) -> None:
@@ -60,51 +89,35 @@ def test_keys_are_listed_in_the_order_of_issue(store: Store) -> None:
     assert [key.key_id for key in store.key_store().all()] == ["c", "b", "a", "d"]
 
 
-def test_an_id_is_issued_only_once(store: Store) -> None:
-    with_keys(store, KEY)
-    key_store = store.key_store()
+def test_an_id_is_issued_only_once(key_store: KeyStore) -> None:
     with pytest.raises(StoreUnavailable):
         key_store.add(StoredKey(replace(KEY, label="an impostor"), b"other"), [])
     assert key_store.all() == [KEY]
 
 
-def test_a_revocation_takes_effect_within_a_second_for_a_busy_key(store: Store, clock: ManualClock, run: Run) -> None:
-    with_keys(store, KEY)
-    ring = store.key_lookup(clock)
+def test_a_revocation_takes_effect_within_a_second_for_a_busy_key(ring: Ring) -> None:
     for _ in range(100):
-        assert run(ring.find("k_1")).key.revoked_at is None
-    store.key_store().change("k_1", lambda key: replace(key, revoked_at=5), *CHANGED)
-    clock.advance(WITHIN_SEC)
-    kept = run(ring.find("k_1"))
+        assert ring.find().key.revoked_at is None
+    ring.change(revoked_at=5)
+    kept = ring.find()
     assert kept.key.revoked_at == 5
     assert kept.secret_digest == DIGEST
 
 
-def test_new_limits_and_new_keys_take_effect_within_a_second(store: Store, clock: ManualClock, run: Run) -> None:
-    with_keys(store, KEY)
-    ring = store.key_lookup(clock)
-    run(ring.find("k_1"))
-    changed = store.key_store().change("k_1", lambda key: replace(key, per_min=1), *CHANGED)
-    with_keys(store, replace(KEY, key_id="k_2"))
-    clock.advance(WITHIN_SEC)
-    assert run(ring.find("k_1")).key == changed == replace(KEY, per_min=1)
-    assert run(ring.find("k_2")) is not None
+def test_new_limits_and_new_keys_take_effect_within_a_second(ring: Ring) -> None:
+    with_keys(ring.store, replace(KEY, key_id="k_2"))
+    changed = ring.change(per_min=1)
+    assert ring.find().key == changed == replace(KEY, per_min=1)
+    assert ring.find("k_2") is not None
 
 
-def test_a_wall_clock_that_steps_back_does_not_delay_a_revocation(store: Store, clock: ManualClock, run: Run) -> None:
-    with_keys(store, KEY)
-    ring = store.key_lookup(clock)
-    run(ring.find("k_1"))
-    store.key_store().change("k_1", lambda key: replace(key, revoked_at=5), *CHANGED)
-    clock.step(-86_400)
-    clock.advance(WITHIN_SEC)
-    assert run(ring.find("k_1")).key.revoked_at == 5
+def test_a_wall_clock_that_steps_back_does_not_delay_a_revocation(ring: Ring) -> None:
+    ring.clock.step(-86_400)
+    ring.change(revoked_at=5)
+    assert ring.find().key.revoked_at == 5
 
 
-def test_a_change_that_fails_changes_nothing(store: Store) -> None:
-    with_keys(store, KEY)
-    key_store = store.key_store()
-
+def test_a_change_that_fails_changes_nothing(key_store: KeyStore) -> None:
     def refuse(_: Key) -> Key:
         raise ValueError("no such limit")
 
@@ -114,17 +127,14 @@ def test_a_change_that_fails_changes_nothing(store: Store) -> None:
     assert key_store.change("k_1", lambda key: replace(key, label=""), *CHANGED) == replace(KEY, label="")
 
 
-def test_unreadable_keys_are_an_error_and_not_an_empty_key_list(store: Store, clock: ManualClock, run: Run) -> None:
-    with_keys(store, KEY)
-    ring = store.key_lookup(clock)
-    run(ring.find("k_1"))
-    store.lose_keys()
-    clock.advance(WITHIN_SEC)
+def test_unreadable_keys_are_an_error_and_not_an_empty_key_list(ring: Ring) -> None:
+    ring.store.lose_keys()
+    ring.clock.advance(WITHIN_SEC)
     for key_id in ("k_1", "k_2"):
         with pytest.raises(StoreUnavailable):
-            run(ring.find(key_id))
-    store.find_keys_again()
-    assert run(ring.find("k_1")) == StoredKey(KEY, DIGEST)
+            ring.find(key_id)
+    ring.store.find_keys_again()
+    assert ring.find() == StoredKey(KEY, DIGEST)
 
 
 def test_changing_keys_never_makes_them_unavailable(store: Store, clock: ManualClock, run: Run) -> None:
@@ -148,24 +158,20 @@ def test_changing_keys_never_makes_them_unavailable(store: Store, clock: ManualC
     assert run(ring.find("k_1")).key.label == "60"
 
 
-def test_keys_of_another_schema_cannot_be_read(store: Store, clock: ManualClock, run: Run) -> None:
+def test_keys_of_another_schema_cannot_be_read(ring: Ring) -> None:
     """This happens when another version migrates the store while the service is running."""
-    with_keys(store, KEY)
-    ring = store.key_lookup(clock)
-    run(ring.find("k_1"))
-    store.outdate_keys()
-    clock.advance(WITHIN_SEC)
+    ring.store.outdate_keys()
+    ring.clock.advance(WITHIN_SEC)
     with pytest.raises(StoreUnavailable):
-        run(ring.find("k_1"))
+        ring.find()
 
 
-def test_a_full_disk_fails_the_change_and_loses_no_key(store: Store, clock: ManualClock, run: Run) -> None:
-    with_keys(store, KEY)
-    key_store = store.key_store()
-    with store.out_of_space(), pytest.raises(StoreUnavailable):
-        key_store.change("k_1", lambda key: replace(key, label="lost"), *CHANGED)
-    assert key_store.all() == [KEY]
-    assert run(store.key_lookup(clock).find("k_1")).key == KEY
+def test_a_full_disk_fails_the_change_and_loses_no_key(ring: Ring) -> None:
+    with ring.store.out_of_space(), pytest.raises(StoreUnavailable):
+        ring.change(label="lost")
+    assert ring.key_store.all() == [KEY]
+    ring.clock.advance(WITHIN_SEC)
+    assert ring.find().key == KEY
 
 
 def rotate(store: Store, random_bytes: key_issuing.Randomness = secrets.token_bytes, now_ms: int = 2) -> Key:
@@ -176,8 +182,7 @@ def rotate(store: Store, random_bytes: key_issuing.Randomness = secrets.token_by
         key_store.close()
 
 
-def test_a_rotation_is_refused_if_another_one_finished_while_it_was_prepared(store: Store) -> None:
-    with_keys(store, KEY)
+def test_a_rotation_is_refused_if_another_one_finished_while_it_was_prepared(key_store: KeyStore, store: Store) -> None:
     finished: list[Key] = []
 
     def rotate_elsewhere(size: int) -> bytes:
@@ -190,14 +195,12 @@ def test_a_rotation_is_refused_if_another_one_finished_while_it_was_prepared(sto
     (successor,) = finished
     assert refused.value.successors == [successor.key_id]
     assert successor.key_id in str(refused.value)
-    assert {key.key_id for key in store.key_store().all()} == {"k_1", successor.key_id}
+    assert {key.key_id for key in key_store.all()} == {"k_1", successor.key_id}
     acts = [entry.act for entry in store.operator_reads().audit(10, "k_1")]
     assert acts == [Act.REVOCATION_SCHEDULED, Act.KEY_ROTATED]
 
 
-def test_a_key_whose_successor_is_known_or_revoked_can_be_rotated_again(store: Store) -> None:
-    with_keys(store, KEY)
-    key_store = store.key_store()
+def test_a_key_whose_successor_is_known_or_revoked_can_be_rotated_again(key_store: KeyStore) -> None:
     first = key_issuing.rotate(key_store, "k_1", secrets.token_bytes, 2, OPERATOR).key
     second = key_issuing.rotate(key_store, "k_1", secrets.token_bytes, 3, OPERATOR, known_successors=[first.key_id]).key
     with pytest.raises(AlreadyRotated) as refused:
@@ -209,9 +212,7 @@ def test_a_key_whose_successor_is_known_or_revoked_can_be_rotated_again(store: S
     assert (third.successor_of, third.lineage) == ("k_1", KEY.lineage)
 
 
-def test_a_rotation_that_fails_changes_neither_key(store: Store) -> None:
-    with_keys(store, KEY)
-    key_store = store.key_store()
+def test_a_rotation_that_fails_changes_neither_key(key_store: KeyStore, store: Store) -> None:
     with store.out_of_space(), pytest.raises(StoreUnavailable):
         key_issuing.rotate(key_store, "k_1", secrets.token_bytes, 2, OPERATOR, revoke_old_at=1_000)
     with pytest.raises(key_issuing.KeyIssuingError, match="must be in the future"):
@@ -229,17 +230,14 @@ def test_a_successor_has_the_limits_that_the_key_has_when_the_rotation_is_writte
     assert rotate(store, change_elsewhere).per_min == 8
 
 
-def test_a_rotation_is_refused_if_the_key_is_not_as_the_operator_saw_it(store: Store) -> None:
-    with_keys(store, KEY)
-    key_store = store.key_store()
+def test_a_rotation_is_refused_if_the_key_is_not_as_the_operator_saw_it(key_store: KeyStore) -> None:
     key_issuing.update(key_store, "k_1", KeyChanges(per_min=8), 2, OPERATOR)
     with pytest.raises(KeyConflict):
         key_issuing.rotate(key_store, "k_1", secrets.token_bytes, 3, OPERATOR, seen=KEY)
     assert len(key_store.all()) == 1
 
 
-def test_an_update_is_refused_if_the_key_is_not_as_the_operator_saw_it(store: Store) -> None:
-    with_keys(store, KEY)
+def test_an_update_is_refused_if_the_key_is_not_as_the_operator_saw_it(key_store: KeyStore, store: Store) -> None:
     first, second = store.key_store(), store.key_store()
     changed = key_issuing.update(first, "k_1", KeyChanges(per_min=8), 2, OPERATOR, seen=KEY)
     with pytest.raises(KeyConflict, match="counterfoil keys show k_1"):
@@ -248,9 +246,7 @@ def test_an_update_is_refused_if_the_key_is_not_as_the_operator_saw_it(store: St
     assert key_issuing.update(second, "k_1", KeyChanges(per_min=9), 3, OPERATOR, seen=changed).per_min == 9
 
 
-def test_a_revoked_key_cannot_be_changed_even_if_it_was_revoked_in_the_meantime(store: Store) -> None:
-    with_keys(store, KEY)
-    key_store = store.key_store()
+def test_a_revoked_key_cannot_be_changed_even_if_it_was_revoked_in_the_meantime(key_store: KeyStore) -> None:
     revoked = key_issuing.revoke(key_store, "k_1", 2, OPERATOR)
     for seen in (None, KEY, revoked):
         with pytest.raises(key_issuing.KeyRevoked, match="Issue a new key"):
@@ -258,9 +254,7 @@ def test_a_revoked_key_cannot_be_changed_even_if_it_was_revoked_in_the_meantime(
     assert key_store.find("k_1") == revoked
 
 
-def test_a_key_can_be_changed_until_the_time_of_its_scheduled_revocation(store: Store) -> None:
-    with_keys(store, KEY)
-    key_store = store.key_store()
+def test_a_key_can_be_changed_until_the_time_of_its_scheduled_revocation(key_store: KeyStore) -> None:
     key_issuing.schedule_revocation(key_store, "k_1", 10, 2, OPERATOR)
     assert key_issuing.update(key_store, "k_1", KeyChanges(per_min=8), 9, OPERATOR).per_min == 8
     with pytest.raises(key_issuing.KeyRevoked):
