@@ -26,7 +26,7 @@ def test_what_the_sample_did_not_have_is_right_or_rejected_in_a_later_file(
     export: dict[str, Any], tmp_path: Path
 ) -> None:
     sample = written(tmp_path, export["bills"], "bills.csv")
-    mapping = propose([sample], [], [], None, today=TODAY).text()
+    mapping = propose([sample], [], [], None, today=TODAY, answers=export.get("answers")).text()
     found = imported("csv", written(tmp_path, export["later"], "later.csv"), mapping=mapping)
     assert ("rejected" if found.rejected else days_of(found)) == export.get("laterDays", "rejected")
 

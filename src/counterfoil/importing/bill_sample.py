@@ -177,6 +177,20 @@ class BillSample:
         """Return a bill that is void by one status column, and not finished by another."""
         return next((bill for bill in self.bills if {VOID, SKIP} <= self._meanings(bill)), None)
 
+    def voided_sales(self) -> set[int]:
+        """Return the rows of sales that another row with the same number and amount voids."""
+        totals, found = self.sheet.with_role(*TOTAL_ROLES), set[int]()
+        pairs = [bill for bill in self.bills if len(bill) == 2 and not self.is_flat]
+        pairs = [
+            (one, other) for one, other in pairs if all(abs(t.amount(one)) == abs(t.amount(other)) for t in totals)
+        ]
+        for column in self.sheet.columns.values() if pairs and totals else ():
+            meanings = self._explained(column) if column.role in ("status", "type") else {}
+            for pair in pairs:
+                by_meaning = {meanings.get(column.values[row]): row for row in pair}
+                found |= {by_meaning[SALE]} if by_meaning.keys() == {SALE, VOID} else set()
+        return found
+
     @property
     def has_status(self) -> bool:
         """Whether a column says if a bill counts. One with the currency of all bills does not."""

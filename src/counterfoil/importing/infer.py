@@ -81,24 +81,20 @@ def propose(
         sample_of(lines) if lines else None,
         sample_of(payments) if payments else None,
     )
-    _check_answers(result, answers)
+    _check_answers(answers)
     _Inference(result, shop, today, timezone, answers).fill()
     return result
 
 
-def _check_answers(samples: Proposal, answers: Mapping[str, str]) -> None:
+def _check_answers(answers: Mapping[str, str]) -> None:
     """Refuse an answer that would have no effect, because nobody asked or it is none of the choices."""
-    sheets = [sheet for sheet in (samples.bills, samples.lines, samples.payments) if sheet]
     for name, answer in answers.items():
-        section, _, value = name.partition(".")
+        section = name.partition(".")[0]
         if name not in ANSWERS and section != "status":
             raise ImportFailed(f"--set {name}: only these can be set: {', '.join(ANSWERS)} and status.VALUE.")
         choices = MEANINGS if section == "status" else CHOICES.get(name)
         if choices and answer not in choices:
             raise ImportFailed(f"--set {name}: {answer} is none of {', '.join(choices)}.")
-        columns = [column for sheet in sheets for column in sheet.columns.values()]
-        if section == "status" and not any(value in column.values for column in columns):
-            raise ImportFailed(f"--set {name}: no column has the value {value}. Upper and lower case matter.")
 
 
 class _Inference:
@@ -114,7 +110,12 @@ class _Inference:
         if not self._sheet.rows:
             name = self._sheet.file.sheet.name
             raise ImportFailed(f"{name} has a header row, but no rows below it that can be read.")
-        self._sample = BillSample(self._sheet, has_line_file=bool(self._lines), names_shop=bool(shop), answers=answers)
+        given = {"has_line_file": bool(self._lines), "names_shop": bool(shop)}
+        self._sample = BillSample(self._sheet, **given, answers=answers)
+        if voided := self._sample.voided_sales():
+            # The import reads both rows as one voided bill.
+            self._sheet.leave_out(voided)
+            self._sample = BillSample(self._sheet, **given, answers=answers)
         self._amounts = BillAmounts(self._sample, self._lines, self._payments, answers.get(UNIT, "units"))
         self._total: AmountSeries | None = None
         self._parts_of_total: frozenset[str] = frozenset()
@@ -326,7 +327,23 @@ class _Inference:
         if any(match.role == "receiptNumber" for match in number.matches):
             self._result.add("[bill]", "receiptNumber", number.name)
 
+    def _statuses_in_advance(self) -> None:
+        """Add what the operator says about words that later files may have, but not the sample."""
+        sheets = [sheet for sheet in (self._sheet, self._lines, self._payments) if sheet]
+        known = {value for sheet in sheets for column in sheet.columns.values() for value in column.distinct}
+        known.update(value for values in self._sample.skipped.values() for value in values)
+        columns = [name for name in self._sample.statuses if self._sheet.columns[name].role != "currency"]
+        for entry, answer in self._answers.items():
+            section, _, value = entry.partition(".")
+            if section != "status" or value in known:
+                continue
+            if len(columns) != 1 or value.casefold() in map(str.casefold, known):
+                raise ImportFailed(f"--set {entry}: no column has the value {value}. Upper and lower case matter.")
+            self._sample.statuses[columns[0]][value] = answer
+            self._check(f"whether {value} is a value of {columns[0]}. The sample does not have it.")
+
     def _statuses(self) -> None:
+        self._statuses_in_advance()
         others = [column for column in self._sheet.columns.values() if self._sample.has_other_values(column)]
         listed = {column.name: self._ways_of_paying(column) for column in others if column.filled}
         for number, (name, all_meanings) in enumerate((listed | self._sample.statuses).items(), start=1):

@@ -162,6 +162,8 @@ class TableBillConverter:
     def converted(self, group: BillRows) -> tuple[str, dict[str, Any] | None]:
         """Return the status of a bill, and its source record unless it is skipped, or raise `RowProblem`."""
         rows = self._of_one_bill(group.bills, "bill", group)
+        if len(rows) == 2 and not self._is_flat and (sale := self._voided_sale(*rows)):
+            return VOID, self._record([sale], group, {SALE, VOID})
         self._check_agreement(rows)
         statuses = self._statuses(rows[0])
         for row in rows[1:]:
@@ -170,6 +172,16 @@ class TableBillConverter:
                 raise row.problem(Reason.DIFFERENT_ROWS, detail)
         status = max(statuses, key=STATUSES.index)
         return status, None if status == SKIP else self._record(rows, group, statuses)
+
+    def _voided_sale(self, one: TableRow, other: TableRow) -> TableRow | None:
+        """Return the row of a sale if the other one only says that this sale was voided: it has the same amount."""
+        net = self._mapping.bill.fields.get("amounts.net")
+        statuses = [(self._statuses(row) & {VOID, REFUND, SKIP}, row) for row in (one, other)]
+        sales = [row for status, row in statuses if not status]
+        if not net or net.sums() or len(sales) != 1 or {VOID} not in [status for status, _ in statuses]:
+            return None
+        amounts = {abs(self._value("amounts.net", net, Cell.NUMBER, row) or Decimal()) for row in (one, other)}
+        return sales[0] if len(amounts) == 1 else None
 
     def _statuses(self, row: TableRow) -> set[str]:
         """Return what the columns of a row say about the status of its bill."""
@@ -190,7 +202,7 @@ class TableBillConverter:
             # How a voided bill would have been paid does not matter.
             if not (rule.others and VOID in found):
                 column = " and ".join(map(shown, rule.source.columns))
-                detail = f"has {shown(word)} in the column {column}, which the mapping does not list as a status"
+                detail = message("unknown_status", value=shown(word), column=column)
                 raise row.problem(Reason.UNKNOWN_STATUS, detail)
         return found
 
