@@ -181,9 +181,7 @@ class BillSample:
         """Return the rows of sales that another row with the same number and amount voids."""
         totals, found = self.sheet.with_role(*TOTAL_ROLES), set[int]()
         pairs = [bill for bill in self.bills if len(bill) == 2 and not self.is_flat]
-        pairs = [
-            (one, other) for one, other in pairs if all(abs(t.amount(one)) == abs(t.amount(other)) for t in totals)
-        ]
+        pairs = [bill for bill in pairs if all(len({abs(one.amount(row)) for row in bill}) == 1 for one in totals)]
         for column in self.sheet.columns.values() if pairs and totals else ():
             meanings = self._explained(column) if column.role in ("status", "type") else {}
             for pair in pairs:

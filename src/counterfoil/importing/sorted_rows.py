@@ -24,7 +24,7 @@ _IN_PARTS = """
 _ORPHANS = """
     SELECT kind, sheet, line, cells, bill FROM rows AS orphan
     WHERE kind <> 0 AND NOT EXISTS (SELECT 1 FROM rows WHERE rows.bill = orphan.bill AND rows.kind = 0)
-    ORDER BY number
+    ORDER BY bill, number
 """
 _BATCH = 2000
 

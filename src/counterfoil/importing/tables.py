@@ -6,6 +6,8 @@ from contextlib import closing
 from datetime import date
 from decimal import Decimal
 from functools import partial
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -156,6 +158,7 @@ class TableImport:
         # belong to it.
         self._doubtful: dict[str, RowProblem] = {}
         self._in_parts: set[str] = set()
+        self._named_shops = {shop["id"] for shop in mapping.shops}
         # The last row of a file, by its bill, if its last value may be cut off.
         self._cut: dict[str, TableRow] = {}
         # Rows of numbers at the end of a table, by the bill before them. They are lines of it, unless they are sums.
@@ -180,14 +183,28 @@ class TableImport:
                 yield ImportedRecord(self._mapping.name, number, {"kind": "shop", **shop})
             yield from self._bills(converter, rows_by_bill)
             # If only some bills were read, the rows may include lines and payments of bills that were not read.
-            for kind, row, key in rows_by_bill.orphans() if self._has_all_bills else ():
-                if kind == LINE and converter.is_cancelled(row):
-                    yield SkippedRow(row.sheet.name, row.line, CANCELLED_LINE)
-                    continue
-                detail = f"is a {KIND_NAMES[kind]} of the bill {key}, which is not in the bills file"
-                yield RejectedRow(row.sheet.name, row.line, Reason.NO_BILL, detail, key)
+            orphans = rows_by_bill.orphans() if self._has_all_bills else ()
+            for key, rows in groupby(orphans, key=itemgetter(2)):
+                yield from self._orphans(converter, key, [(kind, row) for kind, row, _ in rows])
         for totals in self._totals.values():
             yield from totals.compared()
+
+    def _orphans(
+        self, converter: TableBillConverter, key: str, rows: Sequence[tuple[int, TableRow]]
+    ) -> Iterator[Imported]:
+        """Yield a voided bill if a bill without a row of its own has only cancelled lines, which show when it was."""
+        first, fields = rows[0][1], self._mapping.bill.fields
+        own = [fields[name] for name in ("id", "shopId", "closedAt") if name in fields]
+        is_void = all(kind == LINE and converter.is_cancelled(row) for kind, row in rows)
+        if is_void and not missing_columns(first.sheet.columns, own):
+            yield from self._bill(converter, BillRows(key, [first], [row for _, row in rows], []))
+            return
+        for kind, row in rows:
+            if kind == LINE and converter.is_cancelled(row):
+                yield SkippedRow(row.sheet.name, row.line, CANCELLED_LINE)
+                continue
+            detail = f"is a {KIND_NAMES[kind]} of the bill {key}, which is not in the bills file"
+            yield RejectedRow(row.sheet.name, row.line, Reason.NO_BILL, detail, key)
 
     def _check(self, kinds: set[int]) -> None:
         mapping = self._mapping
@@ -372,12 +389,11 @@ class TableImport:
         return order
 
     def _bills(self, converter: TableBillConverter, rows_by_bill: SortedRows) -> Iterator[Imported]:
-        named = {shop["id"] for shop in self._mapping.shops}
         # Whether these bills are complete is known when all rows are summed.
         last_bills: dict[str, ImportedRecord] = {}
         above: dict[str, BillsAbove] = {}
         for group in rows_by_bill.bills():
-            for result in self._bill(converter, group, named):
+            for result in self._bill(converter, group):
                 if not isinstance(result, ImportedRecord) or result.is_found_shop:
                     yield result
                 elif group.key in self._last_rows:
@@ -390,7 +406,7 @@ class TableImport:
         for key, rows in self._last_rows.items():
             yield from self._last_bill(key, rows, last_bills.get(key))
 
-    def _bill(self, converter: TableBillConverter, group: BillRows, named: set[str]) -> Iterator[Imported]:
+    def _bill(self, converter: TableBillConverter, group: BillRows) -> Iterator[Imported]:
         first = group.bills[0]
         if unread := self._doubtful.get(group.key):
             yield RejectedRow(first.sheet.name, first.line, unread.reason, _incomplete(unread), group.key)
@@ -411,8 +427,8 @@ class TableImport:
         if record is None:
             yield from (SkippedRow(row.sheet.name, row.line, NOT_BILLS) for row in group.bills)
             return
-        if self._options.write_shops and record["shopId"] not in named:
-            named.add(record["shopId"])
+        if self._options.write_shops and record["shopId"] not in self._named_shops:
+            self._named_shops.add(record["shopId"])
             found = self._found_shop(record["shopId"], converter.zone_name)
             yield ImportedRecord(first.sheet.name, first.line, found, is_found_shop=True)
         yield ImportedRecord(first.sheet.name, first.line, record)
@@ -452,14 +468,15 @@ class TableImport:
     def _add_to_totals(self, converter: TableBillConverter, group: BillRows, status: str) -> None:
         """Add the rows of a bill to the sums with which the export's own totals are compared."""
         seen: set[int] = set()
-        for kind, rows in ((BILL, group.bills), (LINE, group.lines), (PAYMENT, group.payments)):
-            for row in rows:
-                totals = self._totals[id(row.sheet)]
-                if totals.lines:
-                    is_line = kind == (BILL if self._is_flat else LINE)
-                    line_status = VOID if is_line and converter.is_cancelled(row) else status
-                    totals.add(row, status, line_status, is_first=id(row.sheet) not in seen)
-                    seen.add(id(row.sheet))
+        kinds = ((BILL, group.bills), (LINE, group.lines), (PAYMENT, group.payments))
+        # A line may also stand for its bill.
+        for kind, row in {id(row): (kind, row) for kind, rows in kinds for row in rows}.values():
+            totals = self._totals[id(row.sheet)]
+            if totals.lines:
+                is_line = kind == (BILL if self._is_flat else LINE)
+                line_status = VOID if is_line and converter.is_cancelled(row) else status
+                totals.add(row, status, line_status, is_first=id(row.sheet) not in seen)
+                seen.add(id(row.sheet))
 
     def _found_shop(self, shop_id: str, zone_name: str | None) -> dict[str, Any]:
         names = {own: foreign for foreign, own in self._mapping.shop_ids.items()}
