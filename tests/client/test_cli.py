@@ -21,7 +21,6 @@ from broken_store import table_missing
 from client.pulled_copy import PLENTY
 from client.targets import postgres_url
 from counterfoil.cli.main import program
-from counterfoil.cli.remote import duration
 from running_service import RunningService, free_port
 from waiting import until
 
@@ -260,11 +259,6 @@ def test_another_key_is_refused_until_it_is_adopted(copy_owner: CopyOwner) -> No
     copy_owner("pull")
 
 
-@pytest.mark.parametrize(("written", "seconds"), [("30s", 30), ("5m", 300), ("12h", 43_200), ("1d", 86_400)])
-def test_durations_are_parsed(written: str, seconds: float) -> None:
-    assert duration(written) == seconds
-
-
 # --- repeated pulls, and stopping --------------------------------------------------------
 
 
@@ -354,15 +348,12 @@ def test_a_command_that_fails_after_a_failed_run_is_reported_too(copy_owner: Cop
     assert "false exited with status 1" in result.stderr
 
 
-@pytest.mark.parametrize("target", ["copy.duckdb", "copy.sqlite", "parquet/"])
-def test_a_command_that_failed_is_run_again_even_if_nothing_has_changed_since(
-    copy_owner: CopyOwner, target: str
-) -> None:
-    copy_owner("pull", "--to", target, "--then", "false", status=1)
-    copy_owner("pull", "--to", target)
+def test_a_command_that_failed_is_run_again_even_if_nothing_has_changed_since(copy_owner: CopyOwner) -> None:
+    copy_owner("pull", "--then", "false", status=1)
+    copy_owner("pull")
     command = shlex.join([sys.executable, "-c", THEN, "runs"])
     for _ in range(2):
-        copy_owner("pull", "--to", target, "--then", command)
+        copy_owner("pull", "--then", command)
     assert (copy_owner.folder / "runs").read_text() == "0\n"
 
 

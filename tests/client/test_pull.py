@@ -171,18 +171,3 @@ def test_a_bill_on_two_pages_of_a_batch_is_written_once(copy: Copy, branch: r.Re
         assert sink.put_bills([shown, shown]) == Written(unchanged=1)
     assert sink.run("SELECT count(*) FROM bills") == [(1,)]
     sink.close()
-
-
-def test_missing_columns_are_added_and_filled_by_reading_everything_again(
-    copy: Copy, branch: r.Record, service: RunningService
-) -> None:
-    copy.pull()
-    before = copy.rows("SELECT id, cashier FROM bills ORDER BY id")
-    for column in ("bills.cashier", "bill_items.vat", "members.rank"):
-        table, name = column.split(".")
-        copy.rows(f"ALTER TABLE {table} DROP COLUMN {name}")
-    new = r.bill(branch, cashier="Ying")
-    service.load(new)
-    copy.pull()
-    assert copy.rows("SELECT id, cashier FROM bills ORDER BY id") == sorted([*before, (new["id"], "Ying")])
-    assert copy.reconcile(fix=True) == []

@@ -5,12 +5,11 @@ from contextlib import closing
 from decimal import Decimal
 from pathlib import Path
 
-import duckdb
 import pytest
 
 import records as r
 from client.pulled_copy import PLENTY, Copy, assert_equal
-from client.targets import EVERY_KIND, TARGETS, Target, parquet_target, sqlite_target
+from client.targets import EVERY_KIND, TARGETS, Target, sqlite_target
 from running_service import RunningService
 
 # The amounts of each bill, whether it is void, and its revenue.
@@ -52,12 +51,6 @@ def test_every_bill_has_its_revenue(kind: str, service: RunningService, branch: 
     assert_equal(copy)
 
 
-def test_a_parquet_file_has_the_revenue(service: RunningService, branch: r.Record, tmp_path: Path) -> None:
-    pulled(service, branch, parquet_target(tmp_path))
-    bills = duckdb.read_parquet(str(tmp_path / "parquet" / "bills.parquet"))
-    assert bills.aggregate("sum(revenue)").fetchall() == [(Decimal("2211.7"),)]
-
-
 def test_amounts_in_sqlite_are_numbers_that_plain_sql_compares_and_adds_exactly(
     service: RunningService, branch: r.Record, tmp_path: Path
 ) -> None:
@@ -75,16 +68,3 @@ def test_amounts_in_sqlite_are_numbers_that_plain_sql_compares_and_adds_exactly(
         assert column("SELECT net / 8 FROM bills WHERE id = 'void'") == [62.5]
         assert column("SELECT sum(CAST(round(net * 1000000) AS INTEGER)) FROM bills") == [2_751_260_000]
         assert column("SELECT max(qty) FROM bill_items WHERE qty < 10") == [1]
-
-
-@pytest.mark.parametrize("kind", ["duckdb", "sqlite"])
-def test_the_product_mix_tells_products_without_an_id_apart_by_name(
-    kind: str, service: RunningService, branch: r.Record, tmp_path: Path
-) -> None:
-    lines = [
-        r.line(productId=None, name=name, total=total) for name, total in (("Cake", 3), ("Corkage", 5), ("Cake", 4))
-    ]
-    service.load(r.bill(branch, closedAt="2026-01-02T12:00:00+07:00", lines=lines))
-    copy = pulled(service, branch, TARGETS[kind](tmp_path))
-    rows = copy.rows("SELECT name, line_total FROM product_mix WHERE product_id IS NULL ORDER BY name")
-    assert [(name, int(total)) for name, total in rows] == [("Cake", 7), ("Corkage", 5)]

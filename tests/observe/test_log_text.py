@@ -1,8 +1,6 @@
 """Tests for the text format of the log: one aligned line per event, for people at a terminal."""
 
-import os
 from itertools import product
-from pathlib import Path
 
 import pytest
 
@@ -11,14 +9,12 @@ from counterfoil.http.app import NO_ROUTE, ROUTES
 from counterfoil.observe import (
     CountsReseeded,
     Event,
-    EventLog,
     HandlerCrashed,
     ServerChanged,
     ServerMessage,
     ServiceChanged,
     StoreFailed,
     text_line,
-    text_lines,
 )
 from observe.counting_workers import served
 from running_service import START_MS
@@ -98,11 +94,3 @@ def test_colours_change_nothing_but_the_colour() -> None:
     for code in ("2", "31", "36", "0"):
         painted = painted.replace(f"\033[{code}m", "")
     assert painted == text(event)
-
-
-def test_text_lines_are_written_to_the_descriptor(tmp_path: Path) -> None:
-    descriptor = os.open(tmp_path / "log", os.O_CREAT | os.O_WRONLY)
-    log = EventLog(descriptor, lambda: START_MS, lambda _, call: call(), text_lines(in_colour=False))
-    log(ServiceChanged(what="ready", detail="ไทย"))
-    os.close(descriptor)
-    assert (tmp_path / "log").read_text("utf-8") == "00:00:00Z ready            ไทย\n"

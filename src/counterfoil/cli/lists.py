@@ -142,8 +142,11 @@ def requests(
     found, _ = find(reads, wanted, limit + 1)
     if as_csv:
         sys.stdout.write(csv_text([_NAMES, *_csv(found[:limit])], "\n"))
+    elif found and wanted.request_id is not None and not as_json:
+        _print_one(found[0], labels_of(reads.keys()))
     else:
-        _print(found[:limit], labels_of(reads.keys()), as_json=as_json, is_single=wanted.request_id is not None)
+        nothing, labels = message("no_request", days=REQUEST_RECORD_DAYS), labels_of(reads.keys())
+        print_rows(columns(labels), found[:limit], as_json, nothing=nothing, first=_FIRST)
     _note_more(found, limit, "requests")
 
 
@@ -183,14 +186,6 @@ def _print_line(request: RecordedRequest, labels: Mapping[str, str]) -> None:
     what = f"{style(str(request.status), fg=colour)}  {took}  {request.route:<21}"
     key = unbroken(f"{style(request.key_id, bold=True)}  {labels.get(request.key_id) or '-'}")
     print_wrapped(f"{style(second(request.at), dim=True)}  {what}  {key}  {request.request_id}{error}", 4)
-
-
-def _print(found: Sequence[RecordedRequest], labels: Mapping[str, str], *, as_json: bool, is_single: bool) -> None:
-    if len(found) == 1 and is_single and not as_json:
-        _print_one(found[0], labels)
-        return
-    nothing = message("no_request", days=REQUEST_RECORD_DAYS)
-    print_rows(columns(labels), found, as_json, nothing=nothing, first=_FIRST)
 
 
 def _print_one(request: RecordedRequest, labels: Mapping[str, str]) -> None:

@@ -84,11 +84,16 @@ def summary(name: str) -> str:
 
 
 def describe(command: click.Command, path: str) -> None:
-    """Give a command, its options and its subcommands their help texts. `path` has the names after the program's."""
+    """Give a command, its options and its subcommands their help texts, and put options that few people need last.
+
+    `path` has the names after the program's.
+    """
     texts = {**_help_texts()["every command"], **_help_texts().get(path or "counterfoil", {})}
     command.help = command.help or texts.get("help")
     if not path and "demo" not in COMMANDS:
         command.help = (command.help or "").partition("\n\nTo try it")[0]
+    advanced = texts.get("advanced", "").split()
+    command.params.sort(key=lambda param: param.opts[0] in advanced)
     for option in command.params:
         if isinstance(option, click.Option):
             option.help = option.help or texts.get(option.opts[0])
@@ -108,22 +113,8 @@ class CommandContext(click.Context):
             describe(self.command, self._path)
 
     def get_help(self) -> str:
-        """Return the help of the command, with the options that few people need in a section at the end."""
         describe(self.command, self._path)
-        advanced = _help_texts().get(self._path, {}).get("advanced", "").split()
-        rare = [option for option in self.command.params if option.opts[0] in advanced]
-        options = [option for option in rare if isinstance(option, click.Option)]
-        for option in options:
-            option.hidden = True
-        text = super().get_help()
-        for option in options:
-            option.hidden = False
-        if not options:
-            return text
-        formatter = self.make_formatter()
-        with formatter.section("Advanced options"):
-            formatter.write_dl([record for option in options if (record := option.get_help_record(self))])
-        return f"{text}\n\n{formatter.getvalue().rstrip()}"
+        return super().get_help()
 
     def invoke(self, /, *args: Any, **values: Any) -> Any:
         """Run the command, unless an option stands where the value of another one is missing (`--watch --json`)."""

@@ -7,6 +7,7 @@ import threading
 import zlib
 from collections import deque
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Annotated, Any
@@ -282,6 +283,27 @@ def tls_context(base_url: str) -> ssl.SSLContext:
     return httpx.create_ssl_context()
 
 
+class OpenSockets:
+    """The sockets of an HTTP client. Shutting them down wakes the threads that wait for data."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._sockets: WeakSet[socket.socket] = WeakSet()
+
+    def note(self, event: str, info: dict[str, Any]) -> None:
+        """Remember the sockets of new connections. httpx calls this at every step of a request."""
+        if event.endswith((".connect_tcp.complete", ".start_tls.complete")):
+            with self._lock:
+                self._sockets.add(info["return_value"].get_extra_info("socket"))
+
+    def shut_down(self) -> None:
+        with self._lock:
+            for opened in self._sockets:
+                # The method of TLS sockets would change them while another thread uses them.
+                with suppress(OSError):
+                    socket.socket.shutdown(opened, socket.SHUT_RDWR)
+
+
 class Connection:
     """Sends the requests of the blocking client, and keeps connections open between them. Threads may share it."""
 
@@ -298,18 +320,17 @@ class Connection:
             transport=transport,
         )
         self._response_sec = TIMEOUTS_PER_RESPONSE * timeout_sec
-        self._lock = threading.Lock()
-        self._sockets: WeakSet[socket.socket] = WeakSet()
+        self._sockets = OpenSockets()
         self._is_closed = False
 
     def get(self, call: Call) -> Outcome:
         if self._is_closed:
             return Unreachable("the client is closed")
         is_overdue = threading.Event()
-        timer = threading.Timer(self._response_sec, self._interrupt, (is_overdue,))
+        timer = threading.Timer(self._response_sec, self._end, (is_overdue,))
         timer.daemon = True
         timer.start()
-        url, extensions = f"{self._base_url}/{call.path}", {"trace": self._note_socket}
+        url, extensions = f"{self._base_url}/{call.path}", {"trace": self._note}
         try:
             with self._http.stream("GET", url, params=call.query, extensions=extensions) as response:
                 if response.is_stream_consumed:  # A test's transport returns the whole response at once.
@@ -335,30 +356,17 @@ class Connection:
     def close(self) -> None:
         """Close all connections. Requests of other threads end at once, without a response."""
         self._is_closed = True
-        self._interrupt()
+        self._sockets.shut_down()
         self._http.close()
 
-    def _note_socket(self, event: str, info: dict[str, Any]) -> None:
-        """Remember the sockets of new connections. httpx calls this at every step of a request."""
-        if not event.endswith((".connect_tcp.complete", ".start_tls.complete")):
-            return
-        opened = info["return_value"].get_extra_info("socket")
-        with self._lock:
-            self._sockets.add(opened)
+    def _note(self, event: str, info: dict[str, Any]) -> None:
+        self._sockets.note(event, info)
         if self._is_closed:
-            self._interrupt()
+            self._sockets.shut_down()
 
-    def _interrupt(self, event: threading.Event | None = None) -> None:
-        """Shut down all sockets, which wakes the threads that wait for data. Set the event before that."""
-        if event is not None:
-            event.set()
-        with self._lock:
-            for opened in self._sockets:
-                try:
-                    # The method of TLS sockets would change them while another thread uses them.
-                    socket.socket.shutdown(opened, socket.SHUT_RDWR)
-                except OSError:
-                    continue
+    def _end(self, is_overdue: threading.Event) -> None:
+        is_overdue.set()
+        self._sockets.shut_down()
 
 
 # What httpx raises if there is no usable response. A cursor that is too long for a URL raises InvalidURL.

@@ -5,11 +5,10 @@ and forgets nothing. Changes that could not be sent are sent later, together wit
 its check ran and did not find it, not when the check could not run.
 """
 
-import socket
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
-from typing import Any, Literal
+from typing import Literal
 
 from msgspec import MsgspecError, Struct, json
 from msgspec.structs import replace
@@ -182,37 +181,28 @@ def _without_texts(problems: dict[str, Known]) -> dict[str, Known]:
 
 def post(url: str, body: bytes, header: str = "") -> str | None:
     """Send a POST with JSON. Return the problem, without the address, or None if the receiver accepted it."""
-    import httpx  # noqa: PLC0415 - most services send no notifications
+    # Imported here because most services send no notifications.
+    import httpx  # noqa: PLC0415
+
+    from counterfoil.client.connection import OpenSockets  # noqa: PLC0415
 
     headers = {"content-type": "application/json", "user-agent": "counterfoil"}
     name, _, value = header.partition(":")
     if name:
         headers[name.strip()] = value.strip()
-    connected: list[socket.socket] = []
-    is_over = threading.Event()
-
-    def note(event: str, info: dict[str, Any]) -> None:
-        if event.endswith(".connect_tcp.complete"):
-            connected.append(info["return_value"].get_extra_info("socket"))
-
-    def end() -> None:
-        # The timeout applies to each read, so a receiver could go on by sending a byte now and then.
-        is_over.set()
-        for opened in connected:
-            with suppress(OSError):
-                socket.socket.shutdown(opened, socket.SHUT_RDWR)
-
-    timer = threading.Timer(POST_SEC, end)
+    # The timeout applies to each read, so a receiver could go on by sending a byte now and then.
+    began, sockets = time.monotonic(), OpenSockets()
+    timer = threading.Timer(POST_SEC, sockets.shut_down)
     timer.start()
     try:
         # Redirects are not followed: the body and the header are meant for one address.
         with (
             httpx.Client(timeout=POST_SEC) as http,
-            http.stream("POST", url, content=body, headers=headers, extensions={"trace": note}) as response,
+            http.stream("POST", url, content=body, headers=headers, extensions={"trace": sockets.note}) as response,
         ):
             return None if response.is_success else f"the receiver responded with status {response.status_code}"
     except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
-        if is_over.is_set():
+        if time.monotonic() - began >= POST_SEC:
             return f"no complete response within {POST_SEC:.0f} seconds"
         return f"no valid response: {type(error).__name__}"
     finally:
