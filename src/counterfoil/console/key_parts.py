@@ -13,7 +13,17 @@ from counterfoil.domain.activity import ShopActivity
 from counterfoil.operator_reads import ShopName
 from counterfoil.ports import StoreMismatch, StoreUnavailable
 from counterfoil.views.columns import RowList
-from counterfoil.views.copies import FRESH_SINCE, STATES, CopyRow, CopySummary, columns, notes, state, summary
+from counterfoil.views.copies import (
+    FRESH_SINCE,
+    STATES,
+    CopyRow,
+    CopySummary,
+    columns,
+    notes,
+    state,
+    summary,
+    worst_first,
+)
 from counterfoil.views.times import minute
 from counterfoil.web.html import Child, Html, element, markup
 
@@ -122,15 +132,18 @@ def loaded_shops(visit: Visit) -> Sequence[ShopActivity] | None:
 def copies_section(visit: Visit, rows: list[CopyRow]) -> Html:
     t = visit.t
     cells: dict[str, Callable[[CopyRow], Child]] = {
-        "copy.list": lambda row: (
-            t("copy.feed") if row.shop_id is None else element("span", parts(row.shop_name), title=row.shop_id)
-        ),
+        "copy.list": lambda row: element("span", parts(_name(t, row)), title=row.shop_id),
         "state": lambda row: _verdict(visit, row),
     }
+    replaced = [row for row in rows if row.no_longer_read]
+    old = list_table(visit, t("copy.caption"), RowList(columns(visit.now), replaced), cells, kind="fixed")
     return section(
         t("copy.title"),
         element("p", _sentence(t, rows), class_="summary"),
-        list_table(visit, t("copy.caption"), RowList(columns(visit.now), rows), cells, empty=t("copy.none")),
+        list_table(
+            visit, t("copy.caption"), RowList(columns(visit.now), worst_first(rows)), cells, empty=t("copy.none")
+        ),
+        element("details", element("summary", t("copy.replaced", count=len(replaced))), old) if replaced else None,
         element("p", t("copy.explained"), class_="muted"),
     )
 
@@ -139,17 +152,26 @@ def _verdict(visit: Visit, row: CopyRow) -> Html:
     t = visit.t
     about = " ".join(map(t.message, notes(row)))
     small = [" ", element("small", about)] if about else None
-    return markup(badge(t.message(state(row, visit.now)), "" if row.state == "fresh" else "warn"), small)
+    is_well = row.state == "fresh" or row.no_longer_read
+    return markup(badge(t.message(state(row, visit.now)), "" if is_well else "warn"), small)
 
 
 def copy_tile(visit: Visit, rows: list[CopyRow]) -> Html:
     t, copy = visit.t, summary(rows)
+    text = _sentence(t, rows)
     if copy.state is None:
         value = t.message(STATES["never"]) if rows else "–"
+    elif copy.state == "fresh":
+        value = t.message(STATES["fresh"])
     else:
-        value = t.message(STATES["fresh"]) if copy.state == "fresh" else _share(t, copy)
-    note = element("a", _sentence(t, rows), href=f"{visit.path}?tab=copy")
+        worst = worst_first(rows)[0]
+        value, text = _share(t, copy), f"{_name(t, worst)}: {t.message(state(worst, visit.now))}"
+    note = element("a", text, href=f"{visit.path}?tab=copy")
     return tile(t("copy.title"), value, note, "" if copy.state in (None, "fresh") else "warn")
+
+
+def _name(t: Texts, row: CopyRow) -> str:
+    return t("copy.feed") if row.shop_id is None else name_of(row.shop_name or row.shop_id)
 
 
 def copy_badge(t: Texts, copy: CopySummary) -> Html:
@@ -165,7 +187,7 @@ def copy_badge(t: Texts, copy: CopySummary) -> Html:
 
 
 def _share(t: Texts, copy: CopySummary) -> str:
-    return t("copy.share", fresh=copy.fresh, count=copy.lists)
+    return t(f"copy.share_{copy.unit}", fresh=copy.fresh, count=copy.lists)
 
 
 def _sentence(t: Texts, rows: list[CopyRow]) -> str:
@@ -174,8 +196,4 @@ def _sentence(t: Texts, rows: list[CopyRow]) -> str:
         return t("copy.no_shops")
     if copy.state == "fresh":
         return t("copy.fresh_from") if copy.read_from else t("copy.all_fresh")
-    if copy.state is None:
-        return t("copy.none_read")
-    values = {"fresh": copy.fresh, "count": copy.lists}
-    has_feed = any(row.shop_id is None for row in rows)
-    return t("copy.some_fresh", **values) if has_feed else t("copy.some_shops", **values)
+    return t("copy.none_read") if copy.state is None else _share(t, copy)

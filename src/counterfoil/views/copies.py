@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from typing import Literal, get_args
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from counterfoil.domain.access import Key
 from counterfoil.domain.activity import ShopActivity
@@ -39,6 +40,7 @@ class CopyRow(Struct, frozen=True, kw_only=True, rename="camel"):
     - `never`: no pass has ever ended.
 
     Everything from `read_from` (or the beginning) to `complete_until` was read, except for gaps too old to be reported.
+    `no_longer_read`: the integrator has changed between the feed and the lists of shops, and the other one has it all.
     """
 
     list_name: str
@@ -50,45 +52,71 @@ class CopyRow(Struct, frozen=True, kw_only=True, rename="camel"):
     gap_from: datetime | None = None
     gap_until: datetime | None = None
     last_read_at: datetime | None = None
+    no_longer_read: bool = False
 
 
 class CopySummary(Struct, frozen=True, rename="camel"):
-    """The most urgent verdict about a key's lists, None if it has read none of them, and how many are up to date."""
+    """The most urgent verdict about a key's lists, None if it has read none of them, and how many are up to date.
+
+    Lists that are no longer read do not count. `unit` is `shops`, unless the change feed is one of the lists.
+    """
 
     state: ListVerdict | None
     fresh: int
     lists: int
     read_from: datetime | None
+    unit: Literal["shops", "lists"]
 
 
 def copy_rows(key: Key, found: Sequence[CopyState], shops: Sequence[ShopActivity] | None, now: int) -> list[CopyRow]:
-    """Return a row for each list that was read and, without the feed, for each shop in scope that never was."""
+    """Return a row for each list that was read, and for each shop in scope of which nothing was ever read."""
     names = {shop.shop_id: shop.name for shop in shops or () if _covers(key, shop)}
     by_shop = {
         copy.shop_id: copy
         for copy in found
         if copy.shop_id is not None and (shops is None or copy.shop_id in names or copy.shop_id == key.scope.id)
     }
-    feed = next((copy for copy in found if copy.list_name == CHANGE_FEED), None)
-    rows = [_row(feed, None, now)] if feed else []
-    for shop_id in {**names, **by_shop}:
-        state = by_shop.get(shop_id)
-        if state:
-            rows.append(_row(state, names.get(shop_id), now))
-        elif not feed:
-            rows.append(
-                CopyRow(list_name=CHANGES_OF_SHOP, shop_id=shop_id, shop_name=names.get(shop_id), state="never")
-            )
-    return rows
+    of_shops = [
+        _row(by_shop[shop_id], names.get(shop_id), now)
+        if shop_id in by_shop
+        else CopyRow(list_name=CHANGES_OF_SHOP, shop_id=shop_id, shop_name=names.get(shop_id), state="never")
+        for shop_id in {**names, **by_shop}
+    ]
+    feed = next((_row(copy, None, now) for copy in found if copy.list_name == CHANGE_FEED), None)
+    if feed is None:
+        return of_shops
+    if shops is not None and _is_replaced(feed, of_shops, now):
+        return [replace(feed, no_longer_read=True), *of_shops]
+    # A pass over the feed has read every shop.
+    read = [row for row in of_shops if row.last_read_at or not feed.complete_until]
+    return [feed, *(replace(row, no_longer_read=_is_replaced(row, [feed], now)) for row in read)]
+
+
+def _is_replaced(row: CopyRow, others: Sequence[CopyRow], now: int) -> bool:
+    """Return whether a list has not been read for FRESH_MS, and the others are up to date from where it ended."""
+    if not others or row.last_read_at is None or now - to_ms(row.last_read_at) <= FRESH_MS:
+        return False
+    return all(
+        other.state == "fresh"
+        and (other.read_from is None or (row.complete_until is not None and other.read_from <= row.complete_until))
+        for other in others
+    )
 
 
 def summary(rows: Sequence[CopyRow]) -> CopySummary:
-    states = {row.state for row in rows}
-    fresh = sum(row.state == "fresh" for row in rows)
-    read_from = max((row.read_from for row in rows if row.read_from), default=None)
-    if states <= {"never"}:
-        return CopySummary(None, fresh, len(rows), read_from)
-    return CopySummary(next(verdict for verdict in VERDICTS if verdict in states), fresh, len(rows), read_from)
+    counted = worst_first(rows)
+    return CopySummary(
+        state=None if all(row.state == "never" for row in counted) else counted[0].state,
+        fresh=sum(row.state == "fresh" for row in counted),
+        lists=len(counted),
+        read_from=max((row.read_from for row in counted if row.read_from), default=None),
+        unit="shops" if all(row.shop_id for row in counted) else "lists",
+    )
+
+
+def worst_first(rows: Sequence[CopyRow]) -> list[CopyRow]:
+    """Return the lists that count, the most urgent first."""
+    return sorted((row for row in rows if not row.no_longer_read), key=lambda row: VERDICTS.index(row.state))
 
 
 def _covers(key: Key, shop: ShopActivity) -> bool:
@@ -135,6 +163,7 @@ STATES: dict[ListVerdict, Message] = {
     "reading": Message("copy_reading", "pass not finished"),
     "never": Message("copy_never", "never read"),
 }
+NO_LONGER_READ = Message("copy_no_longer_read", "no longer read")
 FRESH_SINCE = Message("copy_fresh_since", "up to date for changes since {start}")
 _BEHIND_BY = Message("copy_behind_by", "behind by {span}")
 _GAP = Message(
@@ -152,6 +181,8 @@ _NOT_BEFORE = Message("copy_read_from", "Changes before {start} were not read fr
 
 
 def state(row: CopyRow, now: int) -> Message:
+    if row.no_longer_read:
+        return NO_LONGER_READ
     if row.state == "behind" and row.complete_until:
         return _BEHIND_BY(span=duration(now - to_ms(row.complete_until)))
     if row.state == "fresh" and row.read_from:
@@ -161,6 +192,8 @@ def state(row: CopyRow, now: int) -> Message:
 
 def notes(row: CopyRow) -> Iterator[Message]:
     """Yield what is to be known about changes that were not read."""
+    if row.no_longer_read:
+        return
     if row.gap_from and row.gap_until:
         yield _GAP(start=minute(row.gap_from), end=minute(row.gap_until))
         yield (_CLOSE_GAP if row.shop_id else _CLOSE_GAPS)(mark=iso_utc(to_ms(row.gap_from)))
