@@ -18,11 +18,13 @@ import pytest
 from msgspec import Struct
 
 from counterfoil import bootstrap
-from counterfoil.demo.showcase import delivery_of
+from counterfoil.demo.history import UNUSED_MS, planned
+from counterfoil.demo.showcase import DemoKey, delivery_of
 from counterfoil.demo.worldgen.group import Group, plan_group
 from counterfoil.demo.worldgen.plan import WorldPlan
 from counterfoil.demo.worldgen.world import Delivery, demo_world, silent_shop, world
-from counterfoil.domain.calendar import DAY_MS, THAI_TIME, thai_day, to_ms
+from counterfoil.domain.access import Key, Scope
+from counterfoil.domain.calendar import DAY_MS, HOUR_MS, THAI_TIME, thai_day, to_ms
 from counterfoil.ingest.pipeline import Pipeline, RejectsFile
 from counterfoil.machine.clock import SystemClock
 from counterfoil.settings import Settings, load
@@ -364,6 +366,19 @@ def test_one_shop_of_the_demo_is_silent_at_any_time_of_the_day(demo_of_today: Se
     for half_hour in range(48):
         shops = inspection.shops(midnight + half_hour * 1_800_000 + 1, count_all=False)
         assert (half_hour, [shop.shop_id for shop in shops if shop.is_silent]) == (half_hour, [planted])
+
+
+def test_the_demo_has_requests_of_today_until_shortly_before_now() -> None:
+    key = Key(key_id="k", scope=Scope("shop", "a"))
+    demo_key = DemoKey(purpose="franchise", key=key, text="", shop_ids=("a",), provider_ids=())
+    midnight = DEMO.end_ms
+    requests = {
+        hour: [record.at for _, record in planned([demo_key], 7, midnight + hour * HOUR_MS)] for hour in (0, 15)
+    }
+    assert max(requests[0]) < midnight
+    assert sum(at >= midnight for at in requests[15]) > 10
+    assert max(requests[15]) < midnight + 15 * HOUR_MS - UNUSED_MS
+    assert [at for at in requests[15] if at < midnight - DAY_MS] == [at for at in requests[0] if at < midnight - DAY_MS]
 
 
 def test_the_demo_has_bills_until_now_and_none_later() -> None:

@@ -24,7 +24,7 @@ from counterfoil.console.pages import reference as try_page
 from counterfoil.console.pages.audit import describe_entry
 from counterfoil.console.pages.key import OVERLAPS, key_version
 from counterfoil.console.visit import ConsoleResponse, NotFound, PageContent, Visit
-from counterfoil.domain.access import Key, Scope
+from counterfoil.domain.access import TRY_LABEL, TRY_MS, Key, Scope
 from counterfoil.domain.audit import Act, Actor, AuditEntry
 from counterfoil.domain.calendar import DAY_MS
 from counterfoil.domain.open_items import Verb
@@ -47,7 +47,7 @@ from counterfoil.web.html import Html, element, markup
 
 _CHANGING = threading.Lock()
 # A key to try requests has no permissions, these limits, and ends by itself.
-TRY_MS, TRY_LABEL, TRY_PER_MIN, TRY_PER_DAY = 15 * 60_000, "try it", 20, 200
+TRY_PER_MIN, TRY_PER_DAY = 20, 200
 # At most this many characters of a rejected line are shown.
 MAX_SHOWN = 20_000
 

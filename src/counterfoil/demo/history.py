@@ -1,8 +1,8 @@
-"""Writes invented requests of the demo's keys for the days before today, through the real meter and request log."""
+"""Writes invented requests of the demo's keys for the last days until now, through the real meter and request log."""
 
 import asyncio
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from datetime import timedelta
 
@@ -18,6 +18,8 @@ from counterfoil.machine.clock import SystemClock
 from counterfoil.settings import Settings
 
 DAYS = 14
+# The history ends this long ago, so that no key has used up a part of its limit per minute.
+UNUSED_MS = 2 * 60_000
 # Maps a key's purpose to its average number of requests per day and the routes from which they are drawn at random.
 # Keys with other purposes are unused.
 _PLANS: dict[str, tuple[int, tuple[str, ...]]] = {
@@ -57,21 +59,23 @@ def write_history(settings: Settings, demo: Showcase, seed: int) -> int:
     """Write the history, unless the store already has requests. Return the number of requests that were written."""
     if bootstrap.store(settings).reads().last_used():
         return 0
-    requests = sorted(_plan(demo, seed, SystemClock().now_ms()), key=lambda request: request[1].at)
+    requests = sorted(planned(demo.keys, seed, SystemClock().now_ms()), key=lambda request: request[1].at)
     asyncio.run(_write(settings, requests))
     return len(requests)
 
 
-def _plan(demo: Showcase, seed: int, now_ms: int) -> Iterator[tuple[DemoKey, RequestRecord]]:
+def planned(demo_keys: Sequence[DemoKey], seed: int, now_ms: int) -> Iterator[tuple[DemoKey, RequestRecord]]:
     chance = random.Random(seed)  # noqa: S311 - invented data
     today = thai_day(now_ms)
-    for demo_key in demo.keys:
+    for demo_key in demo_keys:
         per_day, routes = _PLANS.get(demo_key.purpose, (0, ()))
-        for back in range(DAYS, 0, -1):
+        for back in range(DAYS, -1, -1):
             midnight = thai_midnight(today - timedelta(days=back))
             for _ in range(chance.randint(per_day * 3 // 4, per_day * 5 // 4)):
-                at = midnight + min(DAY_MS - 1, int(abs(chance.gauss(14, 4)) * HOUR_MS))
-                yield demo_key, _record(demo_key, chance.choice(routes), at, chance)
+                at = midnight + int(chance.gauss(14, 4) * HOUR_MS) % DAY_MS
+                record = _record(demo_key, chance.choice(routes), at, chance)
+                if at < now_ms - UNUSED_MS:
+                    yield demo_key, record
 
 
 def _record(demo_key: DemoKey, route: str, at: int, chance: random.Random) -> RequestRecord:

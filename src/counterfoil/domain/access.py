@@ -21,6 +21,8 @@ DEFAULT_PER_DAY = 10_000
 # How long a worker trusts the keys in its memory while the store cannot be read. This is less than the five minutes
 # that the contract allows for a revocation to take effect, because a request takes time too.
 KEYS_TRUSTED_SEC = 270
+# The label of a key with which an operator tries requests in the console, and how long it is valid.
+TRY_LABEL, TRY_MS = "try it", 15 * 60_000
 
 
 class Scope(Struct, frozen=True):
@@ -48,6 +50,11 @@ class Key(Struct, frozen=True, kw_only=True):
 
     def is_revoked(self, now_ms: int) -> bool:
         return self.revoked_at is not None or (self.revokes_at is not None and now_ms >= self.revokes_at)
+
+    @property
+    def is_for_trying(self) -> bool:
+        """Whether the console issued the key to try requests. Such keys are not an integrator's, so lists omit them."""
+        return self.label == TRY_LABEL and self.revokes_at == self.created_at + TRY_MS
 
     @property
     def lineage(self) -> str:

@@ -27,7 +27,7 @@ class KeyToday(Struct, frozen=True, rename="camel"):
 
 
 class StoreValues(Struct, frozen=True, kw_only=True):
-    """What is known about a store: without `extent`, nothing could be read. `keys` are the active keys."""
+    """What is known about a store; nothing if `extent` is None. `keys` are the active keys of integrators."""
 
     horizon: int | None = None
     load: LoadRow | None = None
@@ -45,7 +45,8 @@ class StoreValues(Struct, frozen=True, kw_only=True):
 
 
 def read(reads: OperatorReads, now: int) -> StoreValues:
-    keys = [key for key in reads.keys() if not key.is_revoked(now)]  # noqa: SIM118 - not a dictionary
+    active = [key for key in reads.keys() if not key.is_revoked(now)]  # noqa: SIM118 - not a dictionary
+    keys = [key for key in active if not key.is_for_trying]
     loaded = reads.shops(now, count_all=False)
     return StoreValues(
         horizon=reads.horizon(),

@@ -43,9 +43,9 @@ from counterfoil.views.columns import RowList, console_json
 from counterfoil.views.keys import USAGE, UsedKey, columns, columns_with_usage, used_keys
 from counterfoil.web.html import Child, Html, element, markup
 
-COPY_BEHIND = "copy_behind"
+COPY_BEHIND, TRY_IT = "copy_behind", "try_it"
 WARNINGS: Final = tuple(warning.value for warning in KeyWarning)
-SHOWN = ("active", "revoked", COPY_BEHIND, *WARNINGS)
+SHOWN = ("active", "revoked", COPY_BEHIND, *WARNINGS, TRY_IT)
 
 
 class KeysView(Struct, frozen=True, kw_only=True):
@@ -66,6 +66,8 @@ def read(visit: Visit) -> KeysView:
 
 
 def _cards_of(used: UsedKey, now: int) -> list[str]:
+    if used.key.is_for_trying:
+        return [TRY_IT]
     is_behind = used.copy.state not in (None, "fresh")
     state = "revoked" if used.key.is_revoked(now) else "active"
     return [state, *([COPY_BEHIND] if is_behind else []), *used.warnings]
@@ -93,7 +95,9 @@ def _cards(visit: Visit, view: KeysView) -> Html:
     cards = (
         (
             markup(
-                element("strong", number(view.counts[name]), class_=None if name in ("active", "revoked") else "warn"),
+                element(
+                    "strong", number(view.counts[name]), class_="warn" if name in (COPY_BEHIND, *WARNINGS) else None
+                ),
                 " ",
                 t(f"keys.filter.{name}"),
             ),

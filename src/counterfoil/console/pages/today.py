@@ -135,7 +135,8 @@ def _usage(visit: Visit) -> tuple[list[DaySum], list[BusyKey]]:
     ]
     recent = {(of_key.key_id, of_key.day): of_key for of_key in found if of_key.day >= today - timedelta(days=1)}
     keys = []
-    for key_id in {key_id for key_id, _ in recent}:
+    tried = {key.key_id for key in visit.store.reads.keys() if key.is_for_trying}  # noqa: SIM118 - not a dictionary
+    for key_id in {key_id for key_id, _ in recent} - tried:
         now, before = (
             recent.get((key_id, day)) or DayOfKey(key_id=key_id, day=day) for day in (today, today - timedelta(days=1))
         )
