@@ -28,14 +28,12 @@ from counterfoil.console.key_parts import (
     loaded_shops,
     scope_label,
     scope_names,
-    shop_count,
-    some_names,
     state_badge,
 )
 from counterfoil.console.layout import notice
 from counterfoil.console.texts import Texts
 from counterfoil.console.visit import ConsolePage, PageContent, Visit, number_in
-from counterfoil.domain.access import DEFAULT_PER_DAY, DEFAULT_PER_MIN, Key, KeyWarning, permissions
+from counterfoil.domain.access import DEFAULT_PER_DAY, DEFAULT_PER_MIN, Key, KeyWarning, Scope, permissions
 from counterfoil.domain.messages import duration
 from counterfoil.http.reference import example_base_url
 from counterfoil.key_issuing import MAX_LABEL_LENGTH, Issued
@@ -145,7 +143,7 @@ PAGE = ConsolePage(
 
 
 class ScopeChoice(Struct, frozen=True, rename="camel"):
-    """A shop or a franchise, whose `name` is its ID, with the number and the names of its shops."""
+    """A shop or a franchise, with the number and the names of its shops."""
 
     kind: str
     id: str
@@ -166,26 +164,24 @@ class IssueView(Struct, frozen=True, kw_only=True, rename="camel"):
 
 def read_scopes(visit: Visit) -> IssueView:
     shops = visit.store.shop_names()
+    names = ScopeNames(shops)
+    franchises = [
+        ScopeChoice("franchise", each, names.about(visit.t, Scope("franchise", each)) or each, len(of_each), of_each)
+        for each, of_each in names.franchises()
+    ]
     return IssueView(
         scopes=[
-            *(
-                ScopeChoice("franchise", franchise, franchise, len(names), names)
-                for franchise, names in ScopeNames(shops).franchises()
-            ),
+            *sorted(franchises, key=lambda scope: scope.name),
             *(ScopeChoice("shop", shop.shop_id, name_of(shop.shop_name)) for shop in shops),
         ]
     )
 
 
 def scope_choices(t: Texts, view: IssueView) -> dict[str, dict[str, str]]:
-    franchises, shops = {}, {}
+    choices: dict[str, dict[str, str]] = {"franchise": {}, "shop": {}}
     for scope in view.scopes:
-        if scope.kind == "franchise":
-            count, names = shop_count(t, scope.shops), some_names(scope.shop_names)
-            franchises[scope.value] = t("issue.franchise", name=name_of(scope.id), count=count, shops=names)
-        else:
-            shops[scope.value] = f"{scope.name} ({scope.id})"
-    return {"": {"": t("issue.choose")}, t("issue.franchises"): franchises, t("issue.shops"): shops}
+        choices[scope.kind][scope.value] = f"{scope.name} ({scope.id})"
+    return {"": {"": t("issue.choose")}, t("issue.franchises"): choices["franchise"], t("issue.shops"): choices["shop"]}
 
 
 def draw_form(visit: Visit, view: IssueView, problem: Html | str | None = None) -> PageContent:
