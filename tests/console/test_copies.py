@@ -157,7 +157,7 @@ def test_the_list_of_keys_shows_which_copy_is_not_up_to_date(
     assert behind["key"]["label"] == "BI"
     page = alice.page("/keys")
     assert 'title="This key keeps no copy.">–</span>' in page
-    assert '<span class="badge">messaging lookup</span>' in page
+    assert '<span class="badge quiet">messaging lookup</span>' in page
     assert '<span class="badge warn">behind</span>' in page
     rows = csv.DictReader(io.StringIO(alice.get("/keys.csv").content.decode("utf-8-sig")))
     assert {row["label"]: row["copy"] for row in rows} == {"ERP": "fresh", "BI": "behind", "Bot": ""}

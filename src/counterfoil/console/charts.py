@@ -21,6 +21,8 @@ from counterfoil.web.html import Child, Html, element, markup
 WIDTH, HEIGHT = 720, 260
 LEFT, BOTTOM, TOP = 60, 28, 10
 MAX_LABELS = 6
+# Of fewer requests, a 95th percentile is nothing but the slowest one.
+MEASURED_FROM = 20
 # The width of the line that shows a 95th percentile.
 CAP = 3
 # Half the width of a character on a narrow screen, where labels are larger.
@@ -95,7 +97,7 @@ def read_use(visit: Visit, default: str, key_id: str | None = None) -> Use:
             requests=requests.get(start, 0),
             errors=errors.get(start, 0),
             median_ms=took[start].median_us / 1000 if start in took else None,
-            p95_ms=took[start].p95_us / 1000 if start in took else None,
+            p95_ms=took[start].p95_us / 1000 if start in took and took[start].requests >= MEASURED_FROM else None,
         )
         for start in starts
     ]
@@ -183,6 +185,9 @@ class Bar(Struct, frozen=True):
     address: str | None = None
     is_open: bool = False
 
+    def has(self, series: str) -> bool:
+        return getattr(self.slot, series) is not None
+
     def value(self, series: str) -> float:
         return getattr(self.slot, series) or 0
 
@@ -190,9 +195,8 @@ class Bar(Struct, frozen=True):
 def bar_chart(
     t: Texts, caption: str, bars: Sequence[Bar], series: Mapping[str, str], unit: str = "", note: Child = None
 ) -> Html:
-    """Return a chart. `series` has the names of the values, with their styles; the first one is never the smallest."""
-    first, *_ = series
-    highest = max((bar.value(first) for bar in bars), default=0)
+    """Return a chart. `series` has the names of the values, with their styles."""
+    highest = max((bar.value(name) for bar in bars for name in series), default=0)
     legend = [[" ", element("span", class_=f"swatch {style}"), t(f"series.{name}")] for name, style in series.items()]
     most = _round_up(highest)
     span, room = (WIDTH - LEFT) / max(1, len(bars)), HEIGHT - TOP - BOTTOM
@@ -201,7 +205,7 @@ def bar_chart(
     for position, bar in enumerate(bars):
         x = LEFT + position * span
         named = dict.fromkeys([*series, "requests"])
-        values = ", ".join(f"{t(f'series.{name}')} {format_usual(bar.value(name))}" for name in named)
+        values = ", ".join(f"{t(f'series.{name}')} {format_usual(bar.value(name))}" for name in named if bar.has(name))
         heights = [(style, room * bar.value(name) / most) for name, style in series.items() if bar.value(name)]
         drawn.append(
             element(

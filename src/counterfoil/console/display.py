@@ -89,7 +89,7 @@ def badge(text: str, kind: str = "") -> Html:
 
 
 def status_badge(status: int) -> Html:
-    return badge(str(status), "" if status < 400 else "warn" if status < 500 else "bad")
+    return badge(str(status), "quiet" if status < 400 else "warn" if status < 500 else "bad")
 
 
 def name_of(text: str | None) -> str:
@@ -107,8 +107,9 @@ def key_link(key_id: str, label: str | None = None) -> Html:
     return element("a", named, element("code", key_id), href=f"/keys/{key_id}", class_="key" if label else None)
 
 
-def button_link(text: str, address: str, rel: str | None = None, style: str = "") -> Html:
-    return element("a", text, href=address, rel=rel, class_=f"button {style}".rstrip())
+def button_link(text: str, address: str, rel: str | None = None, style: str = "", *, is_current: bool = False) -> Html:
+    current = "page" if is_current else None
+    return element("a", text, href=address, rel=rel, class_=f"button {style}".rstrip(), aria_current=current)
 
 
 def link_list(style: str | None, label: str | None, links: Iterable[tuple[Child, str, bool]]) -> Html:

@@ -71,12 +71,10 @@ def _group_name(t: Texts, shops: list[str]) -> str | None:
         return None
     same = takewhile(lambda words: len(set(words)) == 1, zip(*(name.split() for name in shops), strict=False))
     name = " ".join(words[0] for words in same).rstrip(" ·-–—,:|")
-    brands = list(dict.fromkeys(_SEPARATOR.split(name)[0] for name in shops)) if len(shops) > 1 else shops
-    return f"{(name if len(shops) > 1 else '') or some_names(brands)}, {shop_count(t, len(shops))}"
-
-
-def some_names(shops: list[str]) -> str:
-    return ", ".join(shops[:NAMED_SHOPS]) + (", …" if len(shops) > NAMED_SHOPS else "")
+    if not name or len(shops) == 1:
+        brands = list(dict.fromkeys(_SEPARATOR.split(shop)[0] for shop in shops)) if len(shops) > 1 else shops
+        name = ", ".join(brands[:NAMED_SHOPS]) + (", …" if len(brands) > NAMED_SHOPS else "")
+    return f"{name}, {shop_count(t, len(shops))}"
 
 
 def shop_count(t: Texts, count: int) -> str:

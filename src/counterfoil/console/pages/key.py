@@ -135,17 +135,20 @@ def draw(visit: Visit, view: OneKeyView, message: Html | None = None, tab: str =
 def _buttons(visit: Visit, key: Key, shown: str, *, can_change: bool) -> Html | None:
     t = visit.t
     actions = [
-        button_link(t(f"{action}.open"), f"/keys/{key.key_id}?tab={action}", style=_STYLES[action])
+        button_link(
+            t(f"{action}.open"), f"/keys/{key.key_id}?tab={action}", None, _STYLES[action], is_current=action == shown
+        )
         for action in ACTIONS
-        if can_change and action != shown
+        if can_change
     ]
     return button_row(*actions, button_link(t("requests.title"), f"/requests?key={key.key_id}", style="plain"))
 
 
 def _tab(visit: Visit, view: OneKeyView, shown: str) -> Html:
     t, path = visit.t, f"/keys/{view.key.key_id}"
-    tabs = ((t(f"key.tab_{tab}"), path if tab == "use" else f"{path}?tab={tab}", tab == shown) for tab in _TABS)
-    return markup(link_list("tabs", t("key.tabs"), tabs), _TABS[shown](visit, view))
+    # The fragment leads a phone to the tabs, which are below its first screen.
+    tabs = ((t(f"key.tab_{tab}"), f"{path}?tab={tab}#tabs", tab == shown) for tab in _TABS)
+    return element("div", link_list("tabs", t("key.tabs"), tabs), _TABS[shown](visit, view), id="tabs")
 
 
 def _facts(visit: Visit, view: OneKeyView) -> Html:

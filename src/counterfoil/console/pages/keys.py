@@ -118,7 +118,10 @@ def _table(visit: Visit, view: KeysView) -> Html:
         ),
         "keys.scope": lambda used: markup(
             scope_label(t, names, used.key.scope, with_id=False),
-            [[" ", badge(t(f"permission.{name}"))] for name in permissions(used.key)],
+            [
+                [" ", badge(t(f"permission.{name}"), "warn" if name == "personal-data" else "quiet")]
+                for name in permissions(used.key)
+            ],
         ),
         "keys.copy": lambda used: copy_badge(t, used.copy),
         "keys.week": lambda used: markup(number(sum(used.week)), " ", spark(used.week)),
@@ -229,7 +232,7 @@ def draw_issued(visit: Visit, issued: Issued, old: Key | None, *, is_loaded: boo
         once=notice(t("revealed.once"), "warn"),
         issued=issued,
         notices=notices,
-        facts=fields([(t("key.id"), key_link(key.key_id, key.label)), *key_facts(visit, key)]),
+        facts=fields([(t("key"), key_link(key.key_id, key.label)), *key_facts(visit, key)]),
         first_call=f'{save}\ncurl -s -H "Authorization: Bearer $(cat counterfoil-key)" {base}/shops',
         placeholder=None if visit.settings.api_url else element("p", t("revealed.placeholder"), class_="muted"),
         page=f"/keys/{key.key_id}",

@@ -124,7 +124,7 @@ def _answer(visit: Visit, answer: ApiAnswer) -> Html:
     return section(
         t("try.answer"),
         element("p", status_badge(answer.status), " ", element("code", f"GET {answer.target}")),
-        element("pre", _readable(answer.body), class_="code", tabindex=0),
+        element("pre", _readable(answer.body), class_="code scroll", tabindex=0),
         element("pre", headers, class_="code"),
         anchor="answer",
     )

@@ -17,6 +17,7 @@ from counterfoil.console.display import (
     button_row,
     fields,
     key_link,
+    link_list,
     list_table,
     moment,
     name_of,
@@ -151,8 +152,13 @@ def _search(visit: Visit, view: RequestsView) -> Html:
     ]
     since, until = (t(f"requests.{name}", zone=zone_text(t)) for name in _TIMES)
     given = {name: query.get(name) for name in PARAMETERS}
-    is_open = any(name in view.wanted for name in PARAMETERS[1:])
-    return template("search", t, given=given, choices=choices, since=since, until=until, is_open=is_open)
+    form = template("search", t, given=given, choices=choices, since=since, until=until)
+    # The form stays closed, so that a phone shows what was found.
+    conditions = [
+        (f"{name}: {name_of(value)} ×", visit.address("/requests", **{name: None, "before": None}), False)
+        for name, value in view.wanted.items()
+    ]
+    return markup(form, link_list("cards", t("requests.conditions"), conditions) if conditions else None)
 
 
 def _one_request(visit: Visit, request: RecordedRequest) -> Html:

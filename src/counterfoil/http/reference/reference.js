@@ -19,8 +19,12 @@ function search() {
     section.hidden = !section.querySelector("article:not([hidden])");
   }
   for (const entry of entries) entry.hidden = isHidden(entry.querySelector("a"));
+  for (const list of document.querySelectorAll("#contents ul")) {
+    list.hidden = list.previousElementSibling.hidden = !list.querySelector("li:not([hidden])");
+  }
+  document.querySelector(".lead").hidden = words.length > 0;
   const shown = parts.filter((part) => !part.hidden).length;
-  count.textContent = words.length ? `${shown} of ${parts.length} parts` : "";
+  count.textContent = words.length ? (shown ? `${shown} of ${parts.length} parts` : "Nothing found") : "";
 }
 
 field.addEventListener("input", search);
