@@ -201,8 +201,8 @@ def test_a_state_that_is_later_than_the_database_is_ignored(pos: PosImport, url:
     sell(url, 1, "now() - interval '1 day'")
     pos.run()
     saved = pos.state.read_text("utf-8")
-    year = saved.partition('"time":"')[2][:4]
-    pos.state.write_text(saved.replace(f'"time":"{year}', f'"time":"{int(year) + 5}'), "utf-8")
+    year = saved.partition('"watermark":"')[2][:4]
+    pos.state.write_text(saved.replace(f'"watermark":"{year}', f'"watermark":"{int(year) + 5}'), "utf-8")
     assert bills_in(pos.run()) == 1
 
 

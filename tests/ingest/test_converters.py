@@ -50,7 +50,6 @@ def loaded(
             summary = loading.load(IterableSource(records))
         finally:
             ledger.close()
-    summary.rejects_file = None
     return summary, rows(folder), rejects.path.read_bytes() if rejects.used else b""
 
 

@@ -15,16 +15,19 @@ from counterfoil import bootstrap
 from counterfoil.cli import load_run
 from counterfoil.cli.import_report import (
     ImportedSource,
-    ImportRejects,
     ImportTally,
+    WriteReject,
     converted,
     facts_for_import,
+    ignore_reject,
+    import_rejects,
     print_tally,
     tally_view,
     today,
 )
 from counterfoil.cli.main import FAILED, INTERRUPTED
 from counterfoil.cli.options import json_option, setting_option, settings_from, store_option
+from counterfoil.cli.store import is_without_store
 from counterfoil.cli.terminal import echo, message, print_json, print_message, print_note
 from counterfoil.cli.totals import ExpectedNet, expect_net_option, net_differences, print_totals
 from counterfoil.domain.calendar import zone_named
@@ -163,20 +166,20 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     for is_wrong, problem in _refusals(ctx, request):
         if is_wrong:
             raise click.UsageError(problem, ctx)
-    with ImportRejects(request.rejects) as rejects, _opened(request) as reading:
+    with import_rejects(request.rejects) as reject, _opened(request) as reading:
         _say_what_was_recognised(request, reading)
         settings = settings_from(ctx, batch=request.batch, store=request.store)
         # A database is read once, so a sudden change in it is noticed only after it is loaded.
         is_compared = request.is_load and not request.accept_change and not request.is_database
         if not request.is_check and (request.expect_net or (is_compared and load_run.is_checked_first(settings))):
             checked = replace(request, is_check=True, is_before_load=True, rejects=None)
-            status = _convert(settings, checked, reading, ImportRejects(None))
+            status = _convert(settings, checked, reading, ignore_reject)
             if status in (FAILED, INTERRUPTED):
                 raise click.exceptions.Exit(status)
             if status == load_run.SUDDEN_CHANGE and is_compared:
                 load_run.require_acceptance(may_ask=not request.as_json)
                 request = replace(request, accept_change=True)
-        status = _convert(settings, request, reading, rejects)
+        status = _convert(settings, request, reading, reject)
     raise click.exceptions.Exit(status)
 
 
@@ -271,7 +274,7 @@ def _say_what_was_recognised(request: ImportRequest, reading: Any) -> None:
 # --- converting ------------------------------------------------------------------------
 
 
-def _convert(settings: Settings, request: ImportRequest, reading: Any, rejects: ImportRejects) -> int:
+def _convert(settings: Settings, request: ImportRequest, reading: Any, reject: WriteReject) -> int:
     """Write, load or check the records, and return the exit status. A check before that prints only why it ends."""
     files = reading.files if isinstance(reading, Export) else ()
     recognised = {file.path.name: file.title for file in files}
@@ -280,7 +283,7 @@ def _convert(settings: Settings, request: ImportRequest, reading: Any, rejects: 
     facts = facts_for_import(settings)
     is_dry = request.is_check or not request.is_load
     rejected_lines = RejectExamples() if is_dry else load_run.new_rejects_file(settings, name)
-    found = converted(reading.records(), tally, rejects, facts if request.is_load else lambda _: None)
+    found = converted(reading.records(), tally, reject, facts if request.is_load else lambda _: None)
     ledger = LenientLedger(facts, Intake, _stored_bills(settings))
     with _output(request) as write, closing(found) as records:
         source = ImportedSource(name, records, tally, write)
@@ -350,7 +353,7 @@ def _print_load(report: load_run.LoadReport, tally: ImportTally, *, as_json: boo
 
 def _stored_bills(settings: Settings) -> Callable[[str, Sequence[str]], dict[str, StoredBill]]:
     """Return a function that reads bills of the store. If it cannot be read, say so once, and return none."""
-    has_store = settings.database or (settings.store / "books.sqlite3").exists()
+    has_store = not is_without_store(settings)
     say, opened = cache(print_note), cache(lambda: bootstrap.store(settings).reads())
 
     def read(shop_id: str, bill_ids: Sequence[str]) -> dict[str, StoredBill]:

@@ -1,17 +1,16 @@
 """The summary of an import: how many bills and shops were converted, and why rows were skipped or rejected."""
 
-import os
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import closing, contextmanager
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import IO
 
 import click
 from msgspec import Struct, field, json
 
 from counterfoil import bootstrap
+from counterfoil.cli.store import is_without_store
 from counterfoil.cli.terminal import echo, message, print_note, style
 from counterfoil.domain.changes import KnownFacts
 from counterfoil.domain.intake import MAX_REMEMBERED, RejectedLine, RejectedRows
@@ -26,9 +25,9 @@ from counterfoil.importing.results import (
     SkippedRow,
 )
 from counterfoil.ingest.lines import SourceLine
+from counterfoil.ingest.pipeline import RejectsFile
 from counterfoil.ingest.sources import Source
 from counterfoil.machine.clock import SystemClock
-from counterfoil.machine.files import open_output
 from counterfoil.ports import StoreMismatch, StoreUnavailable
 from counterfoil.settings import Settings
 from counterfoil.text import counted
@@ -62,37 +61,31 @@ class ImportTally(Struct):
         return RejectedRows({IMPORT_PREFIX + reason: count for reason, count in self.rejected.items()}, first)
 
 
-class ImportRejects(AbstractContextManager["ImportRejects"]):
-    """The file for rejected rows, created at the first reject. It quotes the export, so only its owner can read it.
+WriteReject = Callable[[RejectedRow], None]
 
-    As a context manager, it deletes the file if the import fails, because the next import needs a new file.
+
+@contextmanager
+def import_rejects(path: Path | None) -> Iterator[WriteReject]:
+    """Yield a function that writes rejected rows to a new file. If the import fails, the file is deleted.
+
+    The next import needs a new file. The file quotes the export, so only its owner can read it.
     """
-
-    def __init__(self, path: Path | None) -> None:
-        if path is not None and path.exists():
-            raise click.BadParameter(f"{path} already exists. Choose a new file name.", param_hint="--rejects")
-        self._path = path
-        self._file: IO[bytes] | None = None
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if self._file is None or self._path is None:
-            return
+    if path is None:
+        yield ignore_reject
+        return
+    if path.exists():
+        raise click.BadParameter(f"{path} already exists. Choose a new file name.", param_hint="--rejects")
+    with closing(RejectsFile(path)) as file:
         try:
-            self._file.close()
-        finally:
-            if error is not None:
-                self._path.unlink(missing_ok=True)
+            yield file.write
+        except BaseException:
+            if file.used:
+                path.unlink(missing_ok=True)
+            raise
 
-    def add(self, row: RejectedRow) -> None:
-        if self._path is None:
-            return
-        if self._file is None:
-            self._file = open_output(self._path, flags=os.O_EXCL, mode=0o600)
-        self._file.write(json.encode(row) + b"\n")
 
-    def close(self) -> None:
-        if self._file:
-            self._file.close()
+def ignore_reject(row: RejectedRow) -> None:
+    """Write nothing: rejects are only counted."""
 
 
 class ImportedSource(Source):
@@ -122,10 +115,8 @@ def facts_for_import(settings: Settings) -> Facts:
     """Return a function that reads what the store knows of a shop, such as its closing time, or None if it cannot."""
 
     def facts(shop_id: str) -> KnownFacts | None:
-        if not settings.database and not (settings.store / "books.sqlite3").exists():
-            return None
         try:
-            return bootstrap.store(settings).reads().facts(shop_id)
+            return None if is_without_store(settings) else bootstrap.store(settings).reads().facts(shop_id)
         except (StoreUnavailable, StoreMismatch):
             return None
 
@@ -147,36 +138,33 @@ def say_once(note: str) -> None:
 
 
 def converted(
-    found: Iterable[Imported], tally: ImportTally, rejects: ImportRejects, facts: Facts = lambda _: None
+    found: Iterable[Imported], tally: ImportTally, reject: WriteReject, facts: Facts = lambda _: None
 ) -> Generator[ImportedRecord, None, None]:
     """Yield the records. Count records, skipped rows and rejects in the tally, and write the rejects to their file.
 
     A shop that the export names but does not describe is left out if `facts` knows it.
     """
-    try:
-        for one in found:
-            match one:
-                case ImportedRecord() if one.is_found_shop and facts(one.record["id"]):
-                    continue
-                case ImportedRecord():
-                    if one.record["kind"] == "bill":
-                        tally.bills += 1
-                    else:
-                        tally.shops += 1
-                    yield one
-                case ExportTotals():
-                    tally.export_totals.append(one)
-                case ImportNote():
-                    say_once(one.text)
-                case SkippedRow():
-                    tally.skipped[one.reason] += 1
-                case RejectedRow():
-                    tally.rejected[one.reason] += 1
-                    if len(tally.first_rejects) < MAX_REMEMBERED:
-                        tally.first_rejects.append(one)
-                    rejects.add(one)
-    finally:
-        rejects.close()
+    for one in found:
+        match one:
+            case ImportedRecord() if one.is_found_shop and facts(one.record["id"]):
+                continue
+            case ImportedRecord():
+                if one.record["kind"] == "bill":
+                    tally.bills += 1
+                else:
+                    tally.shops += 1
+                yield one
+            case ExportTotals():
+                tally.export_totals.append(one)
+            case ImportNote():
+                say_once(one.text)
+            case SkippedRow():
+                tally.skipped[one.reason] += 1
+            case RejectedRow():
+                tally.rejected[one.reason] += 1
+                if len(tally.first_rejects) < MAX_REMEMBERED:
+                    tally.first_rejects.append(one)
+                reject(one)
 
 
 def print_tally(tally: ImportTally, *, to_stderr: bool) -> None:

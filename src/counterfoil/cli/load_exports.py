@@ -12,15 +12,13 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from msgspec import Struct
-
 from counterfoil.cli.import_report import (
     Facts,
     ImportedSource,
-    ImportRejects,
     ImportTally,
     converted,
     facts_for_import,
+    ignore_reject,
     say_once,
     today,
 )
@@ -45,17 +43,6 @@ RESULTS_PER_CALL, MAX_NAMED = 100, 5
 MAX_NAME = 60
 
 
-class ExportConversion(Struct, frozen=True):
-    """How the exports of a load are converted. `facts` returns the facts of a shop that the store knows."""
-
-    mapping: dict[str, Any]
-    mapping_name: str | None
-    with_shops: bool
-    facts: Facts
-    folder: Path
-    """A folder of this process for copies and converted records."""
-
-
 @contextmanager
 def source_files(settings: Settings, mapping: Path | None, *, exports: bool, with_shops: bool) -> Iterator[SourceFiles]:
     """Yield the files that a load reads: source records and, with a mapping or `exports`, exports of a POS."""
@@ -65,18 +52,30 @@ def source_files(settings: Settings, mapping: Path | None, *, exports: bool, wit
     content = read_mapping(mapping) if mapping else {}
     with tempfile.TemporaryDirectory(prefix="counterfoil-") as folder:
         name = mapping.name if mapping else None
-        yield ExportFiles(ExportConversion(content, name, with_shops, facts_for_import(settings), Path(folder)))
+        yield ExportFiles(content, name, facts_for_import(settings), Path(folder), with_shops=with_shops)
 
 
 class ExportFiles(SourceFiles):
-    def __init__(self, conversion: ExportConversion) -> None:
-        self._conversion = conversion
+    """The files of a load that has exports, and how these are converted.
+
+    `facts` returns the facts of a shop that the store knows. `folder` is one of this process, for copies and converted
+    records.
+    """
+
+    def __init__(
+        self, mapping: dict[str, Any], mapping_name: str | None, facts: Facts, folder: Path, *, with_shops: bool
+    ) -> None:
+        self.mapping = mapping
+        self.mapping_name = mapping_name
+        self.facts = facts
+        self.folder = folder
+        self.with_shops = with_shops
 
     def accepts(self, name: str) -> bool:
         return super().accepts(name) or name.lower().endswith(TABLES)
 
     def file(self, path: Path, size: int | None, opened: Callable[[], BinaryIO] | None = None) -> File:
-        file = ExportFile(path, size, opened, self._conversion)
+        file = ExportFile(path, size, opened, self)
         return file if file.is_no_source_record() else super().file(path, size, opened)
 
 
@@ -86,7 +85,7 @@ class ExportFile(File):
     is_export = True
 
     def __init__(
-        self, path: Path, size: int | None, opened: Callable[[], BinaryIO] | None, conversion: ExportConversion
+        self, path: Path, size: int | None, opened: Callable[[], BinaryIO] | None, conversion: ExportFiles
     ) -> None:
         super().__init__(path, size, opened)
         self._conversion = conversion
@@ -170,7 +169,7 @@ class ExportFile(File):
         export = open_export(None, [path], (), (), conversion.mapping, conversion.mapping_name, options)
         if export.note:
             say_once(export.note.strip())
-        found = converted(self._observed(export.records()), tally, ImportRejects(None), conversion.facts)
+        found = converted(self._observed(export.records()), tally, ignore_reject, conversion.facts)
         with tempfile.NamedTemporaryFile(dir=conversion.folder, delete=False) as out, closing(found) as records:
             self._records = Path(out.name)
             source = ImportedSource(

@@ -163,7 +163,7 @@ def open_ledger(settings: Settings) -> "Iterator[bootstrap.Ledger]":
 @contextmanager
 def open_for_check(settings: Settings) -> Iterator[LoadLedger]:
     """Yield a ledger that writes no records. An embedded store that does not exist yet is not created."""
-    if not settings.database and not (settings.store / "books.sqlite3").exists():
+    if is_without_store(settings):
         yield CheckingLedger(lambda _: None, Intake)
         return
     reads = bootstrap.store(settings).reads()

@@ -27,7 +27,7 @@ from counterfoil.importing.sheets import Sheet, TableRow
 from counterfoil.importing.sorted_rows import BILL, LINE, PAYMENT
 from counterfoil.importing.tables import ImportOptions, TableImport, TableInput
 from counterfoil.importing.values import decimal_text
-from counterfoil.machine.files import names_file, open_output
+from counterfoil.machine.files import draft_of, names_file, open_output
 from counterfoil.text import first_line
 
 Watermark = datetime | int
@@ -36,8 +36,7 @@ WATERMARKS: dict[str, tuple[Any, str]] = {"number": (int | Decimal, "a whole num
 
 class SavedState(Struct):
     fingerprint: str
-    time: str | None = None
-    number: int | None = None
+    watermark: Watermark | None = None
 
 
 class StateFile:
@@ -69,25 +68,15 @@ class StateFile:
             return None
         except (OSError, msgspec.DecodeError, msgspec.ValidationError) as error:
             raise ImportFailed(message("bad_state_file", path=self._path, error=error)) from error
-        if saved.fingerprint != fingerprint:
-            return None
-        return datetime.fromisoformat(saved.time) if saved.time else saved.number
+        return saved.watermark if saved.fingerprint == fingerprint else None
 
     def write(self, fingerprint: str, watermark: Watermark | None) -> None:
         """Save a watermark. The file is replaced atomically."""
-        if isinstance(watermark, datetime):
-            saved = SavedState(fingerprint, time=watermark.isoformat())
-        else:
-            saved = SavedState(fingerprint, number=watermark)
-        draft = self._path.with_name(f"{self._path.name}.new")
-        try:
-            with open_output(draft, name=self._path) as file, names_file(str(self._path)):
-                file.write(json.encode(saved) + b"\n")
-                file.flush()
-                os.fsync(file.fileno())
-            draft.replace(self._path)
-        finally:
-            draft.unlink(missing_ok=True)
+        named = names_file(str(self._path))
+        with draft_of(self._path) as draft, open_output(draft, name=self._path) as file, named:
+            file.write(json.encode(SavedState(fingerprint, watermark)) + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
 
     def close(self) -> None:
         os.close(self._lock)

@@ -5,7 +5,6 @@ operator's own folder of such files, says which headings it is for.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from difflib import get_close_matches
 from functools import cache, partial
 from importlib import resources
 from importlib.resources.abc import Traversable
@@ -27,7 +26,7 @@ from counterfoil.importing.mapping import (
 from counterfoil.importing.orders import JsonOrder, OrderImport, in_snake_case, order_apis, read_orders
 from counterfoil.importing.results import Imported, ImportFailed, message
 from counterfoil.importing.sheets import OnRead, ignore_reads, open_table, start_of
-from counterfoil.importing.tables import ImportOptions, TableImport, table_inputs
+from counterfoil.importing.tables import ImportOptions, table_records
 
 CSV, DATABASE = "csv", "database"
 FORMATS = (CSV, "loyverse", "square", "foodics", "toast", "clover", "foodstory", "grabfood", DATABASE)
@@ -96,7 +95,7 @@ def open_export(
     """Open an export with its format, a mapping that has a bill ID, or one that changes a recognised format."""
     if format_name == CSV or (format_name is None and "id" in mapping.get("bill", {})):
         checked = parse_mapping(mapping, mapping_name or CSV)
-        return Export([], "", partial(_table_records, checked, options, bills, lines, payments))
+        return Export([], "", partial(table_records, checked, options, bills, lines, payments))
     if payments or (lines and format_name in order_apis()):
         raise ImportFailed(message("other_files"))
     try:
@@ -191,7 +190,7 @@ def _open_tables(
     checked = parse_mapping(merged(content, mapping), mapping_name)
     if lacking := [name for name in _missing_statuses(checked, files) if name not in checked.file.lacks]:
         raise ImportFailed(f"{files[0].path.name} {message('lacks_statuses', name=lacking[0])}")
-    return Export(list(files), note, partial(_table_records, checked, options, paths["bills"], paths["lines"], []))
+    return Export(list(files), note, partial(table_records, checked, options, paths["bills"], paths["lines"], []))
 
 
 def _missing_statuses(mapping: ImportMapping, files: Sequence[RecognisedFile]) -> Iterator[str]:
@@ -199,23 +198,7 @@ def _missing_statuses(mapping: ImportMapping, files: Sequence[RecognisedFile]) -
     columns = {mapping.file.headings.get(name, name) for file in files for name in file.columns}
     for rule in mapping.statuses:
         if VOID in rule.values.values() and columns.isdisjoint(rule.source.columns):
-            other_names = [name for name, heading in mapping.file.headings.items() if heading in rule.source.columns]
-            for name in (*rule.source.columns, *other_names):
-                if close := get_close_matches(name, columns, n=1):
-                    entry = f'"{rule.source.columns[0]}" = ["{close[0]}"]'
-                    raise ImportFailed(message("heading_of_status", name=name, close=close[0], entry=entry))
             yield " and ".join(rule.source.columns)
-
-
-def _table_records(
-    mapping: ImportMapping,
-    options: ImportOptions,
-    bills: Sequence[Path],
-    lines: Sequence[Path],
-    payments: Sequence[Path],
-) -> Iterator[Imported]:
-    inputs = table_inputs(mapping, bills, lines, payments, options.on_read)
-    return TableImport(mapping, inputs, options).records()
 
 
 def _joined(bills: dict[str, Any], lines: dict[str, Any]) -> dict[str, Any]:

@@ -91,22 +91,22 @@ class ImportOptions(Struct, frozen=True, kw_only=True):
     on_read: OnRead = ignore_reads
 
 
-def table_inputs(
+def table_records(
     mapping: ImportMapping,
+    options: ImportOptions,
     bills: Sequence[Path],
     lines: Sequence[Path],
     payments: Sequence[Path],
-    on_read: OnRead = ignore_reads,
-) -> list[TableInput]:
-    """Open files and find their header rows, so that a wrong file is reported before anything is written."""
+) -> Iterator[Imported]:
+    """Return the results of an import. A file without the right header row is reported before anything is written."""
     opened = []
     is_flat = mapping.line is not None and not lines
     for kind, paths in ((BILL, bills), (LINE, lines), (PAYMENT, payments)):
         sources = [source for _, source, _ in mapped_cells(mapping, kind, is_flat=is_flat)]
         for path in paths:
-            file = open_table(path, mapping.file, partial(_has_columns, sources), on_read)
+            file = open_table(path, mapping.file, partial(_has_columns, sources), options.on_read)
             opened.append(TableInput(kind, file.sheet, file.rows()))
-    return opened
+    return TableImport(mapping, opened, options).records()
 
 
 def _has_columns(sources: Sequence[CellSource], headings: Collection[str]) -> bool:

@@ -66,7 +66,6 @@ class Summary(Struct, kw_only=True):
     outcomes: Counter[str] = field(default_factory=Counter)
     rejected: Counter[str] = field(default_factory=Counter)
     fields: FieldCounts = field(default_factory=FieldCounts)
-    rejects_file: str | None = None
     totals: ControlTotals = field(default_factory=ControlTotals)
     """What the bills add up to that were not rejected, whether they change the store or not."""
     guard: ReplacementGuard = field(default_factory=ReplacementGuard)
@@ -138,13 +137,16 @@ class RejectsFile:
         self._file: IO[bytes] | None = None
 
     def add(self, line: SourceLine, rejected: Rejected) -> None:
+        self.write(make_reject(line.source, line.number, rejected, line.text))
+
+    def write(self, reject: Struct) -> None:
         if self._file is None:
             make_folder(self.path.parent)
             self._file = open_output(self.path, mode=0o600)
             # The path may also name a device or a pipe, whose permissions must not be changed.
             if stat.S_ISREG(os.fstat(self._file.fileno()).st_mode):
                 os.fchmod(self._file.fileno(), self._mode)
-        self._file.write(json.encode(make_reject(line.source, line.number, rejected, line.text)) + b"\n")
+        self._file.write(json.encode(reject) + b"\n")
 
     @property
     def used(self) -> bool:
@@ -232,7 +234,6 @@ class Pipeline:
             complete = self._lines_read.keys() - self._progress.damaged
             self._ledger.close_loaded({name: self._lines_read[name] for name in complete})
         self._rejects.close()
-        summary.rejects_file = str(self._rejects.path) if self._rejects.used else None
         self._on_progress(summary)
         if self._damage:
             raise self._damage
