@@ -59,6 +59,14 @@ def pytest_sessionfinish() -> None:
     gc.unfreeze()
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _one_core() -> Iterator[None]:
+    """Let commands in this process load as on one core, because a fork of it takes longer than a small load."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("counterfoil.cli.load_run.free_cores", lambda: 0)
+        yield
+
+
 @pytest.fixture(params=DEPLOYMENTS)
 def service(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RunningService]:
     """An empty deployment on each back end in turn."""

@@ -9,9 +9,7 @@ from counterfoil.views.times import THAILAND, show_times_in
 
 
 @pytest.fixture(autouse=True)
-def _as_on_another_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Remove the settings of this machine, and load as with one core: to fork this process takes longer than a load."""
-    monkeypatch.setattr("counterfoil.cli.load_run.free_cores", lambda: 0)
+def _no_settings_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
         if name.startswith("COUNTERFOIL_"):
             monkeypatch.delenv(name)
