@@ -55,6 +55,11 @@ def test_a_bill_that_occurs_twice_is_reported() -> None:
     assert totals_of(counted(1, amounts={"net": 1}), counted(1, amounts={"net": 2})).report().repeated == 1
 
 
+def test_a_bill_that_occurs_again_unchanged_is_added_once() -> None:
+    report = totals_of(*[counted(1, amounts={"net": 1})] * 2, counted(2, amounts={"net": 1})).report()
+    assert (report.bills, report.net, report.repeated) == (2, "2.00", 0)
+
+
 def test_it_is_said_if_there_are_too_many_bills_to_notice_repeated_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(control_totals, "MAX_REMEMBERED_BILLS", 2)
     assert totals_of(*map(counted, range(3))).report().repeated is None

@@ -409,6 +409,20 @@ def test_an_order_of_clover_is_what_its_successful_payments_and_tips_add_up_to()
     ]
 
 
+@pytest.mark.parametrize(
+    ("discounts", "total"),
+    [([{"percentage": 10}], "5.70"), ([{"percentage": 10}, {"amount": -300}], "8.40"), ([{"name": "Friends"}], None)],
+)
+def test_a_discount_of_clover_may_be_a_percentage(
+    tmp_path: Path, discounts: list[dict[str, Any]], total: str | None
+) -> None:
+    order = json.loads(CLOVER.read_text("utf-8"))["elements"][0] | {"discounts": {"elements": discounts}}
+    order["lineItems"]["elements"] = [one for one in order["lineItems"]["elements"] if "discounts" not in one]
+    bill = imported("clover", json_file(tmp_path, {"elements": [order]}), currency="USD").bill
+    assert bill["amounts"]["subtotal"] == "57.00"
+    assert bill["amounts"].get("discountTotal") == total
+
+
 def test_a_refund_of_clover_is_a_bill_of_its_own_and_an_open_order_is_skipped() -> None:
     found = imported("clover", CLOVER, currency="USD")
     _, sale, refund = found.bills

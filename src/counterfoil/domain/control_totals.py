@@ -205,7 +205,8 @@ class ControlTotals(Struct):
 
     _days: dict[tuple[str, int], _Sums] = field(default_factory=dict)
     _others: _Sums = field(default_factory=_Sums)
-    _remembered: set[int] = field(default_factory=set)
+    _remembered: dict[int, int] = field(default_factory=dict)
+    """The hash of each bill, and that of its figures."""
     _without_net: int = 0
     with_net: int = 0
     size: int = 0
@@ -219,10 +220,14 @@ class ControlTotals(Struct):
         days, remembered, without = self._days, self._remembered, self._without
         for shop_id, bill_id, figures in bills:
             day, is_void, net, tip, tax, from_lines, from_payments = figures
+            if len(remembered) < MAX_REMEMBERED_BILLS:
+                key, content = hash((shop_id, bill_id)), hash(figures)
+                if remembered.get(key) == content:
+                    # Files that overlap have the same bill.
+                    continue
+                remembered[key] = content
             sums = days.get((shop_id, day)) or self._new_day(shop_id, day)
             sums.bills += 1
-            if len(remembered) < MAX_REMEMBERED_BILLS:
-                remembered.add(hash((shop_id, bill_id)))
             if is_void:
                 sums.voids += 1
                 continue

@@ -368,13 +368,20 @@ class OrderReader(Struct):
         if name == "rev":
             return next((value for _, value in expression(table["of"]).values(self.order, part)), None)
         number = self._sum(name, table["of"], part, is_absolute=table.get("is_absolute", False))
+        rates = expression(table["percent"]).values(self.order, part) if "percent" in table else []
+        if rates and "subtotal" in built:
+            number = number or Decimal()
+            rate = sum(written_number(value, name) or 0 for _, value in rates)
+            return number + self._rounded((built["subtotal"] - number) * rate / 100)
         if number is None:
             return Decimal(table["default"]) if "default" in table else None
         if table.get("is_times_quantity"):
-            # An amount is rounded to the smallest unit of the currency.
-            unit = Decimal(1).scaleb(-decimal_places(self.currency))
-            return (number * built["qty"]).quantize(unit, ROUND_HALF_UP)
+            return self._rounded(number * built["qty"])
         return number / table["divisor"] if "divisor" in table else number
+
+    def _rounded(self, amount: Decimal) -> Decimal:
+        """Return an amount in whole smallest units of the currency."""
+        return amount.quantize(Decimal(1).scaleb(-decimal_places(self.currency)), ROUND_HALF_UP)
 
     def _chosen(self, name: str, table: dict[str, Any], part: Order) -> Decimal | None:
         """Return the sum that equals another one, such as that of the payments, if the possible sums differ."""
