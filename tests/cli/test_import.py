@@ -216,6 +216,13 @@ def test_rejected_rows_are_reported_and_written_to_a_private_file(
     assert "already exists" in again.output
 
 
+def test_what_to_do_about_rejected_rows_is_said_once(counterfoil: Command, tmp_path: Path, mapping: Path) -> None:
+    row = "A1,14/11/2026 18:05,240.00"
+    file = export(tmp_path, row, row, row.replace("A1", "A2"), row.replace("A1", "A2"))
+    shown = counterfoil("import", "--mapping", mapping, file, "--check", status=3).stdout
+    assert (shown.count("is the same bill as line"), shown.count("add a column to bill.id")) == (2, 1)
+
+
 def test_rejected_rows_are_listed_with_the_load_without_their_values(
     counterfoil: Command, tmp_path: Path, mapping: Path
 ) -> None:

@@ -1,5 +1,6 @@
 """The summary of an import: how many bills and shops were converted, and why rows were skipped or rejected."""
 
+import re
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing, contextmanager
@@ -34,6 +35,7 @@ from counterfoil.text import counted
 
 MAX_SHOWN = 20
 COLUMN = 10
+_ADVICE = re.compile(r"\. (?=[A-Z])")
 Facts = Callable[[str], KnownFacts | None]
 """Returns what the store knows of a shop."""
 _encode = json.Encoder().encode
@@ -178,9 +180,13 @@ def print_tally(tally: ImportTally, *, to_stderr: bool) -> None:
         say("skipped", f"{count:,}: {reason}")
     for reason, count in tally.rejected.items():
         say("rejected", f"{count:,}: the row {REJECT_REASONS[reason]}")
+    advised: set[str] = set()
     for row in tally.first_rejects[:MAX_SHOWN]:
         bill = f", bill {row.bill}" if row.bill else ""
-        say("", f"{row.file} line {row.line}{bill}: {row.detail}")
+        # What is wrong differs from row to row, but what to do about it is said once.
+        problem, *advice = _ADVICE.split(row.detail, maxsplit=1)
+        say("", f"{row.file} line {row.line}{bill}: {problem if advised.issuperset(advice) else row.detail}")
+        advised.update(advice)
     total = tally.rejected.total()
     if total > MAX_SHOWN:
         say("", f"… and {total - MAX_SHOWN:,} more")

@@ -217,15 +217,11 @@ class ControlTotals(Struct):
     _not_adding_up: list[BillNotAddingUp] = field(default_factory=list)
 
     def add(self, bills: Iterable[CountedBill]) -> None:
-        days, remembered, without = self._days, self._remembered, self._without
+        days, without = self._days, self._without
         for shop_id, bill_id, figures in bills:
             day, is_void, net, tip, tax, from_lines, from_payments = figures
-            if len(remembered) < MAX_REMEMBERED_BILLS:
-                key, content = hash((shop_id, bill_id)), hash(figures)
-                if remembered.get(key) == content:
-                    # Files that overlap have the same bill.
-                    continue
-                remembered[key] = content
+            if self._is_repeated(hash((shop_id, bill_id)), hash(figures)):
+                continue
             sums = days.get((shop_id, day)) or self._new_day(shop_id, day)
             sums.bills += 1
             if is_void:
@@ -249,6 +245,13 @@ class ControlTotals(Struct):
                 without["payments"] += 1
             elif from_payments:
                 self._note_difference(shop_id, bill_id, "payments", from_payments)
+
+    def _is_repeated(self, bill: int, figures: int) -> bool:
+        """Return whether a bill occurred before with the same figures, as in files that overlap."""
+        is_repeated = self._remembered.get(bill) == figures
+        if len(self._remembered) < MAX_REMEMBERED_BILLS:
+            self._remembered[bill] = figures
+        return is_repeated
 
     def _new_day(self, shop_id: str, day: int) -> _Sums:
         if len(self._days) >= MAX_SHOP_DAYS:

@@ -104,8 +104,9 @@ class BillAmounts:
         """Find the total. A question about it has choices with charges, unless they are shown to be included."""
         finding = self._find_total(bills)
         named = {name for total in finding.choices for name in total.columns}
-        for total in list(finding.choices):
-            others = [part for part in self.other_parts(total, bills) if named.isdisjoint(part.columns)]
+        parts = [(total, self.other_parts(total, bills)) for total in finding.choices]
+        for total, missing in parts if parts and parts[0][1] else ():
+            others = [part for part in missing if named.isdisjoint(part.columns)]
             finding.choices += [total.plus(*others)] if others else []
         finding.choices = [total for total in finding.choices if self.first_negative(total, bills) is None]
         return finding

@@ -232,7 +232,7 @@ class BillSample:
     def _leave_out_totals(self) -> None:
         """Leave rows of totals out of the sample. The import recognises them by the same words."""
         sheet = self.sheet
-        dated = [column for column in sheet.with_role("datetime", "tradingDay") if column.is_date]
+        dated = [column for column in sheet.with_role("datetime", "tradingDay") if column.is_date or column.is_serial]
         numbers, items = sheet.with_role("id"), sheet.with_role("item")
         left_out: set[int] = set()
         for row in range(len(sheet.rows)):
@@ -240,6 +240,7 @@ class BillSample:
             words = [name for name, cell in cells.items() if cell and is_total_word(cell)]
             words += [column.name for column in (*numbers, *dated) if is_total_label(cells[column.name])]
             has_day = any(day_of(cells[column.name], order) for column in dated for order in ("dmy", "mdy"))
+            has_day = has_day or any(column.is_serial and cells[column.name] for column in dated)
             is_labelled = words and (any(column.name in words for column in numbers) or (dated and not has_day))
             is_bare = dated and numbers and not has_day and not any(cells[one.name] for one in (*numbers, *items))
             if is_labelled or is_bare:

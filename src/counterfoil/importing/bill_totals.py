@@ -26,7 +26,7 @@ MOST_CHOICES = 6
 BILL, LINE, MIXED = "bill", "line", "mixed"
 LINES_ROLE, PAYMENTS_ROLE, UNKNOWN_ROLE = "lines", "payments", "unknown"
 # With many unknown columns and many parts, there are too many sums to try.
-MOST_UNKNOWN, MOST_PARTS_OF_UNKNOWN = 8, 3
+MOST_UNKNOWN, MOST_PARTS_OF_UNKNOWN = 8, 4
 # Rates of value added and sales taxes, in per cent. They show whether an amount is with or without the tax.
 TAX_RATES = (4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 27)
 _ROLE_ORDER = ("paid", "total", "net", "gross", "amount", LINES_ROLE, "payout", PAYMENTS_ROLE, UNKNOWN_ROLE)

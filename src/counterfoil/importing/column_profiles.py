@@ -46,6 +46,7 @@ _POINT_DECIMALS = re.compile(r"\d\.(?:\d{1,2}|\d{4,})(?!\d)(?!.*[.,])|,\d{3}\.\d
 _DECIMALS = {COMMA: _COMMA_DECIMALS, POINT: _POINT_DECIMALS}
 _THREE_AFTER_POINT = re.compile(r"(?<![\d.,])[1-9]\d{0,2}\.\d{3}(?![\d.,])", re.ASCII)
 _CLOCK = re.compile(r"\d{1,2}[:.]\d{2}(?:[:.]\d{2})?\s*(?:[ap]\.?\s?m\.?|น\.?)?", re.ASCII | re.IGNORECASE)
+_PART_OF_DAY = re.compile(r"0?\.\d{3,}", re.ASCII)
 _HAS_CLOCK = re.compile(r"\d:\d\d|\d{1,2}\.\d{2} ?น|\b\d{14}\b")
 _EPOCH = re.compile(r"1\d{9}(?:\d{3})?", re.ASCII)
 _SERIAL = re.compile(r"[3-6]\d{4}(?:[.,]\d+)?", re.ASCII)
@@ -113,7 +114,7 @@ class SampleColumn:
 
     @cached_property
     def is_clock(self) -> bool:
-        return _share(self._data, lambda value: bool(_CLOCK.fullmatch(value)))
+        return any(_share(self._data, pattern.fullmatch) for pattern in (_CLOCK, _PART_OF_DAY))
 
     @cached_property
     def has_times(self) -> bool:

@@ -187,7 +187,11 @@ class BillsAbove(Struct):
 
     def _is_sum(self, bill: ImportedRecord) -> bool:
         amounts = _amounts(bill)
-        if "net" not in amounts or self.count < (FEW_BILLS if len(set(amounts.values())) > 1 else FEW_BILLS + 2):
+        if "net" not in amounts:
+            return False
+        # A single round amount is often the sum of others.
+        is_common = len(set(amounts.values())) == 1 and not amounts["net"] % 1
+        if self.count < (FEW_BILLS + 2 if is_common else FEW_BILLS):
             return False
         sales = all(amount == self.sales[name] for name, amount in amounts.items())
         return sales or all(amount == self.sales[name] + self.voids[name] for name, amount in amounts.items())
