@@ -285,9 +285,9 @@ def test_a_member_that_was_moving_when_its_loader_died_ends_in_one_base(store: C
     assert isinstance(change, PutMember)
     with closing(DiesBeforeItRemoves(store.url, PSEUDONYMS.fingerprint())) as writer, pytest.raises(StoreUnavailable):
         writer.apply([change])
-    assert [run(open_store.books.members(base_id, None, 5)).count for base_id in ("mb_a", "mb_b")] == [1, 1]
+    assert [open_store.books.members(base_id, None, 5).count for base_id in ("mb_a", "mb_b")] == [1, 1]
     assert open_store.ledger.apply([change])[0] in (Outcome.CHANGED, Outcome.UNCHANGED)
-    assert [run(open_store.books.members(base_id, None, 5)).count for base_id in ("mb_a", "mb_b")] == [0, 1]
+    assert [open_store.books.members(base_id, None, 5).count for base_id in ("mb_a", "mb_b")] == [0, 1]
     open_store.close()
 
 

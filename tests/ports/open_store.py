@@ -3,6 +3,7 @@
 import json
 from collections.abc import Awaitable, Callable
 from datetime import date, datetime
+from inspect import iscoroutinefunction
 from typing import Any
 
 from counterfoil.domain.access import Scope
@@ -53,15 +54,25 @@ def open_ledger(store: Store, clock: Clock) -> OpenLedger:
     return store.ledger(clock, PSEUDONYMS.fingerprint())
 
 
+class Synchronous:
+    """A port whose coroutines are run at once."""
+
+    def __init__(self, port: object, run: Callable[[Awaitable[Any]], Any]) -> None:
+        self._port, self._run = port, run
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._port, name)
+        return (lambda *given, **named: self._run(method(*given, **named))) if iscoroutinefunction(method) else method
+
+
 class OpenStore:
     """A loader and a reader on the same books."""
 
     def __init__(self, store: Store, clock: Clock, run: Callable[[Awaitable[Any]], Any]) -> None:
         self.store = store
         self.ledger = open_ledger(store, clock)
-        self.books = store.books()
+        self.books: Any = Synchronous(store.books(), run)
         self._reader = Reader(PSEUDONYMS, self.ledger.facts)
-        self._run = run
 
     def close(self) -> None:
         self.ledger.close()
@@ -87,22 +98,22 @@ class OpenStore:
     # --- reading -----------------------------------------------------------------
 
     def horizon(self) -> int:
-        return int(self._run(self.books.horizon()))
+        return int(self.books.horizon())
 
     def by_change(self, shop_id: str = "sh_1", *, since: int = 0, until: int | None = None, limit: int = 1000) -> Any:
-        page = self._run(self.books.bills_by_change(Scope("shop", shop_id), shop_id, since, until, None, limit))
+        page = self.books.bills_by_change(Scope("shop", shop_id), shop_id, since, until, None, limit)
         return bills_of(page)
 
     def by_day(self, shop_id: str = "sh_1", first: date = EVER[0], last: date = EVER[1], limit: int = 1000) -> Any:
         return bills_of(self.day_page(shop_id, first, last, None, limit))
 
     def day_page(self, shop_id: str, first: date, last: date, after: Position | None, limit: int) -> BillPage:
-        page: BillPage = self._run(self.books.bills_by_day(Scope("shop", shop_id), shop_id, first, last, after, limit))
+        page: BillPage = self.books.bills_by_day(Scope("shop", shop_id), shop_id, first, last, after, limit)
         return page
 
     def bill(self, bill_id: str = "b_1", shop_id: str = "sh_1") -> Any:
         """Return the published bill, dated or undated, or None if there is no such bill."""
-        found = self._run(self.books.bill(Scope("shop", shop_id), bill_id))
+        found = self.books.bill(Scope("shop", shop_id), bill_id)
         return json.loads(found.body) if found else None
 
     def stamp(self, bill_id: str = "b_1", shop_id: str = "sh_1") -> int | None:

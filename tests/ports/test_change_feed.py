@@ -9,7 +9,6 @@ from counterfoil.domain import change_feed
 from counterfoil.domain.access import Scope
 from counterfoil.domain.change_feed import BEGINNING, REMOVALS_KEPT_MS, FeedPosition, Window
 from feed_copy import FeedCopy, Json
-from ports.conftest import Run
 from ports.open_store import OpenStore, bill, gone, shop
 from running_service import ManualClock
 
@@ -21,8 +20,8 @@ BOTH = pytest.mark.parametrize("scope", [FRANCHISE, ONE_SHOP], ids=["franchise",
 class Feed:
     """A client that makes one pass after another through the feed and keeps a copy."""
 
-    def __init__(self, open_store: OpenStore, run: Run, scope: Scope = FRANCHISE, limit: int = 1000) -> None:
-        self.open_store, self.run, self.scope, self.limit = open_store, run, scope, limit
+    def __init__(self, open_store: OpenStore, scope: Scope = FRANCHISE, limit: int = 1000) -> None:
+        self.open_store, self.scope, self.limit = open_store, scope, limit
         self.copy = FeedCopy()
         self.mark = BEGINNING
         self.after: FeedPosition | None = None
@@ -32,7 +31,7 @@ class Feed:
         """Read and store the next page. The mark advances only at the end of a pass."""
         if self.window is None:
             self.window = Window(self.mark, self.open_store.horizon())
-        found = self.run(self.open_store.books.changes(self.scope, self.window, self.after, self.limit))
+        found = self.open_store.books.changes(self.scope, self.window, self.after, self.limit)
         elements = [json.loads(element) for element in found.elements]
         self.copy.apply(elements)
         self.after = found.last
@@ -58,11 +57,11 @@ def short(element: Json) -> str:
 
 
 @BOTH
-def test_the_first_pass_returns_every_shop_and_bill(open_store: OpenStore, run: Run, scope: Scope) -> None:
+def test_the_first_pass_returns_every_shop_and_bill(open_store: OpenStore, scope: Scope) -> None:
     open_store.put(shop("sh_1"), shop("sh_x", franchiseId="fr_x"))
     open_store.put(bill("b_1"), bill("b_2", closedAt=None), bill("b_x", "sh_x"))
     open_store.put(bill("b_3", history=True), bill("b_4", closedAt=None, history=True))
-    assert Feed(open_store, run, scope).read() == [
+    assert Feed(open_store, scope).read() == [
         "shop sh_1 in full",
         "bill sh_1 b_3",
         "bill sh_1 b_4",
@@ -71,22 +70,20 @@ def test_the_first_pass_returns_every_shop_and_bill(open_store: OpenStore, run: 
     ]
 
 
-def test_an_element_has_the_same_object_as_the_lists(open_store: OpenStore, run: Run) -> None:
+def test_an_element_has_the_same_object_as_the_lists(open_store: OpenStore) -> None:
     open_store.put(shop("sh_1"))
     open_store.put(bill("b_1", amounts={"net": 0.3}))
-    feed = Feed(open_store, run)
+    feed = Feed(open_store)
     feed.read()
     assert feed.copy.bills == {("sh_1", "b_1"): open_store.bill("b_1")}
-    assert list(feed.copy.shops.values()) == [
-        json.loads(body) for body in run(open_store.books.shops(FRANCHISE)).bodies
-    ]
+    assert list(feed.copy.shops.values()) == [json.loads(body) for body in open_store.books.shops(FRANCHISE).bodies]
 
 
 @BOTH
-def test_a_later_pass_returns_what_changed(open_store: OpenStore, run: Run, scope: Scope) -> None:
+def test_a_later_pass_returns_what_changed(open_store: OpenStore, scope: Scope) -> None:
     open_store.put(shop("sh_1"))
     open_store.put(bill("b_1"), bill("b_2"), bill("b_3"))
-    feed = Feed(open_store, run, scope)
+    feed = Feed(open_store, scope)
     feed.read()
     assert feed.read() == []
     open_store.put(bill("b_2", void=True))
@@ -97,10 +94,10 @@ def test_a_later_pass_returns_what_changed(open_store: OpenStore, run: Run, scop
 
 @BOTH
 def test_a_bill_loaded_as_history_after_the_mark_is_returned_without_a_date_too(
-    open_store: OpenStore, run: Run, scope: Scope
+    open_store: OpenStore, scope: Scope
 ) -> None:
     open_store.put(shop("sh_1"))
-    feed = Feed(open_store, run, scope)
+    feed = Feed(open_store, scope)
     feed.read()
     open_store.put(bill("b_1", closedAt=None, history=True))
     assert feed.read() == ["bill sh_1 b_1"]
@@ -108,10 +105,10 @@ def test_a_bill_loaded_as_history_after_the_mark_is_returned_without_a_date_too(
 
 
 @BOTH
-def test_a_removed_bill_that_is_loaded_again_is_returned(open_store: OpenStore, run: Run, scope: Scope) -> None:
+def test_a_removed_bill_that_is_loaded_again_is_returned(open_store: OpenStore, scope: Scope) -> None:
     open_store.put(shop("sh_1"))
     open_store.put(bill("b_1"), bill("b_2"))
-    feed = Feed(open_store, run, scope)
+    feed = Feed(open_store, scope)
     feed.read()
     open_store.put(gone(bill("b_1")), gone(bill("b_2")))
     open_store.put(bill("b_1", history=True))
@@ -122,22 +119,20 @@ def test_a_removed_bill_that_is_loaded_again_is_returned(open_store: OpenStore, 
     assert feed.read() == ["bill sh_1 b_2"]
 
 
-def test_one_id_in_two_shops_is_two_bills(open_store: OpenStore, run: Run) -> None:
+def test_one_id_in_two_shops_is_two_bills(open_store: OpenStore) -> None:
     open_store.put(shop("sh_1"), shop("sh_2"))
     open_store.put(bill("b_1"), bill("b_1", "sh_2"))
-    feed = Feed(open_store, run)
+    feed = Feed(open_store)
     feed.read()
     open_store.put(gone(bill("b_1", "sh_2")))
     assert feed.read() == ["billRemoved sh_2 b_1"]
     assert set(feed.copy.bills) == {("sh_1", "b_1")}
 
 
-def test_a_shop_that_joins_is_returned_in_full_whatever_the_stamps_of_its_bills(
-    open_store: OpenStore, run: Run
-) -> None:
+def test_a_shop_that_joins_is_returned_in_full_whatever_the_stamps_of_its_bills(open_store: OpenStore) -> None:
     open_store.put(shop("sh_1"), shop("sh_2", franchiseId="fr_b"))
     open_store.put(bill("b_1", "sh_2"), bill("b_2", "sh_2", history=True))
-    feed = Feed(open_store, run)
+    feed = Feed(open_store)
     feed.read()
     open_store.put(shop("sh_2"))
     assert feed.read() == ["shop sh_2 in full", "bill sh_2 b_2", "bill sh_2 b_1"]
@@ -146,10 +141,10 @@ def test_a_shop_that_joins_is_returned_in_full_whatever_the_stamps_of_its_bills(
     assert feed.read() == ["bill sh_2 b_1", "bill sh_2 b_2"]
 
 
-def test_a_shop_that_leaves_is_reported_once_and_no_longer_read(open_store: OpenStore, run: Run) -> None:
+def test_a_shop_that_leaves_is_reported_once_and_no_longer_read(open_store: OpenStore) -> None:
     open_store.put(shop("sh_1"))
     open_store.put(bill("b_1"))
-    feed, other = Feed(open_store, run), Feed(open_store, run, Scope("franchise", "fr_b"))
+    feed, other = Feed(open_store), Feed(open_store, Scope("franchise", "fr_b"))
     feed.read(), other.read()
     open_store.put(shop("sh_1", franchiseId="fr_b"))
     open_store.put(bill("b_2"))
@@ -158,10 +153,10 @@ def test_a_shop_that_leaves_is_reported_once_and_no_longer_read(open_store: Open
     assert other.read() == ["shop sh_1 in full", "bill sh_1 b_1", "bill sh_1 b_2"]
 
 
-def test_a_shop_that_left_and_returned_between_two_passes_is_returned_in_full(open_store: OpenStore, run: Run) -> None:
+def test_a_shop_that_left_and_returned_between_two_passes_is_returned_in_full(open_store: OpenStore) -> None:
     open_store.put(shop("sh_1"))
     open_store.put(bill("b_1"), bill("b_2"))
-    feed, other = Feed(open_store, run), Feed(open_store, run, Scope("franchise", "fr_b"))
+    feed, other = Feed(open_store), Feed(open_store, Scope("franchise", "fr_b"))
     feed.read(), other.read()
     open_store.put(shop("sh_1", franchiseId="fr_b"))
     open_store.put(gone(bill("b_1")))
@@ -172,23 +167,21 @@ def test_a_shop_that_left_and_returned_between_two_passes_is_returned_in_full(op
 
 
 @BOTH
-def test_a_closed_shop_is_reported_and_its_bills_are_still_followed(
-    open_store: OpenStore, run: Run, scope: Scope
-) -> None:
+def test_a_closed_shop_is_reported_and_its_bills_are_still_followed(open_store: OpenStore, scope: Scope) -> None:
     open_store.put(shop("sh_1"))
     open_store.put(bill("b_1"))
-    feed = Feed(open_store, run, scope)
+    feed = Feed(open_store, scope)
     feed.read()
     open_store.put(gone(shop("sh_1")))
     open_store.put(bill("b_1", void=True))
     assert feed.read() == ["shopRemoved sh_1", "bill sh_1 b_1"]
-    assert Feed(open_store, run, scope).read() == ["shopRemoved sh_1 in full", "bill sh_1 b_1"]
+    assert Feed(open_store, scope).read() == ["shopRemoved sh_1 in full", "bill sh_1 b_1"]
     open_store.put(shop("sh_1"))
     assert feed.read() == ["shop sh_1"]
 
 
-def test_a_shop_loaded_after_the_first_pass_of_its_key_is_returned_in_full(open_store: OpenStore, run: Run) -> None:
-    feed = Feed(open_store, run, ONE_SHOP)
+def test_a_shop_loaded_after_the_first_pass_of_its_key_is_returned_in_full(open_store: OpenStore) -> None:
+    feed = Feed(open_store, ONE_SHOP)
     assert feed.read() == []
     open_store.put(shop("sh_1"))
     open_store.put(bill("b_1", history=True))
@@ -196,9 +189,9 @@ def test_a_shop_loaded_after_the_first_pass_of_its_key_is_returned_in_full(open_
 
 
 @BOTH
-def test_a_shop_whose_entry_changes_is_returned(open_store: OpenStore, run: Run, scope: Scope) -> None:
+def test_a_shop_whose_entry_changes_is_returned(open_store: OpenStore, scope: Scope) -> None:
     open_store.put(shop("sh_1"))
-    feed = Feed(open_store, run, scope)
+    feed = Feed(open_store, scope)
     feed.read()
     open_store.put(shop("sh_1", rev=2))
     assert feed.read() == []
@@ -206,10 +199,10 @@ def test_a_shop_whose_entry_changes_is_returned(open_store: OpenStore, run: Run,
     assert feed.read() == ["shop sh_1"]
 
 
-def test_all_bills_that_are_rewritten_in_small_batches_are_returned(open_store: OpenStore, run: Run) -> None:
+def test_all_bills_that_are_rewritten_in_small_batches_are_returned(open_store: OpenStore) -> None:
     open_store.put(shop("sh_1"))
     open_store.put(*(bill(f"b_{number}", history=number % 2 == 0) for number in range(7)))
-    feed = Feed(open_store, run, limit=2)
+    feed = Feed(open_store, limit=2)
     feed.read()
     open_store.put(shop("sh_1", timezone="Asia/Tokyo"))
     returned: list[str] = []
@@ -220,12 +213,12 @@ def test_all_bills_that_are_rewritten_in_small_batches_are_returned(open_store: 
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 5, 1000])
-def test_pages_of_any_size_return_each_element_once(open_store: OpenStore, run: Run, limit: int) -> None:
+def test_pages_of_any_size_return_each_element_once(open_store: OpenStore, limit: int) -> None:
     shops = [shop(f"sh_{number:02}") for number in range(9)]
     open_store.put(*shops)
     every = [bill(f"b_{number}", of["id"], history=number == 2) for of in shops[::2] for number in range(4)]
     open_store.put(*every)
-    feed = Feed(open_store, run, limit=limit)
+    feed = Feed(open_store, limit=limit)
     pages = list(feed.pages())
     assert all(len(page) == limit for page in pages[:-1])
     elements = [short(element) for page in pages for element in page]
@@ -235,7 +228,7 @@ def test_pages_of_any_size_return_each_element_once(open_store: OpenStore, run: 
 
 
 @pytest.mark.parametrize("limit", [1, pytest.param(2, marks=pytest.mark.long), 3])
-def test_a_change_between_two_pages_is_in_this_pass_or_the_next(open_store: OpenStore, run: Run, limit: int) -> None:
+def test_a_change_between_two_pages_is_in_this_pass_or_the_next(open_store: OpenStore, limit: int) -> None:
     happenings: list[list[Json]] = [
         [bill("b_0", void=True)],
         [gone(bill("b_1"))],
@@ -251,24 +244,24 @@ def test_a_change_between_two_pages_is_in_this_pass_or_the_next(open_store: Open
         store_shop = [shop("sh_1"), shop("sh_2"), gone(shop("sh_3"))]
         open_store.put(*store_shop)
         open_store.put(*(bill(f"b_{number}", of) for of in ("sh_1", "sh_2") for number in range(5)))
-        feed = Feed(open_store, run, limit=limit)
+        feed = Feed(open_store, limit=limit)
         for happening in happenings[start:]:
             feed.page()
             open_store.put(*happening)
         for _ in feed.pages():
             pass
         feed.read()
-        fresh = Feed(open_store, run)
+        fresh = Feed(open_store)
         fresh.read()
         assert feed.copy.bills == fresh.copy.bills
         assert feed.copy.shops == fresh.copy.shops
         open_store.rewrite()
 
 
-def test_requesting_a_page_again_loses_nothing(open_store: OpenStore, run: Run) -> None:
+def test_requesting_a_page_again_loses_nothing(open_store: OpenStore) -> None:
     open_store.put(shop("sh_1"))
     open_store.put(*(bill(f"b_{number}") for number in range(6)))
-    feed = Feed(open_store, run, limit=2)
+    feed = Feed(open_store, limit=2)
     feed.page()
     window, after = feed.window, feed.after
     feed.page()
@@ -281,10 +274,10 @@ def test_requesting_a_page_again_loses_nothing(open_store: OpenStore, run: Run) 
     assert feed.copy.bills["sh_1", "b_2"]["status"] == "void"
 
 
-def test_a_pass_ends_however_much_changes(open_store: OpenStore, run: Run) -> None:
+def test_a_pass_ends_however_much_changes(open_store: OpenStore) -> None:
     open_store.put(shop("sh_1"))
     open_store.put(*(bill(f"b_{number}") for number in range(5)))
-    feed = Feed(open_store, run, limit=1)
+    feed = Feed(open_store, limit=1)
     for number in range(20):
         feed.page()
         if feed.window is None:
@@ -293,20 +286,18 @@ def test_a_pass_ends_however_much_changes(open_store: OpenStore, run: Run) -> No
     assert feed.window is None
 
 
-def test_a_page_ends_early_when_it_has_too_many_bytes(
-    open_store: OpenStore, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_page_ends_early_when_it_has_too_many_bytes(open_store: OpenStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(change_feed, "MAX_PAGE_BYTES", 2_000)
     open_store.put(shop("sh_1"))
     open_store.put(*(bill(f"b_{number}", cashier="x" * 1_000) for number in range(5)))
-    feed = Feed(open_store, run)
+    feed = Feed(open_store)
     pages = list(feed.pages())
     assert all(0 < len(page) <= 3 for page in pages[:-1])
     assert set(feed.copy.bills) == {("sh_1", f"b_{number}") for number in range(5)}
 
 
 def test_old_removals_are_deleted_and_marks_from_before_them_are_known_to_be_too_old(
-    open_store: OpenStore, run: Run, clock: ManualClock
+    open_store: OpenStore, clock: ManualClock
 ) -> None:
     open_store.put(shop("sh_1"))
     open_store.put(bill("b_1"), bill("b_2"))
@@ -316,38 +307,38 @@ def test_old_removals_are_deleted_and_marks_from_before_them_are_known_to_be_too
     open_store.put(gone(bill("b_2")))
     clock.advance(REMOVALS_KEPT_MS / 1000 - 86_400 + 1)
     open_store.ledger.advance_horizon()
-    assert oldest(open_store, run) == 0
+    assert oldest(open_store) == 0
     assert open_store.ledger.prune_removals() == 1
-    assert removed_at <= oldest(open_store, run) == open_store.horizon() - REMOVALS_KEPT_MS
+    assert removed_at <= oldest(open_store) == open_store.horizon() - REMOVALS_KEPT_MS
     assert open_store.ledger.prune_removals() == 0
-    feed = Feed(open_store, run)
-    feed.mark = oldest(open_store, run)
+    feed = Feed(open_store)
+    feed.mark = oldest(open_store)
     assert feed.read() == ["billRemoved sh_1 b_2"]
 
 
-def oldest(open_store: OpenStore, run: Run) -> int:
-    return int(run(open_store.books.changes(FRANCHISE, Window(BEGINNING, open_store.horizon()), None, 5)).oldest)
+def oldest(open_store: OpenStore) -> int:
+    return int(open_store.books.changes(FRANCHISE, Window(BEGINNING, open_store.horizon()), None, 5).oldest)
 
 
-def test_many_shops_with_few_changes_each_are_read(open_store: OpenStore, run: Run) -> None:
+def test_many_shops_with_few_changes_each_are_read(open_store: OpenStore) -> None:
     shops = [shop(f"sh_{number:03}") for number in range(150)]
     open_store.put(*shops)
     open_store.put(*(bill("b_1", of["id"]) for of in shops))
-    feed = Feed(open_store, run, limit=40)
+    feed = Feed(open_store, limit=40)
     assert len(feed.read()) == 300
     open_store.put(*(bill("b_1", of["id"], void=True) for of in shops[::3]))
     assert feed.read() == [f"bill {of['id']} b_1" for of in shops[::3]]
 
 
-def test_a_shop_with_more_changes_than_one_statement_reads_comes_in_order(open_store: OpenStore, run: Run) -> None:
+def test_a_shop_with_more_changes_than_one_statement_reads_comes_in_order(open_store: OpenStore) -> None:
     open_store.put(shop("sh_1"), shop("sh_2"))
     for start in range(0, 450, 150):
         open_store.put(*(bill(f"b_{number:03}") for number in range(start, start + 150)), bill(f"b_{start}", "sh_2"))
-    feed = Feed(open_store, run, limit=400)
+    feed = Feed(open_store, limit=400)
     returned = feed.read()
     assert returned[1:451] == [f"bill sh_1 b_{number:03}" for number in range(450)]
     assert len(returned) == len(set(returned)) == 455
 
 
-def test_a_scope_that_cannot_be_stored_is_empty(open_store: OpenStore, run: Run) -> None:
-    assert Feed(open_store, run, Scope("franchise", "fr\0a")).read() == []
+def test_a_scope_that_cannot_be_stored_is_empty(open_store: OpenStore) -> None:
+    assert Feed(open_store, Scope("franchise", "fr\0a")).read() == []

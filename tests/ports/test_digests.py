@@ -12,7 +12,6 @@ import pytest
 
 from counterfoil.domain.access import Scope
 from counterfoil.domain.day_totals import MAX_COMPUTED_DAYS, ShopDay
-from ports.conftest import Run
 from ports.open_store import OpenStore, bill, gone, shop
 
 FRANCHISE = Scope("franchise", "fr_a")
@@ -25,7 +24,6 @@ Json = dict[str, Any]
 
 def digests(
     open_store: OpenStore,
-    run: Run,
     scope: Scope = FRANCHISE,
     limit: int = 1000,
     shop_id: str | None = None,
@@ -34,7 +32,7 @@ def digests(
     found: list[Json] = []
     after: ShopDay | None = None
     for _ in range(100):
-        page = run(open_store.books.digests(scope, shop_id, days, after, limit))
+        page = open_store.books.digests(scope, shop_id, days, after, limit)
         found += [json.loads(element, parse_float=Decimal) for element in page.elements]
         after = page.last
         if after is None:
@@ -77,7 +75,7 @@ def in_ms(written: str | None) -> int | None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_digests_are_those_of_the_bills_after_any_loads(open_store: OpenStore, run: Run, seed: int) -> None:
+def test_digests_are_those_of_the_bills_after_any_loads(open_store: OpenStore, seed: int) -> None:
     chance = random.Random(seed)  # noqa: S311 - the test must be reproducible
     open_store.put(*map(shop, SHOPS))
     known: set[tuple[str, str]] = set()
@@ -102,31 +100,31 @@ def test_digests_are_those_of_the_bills_after_any_loads(open_store: OpenStore, r
             open_store.rewrite(3)
         if chance.random() < 0.5:
             open_store.ledger.compute_totals(chance.randint(1, 5))
-        assert digests(open_store, run, limit=chance.choice([1, 2, 1000])) == computed(open_store, known)
+        assert digests(open_store, limit=chance.choice([1, 2, 1000])) == computed(open_store, known)
 
 
-def test_digests_stay_the_same_when_they_are_computed_in_advance(open_store: OpenStore, run: Run) -> None:
+def test_digests_stay_the_same_when_they_are_computed_in_advance(open_store: OpenStore) -> None:
     open_store.put(*map(shop, SHOPS))
     open_store.put(*(bill(f"b_{number}", of, closedAt=TIMES[number % 4]) for of in SHOPS for number in range(8)))
-    before = digests(open_store, run)
+    before = digests(open_store)
     assert len(before) == 12
     assert open_store.ledger.compute_totals(100) == 12
     assert open_store.ledger.compute_totals(100) == 0
-    assert digests(open_store, run) == before
+    assert digests(open_store) == before
     open_store.put(*(gone(bill(f"b_{number}")) for number in range(8)))
-    assert digests(open_store, run) == before[4:]
+    assert digests(open_store) == before[4:]
     assert open_store.ledger.compute_totals(100) == 4
-    assert digests(open_store, run) == before[4:]
+    assert digests(open_store) == before[4:]
 
 
-def test_one_shop_and_a_range_of_days_can_be_selected(open_store: OpenStore, run: Run) -> None:
+def test_one_shop_and_a_range_of_days_can_be_selected(open_store: OpenStore) -> None:
     open_store.put(*map(shop, SHOPS), shop("sh_x", franchiseId="fr_x"))
     open_store.put(
         *(bill(f"b_{number}", of, closedAt=at) for of in (*SHOPS, "sh_x") for number, at in enumerate(TIMES))
     )
 
     def found(**selection: Any) -> list[tuple[str, str | None]]:
-        return [(digest["shopId"], digest["day"]) for digest in digests(open_store, run, **selection)]
+        return [(digest["shopId"], digest["day"]) for digest in digests(open_store, **selection)]
 
     assert found(shop_id="sh_2") == [("sh_2", day) for day in (None, "2025-12-30", "2025-12-31", "2026-01-01")]
     assert found(days=(20251231, 20251231)) == [(of, "2025-12-31") for of in SHOPS]
@@ -134,12 +132,12 @@ def test_one_shop_and_a_range_of_days_can_be_selected(open_store: OpenStore, run
     assert found(scope=Scope("shop", "sh_3"), days=(20260101, 99_999_999)) == [("sh_3", "2026-01-01")]
 
 
-def test_a_page_computes_a_bounded_number_of_days(open_store: OpenStore, run: Run) -> None:
+def test_a_page_computes_a_bounded_number_of_days(open_store: OpenStore) -> None:
     days = [date(2025, 11, 20) + timedelta(days=number) for number in range(MAX_COMPUTED_DAYS + 5)]
     open_store.put(shop("sh_1"))
     open_store.put(*(bill(f"b_{day}", closedAt=f"{day}T12:00:00+07:00") for day in days))
-    page = run(open_store.books.digests(FRANCHISE, None, ALL_DAYS, None, 1000))
+    page = open_store.books.digests(FRANCHISE, None, ALL_DAYS, None, 1000)
     assert len(page.elements) == MAX_COMPUTED_DAYS
-    assert len(digests(open_store, run)) == len(days)
+    assert len(digests(open_store)) == len(days)
     open_store.ledger.compute_totals(100)
-    assert len(run(open_store.books.digests(FRANCHISE, None, ALL_DAYS, None, 1000)).elements) == len(days)
+    assert len(open_store.books.digests(FRANCHISE, None, ALL_DAYS, None, 1000).elements) == len(days)

@@ -300,20 +300,20 @@ def test_removing_a_missing_record_changes_nothing(open_store: OpenStore) -> Non
     assert open_store.put(gone(shop()), gone(shop())) == [REMOVED, UNCHANGED]
 
 
-def test_a_removed_member_is_not_found(open_store: OpenStore, run: Run) -> None:
+def test_a_removed_member_is_not_found(open_store: OpenStore) -> None:
     token = PSEUDONYMS.member_token("4711")
     open_store.put(shop(), member())
     open_store.put(gone(member()))
-    assert run(open_store.books.member(Scope("shop", "sh_1"), token)) is None
-    assert run(open_store.books.members("mb_a", None, 5)).count == 0
+    assert open_store.books.member(Scope("shop", "sh_1"), token) is None
+    assert open_store.books.members("mb_a", None, 5).count == 0
     assert open_store.put(member()) == [ADDED]
 
 
-def test_a_removed_shop_can_come_back_with_its_bills(shop_store: OpenStore, run: Run) -> None:
+def test_a_removed_shop_can_come_back_with_its_bills(shop_store: OpenStore) -> None:
     shop_store.put(bill())
     shop_store.put(gone(shop()))
     assert shop_store.put(shop()) == [CHANGED]
-    assert len(run(shop_store.books.shops(Scope("shop", "sh_1"))).bodies) == 1
+    assert len(shop_store.books.shops(Scope("shop", "sh_1")).bodies) == 1
     assert shop_store.put(bill()) == [UNCHANGED]
 
 
@@ -322,12 +322,12 @@ def test_bills_may_still_arrive_for_a_removed_shop(shop_store: OpenStore) -> Non
     assert shop_store.put(bill()) == [ADDED]
 
 
-def test_a_member_that_moves_to_another_base_leaves_the_first(open_store: OpenStore, run: Run) -> None:
+def test_a_member_that_moves_to_another_base_leaves_the_first(open_store: OpenStore) -> None:
     open_store.put(member(messaging=[{"userId": "U1"}]))
     assert open_store.put(member(provider_id="mb_b", messaging=[{"userId": "U1"}])) == [CHANGED]
-    assert run(open_store.books.members("mb_a", None, 5)).count == 0
-    assert run(open_store.books.accounts("mb_a", PSEUDONYMS.messaging_hash("U1"))).accounts == []
-    assert len(run(open_store.books.accounts("mb_b", PSEUDONYMS.messaging_hash("U1"))).accounts) == 1
+    assert open_store.books.members("mb_a", None, 5).count == 0
+    assert open_store.books.accounts("mb_a", PSEUDONYMS.messaging_hash("U1")).accounts == []
+    assert len(open_store.books.accounts("mb_b", PSEUDONYMS.messaging_hash("U1")).accounts) == 1
 
 
 # --- facts of a shop ---------------------------------------------------------
@@ -673,7 +673,7 @@ def test_a_reader_alongside_three_writers_is_never_given_too_early_a_horizon(
     horizon, seen = 0, frozenset[tuple[str, int]]()
     reads = 0
     while any(loader.is_alive() for loader in loaders) or reads < 10:
-        page = shop_store._run(shop_store.books.bills_by_change(Scope("shop", "sh_1"), "sh_1", 0, None, None, 1000))
+        page = shop_store.books.bills_by_change(Scope("shop", "sh_1"), "sh_1", 0, None, None, 1000)
         rows = {(one["id"], in_ms(one["updatedAt"])) for one in bills_of(page)}
         assert {row for row in rows if row[1] <= horizon} <= seen, "a row appeared at or below a reported horizon"
         assert page.horizon >= horizon
