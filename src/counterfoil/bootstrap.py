@@ -23,13 +23,11 @@ from counterfoil.settings import Settings, read_secret
 
 if TYPE_CHECKING:
     from counterfoil.backends.postgres.ledger import PostgresLedger
-    from counterfoil.backends.postgres.move_target import PostgresMoveTarget
     from counterfoil.backends.postgres.store import PostgresStore
     from counterfoil.backends.sqlite.backup import BackupManifest, Restored
     from counterfoil.backends.sqlite.ledger import SqliteLedger
     from counterfoil.backends.sqlite.move_source import SqliteMoveSource
     from counterfoil.backends.sqlite.store import SqliteStore
-    from counterfoil.domain.messages import Message
     from counterfoil.http.app import App
     from counterfoil.http.wire import StaticPage
 
@@ -149,13 +147,6 @@ def make_roles(settings: Settings, describe: Callable[[list[str]], AuditEntry] |
     return administration.make_roles(settings.database, describe)
 
 
-def run_statement(database: str, text: str) -> None:
-    """Run one statement on a database server, using the credentials in the address."""
-    from counterfoil.backends.postgres import admin_connections
-
-    admin_connections.run(database, text)
-
-
 def move_source(folder: Path, clock: Clock | None = None) -> SqliteMoveSource:
     """Open an embedded store to copy from."""
     from counterfoil.backends.sqlite.move_source import SqliteMoveSource
@@ -164,13 +155,6 @@ def move_source(folder: Path, clock: Clock | None = None) -> SqliteMoveSource:
     source = SqliteMoveSource(folder, clock or SystemClock())
     settle_older_files(folder, clock or SystemClock())
     return source
-
-
-def move_target(database: str) -> PostgresMoveTarget:
-    """Open a database to copy into."""
-    from counterfoil.backends.postgres.move_target import PostgresMoveTarget
-
-    return PostgresMoveTarget(database)
 
 
 def back_up(settings: Settings, target: Path, *, with_secret: bool, clock: Clock | None = None) -> BackupManifest:
@@ -187,10 +171,3 @@ def restore(settings: Settings, source: Path, by: Actor, *, replace: bool, clock
 
     now_ms = (clock or SystemClock()).now_ms()
     return backup.restore(settings.store, source, settings.secret, settings.secret_file, now_ms, by, replace=replace)
-
-
-def meter_problem(settings: Settings) -> Message | None:
-    """Return the reason why the shared meter cannot be used, or None if it can."""
-    from counterfoil.backends.redis import client
-
-    return client.problem(settings.meter)

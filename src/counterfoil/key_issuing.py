@@ -66,16 +66,14 @@ class KeyStore(ABC):
     def find(self, key_id: str) -> Key | None:
         return next((key for key in self.all() if key.key_id == key_id), None)
 
-    def change(self, key_id: str, change: Callable[[Key], Key], act: Act, now_ms: int, by: Actor) -> Key | None:
-        """Replace a key with the result of `change`, with an audit entry; return None if the key does not exist."""
+    def change(self, key_id: str, change: Callable[[Key], Key], act: Act, now_ms: int, by: Actor) -> Key:
+        """Replace a key with the result of `change`, with an audit entry, and return it."""
         with self.changing() as (ask, append):
-            found = [_key(body) for (body,) in ask(_ONE, key_id=key_id)]
-            if not found:
-                return None
-            changed = change(found[0])
+            found = key_in((_key(body) for (body,) in ask(_ONE, key_id=key_id)), key_id)
+            changed = change(found)
             ask(_CHANGE, key_id=key_id, body=json.encode(changed))
             ask(self.NEXT_GENERATION)
-            if changes := field_changes(found[0], changed):
+            if changes := field_changes(found, changed):
                 append([AuditEntry(at=now_ms, act=act, actor=by, key_id=key_id, changes=changes)])
             return changed
 
@@ -213,7 +211,7 @@ def update(
         _require_unchanged(key, seen)
         return _validated(replace(key, **changes.changed_fields()))
 
-    return _apply_change(key_store, key_id, updated, Act.KEY_CHANGED, now_ms, by)
+    return key_store.change(key_id, updated, Act.KEY_CHANGED, now_ms, by)
 
 
 def revoke(key_store: KeyStore, key_id: str, now_ms: int, by: Actor) -> Key:
@@ -224,7 +222,7 @@ def revoke(key_store: KeyStore, key_id: str, now_ms: int, by: Actor) -> Key:
             return key
         return replace(key, revoked_at=key.revokes_at if key.is_revoked(now_ms) else now_ms)
 
-    return _apply_change(key_store, key_id, revoked, Act.KEY_REVOKED, now_ms, by)
+    return key_store.change(key_id, revoked, Act.KEY_REVOKED, now_ms, by)
 
 
 def schedule_revocation(key_store: KeyStore, key_id: str, at: int, now_ms: int, by: Actor) -> Key:
@@ -234,7 +232,7 @@ def schedule_revocation(key_store: KeyStore, key_id: str, at: int, now_ms: int, 
     def scheduled(key: Key) -> Key:
         return key if key.is_revoked(now_ms) else replace(key, revokes_at=at)
 
-    return _apply_change(key_store, key_id, scheduled, Act.REVOCATION_SCHEDULED, now_ms, by)
+    return key_store.change(key_id, scheduled, Act.REVOCATION_SCHEDULED, now_ms, by)
 
 
 def find(key_store: KeyStore, key_id: str) -> Key:
@@ -246,21 +244,12 @@ def key_in(keys: Iterable[Key], key_id: str) -> Key:
     for key in keys:
         if key.key_id == key_id:
             return key
-    raise _unknown_key(key_id)
+    raise KeyIssuingError(MESSAGES["unknown_key"](key_id=key_id))
 
 
 def _issued(key: Key, now_ms: int, by: Actor) -> AuditEntry:
     changes = field_changes(None, key)
     return AuditEntry(at=now_ms, act=Act.KEY_ISSUED, actor=by, key_id=key.key_id, changes=changes)
-
-
-def _apply_change(
-    key_store: KeyStore, key_id: str, change: Callable[[Key], Key], act: Act, now_ms: int, by: Actor
-) -> Key:
-    changed = key_store.change(key_id, change, act, now_ms, by)
-    if changed is None:
-        raise _unknown_key(key_id)
-    return changed
 
 
 def require_not_revoked(key: Key, now_ms: int) -> None:
@@ -300,7 +289,3 @@ def _validated(key: Key) -> Key:
 def _is_plain_text(text: str) -> bool:
     """Return whether the text has no line breaks, no other control characters and no surrogates (invalid UTF-8)."""
     return not any(category(character) in ("Cc", "Cs", "Zl", "Zp") for character in text)
-
-
-def _unknown_key(key_id: str) -> KeyIssuingError:
-    return KeyIssuingError(MESSAGES["unknown_key"](key_id=key_id))

@@ -288,7 +288,7 @@ _LAST_USED = _LATEST_BY_KEY.format(index="requests_by_key", part="true")
 _LAST_DISCLOSED = _LATEST_BY_KEY.format(index="disclosures_by_key", part="personal_base IS NOT NULL")
 _COPIES = """
     SELECT lineage, list_name, shop_id, server_time, ended_at, continued_at, covered FROM passes
-    WHERE {condition} ORDER BY lineage, list_name, shop_id
+    ORDER BY lineage, list_name, shop_id
 """
 # A load has not finished, nor was its source loaded again, nor is there an item about it.
 UNFINISHED = """
@@ -493,18 +493,11 @@ class OperatorReads(ABC):
         with self._limited("usage") as ask:
             return dict(ask(_LAST_DISCLOSED))
 
-    def copies(self, lineage: str) -> list[CopyState]:
-        """Return how far a lineage has read each list of changes, sorted by list and shop."""
-        return self._copies("lineage = :lineage", lineage=lineage).get(lineage, [])
-
-    def all_copies(self) -> dict[str, list[CopyState]]:
-        """Return the same as `copies` for every lineage that has read a list of changes."""
-        return self._copies("true")
-
-    def _copies(self, condition: str, **values: str) -> dict[str, list[CopyState]]:
+    def copies(self) -> dict[str, list[CopyState]]:
+        """Return how far each lineage has read each list of changes, sorted by list and shop."""
         found: dict[str, list[CopyState]] = {}
         with self._limited("usage") as ask:
-            for owner, list_name, shop_id, *progress in ask(_COPIES.format(condition=condition), **values):
+            for owner, list_name, shop_id, *progress in ask(_COPIES):
                 found.setdefault(owner, []).append(copy_state(list_name, shop_id, ReadProgress(*progress)))
         return found
 

@@ -352,7 +352,7 @@ def test_a_cut_over_is_refused_while_a_load_writes(service: RunningService, targ
 
     with (
         closing(Late(service.settings.store, service.clock)) as leaving,
-        closing(bootstrap.move_target(target)) as arriving,
+        closing(PostgresMoveTarget(target)) as arriving,
         pytest.raises(MoveRefused, match="Stop all loads"),
     ):
         StoreMove(leaving, arriving, lambda *_: None).run(CutOver("postgresql://elsewhere", MOVED))
@@ -379,7 +379,7 @@ def test_a_store_that_was_moved_opens_no_second_target(service: RunningService, 
 
 def test_two_copies_into_one_database_do_not_run_at_once(service: RunningService, target: str) -> None:
     service.load(shop())
-    with closing(bootstrap.move_target(target)) as other:
+    with closing(PostgresMoveTarget(target)) as other:
         other.claim("of another store")
         assert "another copy into this database is running" in run(service, target, status=1).output
 

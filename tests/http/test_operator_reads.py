@@ -62,7 +62,9 @@ def states(service: RunningService, key: str) -> list[tuple[str, str | None, str
     def text(state: CopyState) -> str | None:
         return None if state.server_time is None else iso_utc(state.server_time)
 
-    return [(one.list_name, one.shop_id, text(one), one.finished) for one in written(service).copies(id_of(key))]
+    return [
+        (one.list_name, one.shop_id, text(one), one.finished) for one in written(service).copies().get(id_of(key), [])
+    ]
 
 
 # --- requests and refusals --------------------------------------------------------
@@ -124,7 +126,7 @@ def poll(service: RunningService, key: str, of: Record, since: int, **headers: s
 
 
 def ranges(service: RunningService, key: str) -> tuple[int, list[ReadGap], int | None]:
-    (state,) = written(service).copies(id_of(key))
+    (state,) = written(service).copies().get(id_of(key), [])
     return state.read_from, list(state.gaps), state.server_time
 
 

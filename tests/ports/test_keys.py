@@ -56,7 +56,7 @@ class Ring:
     def find(self, key_id: str = "k_1") -> Any:
         return self._run(self._lookup.find(key_id))
 
-    def change(self, **fields: Any) -> Key | None:
+    def change(self, **fields: Any) -> Key:
         """Change the key, and let the time pass after which services use the change."""
         changed = self.key_store.change("k_1", lambda key: replace(key, **fields), *CHANGED)
         self.clock.advance(WITHIN_SEC)
@@ -80,7 +80,8 @@ def test_an_unknown_key_is_not_found(ring: Ring) -> None:
     for key_id in ("", "k_2", "K_1", "k_1 ", "\ud800"):
         assert ring.find(key_id) is None
     assert ring.key_store.find("k_2") is None
-    assert ring.key_store.change("k_2", lambda key: key, *CHANGED) is None
+    with pytest.raises(key_issuing.KeyIssuingError, match="k_2"):
+        ring.key_store.change("k_2", lambda key: key, *CHANGED)
 
 
 def test_keys_are_listed_in_the_order_of_issue(store: Store) -> None:

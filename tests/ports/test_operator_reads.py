@@ -371,7 +371,7 @@ def read_passes(recorder: Recorder, *passes: tuple[int, int]) -> None:
 
 def read_so_far(reads: OperatorReads) -> list[tuple[int, int]]:
     """Return the ranges of changes that have been read from the list."""
-    (state,) = reads.copies("k_1")
+    (state,) = reads.copies().get("k_1", [])
     assert state.server_time is not None
     starts = [state.read_from, *(gap.end for gap in state.gaps)]
     ends = [*(gap.start for gap in state.gaps), state.server_time]
@@ -381,9 +381,9 @@ def read_so_far(reads: OperatorReads) -> list[tuple[int, int]]:
 def test_a_copy_is_as_fresh_as_its_latest_finished_pass(recorder: Recorder, reads: OperatorReads) -> None:
     def read(horizon: int, at: int, *, is_last: bool) -> list[CopyState]:
         recorder.do(lambda: recorder.usage.note_page(SHOP_CHANGES, 0, horizon, is_last, at))
-        return reads.copies("k_1")
+        return reads.copies().get("k_1", [])
 
-    assert reads.copies("k_1") == []
+    assert reads.copies().get("k_1", []) == []
     assert read(900, 1_000, is_last=False) == [shop_copy(None, 1_000, finished=False)]
     assert read(900, 1_100, is_last=True) == [shop_copy(900, 1_100, finished=True)]
     assert read(1_900, 2_000, is_last=False) == [shop_copy(900, 2_000, finished=False)]
@@ -400,12 +400,9 @@ def test_each_lineage_and_list_has_its_own_state(recorder: Recorder, reads: Oper
 
     recorder.do(read)
     feed = CopyState(list_name=CHANGE_FEED, shop_id=None, server_time=2, finished=True, at=20)
-    assert reads.copies("k_1") == [shop_copy(1, 10, finished=True), feed]
-    assert reads.copies("k_3") == []
-    assert reads.all_copies() == {
-        "k_1": [shop_copy(1, 10, finished=True), feed],
-        "k_2": [shop_copy(3, 30, finished=True)],
-    }
+    assert reads.copies().get("k_1", []) == [shop_copy(1, 10, finished=True), feed]
+    assert reads.copies().get("k_3", []) == []
+    assert reads.copies() == {"k_1": [shop_copy(1, 10, finished=True), feed], "k_2": [shop_copy(3, 30, finished=True)]}
 
 
 def test_a_copy_that_was_not_read_for_400_days_is_forgotten(
@@ -414,7 +411,7 @@ def test_a_copy_that_was_not_read_for_400_days_is_forgotten(
     recorder.do(lambda: recorder.usage.note_page(FEED, 0, 1, True, clock.now_ms()))
     clock.advance(401 * DAY)
     recorder.usage.prune()
-    assert reads.copies("k_1") == []
+    assert reads.copies().get("k_1", []) == []
 
 
 def test_a_pass_that_begins_after_the_end_of_the_last_pass_leaves_a_gap(
@@ -422,7 +419,7 @@ def test_a_pass_that_begins_after_the_end_of_the_last_pass_leaves_a_gap(
 ) -> None:
     read_passes(recorder, (0, 100))
     read_passes(recorder, (300, 400))
-    (state,) = reads.copies("k_1")
+    (state,) = reads.copies().get("k_1", [])
     assert (state.read_from, state.server_time, list(state.gaps)) == (0, 400, [ReadGap(100, 300)])
     read_passes(recorder, (400, 500), (500, 600))
     assert read_so_far(reads) == [(0, 100), (300, 600)]
@@ -461,7 +458,7 @@ def test_a_list_that_is_first_read_from_a_mark_shows_when_that_was(recorder: Rec
 
 def test_a_pass_that_begins_in_the_future_does_not_count_as_read(recorder: Recorder, reads: OperatorReads) -> None:
     read_passes(recorder, (9_000, 100), (9_000, 110))
-    (state,) = reads.copies("k_1")
+    (state,) = reads.copies().get("k_1", [])
     assert (state.server_time, state.finished, state.at) == (None, True, 110)
     read_passes(recorder, (0, 120), (9_000, 130))
     assert read_so_far(reads) == [(0, 120)]

@@ -104,7 +104,9 @@ def _deep(
             yield from local.check_login(settings, inspection)
         yield local.clock(None, now)
         if settings.meter:
-            yield local.meter(display_value(settings, "meter"), bootstrap.meter_problem(settings))
+            from counterfoil.backends.redis import client  # noqa: PLC0415 - an extra
+
+            yield local.meter(display_value(settings, "meter"), client.problem(settings.meter))
         return
     yield from local.store_folder(settings)
     yield from local.secret(settings, None if problems["books"] else inspection.fingerprint())

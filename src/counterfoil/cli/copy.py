@@ -38,12 +38,14 @@ _COLUMNS: Sequence[ListColumn[TableDifference]] = (
 @json_option
 @click.pass_context
 def command(ctx: click.Context, source: str, target: str, cut_over: bool, as_json: bool) -> None:
+    from counterfoil.backends.postgres.move_target import PostgresMoveTarget  # noqa: PLC0415 - an extra
+
     folder, database = _folder(source), _database(target)
     settings_from(ctx)
     began = time.perf_counter()
     with (
         closing(bootstrap.move_source(folder)) as source_store,
-        closing(bootstrap.move_target(database)) as target_store,
+        closing(PostgresMoveTarget(database)) as target_store,
         status_line("connecting") as show,
     ):
         rows = source_store.size()

@@ -291,7 +291,7 @@ def _show_usage(reads: OperatorReads, key: Key, now: int, as_json: bool) -> None
     last_used = reads.last_used().get(key.key_id)
     days = key_days(reads.days(span[0], span[-1], key.key_id), span)
     errors = reads.errors(now - REPORTED_DAYS * DAY_MS, key.key_id)
-    lists = copies.copy_rows(key, reads.copies(key.lineage), _loaded_shops(reads, now), now)
+    lists = copies.copy_rows(key, reads.copies().get(key.lineage, []), _loaded_shops(reads, now), now)
     if as_json:
         used = None if last_used is None else iso_utc(last_used)
         found = {"lastUsed": used, "days": days, "errors": [json_row(ERRORS, group) for group in errors]}

@@ -201,20 +201,24 @@ class LocalCluster:
         server.wait_for(lambda: self._is_up(port))
 
     def _is_up(self, port: int) -> bool:
+        from counterfoil.backends.postgres.admin_connections import run  # noqa: PLC0415 - an extra
+
         try:
-            bootstrap.run_statement(self._address_of(port, "postgres"), "SELECT 1")
+            run(self._address_of(port, "postgres"), "SELECT 1")
         except StoreUnavailable:
             return False
         return True
 
     def _prepare_database(self) -> None:
-        bootstrap.run_statement(self._address_of(self._primary_port, "postgres"), f"CREATE DATABASE {DATABASE}")
+        from counterfoil.backends.postgres.admin_connections import run  # noqa: PLC0415 - an extra
+
+        run(self._address_of(self._primary_port, "postgres"), f"CREATE DATABASE {DATABASE}")
         owner = self.settings()
         bootstrap.store(owner).migrate(None)
         bootstrap.make_roles(owner)
         bootstrap.store(owner).prepare()
         for login, role in LOGINS.items():
-            bootstrap.run_statement(self._store, f"CREATE ROLE {login} LOGIN IN ROLE {role}")
+            run(self._store, f"CREATE ROLE {login} LOGIN IN ROLE {role}")
 
     def _valkey(self) -> Path:
         found = shutil.which("valkey-server") or shutil.which("redis-server")

@@ -72,7 +72,7 @@ class UsedKey(Struct, frozen=True):
 
 def used_keys(reads: OperatorReads, shops: LoadedShops, now: int) -> list[UsedKey]:
     span = days_until(thai_day(now), WEEK)
-    days, copies = reads.days(span[0], span[-1]), reads.all_copies()
+    days, copies = reads.days(span[0], span[-1]), reads.copies()
     last_used, last_disclosed = reads.last_used(), reads.last_disclosed()
     loaded = shops() if copies else None
     found = []

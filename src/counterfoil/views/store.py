@@ -79,7 +79,7 @@ def _near_quota(reads: OperatorReads, keys: Sequence[Key], now: int) -> list[Key
 
 def _copies_behind(reads: OperatorReads, keys: Sequence[Key], loaded: Sequence[ShopActivity], now: int) -> int:
     """Return the number of copies that are behind. Keys that replace each other have one copy."""
-    read, by_lineage = reads.all_copies(), {key.lineage: key for key in keys}
+    read, by_lineage = reads.copies(), {key.lineage: key for key in keys}
     rows = (copy_rows(key, read[lineage], loaded, now) for lineage, key in by_lineage.items() if lineage in read)
     return sum(summary(lists).state == "behind" for lists in rows)
 

@@ -507,8 +507,9 @@ def _apply_replaced(draft: Path, replaced: Replaced, now_ms: int) -> int:
         usage.executemany(_REMEMBER, replaced.revoked.items())
     # Opening the key store revokes the keys that are listed as revoked in `usage`.
     with closing(SqliteKeyStore(draft, lambda: now_ms)) as key_store:
-        for key_id, at in replaced.scheduled.items():
-            key_store.change(key_id, partial(_schedule, at), Act.REVOCATION_RESTORED, now_ms, AUTOMATIC)
+        for key_id in replaced.scheduled.keys() & {key.key_id for key in key_store.all()}:
+            schedule = partial(_schedule, replaced.scheduled[key_id])
+            key_store.change(key_id, schedule, Act.REVOCATION_RESTORED, now_ms, AUTOMATIC)
     return horizon
 
 

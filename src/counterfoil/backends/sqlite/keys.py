@@ -241,9 +241,9 @@ class SqliteKeyStore(KeyStore):
         with translated(), writing(self._connection, WAIT_SEC["keys"]):
             yield transaction_on(self._connection)
 
-    def change(self, key_id: str, change: Callable[[Key], Key], act: Act, now_ms: int, by: Actor) -> Key | None:
+    def change(self, key_id: str, change: Callable[[Key], Key], act: Act, now_ms: int, by: Actor) -> Key:
         changed = super().change(key_id, change, act, now_ms, by)
-        if changed and changed.revoked_at is not None:
+        if changed.revoked_at is not None:
             with suppress(StoreUnavailable, StoreMismatch):
                 self._remember([(key_id, changed.revoked_at)])
         return changed

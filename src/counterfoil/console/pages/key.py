@@ -97,7 +97,7 @@ def read(visit: Visit) -> OneKeyView:
         days=key_days(reads.days(span[0], today, key.key_id), span),
         hours=RowList(HOURS, reads.hours(key.key_id, visit.now - HOURS_DAYS * DAY_MS)),
         errors=RowList(ERRORS, reads.errors(visit.now - ERROR_DAYS * DAY_MS, key.key_id)),
-        copies=copy_rows(key, reads.copies(key.lineage), loaded_shops(visit), visit.now),
+        copies=copy_rows(key, reads.copies().get(key.lineage, []), loaded_shops(visit), visit.now),
         disclosures=RowList(disclosures(), reads.requests(disclosed, MOST_DISCLOSURES).requests),
         audit=RowList(AUDIT, reads.audit(MOST_AUDIT, key.key_id)),
     )
