@@ -118,16 +118,13 @@ def test_any_other_request_id_is_replaced(shared_service: RunningService, small:
 # --- validators -----------------------------------------------------------------------------------
 
 
-def test_the_tag_is_weak(shared_service: RunningService, small: str) -> None:
-    assert re.fullmatch(r'W/"[0-9a-f]+"', shared_service.get("shops", small).headers["etag"])
-
-
 def test_the_tag_stays_the_same_while_only_the_server_time_changes(shared_service: RunningService, small: str) -> None:
     before = shared_service.get("shops", small)
     shared_service.load(shop())
     after = shared_service.get("shops", small)
     assert before.json()["serverTime"] != after.json()["serverTime"]
     assert before.headers["etag"] == after.headers["etag"]
+    assert re.fullmatch(r'W/"[0-9a-f]+"', before.headers["etag"])
 
 
 @pytest.mark.parametrize("what", ["shops", "bills by day", "bills by change", "bill", "members", "member"])
@@ -178,10 +175,6 @@ def test_the_tag_of_a_member_depends_on_whether_personal_data_is_shown(shared_se
         len({shared_service.get(f"members/{shared_service.token(person['id'])}", key).headers["etag"] for key in keys})
         == 2
     )
-
-
-def test_a_refusal_has_no_tag(shared_service: RunningService, small: str) -> None:
-    assert "etag" not in shared_service.get("transactions/x", small).headers
 
 
 MATCHING = ["{weak}", "{strong}", "*", '"other", {weak}', '{strong}, "other"', '"a",{weak},"b"', '"a", ,{weak}']
@@ -287,17 +280,12 @@ def test_the_tag_is_the_same_in_every_encoding(shared_service: RunningService, l
     assert len(tags) == 1
 
 
-def test_a_small_answer_is_not_compressed(shared_service: RunningService, small: str) -> None:
-    assert (
-        "content-encoding" not in shared_service.get("shops", small, headers={"accept-encoding": "gzip, zstd"}).headers
-    )
-
-
-def test_a_small_answer_is_compressed_for_a_caller_that_accepts_nothing_else(
-    shared_service: RunningService, small: str
+@pytest.mark.parametrize(("accepted", "encoding"), [("gzip, zstd", None), ("gzip, identity;q=0", "gzip")])
+def test_a_small_answer_is_compressed_only_for_a_caller_that_accepts_nothing_else(
+    shared_service: RunningService, small: str, accepted: str, encoding: str | None
 ) -> None:
-    answer = shared_service.get("shops", small, headers={"accept-encoding": "gzip, identity;q=0"})
-    assert answer.headers["content-encoding"] == "gzip"
+    answer = shared_service.get("shops", small, headers={"accept-encoding": accepted})
+    assert answer.headers.get("content-encoding") == encoding
 
 
 # --- HEAD --------------------------------------------------------------------------------------------
@@ -323,8 +311,3 @@ def test_head_has_the_headers_of_get_and_no_body(
             headers.pop("etag")
             headers.pop("content-length")
     assert left == right
-
-
-def test_head_of_a_refusal_has_no_body(shared_service: RunningService) -> None:
-    answer = shared_service.get("shops", method="HEAD")
-    assert (answer.status_code, answer.content) == (401, b"")

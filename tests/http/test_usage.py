@@ -117,11 +117,6 @@ def test_today_is_the_day_in_thailand(service: RunningService) -> None:
     assert [(today["date"], today["count"]) for today in (before, after)] == [("20260101", 1), ("20260102", 1)]
 
 
-def test_todays_entry_agrees_with_today(shared_service: RunningService) -> None:
-    found = usage(shared_service, shared_service.key(shop="s"))
-    assert found["days"][-1] == {"date": found["today"]["date"], "count": found["today"]["count"]}
-
-
 def test_requests_past_the_quota_are_counted_too(service: RunningService) -> None:
     key = service.key(shop="s", per_day=2)
     for _ in range(5):

@@ -228,32 +228,15 @@ class ScratchFolder:
         if target is not None:
             prefix, parent = f"{target.name}.scratch-", target.parent
             _delete_unused(parent, prefix)
-        while True:
-            self.path = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
-            lock = _locked(self.path)
-            if lock is not None:
-                self._lock = lock
-                return
+        # It gets its name when it is locked, because other pulls delete folders with such names that are not locked.
+        unnamed = Path(tempfile.mkdtemp(prefix=".counterfoil-", dir=parent))
+        self._lock = os.open(unnamed, os.O_RDONLY)
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        self.path = unnamed.rename(unnamed.with_name(prefix + unnamed.name.removeprefix(".counterfoil-")))
 
     def close(self) -> None:
         shutil.rmtree(self.path, ignore_errors=True)
         os.close(self._lock)
-
-
-def _locked(folder: Path) -> int | None:
-    """Lock a new folder and return the file descriptor of the lock.
-
-    Return None if another pull, which took the folder for that of a killed pull, deleted it before it was locked.
-    """
-    try:
-        lock = os.open(folder, os.O_RDONLY)
-    except FileNotFoundError:
-        return None
-    fcntl.flock(lock, fcntl.LOCK_EX)
-    if folder.exists():
-        return lock
-    os.close(lock)
-    return None
 
 
 def _delete_unused(parent: Path, prefix: str) -> None:
