@@ -1,6 +1,5 @@
 """Tests for pulls into every kind of target. After a pull, the copy must equal the data that the service returns."""
 
-from contextlib import closing
 from decimal import Decimal
 
 import msgspec
@@ -10,13 +9,12 @@ import records as r
 from client.pulled_copy import PLENTY, Copy, assert_equal
 from client.scripted_service import newer_service
 from client.targets import Target
-from counterfoil.client import pull_state
 from counterfoil.client.sinks import SinkError
 from counterfoil.client.sinks.sql import Written
 from running_service import RunningService
 
 
-@pytest.mark.parametrize("limit", [3, 200])
+@pytest.mark.parametrize("limit", [3, pytest.param(200, marks=pytest.mark.long)])
 def test_a_first_pull_copies_everything_and_a_second_one_writes_nothing(copy: Copy, limit: int) -> None:
     tally = copy.pull(limit=limit)
     assert_equal(copy)
@@ -24,28 +22,6 @@ def test_a_first_pull_copies_everything_and_a_second_one_writes_nothing(copy: Co
     tally = copy.pull(limit=limit)
     assert (tally.bills_written, tally.members_written, tally.members_removed, tally.changes) == (0, 0, 0, 0)
     assert_equal(copy)
-
-
-def test_only_changes_that_were_stored_before_a_command_ran_count_as_handled(
-    copy: Copy, branch: r.Record, service: RunningService
-) -> None:
-    copy.pull()
-    handled = stored_state(copy).changes
-    service.load(r.bill(branch))
-    copy.pull()
-    # The last number was counted by a run whose transaction failed.
-    for changes, is_due in ((handled, True), (handled + 1, False), (handled, False), (handled + 10, False)):
-        with closing(copy.target()) as sink:
-            pull_state.record_handled(sink, changes)
-        assert stored_state(copy).has_unhandled_changes == is_due
-    service.load(r.bill(branch))
-    copy.pull()
-    assert stored_state(copy).has_unhandled_changes
-
-
-def stored_state(copy: Copy) -> pull_state.State:
-    with closing(copy.target()) as sink:
-        return pull_state.decode(sink.state())
 
 
 def test_the_next_pull_copies_and_counts_changes_of_every_kind(

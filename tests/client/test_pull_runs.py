@@ -6,6 +6,7 @@ The copies are in SQLite, because a pull into it takes half as long as one into 
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -415,3 +416,25 @@ def test_a_file_of_another_format_is_recognised_whatever_its_name(tmp_path: Path
     with pytest.raises(SinkError, match="is not a DuckDB file"):
         DuckDBSink(tmp_path / "clock.duckdb")
     assert (tmp_path / "clock.duckdb").read_bytes() == content
+
+
+def test_only_changes_that_were_stored_before_a_command_ran_count_as_handled(
+    copy: Copy, branch: r.Record, service: RunningService
+) -> None:
+    copy.pull()
+    handled = stored_state(copy).changes
+    service.load(r.bill(branch))
+    copy.pull()
+    # The last number was counted by a run whose transaction failed.
+    for changes, is_due in ((handled, True), (handled + 1, False), (handled, False), (handled + 10, False)):
+        with closing(copy.target()) as sink:
+            pull_state.record_handled(sink, changes)
+        assert stored_state(copy).has_unhandled_changes == is_due
+    service.load(r.bill(branch))
+    copy.pull()
+    assert stored_state(copy).has_unhandled_changes
+
+
+def stored_state(copy: Copy) -> pull_state.State:
+    with closing(copy.target()) as sink:
+        return pull_state.decode(sink.state())

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Literal
 
-from msgspec import MsgspecError, Struct, json
+from msgspec import MsgspecError, json
 from msgspec.structs import replace
 
 from counterfoil.checks.findings import SEVERITY, Finding, Status, worst_status
@@ -27,16 +27,6 @@ LONGEST_PAUSE = 32
 PLACEHOLDER = "{text}"
 
 Change = Literal["appeared", "worsened", "improved", "resolved"]
-
-
-class Notice(Struct, frozen=True):
-    """A change of one finding, as it is sent."""
-
-    change: Change
-    code: str
-    severity: Status
-    text: str
-    advice: str = ""
 
 
 def current(findings: Iterable[Finding]) -> dict[str, Known]:
@@ -62,7 +52,7 @@ def still_unknown(before: dict[str, Known], overview: Overview) -> dict[str, Kno
     return {name: known for name, known in before.items() if known.check not in well}
 
 
-def changes(before: dict[str, Known], after: dict[str, Known]) -> list[Notice]:
+def changes(before: dict[str, Known], after: dict[str, Known]) -> list[tuple[Change, Known]]:
     """Return what changed between two sets of problems, the worst first."""
     found: list[tuple[Change, Known]] = [
         (change, before[name] if change == "resolved" else problem)
@@ -70,11 +60,7 @@ def changes(before: dict[str, Known], after: dict[str, Known]) -> list[Notice]:
         for change in _changes_of(before.get(name), problem)
     ]
     found += [("resolved", known) for name, known in before.items() if name not in after]
-    found.sort(key=lambda pair: (pair[0] == "resolved", SEVERITY.index(pair[1].severity)))
-    return [
-        Notice(change, known.code, known.severity, known.text, "" if change == "resolved" else known.advice)
-        for change, known in found
-    ]
+    return sorted(found, key=lambda pair: (pair[0] == "resolved", SEVERITY.index(pair[1].severity)))
 
 
 def _changes_of(known: Known | None, problem: Known) -> Iterator[Change]:
@@ -91,14 +77,19 @@ def _changes_of(known: Known | None, problem: Known) -> Iterator[Change]:
         yield "improved"
 
 
-def body_of(status: Status, at: int, notices: list[Notice], template: str) -> bytes:
+def body_of(status: Status, at: int, notices: list[tuple[Change, Known]], template: str) -> bytes:
     """Return the body of a notification: our own JSON, or the template with the text in place of its placeholder."""
     words = {"appeared": "", "worsened": "Worse: ", "improved": "Partly resolved: ", "resolved": "Resolved: "}
-    lines = [f"{words[one.change]}{one.text}{f' {one.advice}' if one.advice else ''}" for one in notices]
+    findings = [
+        {"change": change, "code": known.code, "severity": known.severity, "text": known.text}
+        | {"advice": "" if change == "resolved" else known.advice}
+        for change, known in notices
+    ]
+    lines = [f"{words[found['change']]}{found['text']} {found['advice']}".rstrip() for found in findings]
     text = "\n".join([f"Counterfoil: {counted(len(notices), 'change')}, status {status}.", *lines])
     if template:
         return template.replace(PLACEHOLDER, json.encode(text).decode()[1:-1]).encode()
-    return json.encode({"status": status, "at": iso_utc(at), "text": text, "findings": notices})
+    return json.encode({"status": status, "at": iso_utc(at), "text": text, "findings": findings})
 
 
 class Notifier:
