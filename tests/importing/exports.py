@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from counterfoil.importing.formats import open_export
-from counterfoil.importing.results import ExportTotals, Imported, ImportedRecord, RejectedRow, SkippedRow
+from counterfoil.importing.results import ExportTotals, Imported, ImportedRecord, ImportNote, RejectedRow, SkippedRow
 from counterfoil.importing.tables import ImportOptions
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
@@ -32,8 +32,8 @@ HEADING = "Bill,Date,Item,Qty,Amount,Total\n"
 class Outcome:
     """The result of an import: bills, shops, rejected and skipped rows, and the export's own totals."""
 
-    def __init__(self, found: list[Imported], note: str = "", titles: Sequence[str] = ()) -> None:
-        self.note = note
+    def __init__(self, found: list[Imported], titles: Sequence[str] = ()) -> None:
+        self.note = " ".join(one.text for one in found if isinstance(one, ImportNote))
         self.titles = list(titles)
         records = [one.record for one in found if isinstance(one, ImportedRecord)]
         self.bills = [record for record in records if record["kind"] == "bill"]
@@ -71,7 +71,7 @@ def imported(
         ImportOptions(**options),
         own_mappings,
     )
-    return Outcome(list(export.records()), export.note, [file.title for file in export.files])
+    return Outcome(list(export.records()), [file.title for file in export.files])
 
 
 def written(folder: Path, text: str, name: str = "export.csv", encoding: str = "utf-8") -> Path:

@@ -261,14 +261,10 @@ def _connected(url: str) -> Any:
 
 
 def _say_what_was_recognised(request: ImportRequest, reading: Any) -> None:
-    """Say which formats the files have, unless the operator named it or `--json` has it, and what they do not show."""
-    if not isinstance(reading, Export):
-        return
-    if request.format_name is None and not request.as_json:
+    """Say which formats the files have, unless the operator named it or `--json` has it."""
+    if isinstance(reading, Export) and request.format_name is None and not request.as_json:
         for title in dict.fromkeys(file.title for file in reading.files):
             echo(f"Recognised: {title}", err=True)
-    if reading.note:
-        print_note(reading.note.strip())
 
 
 # --- converting ------------------------------------------------------------------------

@@ -19,7 +19,6 @@ from counterfoil.cli.import_report import (
     converted,
     facts_for_import,
     ignore_reject,
-    say_once,
     today,
 )
 from counterfoil.cli.terminal import message
@@ -167,8 +166,6 @@ class ExportFile(File):
         conversion, tally = self._conversion, ImportTally()
         options = ImportOptions(write_shops=conversion.with_shops, on_read=self.on_read, today=today())
         export = open_export(None, [path], (), (), conversion.mapping, conversion.mapping_name, options)
-        if export.note:
-            say_once(export.note.strip())
         found = converted(self._observed(export.records()), tally, ignore_reject, conversion.facts)
         with tempfile.NamedTemporaryFile(dir=conversion.folder, delete=False) as out, closing(found) as records:
             self._records = Path(out.name)

@@ -73,8 +73,6 @@ class Export(Struct, frozen=True):
     """An export that is ready to be read, as often as needed."""
 
     files: list[RecognisedFile]
-    note: str
-    """What this export does not show, or an empty string."""
     records: Callable[[], Iterator[Imported]]
     """Opens the files; returns their records, rejected rows, skipped rows and totals."""
 
@@ -95,7 +93,7 @@ def open_export(
     """Open an export with its format, a mapping that has a bill ID, or one that changes a recognised format."""
     if format_name == CSV or (format_name is None and "id" in mapping.get("bill", {})):
         checked = parse_mapping(mapping, mapping_name or CSV)
-        return Export([], "", partial(table_records, checked, options, bills, lines, payments))
+        return Export([], partial(table_records, checked, options, bills, lines, payments))
     if payments or (lines and format_name in order_apis()):
         raise ImportFailed(message("other_files"))
     try:
@@ -113,7 +111,7 @@ def open_export(
     mapping_name = mapping_name or f"{first.format_name} (built in)"
     if first.table is None:
         reading = OrderImport(order_apis()[first.format_name], parse_mapping(mapping, mapping_name), options)
-        return Export(files, "", partial(reading.records, [one.path for one in files]))
+        return Export(files, partial(reading.records, [one.path for one in files]))
     return _open_tables(files, mapping, mapping_name, options)
 
 
@@ -175,11 +173,11 @@ def _open_tables(
             raise ImportFailed(f"{' and '.join(same_role)} show the same sales. Import only one of them.")
     if all(tables.values()):
         (bills,), (lines,) = (list(same_role.values()) for same_role in tables.values())
-        note, content = "", _joined(bills.content, lines.content)
+        content = _joined(bills.content, lines.content)
     else:
         # Lines alone are imported as a file in which each row is a line of a bill.
         (known,) = (table for same_role in tables.values() for table in same_role.values())
-        note, content = known.recognition.note, known.content
+        content = known.content
         paths = {"bills": [*paths["bills"], *paths["lines"]], "lines": []}
     encodings = {file.encoding for file in files}
     if len(encodings) > 1:
@@ -190,7 +188,7 @@ def _open_tables(
     checked = parse_mapping(merged(content, mapping), mapping_name)
     if lacking := [name for name in _missing_statuses(checked, files) if name not in checked.file.lacks]:
         raise ImportFailed(f"{files[0].path.name} {message('lacks_statuses', name=lacking[0])}")
-    return Export(list(files), note, partial(table_records, checked, options, paths["bills"], paths["lines"], []))
+    return Export(list(files), partial(table_records, checked, options, paths["bills"], paths["lines"], []))
 
 
 def _missing_statuses(mapping: ImportMapping, files: Sequence[RecognisedFile]) -> Iterator[str]:
@@ -206,7 +204,9 @@ def _joined(bills: dict[str, Any], lines: dict[str, Any]) -> dict[str, Any]:
     headings = merged(lines.get("headings", {}), bills.get("headings", {}))
     sums = {name: cell for name, cell in lines["bill"]["amounts"].items() if "sum" in cell}
     bill = {**bills["bill"], "amounts": {**sums, **bills["bill"]["amounts"]}}
-    return {**bills, "bill": bill, "line": lines["line"], "headings": headings}
+    # What each of them does not show alone, the other one has.
+    recognition = {**bills["recognise"], "note": ""}
+    return {**bills, "recognise": recognition, "bill": bill, "line": lines["line"], "headings": headings}
 
 
 @cache

@@ -230,9 +230,10 @@ class TableImport:
                 raise ImportFailed(f"no file has the column {shown(name)}, which the mapping {mapping.name} names.")
 
     def _notes(self) -> Iterator[ImportNote]:
-        """Yield what nobody has compared with a sample, because the mapping was written by hand."""
+        """Yield what the format does not show or, of a mapping written by hand, what was not compared with a sample."""
         mapping = self._mapping
         if mapping.recognition:
+            yield from [ImportNote(mapping.recognition.note)] if mapping.recognition.note else []
             return
         if mapping.checks == SampleChecks() and not mapping.database:
             yield ImportNote(message("no_checks", mapping=mapping.name))
