@@ -1,7 +1,6 @@
 """Deliberate faults like those known from other products. None of them is in the shipped code."""
 
 import sqlite3
-from datetime import datetime
 from pathlib import Path
 
 from counterfoil.backends.sqlite.books import SqliteBooks
@@ -15,10 +14,8 @@ from counterfoil.domain.batch import Batch
 from counterfoil.domain.paging import Listing, Position, StoredCursor
 from counterfoil.ports import BillPage, Clock
 from running_service import ManualClock
-from sync.feed_readers import FeedReader
 from sync.in_process import StoreParts
 from sync.pullers import PulledCopy
-from sync.readers import Reader
 from sync.replicas import LaggingReplicaMachine, LaggingReplicaService, MeterWithFloors, Servers
 from sync.state_machine import SyncMachine
 
@@ -30,7 +27,7 @@ class StampBeforeLock(SqliteLedger):
     _used: int | None = None
 
     def pauses(self) -> None:
-        self._drawn = [*getattr(self, "_drawn", []), self._draw()]
+        self._drawn = [*getattr(self, "_drawn", []), max(self._clock.now_ms(), self._horizon() + 1)]
 
     def commits(self, which: int) -> None:
         self._used = self._drawn.pop(which)
@@ -38,28 +35,11 @@ class StampBeforeLock(SqliteLedger):
     def committed(self) -> None:
         self._used = None
 
-    def _draw(self) -> int:
-        return max(self._clock.now_ms(), self._horizon() + 1)
-
     def _take_stamp(self) -> tuple[int, int]:
         if self._used is None:
             return super()._take_stamp()
         self._connection.execute("UPDATE horizon SET at = max(at, ?)", (self._used,))
         return self._used, self._clock.now_ms()
-
-
-class StampsOutOfOrder(StampBeforeLock):
-    """Takes stamps from a sequence and commits in any order."""
-
-    _last = 0
-
-    def _draw(self) -> int:
-        StampsOutOfOrder._last = max(super()._draw(), StampsOutOfOrder._last + 1)
-        return StampsOutOfOrder._last
-
-    def advance_horizon(self) -> int:
-        """Do not advance: without a ticker, only commits move the horizon."""
-        return self._horizon()
 
 
 class ServerTimeIsNow(SqliteBooks):
@@ -119,32 +99,21 @@ class CurrentRowPosition(SqliteCursors):
         return held.at(Position(found[0], 0, cursor))
 
 
-class _AlwaysTheRowsId(SqliteCursors):
+class LatestPositionWins(SqliteCursors):
     """Always hands out the row's ID, even if a client holds it as a cursor for another position."""
 
-    overwritten: str
+    _OVERWRITE = """
+        UPDATE cursors SET major = ?5, minor = ?6, latest = ?7
+        WHERE lineage = ?1 AND resource = ?2 AND query = ?3 AND cursor = ?4
+    """
 
     async def hand_out(self, listing: Listing, held: StoredCursor, fresh: str | None) -> str | None:
         position = held.position
         handed_out = await super().hand_out(listing, held, fresh or f"fresh {position}")
         if handed_out != position.id:
             key = (listing.lineage, listing.resource, listing.query, position.id)
-            self._connection.execute(self.overwritten, (*key, position.major, position.minor, held.latest))
+            self._connection.execute(self._OVERWRITE, (*key, position.major, position.minor, held.latest))
         return position.id
-
-
-class LatestPositionWins(_AlwaysTheRowsId):
-    overwritten = """
-        UPDATE cursors SET major = ?5, minor = ?6, latest = ?7
-        WHERE lineage = ?1 AND resource = ?2 AND query = ?3 AND cursor = ?4
-    """
-
-
-class EarliestPositionWins(_AlwaysTheRowsId):
-    overwritten = """
-        UPDATE cursors SET latest = max(latest, ?7)
-        WHERE lineage = ?1 AND resource = ?2 AND query = ?3 AND cursor = ?4 AND ?5 AND ?6 IS NOT NULL
-    """
 
 
 class LatestHorizonByDay(SqliteCursors):
@@ -212,25 +181,12 @@ class ForgetsDepartures(_WritesAfterwards):
     damage = "DELETE FROM departures"
 
 
-class MarkBeforeTheLastPage(FeedReader):
-    """After each pass, starts another pass and takes its mark without storing its elements."""
-
-    def next_mark(self, mark: str) -> str:
-        later = self.ask(limit=1000, since=mark)
-        return str(later["mark"] or mark)
-
-
 class ServiceReadingAnyServer(LaggingReplicaService):
     servers = ReadsFromAnyServer
 
 
 class ServiceWithoutFloors(LaggingReplicaService):
     meter = ForgetsFloors
-
-
-class MarkAfterTheLastPage(Reader):
-    def next_mark(self, mark: str) -> str:
-        return max(mark, str(self.ask("shops")["serverTime"]), key=datetime.fromisoformat)
 
 
 class PullerThatMarksLate(Puller):
@@ -252,23 +208,19 @@ def faulty(kind: type[SyncMachine] = SyncMachine, **replaced: object) -> type[Sy
 
 MACHINES = {
     "stamp taken before the lock": faulty(parts=StoreParts(ledger=StampBeforeLock)),
-    "stamps committed out of order": faulty(parts=StoreParts(ledger=StampsOutOfOrder)),
     "serverTime is now": faulty(parts=StoreParts(books=ServerTimeIsNow)),
     "cursor read at its row's present position": faulty(parts=StoreParts(cursors=CurrentRowPosition)),
     "latest position of a cursor wins": faulty(parts=StoreParts(cursors=LatestPositionWins)),
-    "earliest position of a cursor wins": faulty(parts=StoreParts(cursors=EarliestPositionWins)),
     "latest horizon by day": faulty(parts=StoreParts(cursors=LatestHorizonByDay)),
     "earliest horizon by change": faulty(parts=StoreParts(cursors=EarliestHorizonByChange)),
     "reads from any server": faulty(LaggingReplicaMachine, lagging=ServiceReadingAnyServer),
     "each server reports its own time": faulty(LaggingReplicaMachine, lagging=ServiceWithoutFloors),
     "greater instead of greater or equal": faulty(parts=StoreParts(books=ExclusiveLowerBound)),
     "pass without end": faulty(parts=StoreParts(books=UnboundedPass)),
-    "reader's mark taken after the last page": faulty(reader=MarkAfterTheLastPage),
     "puller's mark taken after the last page": faulty(copy=CopyThatMarksLate),
     "feed ends at the clock": faulty(parts=StoreParts(books=FeedMarkIsNow)),
     "feed forgets when shops joined": faulty(parts=StoreParts(ledger=ForgetsWhenShopsJoined)),
     "feed forgets when history was loaded": faulty(parts=StoreParts(ledger=ForgetsWhenHistoryWasLoaded)),
     "feed forgets removals": faulty(parts=StoreParts(ledger=ForgetsRemovals)),
     "feed forgets departures": faulty(parts=StoreParts(ledger=ForgetsDepartures)),
-    "feed reader skips to a later mark": faulty(feed_reader=MarkBeforeTheLastPage),
 }

@@ -62,10 +62,7 @@ class FeedReader:
         assert not state.cursor or page["serverTime"] == state.time, "a later page has a different serverTime"
         state.cursor, state.time = page["nextCursor"], page["serverTime"]
         if state.cursor is None:
-            state.mark = self.next_mark(page["mark"])
-
-    def next_mark(self, mark: str) -> str:
-        return mark
+            state.mark = page["mark"]
 
     def go_back(self, choice: int) -> None:
         """Continue from an earlier state."""

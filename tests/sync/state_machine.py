@@ -60,8 +60,6 @@ class SyncMachine(RuleBasedStateMachine):
     """
 
     parts = StoreParts()
-    reader: type[Reader] = Reader
-    feed_reader: type[FeedReader] = FeedReader
     copy: type[PulledCopy] = PulledCopy
 
     def __init__(self) -> None:
@@ -103,10 +101,10 @@ class SyncMachine(RuleBasedStateMachine):
         # a state.
         common = ReaderState()
         self.readers = [
-            self.reader(self.service, shared, limits[0], common),
-            self.reader(self.service, shared, limits[1], common),
-            self.reader(self.service, shared, limits[2]),
-            self.reader(self.service, shared, limits[3]),
+            Reader(self.service, shared, limits[0], common),
+            Reader(self.service, shared, limits[1], common),
+            Reader(self.service, shared, limits[2]),
+            Reader(self.service, shared, limits[3]),
             FinalTimeReader(self.service, shared, limits[4]),
             StatelessReader(self.service, own, limits[5]),
         ]
@@ -114,10 +112,10 @@ class SyncMachine(RuleBasedStateMachine):
         self.shop_keys = {shop_id: self._unlimited_key(shop=shop_id) for shop_id in (*SHOPS, *WANDERERS)}
         scopes = [{"franchise": name} for name in ("f", *WANDERED)] + [{"shop": name} for name in ("s0", "w0")]
         self.feed_readers = [
-            self.feed_reader(self.service, self._unlimited_key(**scope), limit, **scope)
+            FeedReader(self.service, self._unlimited_key(**scope), limit, **scope)
             for scope, limit in zip(scopes, limits, strict=False)
         ]
-        self.feed_readers.append(self.feed_reader(self.service, shared, limits[6], franchise="f"))
+        self.feed_readers.append(FeedReader(self.service, shared, limits[6], franchise="f"))
         self.copies = [self.copy(self.service, shared, limits[8]), self.copy(self.service, other, 7)]
 
     def _unlimited_key(self, **scope: str) -> str:

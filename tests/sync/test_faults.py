@@ -45,16 +45,6 @@ def a_late_commit(machine: SyncMachine) -> None:
     machine.a_paused_loader_commits(0)
 
 
-def commits_that_overtake(machine: SyncMachine) -> None:
-    begin(machine)
-    machine.a_loader_pauses_before_it_commits([bill(1)])
-    machine.a_loader_pauses_before_it_commits([bill(2)])
-    machine.a_paused_loader_commits(1)
-    for reader in machine.readers:
-        reader.finish()
-    machine.a_paused_loader_commits(0)
-
-
 def a_clock_that_steps_back(machine: SyncMachine) -> None:
     begin(machine)
     machine.time_passes(3600)
@@ -94,17 +84,6 @@ def changes_on_the_way(machine: SyncMachine) -> None:
         machine.time_passes(1)
         machine.bills_come_or_change([bill(page % 6, cashier=f"Nok {page}")])
     raise AssertionError("the pass does not end")
-
-
-def a_change_behind_the_reader(machine: SyncMachine) -> None:
-    begin(machine)
-    one_by_one(machine, 6)
-    reader = machine.readers[0]
-    for _ in range(3):
-        reader.step()
-    machine.time_passes(1)
-    machine.bills_come_or_change([bill(0, void=True)])
-    machine.the_horizon_is_moved()
 
 
 def a_change_behind_the_puller(machine: SyncMachine) -> None:
@@ -218,44 +197,23 @@ def a_bill_goes(machine: SyncMachine) -> None:
     machine.a_bill_is_removed(1)
 
 
-def a_change_between_two_passes(machine: SyncMachine) -> None:
-    """A bill changes during a pass. A reader that takes a later mark without reading up to it misses the change."""
-    begin(machine)
-    one_by_one(machine, 1)
-    machine.quiet(reconcile=False)
-    reader = machine.feed_readers[0]
-    one_by_one(machine, 3)
-    machine.time_passes(1)
-    machine.the_horizon_is_moved()
-    reader.step()
-    machine.time_passes(1)
-    machine.bills_come_or_change([bill(0, void=True)])
-    machine.the_horizon_is_moved()
-    while reader.state.cursor is not None:
-        reader.step()
-
-
 SCENARIOS: dict[str, Callable[[SyncMachine], None]] = {
     "stamp taken before the lock": a_late_commit,
-    "stamps committed out of order": commits_that_overtake,
     "serverTime is now": a_clock_that_steps_back,
     "cursor read at its row's present position": a_cursor_whose_row_changes,
     "latest position of a cursor wins": two_jobs_read_one_list,
-    "earliest position of a cursor wins": two_jobs_read_one_list,
     "latest horizon by day": a_first_read_that_another_overtakes,
     "earliest horizon by change": a_second_pass_from_the_same_mark,
     "reads from any server": a_new_key_while_replicas_lag,
     "each server reports its own time": a_mark_from_the_server_that_is_ahead,
     "greater instead of greater or equal": a_reader_that_begins_inside_a_tie,
     "pass without end": changes_on_the_way,
-    "reader's mark taken after the last page": a_change_behind_the_reader,
     "puller's mark taken after the last page": a_change_behind_the_puller,
     "feed ends at the clock": a_load_in_the_millisecond_of_a_pass,
     "feed forgets when shops joined": a_shop_leaves_loses_a_bill_and_returns,
     "feed forgets when history was loaded": history_comes_late,
     "feed forgets removals": a_bill_goes,
     "feed forgets departures": a_shop_leaves_for_good,
-    "feed reader skips to a later mark": a_change_between_two_passes,
 }
 
 
