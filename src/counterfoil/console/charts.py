@@ -146,15 +146,11 @@ def use_charts(visit: Visit, use: Use) -> Html:
 
 def _compared(t: Texts, use: Use) -> str | None:
     """Return how the number of requests differs from that of the range before."""
-    before, now, span = use.before, sum(slot.requests for slot in use.slots.rows), t(f"range.{use.range}")
-    if before is None:
-        return None
-    if before == 0:
-        return t("chart.none_before", range=span)
-    if now == before:
-        return t("chart.same", range=span)
-    share = change(now, before)
-    return t("chart.more", share=share, range=span) if now > before else t("chart.fewer", share=share, range=span)
+    now, span = sum(slot.requests for slot in use.slots.rows), t(f"range.{use.range}")
+    if not use.before:
+        return None if use.before is None else t("chart.none_before", range=span)
+    name = "more" if now >= use.before else "fewer"
+    return t(f"chart.{name}", share=change(now, use.before), range=span)
 
 
 def _bar(visit: Visit, use: Use, slot: Slot, **conditions: str) -> "Bar":
@@ -185,9 +181,6 @@ class Bar(Struct, frozen=True):
     address: str | None = None
     is_open: bool = False
 
-    def has(self, series: str) -> bool:
-        return getattr(self.slot, series) is not None
-
     def value(self, series: str) -> float:
         return getattr(self.slot, series) or 0
 
@@ -204,8 +197,8 @@ def bar_chart(
     drawn = []
     for position, bar in enumerate(bars):
         x = LEFT + position * span
-        named = dict.fromkeys([*series, "requests"])
-        values = ", ".join(f"{t(f'series.{name}')} {format_usual(bar.value(name))}" for name in named if bar.has(name))
+        named = [name for name in dict.fromkeys([*series, "requests"]) if getattr(bar.slot, name) is not None]
+        values = ", ".join(f"{t(f'series.{name}')} {format_usual(bar.value(name))}" for name in named)
         heights = [(style, room * bar.value(name) / most) for name, style in series.items() if bar.value(name)]
         drawn.append(
             element(

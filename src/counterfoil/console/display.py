@@ -81,7 +81,7 @@ def percent(part: int, whole: int) -> str:
 def change(now: int, before: int) -> str:
     """Return by which share a number differs from an earlier one. A difference is never shown as zero."""
     share = abs(now - before) / before
-    return "<1%" if share < 0.005 else f"{share:,.0%}"
+    return "<1%" if 0 < share < 0.005 else f"{share:,.0%}"
 
 
 def badge(text: str, kind: str = "") -> Html:

@@ -218,8 +218,7 @@ def _audit(visit: Visit, view: OneKeyView) -> Html:
     if not view.key.personal_data and not view.disclosures.rows:
         return audit
     disclosed = element("a", t("personal.all_of_key"), href=f"/personal-data?key={key_id}")
-    shown = RowList([column for column in view.disclosures.columns if column.page != "key"], view.disclosures.rows)
-    listed = disclosure_table(visit, shown, kind="fixed")
+    listed = disclosure_table(visit, view.disclosures.rows, of_key=True)
     return markup(audit, section(t("personal.title"), listed, element("p", disclosed)))
 
 

@@ -78,10 +78,16 @@ def draw(visit: Visit, view: LoadsView, result: Html | None = None) -> PageConte
     t = visit.t
     rows, runs = _collapsed(visit, view.loads.rows)
 
+    def address(load: LoadRow) -> str:
+        return visit.address("/loads", run=str(load.number)) if load.number in runs else f"/loads/{load.number}"
+
     def started(load: LoadRow) -> Child:
-        if load.number in runs:
-            return _run(visit, runs[load.number])
-        return element("a", ago(t, load.started_at, visit.now, is_focusable=False), href=f"/loads/{load.number}")
+        run = runs.get(load.number)
+        newest = ago(t, load.started_at, visit.now, is_focusable=run is not None)
+        if not run:
+            return element("a", newest, href=address(load))
+        span = element("small", newest, " – ", ago(t, run[-1].started_at, visit.now))
+        return markup(element("a", t("loads.run", count=len(run)), href=address(load)), " ", span)
 
     def took(load: LoadRow) -> Child:
         span = duration((load.finished_at or load.seen_at) - load.started_at)
@@ -92,7 +98,7 @@ def draw(visit: Visit, view: LoadsView, result: Html | None = None) -> PageConte
         "load.files": lambda load: ", ".join(dict.fromkeys(map(file_names, runs.get(load.number, [load])))),
         "state": lambda load: load_badge(visit, load) if load.rejected or not load.finished_at else None,
         "load.took": took,
-        "load.rejected": lambda load: _rejected(load, _opened(visit, load) if load.number in runs else None),
+        "load.rejected": lambda load: _rejected(load, address(load)),
     }
     listed = list_table(visit, t("loads.caption"), RowList(view.loads.columns, rows), cells, empty=t("loads.none"))
     return PageContent(
@@ -120,17 +126,6 @@ def _collapsed(visit: Visit, loads: Sequence[LoadRow]) -> tuple[list[LoadRow], d
         else:
             rows += run
     return rows, runs
-
-
-def _run(visit: Visit, run: Sequence[LoadRow]) -> Html:
-    """Return the number of loads in a run, which leads to the list with each of them, and when they were."""
-    newest, oldest = (ago(visit.t, load.started_at, visit.now) for load in (run[0], run[-1]))
-    link = element("a", visit.t("loads.run", count=len(run)), href=_opened(visit, run[0]))
-    return markup(link, " ", element("small", newest, " – ", oldest))
-
-
-def _opened(visit: Visit, load: LoadRow) -> str:
-    return visit.address("/loads", run=str(load.number))
 
 
 def _open_items(visit: Visit, found: RowList[OpenItem]) -> Html | None:
@@ -165,10 +160,10 @@ def _kind(t: Texts, item: OpenItem) -> Child:
     return text if item.load is None else element("a", text, href=f"/loads/{item.load}")
 
 
-def _rejected(load: LoadRow, address: str | None = None) -> Html:
+def _rejected(load: LoadRow, address: str) -> Html:
     if not load.rejected:
         return element("span", "0", class_="muted")
-    return element("a", number(load.rejected), href=address or f"/loads/{load.number}", class_="count warn")
+    return element("a", number(load.rejected), href=address, class_="count warn")
 
 
 _REASONS: Sequence[ListColumn[tuple[str, int]]] = (

@@ -257,7 +257,7 @@ MOST_SUMMED = 5_000
 KeyDisclosures = list[RecordedRequest]
 
 
-class PersonalView(Struct, frozen=True, kw_only=True):
+class PersonalView(Struct, frozen=True, kw_only=True, rename="camel"):
     """The data of the page. `is_partial` is true if there are more disclosures than the sums cover."""
 
     key_id: str | None
@@ -280,7 +280,7 @@ def read_personal(visit: Visit) -> PersonalView:
         key_id=key_id,
         by_key=RowList(_columns_by_key(labels), sorted(by_key.values(), key=_members, reverse=True)),
         is_partial=more is not None,
-        disclosures=RowList(disclosures(labels), listed),
+        disclosures=RowList(columns(labels), listed),
         next=position_text(following),
     )
 
@@ -291,16 +291,6 @@ def _members(requests: KeyDisclosures) -> int:
 
 def _disclosed_to(visit: Visit, key_id: str | None) -> RequestFilter:
     return RequestFilter(key_id=key_id, personal_data=True, since=visit.now - DAYS * DAY_MS)
-
-
-def personal_json(visit: Visit, view: PersonalView) -> dict[str, object]:
-    return {
-        "keyId": view.key_id,
-        "byKey": view.by_key,
-        "isPartial": view.is_partial,
-        "disclosures": RowList(columns(visit.store.labels()), view.disclosures.rows),
-        "next": view.next,
-    }
 
 
 def _columns_by_key(labels: Mapping[str, str]) -> Sequence[ListColumn[KeyDisclosures]]:
@@ -341,21 +331,24 @@ def _disclosed_list(visit: Visit, view: PersonalView) -> Html | None:
     if not view.disclosures.rows:
         return None
     older = button_link(t("requests.older"), visit.address("/personal-data", before=view.next)) if view.next else None
-    return section(t("personal.list"), disclosure_table(visit, view.disclosures), button_row(older))
+    return section(t("personal.list"), disclosure_table(visit, view.disclosures.rows), button_row(older))
 
 
-def disclosure_table(visit: Visit, listing: RowList[RecordedRequest], kind: Literal["page", "fixed"] = "page") -> Html:
+def disclosure_table(visit: Visit, rows: Sequence[RecordedRequest], *, of_key: bool = False) -> Html:
+    """Return a page of disclosures, or the newest ones to one key, which is then not named."""
     t, names = visit.t, scope_names(visit)
     cells: dict[str, Callable[[RecordedRequest], Child]] = {
         "time": lambda request: _link(request, ago(t, request.at, visit.now, is_focusable=False)),
         "base": lambda request: base_label(t, names, request.personal_base or ""),
     }
-    return list_table(visit, t("personal.caption"), listing, cells, empty=t("personal.none"), kind=kind)
+    shown = RowList([column for column in disclosures() if not of_key or column.page != "key"], rows)
+    kind: Literal["page", "fixed"] = "fixed" if of_key else "page"
+    return list_table(visit, t("personal.caption"), shown, cells, empty=t("personal.none"), kind=kind)
 
 
 def personal_csv(visit: Visit, view: PersonalView) -> tuple[str, RowList[RecordedRequest]]:
     found, _ = find(visit.store.reads, _disclosed_to(visit, view.key_id), MOST_EXPORTED)
-    return "personal-data", RowList(view.disclosures.columns, found)
+    return "personal-data", RowList(disclosures(visit.store.labels()), found)
 
 
-PERSONAL = ConsolePage(name="personal", read=read_personal, draw=draw_personal, as_json=personal_json, csv=personal_csv)
+PERSONAL = ConsolePage(name="personal", read=read_personal, draw=draw_personal, csv=personal_csv)
