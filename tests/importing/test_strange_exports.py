@@ -38,6 +38,8 @@ def ending(export: dict[str, Any], folder: Path) -> object:
     try:
         proposal = propose([bills], [], payments, None, today=TODAY, answers=export.get("answers"))
         if proposal.questions:
+            with pytest.raises(ImportFailed, match="is not decided"):
+                imported("csv", bills, payments=tuple(payments), mapping=proposal.text())
             return named(export, " ".join(f"{one.text} {one.choices}" for one in proposal.questions))
         found = imported("csv", bills, payments=tuple(payments), mapping=proposal.text())
     except ImportFailed as error:
@@ -56,3 +58,52 @@ def days_of(found: Outcome) -> dict[str, list[Any]]:
 def named(export: dict[str, Any], text: str) -> str:
     asks = str(export.get("asks", "nothing"))
     return asks if asks in text else text
+
+
+MARKS = [
+    ("Training", "N", "Y"),
+    ("Mode", "N", "T"),
+    ("Is test", "FALSE", "TRUE"),
+    ("Demo order", "0", "1"),
+    ("Comp", "No", "Yes"),
+    ("Staff meal", "N", "Y"),
+    ("Event", "Sale", "Paid out"),
+    ("Document", "INV", "CN"),
+    ("Source", "POS", "Cash drop"),
+]
+
+
+@pytest.mark.parametrize(("heading", "usual", "mark"), MARKS, ids=lambda text: text)
+def test_a_column_of_a_few_codes_may_say_that_a_bill_does_not_count(
+    heading: str, usual: str, mark: str, tmp_path: Path
+) -> None:
+    rows = [f"100{number},13/11/2026 1{number}:00,10,Cash,Paid,{usual}\n" for number in range(5)]
+    rows[3] = rows[3].replace(f"{usual}\n", f"{mark}\n")
+    export = {"bills": "".join([f"Receipt,Date,Total,Payment,Status,{heading}\n", *rows]), "asks": heading}
+    assert ending(export, tmp_path) == heading
+    for meaning, net in (("sale", "50"), ("skip", "40"), ("refund", "30")):
+        words = (
+            {f"status.{usual}": "sale", f"status.{mark}": meaning}
+            if mark in ("T", "CN", "Paid out", "Cash drop")
+            else {f"status.{heading}": meaning}
+        )
+        days = {"2026-11-13": [4 if meaning == "skip" else 5, net]}
+        assert ending({**export, "answers": words}, tmp_path) == days
+
+
+@pytest.mark.parametrize(
+    ("heading", "values"),
+    [
+        ("Shift", "Lunch Dinner"),
+        ("Zone", "A B"),
+        ("Server", "Mali Nok"),
+        ("Ordered", "Takeaway Delivery"),
+        ("Seats", "1 2"),
+        ("Area", "Patio Bar"),
+        ("Kind", "SALE SALE"),
+    ],
+)
+def test_names_of_people_places_and_channels_need_no_answer(heading: str, values: str, tmp_path: Path) -> None:
+    rows = [f"100{number},13/11/2026 1{number}:00,10,Paid,{values.split()[number % 2]}\n" for number in range(6)]
+    export = {"bills": "".join([f"Receipt,Date,Total,Status,{heading}\n", *rows])}
+    assert ending(export, tmp_path) == {"2026-11-13": [6, "60"]}

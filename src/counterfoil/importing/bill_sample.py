@@ -33,6 +33,12 @@ from counterfoil.importing.headings import (
     is_payment,
     is_placeholder,
     is_refunded_state,
+    names_area,
+    names_group,
+    names_no_sale,
+    names_payment,
+    says_nothing,
+    status_of,
     statuses_of,
 )
 from counterfoil.importing.mapping import REFUND, SALE, SKIP, VOID
@@ -111,6 +117,7 @@ def _repeats_across(number: SampleColumn, groups: Sequence[SampleColumn]) -> boo
 
 
 MOST_STATUSES = 6
+_NAMES = (channel_of, names_area, names_payment)
 
 
 class CancelledLines(Struct, frozen=True):
@@ -128,9 +135,16 @@ class BillSample:
     """The bills of a sample. `answers` are what the operator said about entries of the mapping."""
 
     def __init__(
-        self, sheet: SheetSample, *, has_line_file: bool, names_shop: bool, answers: Mapping[str, str]
+        self,
+        sheet: SheetSample,
+        *,
+        has_line_file: bool,
+        names_shop: bool,
+        answers: Mapping[str, str],
+        has_voided_sales: bool = False,
     ) -> None:
         self.sheet = sheet
+        self._has_voided_sales = has_voided_sales
         self._answers = answers
         self.skipped = self._skipped_rows(has_line_file=has_line_file)
         self._leave_out_totals()
@@ -452,6 +466,9 @@ class BillSample:
             if not values or name in self.marks_in_doubt or not (is_named or is_status):
                 continue
             meanings = self._explained(column)
+            for value in self._reversals(column, meanings):
+                # The sale that it reverses is a bill of its own, if this one names it.
+                meanings[value] = REFUND if self.refers_to_bill(value) else None
             is_of_line = column in self._answered("line.cancelled") or name in self.marks_of_lines
             if is_of_line or not self.is_of_bill(column):
                 is_about_lines = self.is_flat and any(meaning != SALE for meaning in meanings.values())
@@ -464,7 +481,8 @@ class BillSample:
             if len(column.filled) < len(column.values):
                 is_flag = all(map(_is_flag, values))
                 are_exceptions = all(meaning in (VOID, REFUND) for meaning in meanings.values())
-                meanings[""] = SALE if is_flag or are_exceptions else None
+                is_answered = f"status.{name}" in self._answers
+                meanings[""] = SALE if is_flag or are_exceptions or is_answered else None
             self.statuses[name] = meanings
 
     def _refuse_answer(self, column: SampleColumn, value: str) -> None:
@@ -476,7 +494,10 @@ class BillSample:
     def _explained(self, column: SampleColumn) -> dict[str, str | None]:
         """Return what the values of a status column mean, by their words and by what the operator said."""
         meanings = statuses_of(column.name, column.distinct)
-        if self._is_answered(column):
+        if whole := self._answers.get(f"status.{column.name}"):
+            known = meanings if whole == SALE else {}
+            meanings = {value: SALE if says_nothing(value) else known.get(value) or whole for value in meanings}
+        elif self._is_answered(column):
             meanings = dict.fromkeys(meanings, SALE)
         elif column.role == "currency":
             return dict.fromkeys(meanings, SALE)
@@ -491,8 +512,24 @@ class BillSample:
 
     def _is_state_of_sale(self, column: SampleColumn, value: str) -> bool:
         """Return whether a value says that the sale of its row was refunded. A refund of its own may be negative."""
-        rows = {row for row, text in enumerate(column.values) if text == value}
+        rows = self._rows_with(column, value)
         return is_refunded_state(column.name if flag_of(value) else value) and not rows <= self.negative_rows()
+
+    def _reversals(self, column: SampleColumn, meanings: Mapping[str, str | None]) -> list[str]:
+        """Return the values of bills that are void and negative, unless a row with the same number has the sale."""
+        voids = [
+            value for value, meaning in meanings.items() if meaning == VOID and f"status.{value}" not in self._answers
+        ]
+        is_known = self._has_voided_sales or f"status.{column.name}" in self._answers
+        return [] if is_known else [value for value in voids if self._rows_with(column, value) <= self.negative_rows()]
+
+    def _rows_with(self, column: SampleColumn, value: str) -> set[int]:
+        return {row for row, text in enumerate(column.values) if text == value}
+
+    def refers_to_bill(self, value: str) -> bool:
+        """Return whether a text names the number of a bill, which is longer than that of a table or a guest."""
+        numbers = self.number.distinct if self.number else []
+        return any(len(word) > 2 and word in numbers for word in (value, *re.findall(r"[\w-]+", value)))
 
     def _is_status(self, column: SampleColumn) -> bool:
         values = column.distinct
@@ -511,7 +548,7 @@ class BillSample:
         ):
             # Void Qty, Void Amount and Charges are not flags.
             return False
-        if of_heading and all(map(_is_flag, values)):
+        if (of_heading or names_no_sale(column.name)) and all(map(_is_flag, values)):
             return True
         has_exceptions = VOID in known or REFUND in known
         return column.role is None and ((len(known) == len(values) and has_exceptions) or self._may_be_status(column))
@@ -523,15 +560,30 @@ class BillSample:
 
     def _is_answered(self, column: SampleColumn) -> bool:
         """Return whether a person has said that bills with some way of paying, or another value, do not count."""
-        answers = [self._answers.get(f"status.{value}", SALE) for value in column.distinct]
+        if f"status.{column.name}" in self._answers:
+            return True
+        # A number may stand in any column, such as that of the guests.
+        is_open = column.role in (None, "method", "channel") and (
+            not column.is_number or all(map(_is_flag, column.distinct))
+        )
+        values = [value for value in column.distinct if is_open or not value.isdigit()]
+        answers = [self._answers.get(f"status.{value}", SALE) for value in values]
         return column.role not in ("item", "status", "type") and any(answer != SALE for answer in answers)
 
     def _may_be_status(self, column: SampleColumn) -> bool:
-        """Return whether a column of an export in an unknown language may be a status, so that it is asked about."""
+        """Return whether a column of a few codes or words may be a status, so that it is asked about."""
+        values, rows = column.distinct, len(column.values)
         filled = [other for other in self.sheet.columns.values() if other.filled]
         is_foreign = sum(other.role is None for other in filled) * 3 >= len(filled) > 2
-        are_words = not any(map(str.isdigit, "".join(column.distinct))) and not all(map(is_payment, column.distinct))
-        return is_foreign and are_words and 2 <= len(column.distinct) <= MOST_STATUSES
+        are_flags, has_digits = all(map(_is_flag, values)), any(map(str.isdigit, "".join(values)))
+        is_everywhere = len(column.filled) * 10 >= rows * 9 and len(values) * 2 <= rows
+        are_names = names_group(column.name) or any(all(map(is_name, values)) for is_name in _NAMES)
+        if are_names or not (is_foreign or are_flags or is_everywhere) or (has_digits and not are_flags):
+            return False
+        is_of_lines = self.is_flat and not self.is_of_bill(column)
+        if is_of_lines and not (is_foreign or are_flags or any(map(status_of, values)) or any(map(is_payment, values))):
+            return False
+        return len(values) <= MOST_STATUSES and len({*column.values}) > 1
 
     def _cancelled_lines(self, column: SampleColumn, meanings: Mapping[str, str | None]) -> CancelledLines:
         values = {value: meaning == VOID for value, meaning in meanings.items() if meaning in (SALE, VOID)}

@@ -24,13 +24,13 @@ from counterfoil.importing.headings import (
     TOTAL_ROLES,
     channel_of,
     exception_in,
-    flag_of,
     has_whole_amounts,
     heading_status,
     is_payment,
     is_placeholder,
     names_other_unit,
     names_people,
+    says_nothing,
     status_of,
     statuses_of,
 )
@@ -81,9 +81,7 @@ def propose_voids(sample: BillSample, result: Proposal) -> None:
         if meaning not in (VOID, REFUND) or is_known or not column.filled or (cancelled and column is cancelled.column):
             continue
         result.used.add(column.name)
-        empty = {value for value in column.distinct if is_placeholder(value) or flag_of(value) is False}
-        is_amount = column.has_amounts
-        empty |= {value for value in column.distinct if is_amount and not any(map(str.isdigit, value.strip("0.,")))}
+        empty, is_amount = set(filter(says_nothing, column.distinct)), column.has_amounts
         marked = {row for row, value in enumerate(column.values) if value and value not in empty}
         in_doubt = sorted(marked - explained - sample.rows_with_status(meaning))
         is_reason = meaning == VOID and sample.is_of_bill(column) and not is_amount
@@ -94,7 +92,18 @@ def propose_voids(sample: BillSample, result: Proposal) -> None:
         elif in_doubt:
             row = sample.sheet.rows[in_doubt[0]]
             text = f"{column.name} has a value on line {row.line} of {row.sheet.name}. What does it mean for the bill?"
-            result.ask("bill.void" if meaning == VOID else "refund", text)
+            result.ask("bill.void" if meaning == VOID else "refund", text, *_CHOICES, f"status.{column.name}")
+
+
+def ask_about_references(sample: BillSample, result: Proposal) -> None:
+    """Ask about columns in which some bills name another one, which they may return, replace or be merged into."""
+    for column in sample.sheet.columns.values():
+        is_known = column.name in result.used or column is sample.number or column.role in NUMBER_ROLES
+        is_rare = 0 < len(column.filled) * 2 < len(column.values)
+        if is_rare and not is_known and all(map(sample.refers_to_bill, column.distinct)):
+            result.used.add(column.name)
+            text = f"{_place(sample.sheet, column, column.filled[0])}, which is another bill. What is the bill with it?"
+            result.ask("refund", text, *_CHOICES, f"status.{column.name}")
 
 
 def worded_columns(sample: BillSample, sheet: SheetSample) -> list[SampleColumn]:

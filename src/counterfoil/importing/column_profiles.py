@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 
 from counterfoil.importing.export_totals import is_total_word
-from counterfoil.importing.headings import AMOUNT_ROLES, is_placeholder, recognised_headings, roles_of
+from counterfoil.importing.headings import AMOUNT_ROLES, flag_of, is_placeholder, recognised_headings, roles_of
 from counterfoil.importing.mapping import FileLayout
 from counterfoil.importing.results import ImportFailed, RowProblem
 from counterfoil.importing.sheets import (
@@ -148,6 +148,13 @@ class SampleColumn:
             return self.is_date or self.is_serial or self.is_epoch
         if role == "time":
             return self.is_clock
+        if (
+            role in ("id", "cashier")
+            and len(self.distinct) > 1
+            and all(flag_of(one) is not None for one in self.distinct)
+        ):
+            # `Demo order` and `Staff meal` with yes and no.
+            return False
         if role == "id":
             has_decimals = self.is_number and any(re.search(r"[.,]0?[1-9]", value) for value in self.distinct)
             return not has_decimals and not (self.is_date and all(":" in value for value in self.distinct))

@@ -184,6 +184,11 @@ def is_placeholder(value: str) -> bool:
     return not value or _folded(value) in _whole_values("placeholders")
 
 
+def says_nothing(value: str) -> bool:
+    """Return whether a mark says no, or an amount is 0."""
+    return is_placeholder(value) or flag_of(value) is False or not value.strip("0.,")
+
+
 def heading_status(heading: str) -> str | None:
     """Return what a mark in a column with this heading says about a bill, as in `Void?` or `Voided by`."""
     return VOID if any(match.role == "voidReason" for match in roles_of(heading)[:1]) else status_of(heading)
@@ -199,6 +204,8 @@ def statuses_of(heading: str, values: Iterable[str]) -> dict[str, str | None]:
             flag = False
         if flag is not None and of_heading:
             found[value] = of_heading if flag else _OPPOSITE.get(of_heading, SALE)
+        elif not of_heading and says_nothing(value) and names_no_sale(heading):
+            found[value] = SALE
         else:
             meaning = status_of(value)
             found[value] = None if meaning == SALE and _says_more(value) else meaning
@@ -226,6 +233,16 @@ def names_other_unit(heading: str) -> bool:
 def has_whole_amounts(heading: str) -> bool:
     """Return whether a heading, or the value of a currency, is of a country where amounts rarely have decimals."""
     return bool(_UNSPACED.search(unicodedata.normalize("NFKD", heading))) or _has(heading, "whole_amounts")
+
+
+def names_no_sale(heading: str) -> bool:
+    """Return whether a mark in a column says that a bill may not be a sale: `Training`, `Is test`, `Staff meal`."""
+    return _has(heading, "no_sale")
+
+
+def names_group(heading: str) -> bool:
+    """Return whether a heading is one of parts of the day or the house, or of kinds of items and guests."""
+    return _has(heading, "groups")
 
 
 def is_no_sale(value: str) -> bool:

@@ -27,6 +27,7 @@ from counterfoil.importing.column_doubts import (
     EXPLAINED,
     MEANINGS,
     ask_about_currencies,
+    ask_about_references,
     ask_about_words,
     column_in_doubtful_unit,
     payment_states,
@@ -45,8 +46,9 @@ from counterfoil.importing.headings import (
     names_area,
     names_no_shop,
     names_payment,
+    statuses_of,
 )
-from counterfoil.importing.mapping import REFUND, SALE
+from counterfoil.importing.mapping import REFUND, SALE, VOID
 from counterfoil.importing.proposals import Proposal, quoted, toml
 from counterfoil.importing.results import ImportFailed, message
 from counterfoil.importing.sheets import CsvFile
@@ -115,7 +117,7 @@ class _Inference:
         if voided := self._sample.voided_sales():
             # The import reads both rows as one voided bill.
             self._sheet.leave_out(voided)
-            self._sample = BillSample(self._sheet, **given, answers=answers)
+            self._sample = BillSample(self._sheet, **given, answers=answers, has_voided_sales=True)
         self._amounts = BillAmounts(self._sample, self._lines, self._payments, answers.get(UNIT, "units"))
         self._total: AmountSeries | None = None
         self._parts_of_total: frozenset[str] = frozenset()
@@ -331,6 +333,7 @@ class _Inference:
         """Add what the operator says about words that later files may have, but not the sample."""
         sheets = [sheet for sheet in (self._sheet, self._lines, self._payments) if sheet]
         known = {value for sheet in sheets for column in sheet.columns.values() for value in column.distinct}
+        known.update(self._sheet.columns)
         known.update(value for values in self._sample.skipped.values() for value in values)
         columns = [name for name in self._sample.statuses if self._sheet.columns[name].role != "currency"]
         for entry, answer in self._answers.items():
@@ -351,18 +354,28 @@ class _Inference:
             explained = {value: all_meanings[value] for value in all_meanings if f"status.{value}" in self._answers}
             meanings = explained if name in listed and len(all_meanings) > MANY_VALUES else all_meanings
             unknown = [value for value, meaning in meanings.items() if not meaning]
+            for value in [one for one, meaning in statuses_of(name, unknown).items() if meaning == VOID]:
+                unknown.remove(value)
+                text = (
+                    f"{name} has {value} for negative amounts. Does it return what an earlier bill sold, or did none?"
+                )
+                self._result.ask("bill.void", text, (REFUND, VOID), EXPLAINED[2:0:-1], f"status.{value}")
             values = ", ".join(value or "an empty cell" for value in unknown)
             note = ""
             if any(map(is_refunded_state, (name, *unknown))):
                 note = " A sale that was refunded is a sale if a row of its own returns the amount, otherwise void."
             if unknown and len(unknown) == len(meanings):
-                text = f"What do these values of {name} mean: {values}?{note}"
-                self._result.ask("status", text, MEANINGS, EXPLAINED, f"status.{unknown[0]}")
+                text = f"What do these values of {name} mean: {values}?{note} If all count: --set 'status.{name}=sale'."
+                self._result.ask(f"status.{name}", text, MEANINGS, EXPLAINED, f"status.{unknown[0]}")
                 continue
             if unknown:
-                self._check(message("unknown_words", name=name, values=values, first=unknown[0], note=note))
+                first = name if flag_of(unknown[0]) is not None else unknown[0]
+                self._check(message("unknown_words", name=name, values=values, first=first, note=note))
             self._result.add(f"[[status]]#{number}", "column", name)
-            if name in listed:
+            if (whole := self._answers.get(f"status.{name}", SALE)) != SALE:
+                meanings = {"": SALE, **{value: meaning for value, meaning in meanings.items() if meaning != whole}}
+                self._result.add(f"[[status]]#{number}", "others", whole, "as answered, if the cell has a value")
+            elif name in listed:
                 is_way = self._sheet.columns[name].role == "method"
                 comment = "a value that is not listed is a sale, "
                 comment += "if it is a known way of paying" if is_way else "unless its words say otherwise"
@@ -546,6 +559,7 @@ class _Inference:
         ask_about_currencies(self._sample, self._result, self._answers)
         ask_about_words(self._sample, self._result, self._answers)
         propose_voids(self._sample, self._result)
+        ask_about_references(self._sample, self._result)
 
     def _channel(self) -> None:
         for column in self._sheet.with_role("channel", "type"):

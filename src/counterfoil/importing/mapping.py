@@ -141,8 +141,8 @@ class StatusRule(MappingSection, frozen=True):
 
     source: CellSource
     values: Annotated[dict[str, str], Meta(min_length=1)]
-    others: Annotated[str, Meta(pattern="^(sale|payment)$")] | None = None
-    """Whether other values are sales, unless their words say otherwise, or only if they are known ways of paying."""
+    others: Annotated[str, Meta(pattern="^(sale|payment|void|refund|skip)$")] | None = None
+    """What other values mean. Those with words that say otherwise are no sales; a payment must be a known one."""
 
     def __post_init__(self) -> None:
         for word, meaning in self.values.items():
@@ -338,7 +338,9 @@ def _parsed(content: dict[str, Any], name: str) -> ImportMapping:
     _require_known(content, SECTIONS, "the mapping")
     for entry, question in section("undecided", dict[str, str]).items():
         if not has_entry(content, entry):
-            raise ValueError(f"{entry} is not decided. {question} Set {entry}")
+            raise ValueError(
+                f"{entry} is not decided. {question} Set {entry}, or remove it from [undecided] once it is answered"
+            )
     numbers, headings = section("numbers", NumberFormat), section("headings", dict[str, tuple[str, ...]])
     bill = _fields(section("bill", dict[str, Any]), BILL_FIELDS, "bill")
     line = _fields(section("line", dict[str, Any]), LINE_FIELDS, "line") if "line" in content else None
@@ -410,6 +412,8 @@ def has_entry(content: Table[str, Any], entry: str) -> bool:
         return False
     # There may be several tables, such as [[shop]]. All of them must have the entry.
     tables = content[name] if isinstance(content[name], list) else [content[name]]
+    if name == "status" and rest:
+        return any(rest in (one.get("column"), *one.get("columns", ())) for one in tables)
     return not rest or all(isinstance(table, dict) and has_entry(table, rest) for table in tables)
 
 

@@ -27,6 +27,12 @@ class Question(Struct, frozen=True):
     """What `--set` sets, if it is not the entry itself."""
 
     @property
+    def key(self) -> str:
+        """What must be set: the entry or, if others may have set it already, the value in question."""
+        is_value = self.name.startswith("status.") and not self.entry.startswith("status.")
+        return self.name if is_value else self.entry
+
+    @property
     def answers(self) -> list[str]:
         """What can be typed to answer, with an example for each choice."""
         typed = [f"--set {shlex.quote(f'{self.name or self.entry}={choice}')}" for choice in self.choices]
@@ -86,10 +92,10 @@ class Proposal(Struct):
             head += [f"#   {printable(answer)}" for answer in answers]
         texts: dict[str, list[str]] = {}
         for question in self.questions:
-            texts.setdefault(question.entry, []).append(question.text)
+            texts.setdefault(question.key, []).append(question.text)
         undecided = [f"{quoted(entry)} = {quoted(' '.join(parts))}" for entry, parts in texts.items()]
         if undecided:
-            note = "# The mapping can be used once these entries are set. Then this section has no effect."
+            note = "# The mapping can be used once these entries are set, or removed because they are answered."
             undecided.insert(0, note)
         parts = ["\n".join(head)]
         for section, lines in ({"[undecided]": undecided} | self.sections).items():

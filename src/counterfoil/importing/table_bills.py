@@ -19,6 +19,7 @@ from counterfoil.importing.headings import (
     may_be_no_sale,
     names_no_shop,
     names_payment,
+    says_nothing,
     status_like,
 )
 from counterfoil.importing.mapping import (
@@ -528,6 +529,8 @@ def _read_flag(cell: str) -> bool:
 
 def _unlisted_status(rule: StatusRule, word: str) -> str | None:
     """Return the status of a value that the mapping does not list, or None if it must be explained."""
+    if rule.others in (VOID, REFUND, SKIP):
+        return SALE if says_nothing(word) else rule.others
     if rule.others:
         is_sale = not may_be_no_sale(word) and (rule.others == SALE or names_payment(word))
         return SALE if is_sale else None
