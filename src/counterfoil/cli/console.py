@@ -8,15 +8,8 @@ from urllib.parse import urlsplit
 import click
 
 from counterfoil import bootstrap, devices
+from counterfoil.cli import options
 from counterfoil.cli.keys import duration
-from counterfoil.cli.options import (
-    existing_store,
-    setting_option,
-    settings_from,
-    store_option,
-    store_options,
-    utc_option,
-)
 from counterfoil.cli.terminal import echo, message, print_json, print_note, print_rows
 from counterfoil.console.app import serve
 from counterfoil.console.sign_in import MAX_VALIDITY_MS, lifetimes, link_command, new_device, sign_in_link
@@ -53,19 +46,19 @@ valid_for = click.option("--valid-for", type=validity, metavar="DURATION", defau
 
 
 @click.group(invoke_without_command=True)
-@setting_option("console_host")
-@setting_option("console_port")
-@setting_option("console_names")
+@options.setting_option("console_host")
+@options.setting_option("console_port")
+@options.setting_option("console_names")
 @valid_for
 @click.option("--no-link", is_flag=True)
 @click.option("--until-end-of-input", is_flag=True, hidden=True)
-@store_options
+@options.store_options
 def command(
     ctx: click.Context, valid_for: int | None, no_link: bool, until_end_of_input: bool, as_json: bool, **flags: object
 ) -> None:
     if ctx.invoked_subcommand:
         return
-    settings = settings_from(ctx, **flags)
+    settings = options.settings_from(ctx, **flags)
     bootstrap.store(settings).require_exists()
     bound(settings.console_host, settings.console_port, "console-").close()
     if not is_loopback(settings.console_host):
@@ -88,11 +81,11 @@ def command(
 @click.option("--for", "name", type=device_name, metavar="NAME")
 @click.option("--role", type=click.Choice(ROLES), default="operator")
 @click.option("--days", type=click.IntRange(1))
-@setting_option("console_host")
-@setting_option("console_port")
+@options.setting_option("console_host")
+@options.setting_option("console_port")
 @click.option("--url", "base_url", metavar="URL")
 @valid_for
-@store_options
+@options.store_options
 def link(
     ctx: click.Context,
     name: str | None,
@@ -104,7 +97,7 @@ def link(
     as_json: bool,
     **flags: object,
 ) -> None:
-    settings = existing_store(ctx, store, **flags)
+    settings = options.existing_store(ctx, store, **flags)
     if days and days > settings.console_max_days:
         raise click.BadParameter(message("device_days", days=settings.console_max_days), param_hint="--days")
     if not is_listening(settings.console_host, settings.console_port):
@@ -133,10 +126,10 @@ def _print_link(settings: Settings, device: Device, as_json: bool, base_url: str
 
 @command.command("devices")
 @click.option("--all", "with_ended", is_flag=True)
-@utc_option
-@store_options
+@options.utc_option
+@options.store_options
 def list_devices(ctx: click.Context, with_ended: bool, store: str | None, as_json: bool) -> None:
-    settings = existing_store(ctx, store)
+    settings = options.existing_store(ctx, store)
     now, lasting = SystemClock().now_ms(), lifetimes(settings)
     found = bootstrap.store(settings).reads().devices()
     shown = [device for device in found if with_ended or state_of(device, lasting, now) in ("signed_in", "link")]
@@ -147,12 +140,12 @@ def list_devices(ctx: click.Context, with_ended: bool, store: str | None, as_jso
 @command.command()
 @click.argument("device_id", metavar="DEVICEID", required=False)
 @click.option("--all", "is_all", is_flag=True)
-@store_option
+@options.store_option
 @click.pass_context
 def revoke(ctx: click.Context, device_id: str | None, is_all: bool, store: str | None) -> None:
     if bool(device_id) == is_all:
         raise click.UsageError("give the ID of a device, or --all.")
-    settings = existing_store(ctx, store)
+    settings = options.existing_store(ctx, store)
     now = SystemClock().now_ms()
     found = [
         device.device_id

@@ -12,21 +12,9 @@ import click
 from msgspec.structs import replace
 
 from counterfoil import bootstrap, key_issuing
+from counterfoil.cli import terminal
 from counterfoil.cli.options import existing_store, settings_from, store_options, utc_option
 from counterfoil.cli.store import is_without_store, record_new_store
-from counterfoil.cli.terminal import (
-    confirm,
-    echo,
-    is_terminal,
-    message,
-    print_fields,
-    print_json,
-    print_list,
-    print_note,
-    print_rows,
-    print_wrapped,
-    style,
-)
 from counterfoil.domain.access import DEFAULT_PER_DAY, DEFAULT_PER_MIN, Key, Scope, successors_of
 from counterfoil.domain.activity import ShopActivity
 from counterfoil.domain.audit import Act, Actor, FieldValue, field_changes
@@ -60,7 +48,7 @@ def key_id(value: str) -> str:
     """Parse a key ID. Refuse a complete key, because shell history and process lists would expose it."""
     complete_key = _WHOLE_KEY.fullmatch(value)
     if complete_key:
-        raise click.BadParameter(message("complete_key", key_id=complete_key[1]))
+        raise click.BadParameter(terminal.message("complete_key", key_id=complete_key[1]))
     if not _KEY_ID.fullmatch(value):
         # The message does not quote the value, which may be a secret.
         raise click.BadParameter(f"this is not a valid key ID. A key ID consists of {ID_LENGTH} letters and digits.")
@@ -71,7 +59,7 @@ def duration(value: str) -> int:
     """Parse a duration such as `7d`, and return it in milliseconds."""
     span_ms = parse_duration(value, "mhdw")
     if span_ms is None or span_ms > MAX_SPAN_MS:
-        raise click.BadParameter(message("key_duration", value=repr(value)))
+        raise click.BadParameter(terminal.message("key_duration", value=repr(value)))
     return span_ms
 
 
@@ -85,7 +73,7 @@ def instant(value: str, zone: tzinfo | None = None) -> int:
     if moment and moment.tzinfo is None:
         moment = moment.replace(tzinfo=zone)
     if moment is None or moment.tzinfo is None:
-        raise click.BadParameter(message("key_instant", value=repr(value)))
+        raise click.BadParameter(terminal.message("key_instant", value=repr(value)))
     return to_ms(moment)
 
 
@@ -120,7 +108,7 @@ def issue(
             record_new_store(settings)
         issued = key_issuing.issue(key_store, grant, secrets.token_bytes, _now(), operator())
     if not bootstrap.store(settings).reads().knows(grant.scope):
-        print_note(message("scope_unknown", kind=grant.scope.kind, id=grant.scope.id))
+        terminal.print_note(terminal.message("scope_unknown", kind=grant.scope.kind, id=grant.scope.id))
     _print_issued(issued, as_json)
 
 
@@ -134,10 +122,10 @@ def list_(ctx: click.Context, active: bool, store: str | None, as_json: bool) ->
     try:
         last_used = reads.last_used()
     except (StoreUnavailable, StoreMismatch) as error:
-        print_note(f"when the keys were last used cannot be shown: {error}")
+        terminal.print_note(f"when the keys were last used cannot be shown: {error}")
         last_used = None
     first = ("keyId", "label", "scope", "perMin", "perDay")
-    print_rows(columns(now, last_used), keys, as_json, nothing=NO_KEYS, first=first)
+    terminal.print_rows(columns(now, last_used), keys, as_json, nothing=NO_KEYS, first=first)
 
 
 @command.command()
@@ -148,7 +136,7 @@ def show(ctx: click.Context, keyid: str, store: str | None, as_json: bool) -> No
     try:
         _show_usage(reads, key, now, as_json)
     except (StoreUnavailable, StoreMismatch) as error:
-        print_note(f"the usage of this key cannot be shown: {error}")
+        terminal.print_note(f"the usage of this key cannot be shown: {error}")
         _print_key(key, as_json)
 
 
@@ -171,14 +159,14 @@ def update(ctx: click.Context, keyid: str, yes: bool, store: str | None, as_json
         key_issuing.require_not_revoked(key, now)
         replaced = recent_values(settings, key, changes, now, by)
         for value, replacement in () if yes else replaced.items():
-            if not is_terminal(sys.stdin):
+            if not terminal.is_terminal(sys.stdin):
                 advice = f"To replace that value with {replacement}, run the command with --yes."
                 raise KeyIssuingError(f"{value} Nothing was changed. {advice}")
-            confirm(f"{value} Replace it with {replacement}?")
+            terminal.confirm(f"{value} Replace it with {replacement}?")
         # If somebody else changes the key while the operator is being asked, this update is refused.
         _print_key(key_issuing.update(key_store, keyid, changes, _now(), by, seen=key), as_json)
     for value, replacement in replaced.items():
-        print_note(f"{value} This command has replaced that value with {replacement}.")
+        terminal.print_note(f"{value} This command has replaced that value with {replacement}.")
 
 
 @command.command()
@@ -201,15 +189,15 @@ def rotate(
             raise KeyIssuingError(f"{error} To issue another successor, run the command with --again.") from error
     _print_issued(issued, as_json)
     if known:
-        print_note(f"this key was rotated before. Other active successors: {', '.join(sorted(known))}.")
+        terminal.print_note(f"this key was rotated before. Other active successors: {', '.join(sorted(known))}.")
     if as_json:
         return
     # An earlier command may have scheduled the revocation.
     ends_at = issued.replaces.revokes_at if issued.replaces else None
     if ends_at is not None:
-        echo(f"The old key {keyid} works until {minute(ends_at)}.")
+        terminal.echo(f"The old key {keyid} works until {minute(ends_at)}.")
     else:
-        echo(f"Once the old key is no longer in use, run: counterfoil keys revoke {keyid}")
+        terminal.echo(f"Once the old key is no longer in use, run: counterfoil keys revoke {keyid}")
 
 
 @command.command()
@@ -223,23 +211,23 @@ def revoke(ctx: click.Context, keyid: str, at: int | None, yes: bool, store: str
     with closing(bootstrap.store(existing_store(ctx, store)).key_store()) as key_store:
         before = key_issuing.find(key_store, keyid)
         if not before.is_revoked(now) and not yes:
-            if not is_terminal(sys.stdin):
+            if not terminal.is_terminal(sys.stdin):
                 raise click.UsageError("Revoking a key needs --yes, because standard input is not a terminal.", ctx)
             name = f"{keyid} ({before.label})" if before.label else keyid
             when = "This cannot be undone" if at is None else f"It will stop working at {minute(at)}"
-            confirm(f"Revoke {name}? {when}")
+            terminal.confirm(f"Revoke {name}? {when}")
         if at is None:
             after = key_issuing.revoke(key_store, keyid, now, operator())
         else:
             after = key_issuing.schedule_revocation(key_store, keyid, at, now, operator())
     if as_json:
-        print_json(json_row(columns(now), after))
+        terminal.print_json(json_row(columns(now), after))
     elif before.is_revoked(now):
-        echo(f"Key {keyid} was already revoked at {minute(before.revoked_at or before.revokes_at or now)}.")
+        terminal.echo(f"Key {keyid} was already revoked at {minute(before.revoked_at or before.revokes_at or now)}.")
     elif at is not None:
-        echo(f"Key {keyid} works until {minute(at)}.")
+        terminal.echo(f"Key {keyid} works until {minute(at)}.")
     else:
-        echo(f"Revoked key {keyid}. A running service refuses it within a second.")
+        terminal.echo(f"Revoked key {keyid}. A running service refuses it within a second.")
 
 
 def _scope(shop: str | None, franchise: str | None) -> Scope:
@@ -256,23 +244,23 @@ def _now() -> int:
 
 def _print_issued(issued: key_issuing.Issued, as_json: bool) -> None:
     if as_json:
-        print_json({"key": issued.text, **json_row(columns(_now()), issued.key)})
+        terminal.print_json({"key": issued.text, **json_row(columns(_now()), issued.key)})
         return
-    echo(style(issued.text, bold=True))
-    echo()
-    echo("This key is shown only once: the store keeps only a hash of it. Save it in a safe place now.")
-    echo()
+    terminal.echo(terminal.style(issued.text, bold=True))
+    terminal.echo()
+    terminal.echo("This key is shown only once: the store keeps only a hash of it. Save it in a safe place now.")
+    terminal.echo()
     _print_key(issued.key, as_json=False)
 
 
 def _print_key(key: Key, as_json: bool, more: Sequence[tuple[str, str]] = ()) -> None:
     if as_json:
-        print_json(json_row(columns(_now()), key))
+        terminal.print_json(json_row(columns(_now()), key))
         return
     ended_at = revoked_at(key, _now())
-    print_fields(
+    terminal.print_fields(
         [
-            ("key ID", style(key.key_id, bold=True)),
+            ("key ID", terminal.style(key.key_id, bold=True)),
             ("label", key.label or "-"),
             ("scope", f"{key.scope.kind} {key.scope.id}"),
             ("limits", f"{counted(key.per_min, 'request')} per minute, {key.per_day:,} per day (Thailand time)"),
@@ -295,21 +283,21 @@ def _show_usage(reads: OperatorReads, key: Key, now: int, as_json: bool) -> None
     if as_json:
         used = None if last_used is None else iso_utc(last_used)
         found = {"lastUsed": used, "days": days, "errors": [json_row(ERRORS, group) for group in errors]}
-        print_json({**json_row(columns(now), key), **found, "copies": lists})
+        terminal.print_json({**json_row(columns(now), key), **found, "copies": lists})
         return
     refused = counted(sum(day.rate_limited + day.refused for day in days), "request that was", "requests that were")
     requests, failed = sum(day.requests for day in days), sum(day.errors for day in days)
-    usage = message("key_usage", count=requests, days=REPORTED_DAYS, failed=failed, refused=refused)
+    usage = terminal.message("key_usage", count=requests, days=REPORTED_DAYS, failed=failed, refused=refused)
     _print_key(key, as_json, more=[("last used", minute(last_used) if last_used else "never"), ("usage", usage)])
     if errors:
-        echo()
-        print_list(ERRORS, errors)
+        terminal.echo()
+        terminal.print_list(ERRORS, errors)
     if lists:
-        echo()
-        print_list(copies.columns(now), lists)
+        terminal.echo()
+        terminal.print_list(copies.columns(now), lists)
     for row in lists:
         if notes := " ".join(map(str, copies.notes(row))):
-            print_wrapped(f"{copies.list_name(row)}: {notes}")
+            terminal.print_wrapped(f"{copies.list_name(row)}: {notes}")
 
 
 def _loaded_shops(reads: OperatorReads, now: int) -> list[ShopActivity] | None:

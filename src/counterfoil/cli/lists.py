@@ -10,20 +10,9 @@ import click
 from click.core import ParameterSource
 
 from counterfoil import bootstrap, key_issuing
+from counterfoil.cli import terminal
 from counterfoil.cli.keys import NO_KEYS, duration, instant, key_id
 from counterfoil.cli.options import existing_store, settings_from, store_options, utc_option
-from counterfoil.cli.terminal import (
-    is_terminal,
-    message,
-    print_fields,
-    print_json,
-    print_list,
-    print_note,
-    print_rows,
-    print_wrapped,
-    style,
-    unbroken,
-)
 from counterfoil.domain.access import DAILY_TOTAL_DAYS, REQUEST_RECORD_DAYS, Key
 from counterfoil.domain.calendar import compact, days_until, thai_day
 from counterfoil.domain.problems import RECORDED_CODES
@@ -53,13 +42,13 @@ def since_time(value: str) -> int:
         settings_from(click.get_current_context())
         return instant(value, shown_zone())
     except click.BadParameter as error:
-        raise click.BadParameter(message("since_time", value=repr(value))) from error
+        raise click.BadParameter(terminal.message("since_time", value=repr(value))) from error
 
 
 def _note_more(found: Sequence[object], limit: int, noun: str, option: str = "--limit") -> None:
     if len(found) > limit:
         latest = counted(limit, "is", "are")
-        print_note(f"there are more {noun}; only the latest {latest} shown. Use {option} N to see more.")
+        terminal.print_note(f"there are more {noun}; only the latest {latest} shown. Use {option} N to see more.")
 
 
 # --- shops ------------------------------------------------------------------------
@@ -77,7 +66,7 @@ def shops(ctx: click.Context, franchise: str | None, store: str | None, as_json:
         if not found:
             raise click.ClickException(f"no shops of franchise {franchise} are loaded. Loaded franchises: {known}.")
     nothing = "no shops are loaded yet. Run `counterfoil load` to load some."
-    print_rows(shop_views.columns(), found, as_json, nothing=nothing)
+    terminal.print_rows(shop_views.columns(), found, as_json, nothing=nothing)
 
 
 # --- the audit log ----------------------------------------------------------------
@@ -96,7 +85,9 @@ def audit(
     found, labels = reads.audit(limit + 1, keyid, since or 0), labels_of(reads.keys())
     about, period = f" about key {keyid}" if keyid else "", " since the given time" if since else ""
     nothing = f"there are no entries{about}{period}."
-    print_rows(with_labels(labels), found[:limit], as_json, nothing=nothing, first=("at", "act", "keyId", "label"))
+    terminal.print_rows(
+        with_labels(labels), found[:limit], as_json, nothing=nothing, first=("at", "act", "keyId", "label")
+    )
     _note_more(found, limit, "entries")
 
 
@@ -145,8 +136,8 @@ def requests(
     elif found and wanted.request_id is not None and not as_json:
         _print_one(found[0], labels_of(reads.keys()))
     else:
-        nothing, labels = message("no_request", days=REQUEST_RECORD_DAYS), labels_of(reads.keys())
-        print_rows(columns(labels), found[:limit], as_json, nothing=nothing, first=_FIRST)
+        nothing, labels = terminal.message("no_request", days=REQUEST_RECORD_DAYS), labels_of(reads.keys())
+        terminal.print_rows(columns(labels), found[:limit], as_json, nothing=nothing, first=_FIRST)
     _note_more(found, limit, "requests")
 
 
@@ -159,7 +150,7 @@ def _follow(reads: OperatorReads, wanted: RequestFilter, *, as_json: bool, as_cs
         labels = labels_of(reads.keys()) if new else {}
         for request in new:
             if as_json:
-                print_json(json_row(_COLUMNS, request))
+                terminal.print_json(json_row(_COLUMNS, request))
             elif as_csv:
                 sys.stdout.write(csv_text(_csv([request]), "\n"))
             else:
@@ -183,15 +174,17 @@ def _print_line(request: RecordedRequest, labels: Mapping[str, str]) -> None:
     colour = "red" if request.status >= 500 else "yellow" if request.status >= 400 else "green"
     took = f"{request.took_us / 1000:>9,.1f} ms"
     error = "" if request.error is None else f"  {request.error}"
-    what = f"{style(str(request.status), fg=colour)}  {took}  {request.route:<21}"
-    key = unbroken(f"{style(request.key_id, bold=True)}  {labels.get(request.key_id) or '-'}")
-    print_wrapped(f"{style(second(request.at), dim=True)}  {what}  {key}  {request.request_id}{error}", 4)
+    what = f"{terminal.style(str(request.status), fg=colour)}  {took}  {request.route:<21}"
+    key = terminal.unbroken(f"{terminal.style(request.key_id, bold=True)}  {labels.get(request.key_id) or '-'}")
+    terminal.print_wrapped(
+        f"{terminal.style(second(request.at), dim=True)}  {what}  {key}  {request.request_id}{error}", 4
+    )
 
 
 def _print_one(request: RecordedRequest, labels: Mapping[str, str]) -> None:
     headings, values = csv_lines(columns(labels)[1:], [request])
     named = [(str(heading).replace("_", " "), str(value)) for heading, value in zip(headings, values, strict=True)]
-    print_fields([("time", second(request.at)), *((name, value) for name, value in named if value)])
+    terminal.print_fields([("time", second(request.at)), *((name, value) for name, value in named if value)])
 
 
 # --- usage ----------------------------------------------------------------------------
@@ -214,24 +207,24 @@ def usage(
     if disclosures:
         found = reads.requests(RequestFilter(personal_data=True, key_id=keyid), latest + 1).requests
         nothing = "no disclosures found. Disclosures are kept for 90 days."
-        print_rows(disclosure_columns(labels_of(keys)), found[:latest], as_json, nothing=nothing)
+        terminal.print_rows(disclosure_columns(labels_of(keys)), found[:latest], as_json, nothing=nothing)
         _note_more(found, latest, "disclosures", "--latest")
         return
     span = days_until(thai_day(SystemClock().now_ms()), days)
     counts = {(of_day.key_id, of_day.day): of_day.requests for of_day in reads.days(span[0], span[-1])}
     used = [(key, [(day, counts.get((key.key_id, day), 0)) for day in span]) for key in keys]
     if as_json:
-        print_json([_view(key, of_key) for key, of_key in used])
+        terminal.print_json([_view(key, of_key) for key, of_key in used])
     elif not used:
-        print_note(NO_KEYS)
+        terminal.print_note(NO_KEYS)
     else:
         shown = [(key, of_key) for key, of_key in used if len(keys) == 1 or any(count for _, count in of_key)]
         rows = [(key, day, count) for key, of_key in shown for day, count in of_key]
         if rows:
-            print_list(_days(max(count for *_, count in rows)), rows)
+            terminal.print_list(_days(max(count for *_, count in rows)), rows)
         idle = [f"{key.label} {key.key_id}".strip() for key in keys if key not in [used for used, _ in shown]]
         if idle:
-            print_wrapped(f"No requests: {', '.join(idle)}", dim=True)
+            terminal.print_wrapped(f"No requests: {', '.join(idle)}", dim=True)
 
 
 def _view(key: Key, days: Sequence[tuple[date, int]]) -> dict[str, object]:
@@ -256,7 +249,7 @@ def _days(largest: int) -> Sequence[ListColumn[tuple[Key, date, int]]]:
         ListColumn("", lambda row: row[0].key_id, "code", "key ID"),
         ListColumn("", lambda row: row[1].isoformat(), terminal="day"),
         ListColumn("", lambda row: row[2], "number", "count"),
-        ListColumn("", terminal="of largest" if is_terminal(sys.stdout) else "", text=bar),
+        ListColumn("", terminal="of largest" if terminal.is_terminal(sys.stdout) else "", text=bar),
         ListColumn("", lambda row: row[0].per_day, "number", "quota"),
         ListColumn("", kind="number", terminal="used", text=lambda row: f"{row[2] / row[0].per_day:.1%}"),
         ListColumn("", lambda row: row[0].label, terminal="label"),

@@ -10,14 +10,7 @@ import click
 from counterfoil import bootstrap
 from counterfoil.backends.sqlite import files
 from counterfoil.backends.sqlite.backup import BackupManifest, delete_older, rotating
-from counterfoil.cli.options import (
-    existing_store,
-    require_embedded,
-    settings_from,
-    store_option,
-    store_options,
-    utc_option,
-)
+from counterfoil.cli import options
 from counterfoil.cli.terminal import confirm, echo, is_terminal, message, print_fields, print_json, print_note
 from counterfoil.domain.access import DAILY_TOTAL_DAYS, REQUEST_RECORD_DAYS
 from counterfoil.domain.audit import Act, AuditEntry
@@ -57,10 +50,10 @@ def record(settings: Settings, act: Act, detail: str, at: int | None = None) -> 
 @click.command()
 @click.option("--recreate", type=click.Choice(["books", "keys", "usage"]))
 @click.option("--share", is_flag=True)
-@store_option
+@options.store_option
 @click.pass_context
 def init(ctx: click.Context, recreate: str | None, share: bool, store: str | None) -> None:
-    settings = settings_from(ctx, store=store)
+    settings = options.settings_from(ctx, store=store)
     if recreate:
         if settings.database:
             raise SettingsError("only an embedded store has files that can be recreated.")
@@ -93,9 +86,9 @@ def _require_owner(settings: Settings) -> None:
 @click.command()
 @click.option("--roles", is_flag=True)
 @click.option("--distribute", is_flag=True)
-@store_options
+@options.store_options
 def migrate(ctx: click.Context, roles: bool, distribute: bool, store: str | None, as_json: bool) -> None:
-    settings = settings_from(ctx, store=store)
+    settings = options.settings_from(ctx, store=store)
     if not settings.database and (roles or distribute):
         raise SettingsError(message("needs_postgresql", flag="--roles" if roles else "--distribute"))
     done = bootstrap.store(settings).migrate(partial(_entry_about, Act.SCHEMA_MIGRATED))
@@ -119,9 +112,9 @@ def _entry_about(act: Act, names: list[str]) -> AuditEntry:
 
 
 @click.command()
-@store_options
+@options.store_options
 def prune(ctx: click.Context, store: str | None, as_json: bool) -> None:
-    settings = existing_store(ctx, store)
+    settings = options.existing_store(ctx, store)
     with closing(bootstrap.store(settings).usage()) as usage:
         records, totals = usage.prune()
         expired = usage.prune_cursors()
@@ -150,8 +143,8 @@ def _prune_removals(settings: Settings) -> int:
 @click.option("--keep", type=click.IntRange(min=1), metavar="N")
 @click.option("--without-secret", is_flag=True)
 @click.option("--record", "recorded_name", metavar="NAME")
-@utc_option
-@store_options
+@options.utc_option
+@options.store_options
 def backup(
     ctx: click.Context,
     folder: Path | None,
@@ -161,7 +154,7 @@ def backup(
     store: str | None,
     as_json: bool,
 ) -> None:
-    settings = existing_store(ctx, store)
+    settings = options.existing_store(ctx, store)
     if recorded_name is not None:
         if folder or keep or without_secret:
             raise click.UsageError("--record is used alone, without DIR and other options.", ctx)
@@ -169,7 +162,7 @@ def backup(
         return
     if folder is None:
         raise click.UsageError("Missing argument 'DIR'.", ctx)
-    require_embedded(settings)
+    options.require_embedded(settings)
     now_ms = SystemClock().now_ms()
     with rotating(settings.store, folder, now_ms) if keep else nullcontext(folder) as target:
         manifest = bootstrap.back_up(settings, target, with_secret=not without_secret)
@@ -232,11 +225,11 @@ def _record_backup_of_others(settings: Settings, name: str, as_json: bool) -> No
 @click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
 @click.option("--replace", is_flag=True)
 @click.option("--yes", is_flag=True)
-@utc_option
-@store_options
+@options.utc_option
+@options.store_options
 def restore(ctx: click.Context, folder: Path, replace: bool, yes: bool, store: str | None, as_json: bool) -> None:
-    settings = settings_from(ctx, store=store)
-    require_embedded(settings)
+    settings = options.settings_from(ctx, store=store)
+    options.require_embedded(settings)
     if replace and not yes:
         if not is_terminal(sys.stdin):
             raise click.UsageError("--replace needs --yes, because standard input is not a terminal.", ctx)
