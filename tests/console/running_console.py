@@ -132,7 +132,7 @@ class Operator:
     def hidden(self, page: str, action: str) -> dict[str, str]:
         """Return the hidden fields of the first form with this action on a page."""
         for found in _FORM.finditer(page):
-            if f'action="{action}"' in found["form"]:
+            if re.search(rf'action="{re.escape(action)}(#|")', found["form"]):
                 return {name: unescape(value) for name, value in _HIDDEN.findall(found[0])}
         raise AssertionError(f"no form has the action {action}")
 

@@ -101,7 +101,7 @@ def draw(visit: Visit, view: TryView, sent: ApiAnswer | None = None, problem: Ht
     chosen = entered.get("scope", f"{key.scope.kind}:{key.scope.id}" if key else "")
     drawn = form(
         visit,
-        f"{TRY_PATH}/{view.operation}",
+        f"{TRY_PATH}/{view.operation}#answer",
         select(t("scope"), "scope", scope_choices(t, view.scopes), chosen, hint=t("try.scope_hint")),
         [text_field(name, name, value, hint=hints[name]) for name, value in view.values.items()],
         button=t("try.button"),
@@ -125,7 +125,7 @@ def _answer(visit: Visit, answer: ApiAnswer) -> Html:
         t("try.answer"),
         element("p", status_badge(answer.status), " ", element("code", f"GET {answer.target}")),
         element("pre", _readable(answer.body), class_="code scroll", tabindex=0),
-        element("pre", headers, class_="code"),
+        element("details", element("summary", t("try.headers")), element("pre", headers, class_="code")),
         anchor="answer",
     )
 

@@ -90,7 +90,10 @@ def _main(reference: Reference, try_at: str | None) -> Html:
         first_call=blocks(FIRST_CALL),
         authentication=inline(reference.authentication),
         setup=coloured(f"export BASE={reference.base_url}\nexport KEY=cf_live_…\n\n{first}"),
-        guides=[_section(guide.anchor, guide.title, blocks(guide.text)) for guide in reference.guides],
+        guides=[
+            element("section", _fold(element("h2", guide.title), blocks(guide.text)), id=guide.anchor)
+            for guide in reference.guides
+        ],
         groups=[
             _section(
                 group.anchor,
@@ -116,7 +119,6 @@ def _endpoint(endpoint: Endpoint, try_at: str | None) -> Html:
     return _template(
         "endpoint",
         endpoint=endpoint,
-        link=f"#{endpoint.anchor}",
         text=inline(endpoint.text),
         parameters=_table("Parameters", endpoint.parameters),
         returns=_returns(endpoint),
@@ -141,13 +143,9 @@ def _described(row: DescribedRow) -> Html:
 
 
 def _object(described: DescribedObject) -> Html:
-    return element(
-        "article",
-        element("h3", _link(described.anchor, described.anchor)),
-        element("p", inline(described.text)),
-        _table(f"Fields of {described.anchor}", described.rows),
-        id=described.anchor,
-    )
+    fields = _table(f"Fields of {described.anchor}", described.rows)
+    folded = _fold(element("h3", described.anchor), element("p", inline(described.text)), fields)
+    return element("article", folded, id=described.anchor)
 
 
 def _error(problem: Problem) -> Html:
@@ -168,6 +166,11 @@ def _code_link(code: str) -> Html:
 
 def _section(anchor: str, title: str, *children: Child) -> Html:
     return element("section", element("h2", _link(anchor, title)), *children, id=anchor)
+
+
+def _fold(heading: Html, *children: Child) -> Html:
+    """Return a part that is folded on a phone. On a wide screen, the style sheet shows it."""
+    return element("details", element("summary", heading), *children, class_="fold")
 
 
 def _row(anchor: str, label: str, about: str, text: Html) -> Html:
