@@ -289,6 +289,68 @@ def test_the_search_of_the_reference_opens_and_marks_what_it_finds_on_a_phone(br
         assert 0 <= page.locator("#Coupon").bounding_box()["y"] < 900
 
 
+def test_the_five_questions_of_the_guide_are_answered_by_tapping_on_a_phone(browser: Any, demo: RunningDemo) -> None:
+    request_id = demo.call("franchise", "/transactions/none").headers["x-request-id"]
+    with visiting(browser, demo.link(), 390, locale="en", has_touch=True) as visit:
+        page = visit.page
+        page.wait_for_url(f"{demo.console}/")
+
+        def open_page(name: str) -> None:
+            page.locator("nav .menu summary").tap()
+            page.locator("nav .menu").get_by_role("link", name=name).tap()
+
+        # Is all well?
+        assert page.locator("main .notice strong").first.bounding_box()["y"] < 400
+        # What was rejected, and why?
+        page.get_by_role("link", name="Lines rejected").tap()
+        page.wait_for_url("**/loads/*")
+        assert "not_json" in page.locator("tbody tr").first.inner_text()
+        # Which shop is silent? Of so few bills, none is.
+        open_page("Shops")
+        page.wait_for_url("**/shops")
+        assert page.locator("main .notice:visible").first.bounding_box()["y"] < 900
+        # Is this key's copy current?
+        open_page("Keys")
+        page.locator("tbody").get_by_role("link", name="Head office ERP").tap()
+        page.locator(".tabs").get_by_role("link", name="Copy").tap()
+        page.wait_for_url("**?tab=copy*")
+        assert page.locator(".summary").inner_text() == "3 of 5 shops up to date"
+        assert page.locator(".summary").bounding_box()["y"] < 900
+
+        # What happened to this request?
+        def is_found() -> bool:
+            page.locator("nav .find input").fill(request_id)
+            with page.expect_navigation():
+                page.keyboard.press("Enter")
+            return bool(page.locator("main dl").count())
+
+        until(is_found, "the request is recorded")
+        assert "not_found" in page.locator("main dl").inner_text()
+
+
+def test_a_list_is_filtered_while_the_operator_types(demo: RunningDemo, visit: Visit) -> None:
+    page = go(visit, demo, "/shops")
+    rows = page.locator("tbody tr:visible")
+    field, status = page.locator(".filter input"), page.locator(".filter [role=status]")
+    shops = rows.count()
+    field.fill("central station")
+    assert 0 < rows.count() < shops
+    field.fill("zzz")
+    assert rows.count() == 0
+    assert status.inner_text() != ""
+    field.fill("")
+    assert (rows.count(), status.inner_text()) == (shops, "")
+
+
+def test_a_long_label_keeps_every_column_on_the_page(demo: RunningDemo, visit: Visit) -> None:
+    page = go(visit, demo, "/keys/new")
+    page.locator("#field-label").fill("Integration " + "x" * 180)
+    page.locator("#field-scope").select_option(index=1)
+    page.get_by_role("button", name="Issue the key").click()
+    go(visit, demo, "/keys")
+    assert _widths_that_scroll(page) == []
+
+
 def test_an_operator_tries_a_request_from_the_reference(demo: RunningDemo, visit: Visit) -> None:
     page = go(visit, demo, "/reference")
     page.locator("#listShops").get_by_role("link", name="Try it").click()

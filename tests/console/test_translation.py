@@ -236,7 +236,7 @@ def test_refused_values_of_the_form_for_a_new_key_are_explained_in_thai(
 
 def _english_in(page: str) -> list[str]:
     """Return the English words in the first message on a page."""
-    found = re.search(r'<p class="notice[^>]*role="status">(.*?)</p>', page, re.DOTALL)
+    found = re.search(r'<p class="(?:notice[^>]*role="status"|wrong" role="alert")>(.*?)</p>', page, re.DOTALL)
     assert found, page
     assert re.search("[\u0e00-\u0e7f]", found[1])
     return _ENGLISH_WORDS.findall(re.sub("<[^>]*>", "", found[1]))

@@ -1,5 +1,6 @@
 """An operator tries requests of the API in the console, with a key that is issued for it and ends soon."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -105,7 +106,10 @@ def test_a_service_that_does_not_answer_is_named(console: RunningConsole, alice:
 
 
 def test_a_scope_must_be_chosen(console: RunningConsole, alice: Operator, tried: str) -> None:
-    assert alice.send(LIST_SHOPS, alice.fill_in(LIST_SHOPS, LIST_SHOPS, scope="")).status_code == 422
+    answer = alice.send(LIST_SHOPS, alice.fill_in(LIST_SHOPS, LIST_SHOPS, scope=""))
+    assert answer.status_code == 422
+    # The problem is shown at the field, which has the focus.
+    assert re.search('<select id="field-scope"[^>]* aria-invalid="true" autofocus>', answer.text)
     assert console.service.key_store.all() == []
 
 

@@ -15,13 +15,11 @@ if (signIn && location.hash.length > 1) {
 // The page of a new key: copy the key on request, and remove it when the operator leaves the page, so that Back cannot show it.
 const secret = document.getElementById("revealed");
 if (secret) {
-  const copy = document.getElementById("copy");
-  const done = document.getElementById("copy-status");
-  if (navigator.clipboard) {
+  for (const copy of navigator.clipboard ? document.querySelectorAll("[data-copies]") : []) {
     copy.hidden = false;
     copy.addEventListener("click", async () => {
-      await navigator.clipboard.writeText(secret.textContent);
-      done.textContent = copy.dataset.done;
+      await navigator.clipboard.writeText(document.getElementById(copy.dataset.copies).textContent);
+      copy.nextElementSibling.textContent = copy.dataset.done;
     });
   }
   addEventListener("pagehide", () => secret.remove());
@@ -37,6 +35,17 @@ if (find) {
     find.focus();
   });
 }
+
+// Filter the rows on the page while the operator types. Enter lets the console filter all rows.
+addEventListener("input", (event) => {
+  const form = event.target.closest(".filter");
+  if (!form) return;
+  const words = event.target.value.toLowerCase().split(/\s+/).filter(Boolean);
+  const rows = [...form.nextElementSibling.tBodies[0].rows];
+  for (const row of rows) row.hidden = !words.every((word) => row.textContent.toLowerCase().includes(word));
+  const status = form.querySelector("[role=status]");
+  status.textContent = rows.some((row) => !row.hidden) ? "" : status.dataset.none;
+});
 
 // Charts: a tooltip for the bar that is pointed at, has the focus or was tapped. A second tap follows its link.
 const tip = document.createElement("div");

@@ -66,14 +66,32 @@ def limits_and_permissions(t: Texts, values: Mapping[str, int | bool]) -> Html:
     return template("limits", t, most=MAX_LIMIT, **values)
 
 
-def select(label: str, name: str, groups: Mapping[str, Mapping[str, str]], chosen: str = "", *, hint: str = "") -> Html:
-    """Return a drop-down list of values with their labels. A group without a name has no heading."""
+def select(
+    label: str,
+    name: str,
+    groups: Mapping[str, Mapping[str, str]],
+    chosen: str = "",
+    *,
+    hint: str = "",
+    problem: Child = None,
+) -> Html:
+    """Return a drop-down list of values with their labels. A group without a name has no heading.
+
+    `problem` says what is wrong with the choice. It is shown below the list, which gets the focus.
+    """
     drawn = []
     for group, choices in groups.items():
         options = [element("option", text, value=value, selected=value == chosen) for value, text in choices.items()]
         if options:
             drawn.append(element("optgroup", options, label=group) if group else markup(options))
-    return _field(label, name, hint, lambda common: element("select", drawn, **common))
+    invalid = "true" if problem else None
+    drawn_field = _field(
+        label,
+        name,
+        hint,
+        lambda common: element("select", drawn, **common, aria_invalid=invalid, autofocus=bool(problem)),
+    )
+    return markup(drawn_field, element("p", problem, class_="wrong", role="alert") if problem else None)
 
 
 def whole_number(visit: Visit, name: str, most: int) -> int:

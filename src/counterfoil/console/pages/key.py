@@ -268,7 +268,14 @@ def _revoke_fields(visit: Visit, view: OneKeyView) -> Html:
     label = t("revoke.confirm", label=name_of(view.key.label or view.key.key_id))
     return markup(
         element("p", t("revoke.text", today=number(view.today.requests)), " ", last_used),
-        text_field(label, "confirm", required=True, spellcheck="false", autocapitalize="off"),
+        text_field(
+            label,
+            "confirm",
+            visit.request.form.get("confirm", ""),
+            required=True,
+            spellcheck="false",
+            autocapitalize="off",
+        ),
     )
 
 

@@ -193,16 +193,18 @@ def draw_form(visit: Visit, view: IssueView, problem: Html | str | None = None) 
     groups = {**scope_choices(t, view), t("issue.other"): {"other": t("issue.other_choice")}}
     kinds = {"": {"shop": t("scope.shop"), "franchise": t("scope.franchise")}}
     chosen = entered.get("scope", visit.query.get("scope", ""))
+    # The label is checked first, then the scope.
+    at_scope = problem if entered.get("label", "").strip() and not chosen else None
     limits: dict[str, int | bool] = {name: name in entered for name in ("personal_data", "messaging_lookup")}
     limits |= {name: number_in(entered.get(name, ""), getattr(view, name)) for name in ("per_min", "per_day")}
     main = template(
         "issue",
         t,
-        problem=notice(problem, "bad") if problem else None,
+        problem=notice(problem, "bad") if problem and not at_scope else None,
         token=token_field(visit),
         entered={"label": entered.get("label"), "other_id": entered.get("other_id")},
         longest=MAX_LABEL_LENGTH,
-        scope=select(t("scope"), "scope", groups, chosen, hint=t("issue.scope_hint")),
+        scope=select(t("scope"), "scope", groups, chosen, hint=t("issue.scope_hint"), problem=at_scope),
         is_other=entered.get("scope") == "other",
         other_kind=select(t("issue.other_kind"), "other_kind", kinds, entered.get("other_kind", "shop")),
         limits=limits_and_permissions(t, limits),
@@ -225,7 +227,11 @@ def draw_issued(visit: Visit, issued: Issued, old: Key | None, *, is_loaded: boo
     elif old:
         notices.append(notice(t("revealed.old_keeps", key_id=old.key_id)))
     base = visit.settings.api_url.rstrip("/") or example_base_url(visit.settings.prefix)
-    save = "install -m 600 /dev/stdin counterfoil-key"
+    # The first command reads the key from the terminal, so the second one must not be pasted with it.
+    commands = {
+        "save-key": "install -m 600 /dev/stdin counterfoil-key",
+        "first-call": f'curl -s -H "Authorization: Bearer $(cat counterfoil-key)" {base}/shops',
+    }
     main = template(
         "issued",
         t,
@@ -233,7 +239,7 @@ def draw_issued(visit: Visit, issued: Issued, old: Key | None, *, is_loaded: boo
         issued=issued,
         notices=notices,
         facts=fields([(t("key"), key_link(key.key_id, key.label)), *key_facts(visit, key)]),
-        first_call=f'{save}\ncurl -s -H "Authorization: Bearer $(cat counterfoil-key)" {base}/shops',
+        commands=[template("copied", t, id_=name, text=text) for name, text in commands.items()],
         placeholder=None if visit.settings.api_url else element("p", t("revealed.placeholder"), class_="muted"),
         page=f"/keys/{key.key_id}",
     )

@@ -102,7 +102,14 @@ def draw(visit: Visit, view: TryView, sent: ApiAnswer | None = None, problem: Ht
     drawn = form(
         visit,
         f"{TRY_PATH}/{view.operation}#answer",
-        select(t("scope"), "scope", scope_choices(t, view.scopes), chosen, hint=t("try.scope_hint")),
+        select(
+            t("scope"),
+            "scope",
+            scope_choices(t, view.scopes),
+            chosen,
+            hint=t("try.scope_hint"),
+            problem=None if chosen else problem,
+        ),
         [text_field(name, name, value, hint=hints[name]) for name, value in view.values.items()],
         button=t("try.button"),
         id_="try",
@@ -111,7 +118,7 @@ def draw(visit: Visit, view: TryView, sent: ApiAnswer | None = None, problem: Ht
     back = element("a", t("try.reference"), href=f"{PATH}#{view.operation}")
     return PageContent(
         title=t("try.title", request=f"GET {view.path}"),
-        lead=markup(notice(problem, "bad") if problem else None, element("p", t("try.lead"), " ", back)),
+        lead=markup(notice(problem, "bad") if problem and chosen else None, element("p", t("try.lead"), " ", back)),
         main=markup(drawn, fields(about) if about else None, _answer(visit, sent) if sent else None),
     )
 
