@@ -44,6 +44,8 @@ _FIELDS = tomllib.loads((resources.files("counterfoil.importing") / "mapping.tom
 BILL_FIELDS, LINE_FIELDS, PAYMENT_FIELDS = map(_typed, ("bill", "line", "payment"))
 GROUPS: Final = frozenset({"amounts", "table", "channel"})
 _UNKNOWN = re.compile("unknown field `(.*)`")
+_BAR = re.compile(r"\|(?![^\[]*\])")
+_CHOICES = re.compile(r"Expected `str` matching regex '\^(.*)\$'")
 
 Name = Annotated[str, Meta(min_length=1)]
 T = TypeVar("T")
@@ -386,12 +388,17 @@ def _converted(value: object, kind: type[T], entry: str) -> T:
         # All values are texts, which are converted to numbers and flags if these are expected.
         return convert(value, kind, strict=False)
     except ValidationError as error:
-        problem, _, place = str(error).partition(" - at `$")
+        problem, _, place = _CHOICES.sub(_named_choices, str(error)).partition(" - at `$")
         found = _UNKNOWN.search(problem)
         # Only sections, and the cells within them, have unknown entries.
         sections: tuple[Any, ...] = (kind, CellSource) if found else ()
         hint = _hint(found[1], [one.encode_name for each in sections for one in fields(each)]) if found else ""
         raise ValueError(f"{entry}{place.rstrip('`')}: {problem}{hint}") from None
+
+
+def _named_choices(found: re.Match[str]) -> str:
+    words = _BAR.split(found[1].strip("()"))
+    return f"Use {' or '.join(words[0].strip('[]') if len(words) == 1 else words)}"
 
 
 def _require_known(table: Table[str, Any], names: Collection[str], where: str) -> None:
