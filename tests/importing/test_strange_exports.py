@@ -107,3 +107,18 @@ def test_names_of_people_places_and_channels_need_no_answer(heading: str, values
     rows = [f"100{number},13/11/2026 1{number}:00,10,Paid,{values.split()[number % 2]}\n" for number in range(6)]
     export = {"bills": "".join([f"Receipt,Date,Total,Status,{heading}\n", *rows])}
     assert ending(export, tmp_path) == {"2026-11-13": [6, "60"]}
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["Discount", "Rabatt", "Amount due", "Wechselgeld", "Tiền thối", "Petty cash", "Training", "Cash out", "お釣り"],
+)
+def test_a_row_of_a_bill_that_is_no_item_is_asked_about_and_rejected_later(name: str, tmp_path: Path) -> None:
+    heading, items = "Check,Date,Item,Qty,Price,Amount\n", ""
+    for number in range(4):
+        items += f"100{number},13/11/2026 1{number}:00,Burger,1,12.50,12.50\n"
+        items += f"100{number},13/11/2026 1{number}:00,Fries,{number + 1},4.00,{4 * number + 4}.00\n"
+    extra = f"1003,13/11/2026 13:00,{name},1,5.00,5.00\n"
+    assert ending({"bills": heading + items + extra, "asks": f"Item has {name}"}, tmp_path) == f"Item has {name}"
+    mapping = propose([written(tmp_path, heading + items)], [], [], None, today=TODAY).text()
+    assert imported("csv", written(tmp_path, heading + extra), mapping=mapping).rejected != []

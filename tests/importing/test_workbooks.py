@@ -142,12 +142,17 @@ def test_the_only_sheet_with_the_columns_of_the_mapping_is_read(tmp_path: Path) 
     assert imported("csv", workbook(tmp_path, OTHER, Receipts=ROWS), mapping=MAPPING).bill["id"] == "A1"
 
 
-def test_two_sheets_that_fit_are_a_question_that_the_mapping_answers(tmp_path: Path) -> None:
-    second: list[list[Any]] = [HEADINGS, ["B1", EVENING, "Tea", 1, 50, 50]]
-    export = workbook(tmp_path, ROWS, Monday=second)
-    with pytest.raises(ImportFailed, match=r"more than one sheet that fits: Sheet, Monday. Set file\.sheet"):
-        imported("csv", export, mapping=MAPPING)
+def test_all_sheets_with_the_same_columns_are_read_unless_the_mapping_names_one(tmp_path: Path) -> None:
+    second: list[list[Any]] = [["Tuesday"], HEADINGS, ["B1", EVENING, "Tea", 1, 50, 50]]
+    export = workbook(tmp_path, ROWS, Monday=second, Menu=OTHER)
+    assert [bill["id"] for bill in imported("csv", export, mapping=MAPPING).bills] == ["A1", "B1"]
     assert imported("csv", export, mapping=MAPPING + '[file]\nsheet = "Monday"\n').bill["id"] == "B1"
+
+
+def test_two_sheets_that_fit_but_have_other_columns_are_a_question(tmp_path: Path) -> None:
+    second: list[list[Any]] = [[*HEADINGS, "Tip"], ["B1", EVENING, "Tea", 1, 50, 50, 5]]
+    with pytest.raises(ImportFailed, match=r"more than one sheet that fits: Sheet, Monday. Set file\.sheet"):
+        imported("csv", workbook(tmp_path, ROWS, Monday=second), mapping=MAPPING)
 
 
 def test_a_sheet_that_the_workbook_does_not_have_is_named_with_those_that_it_has(tmp_path: Path) -> None:

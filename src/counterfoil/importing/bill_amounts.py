@@ -18,6 +18,7 @@ from counterfoil.importing.bill_totals import (
     MOST_UNKNOWN,
     PAYMENTS_ROLE,
     SCALE,
+    TOLERANCE,
     UNKNOWN_ROLE,
     AmountSeries,
     TotalFinding,
@@ -138,6 +139,16 @@ class BillAmounts:
         if extra := next((one for one in self.unknown_charges(bills) if self._is_doubted(one, finding)), None):
             text = f"Nothing shows whether {product.name} includes {extra.name}."
             return TotalFinding(choices=[product, product.plus(extra), product.plus(extra.minus())], question=text)
+        given = [
+            one for one in self.payments() if len(one.columns) == 1 and one.role == PAYMENTS_ROLE and one.level == BILL
+        ]
+        for one in given:
+            gaps = {
+                bill: (product.values[bill] or 0) - amount for bill in bills if (amount := one.values[bill]) is not None
+            }
+            if any(gap > TOLERANCE for gap in gaps.values()) and not any(gap < -TOLERANCE for gap in gaps.values()):
+                text = f"{one.name} is less than {product.name} on some bills."
+                return TotalFinding(choices=[product, one], question=text)
         either = [name for name in product.columns if self.levels.get(name) == EITHER]
         if either and self._has_single_lines:
             name, column = either[0], self._sample.sheet.columns[either[0]]

@@ -146,6 +146,8 @@ class BillSample:
         self.sheet = sheet
         self._has_voided_sales = has_voided_sales
         self._answers = answers
+        self.ends_in_totals = False
+        self.values_left_out: set[str] = set()
         self.skipped = self._skipped_rows(has_line_file=has_line_file)
         self._leave_out_totals()
         self.number = self._find_number(has_line_file=has_line_file)
@@ -186,6 +188,19 @@ class BillSample:
         """Return the rows with a negative amount, which is paid back."""
         totals = self.sheet.with_role(*TOTAL_ROLES)
         return {row for row in range(len(self.sheet.rows)) if any((one.number(row) or 0) < 0 for one in totals)}
+
+    def first_repeated_line(self, method: SampleColumn) -> int | None:
+        """Return a row that another one repeats with another way of paying, if a bill has all its lines with each."""
+        paid = {method.name, *(one.name for one in self.sheet.with_role("tendered", "paid", "wayOfPaying", "change"))}
+        others = [column.values for name, column in self.sheet.columns.items() if name not in paid]
+        for bill in self.bills:
+            lines: dict[str, list[tuple[str, ...]]] = {}
+            for row in bill:
+                lines.setdefault(method.values[row], []).append(tuple(values[row] for values in others))
+            first, *rest = lines.values()
+            if rest and all(one == first for one in rest):
+                return bill[0]
+        return None
 
     def first_void_that_is_skipped(self) -> list[int] | None:
         """Return a bill that is void by one status column, and not finished by another."""
@@ -240,7 +255,9 @@ class BillSample:
             answered = [text for text in column.distinct if self._answers.get(f"status.{text}") == SKIP]
             if values := list(dict.fromkeys([*answered, *filter(None, wanted)])):
                 found[column.name] = values
-                self.sheet.leave_out({row for row, text in enumerate(column.values) if text in values})
+                rows = {row for row, text in enumerate(column.values) if text in values}
+                self.values_left_out = {one.values[row] for one in self.sheet.columns.values() for row in rows}
+                self.sheet.leave_out(rows)
         return found
 
     def _leave_out_totals(self) -> None:
@@ -259,6 +276,7 @@ class BillSample:
             is_bare = dated and numbers and not has_day and not any(cells[one.name] for one in (*numbers, *items))
             if is_labelled or is_bare:
                 left_out.add(row)
+        self.ends_in_totals = len(sheet.rows) - 1 in left_out
         if left_out and len(left_out) < len(sheet.rows):
             sheet.leave_out(left_out)
 

@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from datetime import date, timedelta
 from decimal import Decimal
 
-from counterfoil.importing.headings import NO_SALE, exception_in, is_payment
+from counterfoil.importing.headings import exception_in
 from counterfoil.importing.mapping import REFUND, CellSource, ImportMapping
 from counterfoil.importing.results import ImportFailed, Reason, message
 from counterfoil.importing.sheets import Sheet, TableRow
@@ -77,10 +77,8 @@ class RowChecks:
             return message("decimals_differ", cell=shown(cell), name=shown(name), **values)
         if name not in checks.words or cell.casefold() in checks.allowed:
             return None
-        is_item, meaning = name in self._items, exception_in(cell)
-        if is_item and is_payment(cell):
-            meaning = "payment"
-        if not meaning or (meaning == REFUND and is_refund) or (meaning == NO_SALE and is_item):
+        meaning = exception_in(cell, is_item=name in self._items)
+        if not meaning or (meaning == REFUND and is_refund):
             return None
         return message("doubtful_word", cell=shown(cell), name=shown(name), meaning=meaning)
 

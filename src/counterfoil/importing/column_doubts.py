@@ -20,7 +20,7 @@ from counterfoil.importing.column_profiles import (
 )
 from counterfoil.importing.headings import (
     AMOUNT_ROLES,
-    NO_SALE,
+    NO_ITEM,
     TOTAL_ROLES,
     channel_of,
     exception_in,
@@ -49,7 +49,6 @@ SMALLEST_IN_CENTS = 100
 """No bill is smaller than that, in cents. Where amounts have no decimals, some are."""
 BUDDHIST_SHIFT = 43
 """By so many years, a two-digit Buddhist year is ahead if it is read as Gregorian."""
-PAYMENT = "payment"
 # Columns in which a word such as *return* is a name, or that are read as numbers and times.
 _NO_WORDS = NUMBER_ROLES | DATE_ROLES | {"time", "cashier", "memberId", "shopId", "timezone", "currency"}
 _NUMBER = re.compile(r"[\d\s.,'’()+−-]+")
@@ -130,22 +129,21 @@ def ask_about_words(sample: BillSample, result: Proposal, answers: Mapping[str, 
         is_item = column.role == "item" and sample.is_flat
         is_spoken = column.role in ("method", "channel", "type")
         for value in column.distinct:
-            meaning = exception_in(value)
-            if is_item and is_payment(value):
-                meaning = PAYMENT
-            elif is_item and meaning == NO_SALE:
-                continue
-            elif is_spoken and not channel_of(value) and status_of(value) == SKIP:
+            meaning = exception_in(value, is_item=is_item)
+            if is_spoken and not channel_of(value) and status_of(value) == SKIP:
                 # A remark such as `hold the ice` says nothing about the bill.
                 meaning = SKIP
             if not meaning or f"status.{value}" in answers:
                 continue
-            explained = sample.rows_with_status(meaning) | (paid_back if meaning == REFUND else set())
+            is_negative = meaning == REFUND or (meaning == NO_ITEM and not is_payment(value))
+            explained = sample.rows_with_status(meaning) | (paid_back if is_negative else set())
             if any(text == value and row not in explained for row, text in enumerate(column.values)):
                 text = f"{_place(sample.sheet, column, value)}. Is {'it an item' if is_item else 'the bill a sale'}?"
                 choices, examples = ((SALE, SKIP), ("it is", "such rows are left out")) if is_item else _CHOICES
                 entry = "skip" if is_item else entries.get(meaning, "skip")
                 result.ask(entry, text, choices, examples, f"status.{value}")
+            elif meaning == NO_ITEM:
+                result.allowed.append(value)
 
 
 def payment_states(payments: SheetSample, result: Proposal, answers: Mapping[str, str]) -> dict[str, Any]:
@@ -214,7 +212,8 @@ def propose_checks(
                     checks["currencies"] |= {currency: None for _, _, currency in shapes if currency}
     checks |= {name: list(dict.fromkeys(checks[name])) for name in ("words", "currencies")}
     sales = [entry for entry, answer in answers.items() if answer == SALE and entry.startswith("status.")]
-    checks["allowed"] = [entry.removeprefix("status.") for entry in sales]
+    checks["allowed"] = [*(entry.removeprefix("status.") for entry in sales), *result.allowed]
+    checks["totals"] = sample.ends_in_totals
     checks["whole"] = amounts.converted(sheets)
     checks["equal"] = [[one.cell, other.cell] for one, other in amounts.equations()]
     checks["larger"] = [pair for sheet in sheets for pair in _larger_columns(sheet, result.used)]

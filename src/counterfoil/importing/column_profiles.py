@@ -22,6 +22,7 @@ from counterfoil.importing.sheets import (
     TableRow,
     guess_encoding,
     open_table,
+    open_tables,
     start_in_lines,
 )
 from counterfoil.importing.values import (
@@ -261,14 +262,14 @@ def sample_of(paths: Sequence[Path], sheet: str | None = None) -> SheetSample:
         if 0 < start.count(0) * 4 <= len(start) and not start.startswith((*NOT_CSV, *BYTE_ORDER_MARKS)):
             raise ImportFailed(f"{path.name} is not a CSV file, because it contains NUL bytes.")
         encoding = guess_encoding(start)
-        files.append(_opened(path, FileLayout(encoding=encoding, sheet=sheet)))
+        files += _opened(path, FileLayout(encoding=encoding, sheet=sheet))
         if any("\udc80" <= letter <= "\udcff" for name in files[-1].sheet.columns for letter in name):
             raise ImportFailed(f"{path.name} is not in UTF-8 or another encoding that is known. Save it as UTF-8.")
         are_sure = are_sure and not (encoding and isinstance(files[-1], CsvFile))
     return SheetSample(files, are_sure)
 
 
-def _opened(path: Path, layout: FileLayout) -> TableFile:
+def _opened(path: Path, layout: FileLayout) -> list[TableFile]:
     """Open a file whose header row is the top row with the most cells that are recognised as headings."""
     counts = [0]
 
@@ -280,7 +281,7 @@ def _opened(path: Path, layout: FileLayout) -> TableFile:
         # If the file cannot be read, this fails again below.
         open_table(path, layout, note)
     most = max(counts)
-    return open_table(path, layout, lambda cells: recognised_headings(cells) == most > 1)
+    return open_tables(path, layout, lambda cells: recognised_headings(cells) == most > 1)
 
 
 def guess_date_order(values: Sequence[str]) -> str | None:

@@ -22,7 +22,8 @@ _ACCENT = re.compile(r"[\u0300-\u036f]")
 _INNER_CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _STATED_RATE = re.compile(r"\d+(?:[.,]\d+)?\s*%")
 _SHORTEST_PLURAL = 4
-NO_SALE = "test or a gift"
+NO_SALE = "test, a gift or a movement of cash"
+NO_ITEM = "payment, a deduction or a sum"
 _OPPOSITE: Final = {SALE: SKIP, VOID: SALE, REFUND: SALE}
 AMOUNT_ROLES: Final = frozenset(
     {"paid", "total", "net", "gross", "amount", "payout", "tendered", "change", "refunded", "discount", "fee"}
@@ -257,8 +258,10 @@ def may_be_no_sale(value: str) -> bool:
 
 
 @lru_cache(maxsize=5000)
-def exception_in(value: str) -> str | None:
-    """Return void or refund if a word of a text says that, or a whole text such as `Training` that it is no sale."""
+def exception_in(value: str, *, is_item: bool = False) -> str | None:
+    """Return why a text says that a bill is no sale, or a row no item: by a word, or as a whole, such as `Training`."""
+    if is_item and (is_payment(value) or _folded(value) in _whole_values("no_items")):
+        return NO_ITEM
     if (value.isascii() and not _exception_words().search(value)) or channel_of(value):
         return None
     words = words_of(value)
@@ -272,13 +275,15 @@ def exception_in(value: str) -> str | None:
                 is_in = phrase.is_in(words, begins=not is_short)
             if is_in:
                 return meaning
-    return NO_SALE if is_no_sale(value) else None
+    is_cash = any(phrase.is_in(words) for phrase in _list("cash_movements"))
+    return NO_SALE if not is_item and (is_cash or is_no_sale(value)) else None
 
 
 @cache
 def _exception_words() -> re.Pattern[str]:
     """Return a pattern that most values do not match, so that their words need not be looked at."""
-    phrases = [phrase for path in (("status", VOID), ("status", REFUND), ("no_sale",)) for phrase in _list(*path)]
+    tables = (("status", VOID), ("status", REFUND), ("no_sale",), ("cash_movements",))
+    phrases = [phrase for path in tables for phrase in _list(*path)]
     return re.compile("|".join({re.escape(phrase.words[-1]) for phrase in phrases}), re.IGNORECASE)
 
 

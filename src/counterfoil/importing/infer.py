@@ -335,11 +335,14 @@ class _Inference:
         known = {value for sheet in sheets for column in sheet.columns.values() for value in column.distinct}
         known.update(self._sheet.columns)
         known.update(value for values in self._sample.skipped.values() for value in values)
+        without_effect = self._sample.values_left_out - known
         columns = [name for name in self._sample.statuses if self._sheet.columns[name].role != "currency"]
         for entry, answer in self._answers.items():
             section, _, value = entry.partition(".")
             if section != "status" or value in known:
                 continue
+            if value in without_effect:
+                raise ImportFailed(f"--set {entry}: only rows that are left out have {value}, so it has no effect.")
             if len(columns) != 1 or value.casefold() in map(str.casefold, known):
                 raise ImportFailed(f"--set {entry}: no column has the value {value}. Upper and lower case matter.")
             self._sample.statuses[columns[0]][value] = answer
@@ -468,14 +471,15 @@ class _Inference:
 
     def _doubted(self, finding: TotalFinding, bills: Sequence[int]) -> TotalFinding:
         """Turn a finding into a question if some bills were paid back in part."""
-        total = finding.chosen
-        for column in self._refunded:
+        totals = [finding.chosen] if finding.chosen else finding.choices
+        for column in self._refunded if totals else ():
             back = self._amounts.of(column, "discount")
-            if total and any(back.values[bill] for bill in bills):
+            if any(back.values[bill] for bill in bills):
                 if any((value or 0) > 0 for value in back.values):
                     back = back.minus()
-                text = f"{column.name} has an amount on some bills. Is {total.name} before or after it?"
-                return TotalFinding(choices=[total, total.plus(back)], question=text)
+                text = f"{column.name} has an amount on some bills. Is {totals[0].name} before or after it?"
+                choices = [choice for total in totals for choice in (total, total.plus(back))]
+                return TotalFinding(choices=choices, question=f"{finding.question} {text}".strip())
         return finding
 
     @property
@@ -516,6 +520,14 @@ class _Inference:
             paid, evidence = _money(shown.chosen.values[differing[0]]), "; ".join(shown.evidence)
             values = self._answered_values(answer, total, differing[0])
             raise ImportFailed(message("answer_contradicted", paid=paid, evidence=evidence, **values))
+        fees = ", ".join(one.name for one in self._amounts.parts() if one.role == "fee" and any(one.values))
+        if fees and total.role == "payout":
+            raise ImportFailed(f"--set {NET}: {answer} is what was left after {fees}. The customer paid more.")
+        totals = [one.values for one in self._amounts.candidates() if one.role in ("paid", "total")]
+        empty = [bill for bill in bills if not total.values[bill] and any(one[bill] for one in totals)]
+        if len(empty) * 10 > len(bills):
+            values = self._answered_values(answer, total, empty[0])
+            raise ImportFailed(message("answer_empty", count=len(empty), **values))
         if (negative := self._amounts.first_negative(total, bills)) is not None:
             raise ImportFailed(message("answer_negative", **self._answered_values(answer, total, negative)))
         if others := ", ".join(one.name.removeprefix("- ") for one in self._amounts.other_parts(total, bills)):
@@ -580,6 +592,10 @@ class _Inference:
         if sheet is None or (sheet is self._lines and not self._key_entry("[line]", sheet, "line")):
             return
         is_own = sheet is self._sheet
+        for method in sheet.with_role("method") if is_own else ():
+            if (row := self._sample.first_repeated_line(method)) is not None:
+                names = {"name": sheet.file.sheet.name, "method": method.name, "line": sheet.rows[row].line}
+                raise ImportFailed(message("joined_rows", **names))
         for role, entry in LINE_ENTRIES.items():
             columns = [one.name for one in sheet.with_role(role) if not is_own or one.name not in self._result.used]
             for name in columns[:1]:

@@ -180,6 +180,8 @@ class SampleChecks(MappingSection, frozen=True):
     """Columns of which the first never had a smaller number than the second."""
     days: tuple[str, ...] = ()
     """The first and the last day."""
+    totals: bool = False
+    """Whether the table ended in a row of totals."""
 
     def __post_init__(self) -> None:
         force_setattr(self, "allowed", _folded(self.allowed))

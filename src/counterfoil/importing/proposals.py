@@ -53,6 +53,8 @@ class Proposal(Struct):
     questions: list[Question] = field(default_factory=list)
     undecided: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
+    allowed: list[str] = field(default_factory=list)
+    """Values with doubtful words that the sample explains."""
     used: set[str] = field(default_factory=set)
     """The names of columns, and other texts, that entries have."""
 

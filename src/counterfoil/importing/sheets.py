@@ -112,6 +112,8 @@ class TableFile(Protocol):
 
     sheet: Sheet
     heading_line: int
+    same: tuple[str, ...]
+    """The other sheets of a workbook that have the same columns."""
 
     def rows(self) -> Iterator[TableRow | RowProblem]:
         """Yield the rows below the header row. A row that cannot be read is yielded as a `RowProblem`."""
@@ -126,6 +128,12 @@ def open_table(
     """Open a file. If the layout does not say where the header row is, it is the first of the top rows that fits."""
     is_workbook = start_of(path, len(WORKBOOK)) == WORKBOOK
     return (WorkbookFile if is_workbook else CsvFile)(path, layout, fits, on_read)
+
+
+def open_tables(path: Path, layout: FileLayout, fits: Fits, on_read: OnRead = ignore_reads) -> list[TableFile]:
+    """Open a file, or all sheets of a workbook that have the same columns, such as one for each day."""
+    first = open_table(path, layout, fits, on_read)
+    return [first, *(open_table(path, replace(layout, sheet=title), fits, on_read) for title in first.same)]
 
 
 def start_of(path: Path, size: int) -> bytes:
@@ -144,6 +152,8 @@ def start_in_lines(path: Path) -> bytes:
 
 class CsvFile:
     """A CSV file. The delimiter is detected if the layout does not set it; `encoding_of` chooses the encoding."""
+
+    same: tuple[str, ...] = ()
 
     def __init__(self, path: Path, layout: FileLayout, fits: Fits | None, on_read: OnRead) -> None:
         self._path = path
@@ -294,9 +304,11 @@ class WorkbookFile:
         self._name = printable(path.name)
         self._layout = layout
         self._check_archive()
-        self._title, heading = self._choose_sheet(fits)
+        titles, heading = self._choose_sheets(fits)
+        self._title, self.same = titles[0], tuple(titles[1:])
         self.heading_line = heading.line
-        self.sheet = Sheet(self._name, numbered(heading.names, self._name), is_typed=True)
+        name = f"{self._name} {self._title}" if self.same or layout.sheet else self._name
+        self.sheet = Sheet(name, numbered(heading.names, self._name), is_typed=True)
 
     def rows(self) -> Iterator[TableRow | RowProblem]:
         columns = self.sheet.columns
@@ -351,7 +363,7 @@ class WorkbookFile:
     def _too_large(self, detail: str) -> ImportFailed:
         return ImportFailed(f"{self._name} {detail}, which is too much for a workbook. Save the sheet as CSV (UTF-8).")
 
-    def _choose_sheet(self, fits: Fits | None) -> tuple[str, Heading]:
+    def _choose_sheets(self, fits: Fits | None) -> tuple[list[str], Heading]:
         with self._opened() as workbook:
             titles = list(workbook.sheets)
             visible = [title for title, (_, state) in workbook.sheets.items() if state == "visible"]
@@ -368,10 +380,11 @@ class WorkbookFile:
         chosen = fitting or list(found)
         if not chosen:
             raise ImportFailed(f"{self._name} is empty.")
-        if len(chosen) > 1:
+        if any(found[title].names != found[chosen[0]].names for title in chosen) or (chosen[1:] and not fitting):
             problem = "more than one sheet that fits" if fitting else "no sheet with the expected columns"
-            raise ImportFailed(f"{self._name} has {problem}: {', '.join(chosen)}. Set file.sheet in the mapping.")
-        return chosen[0], found[chosen[0]]
+            advice = "Set file.sheet in the mapping, or use --set file.sheet=NAME with --infer."
+            raise ImportFailed(f"{self._name} has {problem}: {', '.join(chosen)}. {advice}")
+        return chosen, found[chosen[0]]
 
     @contextmanager
     def _opened(self) -> Iterator["_Workbook"]:

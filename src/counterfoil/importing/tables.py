@@ -38,7 +38,7 @@ from counterfoil.importing.results import (
     SkippedRow,
     message,
 )
-from counterfoil.importing.sheets import OnRead, Sheet, TableRow, ignore_reads, open_table
+from counterfoil.importing.sheets import OnRead, Sheet, TableRow, ignore_reads, open_tables
 from counterfoil.importing.sorted_rows import BILL, LINE, PAYMENT, BillRows, SortedRows
 from counterfoil.importing.table_bills import (
     TableBillConverter,
@@ -104,8 +104,8 @@ def table_records(
     for kind, paths in ((BILL, bills), (LINE, lines), (PAYMENT, payments)):
         sources = [source for _, source, _ in mapped_cells(mapping, kind, is_flat=is_flat)]
         for path in paths:
-            file = open_table(path, mapping.file, partial(_has_columns, sources), options.on_read)
-            opened.append(TableInput(kind, file.sheet, file.rows()))
+            files = open_tables(path, mapping.file, partial(_has_columns, sources), options.on_read)
+            opened += [TableInput(kind, file.sheet, file.rows()) for file in files]
     return TableImport(mapping, opened, options).records()
 
 
@@ -186,8 +186,11 @@ class TableImport:
             orphans = rows_by_bill.orphans() if self._has_all_bills else ()
             for key, rows in groupby(orphans, key=itemgetter(2)):
                 yield from self._orphans(converter, key, [(kind, row) for kind, row, _ in rows])
-        for totals in self._totals.values():
+        for one in self._inputs:
+            totals = self._totals[id(one.sheet)]
             yield from totals.compared()
+            if self._mapping.checks.totals and not totals.lines and one.kind == BILL:
+                yield RejectedRow(totals.sheet.name, 1, Reason.DOUBTFUL_VALUE, message("no_totals"))
 
     def _orphans(
         self, converter: TableBillConverter, key: str, rows: Sequence[tuple[int, TableRow]]
