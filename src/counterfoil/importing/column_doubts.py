@@ -70,6 +70,24 @@ def column_in_doubtful_unit(sheet: SheetSample) -> SampleColumn | None:
     return totals[0] if are_long and is_odd else None
 
 
+def add_statuses_in_advance(sample: BillSample, result: Proposal, answers: Mapping[str, str]) -> None:
+    """Add what the operator says about words that later files may have, but not the sample."""
+    sheets = [sheet for sheet in (result.bills, result.lines, result.payments) if sheet]
+    known = {value for sheet in sheets for column in sheet.columns.values() for value in column.distinct}
+    known.update(sample.sheet.columns, *sample.skipped.values())
+    columns = [name for name in sample.statuses if sample.sheet.columns[name].role != "currency"]
+    for entry, answer in answers.items():
+        section, _, value = entry.partition(".")
+        if section != "status" or value in known:
+            continue
+        if value in sample.values_left_out:
+            raise ImportFailed(f"--set {entry}: only rows that are left out have {value}, so it has no effect.")
+        if len(columns) != 1 or value.casefold() in map(str.casefold, known):
+            raise ImportFailed(f"--set {entry}: no column has the value {value}. Upper and lower case matter.")
+        sample.statuses[columns[0]][value] = answer
+        result.undecided.append(f"whether {value} is a value of {columns[0]}. The sample does not have it.")
+
+
 def propose_voids(sample: BillSample, result: Proposal) -> None:
     """Propose what a reason for a void or a refund, its time or its author means for a bill."""
     cancelled, explained = sample.cancelled, set[int]()

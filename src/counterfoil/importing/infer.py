@@ -26,6 +26,7 @@ from counterfoil.importing.column_doubts import (
     BUDDHIST_SHIFT,
     EXPLAINED,
     MEANINGS,
+    add_statuses_in_advance,
     ask_about_currencies,
     ask_about_references,
     ask_about_words,
@@ -329,27 +330,8 @@ class _Inference:
         if any(match.role == "receiptNumber" for match in number.matches):
             self._result.add("[bill]", "receiptNumber", number.name)
 
-    def _statuses_in_advance(self) -> None:
-        """Add what the operator says about words that later files may have, but not the sample."""
-        sheets = [sheet for sheet in (self._sheet, self._lines, self._payments) if sheet]
-        known = {value for sheet in sheets for column in sheet.columns.values() for value in column.distinct}
-        known.update(self._sheet.columns)
-        known.update(value for values in self._sample.skipped.values() for value in values)
-        without_effect = self._sample.values_left_out - known
-        columns = [name for name in self._sample.statuses if self._sheet.columns[name].role != "currency"]
-        for entry, answer in self._answers.items():
-            section, _, value = entry.partition(".")
-            if section != "status" or value in known:
-                continue
-            if value in without_effect:
-                raise ImportFailed(f"--set {entry}: only rows that are left out have {value}, so it has no effect.")
-            if len(columns) != 1 or value.casefold() in map(str.casefold, known):
-                raise ImportFailed(f"--set {entry}: no column has the value {value}. Upper and lower case matter.")
-            self._sample.statuses[columns[0]][value] = answer
-            self._check(f"whether {value} is a value of {columns[0]}. The sample does not have it.")
-
     def _statuses(self) -> None:
-        self._statuses_in_advance()
+        add_statuses_in_advance(self._sample, self._result, self._answers)
         others = [column for column in self._sheet.columns.values() if self._sample.has_other_values(column)]
         listed = {column.name: self._ways_of_paying(column) for column in others if column.filled}
         for number, (name, all_meanings) in enumerate((listed | self._sample.statuses).items(), start=1):
