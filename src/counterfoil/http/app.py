@@ -7,16 +7,9 @@ from typing import Any, Protocol
 
 from msgspec import Struct, json
 
+from counterfoil.domain import questions
 from counterfoil.domain.problems import AUTH_UNAVAILABLE, INTERNAL, METHOD_NOT_ALLOWED, NOT_FOUND, Refused
-from counterfoil.domain.questions import (
-    bill_list,
-    change_feed,
-    digest_list,
-    lookup,
-    member_list,
-    parameter_names,
-    parameters,
-)
+from counterfoil.domain.questions import parameters
 from counterfoil.domain.request_records import RequestDetail, RequestRecord
 from counterfoil.http import wire
 from counterfoil.http.gate import Gate, RequestHeaders, names_one_host, refuse_browsers, require_quota, sole
@@ -32,17 +25,17 @@ Handler = Callable[[Reads, Caller, str, str], Awaitable[Answer]]
 
 def _lookup(reads: Reads, caller: Caller, _: str, query: str) -> Awaitable[Answer]:
     require_lookup(caller.key)
-    return reads.lookup(caller, lookup(parameters(query)))
+    return reads.lookup(caller, questions.lookup(parameters(query)))
 
 
 # The paths below `/v1/`. A route without a handler is public and returns the OpenAPI document.
 ROUTES: dict[str, Handler | None] = {
     "shops": lambda reads, caller, _, __: reads.shops(caller),
-    "transactions": lambda reads, caller, _, query: reads.bills(caller, bill_list(parameters(query))),
+    "transactions": lambda reads, caller, _, query: reads.bills(caller, questions.bill_list(parameters(query))),
     "transactions/{id}": lambda reads, caller, bill_id, _: reads.bill(caller, bill_id),
-    "changes": lambda reads, caller, _, query: reads.changes(caller, change_feed(parameters(query))),
-    "digests": lambda reads, caller, _, query: reads.digests(caller, digest_list(parameters(query))),
-    "members": lambda reads, caller, _, query: reads.members(caller, member_list(parameters(query))),
+    "changes": lambda reads, caller, _, query: reads.changes(caller, questions.change_feed(parameters(query))),
+    "digests": lambda reads, caller, _, query: reads.digests(caller, questions.digest_list(parameters(query))),
+    "members": lambda reads, caller, _, query: reads.members(caller, questions.member_list(parameters(query))),
     "members/lookup": _lookup,
     "members/{memberToken}": lambda reads, caller, token, _: reads.member(caller, token),
     "usage": lambda reads, caller, _, __: reads.usage(caller),
@@ -147,9 +140,8 @@ class App:
             response = self._error_response(refused, exchange)
         except StoreUnavailable as error:
             self._observe(StoreFailed(request_id=request_id, route=exchange.route, reason=str(error)))
-            response = self._error_response(
-                Refused(AUTH_UNAVAILABLE if isinstance(error, StoreBusy) else INTERNAL), exchange
-            )
+            problem = AUTH_UNAVAILABLE if isinstance(error, StoreBusy) else INTERNAL
+            response = self._error_response(Refused(problem), exchange)
         except Exception as error:  # noqa: BLE001 - any crash becomes a response without details
             self._observe(_crash(error, exchange))
             response = self._error_response(Refused(INTERNAL), exchange)
@@ -253,7 +245,7 @@ class App:
     def _record(self, exchange: Exchange, response: wire.Response, began: int) -> RequestRecord:
         answer = exchange.answer
         disclosed = answer.disclosure if answer else None
-        names = ",".join(parameter_names(exchange.query_string)) if exchange.query_string else ""
+        names = ",".join(questions.parameter_names(exchange.query_string)) if exchange.query_string else ""
         if answer is None:
             detail = RequestDetail(names, message=exchange.message)
         elif response.status == 304:

@@ -5,17 +5,9 @@ from collections import deque
 from hashlib import sha256
 from typing import Protocol
 
-from counterfoil.domain import credentials
+from counterfoil.domain import credentials, problems
 from counterfoil.domain.access import WINDOW_SEC, TooFast
-from counterfoil.domain.problems import (
-    AUTH_UNAVAILABLE,
-    CROSS_ORIGIN_REFUSED,
-    INVALID_KEY,
-    KEY_REVOKED,
-    QUOTA_EXCEEDED,
-    Refused,
-    TooManyRequests,
-)
+from counterfoil.domain.problems import Refused
 from counterfoil.ports import Clock, KeyLookup, Meter, StoredKey, StoreUnavailable
 from counterfoil.reads import Caller
 
@@ -62,9 +54,9 @@ def refuse_browsers(headers: RequestHeaders) -> None:
     A person may still follow a link to the service, and pages of the same origin may send GET requests.
     """
     if "origin" in headers or "access-control-request-method" in headers:
-        raise Refused(CROSS_ORIGIN_REFUSED)
+        raise Refused(problems.CROSS_ORIGIN_REFUSED)
     if headers.get("sec-fetch-site") in ("cross-site", "same-site") and not _is_navigation(headers):
-        raise Refused(CROSS_ORIGIN_REFUSED)
+        raise Refused(problems.CROSS_ORIGIN_REFUSED)
 
 
 def _is_navigation(headers: RequestHeaders) -> bool:
@@ -101,7 +93,7 @@ class Gate:
                 self.leave()
             raise
         if slot.cancel():
-            raise Refused(AUTH_UNAVAILABLE) from StoreUnavailable(
+            raise Refused(problems.AUTH_UNAVAILABLE) from StoreUnavailable(
                 f"{MAX_CONCURRENT_REQUESTS} requests are in progress; this one got no slot within {MAX_WAIT_SEC:.0f} s"
             )
 
@@ -119,14 +111,14 @@ class Gate:
         try:
             stored = await self._stored_key(authorization)
             if stored is None:
-                raise Refused(INVALID_KEY)
+                raise Refused(problems.INVALID_KEY)
             if stored.key.is_revoked(self._clock.now_ms()):
-                raise Refused(KEY_REVOKED, key_id=stored.key.key_id)
+                raise Refused(problems.KEY_REVOKED, key_id=stored.key.key_id)
             verdict = await self._meter.admit(stored.key)
         except StoreUnavailable as error:
-            raise Refused(AUTH_UNAVAILABLE) from error
+            raise Refused(problems.AUTH_UNAVAILABLE) from error
         if isinstance(verdict, TooFast):
-            raise TooManyRequests(stored.key.key_id, verdict.retry_after_sec, stored.key.per_min, WINDOW_SEC)
+            raise problems.TooManyRequests(stored.key.key_id, verdict.retry_after_sec, stored.key.per_min, WINDOW_SEC)
         return Caller(stored.key, verdict)
 
     async def _stored_key(self, authorization: str | None) -> StoredKey | None:
@@ -166,4 +158,4 @@ class Gate:
 
 def require_quota(caller: Caller) -> None:
     if caller.admitted.count > caller.key.per_day:
-        raise Refused(QUOTA_EXCEEDED)
+        raise Refused(problems.QUOTA_EXCEEDED)

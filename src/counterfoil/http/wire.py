@@ -140,9 +140,7 @@ class EntityTags:
 
 
 def matches_etag(if_none_match: str, tag: str) -> bool:
-    if if_none_match.strip() == "*":
-        return True
-    return tag[2:] in _ENTITY_TAG.findall(if_none_match)
+    return if_none_match.strip() == "*" or tag[2:] in _ENTITY_TAG.findall(if_none_match)
 
 
 # --- content encodings -------------------------------------------------------

@@ -17,6 +17,7 @@ from counterfoil.http.openapi.operations import DOCUMENT, OPERATIONS, TAGS, Json
 @cache
 def document(prefix: str) -> bytes:
     """Return the document served at `{prefix}/v1/openapi.json`. It depends only on the prefix."""
+    api_key = DOCUMENT["api_key"]
     return json.encode(
         {
             "openapi": "3.1.0",
@@ -31,7 +32,9 @@ def document(prefix: str) -> bytes:
             "tags": [{"name": name, "description": description} for name, description in TAGS.items()],
             "paths": {f"/v1/{operation.path}": {"get": _describe(operation)} for operation in OPERATIONS},
             "components": {
-                "securitySchemes": {"apiKey": _api_key()},
+                "securitySchemes": {
+                    "apiKey": api_key | {"description": api_key["description"].format(pattern=PATTERN)}
+                },
                 "parameters": PARAMETERS,
                 "headers": headers(),
                 "schemas": components(OPERATIONS),
@@ -40,20 +43,13 @@ def document(prefix: str) -> bytes:
     )
 
 
-def _api_key() -> Json:
-    described: Json = DOCUMENT["api_key"]
-    return described | {"description": described["description"].format(pattern=PATTERN)}
-
-
 def _describe(operation: Operation) -> Json:
-    described: Json = {
+    return {
         "operationId": operation.id,
         "tags": [operation.tag],
         "summary": operation.summary,
         "description": operation.description,
         "parameters": [{"$ref": f"#/components/parameters/{name}"} for name in operation.parameters],
         "responses": responses(operation),
+        **({"security": []} if operation.public else {}),
     }
-    if operation.public:
-        described["security"] = []
-    return described

@@ -35,7 +35,8 @@ def components(operations: Iterable[Operation]) -> dict[str, Json]:
     schemas = iter(data)
     for operation in keyed:
         described[operation.response_schema] = _envelope(operation, [next(schemas) for _ in operation.data])
-    described |= {operation.response_schema: _description() for operation in operations if operation.public}
+    document = _object("Description", "An OpenAPI 3.1 document.", DOCUMENT["description_fields"], examples.DESCRIPTION)
+    described |= {operation.response_schema: document for operation in operations if operation.public}
     return described | {problem_name(problem): _problem(problem) for problem in TABLE}
 
 
@@ -111,10 +112,6 @@ def _envelope(operation: Operation, data: list[Json]) -> Json:
     return _object(operation.response_schema, f"Response of `{operation.id}`.", properties, shown)
 
 
-def _description() -> Json:
-    return _object("Description", "An OpenAPI 3.1 document.", DOCUMENT["description_fields"], examples.DESCRIPTION)
-
-
 def _problem(problem: Problem) -> Json:
     properties: dict[str, Json] = {
         "ok": {"type": "boolean", "const": False, "description": "False if the request failed."},
@@ -145,26 +142,19 @@ def responses(operation: Operation) -> Json:
     """Return the responses for every status that the operation can return."""
     common = common_refusals(is_public=operation.public)
     refusals = sorted((*operation.refusals, *common), key=lambda problem: problem.status)
+    sent = _COMMON_HEADERS | {"ETag": "EntityTag"} | ({} if operation.public else _ALLOWANCE_HEADERS)
     unchanged = "The data has not changed since the response named in `If-None-Match`. There is no body."
     described = {
-        "200": _success_response(operation),
-        "304": {"description": unchanged, "headers": _references(_success_headers(operation))},
+        "200": {
+            "description": operation.summary,
+            "headers": _references(sent | {"Content-Encoding": "ContentEncoding"}),
+            "content": _content(reference(operation.response_schema), examples.example_bodies(operation)),
+        },
+        "304": {"description": unchanged, "headers": _references(sent)},
     }
     for status, problems in groupby(refusals, key=lambda problem: problem.status):
         described[str(status)] = _refusal(status, list(problems))
     return described
-
-
-def _success_response(operation: Operation) -> Json:
-    return {
-        "description": operation.summary,
-        "headers": _references(_success_headers(operation) | {"Content-Encoding": "ContentEncoding"}),
-        "content": _content(reference(operation.response_schema), examples.example_bodies(operation)),
-    }
-
-
-def _success_headers(operation: Operation) -> dict[str, str]:
-    return _COMMON_HEADERS | {"ETag": "EntityTag"} | ({} if operation.public else _ALLOWANCE_HEADERS)
 
 
 def _refusal(status: int, problems: list[Problem]) -> Json:
