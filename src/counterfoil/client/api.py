@@ -13,19 +13,9 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
-from counterfoil.client import calls
+from counterfoil.client import calls, connection
 from counterfoil.client.calls import DigestSelection, FeedPaging, Paging, Selection
-from counterfoil.client.connection import (
-    TIMEOUT_SEC,
-    Call,
-    Connection,
-    Environment,
-    HttpResponse,
-    Outcome,
-    Pace,
-    checked_url,
-    response_to,
-)
+from counterfoil.client.connection import TIMEOUT_SEC, Call, Environment, HttpResponse
 from counterfoil.client.errors import Unreachable
 from counterfoil.client.models import Bill, Change, DayDigest, Member, Page, Shop, Usage
 
@@ -60,9 +50,9 @@ class Client:
         sleep: Callable[[float], object] | None = None,
         environment: Environment = SYSTEM_ENVIRONMENT,
     ) -> None:
-        self.base_url = checked_url(base_url)
-        self._connection = Connection(self.base_url, key, timeout_sec, transport)
-        self._pace = Pace(per_min)
+        self.base_url = connection.checked_url(base_url)
+        self._connection = connection.Connection(self.base_url, key, timeout_sec, transport)
+        self._pace = connection.Pace(per_min)
         self._limit_lock = threading.Lock()
         self._closed = threading.Event()
         self._sleep = sleep or self._closed.wait
@@ -132,7 +122,7 @@ class Client:
 
     def usage(self) -> Usage:
         """Return the key's limits and usage, and set the client's own rate limit to that of the key."""
-        usage = calls.parse_usage(self._run(calls.USAGE))
+        usage = calls.parse_object(self._run(calls.USAGE), calls.to_usage)
         self._pace.set_limit(usage["rate"]["perMin"])
         return usage
 
@@ -153,9 +143,9 @@ class Client:
             yield page
 
     def _run(self, call: Call) -> HttpResponse:
-        return response_to(call, self._pace, self._environment, self._get, self._wait)
+        return connection.response_to(call, self._pace, self._environment, self._get, self._wait)
 
-    def _get(self, call: Call) -> Outcome:
+    def _get(self, call: Call) -> connection.Outcome:
         self.requests += 1
         outcome = self._connection.get(call)
         self._require_open()

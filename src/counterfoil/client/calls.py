@@ -166,12 +166,9 @@ class _NeededUsage(TypedDict):
     rate: _Rate
 
 
-def parse_usage(response: HttpResponse) -> Usage:
-    def usage(body: dict[str, Any]) -> Usage:
-        msgspec.convert(body, _NeededUsage)
-        return body  # type: ignore[return-value]  # a plain dictionary with the right keys
-
-    return parse_object(response, usage)
+def to_usage(record: dict[str, Any]) -> Usage:
+    msgspec.convert(record, _NeededUsage)
+    return record  # type: ignore[return-value]  # a plain dictionary with the right keys
 
 
 def decode_body(response: HttpResponse, decode: Callable[[bytes], Body]) -> Body:

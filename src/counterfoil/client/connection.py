@@ -8,7 +8,6 @@ import zlib
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Annotated, Any
 from urllib.parse import urlsplit
@@ -20,16 +19,8 @@ from backports import zstd
 from msgspec import Struct
 
 from counterfoil import __version__
-from counterfoil.client.errors import (
-    CounterfoilError,
-    NotThisService,
-    QuotaSpent,
-    Refusal,
-    ResponseTooLarge,
-    Unreachable,
-    message,
-)
-from counterfoil.domain.calendar import THAI_TIME
+from counterfoil.client import errors
+from counterfoil.domain.calendar import DAY_MS, THAI_TIME, from_ms, thai_day, thai_midnight
 from counterfoil.text import without_password
 
 # Importing the command line of httpx takes as long as importing httpx itself, which works without it.
@@ -77,24 +68,15 @@ class Pace:
 MAX_TRIES = 8
 FIRST_PAUSE_SEC = 0.5
 MAX_PAUSE_SEC = 60.0
-# Errors that are usually temporary, so a retry helps.
-TRANSIENT_ERRORS = frozenset({"internal", "auth_unavailable"})
 
 
-def _is_temporary(error: CounterfoilError) -> bool:
-    if isinstance(error, Refusal):
-        return error.code in TRANSIENT_ERRORS or error.status >= 500
-    return isinstance(error, Unreachable)
+def _is_temporary(error: errors.CounterfoilError) -> bool:
+    return isinstance(error, errors.Unreachable) or (isinstance(error, errors.Refusal) and error.status >= 500)
 
 
 def _pause_sec(tries: int, random_number: float) -> float:
     """Return how long to wait after `tries` failures in a row: exponential back-off with jitter."""
     return min(MAX_PAUSE_SEC, FIRST_PAUSE_SEC * 2.0 ** (tries - 1)) * (0.5 + random_number / 2)
-
-
-def _next_thai_midnight(now: float) -> datetime:
-    today = datetime.fromtimestamp(now, UTC).astimezone(THAI_TIME).date()
-    return datetime.combine(today + timedelta(days=1), datetime.min.time(), THAI_TIME)
 
 
 def _retry_after_sec(retry_after: object) -> float:
@@ -136,7 +118,7 @@ class HttpResponse(Struct, frozen=True):
 
 
 # A request without a usable response has an error as its outcome.
-Outcome = HttpResponse | Unreachable | ResponseTooLarge
+Outcome = HttpResponse | errors.Unreachable | errors.ResponseTooLarge
 
 
 class Environment(Struct, frozen=True):
@@ -180,7 +162,7 @@ def response_to(
         match outcome:
             case HttpResponse(200):
                 return outcome
-            case ResponseTooLarge():
+            case errors.ResponseTooLarge():
                 call = _with_smallest_limit(call, outcome)
                 continue
             case HttpResponse():
@@ -193,7 +175,7 @@ def response_to(
                     sleep(_retry_after_sec(retry_after), RATE_LIMIT)
                     continue
                 error = _error(outcome, body, environment.now())
-            case Unreachable():
+            case errors.Unreachable():
                 error = outcome
         tries += 1
         if tries >= MAX_TRIES or not _is_temporary(error):
@@ -201,7 +183,7 @@ def response_to(
         sleep(_pause_sec(tries, environment.random_number()), FAILED_REQUEST)
 
 
-def _with_smallest_limit(call: Call, error: ResponseTooLarge) -> Call:
+def _with_smallest_limit(call: Call, error: errors.ResponseTooLarge) -> Call:
     """Return the call with a smaller limit, or raise the error if the response cannot be made smaller."""
     if not any(name == "limit" and int(value) > SMALLEST_LIMIT for name, value in call.query):
         raise error
@@ -217,16 +199,17 @@ def _error_body(response: HttpResponse) -> _ErrorBody | None:
         return None
 
 
-def _error(response: HttpResponse, body: _ErrorBody | None, now: float) -> CounterfoilError:
+def _error(response: HttpResponse, body: _ErrorBody | None, now: float) -> errors.CounterfoilError:
     request_id = request_id_of(response)
     if body is None:
         if response.status >= 500 or response.status == 429:
-            return Unreachable(message("proxy", status=response.status), request_id)
-        return NotThisService(message("no_error_code", status=response.status), request_id)
+            return errors.Unreachable(errors.message("proxy", status=response.status), request_id)
+        return errors.NotThisService(errors.message("no_error_code", status=response.status), request_id)
     text = body.message[:MAX_TEXT] if isinstance(body.message, str) else ""
     if body.error == "quota_exceeded":
-        return QuotaSpent(text, request_id, _next_thai_midnight(now))
-    return Refusal(response.status, body.error[:MAX_TEXT], text, request_id)
+        today = thai_day(int(now * 1000))
+        return errors.QuotaSpent(text, request_id, from_ms(thai_midnight(today) + DAY_MS, THAI_TIME))
+    return errors.Refusal(response.status, body.error[:MAX_TEXT], text, request_id)
 
 
 def request_id_of(response: HttpResponse) -> str | None:
@@ -257,7 +240,7 @@ def checked_url(base_url: str) -> str:
         # The original message may quote a part of the URL that contains a password.
         raise ValueError(f"{without_password(base_url)!r} is not a valid URL") from None
     if url.username is not None:
-        raise ValueError(message("url_with_user"))
+        raise ValueError(errors.message("url_with_user"))
     has_more = "?" in base_url or "#" in base_url
     if not is_usable or has_more or len(base_url.split()) != 1 or not base_url.isprintable():
         masked = without_password(base_url)
@@ -325,7 +308,7 @@ class Connection:
 
     def get(self, call: Call) -> Outcome:
         if self._is_closed:
-            return Unreachable("the client is closed")
+            return errors.Unreachable("the client is closed")
         is_overdue = threading.Event()
         timer = threading.Timer(self._response_sec, self._end, (is_overdue,))
         timer.daemon = True
@@ -345,11 +328,11 @@ class Connection:
             reason = f"{type(error).__name__}: {error}"
             if is_overdue.is_set():
                 reason = f"the response was not complete after {self._response_sec:g} seconds"
-            return Unreachable(f"the service cannot be reached: {reason}")
+            return errors.Unreachable(f"the service cannot be reached: {reason}")
         except RuntimeError:  # httpx raises this if another thread has closed the client in the meantime.
             if not self._is_closed:
                 raise
-            return Unreachable("the client is closed")
+            return errors.Unreachable("the client is closed")
         finally:
             timer.cancel()
 
@@ -373,13 +356,13 @@ class Connection:
 FAILURES = (httpx.HTTPError, httpx.InvalidURL, zlib.error, zstd.ZstdError, EOFError)
 
 
-def _decoded(response: httpx.Response, body: bytearray) -> HttpResponse | ResponseTooLarge:
+def _decoded(response: httpx.Response, body: bytearray) -> HttpResponse | errors.ResponseTooLarge:
     """Return the response with its decompressed body. A body that ends too early raises one of FAILURES."""
     if len(body) <= MAX_BODY_BYTES:
         whole = _decompressed(response.headers.get("content-encoding", ""), body)
         if len(whole) <= MAX_BODY_BYTES:
             return HttpResponse(response.status_code, response.headers, whole)
-    return ResponseTooLarge(message("response_too_large", size=MAX_BODY_BYTES // 1024**2))
+    return errors.ResponseTooLarge(errors.message("response_too_large", size=MAX_BODY_BYTES // 1024**2))
 
 
 def _decompressed(encoding: str, body: bytearray) -> bytes:

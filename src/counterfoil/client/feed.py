@@ -1,7 +1,6 @@
 """Reads the change feed ahead of the thread that writes the copy.
 
-One thread fetches pages. Another collects them into batches, whose elements are
-grouped for the sink, and parses their bills.
+One thread fetches pages. Another collects them into batches, whose elements are grouped for the sink, and parses bills.
 """
 
 import threading
@@ -226,8 +225,7 @@ PAGES_PER_BATCH = 12
 BATCH_BYTES = 32 * 1024 * 1024
 # Finish a smaller batch if the next page takes this long, for example because of the rate limit.
 BATCH_SEC = 5.0
-# The maximum number of parsed batches in the queue, besides the batch that is being written and the batch that is being
-# parsed.
+# The maximum number of parsed batches in the queue, besides those that are being parsed and written.
 _BATCHES_AHEAD = 1
 
 
@@ -243,7 +241,7 @@ class BatchReader:
         sink: Sink,
         new_batch: Callable[[], FeedBatch],
         on_page: Callable[[ChangePage], None],
-        pages_per_batch: int,
+        pages_per_batch: int = PAGES_PER_BATCH,
     ) -> None:
         self._pages = ReadAhead(pages, PAGES_AHEAD, "feed-reader")
         self._sink = sink

@@ -32,8 +32,7 @@ LISTS_OF_BILL = {
 }
 # A column of the tables of a pull for which the rows have `removed` instead.
 NOT_IN_ROWS = ("removed_at",)
-_FROM_RESPONSE = {table.name: tuple(column for column in table.columns if column.path) for table in (SHOPS, BILLS)}
-_OF_MEMBER = tuple(column for column in MEMBERS.columns if column.path)
+_FROM_RESPONSE = {table.name: [column for column in table.columns if column.path] for table in (SHOPS, BILLS, MEMBERS)}
 _encode = msgspec.json.Encoder(decimal_format="number").encode
 OTHER_KEY = message("other_key")
 
@@ -41,10 +40,9 @@ OTHER_KEY = message("other_key")
 class FeedRows:
     """Reads one pass. Once `rows` is exhausted, `state` must be stored for the next pass.
 
-    The state can be stored as JSON. It contains the mark and the time of the pass
-    and, for each shop, `complete_since`, `complete_until` and whether it is in scope.
-    A caller can add `full` to read everything again, for example because the copy has
-    lost rows, and `adopt` to do so with a key that the copy was not made with.
+    The state can be stored as JSON. It contains the mark and the time of the pass and, for each shop, `complete_since`,
+    `complete_until` and whether it is in scope. A caller can add `full` to read everything again, for example because
+    the copy has lost rows, and `adopt` to do so with a key that the copy was not made with.
     """
 
     def __init__(self, client: Client, state: Mapping[str, Any] | None = None, limit: int = MAX_FEED_LIMIT) -> None:
@@ -120,15 +118,13 @@ class FeedRows:
         self._mark, self._as_of = page.mark, page.server_time
 
     def _note(self, shop_id: str, copied_at: str, *, full: bool, in_scope: bool) -> None:
-        earlier = self._shops.get(shop_id)
-        complete_since = copied_at if full or earlier is None else earlier["complete_since"]
+        earlier = self._shops.get(shop_id, {"complete_since": copied_at, "in_scope": True})
         complete_until = None
         if not in_scope:
             # A shop that had left before keeps its time.
-            had_left = earlier is not None and not earlier["in_scope"]
-            complete_until = earlier.get("complete_until") if earlier and had_left else self._as_of
+            complete_until = self._as_of if earlier["in_scope"] else earlier.get("complete_until")
         self._shops[shop_id] = {
-            "complete_since": complete_since,
+            "complete_since": copied_at if full else earlier["complete_since"],
             "in_scope": in_scope,
             "complete_until": complete_until,
         }
@@ -183,7 +179,7 @@ def member_rows(client: Client, shops: Page[Shop]) -> Iterator[Row]:
         more = {"provider_id": provider_id, "copied_at": shops.server_time}
         for page in client.member_pages(provider_id):
             for member in page.data:
-                yield _values(_OF_MEMBER, member) | more | {"coupons": json_text(member["coupons"])}
+                yield _values(_FROM_RESPONSE["members"], member) | more | {"coupons": json_text(member["coupons"])}
 
 
 def json_text(value: object) -> str:
@@ -196,7 +192,7 @@ def _empty(table: str) -> Row:
     return dict.fromkeys(column.name for column in _FROM_RESPONSE[table]) | lists | {"removed": True}
 
 
-def _values(columns: tuple[Column, ...], record: Mapping[str, Any]) -> Row:
+def _values(columns: list[Column], record: Mapping[str, Any]) -> Row:
     return {column.name: _converted(column.kind, _at(record, column.path)) for column in columns}
 
 

@@ -14,19 +14,11 @@ from functools import partial
 import msgspec
 from msgspec import Raw, Struct
 
-from counterfoil.client import calls, pull_state
+from counterfoil.client import calls, errors, pull_state
 from counterfoil.client.api import Client
 from counterfoil.client.calls import MAX_ATTEMPTS
 from counterfoil.client.connection import Call
-from counterfoil.client.errors import (
-    CopyMismatch,
-    CounterfoilError,
-    NotThisService,
-    Refusal,
-    Stopped,
-    is_bad_cursor,
-    message,
-)
+from counterfoil.client.errors import CounterfoilError, Refusal, message
 from counterfoil.client.feed import PAGES_PER_BATCH, BatchReader, ChangePage, FeedBatch, FeedGroup, change_pages
 from counterfoil.client.models import Page
 from counterfoil.client.pull_state import BaseState, Origin, State, Tally, seconds_between
@@ -92,7 +84,7 @@ class MemberPass:
         attempts = 1
         while base.began is not None:
             batch = self.read_batch(base, provider_id, mark)
-            if batch.error is not None and is_bad_cursor(batch.error) and attempts < MAX_ATTEMPTS:
+            if batch.error is not None and errors.is_bad_cursor(batch.error) and attempts < MAX_ATTEMPTS:
                 # The cursor is no longer valid, so the pass starts again, with an empty list of seen members.
                 attempts += 1
                 base.cursor = None
@@ -229,7 +221,7 @@ class Puller:
             self._sink.publish()
         except CounterfoilError as error:
             if self._client.is_closed:
-                raise Stopped from error
+                raise errors.Stopped from error
             raise
         finally:
             self.tally.requests = self._client.requests
@@ -273,7 +265,7 @@ class Puller:
     def _require_any(self, shop_ids: Collection[str], what: str) -> None:
         """Raise `CopyMismatch` if the key covers none of these shops. Otherwise, this run would empty the copy."""
         if shop_ids and not any(map(self._covers, shop_ids)):
-            raise CopyMismatch(message("no_such_shops", what=what))
+            raise errors.CopyMismatch(message("no_such_shops", what=what))
 
     def _covers(self, shop_id: str) -> bool:
         """Return whether the key can read the bills of a shop. The list of shops does not contain closed shops."""
@@ -470,7 +462,7 @@ class Puller:
 def missing_feed(client: Client, refusal: Refusal) -> CounterfoilError:
     """Return the error for a service without a feed. Raise another error if it is not a Counterfoil service."""
     origin_of(client)
-    return NotThisService(message("no_feed"), refusal.request_id)
+    return errors.NotThisService(message("no_feed"), refusal.request_id)
 
 
 def origin_of(client: Client) -> Origin:
@@ -479,6 +471,6 @@ def origin_of(client: Client) -> Origin:
         usage = client.usage()
     except Refusal as refusal:
         if refusal.code == "not_found":  # The server responded, but it has no such path.
-            raise NotThisService(message("no_api", url=client.base_url), refusal.request_id) from refusal
+            raise errors.NotThisService(message("no_api", url=client.base_url), refusal.request_id) from refusal
         raise
     return Origin(client.base_url, usage["keyId"], usage["scope"])

@@ -1,7 +1,6 @@
 """The progress of a pull, which is stored in the copy together with the rows, and the counts of a run.
 
-Except for `record_handled`, the functions here do no I/O. Every instant comes
-from the service, never from this machine's clock.
+Every instant comes from the service, never from this machine's clock.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -153,8 +152,7 @@ def record_handled(sink: Sink, changes: int) -> None:
 class Tally(Struct):
     """The progress of a pull or of a comparison: counts, times, and the list that is being read.
 
-    While the client waits, `waiting_for` says for what, and how long.
-    `on_progress` is called when something has changed.
+    While the client waits, `waiting_for` says for what, and how long. `on_progress` is called after every change.
     """
 
     shops: int = 0

@@ -34,8 +34,7 @@ Sides = tuple[ShopDayTotals, ShopDayTotals]
 class Difference(Struct, frozen=True, kw_only=True):
     """A day on which the copy and the service differ. `day` is None for undated bills.
 
-    `missing` counts bills that only the service has, `removed` bills that only
-    the copy has, and `different` bills that both have with different values.
+    `missing` counts bills that only the service has, `removed` bills that only the copy has, `different` the others.
     """
 
     shop_id: str
@@ -48,14 +47,9 @@ class Difference(Struct, frozen=True, kw_only=True):
     is_fixed: bool
 
 
-class _Digest(Struct, rename="camel"):
+class _Digest(ShopDayTotals, frozen=True, rename="camel"):
     shop_id: str
     day: str | None
-    bills: int
-    voids: int
-    net: Decimal
-    tip: Decimal
-    hash: str
 
     def __post_init__(self) -> None:
         calls.checked_amount(self.net)
@@ -162,9 +156,7 @@ class Reconciler:
                 Puller(self._client, self._sink, Options(full=True), self.result.tally.on_progress).run()
             finally:
                 self.result.tally.requests = self._client.requests
-            self.result.tables = [
-                msgspec.structs.replace(difference, is_fixed=True) for difference in self.result.tables
-            ]
+            self.result.tables = [msgspec.structs.replace(found, is_fixed=True) for found in self.result.tables]
             self.result.lost_tables = []
 
     def _complete_state(self) -> State | None:
@@ -277,7 +269,10 @@ class Reconciler:
         wrong = self._sink.different_bills(shop_id, list(rows.values())) | (served.keys() ^ held.keys())
         if not wrong:
             return
-        wrong = self._pending(state).without(shop_id, wrong)
+        pending = self._pending(state)
+        if shop_id in pending.shops:
+            return
+        wrong = {bill_id for bill_id in wrong if (shop_id, bill_id) not in pending.bills}
         if self._fix and wrong:
             self._overwrite_bills(state, shop_id, rows, wrong)
         for day, (service, copy) in sorted(totals.items(), key=lambda item: item[0] or ""):
@@ -362,28 +357,19 @@ class _Pending(Struct):
     listed_shops: set[str] = msgspec.field(default_factory=set)
     bills: set[BillKey] = msgspec.field(default_factory=set)
 
-    def without(self, shop_id: str, bill_ids: set[str]) -> set[str]:
-        """Return the bills of a shop that are not affected by these changes."""
-        if shop_id in self.shops:
-            return set()
-        return {bill_id for bill_id in bill_ids if (shop_id, bill_id) not in self.bills}
-
 
 def _day_totals(digest: _Digest) -> tuple[tuple[str, str | None], ShopDayTotals]:
     totals = ShopDayTotals(digest.bills, digest.voids, digest.net, digest.tip, digest.hash)
     return (digest.shop_id, digest.day), totals
 
 
-def consecutive(days: Iterable[str]) -> Iterator[tuple[date, date]]:
-    """Group consecutive days into windows that the service accepts; yield the first and last day of each window."""
-    first = last = None
+def consecutive(days: Iterable[str]) -> list[tuple[date, date]]:
+    """Group consecutive days into windows that the service accepts; return the first and last day of each window."""
+    windows: list[tuple[date, date]] = []
     for day in sorted(map(date.fromisoformat, days)):
-        if first is None or last is None:
-            first = last = day
-        elif day == last + timedelta(days=1) and (day - first).days < WINDOW_DAYS:
-            last = day
+        first, last = windows[-1] if windows else (day, day)
+        if day == last + timedelta(days=1) and (day - first).days < WINDOW_DAYS:
+            windows[-1] = first, day
         else:
-            yield first, last
-            first = last = day
-    if first is not None and last is not None:
-        yield first, last
+            windows.append((day, day))
+    return windows

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from counterfoil.client.api import Client
 from counterfoil.client.calls import MAX_FEED_LIMIT, decode_row
-from counterfoil.client.feed import PAGES_PER_BATCH, BatchReader, FeedBatch, FeedGroup, change_pages
+from counterfoil.client.feed import BatchReader, FeedBatch, FeedGroup, change_pages
 from counterfoil.client.pull import MemberPass
 from counterfoil.client.pull_state import BaseState, CopySelection, Tally
 from counterfoil.client.sinks.sql import COMPARED_TABLES, WHOLE_OF, WHOLES, BillKey, Sink, decode_shop_head, key_of
@@ -68,7 +68,11 @@ class RowComparison:
         self._read_feed(selection)
         self._read_members()
         for table in COMPARED_TABLES:
-            self._add_extra_rows(table)
+            # The copy's rows of shops, bills and members that the service did not return, but should if they exist.
+            self._sink.run(
+                f"INSERT INTO differences SELECT '{table.name}', {_owner(table)}, 0, 1 FROM {table.name} "
+                f"WHERE {_expected(table)} AND {_not_returned(table)}"
+            )
         self._sink.run(
             "INSERT INTO differences SELECT 'removed_bills', shop_id, id, 0, 1 FROM removed_bills "
             "WHERE (shop_id, id) IN (SELECT shop_id, id FROM bills)"
@@ -109,7 +113,6 @@ class RowComparison:
             self._sink,
             new_batch=partial(FeedBatch, selection, is_full_pass=True),
             on_page=lambda page: self._tally.count_response(page.remaining),
-            pages_per_batch=PAGES_PER_BATCH,
         )
         try:
             while batch := reader.next_batch(None):
@@ -161,13 +164,6 @@ class RowComparison:
                 f"INSERT INTO differences SELECT '{table.name}', {_owner(table)}, served, held FROM different"
             )
         self._sink.run(f"INSERT INTO compared SELECT '{whole.name}', {_owner(whole)} FROM staged_{whole.name}")
-
-    def _add_extra_rows(self, table: Table) -> None:
-        """Add the copy's rows of shops, bills and members that the service did not return, but should if they exist."""
-        self._sink.run(
-            f"INSERT INTO differences SELECT '{table.name}', {_owner(table)}, 0, 1 FROM {table.name} "
-            f"WHERE {_expected(table)} AND {_not_returned(table)}"
-        )
 
 
 def _expected(table: Table) -> str:

@@ -149,31 +149,20 @@ def json_structure(tables: Sequence[Table]) -> JsonStructure:
     """Return the schema of an object in a response, with only the fields that the tables use."""
     root: JsonStructure = {}
     for table in tables:
-        if table is PROMOTIONS:
-            for kind in PROMOTION_KINDS:
-                _add_columns(_list_at(root, promotions_of(kind).each[0]), table)
-            continue
         node = root
-        for step in table.each:
-            node = _list_at(node, step)
-        _add_columns(node, table)
+        for *outer, name in table.each:
+            node = _inside(node, outer).setdefault(name, [{}])[0]
+        for column in table.columns:
+            if column.path and not column.of_parent:
+                *outer, name = column.path
+                _inside(node, outer)[name] = column.kind
     return root
 
 
-def _add_columns(node: JsonStructure, table: Table) -> None:
-    for column in table.columns:
-        if column.path and not column.of_parent:
-            target = node
-            for part in column.path[:-1]:
-                target = target.setdefault(part, {})
-            target[column.path[-1]] = column.kind
-
-
-def _list_at(node: JsonStructure, path: tuple[str, ...]) -> JsonStructure:
-    for part in path[:-1]:
+def _inside(node: JsonStructure, path: Sequence[str]) -> JsonStructure:
+    for part in path:
         node = node.setdefault(part, {})
-    inner: JsonStructure = node.setdefault(path[-1], [{}])[0]
-    return inner
+    return node
 
 
 class Dialect(Struct, frozen=True):

@@ -7,7 +7,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -24,6 +24,8 @@ from counterfoil.client.sinks.json_rows import TYPES, escape_quotes
 from counterfoil.client.tables import DUCKDB_VIEWS, TABLES, Content, Kind, Table, incomplete_tables
 from counterfoil.text import decimal_text, first_line
 
+Rows = list[tuple[Any, ...]]
+Json = dict[str, Any]
 # How long SQLite waits for a writer that has locked the whole file.
 SQLITE_WAIT_SEC = 5.0
 
@@ -48,10 +50,6 @@ _DUCKDB_COLUMNS = "SELECT table_name, column_name FROM duckdb_columns() WHERE da
 _SQLITE_COLUMNS = """
     SELECT m.name, c.name FROM sqlite_master AS m, pragma_table_info(m.name) AS c WHERE m.type = 'table'
 """
-
-# Pairs of a table and a column that exist in a copy.
-Found = set[tuple[str, str]]
-
 
 LOST = "The copy has lost rows or columns of {tables}. Run `counterfoil pull`, which reads everything again."
 
@@ -87,12 +85,13 @@ def fill(snapshot: duckdb.DuckDBPyConnection, path: Path, scratch: Path) -> byte
     return _fill_from_duckdb(snapshot, path, scratch)
 
 
-def _require_whole_copy(found: Found, path: Path) -> None:
-    if ("pull_state", "state") not in found:
-        raise CopyError(f"{path} was not written by `counterfoil pull`.")
-    columns: dict[str, set[str]] = {}
+def _require_whole_copy(found: Rows, path: Path) -> None:
+    """Check the columns of a copy, given as pairs of a table and a column."""
+    columns: dict[str, set[str]] = {"pull_state": set()}
     for table, column in found:
         columns.setdefault(table, set()).add(column)
+    if "state" not in columns["pull_state"]:
+        raise CopyError(f"{path} was not written by `counterfoil pull`.")
     if incomplete := incomplete_tables(columns):
         raise CopyError(LOST.format(tables=", ".join(incomplete)))
 
@@ -116,8 +115,7 @@ def _fill_from_duckdb(snapshot: duckdb.DuckDBPyConnection, path: Path, scratch: 
         _attach(snapshot, private)
         # DuckDB keeps the file open, so unlink it now: its space is then freed even if this process is killed.
         _remove(private)
-        found = {(table, column) for table, column in snapshot.execute(_DUCKDB_COLUMNS).fetchall()}
-        _require_whole_copy(found, path)
+        _require_whole_copy(snapshot.execute(_DUCKDB_COLUMNS).fetchall(), path)
         for table in PUBLISHED.values():
             selected = _selected(table, lambda value, _: value)
             snapshot.execute(f"CREATE TABLE {table.name} AS SELECT {selected} FROM pulled.{table.name}")
@@ -172,8 +170,7 @@ def _fill_from_sqlite(snapshot: duckdb.DuckDBPyConnection, path: Path, scratch: 
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=SQLITE_WAIT_SEC)) as db:
             db.isolation_level = None
             db.execute("BEGIN")
-            found = set(db.execute(_SQLITE_COLUMNS).fetchall())
-            _require_whole_copy(found, path)
+            _require_whole_copy(db.execute(_SQLITE_COLUMNS).fetchall(), path)
             for table in PUBLISHED.values():
                 _copy_sqlite_table(snapshot, db, table, scratch)
             state = db.execute("SELECT state FROM pull_state").fetchone()
@@ -181,9 +178,7 @@ def _fill_from_sqlite(snapshot: duckdb.DuckDBPyConnection, path: Path, scratch: 
         if "locked" in str(error):
             raise CopyLocked("A pull is writing to the copy at the moment. Ask again in a minute.") from error
         raise CopyError(f"cannot read the copy {path}: {error}") from error
-    if not state or not state[0]:
-        return None
-    return state[0] if isinstance(state[0], bytes) else str(state[0]).encode()
+    return str(state[0]).encode() if state and state[0] else None
 
 
 def _copy_sqlite_table(
@@ -225,9 +220,6 @@ SPILL_GB = 2
 MAX_SECONDS = 20.0
 
 PULL_RUNNING = "A pull is writing to the copy. This result is based on data from before the pull began."
-
-Rows = list[tuple[Any, ...]]
-Json = dict[str, Any]
 
 
 class QueryRefused(Exception):
@@ -354,7 +346,6 @@ class CopyReader:
     def __init__(self, path: Path) -> None:
         self.path = copy_file(path)
         self._folder = Path(tempfile.mkdtemp(prefix="counterfoil-mcp-"))
-        self._made = 0
         self._version: tuple[int, ...] = ()
         self._current: Snapshot | None = None
 
@@ -383,9 +374,7 @@ class CopyReader:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _make(self) -> Snapshot:
-        self._made += 1
-        folder = self._folder / str(self._made)
-        folder.mkdir(mode=0o700)
+        folder = Path(tempfile.mkdtemp(dir=self._folder))
         try:
             with duckdb.connect(str(folder / SNAPSHOT_FILE), config={"autoinstall_known_extensions": "false"}) as db:
                 db.execute(f"SET memory_limit = '{MEMORY_MB}MB'")
@@ -413,11 +402,9 @@ def _file_version(path: Path) -> tuple[int, ...]:
     """Return values that change whenever the file or its write-ahead log changes. A missing file adds no values."""
     version: list[int] = []
     for file in (path, path.with_name(f"{path.name}.wal"), path.with_name(f"{path.name}-wal")):
-        try:
+        with suppress(OSError):
             found = file.stat()
-        except OSError:
-            continue
-        version += (found.st_ino, found.st_size, found.st_mtime_ns)
+            version += (found.st_ino, found.st_size, found.st_mtime_ns)
     return tuple(version)
 
 
@@ -429,10 +416,8 @@ MAX_ANSWER_BYTES = 60_000
 
 
 def json_value(value: Any) -> Any:
-    if isinstance(value, Decimal):
-        return decimal_text(value)
-    if isinstance(value, float):
-        return decimal_text(Decimal(repr(value)))
+    if isinstance(value, Decimal | float):
+        return decimal_text(Decimal(str(value)))
     if isinstance(value, datetime):
         return value.isoformat(timespec="milliseconds")
     if isinstance(value, date):

@@ -43,13 +43,17 @@ class DuckDBSink(Sink):
         self._is_new = not path.exists()
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            _require_duckdb(path)
+            # Without this, DuckDB might load one of its extensions and open a file of another format, such as SQLite.
+            if path.exists() and engine_of(path) != "duckdb":
+                raise SinkError(f"{path} exists but is not a DuckDB file. Choose another target.")
             self._db = DUCKDB.connect(
                 str(path),
                 config={"autoinstall_known_extensions": False, "storage_compatibility_version": STORAGE_VERSION},
             )
         except (DUCKDB.Error, OSError) as error:
-            raise SinkError(_open_error(path, error)) from error
+            if "Could not set lock" in str(error):
+                raise SinkError(message("duckdb_open", path=path)) from error
+            raise SinkError(f"cannot open the DuckDB file {path}: {first_line(error)}") from error
         self.set_up_or_close()
 
     def set_up(self) -> None:
@@ -92,21 +96,6 @@ class DuckDBSink(Sink):
 
     def hash_number(self, text: str) -> str:
         return f"CAST('0x' || substr(md5({text}), 1, 15) AS HUGEINT)"
-
-
-def _require_duckdb(path: Path) -> None:
-    """Raise SinkError if the file exists but is not a DuckDB file.
-
-    Without this check, DuckDB might load one of its extensions and open a file of another format, such as SQLite.
-    """
-    if path.exists() and engine_of(path) != "duckdb":
-        raise SinkError(f"{path} exists but is not a DuckDB file. Choose another target.")
-
-
-def _open_error(path: Path, error: Exception) -> str:
-    if "Could not set lock" in str(error):
-        return message("duckdb_open", path=path)
-    return f"cannot open the DuckDB file {path}: {first_line(error)}"
 
 
 # --- Parquet -------------------------------------------------------------------------

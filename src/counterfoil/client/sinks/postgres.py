@@ -85,8 +85,10 @@ class PostgresSink(Sink):
         return None if self._is_new else super().state()
 
     def run(self, statement: str, values: Sequence[Any] = ()) -> Rows:
+        if values:  # The driver has another placeholder.
+            statement = statement.replace("%", "%%").replace("?", "%s")
         try:
-            cursor = self._db.execute(_with_driver_placeholders(statement) if values else statement, values or None)
+            cursor = self._db.execute(statement, values or None)
             return cursor.fetchall() if cursor.description else []
         except psycopg.Error as error:
             raise SinkError(f"PostgreSQL: {first_line(error)}") from error
@@ -120,8 +122,3 @@ def _convert(value: str, kind: Kind) -> str:
     quoted = """'"' || replace(replace(x, '\\', '\\\\'), '"', '\\"') || '"'"""
     elements = f"list_transform({value}, lambda x: CASE WHEN x IS NULL THEN 'NULL' ELSE {quoted} END)"
     return f"'{{' || array_to_string({elements}, ',') || '}}'"
-
-
-def _with_driver_placeholders(statement: str) -> str:
-    """Replace the placeholders `?` with the driver's `%s`, and escape `%`."""
-    return statement.replace("%", "%%").replace("?", "%s")

@@ -15,28 +15,11 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
+from counterfoil.client import tables as layout
 from counterfoil.client.calls import decode_row
 from counterfoil.client.errors import NotThisService, message
 from counterfoil.client.sinks.json_rows import Fill, JsonRows, ParsedRows, Rows, SinkError, escape_quotes
-from counterfoil.client.tables import (
-    BILLS,
-    CATEGORIES,
-    COUPONS,
-    MEMBERS,
-    PARTS_OF_BILL,
-    PROMOTION_KINDS,
-    PROMOTIONS,
-    REMOVED_BILLS,
-    SHOPS,
-    TABLES,
-    Dialect,
-    Kind,
-    Table,
-    definitions,
-    incomplete_tables,
-    missing_statements,
-    promotions_of,
-)
+from counterfoil.client.tables import BILLS, CATEGORIES, COUPONS, MEMBERS, PARTS_OF_BILL, SHOPS, TABLES, Kind, Table
 
 BillKey = tuple[str, str]
 
@@ -82,11 +65,8 @@ decode_shop_head = msgspec.json.Decoder(ShopHead).decode
 
 def latest_versions(rows: Sequence[bytes]) -> list[bytes]:
     """Return the last version of each bill."""
-    latest: dict[BillKey, bytes] = {}
-    for row in rows:
-        head = bill_head(row)
-        latest[head.shop_id, head.id] = row
-    return list(latest.values())
+    heads = map(bill_head, rows)
+    return list({(head.shop_id, head.id): row for head, row in zip(heads, rows, strict=True)}.values())
 
 
 # The columns that identify a bill.
@@ -116,9 +96,10 @@ _REVENUE = """
 _FILLS_OF_SHOPS = (Fill(SHOPS, {"removed_at": "NULL", "in_scope": "TRUE", "complete_until": "NULL"}), Fill(CATEGORIES))
 _FILLS_OF_BILLS = (
     Fill(BILLS, {"revenue": _REVENUE, "local_time": _LOCAL_TIME}),
-    *(Fill(table) for table in PARTS_OF_BILL if table is not PROMOTIONS),
-    *(Fill(promotions_of(kind), {"kind": f"'{kind}'"}) for kind in PROMOTION_KINDS),
+    *(Fill(table) for table in PARTS_OF_BILL if table is not layout.PROMOTIONS),
+    *(Fill(layout.promotions_of(kind), {"kind": f"'{kind}'"}) for kind in layout.PROMOTION_KINDS),
 )
+_PARSED_OF_BILLS = tuple(fill.table for fill in _FILLS_OF_BILLS)
 
 
 class Sink(ABC):
@@ -127,7 +108,7 @@ class Sink(ABC):
     Each row is a JSON object from a response, as bytes. A bill is identified by its shop and ID.
     """
 
-    DIALECT: Dialect
+    DIALECT: layout.Dialect
     # Selects all (table, column) pairs of the copy's tables, at least one pair for each view, and maybe other pairs.
     EXISTING: str
 
@@ -204,13 +185,13 @@ class Sink(ABC):
         foreign = sorted(table.name for table in TABLES if table.name in found)
         if foreign and "pull_state" not in found:
             raise SinkError(message("foreign_table", table=foreign[0]))
-        missing = list(missing_statements(found, self.DIALECT))
+        missing = list(layout.missing_statements(found, self.DIALECT))
         if missing:
             with self.transaction():
                 for statement in missing:
                     self.run(statement)
                 if state := self.state():
-                    lost = msgspec.json.decode(state) | {"lost": incomplete_tables(found)}
+                    lost = msgspec.json.decode(state) | {"lost": layout.incomplete_tables(found)}
                     self.save_state(msgspec.json.encode(lost))
         if not self.state() and any(self.row_counts(most=1).values()):
             raise SinkError(message("no_state"))
@@ -388,7 +369,7 @@ class Sink(ABC):
         """Create a temporary table `staged_...` for each table, with the rows that were read."""
         for name, table in {fill.table.name: fill.table for fill in fills}.items():
             self.run(f"DROP TABLE IF EXISTS staged_{name}")
-            self.run(f"CREATE TEMPORARY TABLE staged_{name} ({definitions(table, self.DIALECT.types)})")
+            self.run(f"CREATE TEMPORARY TABLE staged_{name} ({layout.definitions(table, self.DIALECT.types)})")
         self.fill(self._with_time(fills, is_staged=True))
 
     def _with_time(self, fills: Sequence[Fill], *, is_staged: bool = False) -> list[Fill]:
@@ -459,7 +440,7 @@ class Sink(ABC):
 
     def parse_bills(self, rows: Sequence[bytes]) -> ParsedRows:
         """Parse bills ahead of `put_bills`. One other thread may call this while the sink writes."""
-        return self._parser.read_ahead(rows, (BILLS, *PARTS_OF_BILL))
+        return self._parser.read_ahead(rows, _PARSED_OF_BILLS)
 
     def put_bills(
         self, rows: Sequence[bytes], parsed: ParsedRows | None = None, shop_ids: Collection[str] | None = None
@@ -493,7 +474,7 @@ class Sink(ABC):
     def _read_bills(self, rows: Sequence[bytes], parsed: ParsedRows | None, shop_ids: Collection[str] | None) -> bool:
         """Parse bills and return whether all are different bills. Raise an error if one is not of these shops."""
         if parsed is None:
-            self._parser.read(rows, (BILLS, *PARTS_OF_BILL))
+            self._parser.read(rows, _PARSED_OF_BILLS)
         else:
             self._parser.use(parsed)
         self._stage([Fill(_BILL_KEYS)])
@@ -583,12 +564,12 @@ class Sink(ABC):
         now = self._literal(self.now)
         self._forget_removals(f"SELECT shop_id, id FROM bills WHERE {condition}", values)
         self.run(
-            f"INSERT INTO removed_bills ({column_names(REMOVED_BILLS)}) "
+            f"INSERT INTO removed_bills ({column_names(layout.REMOVED_BILLS)}) "
             f"SELECT DISTINCT shop_id, id, business_date, bill_date, {now}, {now} FROM bills WHERE {condition}",
             values,
         )
         self._has_removed = True
-        self.changed(REMOVED_BILLS)
+        self.changed(layout.REMOVED_BILLS)
 
     def _forget_removals(self, keys: str, values: Sequence[Any] = ()) -> int:
         """Delete the records of removals of bills that the copy contains again; return the number of rows."""
@@ -596,7 +577,7 @@ class Sink(ABC):
             return 0
         forgotten = len(self.run(f"DELETE FROM removed_bills WHERE (shop_id, id) IN ({keys}) RETURNING 1", values))
         if forgotten:
-            self.changed(REMOVED_BILLS)
+            self.changed(layout.REMOVED_BILLS)
         return forgotten
 
     # --- comparing -----------------------------------------------------------------
