@@ -106,8 +106,7 @@ def test_no_altered_line_is_ever_read_from_a_damaged_archive(
         # A flipped bit may have no effect, for example in the modification time in a gzip header.
         assert damage or len(found) in (0, len(LINES)) or harm is cut, seed
         if damage:
-            assert damage.line == len(found), seed
-            assert f"{file.name} cannot be read after line {len(found)}" in str(damage), seed
+            assert f"{file.name} cannot be read after line {len(found)}:" in str(damage), seed
         complete += bool(found)
     assert complete > SEEDS / 4, "the parts before the damage are read"
 

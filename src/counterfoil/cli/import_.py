@@ -12,19 +12,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from counterfoil import bootstrap
-from counterfoil.cli import load_run
-from counterfoil.cli.import_report import (
-    ImportedSource,
-    ImportTally,
-    WriteReject,
-    converted,
-    facts_for_import,
-    ignore_reject,
-    import_rejects,
-    print_tally,
-    tally_view,
-    today,
-)
+from counterfoil.cli import import_report, load_run
+from counterfoil.cli.import_report import ImportTally, WriteReject
 from counterfoil.cli.main import FAILED, INTERRUPTED
 from counterfoil.cli.options import json_option, setting_option, settings_from, store_option
 from counterfoil.cli.store import is_without_store
@@ -106,7 +95,7 @@ class ImportRequest(Struct, kw_only=True):
             timezone=self.timezone,
             currency=self.currency.upper(),
             joins=self.join,
-            today=today(),
+            today=import_report.today(),
             is_order_sure=self.date_order is not None,
         )
 
@@ -166,14 +155,13 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     for is_wrong, problem in _refusals(ctx, request):
         if is_wrong:
             raise click.UsageError(problem, ctx)
-    with import_rejects(request.rejects) as reject, _opened(request) as reading:
-        _say_what_was_recognised(request, reading)
+    with import_report.import_rejects(request.rejects) as reject, _opened(request) as reading:
         settings = settings_from(ctx, batch=request.batch, store=request.store)
         # A database is read once, so a sudden change in it is noticed only after it is loaded.
         is_compared = request.is_load and not request.accept_change and not request.is_database
         if not request.is_check and (request.expect_net or (is_compared and load_run.is_checked_first(settings))):
             checked = replace(request, is_check=True, is_before_load=True, rejects=None)
-            status = _convert(settings, checked, reading, ignore_reject)
+            status = _convert(settings, checked, reading, import_report.ignore_reject)
             if status in (FAILED, INTERRUPTED):
                 raise click.exceptions.Exit(status)
             if status == load_run.SUDDEN_CHANGE and is_compared:
@@ -218,11 +206,15 @@ def _files(request: ImportRequest) -> Sequence[Path]:
 
 @contextmanager
 def _opened(request: ImportRequest) -> Iterator[Any]:
-    """Yield the export or the database that is to be read."""
+    """Yield the export or the database to read. Say which formats an export has, unless it was named or is in JSON."""
     if not request.is_database:
         files = (_files(request), request.line_files, request.payment_files)
         content, name = request.content(), request.mapping_name
-        yield open_export(request.format_name, *files, content, name, request.options(), request.mappings)
+        export = open_export(request.format_name, *files, content, name, request.options(), request.mappings)
+        if request.format_name is None and not request.as_json:
+            for title in dict.fromkeys(file.title for file in export.files):
+                echo(f"Recognised: {title}", err=True)
+        yield export
         return
     # Only databases need these imports, and a driver that is part of an extra.
     from counterfoil.importing.database import DatabaseImport, SourceDatabase, StateFile  # noqa: PLC0415
@@ -260,13 +252,6 @@ def _connected(url: str) -> Any:
     raise ImportFailed("the database address (--url) must begin with postgresql:// or mysql://.")
 
 
-def _say_what_was_recognised(request: ImportRequest, reading: Any) -> None:
-    """Say which formats the files have, unless the operator named it or `--json` has it."""
-    if isinstance(reading, Export) and request.format_name is None and not request.as_json:
-        for title in dict.fromkeys(file.title for file in reading.files):
-            echo(f"Recognised: {title}", err=True)
-
-
 # --- converting ------------------------------------------------------------------------
 
 
@@ -276,13 +261,13 @@ def _convert(settings: Settings, request: ImportRequest, reading: Any, reject: W
     recognised = {file.path.name: file.title for file in files}
     tally = ImportTally(rejects_file=request.rejects, recognised=recognised)
     name = ", ".join(path.name for path in (*request.files, *request.line_files, *request.payment_files)) or "database"
-    facts = facts_for_import(settings)
+    facts = import_report.facts_for_import(settings)
     is_dry = request.is_check or not request.is_load
     rejected_lines = RejectExamples() if is_dry else load_run.new_rejects_file(settings, name)
-    found = converted(reading.records(), tally, reject, facts if request.is_load else lambda _: None)
+    found = import_report.converted(reading.records(), tally, facts if request.is_load else lambda _: None, reject)
     ledger = LenientLedger(facts, Intake, _stored_bills(settings))
     with _output(request) as write, closing(found) as records:
-        source = ImportedSource(name, records, tally, write)
+        source = import_report.ImportedSource(name, records, tally, write)
         report = load_run.LoadReport(summary=Summary(source=name), rejects=rejected_lines, records=source)
         if request.is_load:
             load_run.run_load(settings, report, is_guarded=not request.accept_change)
@@ -339,9 +324,9 @@ def _finish_load(
 
 def _print_load(report: load_run.LoadReport, tally: ImportTally, *, as_json: bool) -> None:
     if as_json:
-        print_json({**load_run.report_view(report), "import": tally_view(tally)})
+        print_json({**load_run.report_view(report), "import": import_report.tally_view(tally)})
         return
-    print_tally(tally, to_stderr=False)
+    import_report.print_tally(tally, to_stderr=False)
     load_run.print_report(report, as_json=False)
     if report.summary.rejected[UNKNOWN_SHOP]:
         echo("Add --with-shops to create the shops that the export names, or load the shops first.")
@@ -369,14 +354,15 @@ def _print_import(
     totals, guard = summary.totals.report(), summary.guard
     unusable = summary.rejected.total() - summary.rejected[OTHER_BILL]
     if request.as_json:
-        view = {**tally_view(tally), "unusable": unusable, "unknownShops": unknown_shops, "totals": totals}
+        view = import_report.tally_view(tally)
+        view |= {"unusable": unusable, "unknownShops": unknown_shops, "totals": totals}
         if request.is_check:
             view |= {"replacements": load_run.replacement_view(guard), "check": True}
         print_json(view)
         return
     # Standard output is for the records, also if this is the check before they are written.
     to_stderr = request.output == STANDARD_OUTPUT and (request.is_before_load or not request.is_check)
-    print_tally(tally, to_stderr=to_stderr)
+    import_report.print_tally(tally, to_stderr=to_stderr)
     print_totals(totals, to_stderr=to_stderr)
     notes = [*load_run.replacement_notes(guard, message("accept_load"))]
     if unusable:

@@ -15,16 +15,8 @@ from counterfoil.cli.store import is_without_store
 from counterfoil.cli.terminal import echo, message, print_note, style
 from counterfoil.domain.changes import KnownFacts
 from counterfoil.domain.intake import MAX_REMEMBERED, RejectedLine, RejectedRows
-from counterfoil.importing.results import (
-    IMPORT_PREFIX,
-    REJECT_REASONS,
-    ExportTotals,
-    Imported,
-    ImportedRecord,
-    ImportNote,
-    RejectedRow,
-    SkippedRow,
-)
+from counterfoil.importing import results
+from counterfoil.importing.results import IMPORT_PREFIX, ExportTotals, Imported, ImportedRecord, RejectedRow
 from counterfoil.ingest.lines import SourceLine
 from counterfoil.ingest.pipeline import RejectsFile
 from counterfoil.ingest.sources import Source
@@ -140,7 +132,7 @@ def say_once(note: str) -> None:
 
 
 def converted(
-    found: Iterable[Imported], tally: ImportTally, reject: WriteReject, facts: Facts = lambda _: None
+    found: Iterable[Imported], tally: ImportTally, facts: Facts, reject: WriteReject = ignore_reject
 ) -> Generator[ImportedRecord, None, None]:
     """Yield the records. Count records, skipped rows and rejects in the tally, and write the rejects to their file.
 
@@ -158,9 +150,9 @@ def converted(
                 yield one
             case ExportTotals():
                 tally.export_totals.append(one)
-            case ImportNote():
+            case results.ImportNote():
                 say_once(one.text)
-            case SkippedRow():
+            case results.SkippedRow():
                 tally.skipped[one.reason] += 1
             case RejectedRow():
                 tally.rejected[one.reason] += 1
@@ -179,7 +171,7 @@ def print_tally(tally: ImportTally, *, to_stderr: bool) -> None:
     for reason, count in tally.skipped.items():
         say("skipped", f"{count:,}: {reason}")
     for reason, count in tally.rejected.items():
-        say("rejected", f"{count:,}: the row {REJECT_REASONS[reason]}")
+        say("rejected", f"{count:,}: the row {results.REJECT_REASONS[reason]}")
     advised: set[str] = set()
     for row in tally.first_rejects[:MAX_SHOWN]:
         bill = f", bill {row.bill}" if row.bill else ""

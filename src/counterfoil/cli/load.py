@@ -6,32 +6,19 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import BinaryIO, TypeVar
+from typing import TypeVar
 
 import click
 from msgspec import Struct
 from msgspec.structs import replace
 
 from counterfoil import bootstrap
+from counterfoil.cli import load_run
 from counterfoil.cli.load_exports import source_files
-from counterfoil.cli.load_run import (
-    MAX_FILES,
-    SUDDEN_CHANGE,
-    LoadReport,
-    accept_change,
-    exit_status,
-    is_checked_first,
-    new_rejects_file,
-    open_ledger,
-    print_accepted,
-    print_report,
-    report_view,
-    require_acceptance,
-    run_load,
-    would_replace,
-)
+from counterfoil.cli.load_run import LoadReport
 from counterfoil.cli.main import FAILED, INTERRUPTED
 from counterfoil.cli.options import setting_option, settings_from, store_options, utc_option
 from counterfoil.cli.terminal import echo, message, print_json, print_message
@@ -39,19 +26,10 @@ from counterfoil.cli.totals import ExpectedNet, expect_net_option, net_differenc
 from counterfoil.domain.calendar import iso_utc
 from counterfoil.domain.intake import HEARTBEAT_MS, describe
 from counterfoil.domain.open_items import STANDARD_INPUT, OpenItem
-from counterfoil.ingest.archives import spooled
+from counterfoil.ingest import sources
 from counterfoil.ingest.checking import RejectExamples
 from counterfoil.ingest.pipeline import RejectsFile, Summary
-from counterfoil.ingest.sources import (
-    File,
-    FileSet,
-    Source,
-    SourceError,
-    SourceFiles,
-    SourceList,
-    open_source,
-    opened_again,
-)
+from counterfoil.ingest.sources import File, FileSet, SourceError, SourceFiles, SourceList
 from counterfoil.ingest.spool import Spool, own_folder, quarantined
 from counterfoil.ingest.watching import NOT_LOADED, FolderWatch, not_source
 from counterfoil.machine.clock import SystemClock
@@ -121,52 +99,43 @@ def command(
         elif not given.accept_change:
             raise click.UsageError("Missing argument 'SOURCE...'.")
         else:
-            print_accepted(accept_change(settings), given.as_json)
+            load_run.print_accepted(load_run.accept_change(settings), given.as_json)
 
 
 def _check_and_load(settings: Settings, given: LoadOptions, kinds: SourceFiles) -> int:
     """Load the sources. If there is something to compare them with, check them before anything is written."""
-    is_compared = not given.accept_change and is_checked_first(settings)
+    is_compared = not given.accept_change and load_run.is_checked_first(settings)
     if given.check or not (given.expect_net or is_compared):
         return _load(settings, given, kinds, None)
     with _copied_input(given.sources) as copy:
         status = _load(settings, replace(given, check=True, rejects=None), kinds, copy, is_before_load=True)
         if status in (FAILED, INTERRUPTED):
             return status
-        if status == SUDDEN_CHANGE and not given.accept_change:
-            require_acceptance(may_ask=not given.as_json and "-" not in given.sources)
+        if status == load_run.SUDDEN_CHANGE and not given.accept_change:
+            load_run.require_acceptance(may_ask=not given.as_json and "-" not in given.sources)
             given = replace(given, accept_change=True)
         return _load(settings, given, kinds, copy)
 
 
 @contextmanager
-def _copied_input(names: Sequence[str]) -> Iterator[BinaryIO | None]:
-    """Copy standard input to a temporary file without a name, because it is read twice. Yield the copy."""
+def _copied_input(names: Sequence[str]) -> Iterator[File | None]:
+    """Yield a copy of standard input in a temporary file without a name, because it is read twice."""
     if "-" not in names or sys.stdin is None:
         yield None
         return
-    try:
-        copy = spooled(sys.stdin.buffer)
-    except OSError as error:
-        raise SourceError(f"cannot copy standard input to a temporary file: {error.strerror}.") from error
-    with copy:
-        yield copy
-
-
-def _opened(name: str, given: LoadOptions, kinds: SourceFiles, copy: BinaryIO | None) -> Source:
-    if name == "-" and copy:
-        return File(Path(STANDARD_INPUT), os.fstat(copy.fileno()).st_size, lambda: opened_again(copy))
-    return open_source(name, may_have_other_files=given.quarantine is not None, kinds=kinds)
+    with sources.copied(sys.stdin.buffer, "standard input") as copy:
+        yield File(Path(STANDARD_INPUT), os.fstat(copy.fileno()).st_size, lambda: sources.opened_again(copy))
 
 
 def _load(
-    settings: Settings, given: LoadOptions, kinds: SourceFiles, copy: BinaryIO | None, *, is_before_load: bool = False
+    settings: Settings, given: LoadOptions, kinds: SourceFiles, copy: File | None, *, is_before_load: bool = False
 ) -> int:
     """Load the sources and return the exit status. A check before a load prints only why nothing is loaded."""
     quarantine = given.quarantine
     if quarantine and quarantine.exists():
         os.close(own_folder(str(quarantine)))
-    records = SourceList([_opened(name, given, kinds, copy) for name in given.sources])
+    opened = partial(sources.open_source, may_have_other_files=quarantine is not None, kinds=kinds)
+    records = SourceList([copy if copy and name == "-" else opened(name) for name in given.sources])
     report = LoadReport(
         summary=Summary(source=records.name),
         rejects=_rejects_file(settings, given, records.name),
@@ -175,12 +144,12 @@ def _load(
         before_load=is_before_load,
     )
     try:
-        run_load(settings, report, strict=given.strict, is_guarded=not given.accept_change)
+        load_run.run_load(settings, report, strict=given.strict, is_guarded=not given.accept_change)
     except (SourceError, StoreUnavailable) as error:
         is_loaded = is_before_load and not given.expect_net
         if not isinstance(error, SourceError) or not records.damage or not (quarantine or is_loaded):
             if report.summary.lines:
-                print_report(report, given.as_json)
+                load_run.print_report(report, given.as_json)
             raise
         # The load says what is damaged.
         if not is_before_load:
@@ -188,13 +157,13 @@ def _load(
     if quarantine and not (report.interrupted or report.check):
         report.quarantined = _quarantine(settings, report, quarantine)
     if given.accept_change and not (report.interrupted or report.check):
-        report.accepted = accept_change(settings)
+        report.accepted = load_run.accept_change(settings)
     summary = report.summary
     differences = [] if report.interrupted else net_differences(given.expect_net, summary.totals)
     is_wrong = bool(summary.rejected or report.quarantined or records.refused)
-    status = FAILED if differences else exit_status(report, is_wrong=is_wrong)
-    if status in (FAILED, SUDDEN_CHANGE) or not is_before_load:
-        print_report(report, given.as_json)
+    status = FAILED if differences else load_run.exit_status(report, is_wrong=is_wrong)
+    if status in (FAILED, load_run.SUDDEN_CHANGE) or not is_before_load:
+        load_run.print_report(report, given.as_json)
     for difference in differences:
         print_message(difference)
     return status
@@ -216,7 +185,7 @@ def _rejects_file(settings: Settings, given: LoadOptions, source: str) -> Reject
     if given.check:
         return RejectExamples()
     if not given.rejects:
-        return new_rejects_file(settings, source)
+        return load_run.new_rejects_file(settings, source)
     if given.rejects.exists():
         # It may contain earlier rejects, or be a source of this load.
         raise click.BadParameter(f"{given.rejects} already exists. Choose a new file name.", param_hint="--rejects")
@@ -352,21 +321,20 @@ class StoreLoader:
         Nothing is written. Of several files, those are returned that raise the same alarms alone. If none does, all are
         returned, unless one replaces bills of another: then the load finds out which one.
         """
-        if not is_checked_first(self._settings):
+        if not load_run.is_checked_first(self._settings):
             return {}
         together = self._check(files, is_beside=is_beside)
         alarms = _alarms_of(together)
+        all_held = {file.path: _why_held(file.name, together) for file in files.files} if alarms else {}
         if not alarms or len(files.files) == 1:
-            return {file.path: _why_held(file.name, together) for file in files.files} if alarms else {}
+            return all_held
         held = {}
         for file in files.files:
             alone = self._check(FileSet(file.name, [file], files.max_reject_score), is_beside=is_beside)
             if alarms & _alarms_of(alone):
                 held[file.path] = _why_held(file.name, alone)
-        if not held and alarms == {REPLACED}:
-            return {}
         if not held:
-            return {file.path: _why_held(file.name, together) for file in files.files}
+            return {} if alarms == {REPLACED} else all_held
         others = [file for file in files.files if file.path not in held]
         if others:
             held |= self._alarming(FileSet(files.name, others, files.max_reject_score), is_beside=is_beside)
@@ -377,7 +345,7 @@ class StoreLoader:
         files.on_read = self.on_read
         report = LoadReport(summary=Summary(source=files.name), rejects=RejectExamples(), records=files)
         with suppress(SourceError):
-            run_load(self._settings, report, strict=self._strict, is_beside=is_beside)
+            load_run.run_load(self._settings, report, strict=self._strict, is_beside=is_beside)
         files.damage.clear()
         return report
 
@@ -394,15 +362,15 @@ class StoreLoader:
     def _print(self, report: LoadReport, files: FileSet) -> None:
         names = [file.name for file in files.files]
         if self._as_json:
-            print_json({"at": iso_utc(self._clock.now_ms()), "files": names, **report_view(report)})
+            print_json({"at": iso_utc(self._clock.now_ms()), "files": names, **load_run.report_view(report)})
             return
-        more = f" and {len(names) - MAX_FILES:,} more" if len(names) > MAX_FILES else ""
-        echo(f"{_now()}  {', '.join(names[:MAX_FILES])}{more}", bold=True)
-        print_report(report, as_json=False)
+        more = f" and {len(names) - load_run.MAX_FILES:,} more" if len(names) > load_run.MAX_FILES else ""
+        echo(f"{_now()}  {', '.join(names[: load_run.MAX_FILES])}{more}", bold=True)
+        load_run.print_report(report, as_json=False)
 
     def change(self, item: OpenItem) -> bool:
         def call() -> bool:
-            with open_ledger(self._settings) as ledger:
+            with load_run.open_ledger(self._settings) as ledger:
                 ledger.change_items([item])
             return True
 
@@ -418,17 +386,17 @@ class StoreLoader:
 
     def _load(self, files: FileSet, *, is_beside: bool, is_accepted: bool) -> LoadReport:
         files.on_read = self.on_read
-        rejects = new_rejects_file(self._settings, files.name)
+        rejects = load_run.new_rejects_file(self._settings, files.name)
         report = LoadReport(summary=Summary(source=files.name), rejects=rejects, records=files, quarantines=True)
         options = {"strict": self._strict, "is_guarded": not is_accepted, "is_beside": is_beside}
         try:
-            run_load(self._settings, report, **options, on_batch=self.on_read)
+            load_run.run_load(self._settings, report, **options, on_batch=self.on_read)
         except SourceError as error:
             if not files.damage:
                 raise
             _say(str(error))
         if is_accepted and not report.interrupted:
-            report.accepted = accept_change(self._settings)
+            report.accepted = load_run.accept_change(self._settings)
         return report
 
     def on_read(self) -> None:
@@ -457,7 +425,7 @@ class StoreLoader:
         """
 
         def call() -> None:
-            with open_ledger(self._settings) as ledger:
+            with load_run.open_ledger(self._settings) as ledger:
                 if found := list(spool.kept()) if spool else kept:
                     ledger.add_items(found)
                 problem = printable(self.problem())
@@ -504,5 +472,5 @@ def _why_held(name: str, report: LoadReport) -> str:
     """Return why a file was not loaded, without values of its records."""
     changes = [f"{describe(alarm)}." for alarm in report.alarms]
     if report.is_stopped:
-        changes.append(would_replace(report.summary.guard))
+        changes.append(load_run.would_replace(report.summary.guard))
     return " ".join([f"{name} was not loaded:", *changes, message("accept_held")])

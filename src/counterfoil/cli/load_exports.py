@@ -12,15 +12,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from counterfoil.cli.import_report import (
-    Facts,
-    ImportedSource,
-    ImportTally,
-    converted,
-    facts_for_import,
-    ignore_reject,
-    today,
-)
+from counterfoil.cli.import_report import Facts, ImportedSource, ImportTally, converted, facts_for_import, today
 from counterfoil.cli.terminal import message
 from counterfoil.domain.intake import Intake, RejectedRows
 from counterfoil.importing.formats import open_export
@@ -51,24 +43,21 @@ def source_files(settings: Settings, mapping: Path | None, *, exports: bool, wit
     content = read_mapping(mapping) if mapping else {}
     with tempfile.TemporaryDirectory(prefix="counterfoil-") as folder:
         name = mapping.name if mapping else None
-        yield ExportFiles(content, name, facts_for_import(settings), Path(folder), with_shops=with_shops)
+        yield ExportFiles(content, name, facts_for_import(settings), Path(folder), with_shops)
 
 
-class ExportFiles(SourceFiles):
+class ExportFiles(SourceFiles, frozen=True):
     """The files of a load that has exports, and how these are converted.
 
     `facts` returns the facts of a shop that the store knows. `folder` is one of this process, for copies and converted
     records.
     """
 
-    def __init__(
-        self, mapping: dict[str, Any], mapping_name: str | None, facts: Facts, folder: Path, *, with_shops: bool
-    ) -> None:
-        self.mapping = mapping
-        self.mapping_name = mapping_name
-        self.facts = facts
-        self.folder = folder
-        self.with_shops = with_shops
+    mapping: dict[str, Any]
+    mapping_name: str | None
+    facts: Facts
+    folder: Path
+    with_shops: bool
 
     def accepts(self, name: str) -> bool:
         return super().accepts(name) or name.lower().endswith(TABLES)
@@ -119,7 +108,11 @@ class ExportFile(File):
                 self._problem = self._convert()
             if self._problem:
                 raise SourceError(self._problem)
-            yield from self._converted_lines()
+            assert self._records is not None  # noqa: S101 - `_convert` has written them
+            with self._records.open("rb") as lines:
+                for text in lines:
+                    number, _, record = text.rstrip(b"\n").partition(b"\t")
+                    yield SourceLine(self.name, int(number), record)
             if self._tally.rejected:
                 raise SourceError(self._rejects_problem())
         except SourceError as error:
@@ -127,13 +120,6 @@ class ExportFile(File):
             raise
         finally:
             self.position = lambda: self.total or 0
-
-    def _converted_lines(self) -> Iterator[SourceLine]:
-        assert self._records is not None  # noqa: S101 - `_all_lines` has converted the file
-        with self._records.open("rb") as lines:
-            for text in lines:
-                number, _, record = text.rstrip(b"\n").partition(b"\t")
-                yield SourceLine(self.name, int(number), record)
 
     def _convert(self) -> str | None:
         """Convert the file, and write its records to a file. Return why none of them may be loaded, or None."""
@@ -166,7 +152,7 @@ class ExportFile(File):
         conversion, tally = self._conversion, ImportTally()
         options = ImportOptions(write_shops=conversion.with_shops, on_read=self.on_read, today=today())
         export = open_export(None, [path], (), (), conversion.mapping, conversion.mapping_name, options)
-        found = converted(self._observed(export.records()), tally, ignore_reject, conversion.facts)
+        found = converted(self._observed(export.records()), tally, conversion.facts)
         with tempfile.NamedTemporaryFile(dir=conversion.folder, delete=False) as out, closing(found) as records:
             self._records = Path(out.name)
             source = ImportedSource(

@@ -13,18 +13,10 @@ import click
 from msgspec import Struct
 
 from counterfoil import bootstrap
+from counterfoil.cli import terminal
 from counterfoil.cli.main import INTERRUPTED
 from counterfoil.cli.store import is_without_store, record_new_store
-from counterfoil.cli.terminal import (
-    confirm,
-    display_width,
-    echo,
-    is_terminal,
-    message,
-    print_fields,
-    print_json,
-    progress,
-)
+from counterfoil.cli.terminal import display_width, echo, message, print_fields, print_json
 from counterfoil.cli.totals import print_totals
 from counterfoil.domain.changes import Outcome
 from counterfoil.domain.intake import Intake, IntakeAlarm, accepted, describe
@@ -111,7 +103,7 @@ def run_load(
     with (
         converter_processes(pseudonyms, most, records.total) as processes,
         open_for_check(settings) if is_check else open_ledger(settings) as ledger,
-        progress(doing, records.total, "lines", in_bytes=True, is_shown=not is_beside) as show_progress,
+        terminal.progress(doing, records.total, "lines", in_bytes=True, is_shown=not is_beside) as show_progress,
     ):
 
         def show(summary: Summary) -> None:
@@ -133,22 +125,17 @@ def run_load(
         try:
             # A load that is asked to stop records that it has stopped.
             with stop_signals_as_interrupt():
-                _load(pipeline, report)
+                pipeline.load(records)
+        except KeyboardInterrupt:
+            report.interrupted = True
+        except SourceError as error:
+            if not report.summary.lines:
+                raise
+            done = "checked" if is_check else "loaded"
+            raise SourceError(message("rest_was_read", error=str(error), done=done)) from error
         finally:
             report.rejects.close()
             report.seconds = time.perf_counter() - began
-
-
-def _load(pipeline: Pipeline, report: LoadReport) -> None:
-    try:
-        pipeline.load(report.records)
-    except KeyboardInterrupt:
-        report.interrupted = True
-    except SourceError as error:
-        if not report.summary.lines:
-            raise
-        done = "checked" if report.check else "loaded"
-        raise SourceError(message("rest_was_read", error=str(error), done=done)) from error
 
 
 @contextmanager
@@ -188,9 +175,9 @@ def exit_status(report: LoadReport, *, is_wrong: bool) -> int:
 
 def require_acceptance(*, may_ask: bool) -> None:
     """Ask whether a delivery that differs sharply is to be loaded. If nobody can be asked, end the command."""
-    if not (may_ask and is_terminal(sys.stdin) and is_terminal(sys.stderr)):
+    if not (may_ask and terminal.is_terminal(sys.stdin) and terminal.is_terminal(sys.stderr)):
         raise click.exceptions.Exit(SUDDEN_CHANGE)
-    confirm("Load the records nevertheless, and accept the change as normal?")
+    terminal.confirm("Load the records nevertheless, and accept the change as normal?")
 
 
 def accept_change(settings: Settings) -> list[IntakeAlarm]:

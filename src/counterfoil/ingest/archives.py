@@ -159,40 +159,29 @@ def _parts(data: _CompressedData, packing: Packing) -> Iterator[tuple[bool, Iter
         raise Damaged("the file is empty")
     while start := data.start(_ZSTD_FLAGS + 1):
         if packing == "gzip":
-            yield True, _noted(data, _gzip_member(data))
+            yield True, _part(data, packing)
             _skip_zeros(data)
         else:
             is_frame = start.startswith(ZSTD_START) and len(start) > _ZSTD_FLAGS
-            yield not is_frame or bool(start[_ZSTD_FLAGS] & _HAS_CHECKSUM), _noted(data, _zstd_frame(data))
+            yield not is_frame or bool(start[_ZSTD_FLAGS] & _HAS_CHECKSUM), _part(data, packing)
 
 
-def _noted(data: _CompressedData, texts: Iterator[bytes]) -> Iterator[bytes]:
-    for text in texts:
-        if text:
-            data.useful = data.position
-        yield text
-
-
-def _gzip_member(data: _CompressedData) -> Iterator[bytes]:
-    member = zlib.decompressobj(zlib.MAX_WBITS | 16)
+def _part(data: _CompressedData, packing: Packing) -> Iterator[bytes]:
+    """Yield the text of the next gzip member or zstd frame."""
+    part: Any = zlib.decompressobj(zlib.MAX_WBITS | 16) if packing == "gzip" else zstd.ZstdDecompressor()
     try:
-        while not member.eof:
-            yield member.decompress(member.unconsumed_tail or _required(data), TEXT_BYTES)
-    except zlib.error as error:
-        is_checksum = str(error).endswith(("data check", "length check"))
+        while not part.eof:
+            if packing == "gzip":
+                packed = part.unconsumed_tail or _required(data)
+            else:
+                packed = _required(data) if part.needs_input else b""
+            if text := part.decompress(packed, TEXT_BYTES):
+                data.useful = data.position
+            yield text
+    except (zlib.error, zstd.ZstdError) as error:
+        is_checksum = str(error).endswith(("data check", "length check")) or "checksum" in str(error)
         raise Damaged("the checksum is wrong" if is_checksum else "the compressed data is invalid") from error
-    data.give_back(member.unused_data)
-
-
-def _zstd_frame(data: _CompressedData) -> Iterator[bytes]:
-    frame = zstd.ZstdDecompressor()
-    try:
-        while not frame.eof:
-            yield frame.decompress(_required(data) if frame.needs_input else b"", TEXT_BYTES)
-    except zstd.ZstdError as error:
-        is_checksum = "checksum" in str(error)
-        raise Damaged("the checksum is wrong" if is_checksum else "the compressed data is invalid") from error
-    data.give_back(frame.unused_data)
+    data.give_back(part.unused_data)
 
 
 def _required(data: _CompressedData) -> bytes:

@@ -147,7 +147,8 @@ class BillConverter:
         return items, total if is_known else None
 
     def _publish(self, text: bytes, shop: _Shop) -> _PublishedLine:
-        published = _published_line(_decode_line(text), shop.known)
+        item, root_id, categories = published_item(_decode_line(text), shop.known.facts)
+        published = _PublishedLine(Raw(_encode(item)), line_amount(item), root_id, categories)
         if len(text) <= MAX_KEPT_BYTES:
             if self._kept >= MAX_KEPT_LINES:
                 for kept in self._published.values():
@@ -156,8 +157,3 @@ class BillConverter:
             shop.published[text] = published
             self._kept += 1
         return published
-
-
-def _published_line(line: SourceItem, known: KnownFacts) -> _PublishedLine:
-    item, root_id, categories = published_item(line, known.facts)
-    return _PublishedLine(Raw(_encode(item)), line_amount(item), root_id, categories)

@@ -22,17 +22,8 @@ from msgspec import Struct
 from counterfoil.domain.intake import RejectedRows
 from counterfoil.domain.json_documents import BYTE_ORDER_MARK, JsonSplitter
 from counterfoil.domain.messages import MessageError
-from counterfoil.ingest.archives import (
-    PACKINGS,
-    ZSTD_START,
-    CheckedArchive,
-    Damaged,
-    Packing,
-    check,
-    packing_by_content,
-    spooled,
-    unpacked,
-)
+from counterfoil.ingest import archives
+from counterfoil.ingest.archives import CheckedArchive, Damaged, Packing
 from counterfoil.ingest.lines import MAX_REJECT_BYTES, SourceLine
 from counterfoil.text import counted, printable
 
@@ -68,11 +59,7 @@ def message(code: str, /, **values: object) -> str:
 
 
 class SourceError(MessageError):
-    """A source cannot be read, or cannot be read beyond `line`. The message says which source and why."""
-
-    def __init__(self, message: str, line: int = 0) -> None:
-        super().__init__(message)
-        self.line = line
+    """A source cannot be read, or not completely. The message says which source and why."""
 
 
 class _KindOnly(Struct):
@@ -138,24 +125,18 @@ class _Stream(Source):
 
     def _lines_of(self, raw: Any, packing: Packing | None) -> Iterator[SourceLine]:
         """Yield the lines of a stream. If it is compressed and damaged, yield only the lines that checksums confirm."""
-        packing = packing or packing_by_content(raw.peek(len(ZSTD_START)))
+        packing = packing or archives.packing_by_content(raw.peek(len(archives.ZSTD_START)))
         if packing is None:
             yield from _read_lines(self.name, raw, self.on_read)
         elif self._is_seekable and raw.seekable():
             yield from self._lines_of_archive(raw, packing)
         else:
-            with self._spooled(raw) as copy:
+            with copied(raw, self.name) as copy:
                 yield from self._lines_of_archive(copy, packing)
-
-    def _spooled(self, raw: IO[bytes]) -> BinaryIO:
-        try:
-            return spooled(raw)
-        except OSError as error:
-            raise SourceError(f"cannot copy {self.name} to a temporary file: {error.strerror}.") from error
 
     def _lines_of_archive(self, raw: BinaryIO, packing: Packing) -> Iterator[SourceLine]:
         checked = self._check(raw, packing)
-        with unpacked(raw, packing, checked, self.on_read) as text:
+        with archives.unpacked(raw, packing, checked, self.on_read) as text:
             yield from _read_lines(self.name, text, self.on_read, is_cut_off=checked.damage is not None)
         if checked.damage:
             raise _damage(self.name, checked)
@@ -165,7 +146,7 @@ class _Stream(Source):
         found = os.fstat(raw.fileno())
         state = (found.st_ino, found.st_size, found.st_mtime_ns)
         if self._checked is None or self._checked[0] != state:
-            self._checked = (state, check(raw, packing, self.on_read))
+            self._checked = (state, archives.check(raw, packing, self.on_read))
         return self._checked[1]
 
 
@@ -198,13 +179,12 @@ class File(_Stream):
             with self._open() as raw:
                 if self.total is not None:
                     self.position = raw.tell
-                yield from self._lines_of(raw, PACKINGS.get(self.path.suffix))
+                yield from self._lines_of(raw, archives.PACKINGS.get(self.path.suffix))
         except SourceError as error:
             self.damage[self.path] = str(error)
             raise
         finally:
-            if self.total is not None:
-                self.position = lambda: self.total or 0
+            self.position = lambda: self.total or 0
 
     def close(self) -> None:
         """Delete what was written to read the file. It is not read again."""
@@ -216,7 +196,7 @@ class File(_Stream):
             raise SourceError(f"cannot read {self.name}: {error.strerror}.") from error
 
 
-class SourceFiles:
+class SourceFiles(Struct, frozen=True):
     """Decides which files are loaded by their names, and how they are read."""
 
     def accepts(self, name: str) -> bool:
@@ -347,6 +327,14 @@ def open_source(name: str, *, may_have_other_files: bool = False, kinds: SourceF
     return kinds.file(path, _size(path))
 
 
+def copied(raw: IO[bytes], name: str) -> BinaryIO:
+    """Return a temporary file without a name with a copy of the input, which can be read only once."""
+    try:
+        return archives.spooled(raw)
+    except OSError as error:
+        raise SourceError(f"cannot copy {name} to a temporary file: {error.strerror}.") from error
+
+
 def opened_again(file: BinaryIO) -> BinaryIO:
     """Return the same open file once more, from its beginning. Its name may belong to another file by now."""
     copy = os.fdopen(os.dup(file.fileno()), "rb", buffering=BUFFER_BYTES)
@@ -390,8 +378,7 @@ def _is_bill(line: bytes) -> bool:
             return _is_bill(head.record.encode("utf-8", "replace"))
         return head.kind == "bill"
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        # The line cannot be decoded here, for example because it contains NaN. Leave it to the second pass over the
-        # files.
+        # The line cannot be decoded here, for example because it contains NaN. Leave it to the second pass.
         return True
 
 
@@ -427,7 +414,7 @@ def _damage(name: str, checked: CheckedArchive) -> SourceError:
     if checked.other_lines:
         lines = counted(checked.other_lines, "more line was", "more lines were")
         message += f" {lines} unpacked but not loaded, because no correct checksum covers that part of the file."
-    return SourceError(message, checked.confirmed_lines)
+    return SourceError(message)
 
 
 class _ReadLimit:
@@ -483,9 +470,8 @@ def _read_lines(
                 number += _skip_blank_lines(text, limit)
     except (OSError, Damaged) as error:
         reached = splitter.line if splitter else number
-        raise SourceError(
-            f"{name} cannot be read after line {reached}: {error}. The file may be incomplete or damaged.", reached
-        ) from error
+        problem = f"{name} cannot be read after line {reached}: {error}. The file may be incomplete or damaged."
+        raise SourceError(problem) from error
 
 
 def _is_document(first_line: bytes) -> bool:

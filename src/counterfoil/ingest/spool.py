@@ -24,16 +24,8 @@ from msgspec import Struct
 
 from counterfoil.domain.calendar import from_ms
 from counterfoil.domain.open_items import KEPT_NAME, Kind, OpenItem
-from counterfoil.ingest.sources import (
-    LOCK,
-    SourceError,
-    is_special,
-    is_unfinished,
-    kind_of,
-    message,
-    open_regular,
-    opened_again,
-)
+from counterfoil.ingest import sources
+from counterfoil.ingest.sources import LOCK, SourceError, open_regular
 from counterfoil.machine.clock import SystemClock
 from counterfoil.machine.operator import machine_name
 from counterfoil.text import printable
@@ -90,10 +82,9 @@ class DeliveredFile(Struct):
             return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]  # what `open` returns
 
     def opened(self) -> BinaryIO:
-        """Return the same open file once more, from its beginning. Its name may belong to another file by now."""
         if self.file is None:
             raise OSError(errno.EBADF, "it could not be opened")
-        return opened_again(self.file)
+        return sources.opened_again(self.file)
 
 
 class Spool:
@@ -148,7 +139,7 @@ class Spool:
             except OSError as error:
                 owner = os.pread(descriptor, 20, 0).decode("ascii", "replace").strip()
                 named = f" (process {owner})" if owner else ""
-                raise SourceError(message("watched", folder=self.folder, named=named)) from error
+                raise SourceError(sources.message("watched", folder=self.folder, named=named)) from error
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, str(os.getpid()).encode(), 0)
             yield
@@ -202,13 +193,13 @@ class Spool:
         except OSError as error:
             raise SourceError(f"cannot read {self.folder}: {error.strerror}.") from error
         names = {name for name, found in entries if stat.S_ISDIR(found.st_mode)}
-        self.folders = {name for name in names - {DONE, QUARANTINE, HELD} if not is_unfinished(name)}
+        self.folders = {name for name in names - {DONE, QUARANTINE, HELD} if not sources.is_unfinished(name)}
         seen = {}
         for name, found in entries:
             version, known = _version(found), self._seen.get(name)
             seen[name] = known if known and known[0] == version else (version, steady_ms)
         self._seen = seen
-        unfinished = {name for name in seen if is_unfinished(name)}
+        unfinished = {name for name in seen if sources.is_unfinished(name)}
         files = unfinished - names - {FINDER_FILE}
         self.waiting = sorted(
             name
@@ -234,10 +225,9 @@ class Spool:
     def _opened(self, name: str, entry: os.stat_result, steady_ms: int) -> DeliveredFile | None:
         """Open an entry. Return None if it is still being written, or has been removed or replaced in the meantime."""
         version, shown = _version(entry), printable(name)
-        if is_special(entry.st_mode):
-            return DeliveredFile(
-                name, version, entry.st_uid, problem=f"{shown} is {kind_of(entry.st_mode)}. Deliver the file itself."
-            )
+        if sources.is_special(entry.st_mode):
+            problem = f"{shown} is {sources.kind_of(entry.st_mode)}. Deliver the file itself."
+            return DeliveredFile(name, version, entry.st_uid, problem=problem)
         is_settled = steady_ms - self._seen[name][1] >= SETTLE_MS
         if os.geteuid() not in (0, entry.st_uid) and not is_settled:
             return None
@@ -378,7 +368,7 @@ class Spool:
                 # A link, a pipe or a socket has no content, so the empty file is enough.
                 if delivery.file:
                     self._copy(delivery.opened(), name, target)
-                elif not is_special(os.stat(delivery.name, dir_fd=folder, follow_symlinks=False).st_mode):
+                elif not sources.is_special(os.stat(delivery.name, dir_fd=folder, follow_symlinks=False).st_mode):
                     raise
                 if folder != self._descriptor or self.is_unchanged(delivery):
                     os.unlink(delivery.name, dir_fd=folder)
@@ -442,7 +432,7 @@ def own_folder(name: str, parent: int | None = None) -> int:
     if found.st_uid == os.geteuid() and not found.st_mode & 0o022:
         return descriptor
     os.close(descriptor)
-    raise SourceError(message("foreign_folder", name=name, user=os.geteuid()))
+    raise SourceError(sources.message("foreign_folder", name=name, user=os.geteuid()))
 
 
 def kept_name(name: str) -> str:

@@ -92,7 +92,10 @@ class FolderWatch:
             self._unreadable = f"{error} Waiting until the folder can be read."
             self._say_once(self._unreadable)
             return False
-        self._name_others()
+        for name in self._spool.folders:
+            self._say_once(f"{printable(name)} is a folder, so it is not loaded. Deliver the files in it.")
+        for text in self._left():
+            self._say_once(text)
         if not found:
             return False
         self._busy.append(found[0].owner)
@@ -110,7 +113,8 @@ class FolderWatch:
             self.take_files()
 
     def _load_and_move(self, found: list[DeliveredFile]) -> bool:
-        problems = {delivery.name: problem for delivery in found if (problem := self._problem(delivery))}
+        problems = {each.name: not_source(each.name) for each in found if not self._kinds.accepts(each.name)}
+        problems |= {each.name: each.problem for each in found if each.problem}
         files = [
             self._kinds.file(Path(delivery.name), delivery.version[2], delivery.opened)
             for delivery in found
@@ -147,9 +151,8 @@ class FolderWatch:
         """Return why something that was delivered cannot be taken, or an empty string."""
         folder = self._spool.folder
         self._unmoved = {name: each for name, each in self._unmoved.items() if os.path.lexists(folder / name)}
-        stuck = [_stuck(name) for name in sorted(self._spool.stuck)]
         unmoved = [why for *_, why in self._unmoved.values()] + self._unmoved_held
-        return next(filter(None, [self._unreadable, *unmoved, *stuck, *self._waiting()]), "")
+        return next(filter(None, [self._unreadable, *unmoved, *self._left()]), "")
 
     def carry_out(self) -> None:
         """Load held files that were accepted, and move files away whose items say that they are not held any more.
@@ -215,12 +218,6 @@ class FolderWatch:
         with delivery.opened() as file:
             return not file.read(HEAD_BYTES).lstrip().startswith(b"[")
 
-    def _problem(self, delivery: DeliveredFile) -> str | None:
-        """Return why a delivery cannot be loaded, or None if it can."""
-        if delivery.problem or self._kinds.accepts(delivery.name):
-            return delivery.problem
-        return not_source(delivery.name)
-
     def _move(self, delivery: DeliveredFile, problems: Mapping[str, str], held: Mapping[str, str]) -> OpenItem | bool:
         """Move a delivery. Return its item if it is quarantined or held, otherwise whether it could be moved."""
         kind: Kind = "held" if delivery.name in held else "quarantined"
@@ -238,20 +235,14 @@ class FolderWatch:
         self._unmoved.pop(delivery.name, None)
         return item or True
 
-    def _name_others(self) -> None:
-        """Name what is not loaded and stays in the folder, each once."""
-        for name in self._spool.stuck:
-            self._say_once(_stuck(name))
-        for name in self._spool.folders:
-            self._say_once(f"{printable(name)} is a folder, so it is not loaded. Deliver the files in it.")
-        for text in self._waiting():
-            self._say_once(text)
-
-    def _waiting(self) -> list[str]:
+    def _left(self) -> list[str]:
+        """Return what to say about files that are stuck, and about files and folders that have waited for long."""
+        stuck = [message("stuck", name=printable(name)) for name in sorted(self._spool.stuck)]
         names = [printable(name) for name in self._spool.waiting]
         more = f" and {len(names) - MAX_NAMED:,} more" if len(names) > MAX_NAMED else ""
         shown = ", ".join(names[:MAX_NAMED]) + more
-        return [f"{shown}: in the folder for more than an hour. {NOT_LOADED} Rename or remove them."] if names else []
+        waiting = f"{shown}: in the folder for more than an hour. {NOT_LOADED} Rename or remove them."
+        return [*stuck, waiting] if names else stuck
 
     def _say_once(self, message: str) -> None:
         """Say something, unless it was said before and has been true since."""
@@ -260,10 +251,6 @@ class FolderWatch:
         if message not in self._said and len(self._said) < 10 * MAX_NAMED:
             self._say(message)
         self._said[message] = now
-
-
-def _stuck(name: str) -> str:
-    return message("stuck", name=printable(name))
 
 
 def _why(error: OSError | SourceError) -> str:
