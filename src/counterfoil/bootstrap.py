@@ -149,11 +149,11 @@ def make_roles(settings: Settings, describe: Callable[[list[str]], AuditEntry] |
 
 def move_source(folder: Path, clock: Clock | None = None) -> SqliteMoveSource:
     """Open an embedded store to copy from."""
+    from counterfoil.backends.sqlite.backup import settle_older_files
     from counterfoil.backends.sqlite.move_source import SqliteMoveSource
-    from counterfoil.backends.sqlite.store import settle_older_files
 
     source = SqliteMoveSource(folder, clock or SystemClock())
-    settle_older_files(folder, clock or SystemClock())
+    settle_older_files(folder, (clock or SystemClock()).now_ms())
     return source
 
 

@@ -32,11 +32,12 @@ from counterfoil.backends.sqlite.files import (
     read_write,
     require_whole,
     shares,
+    size_of,
     translated,
     uri,
     writing,
 )
-from counterfoil.backends.sqlite.keys import SqliteKeyStore, append
+from counterfoil.backends.sqlite.keys import REMEMBER, SqliteKeyStore, append
 from counterfoil.backends.sqlite.positions import mark_as_backup
 from counterfoil.backends.sqlite.schema import NAMES, Name, scripts, version
 from counterfoil.domain.access import Key
@@ -116,10 +117,6 @@ def _require_outside(folder: Path, target: Path) -> None:
         raise BackupRefused(f"{target} is inside the store itself. Choose a folder elsewhere.")
 
 
-def _size(path: Path) -> int:
-    return path.stat().st_size if path.exists() else 0
-
-
 # --- keeping only the newest backups --------------------------------------------
 
 _DATED = re.compile(r"\d{4}-\d\d-\d\dT\d{6}Z")
@@ -192,7 +189,7 @@ def checked(source: Path, *, with_hashes: bool = True) -> BackupManifest:
         for name in NAMES:
             path, expected = path_of(source, name), manifest.files[name]
             # An empty log is allowed, because a command that only reads the backup may leave one behind.
-            if _size(path.with_name(f"{path.name}-wal")) or path.stat().st_size != expected.size_bytes:
+            if size_of(path.with_name(f"{path.name}-wal")) or path.stat().st_size != expected.size_bytes:
                 raise BackupRefused(f"{path} has changed since the backup was taken. Use another backup.")
             if with_hashes and sha256(path) != expected.sha256:
                 raise BackupRefused(refusal("wrong_hash", path=path, manifest=MANIFEST))
@@ -323,7 +320,6 @@ UNKNOWN_MS = 300_000
 
 _RAISE_HORIZON = "UPDATE horizon SET at = max(at + 1, ?) RETURNING at"
 _EXPIRE_CURSORS = "UPDATE cursors SET expired = 1, ends_at = ? + ?"
-_REMEMBER = "INSERT OR IGNORE INTO revocations (key_id, at) VALUES (?, ?)"
 _SIGN_OUT_DEVICES = "DELETE FROM console_devices"
 _DROP_GUARD = "DROP TRIGGER IF EXISTS restored_cursors"
 # Clients may still hold cursors that were created after the backup, so the IDs of these cursors must not be used again.
@@ -420,7 +416,7 @@ def _secret_of(text: str, file: Path, source: Path, manifest: BackupManifest) ->
 def _restore_files(
     folder: Path, source: Path, manifest: BackupManifest, now_ms: int, by: Actor, *, replace: bool
 ) -> Restored:
-    present = list(_files_of(folder))
+    present = _files_of(folder)
     if present and not replace:
         raise BackupRefused(refusal("store_exists", folder=folder))
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -442,12 +438,9 @@ def _restore_files(
     return Restored(manifest=manifest, horizon=horizon, clock_behind_ms=behind, kept_in=kept_in, replaced=replaced)
 
 
-def _files_of(folder: Path) -> Iterator[Path]:
-    for name in NAMES:
-        path = path_of(folder, name)
-        yield from (
-            file for file in (path, *(path.with_name(f"{path.name}-{end}") for end in ("wal", "shm"))) if file.exists()
-        )
+def _files_of(folder: Path) -> list[Path]:
+    files = [folder / f"{name}.sqlite3{end}" for name in NAMES for end in ("", "-wal", "-shm")]
+    return [file for file in files if file.exists()]
 
 
 def _copy(source: Path, draft: Path, manifest: BackupManifest) -> None:
@@ -504,7 +497,7 @@ def _apply_replaced(draft: Path, replaced: Replaced, now_ms: int) -> int:
     horizon = _refuse_marks_and_cursors(draft, replaced.horizon, now_ms)
     positions.agree(draft, NAMES, horizon)
     with closing(read_write(draft, "usage")) as usage, translated(), writing(usage, WAIT_SEC["usage"]):
-        usage.executemany(_REMEMBER, replaced.revoked.items())
+        usage.executemany(REMEMBER, replaced.revoked.items())
     # Opening the key store revokes the keys that are listed as revoked in `usage`.
     with closing(SqliteKeyStore(draft, lambda: now_ms)) as key_store:
         for key_id in replaced.scheduled.keys() & {key.key_id for key in key_store.all()}:

@@ -170,13 +170,21 @@ def _is_busy(error: sqlite3.Error) -> bool:
     return primary_code(error) == sqlite3.SQLITE_BUSY
 
 
+def size_of(file: Path) -> int:
+    """Return a file's size, or 0 if it does not exist, for example because SQLite has just deleted it."""
+    try:
+        return file.stat().st_size
+    except OSError:
+        return 0
+
+
 def read_only(folder: Path, name: Name, wait_sec: float | None = None) -> sqlite3.Connection:
     return open_existing(folder, name, "ro", OPEN_SEC[name] if wait_sec is None else wait_sec)
 
 
 def open_existing(folder: Path, name: Name, mode: str, wait_sec: float) -> sqlite3.Connection:
     """Open a file with SQLite's mode `ro` or `rw`, without creating it or migrating its schema."""
-    if _is_empty(path_of(folder, name)):
+    if not size_of(path_of(folder, name)):
         raise StoreUnavailable(MESSAGES["missing_file"](name=name))
     with translated():
         return _connect(uri(folder, name, mode), name, wait_sec)
@@ -188,26 +196,16 @@ def read_write(folder: Path, name: Name) -> sqlite3.Connection:
         return _settled(folder, name)
     require_whole(folder)
     try:
-        return _created(folder, name)
+        for each in NAMES:
+            if _store_id(folder, each) is None:
+                _settled(folder, each).close()
+        _settle_id(folder)
+        return _settled(folder, name)
     except StoreUnavailable as error:
         if is_disk_full(folder, error.__cause__):
             message = MESSAGES["cannot_create"](folder=str(folder), reason=reason(error.__cause__))
             raise StoreUnavailable(message) from error
         raise
-
-
-def _created(folder: Path, name: Name) -> sqlite3.Connection:
-    """Create the files that are missing, assign the store's ID to all files, and open one of them for writing."""
-    for other in NAMES:
-        if other != name and _store_id(folder, other) is None:
-            _settled(folder, other).close()
-    connection = _settled(folder, name)
-    try:
-        _settle_id(folder)
-    except BaseException:
-        connection.close()
-        raise
-    return connection
 
 
 def _settled(folder: Path, name: Name) -> sqlite3.Connection:
@@ -221,20 +219,17 @@ def _settled(folder: Path, name: Name) -> sqlite3.Connection:
     with translated():
         connection = _connect(uri(folder, name, "rw"), name, OPEN_SEC[name], checked=False)
         try:
-            _settle_layout(connection, name)
+            # The page size can be set only while the file is empty.
+            connection.execute(f"PRAGMA page_size = {PAGE_BYTES[name]}")
+            # If two processes create a store at the same time, SQLite tells one of them that the file is locked,
+            # without waiting for the busy timeout.
+            _wait_for_lock(lambda: connection.execute("PRAGMA journal_mode = WAL"), SETTLE_SEC)
             with writing(connection, SETTLE_SEC):
                 run_migrations(connection, name)
         except BaseException:
             connection.close()
             raise
         return connection
-
-
-def _is_empty(path: Path) -> bool:
-    try:
-        return path.stat().st_size == 0
-    except OSError:
-        return True
 
 
 def uri(folder: Path, name: Name, mode: str) -> str:
@@ -315,10 +310,7 @@ class writing:  # noqa: N801 - lowercase like `translated`
         except sqlite3.OperationalError as error:
             if not _is_busy(error):
                 raise
-            _wait_for_lock(self._begin, self._wait_sec)
-
-    def _begin(self) -> None:
-        self._connection.execute("BEGIN IMMEDIATE")
+            _wait_for_lock(lambda: self._connection.execute("BEGIN IMMEDIATE"), self._wait_sec)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         try:
@@ -368,13 +360,12 @@ async def retry_while_locked(act: Callable[[], Result]) -> Result:
         pause = min(2 * pause, LONGEST_PAUSE_SEC)
 
 
-def _wait_for_lock(ask: Callable[[], object], wait_sec: float) -> None:
-    """Call `ask`, which needs a lock. While another connection holds the lock, retry for up to `wait_sec`."""
+def _wait_for_lock(ask: Callable[[], Result], wait_sec: float) -> Result:
+    """Return the result of `ask`, which needs a lock. While another connection holds it, retry for up to `wait_sec`."""
     deadline, pause = 0.0, RETRY_SEC
     while True:
         try:
-            ask()
-            return
+            return ask()
         except sqlite3.OperationalError as error:
             if not _is_busy(error):
                 raise
@@ -403,14 +394,6 @@ def _connect(uri: str, name: Name, wait_sec: float, *, checked: bool = True) -> 
     return connection
 
 
-def _settle_layout(connection: sqlite3.Connection, name: Name) -> None:
-    # The page size can be set only while the file is empty.
-    connection.execute(f"PRAGMA page_size = {PAGE_BYTES[name]}")
-    # If two processes create a store at the same time, SQLite tells one of them that the file is locked, without
-    # waiting for the busy timeout.
-    _wait_for_lock(lambda: connection.execute("PRAGMA journal_mode = WAL"), SETTLE_SEC)
-
-
 # --- the store that a file belongs to ---------------------------------------
 
 
@@ -421,15 +404,11 @@ def exists(folder: Path) -> bool:
 
 def is_unfinished(folder: Path) -> bool:
     """Return whether a store could not be created: no file has an ID, and at least one has no schema."""
-    lacks_schema = False
     try:
-        for name in NAMES if _has_files(folder) else ():
-            if store_id := _store_id(folder, name):
-                return False
-            lacks_schema |= store_id is None
+        store_ids = [_store_id(folder, name) for name in NAMES] if _has_files(folder) else []
     except StoreUnavailable:
         return False
-    return lacks_schema
+    return None in store_ids and not any(store_ids)
 
 
 def _has_files(folder: Path) -> bool:
@@ -451,10 +430,11 @@ def has_schema(folder: Path, name: Name) -> bool:
 
 def require_whole(folder: Path) -> None:
     """Raise StoreMismatch if a file of the store was lost, or if the files belong to different stores."""
-    store_ids = _store_ids(folder)
+    store_ids = {name: _store_id(folder, name) for name in NAMES}
     known = {name: store_id for name, store_id in store_ids.items() if store_id and store_id != LOCKED}
     for name, store_id in store_ids.items():
-        if known and store_id is None:
+        # Look again: another process may have just created the store. A file gets its ID only when all files exist.
+        if known and store_id is None and _store_id(folder, name) is None:
             raise StoreMismatch(MESSAGES["missing_file"](name=name))
     if len(set(known.values())) > 1:
         raise StoreMismatch(MESSAGES["mixed_files"](files=[f"{name}.sqlite3" for name in known]))
@@ -462,14 +442,12 @@ def require_whole(folder: Path) -> None:
 
 def lost(folder: Path) -> list[Name]:
     """Return the names of the files that are missing from an existing store."""
-    missing: list[Name] = []
-    is_marked = False
+    store_ids: dict[Name, int | None] = {}
     for name in NAMES:
         with suppress(StoreUnavailable):
-            store_id = _store_id(folder, name)
-            is_marked = is_marked or store_id not in (None, 0, LOCKED)
-            missing += [name] if store_id is None else []
-    return missing if is_marked else []
+            store_ids[name] = _store_id(folder, name)
+    is_marked = any(store_id not in (None, 0, LOCKED) for store_id in store_ids.values())
+    return [name for name, store_id in store_ids.items() if is_marked and store_id is None]
 
 
 def recreate(folder: Path, name: str) -> None:
@@ -481,33 +459,17 @@ def recreate(folder: Path, name: str) -> None:
     _settle_id(folder)
 
 
-def _store_ids(folder: Path) -> dict[Name, int | None]:
-    """Return the ID of the store that each file belongs to, as `_store_id` does.
-
-    A file that seems to be missing is checked again, because another process may have
-    created the store in the meantime. A file gets its ID only when all files exist.
-    """
-    store_ids = {name: _store_id(folder, name) for name in NAMES}
-    return {name: _store_id(folder, name) if store_id is None else store_id for name, store_id in store_ids.items()}
-
-
 def _store_id(folder: Path, name: Name) -> int | None:
     """Return the ID of a file's store, 0 if it has none yet, LOCKED if it is locked, or None if it is no database."""
     if not path_of(folder, name).exists():
         return None
-    found: list[int] = []
-
-    def ask() -> None:
-        found[:] = [version(connection), id_in(connection)]
-
     with translated(), closing(_plain(folder, name, "ro")) as connection:
         try:
-            _wait_for_lock(ask, OPEN_SEC[name])
+            schema, store_id = _wait_for_lock(lambda: (version(connection), id_in(connection)), OPEN_SEC[name])
         except sqlite3.Error as error:
             if _is_busy(error):
                 return LOCKED
             raise StoreUnavailable(cannot_be_read(folder, name, error)) from error
-    schema, store_id = found
     return store_id if schema else None
 
 

@@ -16,19 +16,11 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msgspec import Struct, json
+from msgspec import json
 from msgspec.structs import replace
 
-from counterfoil.backends.sqlite.files import (
-    REQUEST_SEC,
-    WAIT_SEC,
-    id_in,
-    path_of,
-    read_only,
-    read_write,
-    translated,
-    writing,
-)
+from counterfoil.backends.sqlite import files
+from counterfoil.backends.sqlite.files import WAIT_SEC, read_write, translated, writing
 from counterfoil.domain.access import KEYS_TRUSTED_SEC, Key
 from counterfoil.domain.audit import AUTOMATIC, COLUMNS, Act, Actor, AuditEntry, to_row
 from counterfoil.domain.messages import Message
@@ -49,20 +41,12 @@ _ALL = "SELECT key_id, secret_digest, body FROM keys"
 _GENERATION = "SELECT number FROM generation"
 
 REVOCATIONS = "SELECT key_id, at FROM revocations"
-_REMEMBER = "INSERT OR IGNORE INTO revocations (key_id, at) VALUES (?, ?)"
+REMEMBER = "INSERT OR IGNORE INTO revocations (key_id, at) VALUES (?, ?)"
 
 _key = json.Decoder(Key).decode
 
 # The inode, size and times of the database and of its log. They show whether either file was written or replaced.
 FileState = tuple[tuple[int, ...] | None, ...]
-
-
-class _Reading(Struct, frozen=True):
-    """The result of one check of the file. `kept` contains all keys, or is None if they were not read again."""
-
-    state: FileState
-    generation: int
-    kept: dict[str, StoredKey] | None
 
 
 class SqliteKeyLookup:
@@ -74,7 +58,7 @@ class SqliteKeyLookup:
         self._folder = folder
         self._clock = clock
         self._problem = problem
-        path = path_of(folder, "keys")
+        path = files.path_of(folder, "keys")
         self._files = (str(path), f"{path}-wal")
         self._thread = ThreadPoolExecutor(1, "keys")
         self._looking: asyncio.Task[None] | None = None
@@ -95,7 +79,7 @@ class SqliteKeyLookup:
     async def find(self, key_id: str) -> StoredKey | None:
         if self._clock.steady_us() >= self._due or self._failure:
             bridging = self._may_bridge()
-            await self._look(BRIEFLY_SEC if bridging else REQUEST_SEC, bridging=bridging)
+            await self._look(BRIEFLY_SEC if bridging else files.REQUEST_SEC, bridging=bridging)
         return self._kept.get(key_id)
 
     async def find_again(self, key_id: str) -> StoredKey | None:
@@ -103,7 +87,7 @@ class SqliteKeyLookup:
 
         # If the file is unchanged, the keys in memory are up to date.
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + REQUEST_SEC
+        deadline = loop.time() + files.REQUEST_SEC
         while not self._is_unchanged():
             await self._look(deadline - loop.time(), bridging=False)
         return self._kept.get(key_id)
@@ -137,7 +121,7 @@ class SqliteKeyLookup:
                 self._due = self._clock.steady_us() + int(RETRY_SEC * 1_000_000)
                 return
             if loop.time() >= deadline:
-                raise self._locked or StoreBusy(MESSAGES["keys_slow"](seconds=str(REQUEST_SEC)))
+                raise self._locked or StoreBusy(MESSAGES["keys_slow"](seconds=str(files.REQUEST_SEC)))
             await asyncio.sleep(LOCK_SEC)
 
     async def _look_once(self) -> None:
@@ -146,7 +130,11 @@ class SqliteKeyLookup:
         now, failure, locked = self._clock.steady_us(), None, None
         whole = now >= self._read_at + REREAD_SEC * 1_000_000
         try:
-            self._learn(await asyncio.get_running_loop().run_in_executor(self._thread, self._read, whole), now)
+            seen, kept = await asyncio.get_running_loop().run_in_executor(self._thread, self._read, whole)
+            self._seen = seen
+            if kept is not None:
+                self._kept, self._read_at = kept, now
+            self._as_of, self._due = now, now + int(REFRESH_SEC * 1_000_000)
         except StoreBusy as error:
             locked = error
         except StoreUnavailable as error:
@@ -155,33 +143,28 @@ class SqliteKeyLookup:
             failure = StoreUnavailable(MESSAGES["keys_unreadable"](kind=type(error).__name__, reason=str(error)))
         self._failure, self._locked, self._looking = failure, locked, None
 
-    def _learn(self, reading: _Reading, now: int) -> None:
-        self._seen = reading.state, reading.generation
-        if reading.kept is not None:
-            self._kept, self._read_at = reading.kept, now
-        self._as_of, self._due = now, now + int(REFRESH_SEC * 1_000_000)
-
     def _state(self) -> FileState:
         return tuple(map(_file_state, self._files))
 
     # --- methods that run in the thread --------------------------------------------
 
-    def _read(self, whole: bool) -> _Reading:
+    def _read(self, whole: bool) -> tuple[tuple[FileState, int], dict[str, StoredKey] | None]:
+        """Return the state and the generation of the file, and all keys or None if they were not read again."""
         if problem := self._problem():
             raise StoreUnavailable(problem)
         state = self._state()
         try:
-            with closing(read_only(self._folder, "keys", LOCK_SEC)) as connection, translated():
-                self._check_store(id_in(connection))
+            with closing(files.read_only(self._folder, "keys", LOCK_SEC)) as connection, translated():
+                self._check_store(files.id_in(connection))
                 (generation,) = connection.execute(_GENERATION).fetchone()
                 if not whole and self._seen == (state, generation):
-                    return _Reading(state, generation, None)
+                    return (state, generation), None
                 rows = connection.execute(_ALL).fetchall()
             kept = {key_id: StoredKey(_key(body), digest) for key_id, digest, body in rows}
         except StoreMismatch as error:
             # Another version has migrated the file while this service was running.
             raise StoreUnavailable(error.message) from error
-        return _Reading(state, generation, self._without_revoked(kept))
+        return (state, generation), self._without_revoked(kept)
 
     def _check_store(self, store_id: int) -> None:
         """Raise if the file was replaced with the file of another store, whose keys are not valid here."""
@@ -193,7 +176,7 @@ class SqliteKeyLookup:
     def _without_revoked(self, kept: dict[str, StoredKey]) -> dict[str, StoredKey]:
         """Return the keys with every known revocation applied, because a restored file may lack some revocations."""
         try:
-            with closing(read_only(self._folder, "usage", LOCK_SEC)) as connection, translated():
+            with closing(files.read_only(self._folder, "usage", LOCK_SEC)) as connection, translated():
                 self._revoked.update(connection.execute(REVOCATIONS).fetchall())
         except StoreMismatch as error:
             raise StoreUnavailable(error.message) from error
@@ -201,7 +184,7 @@ class SqliteKeyLookup:
             if stored.key.revoked_at is not None:
                 self._revoked[key_id] = stored.key.revoked_at
         for key_id in self._revoked.keys() & kept.keys():
-            kept[key_id] = _revoked(kept[key_id], self._revoked[key_id])
+            kept[key_id] = replace(kept[key_id], key=replace(kept[key_id].key, revoked_at=self._revoked[key_id]))
         return kept
 
 
@@ -216,10 +199,6 @@ def _file_state(path: str) -> tuple[int, ...] | None:
     # Opening a database also sets the owner of its log, which changes the log's ctime, so the ctime is ignored.
     changed = 0 if path.endswith("-wal") else found.st_ctime_ns
     return found.st_ino, found.st_size, found.st_mtime_ns, changed
-
-
-def _revoked(kept: StoredKey, at: int) -> StoredKey:
-    return kept if kept.key.revoked_at is not None else replace(kept, key=replace(kept.key, revoked_at=at))
 
 
 class SqliteKeyStore(KeyStore):
@@ -250,7 +229,7 @@ class SqliteKeyStore(KeyStore):
 
     def settle_revocations(self) -> None:
         """Make both files agree on the revoked keys, in case one of them was restored from an older backup."""
-        with closing(read_only(self._folder, "usage")) as usage, translated():
+        with closing(files.read_only(self._folder, "usage")) as usage, translated():
             remembered: dict[str, int] = dict(usage.execute(REVOCATIONS).fetchall())
         keys = {key.key_id: key for key in self.all()}
 
@@ -270,7 +249,7 @@ class SqliteKeyStore(KeyStore):
         rows = list(revoked)
         if rows:
             with closing(read_write(self._folder, "usage")) as usage, translated(), writing(usage, WAIT_SEC["usage"]):
-                usage.executemany(_REMEMBER, rows)
+                usage.executemany(REMEMBER, rows)
 
 
 # --- the audit log ------------------------------------------------------------------

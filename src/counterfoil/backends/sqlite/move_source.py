@@ -11,18 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from counterfoil.backends.moved_tables import IN_GROUP, MovedTable
-from counterfoil.backends.sqlite import usage
+from counterfoil.backends.sqlite import files, usage
 from counterfoil.backends.sqlite.backup import FINGERPRINT, HORIZON, NEWEST_STAMP
-from counterfoil.backends.sqlite.files import (
-    MOVED_TO,
-    WAIT_SEC,
-    moved,
-    path_of,
-    read_only,
-    read_write,
-    require_whole,
-    translated,
-)
+from counterfoil.backends.sqlite.files import translated
 from counterfoil.backends.sqlite.keys import SqliteKeyStore
 from counterfoil.backends.sqlite.ledger import SHOP_SHIFT
 from counterfoil.backends.sqlite.schema import NAMES, Name
@@ -66,15 +57,15 @@ class SqliteMoveSource:
     """The three files of a store that is being copied."""
 
     def __init__(self, folder: Path, clock: Clock) -> None:
-        if not path_of(folder, "books").exists():
+        if not files.path_of(folder, "books").exists():
             raise StoreUnavailable(f"there is no store at {folder}")
         self._clock = clock
         self._connections: dict[Name, sqlite3.Connection] = {}
-        require_whole(folder)
+        files.require_whole(folder)
         self._folder = folder
         self._settle_revocations()
         for name in NAMES:
-            self._connections[name] = read_only(folder, name)
+            self._connections[name] = files.read_only(folder, name)
         self._shift = 0
 
     def close(self) -> None:
@@ -90,12 +81,12 @@ class SqliteMoveSource:
 
     def retired(self) -> bool:
         with translated():
-            return all(moved(self._connections[name]) for name in NAMES)
+            return all(files.moved(self._connections[name]) for name in NAMES)
 
     def moved_to(self) -> str:
         """Return the address of the store that replaces this one, even if retiring was interrupted, or "" if none."""
         with translated():
-            return next(filter(None, map(moved, self._connections.values())), "")
+            return next(filter(None, map(files.moved, self._connections.values())), "")
 
     @contextmanager
     def snapshot(self) -> Iterator[int]:
@@ -119,11 +110,11 @@ class SqliteMoveSource:
         self._settle_revocations()
         readers = self._connections
         with translated():
-            self._connections = {name: read_write(self._folder, name) for name in NAMES}
+            self._connections = {name: files.read_write(self._folder, name) for name in NAMES}
             try:
                 for name in NAMES:
                     connection = self._connections[name]
-                    connection.execute(f"PRAGMA busy_timeout = {WAIT_SEC[name] * 1000:.0f}")
+                    connection.execute(f"PRAGMA busy_timeout = {files.WAIT_SEC[name] * 1000:.0f}")
                     connection.execute("BEGIN IMMEDIATE")
                 usage.move(self._connections["usage"], usage.EVERYTHING)
                 self._settle_shift()
@@ -135,7 +126,7 @@ class SqliteMoveSource:
 
     def retire(self, moved_to: str) -> None:
         """Retire the store for good, within `held`: it stamps no bill, admits no request and issues no key."""
-        message = f"{MOVED_TO} {moved_to}".replace("'", "''")
+        message = f"{files.MOVED_TO} {moved_to}".replace("'", "''")
         for number, (name, act) in enumerate(_REJECTED_STATEMENTS):
             self._connections[name].execute(
                 f"CREATE TRIGGER IF NOT EXISTS moved_{number} BEFORE {act} BEGIN SELECT RAISE(ABORT, '{message}'); END"

@@ -11,16 +11,8 @@ from collections.abc import Iterable
 from contextlib import closing, suppress
 from pathlib import Path
 
-from counterfoil.backends.sqlite.files import (
-    BRIEFLY_SEC,
-    OPEN_SEC,
-    WAIT_SEC,
-    OpenFiles,
-    open_existing,
-    read_only,
-    translated,
-    writing,
-)
+from counterfoil.backends.sqlite import files
+from counterfoil.backends.sqlite.files import read_only, translated, writing
 from counterfoil.backends.sqlite.schema import NAMES, Name
 from counterfoil.ports import Clock, StoreMismatch, StoreUnavailable
 
@@ -66,8 +58,8 @@ def mark_as_backup(connection: sqlite3.Connection, name: Name) -> None:
 def agree(folder: Path, names: Iterable[Name], at: int) -> None:
     """Give all files the same position, so that none of them counts as older than the others."""
     for name in names:
-        opened = open_existing(folder, name, "rw", OPEN_SEC[name])
-        with closing(opened) as file, translated(), writing(file, WAIT_SEC[name]):
+        opened = files.open_existing(folder, name, "rw", files.OPEN_SEC[name])
+        with closing(opened) as file, translated(), writing(file, files.WAIT_SEC[name]):
             file.executemany(_SET, [(at, other) for other in names])
 
 
@@ -78,7 +70,7 @@ class PositionExchange:
         self._folder = folder
         self._books = books
         self._clock = clock
-        self._files = OpenFiles(folder, NAMES, logs=False)
+        self._files = files.OpenFiles(folder, NAMES, logs=False)
         self._reached: dict[Name, int] = {}
         self._due: dict[Name, int] = {}
 
@@ -96,12 +88,12 @@ class PositionExchange:
         if name == "books":
             self._raise(self._books, values)
         else:
-            with closing(open_existing(self._folder, name, "rw", BRIEFLY_SEC)) as file:
+            with closing(files.open_existing(self._folder, name, "rw", files.BRIEFLY_SEC)) as file:
                 if self._files.problem(name):
                     return
                 self._raise(file, values)
         self._reached[name] = at
 
     def _raise(self, file: sqlite3.Connection, values: list[tuple[int, Name]]) -> None:
-        with translated(), writing(file, BRIEFLY_SEC):
+        with translated(), writing(file, files.BRIEFLY_SEC):
             file.executemany(_RAISE, values)

@@ -9,22 +9,9 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from counterfoil.backends.sqlite.backup import is_whole
-from counterfoil.backends.sqlite.files import (
-    DAMAGED,
-    STORE_MOVED,
-    TRUNCATED,
-    OpenFiles,
-    cannot_be_read,
-    has_schema,
-    is_damage,
-    lost,
-    moved,
-    path_of,
-    read_only,
-    require_whole,
-    translated,
-)
+from counterfoil.backends.sqlite import files
+from counterfoil.backends.sqlite.backup import FINGERPRINT, is_whole
+from counterfoil.backends.sqlite.files import read_only, translated
 from counterfoil.backends.sqlite.keys import LOCK_SEC, REVOCATIONS
 from counterfoil.backends.sqlite.schema import NAMES, Name, version
 from counterfoil.backends.sqlite.usage import DAY_OF_ALL, TOTALS_OF_ALL
@@ -49,7 +36,6 @@ _PROBES: dict[Name, tuple[str, ...]] = {
         "SELECT max(day) FROM daily_totals",
     ),
 }
-_FINGERPRINT = "SELECT secret_fingerprint FROM deployment"
 
 
 class SqliteReads(OperatorReads):
@@ -68,7 +54,7 @@ class SqliteReads(OperatorReads):
     def __init__(self, folder: Path, query_sec: float = QUERY_SEC, scanned: int = SCANNED_REQUESTS) -> None:
         super().__init__(query_sec, scanned)
         self._folder = folder
-        self._open_files = OpenFiles(folder, ("books", "usage"), logs=False)
+        self._open_files = files.OpenFiles(folder, ("books", "usage"), logs=False)
         self._clock = SystemClock()
         self._keys_read_at: int | None = None
         self._keys_are_locked = False
@@ -93,8 +79,8 @@ class SqliteReads(OperatorReads):
         try:
             yield
         except StoreUnavailable as error:
-            if is_damage(error.__cause__):
-                raise StoreUnavailable(cannot_be_read(self._folder, part, error.__cause__)) from error.__cause__
+            if files.is_damage(error.__cause__):
+                raise StoreUnavailable(files.cannot_be_read(self._folder, part, error.__cause__)) from error.__cause__
             raise
 
     def keys(self) -> list[Key]:
@@ -130,19 +116,19 @@ class SqliteReads(OperatorReads):
         return StoreExtent(self.disk_use().store_bytes, ", ".join(versions), f"SQLite {sqlite3.sqlite_version}")
 
     def disk_use(self) -> DiskUse:
-        files = [file for name in NAMES for file in self._folder.glob(f"{name}.sqlite3*")]
-        logs: dict[str, int] = {name: _size(self._folder / f"{name}.sqlite3-wal") for name in NAMES}
-        return DiskUse(sum(map(_size, files)), logs, shutil.disk_usage(self._folder).free)
+        stored = [file for name in NAMES for file in self._folder.glob(f"{name}.sqlite3*")]
+        logs: dict[str, int] = {name: files.size_of(self._folder / f"{name}.sqlite3-wal") for name in NAMES}
+        return DiskUse(sum(map(files.size_of, stored)), logs, shutil.disk_usage(self._folder).free)
 
     def fingerprint(self) -> str | None:
         with self._opened("books") as ask:
-            return next((row[0] for row in ask(_FINGERPRINT)), None)
+            return next((row[0] for row in ask(FINGERPRINT)), None)
 
     def is_built(self) -> bool:
         try:
-            if not has_schema(self._folder, "books"):
+            if not files.has_schema(self._folder, "books"):
                 # Either the file was lost, or there is no store yet: another process may be creating it at this moment.
-                return "books" in lost(self._folder)
+                return "books" in files.lost(self._folder)
             return self.fingerprint() is not None
         except (StoreUnavailable, StoreMismatch):
             # The store exists, but cannot be read at the moment or by this version.
@@ -170,29 +156,20 @@ class SqliteReads(OperatorReads):
         with self._damage_named(name), closing(read_only(self._folder, name, wait_sec)) as connection, translated():
             for probe in _PROBES[name]:
                 connection.execute(probe).fetchone()
-            address = moved(connection)
-            is_moved = STORE_MOVED(address=address) if address else None
+            address = files.moved(connection)
+            is_moved = files.STORE_MOVED(address=address) if address else None
             return self._open_files.problem(name) or self._cut_off(name, connection) or is_moved
 
     def _cut_off(self, name: Name, connection: sqlite3.Connection) -> Message | None:
         """Return a problem if the file was truncated and the log is too short to contain the missing pages."""
         (pages,), (page_bytes,) = (connection.execute(f"PRAGMA page_{what}").fetchone() for what in ("count", "size"))
-        path = path_of(self._folder, name)
-        log = path.with_name(f"{path.name}-wal")
-        stored = path.stat().st_size + (log.stat().st_size if log.exists() else 0)
-        return DAMAGED(name=name, reason=TRUNCATED) if stored < pages * page_bytes else None
+        path = files.path_of(self._folder, name)
+        stored = path.stat().st_size + files.size_of(path.with_name(f"{path.name}-wal"))
+        return files.DAMAGED(name=name, reason=files.TRUNCATED) if stored < pages * page_bytes else None
 
     def _mixed(self) -> Message | None:
         try:
-            require_whole(self._folder)
+            files.require_whole(self._folder)
         except (StoreUnavailable, StoreMismatch) as error:
             return error.message
         return None
-
-
-def _size(file: Path) -> int:
-    """Return a file's size, or 0 if it does not exist, for example because SQLite has just deleted it."""
-    try:
-        return file.stat().st_size
-    except OSError:
-        return 0

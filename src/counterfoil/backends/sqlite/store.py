@@ -5,7 +5,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from counterfoil.backends.sqlite import backup, files, positions
+from counterfoil.backends.sqlite import backup, files
 from counterfoil.backends.sqlite.books import SqliteBooks
 from counterfoil.backends.sqlite.files import OpenFiles
 from counterfoil.backends.sqlite.keys import SqliteKeyLookup, SqliteKeyStore, changing_devices
@@ -30,7 +30,7 @@ class SqliteStore:
     def ledger(self) -> SqliteLedger:
         ledger = SqliteLedger(self._folder, self._clock, self._fingerprint())
         # Nothing may be stamped until it is known that no file of the store was replaced with an older copy.
-        settle_older_files(self._folder, self._clock)
+        backup.settle_older_files(self._folder, self._clock.now_ms())
         return ledger
 
     def key_store(self) -> SqliteKeyStore:
@@ -51,7 +51,7 @@ class SqliteStore:
         # The key store compares its revocations with those in the usage file, which is therefore migrated first.
         self.usage().close()
         self.key_store().close()
-        older = settle_older_files(self._folder, self._clock)
+        older = backup.settle_older_files(self._folder, self._clock.now_ms())
         self.ledger().close()
         return older
 
@@ -84,8 +84,3 @@ def serving_ports(folder: Path, test_clock: Clock | None) -> ServingPorts:
                 part.close()
 
     return ServingPorts(books, keys, usage, usage, cursors, close)
-
-
-def settle_older_files(folder: Path, clock: Clock) -> list[Name]:
-    """Return the names of files that were replaced with older copies, after doing what clients of the store need."""
-    return backup.settle_older_files(folder, clock.now_ms()) if positions.older_files(folder) else []

@@ -14,17 +14,8 @@ from typing import Any
 from msgspec.structs import astuple
 
 from counterfoil.backends.pending_usage import PendingUsage, answer
-from counterfoil.backends.sqlite.files import (
-    BRIEFLY_SEC,
-    PAUSE_SEC,
-    WAIT_SEC,
-    checkpoint,
-    read_write,
-    retry_while_locked,
-    row,
-    translated,
-    writing,
-)
+from counterfoil.backends.sqlite import files
+from counterfoil.backends.sqlite.files import BRIEFLY_SEC, WAIT_SEC, row, translated, writing
 from counterfoil.backends.stored_cursors import FIND, StoredCursors
 from counterfoil.domain.access import (
     DAILY_TOTAL_DAYS,
@@ -87,7 +78,7 @@ def in_portions(connection: sqlite3.Connection, statement: str, most: int, *valu
         if changed < most:
             return total
         # Pause while the lock is free, so that waiting requests can take it.
-        time.sleep(PAUSE_SEC)
+        time.sleep(files.PAUSE_SEC)
 
 
 # After every FORGET_EVERY admissions of a key, up to 3 * FORGET_EVERY of its admissions outside the window are deleted.
@@ -145,7 +136,7 @@ class SqliteUsage(PendingUsage):
     def __init__(self, folder: Path, clock: Clock) -> None:
         super().__init__()
         self._clock = clock
-        self._connection: sqlite3.Connection = read_write(folder, "usage")
+        self._connection: sqlite3.Connection = files.read_write(folder, "usage")
         self._connection.create_function("merge_ranges", 2, merge_texts, deterministic=True)
         # The number of records that this process has written to `recent_requests` since `_flush_in_time` last ran.
         self._recent = 0
@@ -174,7 +165,7 @@ class SqliteUsage(PendingUsage):
             self._start(self._admit_later(waiting))
 
     async def _admit_together(self, keys: Sequence[Key]) -> list[Admitted | TooFast]:
-        return await retry_while_locked(lambda: self._admit_now(keys))
+        return await files.retry_while_locked(lambda: self._admit_now(keys))
 
     def _admit_now(self, keys: Sequence[Key]) -> list[Admitted | TooFast]:
         with translated(), writing(self._connection, BRIEFLY_SEC):
@@ -236,7 +227,7 @@ class SqliteUsage(PendingUsage):
                 self._save(BRIEFLY_SEC, moved=0)
 
         try:
-            await retry_while_locked(write)
+            await files.retry_while_locked(write)
         except StoreUnavailable:
             # The response will not be sent, so there is no disclosure to record.
             self._records.remove(record)
@@ -255,7 +246,7 @@ class SqliteUsage(PendingUsage):
             if moved < MOVED_AT_ONCE:
                 return
             # Pause while the lock is free, so that waiting requests can take it.
-            time.sleep(PAUSE_SEC)
+            time.sleep(files.PAUSE_SEC)
 
     def _has_recent(self) -> bool:
         return row(self._connection, _OLDEST_RECENT)[0] is not None
@@ -295,7 +286,7 @@ class SqliteUsage(PendingUsage):
     # --- for the operator --------------------------------------------------------
 
     def checkpoint(self) -> None:
-        checkpoint(self._connection)
+        files.checkpoint(self._connection)
 
     def prune(self) -> tuple[int, int]:
         """Delete records older than 90 days, and counts older than 400; return the number of records and of totals."""
@@ -347,4 +338,4 @@ class SqliteCursors(StoredCursors):
             with translated(), writing(self._connection, BRIEFLY_SEC):
                 return self._connection.execute(statement, values).fetchone()
 
-        return await retry_while_locked(write)
+        return await files.retry_while_locked(write)
