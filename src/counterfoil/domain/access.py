@@ -127,6 +127,13 @@ WINDOW_US = WINDOW_SEC * 1_000_000
 USAGE_DAYS = 7
 REQUEST_RECORD_DAYS = 90
 DAILY_TOTAL_DAYS = 400
+
+
+def kept_since(now_ms: int) -> tuple[int, int]:
+    """Return the instants since which request records and daily totals are kept."""
+    return now_ms - REQUEST_RECORD_DAYS * DAY_MS, now_ms - DAILY_TOTAL_DAYS * DAY_MS
+
+
 # The operator is warned about a key that has used this fraction of its daily quota.
 NEARLY_USED_UP = 0.8
 

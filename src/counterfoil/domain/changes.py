@@ -7,6 +7,7 @@ from hashlib import blake2b
 from typing import Any, Literal
 
 from msgspec import Struct, json
+from msgspec.structs import astuple, replace
 
 from counterfoil.domain.bills import NO_AMOUNTS, ClosedBill
 from counterfoil.domain.control_totals import CountedBill, Figures, figures_of, lines_amount
@@ -176,18 +177,8 @@ class ShopRow(Struct):
     relisted: bool = False  # True if the shop's published entry has appeared, changed or disappeared.
 
     def values(self, rev: object) -> Row:
-        return (
-            self.number,
-            self.shop_id,
-            self.franchise_id,
-            self.provider_id,
-            self.removed,
-            rev,
-            self.facts_version,
-            self.applied_version,
-            self.facts,
-            self.body,
-        )
+        """Return the columns: all fields before `dirty`."""
+        return astuple(replace(self, rev=rev))[:-2]
 
 
 class BillRow(Struct, gc=False):
@@ -259,9 +250,6 @@ class BaseRow(Struct):
     rev: float | None
     body: bytes
     dirty: bool = False
-
-    def values(self, rev: object) -> Row:
-        return self.provider_id, rev, self.body
 
 
 class MemberRow(Struct):

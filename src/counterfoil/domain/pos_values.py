@@ -184,8 +184,7 @@ def moment(value: object) -> Moment | None:
     since_1970 = number(value)
     if since_1970 is None or FIRST_OF_EIGHT_DIGITS <= since_1970 < FIRST_OF_NINE_DIGITS:
         return None
-    # Round down, as `to_ms` does. Use Decimal, because a float times 1000 may fall just below the whole
-    # millisecond.
+    # Round down, as `to_ms` does. Use Decimal, because a float times 1000 may fall just below the millisecond.
     ms = Decimal(repr(since_1970)) * (1 if since_1970 >= MILLISECONDS_FROM else 1000)
     return int(ms.to_integral_value(ROUND_FLOOR))
 

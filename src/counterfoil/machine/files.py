@@ -83,10 +83,8 @@ class _NamedFile(io.FileIO):
         self._shown = shown
 
     def write(self, data: Any) -> int:
-        try:
+        with names_file(self._shown):
             return super().write(data)
-        except OSError as error:
-            raise _named(error, self._shown) from error
 
     def close(self) -> None:
         with names_file(self._shown):

@@ -20,9 +20,9 @@ from counterfoil.backends.postgres.admin_connections import (
     translated,
 )
 from counterfoil.backends.postgres.schema import MIGRATIONS, oldest_for, scripts
-from counterfoil.domain.access import DAILY_TOTAL_DAYS, REQUEST_RECORD_DAYS
+from counterfoil.domain.access import kept_since
 from counterfoil.domain.audit import AuditEntry, to_row
-from counterfoil.domain.calendar import DAY_MS, as_number, thai_day
+from counterfoil.domain.calendar import as_number, thai_day
 from counterfoil.domain.paging import RESERVED_MS
 from counterfoil.key_issuing import KeyStore
 from counterfoil.operator_reads import to_postgres
@@ -136,15 +136,14 @@ class PostgresUsageAdmin:
 
     def prune(self) -> tuple[int, int]:
         """Delete records older than 90 days, and counts older than 400; return the number of records and of totals."""
-        now = self._clock.now_ms()
-        cutoff = now - REQUEST_RECORD_DAYS * DAY_MS
-        oldest = as_number(thai_day(now - DAILY_TOTAL_DAYS * DAY_MS))
+        records_since, totals_since = kept_since(self._clock.now_ms())
+        oldest = as_number(thai_day(totals_since))
         with checked_connection(self._url) as connection:
-            (records,) = connection.execute(_PRUNE_MONTHS, (cutoff,)).fetchone() or (0,)
-            records += _in_batches(connection, _PRUNE_REQUESTS, (cutoff, PRUNE_ROWS))
+            (records,) = connection.execute(_PRUNE_MONTHS, (records_since,)).fetchone() or (0,)
+            records += _in_batches(connection, _PRUNE_REQUESTS, (records_since, PRUNE_ROWS))
             totals = connection.execute(_PRUNE_TOTALS, (oldest,)).rowcount
             connection.execute(_PRUNE_ERRORS, (oldest,))
-            connection.execute(_PRUNE_PASSES, (now - DAILY_TOTAL_DAYS * DAY_MS,))
+            connection.execute(_PRUNE_PASSES, (totals_since,))
             with connection.transaction():
                 meter_us = self._meter_us() if self._meter_us else None
                 inactive = [key_id for (key_id,) in connection.execute(_PRUNE_METERS, (oldest, meter_us))]
@@ -173,40 +172,35 @@ def _in_batches(connection: Connection, statement: str, values: tuple[int, ...])
 
 ROLES: tuple[LiteralString, ...] = ("counterfoil_serving", "counterfoil_loading", "counterfoil_administration")
 
+_MIGRATIONS = """
+    CREATE TABLE IF NOT EXISTS migrations (
+        number integer PRIMARY KEY, file text NOT NULL, oldest integer NOT NULL, at timestamptz NOT NULL DEFAULT now()
+    )
+"""
+_MIGRATED = "INSERT INTO migrations (number, file, oldest) VALUES (%s, %s, %s)"
 _ROLE = "SELECT 1 FROM pg_roles WHERE rolname = %s"
 
 
 def migrate(url: str, describe: Callable[[list[str]], AuditEntry] | None = None) -> list[str]:
     """Migrate the schema and return the names of the migrations run, which `describe` turns into an audit entry."""
-    with translated(), connect(url) as connection, connection.transaction():
-        return _run_migrations(connection, describe)
-
-
-def _run_migrations(connection: Connection, describe: Callable[[list[str]], AuditEntry] | None) -> list[str]:
     done: list[str] = []
-    connection.execute("SELECT pg_advisory_xact_lock(hashtext('counterfoil migrate'))")
-    connection.execute(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
-    connection.execute(
-        "CREATE TABLE IF NOT EXISTS migrations (number integer PRIMARY KEY, file text NOT NULL, "
-        "oldest integer NOT NULL, at timestamptz NOT NULL DEFAULT now())"
-    )
-    (found,) = connection.execute("SELECT coalesce(max(number), 0) FROM migrations").fetchone() or (0,)
-    if 0 < found < scripts()[0].number:
-        raise StoreMismatch(MESSAGES["database_before_release"])
-    for number, file, script in scripts():
-        if number <= found:
-            continue
-        connection.execute(script.encode())
-        connection.execute(
-            "INSERT INTO migrations (number, file, oldest) VALUES (%s, %s, %s)",
-            (number, file, oldest_for(number, script)),
-        )
-        done.append(file)
-    if done and _has_roles(connection):
-        # Grant the existing roles access to the objects that the migrations created.
-        connection.execute(_roles_script())
-    if done and describe:
-        append(connection, [describe(done)])
+    with translated(), connect(url) as connection, connection.transaction():
+        connection.execute("SELECT pg_advisory_xact_lock(hashtext('counterfoil migrate'))")
+        connection.execute(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
+        connection.execute(_MIGRATIONS)
+        (found,) = connection.execute("SELECT coalesce(max(number), 0) FROM migrations").fetchone() or (0,)
+        if 0 < found < scripts()[0].number:
+            raise StoreMismatch(MESSAGES["database_before_release"])
+        for number, file, script in scripts():
+            if number > found:
+                connection.execute(script.encode())
+                connection.execute(_MIGRATED, (number, file, oldest_for(number, script)))
+                done.append(file)
+        if done and all(connection.execute(_ROLE, (role,)).fetchone() for role in ROLES):
+            # Grant the existing roles access to the objects that the migrations created.
+            connection.execute(_roles_script())
+        if done and describe:
+            append(connection, [describe(done)])
     return done
 
 
@@ -221,10 +215,6 @@ def make_roles(url: str, describe: Callable[[list[str]], AuditEntry] | None = No
         if describe:
             append(connection, [describe(roles)])
     return roles
-
-
-def _has_roles(connection: Connection) -> bool:
-    return all(connection.execute(_ROLE, (role,)).fetchone() for role in ROLES)
 
 
 def _roles_script() -> bytes:

@@ -1,12 +1,10 @@
 """Reads pages of the change feed and of digests, from a server that is up to date.
 
-All statements of a page of the feed go to the same server. The first statement finds the
-shops that the pass has to read, or the first of them if there are many. It also
-returns the server's horizon, and the page is read only if that horizon has
-reached the upper bound of the pass. The other statements find further shops,
-and read bills and removals, of one or several shops at a time. Changes that
-become visible between two statements have stamps above that bound, so they
-belong to the next pass.
+All statements of a page of the feed go to the same server. The first statement finds the shops that the pass has to
+read, or the first of them if there are many. It also returns the server's horizon, and the page is read only if that
+horizon has reached the upper bound of the pass. The other statements find further shops, and read bills and removals,
+of one or several shops at a time. Changes that become visible between two statements have stamps above that bound, so
+they belong to the next pass.
 """
 
 from collections.abc import Sequence

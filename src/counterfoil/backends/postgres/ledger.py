@@ -280,16 +280,13 @@ class PostgresLedger(LoadBook):
         with translated():
             found = fingerprint_of(self._line())
             if found is None:
-                self._set_fingerprint(fingerprint)
+                try:
+                    self._line().execute(_SET_FINGERPRINT, (fingerprint,))
+                except InsufficientPrivilege as error:
+                    raise StoreMismatch(refusal("not_initialised")) from error
                 found = fingerprint_of(self._line())
         if found != fingerprint:
             raise wrong_secret()
-
-    def _set_fingerprint(self, fingerprint: str) -> None:
-        try:
-            self._line().execute(_SET_FINGERPRINT, (fingerprint,))
-        except InsufficientPrivilege as error:
-            raise StoreMismatch(refusal("not_initialised")) from error
 
 
 def asked_rows(connection: Connection[Any], statement: str, *values: Sequence[object]) -> Cursor[Any] | None:

@@ -58,10 +58,13 @@ class PostgresMoveTarget:
         with translated():
             self._lock_out_other_moves()
             found = row_of(self._connection())
-            if found != fingerprint:
-                self._require_single_server()
+            # With distributed tables, these statements could write to several nodes at once (docs/decisions/0013).
+            if found != fingerprint and self._connection().execute(IS_DISTRIBUTED).fetchone() == (True,):
+                raise MoveRefused(refusal("target_is_distributed"))
             if found is None:
-                self._require_empty()
+                for table in TABLES:
+                    if self._connection().execute(_select(table, ("1",), "true LIMIT 1").encode()).fetchone():
+                        raise MoveRefused(refusal("target_has_rows", table=table.name))
                 self._connection().execute(_CLAIM, (FILLING + fingerprint,))
                 return True
         if found == fingerprint:
@@ -87,16 +90,6 @@ class PostgresMoveTarget:
         with translated():
             # Newly filled tables have no statistics yet, and the first requests need good query plans.
             self._connection().execute("ANALYZE bills, members, shops, cursors")
-
-    def _require_single_server(self) -> None:
-        """Refuse distributed tables: these statements could write to several nodes at once (docs/decisions/0013)."""
-        if self._connection().execute(IS_DISTRIBUTED).fetchone() == (True,):
-            raise MoveRefused(refusal("target_is_distributed"))
-
-    def _require_empty(self) -> None:
-        for table in TABLES:
-            if self._connection().execute(_select(table, ("1",), "true LIMIT 1").encode()).fetchone():
-                raise MoveRefused(refusal("target_has_rows", table=table.name))
 
     # --- rows ------------------------------------------------------------------------
 

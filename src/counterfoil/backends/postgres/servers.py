@@ -63,9 +63,6 @@ class DatabaseServer:
         self.connection: Any = None
         self.check_now = asyncio.Event()
 
-    def reached(self, horizon: int) -> None:
-        self.horizon = max(self.horizon, horizon)
-
     def disconnect(self) -> None:
         if self.connection is not None:
             self.connection.terminate()
@@ -176,17 +173,15 @@ class Servers:
                 except StoreUnreachable as error:
                     failure = error
                     continue
-                server.reached(found[0][-1])
+                server.horizon = max(server.horizon, found[0][-1])
                 if found[0][-1] >= reached:
                     return server, found
                 behind = True
-            if not (behind or self._may_recover_soon()) or asyncio.get_running_loop().time() > give_up:
+            # A server that is checked again after a failure may soon become usable.
+            may_recover = behind or any(server.suspect for server in self._servers)
+            if not may_recover or asyncio.get_running_loop().time() > give_up:
                 raise failure
             await asyncio.sleep(RETRY_EVERY_SEC)
-
-    def _may_recover_soon(self) -> bool:
-        """Return whether a server may soon become usable, because it is being checked again after a failure."""
-        return bool(self._addresses) and any(server.suspect for server in self._servers)
 
     def _others(self, answered_by: DatabaseServer) -> list[DatabaseServer]:
         """Return servers that may have newer data: the primary, or all other usable replicas if there is no primary."""
@@ -279,21 +274,18 @@ class Servers:
             raise StoreUnreachable(MESSAGES["no_server_writes"])
         try:
             async with asyncio.timeout(within):
-                await self._write_apart(self._primary, write)
+                with translated():
+                    connection = await open_connection(self._url, self._primary.address, self._limits)
+                    try:
+                        # After an error, no ROLLBACK is sent, because it would wait for a server that may not respond.
+                        # Closing the connection makes the server roll back.
+                        await connection.execute("BEGIN")
+                        await write(connection)
+                        await connection.execute("COMMIT")
+                    finally:
+                        connection.terminate()
         except TimeoutError as error:
             raise StoreUnreachable(MESSAGES["no_answer"](seconds=f"{max(0.0, within):.1f}")) from error
-
-    async def _write_apart(self, primary: DatabaseServer, write: Callable[[Any], Awaitable[None]]) -> None:
-        with translated():
-            connection = await open_connection(self._url, primary.address, self._limits)
-            try:
-                # After an error, no ROLLBACK is sent, because it would wait for a server that may not respond. Closing
-                # the connection makes the server roll back.
-                await connection.execute("BEGIN")
-                await write(connection)
-                await connection.execute("COMMIT")
-            finally:
-                connection.terminate()
 
     # --- age of a replica's data ------------------------------------------------------
 

@@ -98,7 +98,10 @@ class Bridge:
             # handed out, so write it to the store.
             await self._store.correct(listing, cursor, here)
             return here
-        return _joined(stored, here)
+        if stored is None or here is None:
+            return stored
+        # The store may have lost horizons in a failover.
+        return StoredCursor(stored.position, min(stored.earliest, here.earliest), max(stored.latest, here.latest))
 
     async def hand_out(self, listing: Listing, held: StoredCursor, fresh: str | None) -> str | None:
         try:
@@ -199,10 +202,3 @@ class Bridge:
                 await self._store.adopt(listing, cursor, held, at)
             case DeferredDisclosure(record):
                 await self._log.disclose(record)
-
-
-def _joined(stored: StoredCursor | None, here: StoredCursor | None) -> StoredCursor | None:
-    """Merge the cursor in the store with the one in Valkey: the store may have lost horizons in a failover."""
-    if stored is None or here is None:
-        return stored
-    return StoredCursor(stored.position, min(stored.earliest, here.earliest), max(stored.latest, here.latest))

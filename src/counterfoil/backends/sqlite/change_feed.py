@@ -70,7 +70,8 @@ def feed_page(
         connection.execute("BEGIN")
         try:
             (oldest,) = connection.execute(_OLDEST).fetchone()
-            for shop in _shops(connection, scope, window, after):
+            values = (scope.id, window.since, after.shop_id if after else "")
+            for shop in starmap(FeedShop, connection.execute(_SHOPS_OF[scope.kind], values)):
                 for section in builder.sections(shop):
                     builder.add(section, _rows(connection, section, window, builder.remaining))
                 if not builder.remaining:
@@ -78,13 +79,6 @@ def feed_page(
         finally:
             connection.execute("COMMIT")
     return builder.page(oldest)
-
-
-def _shops(
-    connection: sqlite3.Connection, scope: Scope, window: Window, after: FeedPosition | None
-) -> Iterator[FeedShop]:
-    values = (scope.id, window.since, after.shop_id if after else "")
-    yield from starmap(FeedShop, connection.execute(_SHOPS_OF[scope.kind], values))
 
 
 def _rows(connection: sqlite3.Connection, section: Section, window: Window, limit: int) -> Iterator[FoundRow]:

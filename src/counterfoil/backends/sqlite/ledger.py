@@ -6,7 +6,7 @@ or a process dies.
 """
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain, starmap
 from pathlib import Path
@@ -182,31 +182,31 @@ class SqliteLedger(LoadBook):
         return self._found(_BODIES, keys)
 
     def _put_shops(self, rows: Sequence[ShopRow]) -> None:
-        self._write_all(_PUT_SHOP, (row.values(row.rev) for row in rows))
+        self._connection.executemany(_PUT_SHOP, (row.values(row.rev) for row in rows))
 
     def _write_records(self, batch: Batch) -> None:
-        self._write_all(_REMOVE_BILL, batch.removed_bills())
+        self._connection.executemany(_REMOVE_BILL, batch.removed_bills())
         self._add_bills(batch.added_bills())
-        self._write_all(_CHANGE_BILL, (row.values(row.rev) for row in batch.changed_bills()))
-        self._write_all(_SETTLE_BILL, (row.settled_values(row.rev) for row in batch.settled_bills()))
+        self._connection.executemany(_CHANGE_BILL, (row.values(row.rev) for row in batch.changed_bills()))
+        self._connection.executemany(_SETTLE_BILL, (row.settled_values(row.rev) for row in batch.settled_bills()))
         self._put_members(batch)
 
     def _write_rewritten(self, bills: Sequence[BillRow]) -> None:
-        self._write_all(_CHANGE_BILL, (bill.values(bill.rev) for bill in bills if bill.body is not None))
-        self._write_all(_SETTLE_FACTS, (bill.facts_values() for bill in bills if bill.body is None))
+        self._connection.executemany(_CHANGE_BILL, (bill.values(bill.rev) for bill in bills if bill.body is not None))
+        self._connection.executemany(_SETTLE_FACTS, (bill.facts_values() for bill in bills if bill.body is None))
 
     def _add_bills(self, rows: Sequence[BillRow]) -> None:
         next_bill: dict[int, int] = dict(self._found(_NEXT_BILLS, list(zip({row.shop for row in rows}))))
-        self._write_all(_ADD_BILL, _new_bills(rows, next_bill))
-        self._write_all(_SET_NEXT_BILL, next_bill.items())
+        self._connection.executemany(_ADD_BILL, _new_bills(rows, next_bill))
+        self._connection.executemany(_SET_NEXT_BILL, next_bill.items())
 
     def _put_members(self, batch: Batch) -> None:
         written, gone = batch.written_members(), batch.removed_members()
-        self._write_all(_PUT_MEMBER, (row.values(row.rev) for row in written))
+        self._connection.executemany(_PUT_MEMBER, (row.values(row.rev) for row in written))
         # The statement above has already moved members to their new bases, so this deletes only removed members.
-        self._write_all(_REMOVE_MEMBER, gone)
-        self._write_all(_REMOVE_ACCOUNTS, [*gone, *((row.provider_id, row.token) for row in written)])
-        self._write_all(_ADD_ACCOUNT, account_values(written))
+        self._connection.executemany(_REMOVE_MEMBER, gone)
+        self._connection.executemany(_REMOVE_ACCOUNTS, [*gone, *((row.provider_id, row.token) for row in written)])
+        self._connection.executemany(_ADD_ACCOUNT, account_values(written))
 
     def _found(self, statement: str, keys: Sequence[Row]) -> Iterator[Row]:
         """Yield the rows with these keys. Unused parameters of the statement are NULL, which matches no key."""
@@ -215,9 +215,6 @@ class SqliteLedger(LoadBook):
             unused = [None] * len(keys[0]) * (KEYS_AT_ONCE - len(some))
             places = ", ".join(["({})".format(", ".join("?" * len(keys[0])))] * KEYS_AT_ONCE)
             yield from self._connection.execute(statement.format(keys=places), [*chain.from_iterable(some), *unused])
-
-    def _write_all(self, statement: str, rows: Iterable[Row]) -> None:
-        self._connection.executemany(statement, rows)
 
 
 def _new_bills(rows: Sequence[BillRow], next_bill: dict[int, int]) -> Iterator[Row]:

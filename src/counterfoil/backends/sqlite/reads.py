@@ -96,8 +96,11 @@ class SqliteReads(OperatorReads):
     def problems(self) -> dict[str, Message | None]:
         self._keys_are_locked = False
         found: dict[str, Message | None] = {name: self._problem(name) for name in NAMES}
-        if not self._keys_are_locked and not any(found.values()) and (mixed := self._mixed()):
-            found["store"] = mixed
+        if not self._keys_are_locked and not any(found.values()):
+            try:
+                files.require_whole(self._folder)
+            except (StoreUnavailable, StoreMismatch) as error:
+                found["store"] = error.message
         return found
 
     def _is_whole(self, backup: str, machine: str) -> bool | None:
@@ -166,10 +169,3 @@ class SqliteReads(OperatorReads):
         path = files.path_of(self._folder, name)
         stored = path.stat().st_size + files.size_of(path.with_name(f"{path.name}-wal"))
         return files.DAMAGED(name=name, reason=files.TRUNCATED) if stored < pages * page_bytes else None
-
-    def _mixed(self) -> Message | None:
-        try:
-            files.require_whole(self._folder)
-        except (StoreUnavailable, StoreMismatch) as error:
-            return error.message
-        return None

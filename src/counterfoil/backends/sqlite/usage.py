@@ -17,17 +17,8 @@ from counterfoil.backends.pending_usage import PendingUsage, answer
 from counterfoil.backends.sqlite import files
 from counterfoil.backends.sqlite.files import BRIEFLY_SEC, WAIT_SEC, row, translated, writing
 from counterfoil.backends.stored_cursors import FIND, StoredCursors
-from counterfoil.domain.access import (
-    DAILY_TOTAL_DAYS,
-    REQUEST_RECORD_DAYS,
-    WINDOW_US,
-    Admitted,
-    Key,
-    TooFast,
-    retry_after,
-    wait_before,
-)
-from counterfoil.domain.calendar import DAY_MS, as_number, date_of, thai_day
+from counterfoil.domain.access import WINDOW_US, Admitted, Key, TooFast, kept_since, retry_after, wait_before
+from counterfoil.domain.calendar import as_number, date_of, thai_day
 from counterfoil.domain.paging import RESERVED_MS
 from counterfoil.domain.request_records import RequestRecord, RequestTally, merge_texts
 from counterfoil.ports import Clock, StoreUnavailable
@@ -260,7 +251,10 @@ class SqliteUsage(PendingUsage):
                 move(self._connection, moved)
             written = len(self._records)
             self._connection.executemany(_RECORD_NOW, map(astuple, self._records))
-            self._write_tally()
+            errors = ((*counted, count) for counted, count in self._tally.errors.items())
+            self._connection.executemany(_COUNT_ERRORS, errors)
+            passes = ((*read, *astuple(progress)) for read, progress in self._tally.progress().items())
+            self._connection.executemany(_RECORD_PASSES, passes)
         del self._records[:written]
         self._tally = RequestTally()
 
@@ -277,12 +271,6 @@ class SqliteUsage(PendingUsage):
             # until the next flush.
             return
 
-    def _write_tally(self) -> None:
-        errors = ((*counted, count) for counted, count in self._tally.errors.items())
-        self._connection.executemany(_COUNT_ERRORS, errors)
-        passes = ((*read, *astuple(progress)) for read, progress in self._tally.progress().items())
-        self._connection.executemany(_RECORD_PASSES, passes)
-
     # --- for the operator --------------------------------------------------------
 
     def checkpoint(self) -> None:
@@ -290,13 +278,13 @@ class SqliteUsage(PendingUsage):
 
     def prune(self) -> tuple[int, int]:
         """Delete records older than 90 days, and counts older than 400; return the number of records and of totals."""
-        now = self._clock.now_ms()
-        records = in_portions(self._connection, _PRUNE_REQUESTS, PRUNE_ROWS, now - REQUEST_RECORD_DAYS * DAY_MS)
-        oldest = as_number(thai_day(now - DAILY_TOTAL_DAYS * DAY_MS))
+        records_since, totals_since = kept_since(self._clock.now_ms())
+        records = in_portions(self._connection, _PRUNE_REQUESTS, PRUNE_ROWS, records_since)
+        oldest = as_number(thai_day(totals_since))
         with translated(), writing(self._connection, WAIT_SEC["usage"]):
             totals = self._connection.execute(_PRUNE_TOTALS, (oldest,)).rowcount
             self._connection.execute(_PRUNE_ERRORS, (oldest,))
-            self._connection.execute(_PRUNE_PASSES, (now - DAILY_TOTAL_DAYS * DAY_MS,))
+            self._connection.execute(_PRUNE_PASSES, (totals_since,))
             minute_ago = self._clock.steady_us() + self._shift - WINDOW_US
             self._connection.execute(_PRUNE_LAST_DAYS, (oldest, minute_ago))
         return records, totals
