@@ -201,9 +201,6 @@ def _files(request: ImportRequest) -> Sequence[Path]:
     return request.files
 
 
-# --- opening ------------------------------------------------------------------------
-
-
 @contextmanager
 def _opened(request: ImportRequest) -> Iterator[Any]:
     """Yield the export or the database to read. Say which formats an export has, unless it was named or is in JSON."""
@@ -250,9 +247,6 @@ def _connected(url: str) -> Any:
 
         return MySqlSource(url)
     raise ImportFailed("the database address (--url) must begin with postgresql:// or mysql://.")
-
-
-# --- converting ------------------------------------------------------------------------
 
 
 def _convert(settings: Settings, request: ImportRequest, reading: Any, reject: WriteReject) -> int:

@@ -171,8 +171,7 @@ def _served(one: ImportedRecord, facts: dict[str, ShopFacts]) -> list[str]:
     """Return the lines that show a bill as the API would serve it, one field per line."""
     shop = one.record["shopId"]
     known = facts.get(shop) or shop_from({"id": shop})[1]
-    bill = bill_from(one.record, known, lambda _: "m1_…").bill
-    fields = to_builtins(bill)
+    fields = to_builtins(bill_from(one.record, known, lambda _: "m1_…").bill)
     lines = [f"  {name}: {json.encode(value).decode()}" for name, value in _without_empty(fields).items()]
     return [style(f"{one.file} line {one.line}", bold=True), *lines]
 

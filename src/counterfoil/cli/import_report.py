@@ -60,10 +60,7 @@ WriteReject = Callable[[RejectedRow], None]
 
 @contextmanager
 def import_rejects(path: Path | None) -> Iterator[WriteReject]:
-    """Yield a function that writes rejected rows to a new file. If the import fails, the file is deleted.
-
-    The next import needs a new file. The file quotes the export, so only its owner can read it.
-    """
+    """Yield a function that writes rejected rows to a new file. If the import fails, delete it for the next one."""
     if path is None:
         yield ignore_reject
         return

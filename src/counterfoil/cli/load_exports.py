@@ -47,16 +47,13 @@ def source_files(settings: Settings, mapping: Path | None, *, exports: bool, wit
 
 
 class ExportFiles(SourceFiles, frozen=True):
-    """The files of a load that has exports, and how these are converted.
-
-    `facts` returns the facts of a shop that the store knows. `folder` is one of this process, for copies and converted
-    records.
-    """
+    """The files of a load that has exports, and how these are converted."""
 
     mapping: dict[str, Any]
     mapping_name: str | None
     facts: Facts
     folder: Path
+    """A folder of this process, for copies and converted records."""
     with_shops: bool
 
     def accepts(self, name: str) -> bool:

@@ -22,8 +22,7 @@ PACKINGS: dict[str, Packing] = {".gz": "gzip", ".zst": "zstd"}
 GZIP_START, ZSTD_START = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 READ_BYTES, TEXT_BYTES = 1 << 16, 1 << 20
 # An archive that unpacks to more than this is not loaded, because a few kilobytes could then occupy a load for hours.
-# Short lines take longer to load than their size says.
-# So do gzip members and zstd frames of a few bytes.
+# Short lines, and gzip members and zstd frames of a few bytes, take longer to load than their size says.
 MAX_RATIO, ALWAYS_ALLOWED_BYTES, COST_OF_LINE_BYTES, COST_OF_PART_BYTES = 250, 4 << 20, 64, 8192
 # An archive may have zero bytes, empty members and frames without text. A sparse file can have a terabyte of zeros.
 MAX_BYTES_WITHOUT_TEXT = 4 << 20
@@ -160,7 +159,9 @@ def _parts(data: _CompressedData, packing: Packing) -> Iterator[tuple[bool, Iter
     while start := data.start(_ZSTD_FLAGS + 1):
         if packing == "gzip":
             yield True, _part(data, packing)
-            _skip_zeros(data)
+            # gzip allows zero bytes after a member.
+            while data.start(1) == b"\0":
+                data.give_back(data.read().lstrip(b"\0"))
         else:
             is_frame = start.startswith(ZSTD_START) and len(start) > _ZSTD_FLAGS
             yield not is_frame or bool(start[_ZSTD_FLAGS] & _HAS_CHECKSUM), _part(data, packing)
@@ -189,9 +190,3 @@ def _required(data: _CompressedData) -> bytes:
     if not more:
         raise Damaged("the compressed data ends too early")
     return more
-
-
-def _skip_zeros(data: _CompressedData) -> None:
-    """Skip the zero bytes that gzip allows after a member."""
-    while data.start(1) == b"\0":
-        data.give_back(data.read().lstrip(b"\0"))

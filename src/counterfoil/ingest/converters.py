@@ -90,11 +90,8 @@ class _Messages:
 
 
 def _run(messages: _Messages, inherited: Connection, secret: bytes) -> None:
-    """Answer messages until the loader closes the connection or ends.
-
-    `inherited` is the loader's end of the connection. While it is open here, the end of the loader would not be
-    noticed.
-    """
+    """Answer messages until the loader closes the connection or ends."""
+    # While the loader's end of the connection is open here, the end of the loader would not be noticed.
     inherited.close()
     for number in IGNORED_SIGNALS:
         signal.signal(number, signal.SIG_IGN)

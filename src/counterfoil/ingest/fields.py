@@ -23,9 +23,6 @@ OTHER_FIELDS = "(other fields)"
 CLOSE_ENOUGH = 0.7
 
 
-# --- types of values -----------------------------------------------------------
-
-
 # Reads a value of the type, like a function of the load, and returns None if it cannot be read.
 _Reader = Callable[[Any], object]
 
@@ -35,11 +32,7 @@ def _flag(value: object) -> object:
     return is_flag or None
 
 
-def _at_thai_time(read: Callable[..., object]) -> _Reader:
-    return partial(read, zone=THAI_TIME)
-
-
-_READ_DAY: _Reader = _at_thai_time(day)
+_READ_DAY: _Reader = partial(day, zone=THAI_TIME)
 # Maps the names in the `$defs` of the schemas to functions.
 _READERS: Final[Mapping[str, _Reader]] = {
     "text": text,
@@ -49,14 +42,14 @@ _READERS: Final[Mapping[str, _Reader]] = {
     "number": number,
     "requiredNumber": number,
     "flag": _flag,
-    "time": _at_thai_time(instant),
+    "time": partial(instant, zone=THAI_TIME),
     "day": _READ_DAY,
     "requiredDay": _READ_DAY,
     # Most bills have these two fields. To save time, `check_record` checks their converted values instead.
     "closedAt": str,
     "tradingDay": str,
-    "timeOrDay": _at_thai_time(beginning),
-    "expiry": _at_thai_time(expiry),
+    "timeOrDay": partial(beginning, zone=THAI_TIME),
+    "expiry": partial(expiry, zone=THAI_TIME),
     "rankLevel": read_rank_level,
     "couponStatus": lambda value: value in ("available", "used") or None,
     "closingTime": lambda value: shop_from({"id": "-", "closingTime": value})[1].closing,
@@ -69,9 +62,6 @@ _ALWAYS_READABLE: Final[Mapping[_Reader, type]] = {text: str, ident: str, _flag:
 def is_nothing(value: object) -> bool:
     """Return whether a value means that nothing was recorded, which is not an error."""
     return value is None or (isinstance(value, str) and not value.strip(" \t\r\n\0"))
-
-
-# --- the table of fields -------------------------------------------------------
 
 
 class FieldType(Struct, frozen=True, kw_only=True):
@@ -124,9 +114,6 @@ def _either(choices: list[FieldType], path: str) -> FieldType:
         elements=next((choice.elements for choice in choices if choice.elements is not None), None),
         required=next((choice.required for choice in choices if choice.required), ()),
     )
-
-
-# --- checking a record ---------------------------------------------------------
 
 
 def check_object(record: dict[str, Any], known: FieldType, unknown: set[str], unreadable: set[str]) -> None:
@@ -202,9 +189,6 @@ def _checked(record: dict[str, Any], unreadable: set[str]) -> Findings | None:
 def _are_all_counted(visits: object, count: int) -> bool:
     """Return whether the load could read all visits of a member, in which case they need not be checked again."""
     return isinstance(visits, list) and len(visits) == count and dict not in map(type, visits)
-
-
-# --- counting over a load ------------------------------------------------------
 
 
 class FieldCounts(Struct):
