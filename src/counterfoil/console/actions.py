@@ -29,17 +29,6 @@ from counterfoil.domain.audit import Act, Actor, AuditEntry
 from counterfoil.domain.calendar import DAY_MS
 from counterfoil.domain.open_items import Verb
 from counterfoil.ingest.lines import Reject, original_line, parse_reject
-from counterfoil.key_issuing import (
-    MAX_LIMIT,
-    AlreadyRotated,
-    Grant,
-    Issued,
-    KeyChanges,
-    KeyConflict,
-    KeyIssuingError,
-    KeyRevoked,
-    KeyStore,
-)
 from counterfoil.ports import MESSAGES, StoreMismatch, StoreUnavailable
 from counterfoil.settings import Settings
 from counterfoil.views.times import minute
@@ -89,11 +78,11 @@ def issue(visit: Visit) -> ConsoleResponse:
     try:
         if not visit.request.form.get("label", "").strip():
             raise InvalidForm(visit.t("issue.no_label"))
-        grant = convert({"scope": _scope(visit), **_entered(visit)}, Grant)
+        grant = convert({"scope": _scope(visit), **_entered(visit)}, key_issuing.Grant)
         _use_form(visit)
         with closing(bootstrap.store(visit.settings).key_store()) as key_store:
             issued = key_issuing.issue(key_store, grant, secrets.token_bytes, visit.now, visit.session.actor)
-    except (InvalidForm, KeyIssuingError) as error:
+    except (InvalidForm, key_issuing.KeyIssuingError) as error:
         content = keys_page.draw_form(visit, keys_page.read_scopes(visit), _refusal(visit, error))
         return page(visit, "keys", content, status=422)
     return _reveal(visit, issued, None)
@@ -103,8 +92,8 @@ def _entered(visit: Visit) -> dict[str, object]:
     form = visit.request.form
     return {
         "label": form.get("label", "").strip(),
-        "per_min": whole_number(visit, "per_min", MAX_LIMIT),
-        "per_day": whole_number(visit, "per_day", MAX_LIMIT),
+        "per_min": whole_number(visit, "per_min", key_issuing.MAX_LIMIT),
+        "per_day": whole_number(visit, "per_day", key_issuing.MAX_LIMIT),
         "personal_data": form.get("personal_data") == "on",
         "messaging_lookup": form.get("messaging_lookup") == "on",
     }
@@ -120,11 +109,10 @@ def _scope(visit: Visit) -> Scope:
     return Scope("shop" if kind == "shop" else "franchise", identifier)
 
 
-def _reveal(visit: Visit, issued: Issued, old: Key | None) -> ConsoleResponse:
+def _reveal(visit: Visit, issued: key_issuing.Issued, old: Key | None) -> ConsoleResponse:
     visit.sessions.set_result(visit.session, visit.request.form.get(FORM_FIELD, ""), issued.key.key_id)
     is_loaded = visit.store.reads.knows(issued.key.scope)
-    content = keys_page.draw_issued(visit, issued, old, is_loaded=is_loaded)
-    return page(visit, "keys", content)
+    return page(visit, "keys", keys_page.draw_issued(visit, issued, old, is_loaded=is_loaded))
 
 
 # --- trying a request ----------------------------------------------------------------
@@ -134,19 +122,19 @@ def try_request(visit: Visit) -> ConsoleResponse:
     view = try_page.read(visit)
     try:
         key = _try_key(visit)
-    except (InvalidForm, KeyIssuingError) as error:
+    except (InvalidForm, key_issuing.KeyIssuingError) as error:
         content = try_page.draw(visit, view, problem=_refusal(visit, error))
         return page(visit, "reference", content, status=422)
     content = try_page.draw(visit, view, try_page.send(visit, view, key))
     return page(visit, "reference", content)
 
 
-def _try_key(visit: Visit) -> Issued:
+def _try_key(visit: Visit) -> key_issuing.Issued:
     scope, current = _scope(visit), try_page.current_key(visit)
     if current and current.key.scope == scope:
         return current
     until = visit.now + TRY_MS
-    grant = Grant(scope=scope, label=TRY_LABEL, per_min=TRY_PER_MIN, per_day=TRY_PER_DAY, revokes_at=until)
+    grant = key_issuing.Grant(scope=scope, label=TRY_LABEL, per_min=TRY_PER_MIN, per_day=TRY_PER_DAY, revokes_at=until)
     with closing(bootstrap.store(visit.settings).key_store()) as key_store:
         visit.session.try_key = key_issuing.issue(key_store, grant, secrets.token_bytes, visit.now, visit.session.actor)
     return visit.session.try_key
@@ -167,44 +155,38 @@ def change_key(visit: Visit, action: str) -> ConsoleResponse:
                 return _rotate(visit, key_store, key, successors)
             act = _change if action == "change" else _revoke
             message = act(visit, key_store, key, successors)
-    except (InvalidForm, KeyIssuingError) as error:
-        is_late = isinstance(error, KeyConflict | KeyRevoked)
+    except (InvalidForm, key_issuing.KeyIssuingError) as error:
+        is_late = isinstance(error, key_issuing.KeyConflict | key_issuing.KeyRevoked)
         return _key_page(visit, _refusal(visit, error), "warn" if is_late else "bad", 409 if is_late else 422, action)
     return _key_page(visit, message, "good")
 
 
-def _change(visit: Visit, key_store: KeyStore, key: Key, successors: list[str]) -> str:
+def _change(visit: Visit, key_store: key_issuing.KeyStore, key: Key, successors: list[str]) -> str:
     _require_version(visit, key, successors)
     # Only fields that differ are written. If there are none, the page says that nothing was saved.
     changes = {name: value for name, value in _entered(visit).items() if getattr(key, name) != value}
     if not changes:
         return visit.t("change.nothing")
-    wanted = convert(changes, KeyChanges)
+    wanted = convert(changes, key_issuing.KeyChanges)
     key_issuing.update(key_store, key.key_id, wanted, visit.now, visit.session.actor, seen=key)
     return visit.t("change.done")
 
 
-def _rotate(visit: Visit, key_store: KeyStore, key: Key, successors: list[str]) -> ConsoleResponse:
+def _rotate(visit: Visit, key_store: key_issuing.KeyStore, key: Key, successors: list[str]) -> ConsoleResponse:
     known = visit.request.form.get("successors", "").split()
     unknown = [successor for successor in successors if successor not in known]
     if unknown:
-        raise AlreadyRotated(key.key_id, unknown)
+        raise key_issuing.AlreadyRotated(key.key_id, unknown)
     _require_version(visit, key, successors)
-    overlap = OVERLAPS.get(visit.request.form.get("overlap", ""))
+    overlap, by = OVERLAPS.get(visit.request.form.get("overlap", "")), visit.session.actor
+    until = None if overlap is None else visit.now + overlap
     issued = key_issuing.rotate(
-        key_store,
-        key.key_id,
-        secrets.token_bytes,
-        visit.now,
-        visit.session.actor,
-        None if overlap is None else visit.now + overlap,
-        seen=key,
-        known_successors=known,
+        key_store, key.key_id, secrets.token_bytes, visit.now, by, until, seen=key, known_successors=known
     )
     return _reveal(visit, issued, issued.replaces)
 
 
-def _revoke(visit: Visit, key_store: KeyStore, key: Key, _: list[str]) -> str:
+def _revoke(visit: Visit, key_store: key_issuing.KeyStore, key: Key, _: list[str]) -> str:
     form, later = visit.request.form, visit.now + DAY_MS
     # Somebody types the label on a phone in a hurry, so capitals and spaces do not matter.
     entered, label, key_id = (
@@ -216,20 +198,20 @@ def _revoke(visit: Visit, key_store: KeyStore, key: Key, _: list[str]) -> str:
         key_issuing.revoke(key_store, key.key_id, visit.now, visit.session.actor)
         return visit.t("revoke.done")
     if key.revokes_at is not None and key.revokes_at <= later:
-        raise KeyConflict(MESSAGES["changed_meanwhile"](key_id=key.key_id))
+        raise key_issuing.KeyConflict(MESSAGES["changed_meanwhile"](key_id=key.key_id))
     key_issuing.schedule_revocation(key_store, key.key_id, later, visit.now, visit.session.actor)
     return visit.t("revoke.scheduled", time=minute(later))
 
 
 def _require_version(visit: Visit, key: Key, successors: list[str]) -> None:
     if visit.request.form.get("version") != key_version(key, successors):
-        raise KeyConflict(MESSAGES["changed_meanwhile"](key_id=key.key_id))
+        raise key_issuing.KeyConflict(MESSAGES["changed_meanwhile"](key_id=key.key_id))
 
 
-def _refusal(visit: Visit, error: KeyIssuingError | InvalidForm) -> Html | str:
+def _refusal(visit: Visit, error: key_issuing.KeyIssuingError | InvalidForm) -> Html | str:
     if isinstance(error, InvalidForm):
         return str(error)
-    if not isinstance(error, KeyConflict) or isinstance(error, AlreadyRotated):
+    if not isinstance(error, key_issuing.KeyConflict) or isinstance(error, key_issuing.AlreadyRotated):
         return translated(visit.t, error.message.as_sentence())
     # The operator has not seen the latest change to the key.
     latest = [describe_entry(visit, entry) for entry in visit.store.reads.audit(1, visit.values["key_id"])]

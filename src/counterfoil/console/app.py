@@ -5,20 +5,11 @@ import sys
 from collections.abc import Callable
 
 from counterfoil import bootstrap
-from counterfoil.console import routes
+from counterfoil.console import routes, sign_in
 from counterfoil.console.actions import record_proxy_sign_in
 from counterfoil.console.guards import SINGLE_HEADERS, refusal
 from counterfoil.console.layout import ICONS_PATH, SCRIPT_PATH, STYLE_PATH, notice, refusal_page, sign_in_page
 from counterfoil.console.sessions import Session, Sessions
-from counterfoil.console.sign_in import (
-    SIGN_IN_PATH,
-    SignedInDevices,
-    audience,
-    lifetimes,
-    link_command,
-    link_key,
-    own_name,
-)
 from counterfoil.console.texts import Texts, language_named, preferred
 from counterfoil.console.visit import JSON, ConsoleResponse, ConsoleStore, Visit, redirect
 from counterfoil.domain.audit import Actor
@@ -33,7 +24,7 @@ from counterfoil.web.html import Html, style_sheet, text_file
 
 MAX_NAME = 200
 # The sign-in page for a device that was signed in before.
-SIGNED_OUT_PATH = f"{SIGN_IN_PATH}?out=1"
+SIGNED_OUT_PATH = f"{sign_in.SIGN_IN_PATH}?out=1"
 # The script sends this header with requests that it makes by itself, such as those of *Follow live*.
 REFRESH_HEADER = "x-background-refresh"
 # In this header, a proxy says whether the browser used HTTPS.
@@ -49,10 +40,10 @@ class ConsoleApp:
         self._settings = settings
         self._clock = clock
         show_times_in(settings.timezone)
-        name = own_name(link_key, audience(settings))
+        name = sign_in.own_name(link_key, sign_in.audience(settings))
         self._names = HostNames(settings.console_host, settings.console_names, name)
-        self._devices = SignedInDevices(settings, link_key, clock)
-        self._sessions = Sessions(clock, lifetimes(settings))
+        self._devices = sign_in.SignedInDevices(settings, link_key, clock)
+        self._sessions = Sessions(clock, sign_in.lifetimes(settings))
         self._store = ConsoleStore(settings, clock)
         package = "counterfoil.console"
         self._files = {
@@ -69,7 +60,7 @@ class ConsoleApp:
             kind, content = self._files[request.path]
             return ConsoleResponse(content_type=kind, body=content.encode())
         session = self._session(request)
-        if request.path == SIGN_IN_PATH:
+        if request.path == sign_in.SIGN_IN_PATH:
             return self._sign_in(request, session)
         if session is None:
             return self._without_session(request)
@@ -127,8 +118,7 @@ class ConsoleApp:
         """Show the form, or sign the device in; also an operator who is signed in, so that a second link is used up."""
         if session and not session.device_id:
             return redirect("/#")
-        language = language_named(request.query.get("lang")) or preferred(request.header("accept-language"))
-        t = Texts(language)
+        t = Texts(language_named(request.query.get("lang")) or preferred(request.header("accept-language")))
         if request.method != "POST":
             message = notice(t("sign_in.out")) if "out" in request.query and not session else None
             return self._sign_in_page(t, request, 200, message, session)
@@ -141,12 +131,7 @@ class ConsoleApp:
         return redirect("/", ("set-cookie", self._cookie(request, *signed_in)))
 
     def _sign_in_page(
-        self,
-        t: Texts,
-        request: ListenerRequest,
-        status: int,
-        message: Html | None = None,
-        session: Session | None = None,
+        self, t: Texts, request: ListenerRequest, status: int, message: Html | None, session: Session | None = None
     ) -> ConsoleResponse:
         operator = session.actor.name if session else None
         return ConsoleResponse(status=status, body=sign_in_page(t, self._link_command(request), message, operator))
@@ -157,7 +142,7 @@ class ConsoleApp:
         is_private = not settings.console_names and not settings.console_proxy
         is_direct = not any(request.header(name) for name in PROXY_HEADERS)
         if is_private and is_direct and is_loopback(settings.console_host):
-            return link_command(settings)
+            return sign_in.link_command(settings)
         return "counterfoil console link"
 
     def _without_session(self, request: ListenerRequest) -> ConsoleResponse:
@@ -166,7 +151,7 @@ class ConsoleApp:
             t = Texts(preferred(request.header("accept-language")))
             if request.method == "POST":
                 return self._sign_in_page(t, request, 401, notice(t("sign_in.ended"), "bad"))
-            return redirect(SIGNED_OUT_PATH if self._tokens(request) else SIGN_IN_PATH)
+            return redirect(SIGNED_OUT_PATH if self._tokens(request) else sign_in.SIGN_IN_PATH)
         return ConsoleResponse(status=401, content_type=JSON, body=b'{"error":"not_signed_in"}\n')
 
     def _sign_out_devices(self, request: ListenerRequest) -> None:
@@ -179,9 +164,7 @@ class ConsoleApp:
         return f"{name}={token}; Path=/; Max-Age={age_sec}; HttpOnly; SameSite=Strict{secure}"
 
     def _set_language(self, request: ListenerRequest, session: Session) -> ConsoleResponse:
-        language = language_named(request.query.get("to"))
-        if language:
-            session.language = language
+        session.language = language_named(request.query.get("to")) or session.language
         back = request.query.get("back", "/")
         return redirect(back if _is_local(back) else "/")
 
@@ -202,9 +185,8 @@ def _is_local(address: str) -> bool:
 
 def serve(settings: Settings, on_ready: Callable[[], None], stop: SignalSafeEvent) -> None:
     """Serve the console until `stop` is set or the process receives SIGINT or SIGTERM."""
-    listener = listener_of(
-        settings, ConsoleApp(settings, link_key(bootstrap.deployment_secret(settings)), SystemClock())
-    )
+    key = sign_in.link_key(bootstrap.deployment_secret(settings))
+    listener = listener_of(settings, ConsoleApp(settings, key, SystemClock()))
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     listener.start()

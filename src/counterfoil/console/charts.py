@@ -126,18 +126,16 @@ def use_charts(visit: Visit, use: Use) -> Html:
     if not requests:
         return markup(ranges, element("p", t("chart.none"), class_="empty"))
     bars = [_bar(visit, use, slot) for slot in slots]
-    failed = [_bar(visit, use, slot, error=ANY_ERROR) for slot in slots]
-    name, recorded = "newest" if use.measured == MEASURED_REQUESTS else "all", f"{use.measured:,}"
-    share = t("chart.share", share=percent(errors, requests))
-    charts = [
-        bar_chart(t, t("chart.requests", count=f"{requests:,}"), bars, {"requests": "bar"}, note=_compared(t, use)),
-        bar_chart(t, t("chart.errors", count=f"{errors:,}"), failed, {"errors": "failed"}, note=share)
-        if errors
-        else None,
-        bar_chart(t, t(f"chart.took_{name}", count=recorded), bars, {"p95_ms": "slow", "median_ms": "bar"}, " ms")
-        if use.measured
-        else None,
-    ]
+    caption = t("chart.requests", count=f"{requests:,}")
+    charts = [bar_chart(t, caption, bars, {"requests": "bar"}, note=_compared(t, use))]
+    if errors:
+        failed = [_bar(visit, use, slot, error=ANY_ERROR) for slot in slots]
+        caption, share = t("chart.errors", count=f"{errors:,}"), t("chart.share", share=percent(errors, requests))
+        charts.append(bar_chart(t, caption, failed, {"errors": "failed"}, note=share))
+    if use.measured:
+        name = "newest" if use.measured == MEASURED_REQUESTS else "all"
+        caption = t(f"chart.took_{name}", count=f"{use.measured:,}")
+        charts.append(bar_chart(t, caption, bars, {"p95_ms": "slow", "median_ms": "bar"}, " ms"))
     links_of = {slot.since: element("a", bar.label, href=bar.address) for slot, bar in zip(slots, bars, strict=True)}
     cells: dict[str, Callable[[Slot], Child]] = {"time": lambda slot: links_of[slot.since]}
     table = list_table(visit, t("chart.caption"), RowList(use.slots.columns, slots[::-1]), cells, kind="fixed")

@@ -254,23 +254,17 @@ def _row(headings: Sequence[tuple[str, str | None]], cells: Sequence[Child]) -> 
 
 # This address redirects to the page of the latest load.
 LATEST_LOAD = "/loads/latest"
-# For each check, the name and the address of the page that shows the details of its findings.
-_PAGES_OF_CHECKS = {
-    "load": ("loads", LATEST_LOAD),
-    "items": ("loads", "/loads"),
-    "intake": ("loads", "/loads"),
-    "shops": ("shops", "/shops"),
-    "keys": ("keys", "/keys"),
-}
+# For each check, the page that shows the details of its findings.
+_PAGES_OF_CHECKS = {"load": "loads", "items": "loads", "intake": "loads", "shops": "shops", "keys": "keys"}
 
 
 def finding_text(t: Texts, finding: Finding) -> Html:
     """Return a finding with its advice. A warning or problem may also have a link to the page with the details."""
     link = None
     if finding.status != "ok" and finding.check in _PAGES_OF_CHECKS:
-        name, address = _PAGES_OF_CHECKS[finding.check]
-        text = t("finding.open_load") if address == LATEST_LOAD else t("finding.open", page=t(f"nav.{name}"))
-        link = [" ", element("a", text, href=address)]
+        name, is_load = _PAGES_OF_CHECKS[finding.check], finding.check == "load"
+        text = t("finding.open_load") if is_load else t("finding.open", page=t(f"nav.{name}"))
+        link = [" ", element("a", text, href=LATEST_LOAD if is_load else f"/{name}")]
     # The console has a text of its own for advice about data that it has a page for.
     own_advice = f"advice.{finding.code}"
     shown = element("span", t(own_advice)) if own_advice in TABLE else translated(t, finding.advice)

@@ -48,11 +48,8 @@ def _is_from_own_page(request: ListenerRequest) -> bool:
     site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
     if site is not None and site != "same-origin":
         return False
-    if origin is not None:
-        return _has_host(origin, request.header("host"))
-    return site is not None
-
-
-def _has_host(origin: str, host: str) -> bool:
-    """Return whether an origin has this host and port. The origin `null` has no host."""
-    return origin.lower() in (f"http://{host.lower()}", f"https://{host.lower()}")
+    if origin is None:
+        return site is not None
+    # The origin must have this host and port. The origin `null` has no host.
+    host = request.header("host").lower()
+    return origin.lower() in (f"http://{host}", f"https://{host}")

@@ -12,18 +12,8 @@ from counterfoil.domain.access import Key, Scope, permissions
 from counterfoil.domain.activity import ShopActivity
 from counterfoil.operator_reads import ShopName
 from counterfoil.ports import StoreMismatch, StoreUnavailable
+from counterfoil.views import copies
 from counterfoil.views.columns import RowList
-from counterfoil.views.copies import (
-    FRESH_SINCE,
-    STATES,
-    CopyRow,
-    CopySummary,
-    columns,
-    notes,
-    state,
-    summary,
-    worst_first,
-)
 from counterfoil.views.times import minute
 from counterfoil.web.html import Child, Html, element, markup
 
@@ -127,69 +117,68 @@ def loaded_shops(visit: Visit) -> Sequence[ShopActivity] | None:
     return None if status.extent is None else status.shops
 
 
-def copies_section(visit: Visit, rows: list[CopyRow]) -> Html:
+def copies_section(visit: Visit, rows: list[copies.CopyRow]) -> Html:
     t = visit.t
-    cells: dict[str, Callable[[CopyRow], Child]] = {
+    cells: dict[str, Callable[[copies.CopyRow], Child]] = {
         "copy.list": lambda row: element("span", parts(_name(t, row)), title=row.shop_id),
         "state": lambda row: _verdict(visit, row),
     }
     replaced = [row for row in rows if row.no_longer_read]
-    old = list_table(visit, t("copy.caption"), RowList(columns(visit.now), replaced), cells, kind="fixed")
+    columns, caption = copies.columns(visit.now), t("copy.caption")
+    old = list_table(visit, caption, RowList(columns, replaced), cells, kind="fixed")
     return section(
         t("copy.title"),
         element("p", _sentence(t, rows), class_="summary"),
-        list_table(
-            visit, t("copy.caption"), RowList(columns(visit.now), worst_first(rows)), cells, empty=t("copy.none")
-        ),
+        list_table(visit, caption, RowList(columns, copies.worst_first(rows)), cells, empty=t("copy.none")),
         element("details", element("summary", t("copy.replaced", count=len(replaced))), old) if replaced else None,
         element("p", t("copy.explained"), class_="muted"),
     )
 
 
-def _verdict(visit: Visit, row: CopyRow) -> Html:
+def _verdict(visit: Visit, row: copies.CopyRow) -> Html:
     t = visit.t
-    about = " ".join(map(t.message, notes(row)))
+    about = " ".join(map(t.message, copies.notes(row)))
     small = [" ", element("small", about)] if about else None
     is_well = row.state == "fresh" or row.no_longer_read
-    return markup(badge(t.message(state(row, visit.now)), "" if is_well else "warn"), small)
+    return markup(badge(t.message(copies.state(row, visit.now)), "" if is_well else "warn"), small)
 
 
-def copy_tile(visit: Visit, rows: list[CopyRow]) -> Html:
-    t, copy = visit.t, summary(rows)
+def copy_tile(visit: Visit, rows: list[copies.CopyRow]) -> Html:
+    t, copy = visit.t, copies.summary(rows)
     text = _sentence(t, rows)
     if copy.state is None:
-        value = t.message(STATES["never"]) if rows else "–"
+        value = t.message(copies.STATES["never"]) if rows else "–"
     elif copy.state == "fresh":
-        value = t.message(STATES["fresh"])
+        value = t.message(copies.STATES["fresh"])
     else:
-        worst = worst_first(rows)[0]
-        value, text = _share(t, copy), f"{_name(t, worst)}: {t.message(state(worst, visit.now))}"
+        worst = copies.worst_first(rows)[0]
+        value, text = _share(t, copy), f"{_name(t, worst)}: {t.message(copies.state(worst, visit.now))}"
     note = element("a", text, href=f"{visit.path}?tab=copy")
     return tile(t("copy.title"), value, note, "" if copy.state in (None, "fresh") else "warn")
 
 
-def _name(t: Texts, row: CopyRow) -> str:
+def _name(t: Texts, row: copies.CopyRow) -> str:
     return t("copy.feed") if row.shop_id is None else name_of(row.shop_name or row.shop_id)
 
 
-def copy_badge(t: Texts, copy: CopySummary) -> Html:
+def copy_badge(t: Texts, copy: copies.CopySummary) -> Html:
     """Return the state of a key's copy in a few words, or a dash if the key keeps no copy."""
     if copy.state is None:
         return element("span", "–", class_="muted", title=t("copy.no_copy"))
     if copy.state == "fresh" and copy.read_from:
-        return badge(t.message(FRESH_SINCE(start=minute(copy.read_from)[:10])))
+        return badge(t.message(copies.FRESH_SINCE(start=minute(copy.read_from)[:10])))
     if copy.state == "never":
         return badge(_share(t, copy), "warn")
-    text, kind = t.message(STATES[copy.state]), "" if copy.state == "fresh" else "warn"
+    text, kind = t.message(copies.STATES[copy.state]), "" if copy.state == "fresh" else "warn"
     return element("span", badge(text, kind), title=_share(t, copy) if kind else None)
 
 
-def _share(t: Texts, copy: CopySummary) -> str:
+def _share(t: Texts, copy: copies.CopySummary) -> str:
     return t(f"copy.share_{copy.unit}", fresh=copy.fresh, count=copy.lists)
 
 
-def _sentence(t: Texts, rows: list[CopyRow]) -> str:
-    copy = summary(rows)
+def _sentence(t: Texts, rows: list[copies.CopyRow]) -> str:
+    copy = copies.summary(rows)
     if not rows:
         return t("copy.no_shops")
     if copy.state == "fresh":

@@ -223,13 +223,8 @@ class SignedInDevices:
         """Sign a device out in the store, or only in this console until the store can be written."""
         with suppress(devices.UnknownDevice):
             try:
-                devices.revoke(
-                    bootstrap.store(self._settings).devices(),
-                    device.device_id,
-                    self._clock.now_ms(),
-                    device.actor,
-                    Act.CONSOLE_SIGNED_OUT,
-                )
+                store, now = bootstrap.store(self._settings).devices(), self._clock.now_ms()
+                devices.revoke(store, device.device_id, now, device.actor, Act.CONSOLE_SIGNED_OUT)
             except (StoreUnavailable, StoreMismatch):
                 self._signed_out.add(device.device_id)
 

@@ -9,24 +9,17 @@ STATE_NAMES = {"link": "link not used yet", "signed_in": "signed in", "expired":
 
 
 def columns(lifetimes: Lifetimes, now: int) -> Sequence[ListColumn[Device]]:
+    def state(device: Device) -> str:
+        return state_of(device, lifetimes, now)
+
     return (
         ListColumn("deviceId", kind="code", terminal="device ID", page="device.id"),
         ListColumn("name", terminal="name", page="device.name"),
         ListColumn("role", terminal="role", page="device.role"),
-        ListColumn(
-            "state",
-            lambda device: state_of(device, lifetimes, now),
-            terminal="state",
-            page="state",
-            text=lambda device: STATE_NAMES[state_of(device, lifetimes, now)],
-        ),
+        ListColumn("state", state, terminal="state", page="state", text=lambda device: STATE_NAMES[state(device)]),
         ListColumn("lastUsedAt", kind="time", terminal="last used", page="keys.last_used"),
         ListColumn(
-            "endsAt",
-            lambda device: device.revoked_at or ends_at(device, lifetimes),
-            kind="time",
-            terminal="ends",
-            page="device.ends",
+            "endsAt", lambda device: device.revoked_at or ends_at(device, lifetimes), "time", "ends", page="device.ends"
         ),
         ListColumn("days"),
         ListColumn("signedInAt", kind="time"),

@@ -39,11 +39,8 @@ def read(visit: Visit) -> AuditView:
 
 def draw(visit: Visit, view: AuditView) -> PageContent:
     t = visit.t
-    filtered = (
-        element("p", t("audit.of_key", key_id=view.key_id), " ", element("a", t("audit.all"), href="/audit"))
-        if view.key_id
-        else None
-    )
+    all_keys = element("a", t("audit.all"), href="/audit")
+    filtered = element("p", t("audit.of_key", key_id=view.key_id), " ", all_keys) if view.key_id else None
     longer = visit.address("/audit", limit=str(view.limit * 2))
     more = button_row(button_link(t("more"), longer)) if view.has_more else None
     if view.has_more and view.limit == MOST:
@@ -79,8 +76,7 @@ def _changes(visit: Visit, names: ScopeNames, entry: AuditEntry) -> Child:
 
 def describe_entry(visit: Visit, entry: AuditEntry) -> str:
     """Return a sentence about an entry: what was done, by whom, and what changed, if anything."""
-    names = scope_names(visit)
-    changes = "; ".join(_change_texts(visit, names, entry)) or entry.detail
+    changes = "; ".join(_change_texts(visit, scope_names(visit), entry)) or entry.detail
     values = {"act": act_name(visit, entry.act), "name": name_of(entry.actor.name), "via": _via_name(visit, entry)}
     if not changes:
         return visit.t("audit.sentence_without_changes", **values)

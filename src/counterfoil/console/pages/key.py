@@ -6,23 +6,8 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import asdict
 
+from counterfoil.console import display
 from counterfoil.console.charts import Use, read_use, use_charts
-from counterfoil.console.display import (
-    ago,
-    button_link,
-    button_row,
-    fields,
-    key_link,
-    link_list,
-    list_table,
-    moment,
-    name_of,
-    number,
-    section,
-    tile,
-    tiles,
-    translated,
-)
 from counterfoil.console.forms import form, limits_and_permissions, select, text_field
 from counterfoil.console.key_parts import copies_section, copy_tile, key_facts, loaded_shops, state_badge
 from counterfoil.console.pages.audit import audit_table
@@ -45,15 +30,9 @@ HOURS_DAYS = 7
 MOST_DISCLOSURES, MOST_AUDIT = 10, 10
 ERROR_DAYS = 30
 # How long the old key can stay valid after a rotation, in milliseconds. None means until it is revoked.
-OVERLAPS: Final[dict[str, int | None]] = {
-    "keep": None,
-    "1h": HOUR_MS,
-    "1d": DAY_MS,
-    "7d": 7 * DAY_MS,
-    "30d": 30 * DAY_MS,
-}
-ACTIONS: Final = ("change", "rotate", "revoke")
-_STYLES = {"change": "plain", "rotate": "plain", "revoke": "danger"}
+OVERLAPS: Final = {"keep": None, "1h": HOUR_MS, "1d": DAY_MS, "7d": 7 * DAY_MS, "30d": 30 * DAY_MS}
+# The actions of forms, with the styles of the buttons that open them.
+ACTIONS: Final = {"change": "plain", "rotate": "plain", "revoke": "danger"}
 HOURS: Sequence[ListColumn[HourOfKey]] = (ListColumn("at", kind="time"), ListColumn("requests"), ListColumn("errors"))
 
 
@@ -68,10 +47,6 @@ class OneKeyView(Struct, frozen=True, kw_only=True):
     copies: list[CopyRow]
     disclosures: RowList[RecordedRequest]
     audit: RowList[AuditEntry]
-
-    @property
-    def today(self) -> KeyDay:
-        return self.days[-1]
 
 
 def find(visit: Visit) -> tuple[Key, list[str]]:
@@ -115,11 +90,11 @@ def draw(visit: Visit, view: OneKeyView, message: Html | None = None, tab: str =
     can_change = visit.is_operator and not key.is_revoked(visit.now)
     tab = tab or visit.query.get("tab", "")
     if can_change and tab in ACTIONS:
-        main = section(t(f"{tab}.title"), _form(visit, view, tab))
+        main = display.section(t(f"{tab}.title"), _form(visit, view, tab))
     else:
         main = markup(_facts(visit, view), _tiles(visit, view), _tab(visit, view, tab if tab in _TABS else "use"))
     return PageContent(
-        title=name_of(key.label) if key.label else key.key_id,
+        title=display.name_of(key.label) if key.label else key.key_id,
         lead=markup(message, _buttons(visit, key, tab, can_change=can_change)),
         main=main,
         command=f"counterfoil keys show {key.key_id}",
@@ -135,20 +110,22 @@ def draw(visit: Visit, view: OneKeyView, message: Html | None = None, tab: str =
 def _buttons(visit: Visit, key: Key, shown: str, *, can_change: bool) -> Html | None:
     t = visit.t
     actions = [
-        button_link(
-            t(f"{action}.open"), f"/keys/{key.key_id}?tab={action}", None, _STYLES[action], is_current=action == shown
+        display.button_link(
+            t(f"{action}.open"), f"/keys/{key.key_id}?tab={action}", None, style, is_current=action == shown
         )
-        for action in ACTIONS
+        for action, style in ACTIONS.items()
         if can_change
     ]
-    return button_row(*actions, button_link(t("requests.title"), f"/requests?key={key.key_id}", style="plain"))
+    return display.button_row(
+        *actions, display.button_link(t("requests.title"), f"/requests?key={key.key_id}", style="plain")
+    )
 
 
 def _tab(visit: Visit, view: OneKeyView, shown: str) -> Html:
     t, path = visit.t, f"/keys/{view.key.key_id}"
     # The fragment leads a phone to the tabs, which are below its first screen.
     tabs = ((t(f"key.tab_{tab}"), f"{path}?tab={tab}#tabs", tab == shown) for tab in _TABS)
-    return element("div", link_list("tabs", t("key.tabs"), tabs), _TABS[shown](visit, view), id="tabs")
+    return element("div", display.link_list("tabs", t("key.tabs"), tabs), _TABS[shown](visit, view), id="tabs")
 
 
 def _facts(visit: Visit, view: OneKeyView) -> Html:
@@ -157,44 +134,46 @@ def _facts(visit: Visit, view: OneKeyView) -> Html:
     pairs: list[tuple[str, Child]] = [
         (t("key.id"), element("code", key.key_id)),
         *key_facts(visit, key),
-        (t("key.issued"), moment(key.created_at)),
+        (t("key.issued"), display.moment(key.created_at)),
         (t("state"), state_badge(t, key, visit.now)),
     ]
     if ended_at:
-        pairs.append((t("key.revoked_at"), moment(ended_at)))
+        pairs.append((t("key.revoked_at"), display.moment(ended_at)))
     elif key.revokes_at:
-        pairs.append((t("key.revokes_at"), moment(key.revokes_at)))
+        pairs.append((t("key.revokes_at"), display.moment(key.revokes_at)))
     if key.successor_of:
-        pairs.append((t("key.successor_of"), key_link(key.successor_of)))
+        pairs.append((t("key.successor_of"), display.key_link(key.successor_of)))
     if view.successors:
-        pairs.append((t("key.successors"), markup([[key_link(successor), " "] for successor in view.successors])))
-    return fields(pairs)
+        pairs.append(
+            (t("key.successors"), markup([[display.key_link(successor), " "] for successor in view.successors]))
+        )
+    return display.fields(pairs)
 
 
 def _tiles(visit: Visit, view: OneKeyView) -> Html:
-    t, today = visit.t, view.today
+    t, today = visit.t, view.days[-1]
     week = view.days[-7:]
     refused, quota = today.rate_limited + today.refused, view.key.per_day
     is_near = today.requests * 2 > quota
     meter = element("meter", value=today.requests, max=quota, high=round(0.8 * quota), aria_hidden="true")
-    return tiles(
-        tile(
+    return display.tiles(
+        display.tile(
             t("key.today"),
-            number(today.requests),
+            display.number(today.requests),
             markup(meter if is_near else None, " ", t("key.of_quota", quota=f"{view.key.per_day:,}")),
         ),
-        tile(
+        display.tile(
             t("key.week"),
-            number(sum(day.requests for day in week)),
-            t("key.week_errors", count=number(sum(day.errors for day in week))),
+            display.number(sum(day.requests for day in week)),
+            t("key.week_errors", count=display.number(sum(day.errors for day in week))),
         ),
-        tile(
+        display.tile(
             t("keys.last_used"),
-            ago(t, view.last_used, visit.now),
-            moment(view.last_used) if view.last_used else t("key.never"),
+            display.ago(t, view.last_used, visit.now),
+            display.moment(view.last_used) if view.last_used else t("key.never"),
         ),
         copy_tile(visit, view.copies),
-        tile(t("key.refused"), number(refused), t("key.refused_note"), "warn") if refused else None,
+        display.tile(t("key.refused"), display.number(refused), t("key.refused_note"), "warn") if refused else None,
     )
 
 
@@ -204,26 +183,26 @@ def _errors(visit: Visit, view: OneKeyView) -> Html:
         "error": lambda group: element(
             "a", element("code", group.error), href=f"/requests?key={key_id}&error={group.error}"
         ),
-        "errors.action": lambda group: translated(t, what_to_do(group.error)),
+        "errors.action": lambda group: display.translated(t, what_to_do(group.error)),
     }
     none = t("errors.none", days=ERROR_DAYS)
-    listed = list_table(visit, t("errors.caption", days=ERROR_DAYS), view.errors, cells, empty=none)
-    return section(t("errors.title"), listed)
+    listed = display.list_table(visit, t("errors.caption", days=ERROR_DAYS), view.errors, cells, empty=none)
+    return display.section(t("errors.title"), listed)
 
 
 def _audit(visit: Visit, view: OneKeyView) -> Html:
     t, key_id = visit.t, view.key.key_id
     more = element("a", t("audit.all_of_key"), href=f"/audit?key={key_id}")
-    audit = section(t("audit.title"), audit_table(visit, view.audit, with_key=False), element("p", more))
+    audit = display.section(t("audit.title"), audit_table(visit, view.audit, with_key=False), element("p", more))
     if not view.key.personal_data and not view.disclosures.rows:
         return audit
     disclosed = element("a", t("personal.all_of_key"), href=f"/personal-data?key={key_id}")
     listed = disclosure_table(visit, view.disclosures.rows, of_key=True)
-    return markup(audit, section(t("personal.title"), listed, element("p", disclosed)))
+    return markup(audit, display.section(t("personal.title"), listed, element("p", disclosed)))
 
 
 _TABS: Final[dict[str, Callable[[Visit, OneKeyView], Html]]] = {
-    "use": lambda visit, view: section(visit.t("key.use"), use_charts(visit, view.use)),
+    "use": lambda visit, view: display.section(visit.t("key.use"), use_charts(visit, view.use)),
     "copy": lambda visit, view: copies_section(visit, view.copies),
     "errors": _errors,
     "audit": _audit,
@@ -264,18 +243,12 @@ def _rotate_fields(visit: Visit, _: OneKeyView) -> Html:
 
 def _revoke_fields(visit: Visit, view: OneKeyView) -> Html:
     t = visit.t
-    last_used = markup(t("keys.last_used"), ": ", ago(t, view.last_used, visit.now))
-    label = t("revoke.confirm", label=name_of(view.key.label or view.key.key_id))
+    last_used = markup(t("keys.last_used"), ": ", display.ago(t, view.last_used, visit.now))
+    label = t("revoke.confirm", label=display.name_of(view.key.label or view.key.key_id))
+    entered = visit.request.form.get("confirm", "")
     return markup(
-        element("p", t("revoke.text", today=number(view.today.requests)), " ", last_used),
-        text_field(
-            label,
-            "confirm",
-            visit.request.form.get("confirm", ""),
-            required=True,
-            spellcheck="false",
-            autocapitalize="off",
-        ),
+        element("p", t("revoke.text", today=display.number(view.days[-1].requests)), " ", last_used),
+        text_field(label, "confirm", entered, required=True, spellcheck="false", autocapitalize="off"),
     )
 
 

@@ -5,31 +5,9 @@ from typing import Final
 
 from msgspec import Struct
 
+from counterfoil.console import display, key_parts
 from counterfoil.console.charts import spark
-from counterfoil.console.display import (
-    ago,
-    badge,
-    button_link,
-    button_row,
-    fields,
-    key_link,
-    link_list,
-    list_table,
-    name_of,
-    number,
-    percent,
-    template,
-)
 from counterfoil.console.forms import limits_and_permissions, select, token_field
-from counterfoil.console.key_parts import (
-    ScopeNames,
-    copy_badge,
-    key_facts,
-    loaded_shops,
-    scope_label,
-    scope_names,
-    state_badge,
-)
 from counterfoil.console.layout import notice
 from counterfoil.console.texts import Texts
 from counterfoil.console.visit import ConsolePage, PageContent, Visit, number_in
@@ -57,7 +35,7 @@ class KeysView(Struct, frozen=True, kw_only=True):
 def read(visit: Visit) -> KeysView:
     wanted = visit.query.get("show", "active")
     show = wanted if wanted in SHOWN else "active"
-    found = used_keys(visit.store.reads, lambda: loaded_shops(visit), visit.now)
+    found = used_keys(visit.store.reads, lambda: key_parts.loaded_shops(visit), visit.now)
     cards = {name: [used for used in found if name in _cards_of(used, visit.now)] for name in SHOWN}
     keys = sorted(cards[show], key=lambda used: (-sum(used.week), used.key.label.lower(), used.key.key_id))
     return KeysView(show=show, counts={name: len(used) for name, used in cards.items()}, keys=keys)
@@ -80,7 +58,7 @@ def draw(visit: Visit, view: KeysView) -> PageContent:
     t = visit.t
     return PageContent(
         title=t("keys.title"),
-        lead=button_row(button_link(t("keys.issue"), "/keys/new") if visit.is_operator else None),
+        lead=display.button_row(display.button_link(t("keys.issue"), "/keys/new") if visit.is_operator else None),
         main=markup(_cards(visit, view), _table(visit, view)),
         command=f"counterfoil keys list{' --active' if view.show == 'active' else ''}",
         more_commands=("counterfoil usage",),
@@ -94,7 +72,9 @@ def _cards(visit: Visit, view: KeysView) -> Html:
         (
             markup(
                 element(
-                    "strong", number(view.counts[name]), class_="warn" if name in (COPY_BEHIND, *WARNINGS) else None
+                    "strong",
+                    display.number(view.counts[name]),
+                    class_="warn" if name in (COPY_BEHIND, *WARNINGS) else None,
                 ),
                 " ",
                 t(f"keys.filter.{name}"),
@@ -106,34 +86,38 @@ def _cards(visit: Visit, view: KeysView) -> Html:
         # A card that would select nothing is left out.
         if view.counts[name] or name in ("active", view.show)
     )
-    return link_list("cards", t("keys.cards"), cards)
+    return display.link_list("cards", t("keys.cards"), cards)
 
 
 def _table(visit: Visit, view: KeysView) -> Html:
-    t, names = visit.t, scope_names(visit)
+    t, names = visit.t, key_parts.scope_names(visit)
     cells: dict[str, Callable[[UsedKey], Child]] = {
         "key": lambda used: markup(
-            key_link(used.key.key_id, used.key.label or t("key.no_label")),
-            [" ", state_badge(t, used.key, visit.now)] if view.show == "revoked" or used.key.revokes_at else None,
+            display.key_link(used.key.key_id, used.key.label or t("key.no_label")),
+            [" ", key_parts.state_badge(t, used.key, visit.now)]
+            if view.show == "revoked" or used.key.revokes_at
+            else None,
         ),
         "keys.scope": lambda used: markup(
-            scope_label(t, names, used.key.scope, with_id=False),
+            key_parts.scope_label(t, names, used.key.scope, with_id=False),
             [
-                [" ", badge(t(f"permission.{name}"), "warn" if name == "personal-data" else "quiet")]
+                [" ", display.badge(t(f"permission.{name}"), "warn" if name == "personal-data" else "quiet")]
                 for name in permissions(used.key)
             ],
         ),
-        "keys.copy": lambda used: copy_badge(t, used.copy),
-        "keys.week": lambda used: markup(number(sum(used.week)), " ", spark(used.week)),
-        "keys.errors": lambda used: percent(used.errors, sum(used.week)),
-        "keys.quota": lambda used: markup(number(used.week[-1]), element("small", f" / {used.key.per_day:,}")),
+        "keys.copy": lambda used: key_parts.copy_badge(t, used.copy),
+        "keys.week": lambda used: markup(display.number(sum(used.week)), " ", spark(used.week)),
+        "keys.errors": lambda used: display.percent(used.errors, sum(used.week)),
+        "keys.quota": lambda used: markup(display.number(used.week[-1]), element("small", f" / {used.key.per_day:,}")),
         "keys.last_used": lambda used: markup(
-            ago(t, used.last_used, visit.now) if used.last_used or not used.warnings else None,
-            [[" ", badge(t(f"key_warning.{name}"), "warn")] for name in used.warnings],
+            display.ago(t, used.last_used, visit.now) if used.last_used or not used.warnings else None,
+            [[" ", display.badge(t(f"key_warning.{name}"), "warn")] for name in used.warnings],
         ),
     }
     caption = t(f"keys.filter.{view.show}.caption")
-    return list_table(visit, caption, RowList(columns_with_usage(visit.now), view.keys), cells, empty=t("keys.none"))
+    return display.list_table(
+        visit, caption, RowList(columns_with_usage(visit.now), view.keys), cells, empty=t("keys.none")
+    )
 
 
 PAGE = ConsolePage(
@@ -167,7 +151,7 @@ class IssueView(Struct, frozen=True, kw_only=True, rename="camel"):
 
 def read_scopes(visit: Visit) -> IssueView:
     shops = visit.store.shop_names()
-    names = ScopeNames(shops)
+    names = key_parts.ScopeNames(shops)
     franchises = [
         ScopeChoice("franchise", each, names.about(visit.t, Scope("franchise", each)) or each, len(of_each), of_each)
         for each, of_each in names.franchises()
@@ -175,7 +159,7 @@ def read_scopes(visit: Visit) -> IssueView:
     return IssueView(
         scopes=[
             *sorted(franchises, key=lambda scope: scope.name),
-            *(ScopeChoice("shop", shop.shop_id, name_of(shop.shop_name)) for shop in shops),
+            *(ScopeChoice("shop", shop.shop_id, display.name_of(shop.shop_name)) for shop in shops),
         ]
     )
 
@@ -197,7 +181,7 @@ def draw_form(visit: Visit, view: IssueView, problem: Html | str | None = None) 
     at_scope = problem if entered.get("label", "").strip() and not chosen else None
     limits: dict[str, int | bool] = {name: name in entered for name in ("personal_data", "messaging_lookup")}
     limits |= {name: number_in(entered.get(name, ""), getattr(view, name)) for name in ("per_min", "per_day")}
-    main = template(
+    main = display.template(
         "issue",
         t,
         problem=notice(problem, "bad") if problem and not at_scope else None,
@@ -220,7 +204,7 @@ def draw_form(visit: Visit, view: IssueView, problem: Html | str | None = None) 
 def draw_issued(visit: Visit, issued: Issued, old: Key | None, *, is_loaded: bool) -> PageContent:
     """Return the page. The console does not keep the key, and a script removes it when the operator leaves the page."""
     t, key = visit.t, issued.key
-    notices = [] if is_loaded else [notice(t("revealed.not_loaded", scope=name_of(key.scope.id)), "warn")]
+    notices = [] if is_loaded else [notice(t("revealed.not_loaded", scope=display.name_of(key.scope.id)), "warn")]
     if old and old.revokes_at is not None:
         span = t.message(duration(old.revokes_at - visit.now))
         notices.append(notice(t("revealed.old_ends", key_id=old.key_id, span=span)))
@@ -232,14 +216,14 @@ def draw_issued(visit: Visit, issued: Issued, old: Key | None, *, is_loaded: boo
         "save-key": "install -m 600 /dev/stdin counterfoil-key",
         "first-call": f'curl -s -H "Authorization: Bearer $(cat counterfoil-key)" {base}/shops',
     }
-    main = template(
+    main = display.template(
         "issued",
         t,
         once=notice(t("revealed.once"), "warn"),
         issued=issued,
         notices=notices,
-        facts=fields([(t("key"), key_link(key.key_id, key.label)), *key_facts(visit, key)]),
-        commands=[template("copied", t, id_=name, text=text) for name, text in commands.items()],
+        facts=display.fields([(t("key"), display.key_link(key.key_id, key.label)), *key_parts.key_facts(visit, key)]),
+        commands=[display.template("copied", t, id_=name, text=text) for name, text in commands.items()],
         placeholder=None if visit.settings.api_url else element("p", t("revealed.placeholder"), class_="muted"),
         page=f"/keys/{key.key_id}",
     )

@@ -70,10 +70,6 @@ def read_one(visit: Visit) -> OneLoadView:
     return OneLoadView(load=load, rejects=RowList(REJECTS, visit.store.reads.rejects(number, MOST_SHOWN)))
 
 
-def latest_load_path(visit: Visit) -> str:
-    return next((f"/loads/{load.number}" for load in visit.store.reads.loads(1)), "/loads")
-
-
 def draw(visit: Visit, view: LoadsView, result: Html | None = None) -> PageContent:
     t = visit.t
     rows, runs = _collapsed(visit, view.loads.rows)
@@ -175,9 +171,7 @@ _REASONS: Sequence[ListColumn[tuple[str, int]]] = (
 
 def _reasons(visit: Visit, loads: Sequence[LoadRow]) -> Html | None:
     t = visit.t
-    counts: Counter[str] = Counter()
-    for load in loads:
-        counts.update(load.reasons)
+    counts = sum((Counter(load.reasons) for load in loads), Counter[str]())
     if not counts:
         return None
     listing = RowList(_REASONS, counts.most_common())
@@ -226,9 +220,7 @@ def draw_one(visit: Visit, view: OneLoadView, revealed: Html | None = None) -> P
             element("code", reject.reason), " ", element("small", _meaning(t, reject.reason))
         ),
         "load.fields": lambda reject: markup([[element("code", name_of(name)), " "] for name in reject.fields]) or "–",
-        "load.value": lambda reject: (
-            (None if _is_of_import(reject.reason) else _reveal_button(visit, load, reject)) or "–"
-        ),
+        "load.value": lambda reject: _reveal_button(visit, load, reject) or "–",
     }
     with_text = RowList((*REJECTS, ListColumn("", page="load.value")), view.rejects.rows)
     shown = t("load.rejects_caption", shown=len(view.rejects.rows), count=f"{load.rejected:,}")
@@ -267,6 +259,8 @@ def _advice(visit: Visit, load: LoadRow) -> Html:
 
 
 def _reveal_button(visit: Visit, load: LoadRow, reject: RejectedLine) -> Html | None:
+    if _is_of_import(reject.reason):
+        return None
     t = visit.t
     values = {"source": reject.source, "line": str(reject.line)}
     label = t("load.reveal_line", line=reject.line)

@@ -115,12 +115,11 @@ def _instant(text: str) -> int | None:
 def draw(visit: Visit, view: RequestsView) -> PageContent:
     t = visit.t
     single = view.requests.rows[0] if "request" in view.wanted and len(view.requests.rows) == 1 else None
-    names = ", ".join(view.ignored)
     return PageContent(
         title=t("requests.title"),
         main=markup(
             _search(visit, view),
-            notice(t("requests.ignored", names=names), "warn") if view.ignored else None,
+            notice(t("requests.ignored", names=", ".join(view.ignored)), "warn") if view.ignored else None,
             _one_request(visit, single) if single else _list(visit, view),
         ),
         command=_command(view),
@@ -163,6 +162,7 @@ def _search(visit: Visit, view: RequestsView) -> Html:
 
 def _one_request(visit: Visit, request: RecordedRequest) -> Html:
     t, error = visit.t, request.error
+    disclosed = t("requests.disclosed", count=request.personal_members, base=name_of(request.personal_base))
     pairs: list[tuple[str, Child]] = [
         (t("time"), moment(request.at)),
         (t("key"), key_link(request.key_id, visit.store.labels().get(request.key_id))),
@@ -170,7 +170,7 @@ def _one_request(visit: Visit, request: RecordedRequest) -> Html:
         (t("status"), markup(status_badge(request.status), " ", element("code", error) if error else None)),
         (t("took"), _took(request)),
         *_returned(visit, request.returned),
-        (t("personal.title"), _disclosed(visit, request)),
+        (t("personal.title"), disclosed if request.personal_members else t("no")),
     ]
     if error and explanation(error):
         pairs += [(t("errors.action"), translated(t, what_to_do(error)))]
@@ -183,8 +183,8 @@ def _returned(visit: Visit, returned: RequestDetail) -> Iterator[tuple[str, Chil
     if returned.message:
         # The API answers in English.
         yield t("errors.message"), element("q", returned.message, lang="en")
-    names = [element("code", name) for name in returned.names]
-    yield t("requests.parameters"), markup(*(markup(name, " ") for name in names)) if names else t("permission.none")
+    names = markup([[element("code", name), " "] for name in returned.names])
+    yield t("requests.parameters"), names or t("permission.none")
     if returned.shop_id:
         yield t("shop"), element("code", name_of(returned.shop_id))
     if returned.rows is not None:
@@ -194,11 +194,6 @@ def _returned(visit: Visit, returned: RequestDetail) -> Iterator[tuple[str, Chil
 
 def _took(request: RecordedRequest) -> str:
     return f"{request.took_us / 1000:,.1f} ms"
-
-
-def _disclosed(visit: Visit, request: RecordedRequest) -> str:
-    count, base = request.personal_members, name_of(request.personal_base)
-    return visit.t("requests.disclosed", count=count, base=base) if count else visit.t("no")
 
 
 def _list(visit: Visit, view: RequestsView) -> Html:
@@ -215,11 +210,8 @@ def _list(visit: Visit, view: RequestsView) -> Html:
         if view.next
         else None,
     ]
-    listed = (
-        list_table(visit, t("requests.caption"), view.requests, cells, first=_FIRST, body_id="rows", kind="page")
-        if view.requests.rows
-        else element("p", t("requests.more_to_search") if view.next else t("requests.none"), class_="empty")
-    )
+    caption, none = t("requests.caption"), t("requests.more_to_search") if view.next else t("requests.none")
+    listed = list_table(visit, caption, view.requests, cells, first=_FIRST, empty=none, body_id="rows", kind="page")
     return markup(
         template("follow", t) if newest and "request" not in view.wanted else None,
         element("div", listed, id="list"),
@@ -251,8 +243,6 @@ PAGE = ConsolePage(name="requests", read=read, draw=draw, csv=csv)
 DAYS = 90
 # The sums per key cover at most this many disclosures, so that the page stays fast.
 MOST_SUMMED = 5_000
-
-
 # The disclosures to one key, newest first. A member who was read twice counts twice.
 KeyDisclosures = list[RecordedRequest]
 

@@ -85,16 +85,14 @@ class TodayView(Struct, frozen=True, kw_only=True, rename="camel"):
     disk_free_bytes: int | None
     store_bytes: int | None
 
-    @property
-    def today(self) -> DaySum:
-        return self.days[-1]
-
 
 def read(visit: Visit) -> TodayView:
     overview = visit.store.overview()
-    store, findings = overview.store, visit.store.findings()
+    store, findings, yesterday = overview.store, visit.store.findings(), visit.now - DAY_MS
     try:
-        use, (days, keys), yesterday_by_now = read_use(visit, "7d"), _usage(visit), _yesterday_by_now(visit)
+        use, (days, keys) = read_use(visit, "7d"), _usage(visit)
+        hours = visit.store.reads.hours(None, thai_midnight(thai_day(yesterday)), yesterday)
+        yesterday_by_now = sum(hour.requests for hour in hours)
     except (StoreUnavailable, StoreMismatch):
         # The findings already say that the store cannot be read.
         days = [DaySum(day, 0, 0, 0) for day in days_until(thai_day(visit.now), WEEK + 1)]
@@ -115,11 +113,6 @@ def read(visit: Visit) -> TodayView:
         disk_free_bytes=store.disk.free_bytes if store.disk else None,
         store_bytes=store.extent.size_bytes if store.extent else None,
     )
-
-
-def _yesterday_by_now(visit: Visit) -> int:
-    until = visit.now - DAY_MS
-    return sum(hour.requests for hour in visit.store.reads.hours(None, thai_midnight(thai_day(until)), until))
 
 
 def _usage(visit: Visit) -> tuple[list[DaySum], list[BusyKey]]:
@@ -199,28 +192,20 @@ def _verdict(visit: Visit, view: TodayView) -> Html:
 
 
 def _tiles(visit: Visit, view: TodayView) -> Html:
-    t, today, earlier = visit.t, view.today, view.days[:-1]
+    t, today, earlier = visit.t, view.days[-1], view.days[:-1]
     usual, usual_errors = sum(day.requests for day in earlier), sum(day.errors for day in earlier)
+    usual_share = t("today.usual_errors", share=percent(usual_errors, usual))
+    has_many = today.requests and today.errors / today.requests > max(0.05, 2 * usual_errors / (usual or 1))
     load = "–" if view.last_load_idle_ms is None else t("span.ago", span=t.message(duration(view.last_load_idle_ms)))
-    rejected = (
-        None
-        if view.last_load_rejected is None
-        else element("a", t("today.rejected", count=number(view.last_load_rejected)), href=LATEST_LOAD)
-    )
+    count = view.last_load_rejected
+    rejected = None if count is None else element("a", t("today.rejected", count=number(count)), href=LATEST_LOAD)
     horizon = None if view.horizon_age_ms is None else f"{view.horizon_age_ms / 1000:,.1f} s"
     is_late = view.horizon_age_ms is None or view.horizon_age_ms > MOST_HORIZON_MS
     near_quota = markup([[key_link(key.key_id, key.label), " "] for key in view.near_quota[:3]])
     return tiles(
         tile(t("today.requests"), number(today.requests), t("today.by_now", count=number(view.yesterday_by_now))),
-        tile(
-            t("today.errors"),
-            percent(today.errors, today.requests),
-            t("today.usual_errors", share=percent(usual_errors, usual)),
-            "warn"
-            if today.requests and today.errors / today.requests > max(0.05, 2 * usual_errors / (usual or 1))
-            else "",
-        ),
-        tile(t("today.load"), load, rejected, "warn" if view.last_load_rejected else ""),
+        tile(t("today.errors"), percent(today.errors, today.requests), usual_share, "warn" if has_many else ""),
+        tile(t("today.load"), load, rejected, "warn" if count else ""),
         tile(t("today.horizon"), horizon or t("unknown"), t("today.horizon_note"), "bad") if is_late else None,
         tile(t("today.near_quota"), number(len(view.near_quota)), near_quota, "warn") if view.near_quota else None,
     )
