@@ -121,11 +121,8 @@ def secret(settings: Settings, built_with: str | None) -> Iterator[Finding]:
         yield finding("secret_short", bytes=MIN_SECRET_BYTES)
         return
     if built_with is not None:
-        yield (
-            finding("secret_matches")
-            if bootstrap.pseudonyms(settings).fingerprint() == built_with
-            else finding("secret_differs")
-        )
+        is_same = bootstrap.pseudonyms(settings).fingerprint() == built_with
+        yield finding("secret_matches" if is_same else "secret_differs")
 
 
 def _secret_file(file: Path, built: bool) -> Finding:
@@ -203,11 +200,11 @@ def servers(found: Sequence[ServerState], lag_ms: int) -> Iterator[Finding]:
 
 
 def _server(server: ServerState, furthest: int, lag_ms: int) -> Finding:
-    behind = None if server.horizon is None else furthest - server.horizon
-    if behind is None:
+    if server.horizon is None:
         return finding("server_silent", subject=server.name, server=server.name)
     if server.is_primary:
         return finding("server_primary", subject=server.name, server=server.name)
+    behind = furthest - server.horizon
     kind = "server_behind" if behind > lag_ms else "server_replica"
     return finding(kind, subject=server.name, server=server.name, seconds=f"{behind / 1000:,.1f}", milliseconds=behind)
 

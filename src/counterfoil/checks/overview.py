@@ -137,9 +137,8 @@ def service_finding(
     address = f"{settings.admin_host}:{settings.admin_port}"
     answer = ask() if ask else ask_ready(settings)
     if isinstance(answer, Message):
-        if is_new:
-            return finding("nothing_served")
-        return finding("service_silent", address=address, reason=answer)
+        silent = finding("service_silent", address=address, reason=answer)
+        return finding("nothing_served") if is_new else silent
     # A restored copy of a store has the same ID.
     if answer.store_id and bootstrap.store(settings).reads().store_id() not in (None, answer.store_id):
         return finding("other_store", address=address)
@@ -207,13 +206,13 @@ def _findings(settings: Settings, store: StoreValues, now: int) -> Iterator[Find
         yield finding("store_well", store=display_value(settings, "store"), size=size, schema=store.extent.schema)
     yield from local.servers(store.servers, settings.replica_lag_ms)
     yield from horizon_findings(store.horizon, now)
-    yield from _load(store.load, store.horizon, now)
+    yield _load(store.load, store.horizon, now)
     yield from open_item_findings(store.items, now)
     yield from sudden_changes(store.intake, now)
     yield from watched_folders(store.folders, now, settings.silent_folder_min)
     yield _keys(store.keys, store.near_quota)
     yield _shops(store.shops, now)
-    yield from _backup(store, settings.backup_max_hours, now)
+    yield _backup(store, settings.backup_max_hours, now)
 
 
 def horizon_findings(horizon: int | None, now: int, max_age_ms: int = local.MOVING_MS) -> Iterator[Finding]:
@@ -229,20 +228,13 @@ def horizon_findings(horizon: int | None, now: int, max_age_ms: int = local.MOVI
         yield finding("horizon_age", time=time, seconds=f"{max(0, age) / 1000:.1f}")
 
 
-def _load(load: LoadRow | None, horizon: int | None, now: int) -> Iterator[Finding]:
+def _load(load: LoadRow | None, horizon: int | None, now: int) -> Finding:
     if load is None:
-        yield finding("nothing_loaded")
-        return
+        return finding("nothing_loaded")
     if not load.finished:
-        yield local.unfinished_load(load, local.horizon_motion(horizon, now), now)
-        return
-    yield finding(
-        "load_finished_ago",
-        span=duration(load.idle_ms(now)),
-        lines=load.lines,
-        changed=load.changed,
-        rejected=load.rejected,
-    )
+        return local.unfinished_load(load, local.horizon_motion(horizon, now), now)
+    span = duration(load.idle_ms(now))
+    return finding("load_finished_ago", span=span, lines=load.lines, changed=load.changed, rejected=load.rejected)
 
 
 def _keys(keys: Sequence[Key], near: Sequence[KeyToday]) -> Finding:
@@ -273,22 +265,20 @@ def _shops(shops: Sequence[ShopActivity], now: int) -> Finding:
     return finding("shops_silent", ids=ids, count=len(shops), silent=len(silent), names=first_of(named))
 
 
-def _backup(store: StoreValues, max_hours: int, now: int) -> Iterator[Finding]:
+def _backup(store: StoreValues, max_hours: int, now: int) -> Finding:
     """Check the age of the latest backup. A store without bills, or one that is less than a day old, needs none yet."""
     latest_at, since, lost = store.backups.latest_at, store.backups.since, store.backups.lost
     if lost and max_hours:
         made_at, folder = lost
-        yield finding("backup_lost", folder=printable(folder), span=duration(max(0, now - made_at)))
-    elif latest_at is not None:
+        return finding("backup_lost", folder=printable(folder), span=duration(max(0, now - made_at)))
+    if latest_at is not None:
         age = max(0, now - latest_at)
         is_old = max_hours and age > max_hours * HOUR_MS
         kind = "backup_old" if is_old else "backup_made" if store.backups.is_checked else "backup_unchecked"
-        yield finding(kind, since=from_ms(latest_at, UTC) if is_old else UNSET, span=duration(age))
-    else:
-        is_due = (
-            max_hours and (since is None or now - since > DAY_MS) and any(shop.last_bill_at for shop in store.shops)
-        )
-        yield finding("backup_missing" if is_due else "backup_none")
+        return finding(kind, since=from_ms(latest_at, UTC) if is_old else UNSET, span=duration(age))
+    is_young = since is not None and now - since <= DAY_MS
+    is_due = max_hours and not is_young and any(shop.last_bill_at for shop in store.shops)
+    return finding("backup_missing" if is_due else "backup_none")
 
 
 def sudden_changes(intake: Intake, now: int) -> Iterator[Finding]:
