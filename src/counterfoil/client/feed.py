@@ -191,10 +191,7 @@ class FeedGroup:
 
 
 class FeedBatch:
-    """Some pages of the feed, as groups of elements. `mark`, `cursor` and `time` are those of the last page.
-
-    `error` is set if the request for the next page failed.
-    """
+    """Some pages of the feed, as groups of elements. `mark`, `cursor` and `time` are those of the last page."""
 
     def __init__(self, selection: CopySelection, *, is_full_pass: bool) -> None:
         self._new_group = partial(FeedGroup, selection, is_full_pass=is_full_pass)
@@ -203,7 +200,7 @@ class FeedBatch:
         self.time = ""
         self.mark: str | None = None
         self.cursor: str | None = None
-        self.error: CounterfoilError | None = None
+        self.error: CounterfoilError | None = None  # Set if the request for the next page failed.
 
     @property
     def bytes(self) -> int:

@@ -143,13 +143,10 @@ def shop_row(shop_id: str, shop: Mapping[str, Any] | None, known: Row, copied_at
 
 
 def all_shop_rows(client: Client, state: Mapping[str, Any] | None) -> Iterator[Row]:
-    """Yield the rows of all shops that are listed or in the state, with current names.
-
-    A shop that the feed has not returned yet has no `complete_since`.
-    """
+    """Yield the rows of all shops that are listed or in the state, with current names."""
     page = client.shop_page()
     listed = {shop["shopId"]: shop for shop in page.data}
-    unknown = {"complete_since": None, "in_scope": True, "complete_until": None}
+    unknown = {"complete_since": None, "in_scope": True, "complete_until": None}  # The feed has not returned it yet.
     known = (state or {}).get("shops") or {}
     for shop_id in sorted(listed.keys() | known.keys()):
         yield shop_row(shop_id, listed.get(shop_id), known.get(shop_id, unknown), page.server_time)

@@ -83,10 +83,7 @@ class Comparison(Struct):
 
 
 class Reconciler:
-    """Compares all days, or those from `since` on.
-
-    With `fix`, days that differ are overwritten with the service's data.
-    """
+    """Compares all days, or those from `since` on. With `fix`, the service's data replaces the days that differ."""
 
     def __init__(
         self,

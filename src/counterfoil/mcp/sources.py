@@ -208,8 +208,7 @@ def _from_text(value: str, kind: Kind) -> str:
 # --- the snapshot: a private DuckDB file with the published columns, which answers all questions --
 #
 # DuckDB allows either one writer or several readers of a file. The copy is therefore opened only while a snapshot is
-# made, and only if it has changed since the last snapshot. While a pull has locked the copy, the last snapshot is
-# used.
+# made, and only if it has changed since the last snapshot. While a pull has locked it, the last snapshot is used.
 
 SNAPSHOT_FILE = "snapshot.duckdb"
 MEMORY_MB = 512
@@ -288,10 +287,7 @@ class Snapshot:
             return Result([column[0] for column in cursor.description or ()], rows[:limit], len(rows) > limit)
 
     def _fetchable(self, statement: str, values: Sequence[Any] = ()) -> str:
-        """Return a statement whose instants are text in UTC.
-
-        To fetch values with a time zone, DuckDB's Python package needs another package.
-        """
+        """Return a statement whose instants are text in UTC. To fetch instants, DuckDB needs another package."""
         inner = f"FROM (\n{statement}\n) AS result"
         columns = self._db.execute(f"DESCRIBE {inner}", list(values)).fetchall()
         if not any("TIME ZONE" in kind for _, kind, *_ in columns):

@@ -224,10 +224,8 @@ class Sink(ABC):
     def row_counts(self, most: int | None = None) -> dict[str, int]:
         """Return how many rows each table has. With `most`, do not count further."""
         rows = "{name}" if most is None else f"(SELECT 1 FROM {{name}} LIMIT {most}) AS first_rows"
-        names = [table.name for table in TABLES]
-        return dict(
-            self.run(" UNION ALL ".join(f"SELECT '{name}', count(*) FROM {rows.format(name=name)}" for name in names))
-        )
+        counted = (f"SELECT '{table.name}', count(*) FROM {rows.format(name=table.name)}" for table in TABLES)
+        return dict(self.run(" UNION ALL ".join(counted)))
 
     # --- shops ---------------------------------------------------------------------
 
@@ -283,9 +281,8 @@ class Sink(ABC):
 
     def count_bills(self, shop_ids: Collection[str]) -> int:
         """Return how many bills of these shops the copy has."""
-        return sum(
-            self.run("SELECT count(*) FROM bills WHERE shop_id = ?", [shop_id])[0][0] for shop_id in set(shop_ids)
-        )
+        counted = "SELECT count(*) FROM bills WHERE shop_id = ?"
+        return sum(self.run(counted, [shop_id])[0][0] for shop_id in set(shop_ids))
 
     def forget_shops(self, shop_ids: Sequence[str]) -> int:
         """Delete shops with all their rows, and return the number of deleted bills."""
@@ -613,11 +610,10 @@ class Sink(ABC):
             hash=self.sum_of(hashed),
             days="" if since is None else f"WHERE bill_date >= CAST(? AS {self.DIALECT.types[Kind.DAY]})",
         )
+        rows = self.run(statement, [] if since is None else [since.isoformat()])
         return {
             (shop_id, day): ShopDayTotals(bills, voids, Decimal(net), Decimal(tip), str(total))
-            for shop_id, day, bills, voids, net, tip, total in self.run(
-                statement, [] if since is None else [since.isoformat()]
-            )
+            for shop_id, day, bills, voids, net, tip, total in rows
         }
 
 
