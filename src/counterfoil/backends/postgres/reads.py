@@ -20,8 +20,6 @@ from counterfoil.ports import Permissions, ServerRole, ServerState, StoreExtent,
 # A server that does not answer within this time counts as unreachable.
 ANSWER_SEC = 1.0
 
-NO_HORIZON = Message("no_horizon", "PostgreSQL: the store has no horizon.")
-
 _STATE = "SELECT pg_is_in_recovery(), at FROM horizon"
 _EXTENT = """
     SELECT pg_database_size(current_database())::bigint, (SELECT max(number) FROM migrations)::text,
@@ -129,15 +127,11 @@ async def _state(url: str, address: Address) -> ServerState:
     try:
         with translated():
             async with asyncio.timeout(ANSWER_SEC):
-                in_recovery, horizon = await _asked(_address_of(url, address))
+                server, options = _address_of(url, address), f"-c search_path={SCHEMA}"
+                async with await AsyncConnection.connect(server, autocommit=True, options=options) as connection:
+                    found = await (await connection.execute(_STATE)).fetchone()
     except StoreUnavailable:
-        return ServerState(address.name, ServerRole.AWAY)
-    return ServerState(address.name, ServerRole.REPLICA if in_recovery else ServerRole.PRIMARY, horizon)
-
-
-async def _asked(server: str) -> tuple[bool, int]:
-    async with await AsyncConnection.connect(server, autocommit=True, options=f"-c search_path={SCHEMA}") as connection:
-        found: tuple[bool, int] | None = await (await connection.execute(_STATE)).fetchone()
+        found = None
     if found is None:
-        raise StoreUnavailable(NO_HORIZON)
-    return found
+        return ServerState(address.name, ServerRole.AWAY)
+    return ServerState(address.name, ServerRole.REPLICA if found[0] else ServerRole.PRIMARY, found[1])
