@@ -12,6 +12,7 @@ from itertools import pairwise, permutations
 
 from msgspec import Struct
 
+from counterfoil.importing import headings
 from counterfoil.importing.column_profiles import (
     MANY_VALUES,
     NUMBER_ROLES,
@@ -21,26 +22,6 @@ from counterfoil.importing.column_profiles import (
     guess_date_order,
 )
 from counterfoil.importing.export_totals import is_total_label, is_total_word
-from counterfoil.importing.headings import (
-    CHARGES,
-    TOTAL_ROLES,
-    channel_of,
-    closing_rank,
-    exception_in,
-    flag_of,
-    heading_status,
-    is_count,
-    is_payment,
-    is_placeholder,
-    is_refunded_state,
-    names_area,
-    names_group,
-    names_no_sale,
-    names_payment,
-    says_nothing,
-    status_of,
-    statuses_of,
-)
 from counterfoil.importing.mapping import REFUND, SALE, SKIP, VOID
 from counterfoil.importing.results import ImportFailed, message
 
@@ -117,7 +98,7 @@ def _repeats_across(number: SampleColumn, groups: Sequence[SampleColumn]) -> boo
 
 
 MOST_STATUSES = 6
-_NAMES = (channel_of, names_area, names_payment)
+_NAMES = (headings.channel_of, headings.names_area, headings.names_payment)
 
 
 class CancelledLines(Struct, frozen=True):
@@ -186,7 +167,7 @@ class BillSample:
 
     def negative_rows(self) -> set[int]:
         """Return the rows with a negative amount, which is paid back."""
-        totals = self.sheet.with_role(*TOTAL_ROLES)
+        totals = self.sheet.with_role(*headings.TOTAL_ROLES)
         return {row for row in range(len(self.sheet.rows)) if any((one.number(row) or 0) < 0 for one in totals)}
 
     def first_repeated_line(self, method: SampleColumn) -> int | None:
@@ -208,7 +189,7 @@ class BillSample:
 
     def voided_sales(self) -> set[int]:
         """Return the rows of sales that another row with the same number and amount voids."""
-        totals, found = self.sheet.with_role(*TOTAL_ROLES), set[int]()
+        totals, found = self.sheet.with_role(*headings.TOTAL_ROLES), set[int]()
         pairs = [bill for bill in self.bills if len(bill) == 2 and not self.is_flat]
         pairs = [bill for bill in pairs if all(len({abs(one.amount(row)) for row in bill}) == 1 for one in totals)]
         for column in self.sheet.columns.values() if pairs and totals else ():
@@ -344,8 +325,8 @@ class BillSample:
 
     def _may_mark_lines(self, column: SampleColumn, firsts: Sequence[int]) -> bool:
         """Return whether a void that only some bills have, on their first row, may be that of the line."""
-        is_mark = heading_status(column.name) in (VOID, REFUND) or any(
-            exception_in(value) or self._answers.get(f"status.{value}") == VOID for value in column.distinct
+        is_mark = headings.heading_status(column.name) in (VOID, REFUND) or any(
+            headings.exception_in(value) or self._answers.get(f"status.{value}") == VOID for value in column.distinct
         )
         return is_mark and not all(column.values[row] for row in firsts)
 
@@ -356,7 +337,7 @@ class BillSample:
         several = [bill for bill in bills if len(bill) > 1]
         marked = [bill for bill in several if column.values[bill[0]]]
         others = [bill for bill in several if bill not in marked]
-        for total, amount in permutations(self.sheet.with_role(*TOTAL_ROLES), 2):
+        for total, amount in permutations(self.sheet.with_role(*headings.TOTAL_ROLES), 2):
             lines = {bill[0]: sum(map(amount.amount, bill)) for bill in several}
             if not (marked and others) or any(total.amount(bill[0]) != lines[bill[0]] for bill in others):
                 continue
@@ -391,14 +372,14 @@ class BillSample:
         if named := self._answered("bill.closedAt"):
             return named[0], named[1] if len(named) > 1 else None
         columns = sheet.columns.values()
-        closing = [column for column in columns if column.role is None and closing_rank(column.name) == 0]
+        closing = [column for column in columns if column.role is None and headings.closing_rank(column.name) == 0]
         dated = [*sheet.with_role("datetime"), *(column for column in closing if column.is_date)] or [
             column for column in columns if column.is_date and column.role in (None, "time")
         ]
-        dated.sort(key=lambda column: closing_rank(column.name))
+        dated.sort(key=lambda column: headings.closing_rank(column.name))
         of_bill = [column for column in dated if self._is_of_run(column)] or dated
         clocks = [*sheet.with_role("time"), *(column for column in closing if column.is_clock)]
-        clocks.sort(key=lambda column: closing_rank(column.name))
+        clocks.sort(key=lambda column: headings.closing_rank(column.name))
         clocks = [column for column in clocks if self._is_of_run(column)] or clocks
         with_time = [column for column in of_bill if column.has_times]
         day = next(iter(of_bill if clocks and of_bill and not of_bill[0].has_times else with_time or of_bill), None)
@@ -419,7 +400,9 @@ class BillSample:
     def _refuse_summary(self) -> None:
         """Refuse a file with one row per day, or per day and shop, and a number of bills, because it has no bills."""
         day, number = self.day or self.trading_day, self.number
-        counts = [column for column in self.sheet.columns.values() if is_count(column.name) and column.is_number]
+        counts = [
+            column for column in self.sheet.columns.values() if headings.is_count(column.name) and column.is_number
+        ]
         cells = [column.values for column in (day, *self.sheet.with_role("shopId")[:1]) if column]
         is_per_day = day and not day.has_times and len(set(zip(*cells, strict=True))) == len(self.sheet.rows) > 1
         if counts and is_per_day and number in (None, *counts) and "bill.id" not in self._answers:
@@ -476,7 +459,9 @@ class BillSample:
         key = self.key.columns if self.key else ()
         for name, column in self.sheet.columns.items():
             values = column.distinct
-            if not values and (column.heading_role in ("status", "type") or heading_status(name) in (VOID, REFUND)):
+            if not values and (
+                column.heading_role in ("status", "type") or headings.heading_status(name) in (VOID, REFUND)
+            ):
                 # A value in a later file must be explained.
                 self.statuses[name] = {"": SALE}
             is_named = self._is_answered(column) or column in self._answered("line.cancelled")
@@ -511,10 +496,12 @@ class BillSample:
 
     def _explained(self, column: SampleColumn) -> dict[str, str | None]:
         """Return what the values of a status column mean, by their words and by what the operator said."""
-        meanings = statuses_of(column.name, column.distinct)
+        meanings = headings.statuses_of(column.name, column.distinct)
         if whole := self._answers.get(f"status.{column.name}"):
             known = meanings if whole == SALE else {}
-            meanings = {value: SALE if says_nothing(value) else known.get(value) or whole for value in meanings}
+            meanings = {
+                value: SALE if headings.says_nothing(value) else known.get(value) or whole for value in meanings
+            }
         elif self._is_answered(column):
             meanings = dict.fromkeys(meanings, SALE)
         elif column.role == "currency":
@@ -531,7 +518,10 @@ class BillSample:
     def _is_state_of_sale(self, column: SampleColumn, value: str) -> bool:
         """Return whether a value says that the sale of its row was refunded. A refund of its own may be negative."""
         rows = self._rows_with(column, value)
-        return is_refunded_state(column.name if flag_of(value) else value) and not rows <= self.negative_rows()
+        return (
+            headings.is_refunded_state(column.name if headings.flag_of(value) else value)
+            and not rows <= self.negative_rows()
+        )
 
     def _reversals(self, column: SampleColumn, meanings: Mapping[str, str | None]) -> list[str]:
         """Return the values of bills that are void and negative, unless a row with the same number has the sale."""
@@ -551,22 +541,22 @@ class BillSample:
 
     def _is_status(self, column: SampleColumn) -> bool:
         values = column.distinct
-        known = [meaning for meaning in statuses_of(column.name, values).values() if meaning]
+        known = [meaning for meaning in headings.statuses_of(column.name, values).values() if meaning]
         if column.role == "type":
             # A type may also be a channel, or something that is the same for all bills.
-            return bool(known) or (len(values) > 1 and not all(map(channel_of, values)))
+            return bool(known) or (len(values) > 1 and not all(map(headings.channel_of, values)))
         if column.role == "status" or self._is_answered(column):
             return True
         if column.role == "currency":
             # All amounts are in this currency. Several ones are asked about.
             return len(values) == 1
-        of_heading = heading_status(column.name)
-        if (of_heading in (VOID, REFUND) or column.heading_role in CHARGES) and any(
+        of_heading = headings.heading_status(column.name)
+        if (of_heading in (VOID, REFUND) or column.heading_role in headings.CHARGES) and any(
             match.role in NUMBER_ROLES for match in column.matches
         ):
             # Void Qty, Void Amount and Charges are not flags.
             return False
-        if (of_heading or names_no_sale(column.name)) and all(map(_is_flag, values)):
+        if (of_heading or headings.names_no_sale(column.name)) and all(map(_is_flag, values)):
             return True
         has_exceptions = VOID in known or REFUND in known
         return column.role is None and ((len(known) == len(values) and has_exceptions) or self._may_be_status(column))
@@ -595,11 +585,13 @@ class BillSample:
         is_foreign = sum(other.role is None for other in filled) * 3 >= len(filled) > 2
         are_flags, has_digits = all(map(_is_flag, values)), any(map(str.isdigit, "".join(values)))
         is_everywhere = len(column.filled) * 10 >= rows * 9 and len(values) * 2 <= rows
-        are_names = names_group(column.name) or any(all(map(is_name, values)) for is_name in _NAMES)
+        are_names = headings.names_group(column.name) or any(all(map(is_name, values)) for is_name in _NAMES)
         if are_names or not (is_foreign or are_flags or is_everywhere) or (has_digits and not are_flags):
             return False
         is_of_lines = self.is_flat and not self.is_of_bill(column)
-        if is_of_lines and not (is_foreign or are_flags or any(map(status_of, values)) or any(map(is_payment, values))):
+        if is_of_lines and not (
+            is_foreign or are_flags or any(map(headings.status_of, values)) or any(map(headings.is_payment, values))
+        ):
             return False
         return len(values) <= MOST_STATUSES and len({*column.values}) > 1
 
@@ -612,11 +604,11 @@ class BillSample:
         return CancelledLines(column, values, tuple(unknown))
 
     def _is_unclear(self, value: str) -> bool:
-        return is_payment(value) and f"status.{value}" not in self._answers
+        return headings.is_payment(value) and f"status.{value}" not in self._answers
 
 
 def _is_flag(value: str) -> bool:
-    return flag_of(value) is not None or is_placeholder(value)
+    return headings.flag_of(value) is not None or headings.is_placeholder(value)
 
 
 def shop_ids(names: Sequence[str]) -> dict[str, str]:

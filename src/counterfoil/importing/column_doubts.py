@@ -7,6 +7,7 @@ from itertools import permutations
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from counterfoil.importing import headings
 from counterfoil.importing.bill_amounts import BillAmounts
 from counterfoil.importing.bill_sample import BillSample
 from counterfoil.importing.checks import check_days
@@ -17,22 +18,6 @@ from counterfoil.importing.column_profiles import (
     NUMBER_ROLES,
     SampleColumn,
     SheetSample,
-)
-from counterfoil.importing.headings import (
-    AMOUNT_ROLES,
-    NO_ITEM,
-    TOTAL_ROLES,
-    channel_of,
-    exception_in,
-    has_whole_amounts,
-    heading_status,
-    is_payment,
-    is_placeholder,
-    names_other_unit,
-    names_people,
-    says_nothing,
-    status_of,
-    statuses_of,
 )
 from counterfoil.importing.mapping import REFUND, SALE, SKIP, VOID
 from counterfoil.importing.proposals import Proposal
@@ -56,13 +41,13 @@ _NUMBER = re.compile(r"[\d\s.,'’()+−-]+")
 
 def column_in_doubtful_unit(sheet: SheetSample) -> SampleColumn | None:
     """Return a column with totals that may be in cents: its heading says so, or all amounts are long whole numbers."""
-    amounts = [column for column in sheet.columns.values() if column.role in AMOUNT_ROLES | {"unitPrice"}]
-    named = next((column for column in amounts if names_other_unit(column.name)), None)
-    totals = [column for column in amounts if column.role in TOTAL_ROLES]
+    amounts = [column for column in sheet.columns.values() if column.role in headings.AMOUNT_ROLES | {"unitPrice"}]
+    named = next((column for column in amounts if headings.names_other_unit(column.name)), None)
+    totals = [column for column in amounts if column.role in headings.TOTAL_ROLES]
     currencies = [value for column in sheet.with_role("currency") for value in column.distinct]
     if named or not totals or not all(column.is_whole for column in amounts):
         return named
-    if any(map(has_whole_amounts, (*sheet.columns, *currencies))):
+    if any(map(headings.has_whole_amounts, (*sheet.columns, *currencies))):
         return None
     numbers = {abs(column.amount(row)) for column in totals for row in range(len(sheet.rows))} - {0}
     are_long = len(numbers) >= ENOUGH_ROWS and min(numbers) >= SMALLEST_IN_CENTS
@@ -93,12 +78,12 @@ def propose_voids(sample: BillSample, result: Proposal) -> None:
     cancelled, explained = sample.cancelled, set[int]()
     has_status = sample.has_status or "[[status]]#shop" in result.sections
     for column in sample.sheet.columns.values():
-        meaning = heading_status(column.name)
+        meaning = headings.heading_status(column.name)
         is_known = column.name in (*result.used, *sample.marks_in_doubt) or column.role == "refunded"
         if meaning not in (VOID, REFUND) or is_known or not column.filled or (cancelled and column is cancelled.column):
             continue
         result.used.add(column.name)
-        empty, is_amount = set(filter(says_nothing, column.distinct)), column.has_amounts
+        empty, is_amount = set(filter(headings.says_nothing, column.distinct)), column.has_amounts
         marked = {row for row, value in enumerate(column.values) if value and value not in empty}
         in_doubt = sorted(marked - explained - sample.rows_with_status(meaning))
         is_reason = meaning == VOID and sample.is_of_bill(column) and not is_amount
@@ -136,7 +121,7 @@ def worded_columns(sample: BillSample, sheet: SheetSample) -> list[SampleColumn]
 
 def _is_explained(column: SampleColumn) -> bool:
     """Return whether a heading is that of a void or a refund, or of names of people."""
-    return heading_status(column.name) in (VOID, REFUND) or names_people(column.name)
+    return headings.heading_status(column.name) in (VOID, REFUND) or headings.names_people(column.name)
 
 
 def ask_about_words(sample: BillSample, result: Proposal, answers: Mapping[str, str]) -> None:
@@ -147,20 +132,20 @@ def ask_about_words(sample: BillSample, result: Proposal, answers: Mapping[str, 
         is_item = column.role == "item" and sample.is_flat
         is_spoken = column.role in ("method", "channel", "type")
         for value in column.distinct:
-            meaning = exception_in(value, is_item=is_item)
-            if is_spoken and not channel_of(value) and status_of(value) == SKIP:
+            meaning = headings.exception_in(value, is_item=is_item)
+            if is_spoken and not headings.channel_of(value) and headings.status_of(value) == SKIP:
                 # A remark such as `hold the ice` says nothing about the bill.
                 meaning = SKIP
             if not meaning or f"status.{value}" in answers:
                 continue
-            is_negative = meaning == REFUND or (meaning == NO_ITEM and not is_payment(value))
+            is_negative = meaning == REFUND or (meaning == headings.NO_ITEM and not headings.is_payment(value))
             explained = sample.rows_with_status(meaning) | (paid_back if is_negative else set())
             if any(text == value and row not in explained for row, text in enumerate(column.values)):
                 text = f"{_place(sample.sheet, column, value)}. Is {'it an item' if is_item else 'the bill a sale'}?"
                 choices, examples = ((SALE, SKIP), ("it is", "such rows are left out")) if is_item else _CHOICES
                 entry = "skip" if is_item else entries.get(meaning, "skip")
                 result.ask(entry, text, choices, examples, f"status.{value}")
-            elif meaning == NO_ITEM:
+            elif meaning == headings.NO_ITEM:
                 result.allowed.append(value)
 
 
@@ -168,9 +153,9 @@ def payment_states(payments: SheetSample, result: Proposal, answers: Mapping[str
     """Return which payments in a file of their own count; ask about those that may be voided or refunded."""
     cell: dict[str, Any] = {}
     for column in payments.columns.values():
-        is_status = column.role == "status" or heading_status(column.name) in (VOID, REFUND)
+        is_status = column.role == "status" or headings.heading_status(column.name) in (VOID, REFUND)
         is_state = is_status or column.role in ("type", "method")
-        meanings = statuses_of(column.name, column.distinct[:MANY_VALUES]) if is_state else {}
+        meanings = headings.statuses_of(column.name, column.distinct[:MANY_VALUES]) if is_state else {}
         meanings = {value: answers.get(f"status.{value}", meaning) for value, meaning in meanings.items()}
         for value, meaning in meanings.items():
             is_answered = f"status.{value}" in answers
@@ -189,11 +174,11 @@ def _place(sheet: SheetSample, column: SampleColumn, value: str) -> str:
 
 
 def ask_about_currencies(sample: BillSample, result: Proposal, answers: Mapping[str, str]) -> None:
-    amounts = [column for column in sample.sheet.columns.values() if column.role in AMOUNT_ROLES]
+    amounts = [column for column in sample.sheet.columns.values() if column.role in headings.AMOUNT_ROLES]
     for column in (*sample.sheet.with_role("currency"), *amounts):
         texts = [_NUMBER.sub("", value) if column in amounts else value for value in column.distinct]
         texts = [text for text in texts if answers.get(f"status.{text}") != SKIP]
-        found = {text.casefold(): text for text in texts if text and not is_placeholder(text)}
+        found = {text.casefold(): text for text in texts if text and not headings.is_placeholder(text)}
         if len(found) > 1:
             text = message("currencies", name=column.name, found=", ".join(found.values()))
             choices = () if column in amounts else (SKIP,)

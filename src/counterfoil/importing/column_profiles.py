@@ -10,21 +10,11 @@ from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
 
+from counterfoil.importing import sheets
 from counterfoil.importing.export_totals import is_total_word
 from counterfoil.importing.headings import AMOUNT_ROLES, flag_of, is_placeholder, recognised_headings, roles_of
 from counterfoil.importing.mapping import FileLayout
 from counterfoil.importing.results import ImportFailed, RowProblem
-from counterfoil.importing.sheets import (
-    BYTE_ORDER_MARKS,
-    NOT_CSV,
-    CsvFile,
-    TableFile,
-    TableRow,
-    guess_encoding,
-    open_table,
-    open_tables,
-    start_in_lines,
-)
 from counterfoil.importing.values import (
     DateFormat,
     NumberFormat,
@@ -178,14 +168,14 @@ class SampleColumn:
 class SheetSample:
     """The first rows of one or several files of the same kind, without rows of totals."""
 
-    def __init__(self, files: Sequence[TableFile], is_encoding_sure: bool) -> None:
+    def __init__(self, files: Sequence[sheets.TableFile], is_encoding_sure: bool) -> None:
         self.files = files
         self.is_encoding_sure = is_encoding_sure
-        self.rows: list[TableRow] = []
+        self.rows: list[sheets.TableRow] = []
         self.problems: list[RowProblem] = []
         for file in files:
             for row in islice(file.rows(), SAMPLE_ROWS):
-                if isinstance(row, TableRow):
+                if isinstance(row, sheets.TableRow):
                     self.rows.append(row)
                 else:
                     self.problems.append(row)
@@ -194,7 +184,7 @@ class SheetSample:
         self.question = self._find_number_formats()
 
     @property
-    def file(self) -> TableFile:
+    def file(self) -> sheets.TableFile:
         return self.files[0]
 
     def with_role(self, *roles: str) -> list[SampleColumn]:
@@ -218,7 +208,7 @@ class SheetSample:
     def _find_number_formats(self) -> str | None:
         """Find how each column writes its numbers. Return the name of a column that does not show it."""
         # Where semicolons separate cells, commas are often decimal marks, so 25,000 is as doubtful as 25.000.
-        mark = "," if isinstance(self.file, CsvFile) and self.file.delimiter == ";" else "."
+        mark = "," if isinstance(self.file, sheets.CsvFile) and self.file.delimiter == ";" else "."
         formats: dict[str, NumberFormat] = {}
         doubtful: dict[str, list[str]] = {}
         for column in self.columns.values():
@@ -249,7 +239,7 @@ class SheetSample:
         return question
 
 
-def _cell(row: TableRow, name: str) -> str:
+def _cell(row: sheets.TableRow, name: str) -> str:
     position = row.sheet.columns.get(name)
     return "" if position is None else row.cells[position]
 
@@ -258,18 +248,18 @@ def sample_of(paths: Sequence[Path], sheet: str | None = None) -> SheetSample:
     """Read the first rows of files of the same kind. `sheet` is the sheet of a workbook."""
     files, are_sure = [], True
     for path in paths:
-        start = start_in_lines(path)
-        if 0 < start.count(0) * 4 <= len(start) and not start.startswith((*NOT_CSV, *BYTE_ORDER_MARKS)):
+        start = sheets.start_in_lines(path)
+        if 0 < start.count(0) * 4 <= len(start) and not start.startswith((*sheets.NOT_CSV, *sheets.BYTE_ORDER_MARKS)):
             raise ImportFailed(f"{path.name} is not a CSV file, because it contains NUL bytes.")
-        encoding = guess_encoding(start)
+        encoding = sheets.guess_encoding(start)
         files += _opened(path, FileLayout(encoding=encoding, sheet=sheet))
         if any("\udc80" <= letter <= "\udcff" for name in files[-1].sheet.columns for letter in name):
             raise ImportFailed(f"{path.name} is not in UTF-8 or another encoding that is known. Save it as UTF-8.")
-        are_sure = are_sure and not (encoding and isinstance(files[-1], CsvFile))
+        are_sure = are_sure and not (encoding and isinstance(files[-1], sheets.CsvFile))
     return SheetSample(files, are_sure)
 
 
-def _opened(path: Path, layout: FileLayout) -> list[TableFile]:
+def _opened(path: Path, layout: FileLayout) -> list[sheets.TableFile]:
     """Open a file whose header row is the top row with the most cells that are recognised as headings."""
     counts = [0]
 
@@ -279,9 +269,9 @@ def _opened(path: Path, layout: FileLayout) -> list[TableFile]:
 
     with contextlib.suppress(ImportFailed):
         # If the file cannot be read, this fails again below.
-        open_table(path, layout, note)
+        sheets.open_table(path, layout, note)
     most = max(counts)
-    return open_tables(path, layout, lambda cells: recognised_headings(cells) == most > 1)
+    return sheets.open_tables(path, layout, lambda cells: recognised_headings(cells) == most > 1)
 
 
 def guess_date_order(values: Sequence[str]) -> str | None:

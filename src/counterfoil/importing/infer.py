@@ -10,6 +10,7 @@ from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
+from counterfoil.importing import column_doubts, headings
 from counterfoil.importing.bill_amounts import EITHER, PAYMENT_AMOUNTS, ROW, UNITS, BillAmounts
 from counterfoil.importing.bill_sample import BillSample, shop_ids
 from counterfoil.importing.bill_totals import (
@@ -22,33 +23,7 @@ from counterfoil.importing.bill_totals import (
     absolute,
     without_parts_of_sums,
 )
-from counterfoil.importing.column_doubts import (
-    BUDDHIST_SHIFT,
-    EXPLAINED,
-    MEANINGS,
-    add_statuses_in_advance,
-    ask_about_currencies,
-    ask_about_references,
-    ask_about_words,
-    column_in_doubtful_unit,
-    payment_states,
-    propose_checks,
-    propose_voids,
-    zone_of_shop,
-)
 from counterfoil.importing.column_profiles import MANY_VALUES, SampleColumn, SheetSample, day_of, sample_of
-from counterfoil.importing.headings import (
-    channel_of,
-    entries_of,
-    flag_of,
-    heading_status,
-    is_refunded_state,
-    may_be_no_sale,
-    names_area,
-    names_no_shop,
-    names_payment,
-    statuses_of,
-)
 from counterfoil.importing.mapping import REFUND, SALE, VOID
 from counterfoil.importing.proposals import Proposal, quoted, toml
 from counterfoil.importing.results import ImportFailed, message
@@ -64,7 +39,7 @@ COLUMN_ANSWERS = ("bill.id", "bill.closedAt", "bill.shopId", "line.cancelled")
 CHOICES = {"dates.order": DATE_ORDERS, "dates.calendar": ("gregorian", "buddhist"), "numbers.decimal": (".", ",")}
 CHOICES |= {"void": ("line", "bill"), UNIT: tuple(UNITS)}
 ANSWERS = (NET, *COLUMN_ANSWERS, *CHOICES, "shop.franchiseId", "file.sheet", "skip")
-TEXT_ENTRIES, AMOUNT_ENTRIES, LINE_ENTRIES = map(entries_of, ("texts", "amounts", "lines"))
+TEXT_ENTRIES, AMOUNT_ENTRIES, LINE_ENTRIES = map(headings.entries_of, ("texts", "amounts", "lines"))
 
 
 def propose(
@@ -95,7 +70,7 @@ def _check_answers(answers: Mapping[str, str]) -> None:
         section = name.partition(".")[0]
         if name not in ANSWERS and section != "status":
             raise ImportFailed(f"--set {name}: only these can be set: {', '.join(ANSWERS)} and status.VALUE.")
-        choices = MEANINGS if section == "status" else CHOICES.get(name)
+        choices = column_doubts.MEANINGS if section == "status" else CHOICES.get(name)
         if choices and answer not in choices:
             raise ImportFailed(f"--set {name}: {answer} is none of {', '.join(choices)}.")
 
@@ -139,7 +114,7 @@ class _Inference:
         for column, values in self._sample.skipped.items():
             self._result.add("[skip]", "column", column)
             self._result.add("[skip]", "values", values)
-        propose_checks(self._sample, self._amounts, self._result, self._answers, self._today)
+        column_doubts.propose_checks(self._sample, self._amounts, self._result, self._answers, self._today)
         self._missing()
 
     def _check(self, text: str) -> None:
@@ -208,7 +183,7 @@ class _Inference:
             self._check(f"whether {column.name} is read correctly: it has dates in the future, such as {max(days)}.")
         elif re.search(r"\d{4}", column.filled[0]):
             raise ImportFailed(f"{column.name} has {column.filled[0]}, which is decades ahead. Correct the dates.")
-        elif (year := max(days).year - BUDDHIST_SHIFT) <= self._today.year:
+        elif (year := max(days).year - column_doubts.BUDDHIST_SHIFT) <= self._today.year:
             self._result.add("[dates]", "calendar", "buddhist", "otherwise the dates would be decades ahead")
             self._check(message("buddhist_years", name=column.name, example=column.filled[0], year=year))
         else:
@@ -247,19 +222,19 @@ class _Inference:
 
     def _shops(self) -> None:
         column = self._sample.shop
-        names = [name for name in column.distinct if not names_no_shop(name)] if column else []
+        names = [name for name in column.distinct if not headings.names_no_shop(name)] if column else []
         if not column or not names:
             if not self._shop:
                 self._check("the shop. The export does not name it. Choose an ID in [shop], or use --shop.")
             self._shop_section("[shop]", self._shop or "my-shop", self._shop or "My shop")
             return
-        is_table = sum(map(names_area, names)) * 2 > len(names) > 1
+        is_table = sum(map(headings.names_area, names)) * 2 > len(names) > 1
         is_many = len(names) >= MANY_SHOPS and len(self._sample.bills) < 3 * len(names)
         if (is_table or is_many) and "bill.shopId" not in self._answers:
             text = f"{column.name} has {len(names):,} values, as {names[0]}. Are they shops? If not, use --shop ID."
             self._result.ask("bill.shopId", text, (column.name,), ("each is a shop",))
             return
-        others = [name for name in column.distinct if names_no_shop(name)]
+        others = [name for name in column.distinct if headings.names_no_shop(name)]
         if len(column.filled) < len(column.values):
             others.append("")
         if others:
@@ -287,7 +262,7 @@ class _Inference:
         column = None if self._timezone else self._zone_column
         if column is None:
             self._result.add(section, "timezone", self._timezone or DEFAULT_ZONE, "" if self._timezone else "assumed")
-        elif zone := zone_of_shop(self._sample, column, name):
+        elif zone := column_doubts.zone_of_shop(self._sample, column, name):
             self._result.add(section, "timezone", zone)
         elif not any(question.entry == "shop.timezone" for question in self._result.questions):
             where = "each [[shop]]" if franchise else "[shop]"
@@ -316,7 +291,7 @@ class _Inference:
         if 0 < len(words) * 2 < len(number.distinct):
             line = self._sheet.rows[number.values.index(words[0])].line
             text = f"{number.name} has {words[0]} on line {line}, unlike the others. Is it a bill?"
-            self._result.ask("skip", text, MEANINGS, EXPLAINED, f"status.{words[0]}")
+            self._result.ask("skip", text, column_doubts.MEANINGS, column_doubts.EXPLAINED, f"status.{words[0]}")
         if apart := self._sample.first_bill_in_parts():
             lines = " and ".join(str(self._sheet.rows[row].line) for row in apart)
             text = message("bills_between", name=number.name, value=number.values[apart[0]], lines=lines)
@@ -331,7 +306,7 @@ class _Inference:
             self._result.add("[bill]", "receiptNumber", number.name)
 
     def _statuses(self) -> None:
-        add_statuses_in_advance(self._sample, self._result, self._answers)
+        column_doubts.add_statuses_in_advance(self._sample, self._result, self._answers)
         others = [column for column in self._sheet.columns.values() if self._sample.has_other_values(column)]
         listed = {column.name: self._ways_of_paying(column) for column in others if column.filled}
         for number, (name, all_meanings) in enumerate((listed | self._sample.statuses).items(), start=1):
@@ -339,22 +314,24 @@ class _Inference:
             explained = {value: all_meanings[value] for value in all_meanings if f"status.{value}" in self._answers}
             meanings = explained if name in listed and len(all_meanings) > MANY_VALUES else all_meanings
             unknown = [value for value, meaning in meanings.items() if not meaning]
-            for value in [one for one, meaning in statuses_of(name, unknown).items() if meaning == VOID]:
+            for value in [one for one, meaning in headings.statuses_of(name, unknown).items() if meaning == VOID]:
                 unknown.remove(value)
                 text = (
                     f"{name} has {value} for negative amounts. Does it return what an earlier bill sold, or did none?"
                 )
-                self._result.ask("bill.void", text, (REFUND, VOID), EXPLAINED[2:0:-1], f"status.{value}")
+                self._result.ask("bill.void", text, (REFUND, VOID), column_doubts.EXPLAINED[2:0:-1], f"status.{value}")
             values = ", ".join(value or "an empty cell" for value in unknown)
             note = ""
-            if any(map(is_refunded_state, (name, *unknown))):
+            if any(map(headings.is_refunded_state, (name, *unknown))):
                 note = " A sale that was refunded is a sale if a row of its own returns the amount, otherwise void."
             if unknown and len(unknown) == len(meanings):
                 text = f"What do these values of {name} mean: {values}?{note} If all count: --set 'status.{name}=sale'."
-                self._result.ask(f"status.{name}", text, MEANINGS, EXPLAINED, f"status.{unknown[0]}")
+                self._result.ask(
+                    f"status.{name}", text, column_doubts.MEANINGS, column_doubts.EXPLAINED, f"status.{unknown[0]}"
+                )
                 continue
             if unknown:
-                first = name if flag_of(unknown[0]) is not None else unknown[0]
+                first = name if headings.flag_of(unknown[0]) is not None else unknown[0]
                 self._check(message("unknown_words", name=name, values=values, first=first, note=note))
             self._result.add(f"[[status]]#{number}", "column", name)
             if (whole := self._answers.get(f"status.{name}", SALE)) != SALE:
@@ -378,7 +355,9 @@ class _Inference:
         found: dict[str, str | None] = dict.fromkeys(column.distinct, SALE)
         if column.role == "method":
             # Those with words of a void, a refund or a gift are asked about one by one.
-            unknown = [value for value in found if not (names_payment(value) or may_be_no_sale(value))]
+            unknown = [
+                value for value in found if not (headings.names_payment(value) or headings.may_be_no_sale(value))
+            ]
             found |= {value: self._answers.get(f"status.{value}") for value in unknown}
             if len(column.filled) < len(column.values):
                 found[""] = SALE
@@ -406,7 +385,7 @@ class _Inference:
         bills = self._amounts.sales
         finding = self._answered_total(bills) or self._doubted(self._amounts.find_total(bills), bills)
         self._result.used.update(column.name for column in self._refunded if NET in self._answers or finding.choices)
-        if UNIT not in self._answers and (column := column_in_doubtful_unit(self._sheet)):
+        if UNIT not in self._answers and (column := column_doubts.column_in_doubtful_unit(self._sheet)):
             number = next(number for row in range(len(self._sheet.rows)) if (number := column.number(row)))
             examples = [f"{number} is {number * factor:,.2f}" for factor in UNITS.values()]
             text = f"Is {column.name} in the currency's unit? Nothing shows it."
@@ -468,8 +447,10 @@ class _Inference:
     def _refunded(self) -> list[SampleColumn]:
         """The columns with amounts that were paid back, also under a heading that may be a flag, as `Refunded`."""
         unnamed = [one for one in self._sheet.columns.values() if one.role is None and one.is_number]
-        amounts = [one for one in unnamed if any(flag_of(value) is None for value in one.distinct)]
-        return self._sheet.with_role("refunded") + [one for one in amounts if heading_status(one.name) == REFUND]
+        amounts = [one for one in unnamed if any(headings.flag_of(value) is None for value in one.distinct)]
+        return self._sheet.with_role("refunded") + [
+            one for one in amounts if headings.heading_status(one.name) == REFUND
+        ]
 
     def _reject_unseen(self, total: AmountSeries, bills: Sequence[int]) -> None:
         """Propose to reject bills with amounts of which the sample has no example."""
@@ -550,14 +531,14 @@ class _Inference:
             if column and self._sample.is_of_bill(column):
                 self._result.add("[bill]", entry, column.name)
         self._channel()
-        ask_about_currencies(self._sample, self._result, self._answers)
-        ask_about_words(self._sample, self._result, self._answers)
-        propose_voids(self._sample, self._result)
-        ask_about_references(self._sample, self._result)
+        column_doubts.ask_about_currencies(self._sample, self._result, self._answers)
+        column_doubts.ask_about_words(self._sample, self._result, self._answers)
+        column_doubts.propose_voids(self._sample, self._result)
+        column_doubts.ask_about_references(self._sample, self._result)
 
     def _channel(self) -> None:
         for column in self._sheet.with_role("channel", "type"):
-            codes = {value: channel_of(value) for value in column.distinct}
+            codes = {value: headings.channel_of(value) for value in column.distinct}
             known = {value: code for value, code in codes.items() if code}
             unknown = [value for value, code in codes.items() if not code]
             is_channel = column.role == "channel" or not unknown
@@ -629,7 +610,7 @@ class _Inference:
             amounts = {"amount": other.with_role(*PAYMENT_AMOUNTS), "change": other.with_role("change")}
             cells = {entry: self._amounts.cell(other, columns[0].name) for entry, columns in amounts.items() if columns}
             methods = other.with_role("method")
-            cells |= payment_states(other, self._result, self._answers)
+            cells |= column_doubts.payment_states(other, self._result, self._answers)
             return [({"name": methods[0].name} if methods else {}) | cells]
         ways = [column.name for column in sheet.with_role("wayOfPaying") if column.filled]
         sums = [one for one in self._amounts.payments() if self._equals_total(one)]

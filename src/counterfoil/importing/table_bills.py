@@ -12,16 +12,8 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from counterfoil.domain.pos_values import record_id
+from counterfoil.importing import headings
 from counterfoil.importing.checks import RowChecks, check_equal
-from counterfoil.importing.headings import (
-    flag_of,
-    is_placeholder,
-    may_be_no_sale,
-    names_no_shop,
-    names_payment,
-    says_nothing,
-    status_like,
-)
 from counterfoil.importing.mapping import (
     BILL_FIELDS,
     LINE_FIELDS,
@@ -272,7 +264,7 @@ class TableBillConverter:
         source = self._mapping.bill.fields.get("shopId")
         if source:
             text = cell_text(source, row)
-            shop = self._mapping.shop_ids.get(text, "" if names_no_shop(text) else text)
+            shop = self._mapping.shop_ids.get(text, "" if headings.names_no_shop(text) else text)
         else:
             shop = self._mapping.shops[0]["id"] if len(self._mapping.shops) == 1 else ""
         if record_id(shop) is None:
@@ -474,7 +466,7 @@ class TableBillConverter:
     def _put_void(self, record: dict[str, Any], row: TableRow, *, is_void: bool) -> None:
         fields = self._mapping.bill.fields
         reason = cell_text(fields["voidReason"], row) if "voidReason" in fields else None
-        reason = None if reason and (is_placeholder(reason) or flag_of(reason) is False) else reason
+        reason = None if reason and (headings.is_placeholder(reason) or headings.flag_of(reason) is False) else reason
         says_void = "void" in fields or any(VOID in rule.values.values() for rule in self._mapping.statuses)
         if reason and says_void and not is_void:
             detail = f"has the void reason {shown(reason)}, but its status is not that of a voided bill"
@@ -521,7 +513,7 @@ def _positive_part(record: dict[str, Any]) -> str | None:
 
 
 def _read_flag(cell: str) -> bool:
-    flag = flag_of(cell)
+    flag = headings.flag_of(cell)
     if flag is None:
         raise UnreadableCell(f"{shown(cell)} is neither yes nor no")
     return flag
@@ -530,12 +522,12 @@ def _read_flag(cell: str) -> bool:
 def _unlisted_status(rule: StatusRule, word: str) -> str | None:
     """Return the status of a value that the mapping does not list, or None if it must be explained."""
     if rule.others in (VOID, REFUND, SKIP):
-        return SALE if says_nothing(word) else rule.others
+        return SALE if headings.says_nothing(word) else rule.others
     if rule.others:
-        is_sale = not may_be_no_sale(word) and (rule.others == SALE or names_payment(word))
+        is_sale = not headings.may_be_no_sale(word) and (rule.others == SALE or headings.names_payment(word))
         return SALE if is_sale else None
     [heading, *others] = rule.source.columns
-    return status_like(heading, frozenset(rule.values.items()), word) if word and not others else None
+    return headings.status_like(heading, frozenset(rule.values.items()), word) if word and not others else None
 
 
 def _by_column(row: TableRow) -> dict[str, str]:

@@ -13,6 +13,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from counterfoil.importing import table_bills
 from counterfoil.importing.checks import HeadingCheck, check_days
 from counterfoil.importing.export_totals import NOT_ASSIGNED, TOTALS_ROW, AmountColumn, BillsAbove, SheetTotals
 from counterfoil.importing.headings import may_change_totals
@@ -40,15 +41,6 @@ from counterfoil.importing.results import (
 )
 from counterfoil.importing.sheets import OnRead, Sheet, TableRow, ignore_reads, open_tables
 from counterfoil.importing.sorted_rows import BILL, LINE, PAYMENT, BillRows, SortedRows
-from counterfoil.importing.table_bills import (
-    TableBillConverter,
-    cell_text,
-    day_columns,
-    key_text,
-    matches,
-    missing_columns,
-    positions_of,
-)
 from counterfoil.importing.values import AUTO, ERRORS, is_rounded_id, order_of, ordered_date, shown
 
 KIND_NAMES = {BILL: "bill", LINE: "line", PAYMENT: "payment"}
@@ -110,7 +102,7 @@ def table_records(
 
 
 def _has_columns(sources: Sequence[CellSource], headings: Collection[str]) -> bool:
-    return not missing_columns(headings, sources)
+    return not table_bills.missing_columns(headings, sources)
 
 
 def mapped_cells(mapping: ImportMapping, kind: int, *, is_flat: bool) -> Iterator[tuple[str, CellSource, str]]:
@@ -176,7 +168,7 @@ class TableImport:
                 yield from self._fill(one, rows_by_bill)
             order = self._date_order()
             self._in_parts = rows_by_bill.in_parts() if self._mapping.file.together else set()
-            converter = TableBillConverter(
+            converter = table_bills.TableBillConverter(
                 self._mapping, order, self._options.shop, is_flat=self._is_flat, joins=self._options.joins
             )
             for number, shop in enumerate(self._mapping.shops, start=1):
@@ -193,13 +185,13 @@ class TableImport:
                 yield RejectedRow(totals.sheet.name, 1, Reason.DOUBTFUL_VALUE, message("no_totals"))
 
     def _orphans(
-        self, converter: TableBillConverter, key: str, rows: Sequence[tuple[int, TableRow]]
+        self, converter: table_bills.TableBillConverter, key: str, rows: Sequence[tuple[int, TableRow]]
     ) -> Iterator[Imported]:
         """Yield a voided bill if a bill without a row of its own has only cancelled lines, which show when it was."""
         first, fields = rows[0][1], self._mapping.bill.fields
         own = [fields[name] for name in ("id", "shopId", "closedAt") if name in fields]
         is_void = all(kind == LINE and converter.is_cancelled(row) for kind, row in rows)
-        if is_void and not missing_columns(first.sheet.columns, own):
+        if is_void and not table_bills.missing_columns(first.sheet.columns, own):
             yield from self._bill(converter, BillRows(key, [first], [row for _, row in rows], []))
             return
         for kind, row in rows:
@@ -219,7 +211,7 @@ class TableImport:
             raise ImportFailed(message("key_needed", mapping=mapping.name, entry="payment.key"))
         for one in self._inputs:
             sources = [source for _, source, _ in mapped_cells(mapping, one.kind, is_flat=self._is_flat)]
-            if missing := missing_columns(one.sheet.columns, sources):
+            if missing := table_bills.missing_columns(one.sheet.columns, sources):
                 names, columns = ", ".join(map(shown, missing)), ", ".join(one.sheet.columns)
                 values = {"sheet": one.sheet.name, "mapping": mapping.name}
                 raise ImportFailed(message("columns_missing", missing=names, columns=columns, **values))
@@ -243,7 +235,7 @@ class TableImport:
         cells = [cell for kind in KIND_NAMES for _, cell, _ in mapped_cells(mapping, kind, is_flat=self._is_flat)]
         named = {*mapping.file.columns, *mapping.file.fill_down, *(rule.column for rule in mapping.rejects)}
         for one in self._inputs:
-            used = {at for cell in cells for at in positions_of(cell, one.sheet)}
+            used = {at for cell in cells for at in table_bills.positions_of(cell, one.sheet)}
             others = [name for name, at in one.sheet.columns.items() if at not in used and name not in named]
             if doubtful := ", ".join(name for name in others if may_change_totals(name)):
                 yield ImportNote(message("unused_columns", name=one.sheet.name, columns=doubtful))
@@ -255,13 +247,13 @@ class TableImport:
         # A column may fill several fields. The bill's own field is the first one.
         amounts: dict[int, AmountColumn] = {}
         for name, source, kind in cells:
-            for at in positions_of(source, sheet) if kind == Cell.NUMBER and name not in NOT_SUMMED else ():
+            for at in table_bills.positions_of(source, sheet) if kind == Cell.NUMBER and name not in NOT_SUMMED else ():
                 written, heading = source.numbers or mapping.numbers, list(sheet.columns)[at]
                 if not source.factors:
                     amounts.setdefault(at, AmountColumn(at, heading, name, written, id(source) in own))
-        dates = [at for source in self._dated() for at in positions_of(source, sheet)]
+        dates = [at for source in self._dated() for at in table_bills.positions_of(source, sheet)]
         lines = mapping.line.fields if mapping.line and one.kind == (BILL if self._is_flat else LINE) else {}
-        names = [at for name in ("name", "id") if name in lines for at in positions_of(lines[name], sheet)]
+        names = [at for name in ("name", "id") if name in lines for at in table_bills.positions_of(lines[name], sheet)]
         has_unnamed_rows = bool(mapping.file.fill_down) and not names
         columns, ids = list(amounts.values()), self._id_positions(one)
         return SheetTotals(sheet, mapping.totals, columns, ids, dates, names, has_unnamed_rows)
@@ -272,14 +264,14 @@ class TableImport:
         has_sums = not self._mapping.line and any(source.sums() for source in self._mapping.bill.fields.values())
         has_several_rows = one.kind != BILL or self._is_flat or has_sums
         cells = list(mapped_cells(self._mapping, one.kind, is_flat=self._is_flat))
-        positions = list({at for _, source, _ in cells for at in positions_of(source, one.sheet)})
+        positions = list({at for _, source, _ in cells for at in table_bills.positions_of(source, one.sheet)})
         may_be_cut = {
             at
             for name, source, kind in cells
             if kind in CUT_KINDS or name in CUT_FIELDS
-            for at in positions_of(source, one.sheet)
+            for at in table_bills.positions_of(source, one.sheet)
         }
-        latest_key, unread, days = "", None, day_columns(self._mapping)
+        latest_key, unread, days = "", None, table_bills.day_columns(self._mapping)
         headings = HeadingCheck(self._mapping, one.sheet)
         for row in self._rows(one):
             if isinstance(row, SkippedRow):
@@ -296,7 +288,7 @@ class TableImport:
                 self._totals[id(one.sheet)].keep(row.row)
                 self._last_rows.setdefault(latest_key if has_several_rows else "", []).append(row.row)
                 continue
-            key = key_text(key_source, row, days)
+            key = table_bills.key_text(key_source, row, days)
             if unread is not None:
                 self._doubtful.setdefault(key, unread)
             latest_key, unread = key, None
@@ -306,7 +298,7 @@ class TableImport:
             for error in () if ERRORS.isdisjoint(row.cells) else {row.cells[at] for at in positions} & ERRORS:
                 problem = f"has {error}, which a spreadsheet writes instead of a value that it cannot compute"
                 self._doubtful[key] = row.problem(Reason.UNREADABLE_VALUE, problem)
-            texts = [cell_text(source, row, " ") for source in dated] if one.kind == BILL else []
+            texts = [table_bills.cell_text(source, row, " ") for source in dated] if one.kind == BILL else []
             self._dates.setdefault(row.sheet.name, set()).update(filter(None, map(ordered_date, texts)))
             headings.add(row)
             rows_by_bill.add(one.kind, key, sheet, row.line, row.cells)
@@ -335,7 +327,7 @@ class TableImport:
                 yield row
                 continue
             filled.fill(row)
-            problem = _id_problem(cell_text(key_source, row), [row.cells[position] for position in ids])
+            problem = _id_problem(table_bills.cell_text(key_source, row), [row.cells[position] for position in ids])
             if one.kind == BILL and self._is_skipped(row, has_id=not problem):
                 totals.add(row, SKIP, SKIP, is_first=True)
                 yield SkippedRow(row.sheet.name, row.line, NOT_BILLS)
@@ -359,15 +351,16 @@ class TableImport:
     def _id_positions(self, one: TableInput) -> list[int]:
         """Return the columns that must have a value in each row. A day alone, in an ID of several columns, is no ID."""
         source = self._mapping.bill.fields["id"] if one.kind == BILL else self._key(one.kind)
-        dates = {at for dated in self._dated() for at in positions_of(dated, one.sheet)}
-        return [at for at in positions_of(source, one.sheet) if at not in dates]
+        dates = {at for dated in self._dated() for at in table_bills.positions_of(dated, one.sheet)}
+        return [at for at in table_bills.positions_of(source, one.sheet) if at not in dates]
 
     def _is_skipped(self, row: TableRow, *, has_id: bool) -> bool:
         """Return whether a row is left out. If it has an ID, its status counts for the whole bill, later."""
-        if matches(self._mapping.skip, row):
+        if table_bills.matches(self._mapping.skip, row):
             return True
         return not has_id and any(
-            rule.values.get(cell_text(rule.source, row).casefold()) == SKIP for rule in self._mapping.statuses
+            rule.values.get(table_bills.cell_text(rule.source, row).casefold()) == SKIP
+            for rule in self._mapping.statuses
         )
 
     def _date_order(self) -> str:
@@ -392,7 +385,7 @@ class TableImport:
                 check_days(name, self._dates[name], mapping.dates, order, self._options.today, mapping.checks.days)
         return order
 
-    def _bills(self, converter: TableBillConverter, rows_by_bill: SortedRows) -> Iterator[Imported]:
+    def _bills(self, converter: table_bills.TableBillConverter, rows_by_bill: SortedRows) -> Iterator[Imported]:
         # Whether these bills are complete is known when all rows are summed.
         last_bills: dict[str, ImportedRecord] = {}
         above: dict[str, BillsAbove] = {}
@@ -410,7 +403,7 @@ class TableImport:
         for key, rows in self._last_rows.items():
             yield from self._last_bill(key, rows, last_bills.get(key))
 
-    def _bill(self, converter: TableBillConverter, group: BillRows) -> Iterator[Imported]:
+    def _bill(self, converter: table_bills.TableBillConverter, group: BillRows) -> Iterator[Imported]:
         first = group.bills[0]
         if unread := self._doubtful.get(group.key):
             yield RejectedRow(first.sheet.name, first.line, unread.reason, _incomplete(unread), group.key)
@@ -469,7 +462,7 @@ class TableImport:
         if bill:
             yield RejectedRow(bill.file, bill.line, Reason.NO_ID, _incomplete(problem), key) if problem else bill
 
-    def _add_to_totals(self, converter: TableBillConverter, group: BillRows, status: str) -> None:
+    def _add_to_totals(self, converter: table_bills.TableBillConverter, group: BillRows, status: str) -> None:
         """Add the rows of a bill to the sums with which the export's own totals are compared."""
         seen: set[int] = set()
         kinds = ((BILL, group.bills), (LINE, group.lines), (PAYMENT, group.payments))
