@@ -62,7 +62,7 @@ def test_every_message_of_a_package_is_used_with_the_values_of_its_text(packages
     sources = [path.read_text("utf-8") for folder in folders for path in folder.rglob("*.py")]
     for node in (node for source in sources for node in ast.walk(ast.parse(source))):
         match node:
-            case ast.Call(ast.Name("message"), [ast.Constant(str(code))], keywords):
+            case ast.Call(ast.Name("message") | ast.Attribute(attr="message"), [ast.Constant(str(code))], keywords):
                 given = {keyword.arg for keyword in keywords}
                 used[code] = needed[code] if None in given else {name for name in given if name}
     assert used == needed

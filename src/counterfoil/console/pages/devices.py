@@ -34,7 +34,7 @@ def draw(visit: Visit, view: DevicesView, message: Html | None = None) -> PageCo
     t = visit.t
     cells: dict[str, Callable[[Device], Child]] = {
         "device.role": lambda device: t(f"role.{device.role}"),
-        "state": lambda device: badge(t(f"device.{_state(visit, device)}"), _KINDS.get(_state(visit, device), "quiet")),
+        "state": lambda device: _badge(visit, _state(visit, device)),
         "device.action": lambda device: _action(visit, device),
     }
     shown = RowList((*view.devices.columns, ListColumn("", page="device.action")), view.devices.rows)
@@ -46,6 +46,10 @@ def draw(visit: Visit, view: DevicesView, message: Html | None = None) -> PageCo
         command="counterfoil console devices --all",
         more_commands=('counterfoil console link --for "kitchen phone" --role reader --days 90',),
     )
+
+
+def _badge(visit: Visit, state: str) -> Child:
+    return badge(visit.t(f"device.{state}"), _KINDS.get(state, "quiet"))
 
 
 def _action(visit: Visit, device: Device) -> Child:
