@@ -161,7 +161,7 @@ def test_the_demo_prints_three_things_to_do_and_one_key_and_they_work_when_paste
         (pull,) = (shlex.split(line) for line in page if " pull " in line)
         assert pull[0] == "COUNTERFOIL_KEY=$KEY"
         environment = {**os.environ, "COUNTERFOIL_KEY": key}
-        subprocess.run([*PYTHON, *pull[2:]], cwd=tmp_path, env=environment, check=True, capture_output=True)
+        subprocess.run(pull[1:], cwd=tmp_path, env=environment, check=True, capture_output=True)
     assert (tmp_path / "copy.sqlite").exists()
 
 
@@ -196,9 +196,9 @@ def test_the_printed_command_makes_another_link_for_the_console_of_the_demo(
     printing: tuple["subprocess.Popen[str]", list[str]],
 ) -> None:
     _, page = printing
-    (line,) = [line for line in page if "For another link, run: counterfoil" in line]
-    words = shlex.split(line.partition("run: counterfoil ")[2])
-    made = subprocess.run([*PYTHON, *words, "--json"], capture_output=True, text=True, check=True)
+    (command,) = [shlex.split(line.partition("run: ")[2]) for line in page if "For another link, run: " in line]
+    words = command[command.index("console") :]
+    made = subprocess.run([*command, "--json"], capture_output=True, text=True, check=True)
     link = json.loads(made.stdout)["console"]
     with signed_in(link), console_client(link.partition("/sign-in#")[0]) as stranger:
         assert shlex.join(["counterfoil", *words]) in stranger.get("/sign-in").text

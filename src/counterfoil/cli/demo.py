@@ -240,7 +240,10 @@ def print_page(settings: Settings, demo: Showcase, console: str | None, output: 
 
 def _program() -> str:
     """Return what to type in another terminal to run this program: its path, if the shell does not find its name."""
-    return "counterfoil" if which("counterfoil") else quote(sys.argv[0])
+    if which("counterfoil"):
+        return "counterfoil"
+    is_script = Path(sys.argv[0]).name == "counterfoil"
+    return quote(sys.argv[0]) if is_script else f"{quote(sys.executable)} -m counterfoil"
 
 
 def _print_rest(settings: Settings, demo: Showcase) -> None:

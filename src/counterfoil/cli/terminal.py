@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 import click
-from rich.cells import cell_len
 
 from counterfoil.machine.process import wants_colour
 from counterfoil.text import printable
@@ -23,7 +22,14 @@ if TYPE_CHECKING:
     from counterfoil.views.columns import ListColumn
 
 Row = TypeVar("Row")
-display_width = cell_len
+
+
+def display_width(text: str) -> int:
+    from rich.cells import cell_len  # noqa: PLC0415 - a command that prints a document does not need it
+
+    return cell_len(text)
+
+
 COLUMN_GAP = "  "
 BLOCK_INDENT = 4
 # `style` writes this instead of the start of an escape sequence, and `echo` replaces it. Other text cannot contain it,
