@@ -22,14 +22,6 @@ if TYPE_CHECKING:
     from counterfoil.views.columns import ListColumn
 
 Row = TypeVar("Row")
-
-
-def display_width(text: str) -> int:
-    from rich.cells import cell_len  # noqa: PLC0415 - a command that prints a document does not need it
-
-    return cell_len(text)
-
-
 COLUMN_GAP = "  "
 BLOCK_INDENT = 4
 # `style` writes this instead of the start of an escape sequence, and `echo` replaces it. Other text cannot contain it,
@@ -39,6 +31,12 @@ _SEQUENCE_START = "\x1b["
 # Stands for a space at which a line is not wrapped.
 _NO_BREAK = "\N{NO-BREAK SPACE}"
 _STYLE = re.compile(re.escape(_STYLE_MARK) + "[0-9;]*m")
+
+
+def display_width(text: str) -> int:
+    from rich.cells import cell_len  # noqa: PLC0415 - a command that prints a document does not need it
+
+    return cell_len(text)
 
 
 def is_terminal(stream: IO[str] | None) -> bool:
