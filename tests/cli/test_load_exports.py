@@ -13,7 +13,7 @@ from cli.command import SHOPS, Command
 from counterfoil.cli import load as load_command
 from counterfoil.cli import load_exports
 from counterfoil.cli.load import StoreLoader
-from counterfoil.cli.load_exports import source_files
+from counterfoil.cli.load_exports import export_files
 from counterfoil.importing import tables
 from counterfoil.importing.sorted_rows import SortedRows
 from counterfoil.ingest.spool import Spool
@@ -83,7 +83,7 @@ def take(store: Path, spool: Path) -> Take:
 
     def take_all(mapping: Path | None, *, with_shops: bool = False) -> list[str]:
         settings = load({"store": str(store)}, {})
-        with source_files(settings, mapping, exports=mapping is None, with_shops=with_shops) as kinds:
+        with export_files(settings, mapping, with_shops=with_shops) as kinds:
             loader = StoreLoader(settings, spool, SignalSafeEvent(), as_json=True)
             folder = Spool(spool)
             watcher = FolderWatch(folder, loader, lambda _: None, loader.steady_ms, kinds=kinds)
@@ -212,7 +212,7 @@ def test_a_file_and_a_folder_can_be_loaded_with_a_mapping(counterfoil: Command, 
 def test_the_watcher_can_stop_while_the_rows_of_an_export_are_read(store: Path, spool: Path, mapping: Path) -> None:
     (spool / "day.csv").write_text(HEADER + "1,14/11/2026,12:00,Soup,1,1.00,4000.00\n" * 4000, "utf-8")
     calls: list[None] = []
-    with source_files(load({"store": str(store)}, {}), mapping, exports=False, with_shops=False) as kinds:
+    with export_files(load({"store": str(store)}, {}), mapping, with_shops=False) as kinds:
         file = kinds.file(spool / "day.csv", None)
         file.on_read = lambda: calls.append(None)
         assert len(list(file.lines())) == 2

@@ -5,7 +5,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -17,7 +17,6 @@ from msgspec.structs import replace
 
 from counterfoil import bootstrap
 from counterfoil.cli import load_run
-from counterfoil.cli.load_exports import source_files
 from counterfoil.cli.load_run import LoadReport
 from counterfoil.cli.main import FAILED, INTERRUPTED
 from counterfoil.cli.options import setting_option, settings_from, store_options, utc_option
@@ -91,7 +90,7 @@ def command(
         raise click.UsageError("--delete-loaded can be used only with --watch.")
     if given.check and not given.watch and (given.quarantine or given.rejects or given.accept_change):
         raise click.UsageError(message("check_alone"))
-    with source_files(settings, given.mapping, exports=given.exports, with_shops=given.with_shops) as kinds:
+    with _files(settings, given) as kinds:
         if given.watch:
             _watch(settings, given, given.watch, kinds)
         elif given.sources:
@@ -100,6 +99,15 @@ def command(
             raise click.UsageError("Missing argument 'SOURCE...'.")
         else:
             load_run.print_accepted(load_run.accept_change(settings), given.as_json)
+
+
+def _files(settings: Settings, given: LoadOptions) -> AbstractContextManager[SourceFiles]:
+    """Return the kinds of files that are loaded: source records and, with a mapping or --exports, exports of a POS."""
+    if not (given.mapping or given.exports):
+        return nullcontext(sources.SOURCE_RECORDS)
+    from counterfoil.cli.load_exports import export_files  # noqa: PLC0415 - a load of source records starts faster
+
+    return export_files(settings, given.mapping, with_shops=given.with_shops)
 
 
 def _check_and_load(settings: Settings, given: LoadOptions, kinds: SourceFiles) -> int:

@@ -22,7 +22,7 @@ from counterfoil.importing.sorted_rows import is_disk_full
 from counterfoil.importing.tables import ImportOptions
 from counterfoil.ingest.checking import LenientLedger, checked_records
 from counterfoil.ingest.lines import KINDS, SourceLine
-from counterfoil.ingest.sources import BUFFER_BYTES, SOURCE_RECORDS, File, SourceError, SourceFiles
+from counterfoil.ingest.sources import BUFFER_BYTES, File, SourceError, SourceFiles
 from counterfoil.ports import StoreUnavailable
 from counterfoil.settings import Settings
 from counterfoil.text import counted, printable
@@ -35,11 +35,8 @@ MAX_NAME = 60
 
 
 @contextmanager
-def source_files(settings: Settings, mapping: Path | None, *, exports: bool, with_shops: bool) -> Iterator[SourceFiles]:
-    """Yield the files that a load reads: source records and, with a mapping or `exports`, exports of a POS."""
-    if not (mapping or exports):
-        yield SOURCE_RECORDS
-        return
+def export_files(settings: Settings, mapping: Path | None, *, with_shops: bool) -> Iterator[SourceFiles]:
+    """Yield the kinds of files that a load reads: source records, and exports that fit the mapping or are known."""
     content = read_mapping(mapping) if mapping else {}
     with tempfile.TemporaryDirectory(prefix="counterfoil-") as folder:
         name = mapping.name if mapping else None
