@@ -98,30 +98,26 @@ def downgrade(folder: Path, name: Name, number: int) -> None:
         connection.execute(f"PRAGMA user_version = {number}")
 
 
+def test_commands_refuse_a_folder_made_before_the_first_release_with_one_sentence(tmp_path: Path) -> None:
+    store = Command(tmp_path / "store")
+    store("load", "-", stdin=LINES)
+    for name in NAMES:
+        downgrade(tmp_path / "store", name, 2)
+    for words in (("status",), ("load", "-"), ("keys", "list"), ("requests",), ("backup", tmp_path / "copy")):
+        result = store(*words, stdin=LINES, status=1)
+        assert BEFORE_THE_FIRST_RELEASE in " ".join(result.output.split())
+    assert not (tmp_path / "copy").exists()
+
+
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("number", [1, 7])
-def test_a_folder_made_before_the_first_release_is_refused_and_not_changed(
-    tmp_path: Path, name: Name, number: int
-) -> None:
+def test_a_folder_made_before_the_first_release_is_refused_and_not_changed(tmp_path: Path, name: Name) -> None:
     read_write(tmp_path, name).close()
-    downgrade(tmp_path, name, number)
+    downgrade(tmp_path, name, 7)
     before = path_of(tmp_path, name).read_bytes()
     for open_file in (read_only, read_write):
         with pytest.raises(StoreMismatch, match=f"the {name} database was {BEFORE_THE_FIRST_RELEASE}"):
             open_file(tmp_path, name)
     assert path_of(tmp_path, name).read_bytes() == before
-
-
-@pytest.mark.parametrize("words", [("status",), ("load", "-"), ("keys", "list"), ("requests",), ("backup", "copy")])
-def test_commands_refuse_such_a_folder_with_one_sentence(tmp_path: Path, words: tuple[str, ...]) -> None:
-    store = tmp_path / "store"
-    Command(store)("load", "-", stdin=LINES)
-    for name in NAMES:
-        downgrade(store, name, 2)
-    copy = [tmp_path / word if word == "copy" else word for word in words]
-    result = Command(store)(*copy, stdin=LINES, status=1)
-    assert BEFORE_THE_FIRST_RELEASE in " ".join(result.output.split())
-    assert not (tmp_path / "copy").exists()
 
 
 def test_a_backup_made_before_the_first_release_is_refused_with_what_to_do(tmp_path: Path) -> None:

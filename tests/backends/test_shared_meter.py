@@ -1,18 +1,22 @@
-"""Tests for the shared meter on its own server: data loss, re-seeding, sentinels and clusters."""
+"""Tests for the shared meter on its own server: data loss, re-seeding, sentinels, clusters and connections."""
 
 import asyncio
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import date
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from redis.asyncio import Redis
+from redis.exceptions import TimeoutError as RedisTimeoutError
 
 import servers
 from counterfoil.backends.postgres.administration import PostgresKeyStore
 from counterfoil.backends.postgres.reads import PostgresReads
 from counterfoil.backends.postgres.servers import Servers
 from counterfoil.backends.postgres.usage import Instant, PostgresUsage
+from counterfoil.backends.redis.client import disconnect
 from counterfoil.backends.redis.meter import RedisMeter
 from counterfoil.domain.access import Admitted, Key, Scope, TooFast
 from counterfoil.domain.calendar import thai_day
@@ -55,11 +59,18 @@ class MeterAndStore:
         servers.postgres(18).return_database(self.database)
 
 
-@pytest.fixture
-def own() -> Iterator[Valkey]:
+@pytest.fixture(scope="module")
+def started() -> Iterator[Valkey]:
     server = Valkey()
     yield server
     server.remove()
+
+
+@pytest.fixture
+def own(started: Valkey) -> Valkey:
+    """An empty server, which a test may kill."""
+    started.command("FLUSHALL")
+    return started
 
 
 @pytest.fixture
@@ -77,6 +88,7 @@ def test_a_flushed_meter_continues_with_the_count_of_the_day_and_reports_it(
     metered: MeterAndStore, own: Valkey
 ) -> None:
     assert counts(metered, 4) == [1, 2, 3, 4]
+    assert metered.events == []
     metered.meter.flush()
     own.command("FLUSHALL")
     assert counts(metered, 2) == [5, 6]
@@ -114,11 +126,6 @@ def test_all_reports_of_a_day_that_both_meters_counted_agree_on_the_higher_count
     assert PostgresReads(metered.url).quota_use(SystemClock().now_ms()) == [50 / KEY.per_day]
 
 
-def test_the_first_request_of_a_day_is_not_mistaken_for_lost_data(metered: MeterAndStore) -> None:
-    counts(metered, 3)
-    assert metered.events == []
-
-
 def test_counts_reach_the_store_automatically_within_a_second(metered: MeterAndStore) -> None:
     counts(metered, 3)
     day = thai_day(SystemClock().now_ms())
@@ -150,7 +157,7 @@ def test_a_key_stays_in_one_slot_of_a_cluster() -> None:
     server.await_answer(lambda: _require(b"cluster_state:ok" in server.everything("CLUSTER INFO")), OSError)
     metered = MeterAndStore(f"redis+cluster://127.0.0.1:{server.port}")
     try:
-        for n in range(20):
+        for n in range(5):
             assert counts(metered, 7, replace(KEY, key_id=f"k_{n}")) == [1, 2, 3, 4, 5]
         assert metered.today() == 5
     finally:
@@ -171,3 +178,22 @@ def test_sentinels_name_the_primary(own: Valkey) -> None:
 def _require(holds: bool) -> None:
     if not holds:
         raise OSError("not yet")
+
+
+class NeverClosed(Redis):
+    """A client that times out when it closes its connections."""
+
+    async def aclose(self, *_: Any, **__: Any) -> None:
+        raise RedisTimeoutError("Timed out closing connection after 1.0")
+
+
+def test_a_connection_that_cannot_be_closed_does_not_keep_the_others_open(own: Valkey) -> None:
+    async def scenario() -> None:
+        stuck, other = NeverClosed.from_url(own.url), Redis.from_url(own.url)
+        await other.ping()
+        (connection,) = other.connection_pool._available_connections
+        assert connection.is_connected
+        await disconnect([stuck, other])
+        assert not connection.is_connected
+
+    asyncio.run(scenario())

@@ -31,13 +31,6 @@ SHARDS = 4
 _WORKERS = "SELECT nodename, nodeport FROM pg_dist_node WHERE noderole = 'primary' AND groupid > 0 ORDER BY nodeport"
 # By default, workers hide their shards when tables are listed, so turn that off.
 _SHOW_SHARDS = "-c citus.override_table_visibility=off"
-_FILES = """
-    SELECT pg_relation_filepath(oid) FROM pg_class
-    WHERE pg_relation_filepath(oid) IS NOT NULL AND (
-        relnamespace = 'counterfoil'::regnamespace
-        OR oid IN (SELECT reltoastrelid FROM pg_class WHERE relnamespace = 'counterfoil'::regnamespace)
-    )
-"""
 _PLACES = """
     SELECT shops.id, node.nodeport FROM counterfoil.shops
     JOIN pg_dist_placement AS placement
@@ -196,9 +189,6 @@ class Cluster:
         """Return, for each shop, the port of the node that stores its bills."""
         return dict(self.coordinator.command(_PLACES, database))
 
-    def everything_written(self, database: str) -> bytes:
-        return b"".join(content for node in self.nodes for content in _files(node, database))
-
     def remove(self) -> None:
         for name in self._made:
             self._drop(name)
@@ -207,12 +197,6 @@ class Cluster:
         for node in self.nodes:
             with suppress(psycopg.Error):
                 node.command(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
-
-
-def _files(node: Node, database: str) -> list[bytes]:
-    node.command("CHECKPOINT", database)
-    paths = [path for (path,) in node.command(_FILES, database)]
-    return [node.command(f"SELECT pg_read_binary_file('{path}')", database)[0][0] for path in paths]
 
 
 @cache

@@ -36,7 +36,6 @@ from counterfoil.backends.sqlite.usage import SqliteCursors, SqliteUsage
 from counterfoil.domain.calendar import thai_day
 from counterfoil.key_issuing import KeyStore
 from counterfoil.machine.clock import SystemClock
-from counterfoil.observe import Event
 from counterfoil.operator_reads import QUERY_SEC, SCANNED_REQUESTS, OperatorReads
 from counterfoil.ports import Clock, Cursors, KeyLookup
 
@@ -71,10 +70,6 @@ class SqliteStore:
 
     def operator_reads(self, query_sec: float = QUERY_SEC, scanned: int = SCANNED_REQUESTS) -> OperatorReads:
         return SqliteReads(self.folder, query_sec, scanned)
-
-    def everything_written(self) -> bytes:
-        """Return the contents of the store's files, or of its table and index files on PostgreSQL."""
-        return b"".join(file.read_bytes() for file in sorted(self.folder.iterdir()))
 
     @contextmanager
     def out_of_space(self) -> Iterator[None]:
@@ -162,16 +157,36 @@ class WholeCursors:
         self.prune = admin.prune_cursors
 
 
+# With these triggers, each INSERT, UPDATE and DELETE in any table fails with the error of a full disk.
+FULL_DISK = """
+    CREATE FUNCTION counterfoil.full_disk() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+        RAISE EXCEPTION 'could not extend file: No space left on device' USING ERRCODE = 'disk_full';
+    END $$;
+    DO $$
+    DECLARE
+        name text;
+    BEGIN
+        FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = 'counterfoil' LOOP
+            EXECUTE format(
+                'CREATE TRIGGER full_disk BEFORE INSERT OR UPDATE OR DELETE ON counterfoil.%I '
+                'FOR EACH STATEMENT EXECUTE FUNCTION counterfoil.full_disk()', name
+            );
+        END LOOP;
+    END $$;
+"""
+
+
 class PostgresStore:
     """A separate database on a real server."""
 
     major = 18
+    full_disk = FULL_DISK
 
     def __init__(self, _: Path) -> None:
         server = servers.postgres(self.major)
         self.database, self.url = server.borrow_database()
         self.time = SharedTime()
-        self.events: list[Event] = []
         self._open: list[Any] = []
 
     def __getstate__(self) -> dict[str, Any]:
@@ -220,17 +235,13 @@ class PostgresStore:
     def operator_reads(self, query_sec: float = QUERY_SEC, scanned: int = SCANNED_REQUESTS) -> OperatorReads:
         return PostgresReads(self.url, query_sec, scanned)
 
-    def everything_written(self) -> bytes:
-        return b"".join(servers.postgres(self.major).files_of(self.database).values())
-
     @contextmanager
     def out_of_space(self) -> Iterator[None]:
-        server = servers.postgres(self.major)
-        server.command(FULL_DISK, self.database)
+        self._command(self.full_disk)
         try:
             yield
         finally:
-            server.command("DROP FUNCTION counterfoil.full_disk CASCADE", self.database)
+            self._command("DROP FUNCTION counterfoil.full_disk CASCADE")
 
     def lose_keys(self) -> None:
         self._command("ALTER TABLE counterfoil.keys RENAME TO lost_keys")
@@ -249,26 +260,6 @@ class Postgres16Store(PostgresStore):
     major = 16
 
 
-# With these triggers, each INSERT, UPDATE and DELETE in any table fails with the error of a full disk.
-FULL_DISK = """
-    CREATE FUNCTION counterfoil.full_disk() RETURNS trigger LANGUAGE plpgsql AS $$
-    BEGIN
-        RAISE EXCEPTION 'could not extend file: No space left on device' USING ERRCODE = 'disk_full';
-    END $$;
-    DO $$
-    DECLARE
-        name text;
-    BEGIN
-        FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = 'counterfoil' LOOP
-            EXECUTE format(
-                'CREATE TRIGGER full_disk BEFORE INSERT OR UPDATE OR DELETE ON counterfoil.%I '
-                'FOR EACH STATEMENT EXECUTE FUNCTION counterfoil.full_disk()', name
-            );
-        END LOOP;
-    END $$;
-"""
-
-
 class ValkeyStore(PostgresStore):
     """PostgreSQL with the meter on a real Valkey server."""
 
@@ -281,7 +272,7 @@ class ValkeyStore(PostgresStore):
     def usage(self, clock: Clock) -> OpenUsage:
         time = self.time.of(clock)
         log = PostgresUsage(self._servers(), time)
-        meter = self._kept(RedisMeter(self.meter_url, self.deployment, log, self.events.append, self._servers(), time))
+        meter = self._kept(RedisMeter(self.meter_url, self.deployment, log, lambda _: None, self._servers(), time))
         return WholeUsage(log, self._usage_admin(clock), meter)
 
     @contextmanager

@@ -64,16 +64,15 @@ def test_a_shop_outside_the_scope_gives_no_page(open_store: OpenStore) -> None:
         assert page(Scope("shop", "sh_2"), "sh_1") == page(Scope("franchise", "sh_1"), "sh_1") == [None, None]
 
 
-def test_bills_follow_their_shop_from_one_franchise_to_another(open_store: OpenStore) -> None:
-    open_store.put(shop("sh_1"))
-    open_store.put(bill("b_1"))
+def test_bills_follow_their_shop_from_one_franchise_to_another(shop_store: OpenStore) -> None:
+    shop_store.put(bill("b_1"))
     franchises = (FRANCHISE, Scope("franchise", "fr_b"))
 
     def pages() -> list[bool]:
-        return [open_store.books.bills_by_day(scope, "sh_1", *EVER, None, 5) is not None for scope in franchises]
+        return [shop_store.books.bills_by_day(scope, "sh_1", *EVER, None, 5) is not None for scope in franchises]
 
     assert pages() == [True, False]
-    open_store.put(shop("sh_1", franchiseId="fr_b"))
+    shop_store.put(shop("sh_1", franchiseId="fr_b"))
     assert pages() == [False, True]
 
 
@@ -86,32 +85,19 @@ def test_ids_are_compared_exactly(open_store: OpenStore) -> None:
 
 def test_a_scope_covers_the_bases_of_its_branches_and_no_others(open_store: OpenStore) -> None:
     open_store.put(shop("sh_1", providerId="mb_a"), shop("sh_2", providerId="mb_b"), shop("sh_3", providerId=None))
+    open_store.put(shop("sh_4", providerId="mb_d"))
+    open_store.put(gone(shop("sh_4")))
     covers = open_store.books.covers
     assert covers(FRANCHISE, "mb_a")
     assert covers(FRANCHISE, "mb_b")
     assert not covers(FRANCHISE, "mb_c")
+    assert not covers(FRANCHISE, "mb_d")
+    assert not covers(Scope("shop", "sh_4"), "mb_d")
     assert not covers(Scope("shop", "sh_1"), "mb_b")
     assert not covers(Scope("shop", "sh_3"), "mb_a")
 
 
-def test_a_removed_shop_covers_no_base(open_store: OpenStore) -> None:
-    open_store.put(shop("sh_1"))
-    open_store.put(gone(shop("sh_1")))
-    assert not open_store.books.covers(FRANCHISE, "mb_a")
-    assert not open_store.books.covers(Scope("shop", "sh_1"), "mb_a")
-
-
 # --- bills by day ------------------------------------------------------------
-
-
-def test_bills_by_day_are_listed_oldest_first_and_ties_by_id(shop_store: OpenStore) -> None:
-    shop_store.put(
-        bill("b_3", closedAt=AT.format(2)),
-        bill("b_2", closedAt=AT.format(1)),
-        bill("b_1", closedAt=AT.format(2)),
-        bill("b_0", closedAt=AT.format(3)),
-    )
-    assert ids(shop_store.by_day()) == ["b_2", "b_1", "b_3", "b_0"]
 
 
 def test_a_bill_without_a_readable_time_is_in_no_day_but_can_be_read_by_id_and_by_change(shop_store: OpenStore) -> None:
@@ -121,8 +107,8 @@ def test_a_bill_without_a_readable_time_is_in_no_day_but_can_be_read_by_id_and_b
     assert shop_store.bill()["billDate"] is None
 
 
-def test_a_large_page_is_in_the_order_of_its_list(shop_store: OpenStore) -> None:
-    shop_store.put(*(bill(f"b_{n * 7919 % 1000:03}", closedAt=AT.format(1 + n % 9)) for n in range(300)))
+def test_bills_by_day_are_listed_oldest_first_and_ties_by_id(shop_store: OpenStore) -> None:
+    shop_store.put(*(bill(f"b_{n * 7919 % 1000:03}", closedAt=AT.format(1 + n % 9)) for n in range(100)))
     by_day = shop_store.by_day()
     met = [f"{one['timestamp']} {one['id']}" for one in by_day]
     assert met == sorted(met)
@@ -148,13 +134,6 @@ def test_a_page_has_a_seal_that_changes_with_its_bills(shop_store: OpenStore) ->
 
 
 # --- bills by change ---------------------------------------------------------
-
-
-def test_bills_by_change_are_listed_in_the_order_of_their_last_change(shop_store: OpenStore) -> None:
-    for bill_id in ("b_2", "b_1", "b_3"):
-        shop_store.put(bill(bill_id))
-    shop_store.put(bill("b_2", cashier="Noi"))
-    assert ids(shop_store.by_change()) == ["b_1", "b_3", "b_2"]
 
 
 def test_the_lower_bound_includes_its_instant_and_all_ties(shop_store: OpenStore) -> None:
@@ -209,13 +188,6 @@ def test_two_shops_may_use_the_same_bill_id(open_store: OpenStore) -> None:
     open_store.put(bill("b_1", "sh_1", cashier="Noi"), bill("b_1", "sh_2", cashier="Lek"))
     assert open_store.bill("b_1", "sh_1")["cashier"] == "Noi"
     assert open_store.bill("b_1", "sh_2")["cashier"] == "Lek"
-
-
-def test_the_bills_of_a_removed_shop_stay_readable(shop_store: OpenStore) -> None:
-    shop_store.put(bill())
-    shop_store.put(gone(shop()))
-    assert ids(shop_store.by_day()) == ["b_1"]
-    assert shop_store.books.bill(FRANCHISE, "b_1") is not None
 
 
 @pytest.mark.parametrize("page_of", ["day", "change"])
@@ -286,9 +258,10 @@ def test_a_member_is_found_in_every_scope_whose_branches_use_its_base(open_store
         shop("sh_1"),
         shop("sh_2", providerId=None),
         shop("sh_3", franchiseId="fr_b", providerId="mb_b"),
-        gone(shop("sh_4", franchiseId="fr_c")),
+        shop("sh_4", franchiseId="fr_c"),
         member("1"),
     )
+    open_store.put(gone(shop("sh_4")))
 
     def finds(kind: ScopeKind, scope_id: str) -> bool:
         return open_store.books.member(Scope(kind, scope_id), PSEUDONYMS.member_token("1")) is not None
@@ -297,10 +270,13 @@ def test_a_member_is_found_in_every_scope_whose_branches_use_its_base(open_store
     assert [finds("franchise", f"fr_{letter}") for letter in "abcd"] == [True, False, False, False]
 
 
-def test_accounts_are_listed_most_recently_created_first(open_store: OpenStore) -> None:
+def test_accounts_are_listed_most_recently_created_first_and_those_without_a_sign_up_last(
+    open_store: OpenStore,
+) -> None:
     account = [{"channel": "bot_1", "userId": "U1"}]
     open_store.put(base(messagingChannel="bot_1"))
     open_store.put(
+        member("undated", createdAt="never", messaging=account),
         member("old", createdAt="2024-01-01T00:00:00Z", messaging=account),
         member("new", createdAt="2025-01-01T00:00:00Z", messaging=account),
         member("other base", "mb_b", createdAt="2025-06-01T00:00:00Z", messaging=account),
@@ -308,15 +284,8 @@ def test_accounts_are_listed_most_recently_created_first(open_store: OpenStore) 
     )
     listed = open_store.books.accounts("mb_a", PSEUDONYMS.messaging_hash("U1"))
     assert listed.base.messaging_channel == "bot_1"
-    assert [found.token for found in listed.accounts] == [PSEUDONYMS.member_token(i) for i in ("new", "old")]
+    assert [found.token for found in listed.accounts] == [PSEUDONYMS.member_token(i) for i in ("new", "old", "undated")]
     assert {found.channel for found in listed.accounts} == {"bot_1"}
-
-
-def test_a_sign_up_that_cannot_be_read_does_not_make_a_record_the_most_recent(open_store: OpenStore) -> None:
-    account = [{"userId": "U1"}]
-    open_store.put(member("1", messaging=account), member("2", createdAt="2025-01-01T00:00:00Z", messaging=account))
-    listed = open_store.books.accounts("mb_a", PSEUDONYMS.messaging_hash("U1"))
-    assert listed.accounts[0].token == PSEUDONYMS.member_token("2")
 
 
 def test_an_unlinked_account_is_no_longer_found(open_store: OpenStore) -> None:

@@ -70,52 +70,48 @@ def test_the_first_pass_returns_every_shop_and_bill(open_store: OpenStore, scope
     ]
 
 
-def test_an_element_has_the_same_object_as_the_lists(open_store: OpenStore) -> None:
-    open_store.put(shop("sh_1"))
-    open_store.put(bill("b_1", amounts={"net": 0.3}))
-    feed = Feed(open_store)
+def test_an_element_has_the_same_object_as_the_lists(shop_store: OpenStore) -> None:
+    shop_store.put(bill("b_1", amounts={"net": 0.3}))
+    feed = Feed(shop_store)
     feed.read()
-    assert feed.copy.bills == {("sh_1", "b_1"): open_store.bill("b_1")}
-    assert list(feed.copy.shops.values()) == [json.loads(body) for body in open_store.books.shops(FRANCHISE).bodies]
+    assert feed.copy.bills == {("sh_1", "b_1"): shop_store.bill("b_1")}
+    assert list(feed.copy.shops.values()) == [json.loads(body) for body in shop_store.books.shops(FRANCHISE).bodies]
 
 
 @BOTH
-def test_a_later_pass_returns_what_changed(open_store: OpenStore, scope: Scope) -> None:
-    open_store.put(shop("sh_1"))
-    open_store.put(bill("b_1"), bill("b_2"), bill("b_3"))
-    feed = Feed(open_store, scope)
+def test_a_later_pass_returns_what_changed(shop_store: OpenStore, scope: Scope) -> None:
+    shop_store.put(bill("b_1"), bill("b_2"), bill("b_3"))
+    feed = Feed(shop_store, scope)
     feed.read()
     assert feed.read() == []
-    open_store.put(bill("b_2", void=True))
-    open_store.put(bill("b_4", history=True), gone(bill("b_3")), bill("b_1"))
+    shop_store.put(bill("b_2", void=True))
+    shop_store.put(bill("b_4", history=True), gone(bill("b_3")), bill("b_1"))
     assert feed.read() == ["billRemoved sh_1 b_3", "bill sh_1 b_4", "bill sh_1 b_2"]
     assert feed.read() == []
 
 
 @BOTH
 def test_a_bill_loaded_as_history_after_the_mark_is_returned_without_a_date_too(
-    open_store: OpenStore, scope: Scope
+    shop_store: OpenStore, scope: Scope
 ) -> None:
-    open_store.put(shop("sh_1"))
-    feed = Feed(open_store, scope)
+    feed = Feed(shop_store, scope)
     feed.read()
-    open_store.put(bill("b_1", closedAt=None, history=True))
+    shop_store.put(bill("b_1", closedAt=None, history=True))
     assert feed.read() == ["bill sh_1 b_1"]
     assert feed.copy.bills["sh_1", "b_1"]["updatedAt"] is None
 
 
 @BOTH
-def test_a_removed_bill_that_is_loaded_again_is_returned(open_store: OpenStore, scope: Scope) -> None:
-    open_store.put(shop("sh_1"))
-    open_store.put(bill("b_1"), bill("b_2"))
-    feed = Feed(open_store, scope)
+def test_a_removed_bill_that_is_loaded_again_is_returned(shop_store: OpenStore, scope: Scope) -> None:
+    shop_store.put(bill("b_1"), bill("b_2"))
+    feed = Feed(shop_store, scope)
     feed.read()
-    open_store.put(gone(bill("b_1")), gone(bill("b_2")))
-    open_store.put(bill("b_1", history=True))
+    shop_store.put(gone(bill("b_1")), gone(bill("b_2")))
+    shop_store.put(bill("b_1", history=True))
     assert feed.read() == ["billRemoved sh_1 b_2", "bill sh_1 b_1"]
-    open_store.put(gone(bill("b_1")))
+    shop_store.put(gone(bill("b_1")))
     assert feed.read() == ["billRemoved sh_1 b_1"]
-    open_store.put(bill("b_2"))
+    shop_store.put(bill("b_2"))
     assert feed.read() == ["bill sh_1 b_2"]
 
 
@@ -141,42 +137,39 @@ def test_a_shop_that_joins_is_returned_in_full_whatever_the_stamps_of_its_bills(
     assert feed.read() == ["bill sh_2 b_1", "bill sh_2 b_2"]
 
 
-def test_a_shop_that_leaves_is_reported_once_and_no_longer_read(open_store: OpenStore) -> None:
-    open_store.put(shop("sh_1"))
-    open_store.put(bill("b_1"))
-    feed, other = Feed(open_store), Feed(open_store, Scope("franchise", "fr_b"))
+def test_a_shop_that_leaves_is_reported_once_and_no_longer_read(shop_store: OpenStore) -> None:
+    shop_store.put(bill("b_1"))
+    feed, other = Feed(shop_store), Feed(shop_store, Scope("franchise", "fr_b"))
     feed.read(), other.read()
-    open_store.put(shop("sh_1", franchiseId="fr_b"))
-    open_store.put(bill("b_2"))
+    shop_store.put(shop("sh_1", franchiseId="fr_b"))
+    shop_store.put(bill("b_2"))
     assert feed.read() == ["shopRemoved sh_1 left"]
     assert feed.read() == []
     assert other.read() == ["shop sh_1 in full", "bill sh_1 b_1", "bill sh_1 b_2"]
 
 
-def test_a_shop_that_left_and_returned_between_two_passes_is_returned_in_full(open_store: OpenStore) -> None:
-    open_store.put(shop("sh_1"))
-    open_store.put(bill("b_1"), bill("b_2"))
-    feed, other = Feed(open_store), Feed(open_store, Scope("franchise", "fr_b"))
+def test_a_shop_that_left_and_returned_between_two_passes_is_returned_in_full(shop_store: OpenStore) -> None:
+    shop_store.put(bill("b_1"), bill("b_2"))
+    feed, other = Feed(shop_store), Feed(shop_store, Scope("franchise", "fr_b"))
     feed.read(), other.read()
-    open_store.put(shop("sh_1", franchiseId="fr_b"))
-    open_store.put(gone(bill("b_1")))
-    open_store.put(shop("sh_1"))
+    shop_store.put(shop("sh_1", franchiseId="fr_b"))
+    shop_store.put(gone(bill("b_1")))
+    shop_store.put(shop("sh_1"))
     assert feed.read() == ["shop sh_1 in full", "bill sh_1 b_2"]
     assert set(feed.copy.bills) == {("sh_1", "b_2")}
     assert other.read() == ["shopRemoved sh_1 left"]
 
 
 @BOTH
-def test_a_closed_shop_is_reported_and_its_bills_are_still_followed(open_store: OpenStore, scope: Scope) -> None:
-    open_store.put(shop("sh_1"))
-    open_store.put(bill("b_1"))
-    feed = Feed(open_store, scope)
+def test_a_closed_shop_is_reported_and_its_bills_are_still_followed(shop_store: OpenStore, scope: Scope) -> None:
+    shop_store.put(bill("b_1"))
+    feed = Feed(shop_store, scope)
     feed.read()
-    open_store.put(gone(shop("sh_1")))
-    open_store.put(bill("b_1", void=True))
+    shop_store.put(gone(shop("sh_1")))
+    shop_store.put(bill("b_1", void=True))
     assert feed.read() == ["shopRemoved sh_1", "bill sh_1 b_1"]
-    assert Feed(open_store, scope).read() == ["shopRemoved sh_1 in full", "bill sh_1 b_1"]
-    open_store.put(shop("sh_1"))
+    assert Feed(shop_store, scope).read() == ["shopRemoved sh_1 in full", "bill sh_1 b_1"]
+    shop_store.put(shop("sh_1"))
     assert feed.read() == ["shop sh_1"]
 
 
@@ -189,30 +182,28 @@ def test_a_shop_loaded_after_the_first_pass_of_its_key_is_returned_in_full(open_
 
 
 @BOTH
-def test_a_shop_whose_entry_changes_is_returned(open_store: OpenStore, scope: Scope) -> None:
-    open_store.put(shop("sh_1"))
-    feed = Feed(open_store, scope)
+def test_a_shop_whose_entry_changes_is_returned(shop_store: OpenStore, scope: Scope) -> None:
+    feed = Feed(shop_store, scope)
     feed.read()
-    open_store.put(shop("sh_1", rev=2))
+    shop_store.put(shop("sh_1", rev=2))
     assert feed.read() == []
-    open_store.put(shop("sh_1", name="Riverside 2", rev=3))
+    shop_store.put(shop("sh_1", name="Riverside 2", rev=3))
     assert feed.read() == ["shop sh_1"]
 
 
-def test_all_bills_that_are_rewritten_in_small_batches_are_returned(open_store: OpenStore) -> None:
-    open_store.put(shop("sh_1"))
-    open_store.put(*(bill(f"b_{number}", history=number % 2 == 0) for number in range(7)))
-    feed = Feed(open_store, limit=2)
+def test_all_bills_that_are_rewritten_in_small_batches_are_returned(shop_store: OpenStore) -> None:
+    shop_store.put(*(bill(f"b_{number}", history=number % 2 == 0) for number in range(7)))
+    feed = Feed(shop_store, limit=2)
     feed.read()
-    open_store.put(shop("sh_1", timezone="Asia/Tokyo"))
+    shop_store.put(shop("sh_1", timezone="Asia/Tokyo"))
     returned: list[str] = []
-    while open_store.ledger.rewrite_bills(2):
+    while shop_store.ledger.rewrite_bills(2):
         returned += feed.read()
     assert returned == ["shop sh_1", *(f"bill sh_1 b_{number}" for number in range(7))]
-    assert feed.copy.bills == {("sh_1", f"b_{number}"): open_store.bill(f"b_{number}") for number in range(7)}
+    assert feed.copy.bills == {("sh_1", f"b_{number}"): shop_store.bill(f"b_{number}") for number in range(7)}
 
 
-@pytest.mark.parametrize("limit", [1, 2, 3, 5, 1000])
+@pytest.mark.parametrize("limit", [1, 3, 1000])
 def test_pages_of_any_size_return_each_element_once(open_store: OpenStore, limit: int) -> None:
     shops = [shop(f"sh_{number:02}") for number in range(9)]
     open_store.put(*shops)
@@ -258,14 +249,13 @@ def test_a_change_between_two_pages_is_in_this_pass_or_the_next(open_store: Open
         open_store.rewrite()
 
 
-def test_requesting_a_page_again_loses_nothing(open_store: OpenStore) -> None:
-    open_store.put(shop("sh_1"))
-    open_store.put(*(bill(f"b_{number}") for number in range(6)))
-    feed = Feed(open_store, limit=2)
+def test_requesting_a_page_again_loses_nothing(shop_store: OpenStore) -> None:
+    shop_store.put(*(bill(f"b_{number}") for number in range(6)))
+    feed = Feed(shop_store, limit=2)
     feed.page()
     window, after = feed.window, feed.after
     feed.page()
-    open_store.put(bill("b_2", void=True), gone(bill("b_4")))
+    shop_store.put(bill("b_2", void=True), gone(bill("b_4")))
     feed.window, feed.after = window, after
     for _ in feed.pages():
         pass
@@ -274,15 +264,14 @@ def test_requesting_a_page_again_loses_nothing(open_store: OpenStore) -> None:
     assert feed.copy.bills["sh_1", "b_2"]["status"] == "void"
 
 
-def test_a_pass_ends_however_much_changes(open_store: OpenStore) -> None:
-    open_store.put(shop("sh_1"))
-    open_store.put(*(bill(f"b_{number}") for number in range(5)))
-    feed = Feed(open_store, limit=1)
+def test_a_pass_ends_however_much_changes(shop_store: OpenStore) -> None:
+    shop_store.put(*(bill(f"b_{number}") for number in range(5)))
+    feed = Feed(shop_store, limit=1)
     for number in range(20):
         feed.page()
         if feed.window is None:
             break
-        open_store.put(bill(f"b_{number % 5}", cashier=f"Nok {number}"))
+        shop_store.put(bill(f"b_{number % 5}", cashier=f"Nok {number}"))
     assert feed.window is None
 
 
@@ -297,22 +286,21 @@ def test_a_page_ends_early_when_it_has_too_many_bytes(open_store: OpenStore, mon
 
 
 def test_old_removals_are_deleted_and_marks_from_before_them_are_known_to_be_too_old(
-    open_store: OpenStore, clock: ManualClock
+    shop_store: OpenStore, clock: ManualClock
 ) -> None:
-    open_store.put(shop("sh_1"))
-    open_store.put(bill("b_1"), bill("b_2"))
-    open_store.put(gone(bill("b_1")))
-    removed_at = open_store.horizon()
+    shop_store.put(bill("b_1"), bill("b_2"))
+    shop_store.put(gone(bill("b_1")))
+    removed_at = shop_store.horizon()
     clock.advance(86_400)
-    open_store.put(gone(bill("b_2")))
+    shop_store.put(gone(bill("b_2")))
     clock.advance(REMOVALS_KEPT_MS / 1000 - 86_400 + 1)
-    open_store.ledger.advance_horizon()
-    assert oldest(open_store) == 0
-    assert open_store.ledger.prune_removals() == 1
-    assert removed_at <= oldest(open_store) == open_store.horizon() - REMOVALS_KEPT_MS
-    assert open_store.ledger.prune_removals() == 0
-    feed = Feed(open_store)
-    feed.mark = oldest(open_store)
+    shop_store.ledger.advance_horizon()
+    assert oldest(shop_store) == 0
+    assert shop_store.ledger.prune_removals() == 1
+    assert removed_at <= oldest(shop_store) == shop_store.horizon() - REMOVALS_KEPT_MS
+    assert shop_store.ledger.prune_removals() == 0
+    feed = Feed(shop_store)
+    feed.mark = oldest(shop_store)
     assert feed.read() == ["billRemoved sh_1 b_2"]
 
 

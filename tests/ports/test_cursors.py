@@ -159,14 +159,6 @@ def test_a_fresh_id_that_a_reader_of_another_day_holds_is_refused(cursors: Synch
     assert cursors.find(BY_CHANGE, "f_1") == held(HERE, later)
 
 
-def test_an_expired_cursor_is_never_valid_again(cursors: Synchronous, clock: ManualClock) -> None:
-    cursors.hand_out(BY_CHANGE, held(HERE, 1000), "f_1")
-    clock.step(8 * DAY)
-    assert cursors.prune() == 1
-    clock.step(-8 * DAY)
-    assert cursors.find(BY_CHANGE, "b_1") is None
-
-
 @pytest.mark.parametrize("ahead", [8 * DAY, 400 * DAY])
 def test_an_id_does_not_get_another_position_while_the_clock_is_ahead(
     cursors: Synchronous, clock: ManualClock, ahead: int

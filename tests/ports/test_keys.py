@@ -87,7 +87,8 @@ def test_an_unknown_key_is_not_found(ring: Ring) -> None:
 def test_keys_are_listed_in_the_order_of_issue(store: Store) -> None:
     with_keys(store, replace(KEY, key_id="c", created_at=1), replace(KEY, key_id="a", created_at=3))
     with_keys(store, replace(KEY, key_id="b", created_at=2), replace(KEY, key_id="d", created_at=3))
-    assert [key.key_id for key in store.key_store().all()] == ["c", "b", "a", "d"]
+    for listed in (store.key_store().all(), store.operator_reads().keys()):
+        assert [key.key_id for key in listed] == ["c", "b", "a", "d"]
 
 
 def test_an_id_is_issued_only_once(key_store: KeyStore) -> None:
@@ -118,16 +119,6 @@ def test_a_wall_clock_that_steps_back_does_not_delay_a_revocation(ring: Ring) ->
     assert ring.find().key.revoked_at == 5
 
 
-def test_a_change_that_fails_changes_nothing(key_store: KeyStore) -> None:
-    def refuse(_: Key) -> Key:
-        raise ValueError("no such limit")
-
-    with pytest.raises(ValueError, match="no such limit"):
-        key_store.change("k_1", refuse, *CHANGED)
-    assert key_store.all() == [KEY]
-    assert key_store.change("k_1", lambda key: replace(key, label=""), *CHANGED) == replace(KEY, label="")
-
-
 def test_unreadable_keys_are_an_error_and_not_an_empty_key_list(ring: Ring) -> None:
     ring.store.lose_keys()
     ring.clock.advance(WITHIN_SEC)
@@ -144,7 +135,7 @@ def test_changing_keys_never_makes_them_unavailable(store: Store, clock: ManualC
     ring = store.key_lookup(clock)
 
     def work() -> None:
-        for _ in range(60):
+        for _ in range(20):
             key_store = store.key_store()
             key_store.change("k_1", lambda key: replace(key, label=f"{int(key.label or 0) + 1}"), *CHANGED)
             key_store.close()
@@ -156,7 +147,7 @@ def test_changing_keys_never_makes_them_unavailable(store: Store, clock: ManualC
         assert run(ring.find("k_1")) is not None
     operator.join()
     clock.advance(WITHIN_SEC)
-    assert run(ring.find("k_1")).key.label == "60"
+    assert run(ring.find("k_1")).key.label == "20"
 
 
 def test_keys_of_another_schema_cannot_be_read(ring: Ring) -> None:
@@ -171,6 +162,7 @@ def test_a_full_disk_fails_the_change_and_loses_no_key(ring: Ring) -> None:
     with ring.store.out_of_space(), pytest.raises(StoreUnavailable):
         ring.change(label="lost")
     assert ring.key_store.all() == [KEY]
+    assert ring.store.operator_reads().audit(10) == []
     ring.clock.advance(WITHIN_SEC)
     assert ring.find().key == KEY
 
@@ -231,20 +223,16 @@ def test_a_successor_has_the_limits_that_the_key_has_when_the_rotation_is_writte
     assert rotate(store, change_elsewhere).per_min == 8
 
 
-def test_a_rotation_is_refused_if_the_key_is_not_as_the_operator_saw_it(key_store: KeyStore) -> None:
-    key_issuing.update(key_store, "k_1", KeyChanges(per_min=8), 2, OPERATOR)
+def test_a_key_that_is_not_as_the_operator_saw_it_is_neither_updated_nor_rotated(
+    key_store: KeyStore, store: Store
+) -> None:
+    changed = key_issuing.update(store.key_store(), "k_1", KeyChanges(per_min=8), 2, OPERATOR, seen=KEY)
+    with pytest.raises(KeyConflict, match="counterfoil keys show k_1"):
+        key_issuing.update(key_store, "k_1", KeyChanges(per_min=9), 3, OPERATOR, seen=KEY)
     with pytest.raises(KeyConflict):
         key_issuing.rotate(key_store, "k_1", secrets.token_bytes, 3, OPERATOR, seen=KEY)
-    assert len(key_store.all()) == 1
-
-
-def test_an_update_is_refused_if_the_key_is_not_as_the_operator_saw_it(key_store: KeyStore, store: Store) -> None:
-    first, second = store.key_store(), store.key_store()
-    changed = key_issuing.update(first, "k_1", KeyChanges(per_min=8), 2, OPERATOR, seen=KEY)
-    with pytest.raises(KeyConflict, match="counterfoil keys show k_1"):
-        key_issuing.update(second, "k_1", KeyChanges(per_min=9), 3, OPERATOR, seen=KEY)
-    assert second.find("k_1") == changed
-    assert key_issuing.update(second, "k_1", KeyChanges(per_min=9), 3, OPERATOR, seen=changed).per_min == 9
+    assert key_store.all() == [changed]
+    assert key_issuing.update(key_store, "k_1", KeyChanges(per_min=9), 3, OPERATOR, seen=changed).per_min == 9
 
 
 def test_a_revoked_key_cannot_be_changed_even_if_it_was_revoked_in_the_meantime(key_store: KeyStore) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import math
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator
 from datetime import date
 from itertools import count
@@ -49,14 +49,6 @@ def admitted(run: Run, usage: OpenUsage, key: Key = KEY, tries: int = 1) -> int:
 
 
 # --- the minute --------------------------------------------------------------
-
-
-def test_a_minute_admits_its_limit_and_not_one_more(usage: OpenUsage, clock: ManualClock, run: Run) -> None:
-    assert admitted(run, usage, tries=10) == 3
-    clock.advance(59.999999)
-    assert admitted(run, usage) == 0
-    clock.advance(0.000001)
-    assert admitted(run, usage, tries=10) == 3
 
 
 def test_refusals_say_when_to_retry(usage: OpenUsage, clock: ManualClock, run: Run) -> None:
@@ -127,26 +119,17 @@ def test_lowering_and_raising_a_limit_does_not_open_the_window(usage: OpenUsage,
     assert admitted(run, usage, replace(KEY, per_min=50), 80) == 49
 
 
-def test_concurrent_requests_of_many_keys_are_each_counted_for_their_own_key(usage: OpenUsage, run: Run) -> None:
-    keys = [replace(KEY, key_id=f"k_{n}", per_min=1 + n) for n in range(10)]
-
-    async def crowd() -> Counter[str]:
-        asked = [key for _ in range(15) for key in keys]
-        verdicts = await asyncio.gather(*(usage.admit(key) for key in asked))
-        return Counter(
-            key.key_id for key, verdict in zip(asked, verdicts, strict=True) if isinstance(verdict, Admitted)
-        )
-
-    assert run(crowd()) == {f"k_{n}": 1 + n for n in range(10)}
-
-
-def test_concurrent_requests_get_different_counts(usage: OpenUsage, run: Run) -> None:
-    key = replace(KEY, per_min=100)
+def test_concurrent_requests_of_many_keys_each_get_the_next_count_of_their_own_key(usage: OpenUsage, run: Run) -> None:
+    asked = [replace(KEY, key_id=f"k_{n}", per_min=1 + n) for n in range(10)] * 15
 
     async def crowd() -> list[Any]:
-        return await asyncio.gather(*(usage.admit(key) for _ in range(40)))
+        return await asyncio.gather(*(usage.admit(key) for key in asked))
 
-    assert sorted(verdict.count for verdict in run(crowd())) == list(range(1, 41))
+    counts = defaultdict(set)
+    for key, verdict in zip(asked, run(crowd()), strict=True):
+        if isinstance(verdict, Admitted):
+            counts[key.key_id].add(verdict.count)
+    assert counts == {f"k_{n}": set(range(1, n + 2)) for n in range(10)}
 
 
 def test_a_cancelled_request_does_not_disturb_others(usage: OpenUsage, run: Run) -> None:
@@ -227,30 +210,23 @@ class Rebooted(ManualClock):
         return "another boot"
 
 
-@pytest.mark.parametrize("uptime_sec", [5, 10_000_000])
-def test_a_reboot_neither_opens_nor_closes_the_window(
-    store: Store, clock: ManualClock, run: Run, uptime_sec: float, usage: OpenUsage
+@pytest.mark.parametrize(
+    ("off_sec", "uptime_sec", "wait_sec"),
+    [(20, 5, 40), (20, 10_000_000, 40), (-3600, 5, 60)],
+    ids=["the steady clock restarts", "the steady clock is ahead", "the wall clock was set back"],
+)
+def test_a_reboot_does_not_open_the_window(
+    store: Store, clock: ManualClock, run: Run, usage: OpenUsage, off_sec: int, uptime_sec: int, wait_sec: int
 ) -> None:
+    """If the wall clock was set back, too few requests are admitted rather than too many."""
     admitted(run, usage, tries=3)
     usage.close()
-    after = Rebooted(clock, 20, uptime_sec)
+    after = Rebooted(clock, off_sec, uptime_sec)
     usage = store.usage(after)
-    assert run(usage.admit(KEY)) == TooFast(40)
-    after.advance(40)
+    assert run(usage.admit(KEY)) == TooFast(wait_sec)
+    after.advance(wait_sec)
     assert admitted(run, usage, tries=5) == 3
     assert run(usage.counts(KEY, [NEW_YEAR])) == {NEW_YEAR: 6}
-
-
-def test_after_a_reboot_with_a_wall_clock_set_back_the_window_admits_too_few_rather_than_too_many(
-    store: Store, clock: ManualClock, run: Run, usage: OpenUsage
-) -> None:
-    admitted(run, usage, tries=3)
-    usage.close()
-    after = Rebooted(clock, -3600, 5)
-    usage = store.usage(after)
-    assert run(usage.admit(KEY)) == TooFast(60)
-    after.advance(60)
-    assert admitted(run, usage, tries=5) == 3
 
 
 def test_processes_that_start_after_a_reboot_agree_on_the_time(store: Store, clock: ManualClock, run: Run) -> None:
@@ -309,7 +285,7 @@ def _heard(pipe: Connection) -> list[int]:
 def test_four_processes_share_one_exact_window(store: Store, run: Run) -> None:
     """Uses the system clock. All attempts are made within a minute, so exactly `per_min` of them are admitted."""
     key = replace(KEY, per_min=50, per_day=10)
-    others = [_start(store, other_processes.request_admissions, key, 60) for _ in range(4)]
+    others = [_start(store, other_processes.request_admissions, key, 30) for _ in range(4)]
     counts = [count for _, pipe in others for count in _heard(pipe)]
     for process, _ in others:
         process.join(PATIENCE_SEC)

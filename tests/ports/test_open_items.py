@@ -2,6 +2,7 @@
 
 from msgspec.structs import replace
 
+from counterfoil.domain.intake import RejectedLine
 from counterfoil.domain.open_items import OpenItem
 from counterfoil.operator_reads import OperatorReads
 from ports.backends import OpenLedger
@@ -19,7 +20,8 @@ def load(ledger: OpenLedger, rejects_file: str = "", **files: int) -> int:
 def load_files(ledger: OpenLedger, rejects_file: str, files: dict[str, int]) -> int:
     progress = ledger.begin_load("spool")
     progress.files = files
-    progress.rejected = sum(files.values())
+    for line in range(sum(files.values())):
+        progress.add_reject(RejectedLine("spool", line, "no_shop"))
     progress.rejects_file, progress.rejects_path = rejects_file, f"/store/rejects/{rejects_file}"
     progress.finished = True
     ledger.apply([], progress)
@@ -60,25 +62,16 @@ def test_rejected_lines_stay_open_until_their_own_rejects_file_is_loaded(
     assert waiting(reads) == [{"bills.ndjson": 2}]
 
 
-def test_lines_that_are_rejected_again_belong_to_the_later_load(open_store: OpenStore, reads: OperatorReads) -> None:
-    load(open_store.ledger, FIRST, bills=3)
-    again = load_files(open_store.ledger, SECOND, {FIRST: 1})
-    (item,) = reads.open_items()
-    assert (item.load, item.lines) == (again, 1)
-
-
-def test_lines_that_are_rejected_again_keep_their_age_and_their_delivered_names(
+def test_lines_that_are_rejected_again_belong_to_the_later_load_with_their_age_and_delivered_names(
     open_store: OpenStore, reads: OperatorReads, clock: ManualClock
 ) -> None:
     load(open_store.ledger, FIRST, bills=2, others=1)
     (first,) = reads.open_items()
     clock.advance(3_600)
-    load_files(open_store.ledger, SECOND, {FIRST: 2, "new.ndjson": 1})
+    later = load_files(open_store.ledger, SECOND, {FIRST: 2, "new.ndjson": 1})
     (again,) = reads.open_items()
-    assert (again.opened_at, dict(again.files)) == (
-        first.opened_at,
-        {"bills.ndjson, others.ndjson": 2, "new.ndjson": 1},
-    )
+    assert (again.load, again.lines, again.opened_at) == (later, 3, first.opened_at)
+    assert again.files == {"bills.ndjson, others.ndjson": 2, "new.ndjson": 1}
 
 
 def test_a_rejects_file_with_a_name_of_the_operator_closes_nothing(open_store: OpenStore, reads: OperatorReads) -> None:
@@ -124,17 +117,22 @@ def test_an_item_is_closed_once(open_store: OpenStore, reads: OperatorReads) -> 
     assert waiting(reads) == []
 
 
-def test_items_outlive_the_hundred_loads_that_a_store_remembers(open_store: OpenStore, reads: OperatorReads) -> None:
-    load(open_store.ledger, FIRST, bills=3)
-    for _ in range(101):
-        open_store.ledger.begin_load("more")
-    assert [row.number for row in reads.loads(500)][-1] > 1
-    assert waiting(reads) == [{"bills.ndjson": 3}]
-
-
 def test_an_accepted_item_stays_open_until_it_is_closed(open_store: OpenStore, reads: OperatorReads) -> None:
     open_store.ledger.add_items([held()])
     (item,) = reads.open_items()
     open_store.ledger.change_items([replace(item, decision="accepted")])
     (accepted,) = reads.open_items()
     assert accepted == replace(item, decision="accepted")
+
+
+def test_items_outlive_the_hundred_loads_that_a_store_remembers_and_rejected_lines_do_not(
+    open_store: OpenStore, reads: OperatorReads
+) -> None:
+    number = load(open_store.ledger, FIRST, bills=3)
+    assert len(reads.rejects(number, 10)) == 3
+    for _ in range(100):
+        open_store.ledger.begin_load("more")
+    assert number not in [row.number for row in reads.loads(1_000)]
+    assert len(reads.loads(1_000)) == 100
+    assert reads.rejects(number, 10) == []
+    assert waiting(reads) == [{"bills.ndjson": 3}]
