@@ -25,27 +25,28 @@ SHOPS = (
 
 
 class Command:
-    """Runs `counterfoil` commands on one store."""
+    """Runs `counterfoil` commands on one store, a folder or the address of a database. `status` None means any."""
 
-    def __init__(self, store: Path) -> None:
-        self.store = store
-        self._runner = CliRunner()
+    def __init__(self, store: Path | str) -> None:
+        self.store = Path(store)
+        self._where = str(store)
 
-    def __call__(self, *arguments: object, status: int = 0, stdin: bytes | None = None) -> Result:
-        words = [str(argument) for argument in arguments]
-        result = self._runner.invoke(program, [*words, "--store", str(self.store)], input=stdin)
-        assert result.exit_code == status, result.output
+    def __call__(self, *arguments: object, status: int | None = 0, stdin: bytes | None = None) -> Result:
+        return self.bare(*arguments, "--store", self._where, status=status, stdin=stdin)
+
+    def bare(self, *arguments: object, status: int | None = 0, stdin: bytes | None = None) -> Result:
+        """Run the command without `--store`."""
+        result = CliRunner().invoke(program, [str(argument) for argument in arguments], input=stdin)
+        assert status is None or result.exit_code == status, result.output
         assert "Traceback" not in result.output
         return result
 
-    def bare(self, *arguments: object, status: int = 0) -> Result:
-        """Run the command without `--store`."""
-        result = self._runner.invoke(program, [str(argument) for argument in arguments])
-        assert result.exit_code == status, result.output
-        return result
-
-    def json(self, *arguments: object, status: int = 0, stdin: bytes | None = None) -> Any:
+    def json(self, *arguments: object, status: int | None = 0, stdin: bytes | None = None) -> Any:
         return json.loads(self(*arguments, "--json", status=status, stdin=stdin).stdout)
+
+    def findings(self, check: str) -> list[dict[str, Any]]:
+        """Return what `doctor` finds about one of its subjects."""
+        return [found for found in self.json("doctor")["checks"] if found["check"] == check]
 
 
 @contextmanager

@@ -1,10 +1,13 @@
 import os
-from collections.abc import Iterator
+import shutil
+import signal
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from cli.command import Command
+from cli.watched_folder import SHOP_LINES, WatcherProcess, bills
 from counterfoil.views.times import THAILAND, show_times_in
 
 
@@ -30,3 +33,50 @@ def store(tmp_path: Path) -> Path:
 @pytest.fixture
 def counterfoil(store: Path) -> Command:
     return Command(store)
+
+
+@pytest.fixture
+def loaded(counterfoil: Command) -> Command:
+    """A command whose store has two shops and a key."""
+    counterfoil("load", "-", stdin=SHOP_LINES)
+    counterfoil("keys", "issue", "--shop", "sh_1", "--label", "ERP")
+    return counterfoil
+
+
+@pytest.fixture(scope="session")
+def store_of_three_loads(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store that is built once, because these loads take longer than most tests."""
+    store = tmp_path_factory.mktemp("usual") / "store"
+    for content in (SHOP_LINES + bills(0), bills(300), bills(600)):
+        Command(store)("load", "-", stdin=content)
+    return store
+
+
+@pytest.fixture
+def usual(counterfoil: Command, store_of_three_loads: Path) -> Command:
+    """A command whose store has had three ordinary loads, so that it knows what is usual."""
+    shutil.copytree(store_of_three_loads, counterfoil.store)
+    return counterfoil
+
+
+@pytest.fixture
+def spool(tmp_path: Path) -> Path:
+    folder = tmp_path / "spool"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def start(spool: Path, store: Path) -> Iterator[Callable[..., WatcherProcess]]:
+    """Starts watchers of the spool as separate processes."""
+    started: list[WatcherProcess] = []
+
+    def new(*options: object, **form: tuple[str, ...]) -> WatcherProcess:
+        started.append(WatcherProcess(spool, store, *options, **form))
+        started[-1].wait_until_ready()
+        return started[-1]
+
+    yield new
+    for watcher in started:
+        if watcher.process.poll() is None:
+            watcher.stop(signal.SIGKILL)

@@ -7,11 +7,12 @@ import signal
 import socket
 import sqlite3
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
 from datetime import date
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -21,7 +22,7 @@ from console.running_console import console_client, signed_in
 from counterfoil import bootstrap, settings
 from counterfoil.demo import showcase
 from counterfoil.demo.worldgen.plan import WorldPlan
-from counterfoil.machine.addresses import free_port
+from counterfoil.machine.addresses import free_port, is_free, reserved_port
 from notice_receiver import Receiver
 from waiting import until
 
@@ -31,8 +32,12 @@ SMALL = ("--port", "0", "--bills", "800", "--until", "2026-09-30")
 TABLES = ("shops", "bases", "members", "accounts", "bills", "horizon")
 
 
+Demo = subprocess.Popen[str]
+
+
 @contextmanager
-def demo(*arguments: object, scratch: Path, log: int = subprocess.DEVNULL) -> Iterator["subprocess.Popen[str]"]:
+def demo(*arguments: object, scratch: Path, log: int = subprocess.DEVNULL) -> Iterator[Demo]:
+    scratch.mkdir(exist_ok=True)
     environment = os.environ | {"TMPDIR": str(scratch)}
     process = subprocess.Popen(
         [*PYTHON, "demo", *map(str, arguments)], stdout=subprocess.PIPE, stderr=log, env=environment, text=True
@@ -46,30 +51,30 @@ def demo(*arguments: object, scratch: Path, log: int = subprocess.DEVNULL) -> It
             process.stdout.close()
 
 
-def read_line(process: "subprocess.Popen[str]") -> Any:
+def read_line(process: Demo) -> Any:
     assert process.stdout
     return json.loads(process.stdout.readline())
 
 
-def read_page(process: "subprocess.Popen[str]") -> list[str]:
-    """Return the lines of the page that the demo prints, up to the last endpoint."""
+def read_page(process: Demo, is_last: Callable[[str], bool]) -> list[str]:
+    """Return the lines of the page that the demo prints, up to its last one."""
     assert process.stdout
     lines: list[str] = []
     for line in process.stdout:
         lines.append(line.rstrip("\n"))
-        if lines[-1].endswith("openapi.json'"):
+        if is_last(lines[-1]):
             return lines
     raise AssertionError("the demo ended before it had printed its whole page")
 
 
 @pytest.fixture(scope="module")
-def printing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple["subprocess.Popen[str]", list[str]]]:
+def printing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Demo, list[str]]]:
     """A demo process, and the lines of the page that it has printed. Its log follows on the same stream.
 
     The process is shared, because a demo starts slowly.
     """
     with demo(*SMALL, "--all", scratch=tmp_path_factory.mktemp("scratch"), log=subprocess.STDOUT) as process:
-        yield process, read_page(process)
+        yield process, read_page(process, lambda line: line.endswith("openapi.json'"))
 
 
 def ask(address: str, key: str) -> httpx.Response:
@@ -143,12 +148,7 @@ def test_the_demo_sends_nothing_to_the_receivers_of_the_operator(
 
 def test_the_demo_prints_three_things_to_do_and_one_key_and_they_work_when_pasted(tmp_path: Path) -> None:
     with demo(*SMALL, scratch=tmp_path) as process:
-        assert process.stdout
-        page = []
-        for line in process.stdout:
-            page.append(line.rstrip("\n"))
-            if line.startswith("Press Ctrl-C"):
-                break
+        page = read_page(process, lambda line: line.startswith("Press Ctrl-C"))
         assert [line[:3] for line in page if line[:1].isdigit()] == ["1. ", "2. ", "3. "]
         (key,) = (line.removeprefix("KEY=") for line in page if line.startswith("KEY="))
         assert "\n".join(page).count("cf_live_") == 1
@@ -165,7 +165,7 @@ def test_the_demo_prints_three_things_to_do_and_one_key_and_they_work_when_paste
     assert (tmp_path / "copy.sqlite").exists()
 
 
-def test_every_curl_line_of_the_page_works_when_pasted(printing: tuple["subprocess.Popen[str]", list[str]]) -> None:
+def test_every_curl_line_of_the_page_works_when_pasted(printing: tuple[Demo, list[str]]) -> None:
     _, page = printing
     (address,) = (line.split()[-1] for line in page if line.startswith("API reference"))
     assert httpx.get(address).status_code == 200
@@ -178,9 +178,7 @@ def test_every_curl_line_of_the_page_works_when_pasted(printing: tuple["subproce
         assert answer.json().get("data", True)
 
 
-def test_the_demo_prints_its_page_before_the_log_and_says_how_to_stop(
-    printing: tuple["subprocess.Popen[str]", list[str]],
-) -> None:
+def test_the_demo_prints_its_page_before_the_log_and_says_how_to_stop(printing: tuple[Demo, list[str]]) -> None:
     process, page = printing
     assert not any(line.startswith("{") for line in page)
     httpx.get(page[-1].split("'")[1], headers={"X-Request-Id": "mine"})
@@ -192,9 +190,7 @@ def test_the_demo_prints_its_page_before_the_log_and_says_how_to_stop(
     assert any(json.loads(line).get("request_id") == "mine" for line in logged)
 
 
-def test_the_printed_command_makes_another_link_for_the_console_of_the_demo(
-    printing: tuple["subprocess.Popen[str]", list[str]],
-) -> None:
+def test_the_printed_command_makes_another_link_for_the_console_of_the_demo(printing: tuple[Demo, list[str]]) -> None:
     _, page = printing
     (command,) = [shlex.split(line.partition("run: ")[2]) for line in page if "For another link, run: " in line]
     words = command[command.index("console") :]
@@ -215,19 +211,38 @@ def test_a_store_that_the_demo_keeps_can_be_loaded_into_later(
     assert (store / "secret").stat().st_mode & 0o777 == 0o600
 
 
+def test_two_demos_that_start_at_once_have_different_ports_and_both_answer(tmp_path: Path) -> None:
+    words = ("--port", "0", "--bills", "500", "--workers", "1", "--json")
+    with demo(*words, scratch=tmp_path / "a") as first, demo(*words, scratch=tmp_path / "b") as second:
+        printed = [read_line(process) for process in (first, second)]
+        addresses = [found[name] for found in printed for name in ("baseUrl", "admin", "console")]
+        assert len({urlsplit(address).port for address in addresses}) == len(addresses)
+        for found in printed:
+            assert ask(f"{found['baseUrl']}/shops", found["keys"][0]["key"]).status_code == 200
+            assert httpx.get(f"{found['admin']}/ready").status_code == 200
+            with signed_in(found["console"]):
+                pass
+
+
+def test_a_reserved_port_is_given_to_nobody_else_and_can_be_used_by_its_number() -> None:
+    with ExitStack() as reserved:
+        ports = [reserved_port("127.0.0.1", reserved) for _ in range(50)]
+        assert not {free_port("127.0.0.1") for _ in range(300)} & set(ports)
+        assert all(is_free("127.0.0.1", port) for port in ports)
+
+
 def test_a_port_in_use_is_reported_before_any_work(counterfoil: Command, store: Path) -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
         port = other.getsockname()[1]
-        for command in (("demo",), ("serve",), ("demo", "--cluster")):
-            if "--cluster" in command:
-                said = counterfoil.bare(*command, "--port", port, status=1).stderr
-            else:
-                said = counterfoil(*command, "--port", port, status=1).stderr
-            assert f"cannot listen on 127.0.0.1:{port}: the port is in use. Choose another with --port" in said
-        for command in (("demo",), ("serve",)):
-            said = counterfoil(*command, "--port", free_port("127.0.0.1"), "--admin-port", port, status=1).stderr
+        cluster = counterfoil.bare("demo", "--cluster", "--port", port, status=1)
+        for refused in (cluster, *(counterfoil(command, "--port", port, status=1) for command in ("demo", "serve"))):
+            assert (
+                f"cannot listen on 127.0.0.1:{port}: the port is in use. Choose another with --port" in refused.stderr
+            )
+        for command in ("demo", "serve"):
+            said = counterfoil(command, "--port", free_port("127.0.0.1"), "--admin-port", port, status=1).stderr
             assert f"cannot listen on 127.0.0.1:{port}: the port is in use. Choose another with --admin-port" in said
         # Without --admin-port, the admin listener uses the port after --port.
         said = counterfoil("demo", "--port", port - 1, status=1).stderr
@@ -258,11 +273,8 @@ def build(store: Path, plan: WorldPlan) -> showcase.Showcase:
 
 
 def rows(store: Path) -> list[list[object]]:
-    connection = sqlite3.connect(store / "books.sqlite3")
-    try:
+    with closing(sqlite3.connect(store / "books.sqlite3")) as connection:
         return [connection.execute(f"SELECT * FROM {table}").fetchall() for table in TABLES]  # noqa: S608 - fixed names
-    finally:
-        connection.close()
 
 
 def test_the_same_seed_gives_the_same_group_keys_and_stamps(tmp_path: Path, plan: WorldPlan) -> None:
@@ -275,6 +287,5 @@ def test_a_store_that_already_holds_the_demo_is_used_again(tmp_path: Path, plan:
     first = build(tmp_path / "a", plan)
     assert build(tmp_path / "a", plan) == first
     effective = settings.load({"store": str(tmp_path / "a")}, {})
-    key_store = bootstrap.store(effective).key_store()
-    assert len(key_store.all()) == len(first.keys)
-    key_store.close()
+    with closing(bootstrap.store(effective).key_store()) as key_store:
+        assert len(key_store.all()) == len(first.keys)

@@ -39,14 +39,12 @@ COMMANDS = [
 
 
 @pytest.fixture
-def loaded(counterfoil: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
+def loaded(loaded: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
     """A store with one key, and a backup of it in `BACKUP`."""
     monkeypatch.chdir(tmp_path)
     Path("shops.ndjson").write_bytes(b"\n".join(SHOPS))
-    counterfoil("load", "shops.ndjson")
-    counterfoil("keys", "issue", "--shop", "sh_1")
-    counterfoil("backup", "BACKUP")
-    return counterfoil
+    loaded("backup", "BACKUP")
+    return loaded
 
 
 def is_changed(file: Path) -> bool:

@@ -7,9 +7,7 @@ The watcher follows no link, waits for no pipe, writes nothing outside its own f
 import gzip
 import os
 import re
-import signal
 import socket
-import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -18,54 +16,22 @@ from pathlib import Path
 import pytest
 from backports import zstd
 
-from cli.command import PYTHON, SHOPS, Command
+from cli.command import Command
+from cli.watched_folder import MOVED, SHOP_LINES, Watched, WatcherProcess, names, reasons
 from counterfoil import bootstrap
-from counterfoil.cli.load import StoreLoader
 from counterfoil.ingest import sources
-from counterfoil.ingest.sources import FileSet, SourceError, open_source
+from counterfoil.ingest.sources import SourceError, open_source
 from counterfoil.ingest.spool import MAX_FILES, SETTLE_MS, Spool, kept_name
-from counterfoil.ingest.watching import FolderWatch
 from counterfoil.machine.process import SignalSafeEvent
 from counterfoil.settings import load
 from waiting import until
 
 pytestmark = pytest.mark.programs
 
-SHOP_LINES = b"".join(shop + b"\n" for shop in SHOPS)
-MOVED = re.compile("[0-9]{8}T[0-9]{6}Z-[0-9a-f]{8}-")
 SOON_SEC = 15.0
 LONG_NAME = "a" * 242 + ".ndjson"
 
-
-class Watched:
-    """A watched folder, the store, and a watcher in this process whose passes are called one by one."""
-
-    def __init__(self, folder: Path, store: Path, kept: Path | None = None) -> None:
-        self.folder, self.store = folder, store
-        self.done, self.quarantine = (kept or folder) / "done", (kept or folder) / "quarantine"
-        self.messages: list[str] = []
-        self.during_load: Callable[[], object] = lambda: None
-        self.spool = Spool(folder, kept, say=self.messages.append)
-        loader = StoreLoader(load({"store": str(store)}, {}), folder, SignalSafeEvent(), as_json=True)
-        loader.heartbeat()
-        self._load = loader.load
-        loader.load = self._load_while  # type: ignore[method-assign]
-        self._now_ms = 0
-        self._watch = FolderWatch(self.spool, loader, self.messages.append, lambda: self._now_ms)
-
-    def _load_while(self, files: FileSet, *, is_beside: bool, is_accepted: bool = False) -> bool:
-        has_ended = self._load(files, is_beside=is_beside, is_accepted=is_accepted)
-        self.during_load()
-        return has_ended
-
-    def take(self) -> bool:
-        """Run one pass, long enough after the previous one that files of other users count as complete."""
-        self._now_ms += SETTLE_MS
-        return self._watch.take_files()
-
-    def deliver(self, name: str, content: bytes = SHOP_LINES) -> Path:
-        (self.folder / name).write_bytes(content)
-        return self.folder / name
+Start = Callable[..., WatcherProcess]
 
 
 def content(folder: Path) -> dict[str, bytes]:
@@ -74,21 +40,9 @@ def content(folder: Path) -> dict[str, bytes]:
     return {name: path.read_bytes() for name, path in found.items() if not name.startswith("books.sqlite3")}
 
 
-def names(folder: Path) -> list[str]:
-    """Return the names of moved files as they were delivered. Every file in a folder of the watcher is a moved one."""
-    found = [path.name for path in folder.iterdir() if path.name != ".counterfoil.lock"] if folder.exists() else []
-    assert all(MOVED.match(name) for name in found), found
-    return sorted(MOVED.sub("", name) for name in found)
-
-
-def reasons(folder: Path) -> list[str]:
-    return sorted(note.read_text("utf-8") for note in folder.glob("*.reason.txt"))
-
-
 @pytest.fixture
-def watched(tmp_path: Path, store: Path) -> Watched:
-    (tmp_path / "incoming").mkdir()
-    return Watched(tmp_path / "incoming", store)
+def watched(spool: Path, store: Path) -> Watched:
+    return Watched(spool, store)
 
 
 # --- nothing is written elsewhere ------------------------------------------------------
@@ -124,8 +78,7 @@ def test_a_folder_exchanged_for_a_link_to_the_store_receives_nothing(watched: Wa
     ["keys.sqlite3-journal", "books.sqlite3-WAL", "books.sqlite3-shm", "keys.sqlite3", "a.reason.txt", "a.ndjson.part"],
 )
 def test_a_moved_file_never_has_a_name_with_a_meaning(name: str) -> None:
-    moved = kept_name(name)
-    assert MOVED.sub("", moved) == f"{name}.file"
+    assert re.fullmatch(f"{MOVED.pattern}{re.escape(name)}.file", kept_name(name))
 
 
 @pytest.mark.parametrize(
@@ -153,27 +106,25 @@ def test_a_link_in_place_of_the_lock_file_is_not_followed(watched: Watched, tmp_
     assert (tmp_path / "canary").read_text() == "unchanged"
 
 
-def test_the_folders_of_the_watcher_are_not_in_the_watched_folder_if_it_is_told_so(tmp_path: Path, store: Path) -> None:
-    (tmp_path / "incoming").mkdir()
-    watched = Watched(tmp_path / "incoming", store, tmp_path / "kept")
+def test_the_folders_of_the_watcher_are_not_in_the_watched_folder_if_it_is_told_so(spool: Path, store: Path) -> None:
+    watched = Watched(spool, store, spool.with_name("kept"))
     with watched.spool.locked():
         watched.deliver("a.ndjson")
         watched.deliver("b.csv", b"x")
         watched.take()
     assert list(watched.folder.iterdir()) == []
-    assert names(tmp_path / "kept" / "done") == ["a.ndjson"]
-    assert names(tmp_path / "kept" / "quarantine") == ["b.csv", "b.csv.reason.txt"]
+    assert names(watched.done) == ["a.ndjson"]
+    assert names(watched.quarantine) == ["b.csv", "b.csv.reason.txt"]
     with pytest.raises(SourceError, match="outside the watched folder"):
         Spool(watched.folder, watched.folder / "kept")
 
 
 @pytest.mark.parametrize("mode", [0o777, 0o770])
-def test_a_folder_that_others_can_write_to_is_refused_at_the_start(tmp_path: Path, mode: int) -> None:
-    for name in ("incoming", "kept", "kept/done"):
-        (tmp_path / name).mkdir()
-    (tmp_path / "kept" / "done").chmod(mode)
-    spool = Spool(tmp_path / "incoming", tmp_path / "kept")
-    with pytest.raises(SourceError, match="nobody else may write to it"), spool.locked():
+def test_a_folder_that_others_can_write_to_is_refused_at_the_start(spool: Path, mode: int) -> None:
+    kept = spool.with_name("kept")
+    (kept / "done").mkdir(parents=True)
+    (kept / "done").chmod(mode)
+    with pytest.raises(SourceError, match="nobody else may write to it"), Spool(spool, kept).locked():
         pass
 
 
@@ -188,9 +139,8 @@ def elsewhere(tmp_path: Path) -> Iterator[Path]:
     pytest.skip("there is only one file system, so moving between two was NOT tested")
 
 
-def test_files_are_moved_to_another_file_system(tmp_path: Path, store: Path, elsewhere: Path) -> None:
-    (tmp_path / "incoming").mkdir()
-    watched = Watched(tmp_path / "incoming", store, elsewhere)
+def test_files_are_moved_to_another_file_system(spool: Path, store: Path, elsewhere: Path) -> None:
+    watched = Watched(spool, store, elsewhere)
     watched.deliver("a.ndjson")
     watched.deliver("b.csv", b"x")
     os.mkfifo(watched.folder / "pipe")
@@ -283,13 +233,10 @@ def test_an_archive_that_is_damaged_only_when_it_is_read_again_is_quarantined(wa
                     file.truncate(9)
             return False
 
-    settings = load({"store": str(watched.store)}, {})
-    loader = StoreLoader(settings, watched.folder, Changing(), as_json=True)
-    loader.heartbeat()
-    watch = FolderWatch(watched.spool, loader, watched.messages.append, lambda: 0)
-    watch.take_files()
+    again = Watched(watched.folder, watched.store, stop=Changing())
+    again.take()
     assert path.exists(), "a file that changes is left where it is"
-    watch.take_files()
+    again.take()
     assert names(watched.quarantine) == ["a.ndjson.gz", "a.ndjson.gz.reason.txt"]
 
 
@@ -336,19 +283,17 @@ def test_those_who_deliver_take_turns(watched: Watched) -> None:
 
 
 @needs_root
-def test_files_of_others_are_loaded_beside_a_load_that_takes_long(
-    start: Callable[..., subprocess.Popen[bytes]], tmp_path: Path
-) -> None:
-    large = tmp_path / "incoming" / "large.ndjson"
+def test_files_of_others_are_loaded_beside_a_load_that_takes_long(start: Start, spool: Path, store: Path) -> None:
+    large, small = spool / "large.ndjson", spool / ".small"
     bills = b"".join(b'{"kind":"bill","id":"b_%d","shopId":"sh_1"}\n' % number for number in range(400_000))
     large.write_bytes(SHOP_LINES + bills)
     start("--batch", "100")
-    inspection = bootstrap.store(load({"store": str(tmp_path / "store")}, {})).reads()
+    inspection = bootstrap.store(load({"store": str(store)}, {})).reads()
     until(lambda: (found := inspection.latest_load()) and found.lines > 1_000, "the load had begun", 60)
-    (tmp_path / "incoming" / ".small").write_bytes(SHOP_LINES)
-    os.chown(tmp_path / "incoming" / ".small", 61_004, 61_004)
-    (tmp_path / "incoming" / ".small").rename(tmp_path / "incoming" / "small.ndjson")
-    until(lambda: "small.ndjson" in names(tmp_path / "kept" / "done"), "the small file was loaded", 30)
+    small.write_bytes(SHOP_LINES)
+    os.chown(small, 61_004, 61_004)
+    small.rename(spool / "small.ndjson")
+    until(lambda: "small.ndjson" in names(spool / "done"), "the small file was loaded", 30)
     assert large.exists(), "the large file was loaded too quickly for this test"
 
 
@@ -399,58 +344,34 @@ def test_the_limit_is_counted_from_the_latest_record(tmp_path: Path, monkeypatch
     assert len(list(open_source(str(path)).lines())) == 3
 
 
-@pytest.fixture
-def start(tmp_path: Path, store: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
-    """Starts watchers of `incoming` as separate processes, which keep files in `kept`."""
-    (tmp_path / "incoming").mkdir()
-    started: list[subprocess.Popen[bytes]] = []
-
-    def new(*options: str) -> subprocess.Popen[bytes]:
-        words = [*PYTHON, "load", "--watch", tmp_path / "incoming", "--kept", tmp_path / "kept", "--json", *options]
-        with (tmp_path / "err").open("wb") as errors:
-            started.append(
-                subprocess.Popen([*map(str, words), "--store", str(store)], stdout=subprocess.DEVNULL, stderr=errors)
-            )
-        until(lambda: b"SIGTERM." in (tmp_path / "err").read_bytes(), "the folder was watched")
-        return started[-1]
-
-    yield new
-    for process in started:
-        process.kill()
-        process.wait()
-
-
 @pytest.mark.parametrize("name", ["many.ndjson", "sparse.ndjson"])
 def test_the_watcher_obeys_signals_while_it_reads_a_file_without_end(
-    start: Callable[..., subprocess.Popen[bytes]], tmp_path: Path, name: str
+    start: Start, spool: Path, store: Path, name: str
 ) -> None:
-    process = start()
+    watcher = start()
     if name == "many.ndjson":
-        (tmp_path / "incoming" / name).write_bytes(b"{}\n" * 5_000_000)
-        until(lambda: list((tmp_path / "kept").parent.rglob("rejects/*")), "the load had begun")
+        (spool / name).write_bytes(b"{}\n" * 5_000_000)
+        until(lambda: list(store.glob("rejects/*")), "the load had begun")
     else:
-        with (tmp_path / "incoming" / name).open("wb") as file:
+        with (spool / name).open("wb") as file:
             file.truncate(1 << 40)
     began = time.monotonic()
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(30) == 0
+    assert watcher.stop() == 0
     assert time.monotonic() - began < SOON_SEC
 
 
-def test_ten_thousand_small_files_do_not_hold_up_a_delivery(
-    start: Callable[..., subprocess.Popen[bytes]], tmp_path: Path
-) -> None:
-    incoming = tmp_path / "incoming"
+def test_ten_thousand_small_files_do_not_hold_up_a_delivery(start: Start, spool: Path) -> None:
     for number in range(10_000):
-        (incoming / f".{number}").write_bytes(b"x")
+        (spool / f".{number}").write_bytes(b"x")
     for number in range(10_000):
-        (incoming / f".{number}").rename(incoming / f"x-{number}.{'csv' if number % 2 else 'ndjson'}")
-    (incoming / "a.ndjson").write_bytes(SHOP_LINES)
-    start()
-    until(lambda: "a.ndjson" in names(tmp_path / "kept" / "done"), "the delivery was loaded", 10)
-    until(lambda: list(incoming.iterdir()) == [], "all files were moved", 120)
-    assert len(names(tmp_path / "kept" / "done")) == 5_001
-    assert len(names(tmp_path / "kept" / "quarantine")) == 10_000
+        (spool / f".{number}").rename(spool / f"x-{number}.{'csv' if number % 2 else 'ndjson'}")
+    (spool / "a.ndjson").write_bytes(SHOP_LINES)
+    kept = spool.with_name("kept")
+    start("--kept", kept)
+    until(lambda: "a.ndjson" in names(kept / "done"), "the delivery was loaded", 10)
+    until(lambda: list(spool.iterdir()) == [], "all files were moved", 120)
+    assert len(names(kept / "done")) == 5_001
+    assert len(names(kept / "quarantine")) == 10_000
 
 
 # --- loading a folder by hand -----------------------------------------------------------

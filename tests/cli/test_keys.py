@@ -95,26 +95,20 @@ def test_keys_are_listed_and_shown(counterfoil: Command) -> None:
     listed = counterfoil.json("keys", "list")
     assert {key["keyId"] for key in listed} == {first["keyId"], second["keyId"]}
     assert all("key" not in key for key in listed)
-    shown = counterfoil.json("keys", "show", first["keyId"])
-    assert {name: shown[name] for name in first if name != "key"} == {
-        name: value for name, value in first.items() if name != "key"
-    }
+    key = first.pop("key")
+    assert counterfoil.json("keys", "show", first["keyId"]).items() >= first.items()
+    assert key not in counterfoil("keys", "show", first["keyId"]).stdout
     assert "one" in counterfoil("keys", "show", first["keyId"]).stdout
 
 
 def test_an_update_changes_only_the_given_options(counterfoil: Command) -> None:
     issued = issue(counterfoil, "--label", "before", "--personal-data", "--per-min", "5")
     updated = counterfoil.json("keys", "update", issued["keyId"], "--label", "after", "--messaging-lookup")
-    assert updated == {name: value for name, value in issued.items() if name != "key"} | {
-        "label": "after",
-        "permissions": ["personal-data", "messaging-lookup"],
-    }
+    del issued["key"]
+    assert updated == issued | {"label": "after", "permissions": ["personal-data", "messaging-lookup"]}
     withdrawn = counterfoil.json("keys", "update", issued["keyId"], "--no-personal-data", "--per-day", "7")
     assert (withdrawn["permissions"], withdrawn["perDay"], withdrawn["perMin"]) == (["messaging-lookup"], 7, 5)
-
-
-def test_an_update_without_options_is_misuse(counterfoil: Command) -> None:
-    counterfoil("keys", "update", issue(counterfoil)["keyId"], status=2)
+    counterfoil("keys", "update", issued["keyId"], status=2)
 
 
 def test_a_successor_has_the_same_permissions_while_the_old_key_still_works(counterfoil: Command) -> None:
@@ -157,16 +151,12 @@ def test_an_unknown_key_is_reported_in_one_sentence(counterfoil: Command, action
     )
 
 
-def test_a_whole_key_on_the_command_line_is_refused_with_its_id(counterfoil: Command) -> None:
+def test_a_key_or_its_secret_in_place_of_an_id_is_refused_and_not_repeated(counterfoil: Command) -> None:
     issued = issue(counterfoil)
-    result = counterfoil("keys", "show", issued["key"], status=2)
-    assert f"Use only the key ID, {issued['keyId']}." in result.stderr
-    assert issued["key"] not in result.stderr
-
-
-def test_a_secret_in_place_of_an_id_is_not_repeated(counterfoil: Command) -> None:
-    secret = issue(counterfoil)["key"].rpartition("_")[2]
-    assert secret not in counterfoil("keys", "show", secret, status=2).stderr
+    secret = issued["key"].rpartition("_")[2]
+    refused = [counterfoil("keys", "show", given, status=2).stderr for given in (issued["key"], secret)]
+    assert f"Use only the key ID, {issued['keyId']}." in refused[0]
+    assert secret not in "".join(refused)
 
 
 def test_revoking_without_a_terminal_needs_yes(counterfoil: Command) -> None:

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 from cli.command import SHOPS, Command
+from cli.watched_folder import bills
 from counterfoil.domain.open_items import MAX_FILES
 
 REJECTED = (b"not JSON", json.dumps({"kind": "bill", "id": "b_1", "shopId": "nowhere"}).encode())
@@ -65,14 +66,8 @@ def test_a_load_of_many_files_names_the_first_ones(counterfoil: Command, tmp_pat
     assert "0000.ndjson, 0001.ndjson, 0002.ndjson and 252 more" in " ".join(counterfoil("loads").stdout.split())
 
 
-def test_a_load_keeps_the_sudden_change_that_was_accepted_with_it(counterfoil: Command) -> None:
-    bills = [{"kind": "bill", "id": f"b_{n}", "shopId": "sh_1", "amounts": {"net": 1}} for n in range(250)]
-    lines = b"\n".join(json.dumps(bill).encode() for bill in bills)
-    counterfoil("load", "-", stdin=b"\n".join(SHOPS) + b"\n" + lines)
-    for _ in range(2):
-        counterfoil("load", "-", stdin=lines)
-    changed = lines.replace(b'"amounts"', b'"totals"')
-    counterfoil("load", "-", "--accept-change", stdin=changed)
-    load = counterfoil.json("loads")[0]
+def test_a_load_keeps_the_sudden_change_that_was_accepted_with_it(usual: Command) -> None:
+    usual("load", "-", "--accept-change", stdin=bills(0).replace(b'"amounts"', b'"totals"'))
+    load = usual.json("loads")[0]
     assert "unknown_field" in [alarm["measure"] for alarm in load["alarms"]]
-    assert "ALARM" in counterfoil("loads", load["number"]).stdout
+    assert "ALARM" in usual("loads", load["number"]).stdout

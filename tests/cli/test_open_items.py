@@ -30,13 +30,7 @@ def waiting(counterfoil: Command) -> list[dict[str, Any]]:
 
 def codes(counterfoil: Command) -> list[str]:
     """Return the codes of the findings about open items."""
-    found = json.loads(counterfoil("doctor", "--json").stdout)
-    return [check["code"] for check in found["checks"] if check["check"] == "items"]
-
-
-def rejects_file(counterfoil: Command) -> Path:
-    (file,) = (counterfoil.store / "rejects").iterdir()
-    return file
+    return [found["code"] for found in counterfoil.findings("items")]
 
 
 def test_rejected_lines_are_a_warning_until_their_rejects_file_is_loaded(counterfoil: Command, rejected: Path) -> None:
@@ -45,7 +39,7 @@ def test_rejected_lines_are_a_warning_until_their_rejects_file_is_loaded(counter
     assert codes(counterfoil) == ["items_rejects"]
     (item,) = waiting(counterfoil)
     assert (item["kind"], item["lines"], item["load"], item["source"]) == ("rejects", 1, 1, "bills-16.ndjson")
-    counterfoil("load", rejects_file(counterfoil))
+    counterfoil("load", item["path"])
     assert (waiting(counterfoil), codes(counterfoil)) == ([], ["nothing_waiting"])
 
 
@@ -65,13 +59,6 @@ def test_rejected_lines_stay_open_if_their_rejects_file_is_gone(counterfoil: Com
     assert codes(counterfoil) == ["items_rejects"]
     counterfoil("loads", "resolve", item["number"])
     assert codes(counterfoil) == ["nothing_waiting"]
-
-
-def test_the_list_names_a_file_that_can_be_loaded(counterfoil: Command, rejected: Path) -> None:
-    assert rejected.exists()
-    counterfoil("load", "-", stdin=b"\n".join(SHOPS))
-    counterfoil("load", waiting(counterfoil)[0]["path"])
-    assert waiting(counterfoil) == []
 
 
 def test_an_item_is_resolved_by_hand_and_that_is_audited(counterfoil: Command, rejected: Path) -> None:
@@ -103,7 +90,7 @@ def test_a_load_that_did_not_finish_stays_a_warning_after_another_load(
     other.write_bytes(SHOPS[0])
     counterfoil("load", shops, status=1)
     assert codes(counterfoil) == ["nothing_waiting"]
-    (finding,) = [each for each in counterfoil.json("doctor")["checks"] if each["check"] == "load"]
+    (finding,) = counterfoil.findings("load")
     assert finding["status"] == "warn"
     assert f"load 1: {KINDS[finding['code']].text.partition('{')[0]}" in counterfoil("loads", "open").stderr
     counterfoil("load", other)
@@ -119,18 +106,16 @@ def test_a_load_that_did_not_finish_stays_a_warning_after_another_load(
     assert codes(counterfoil) == ["nothing_waiting"]
 
 
-def test_a_quarantined_file_is_open_until_it_is_resolved(counterfoil: Command, tmp_path: Path) -> None:
-    delivery = tmp_path / "spool"
-    delivery.mkdir()
+def test_a_quarantined_file_is_open_until_it_is_resolved(counterfoil: Command, spool: Path) -> None:
     whole = gzip.compress(b"\n".join(SHOPS))
-    (delivery / "shops.ndjson.gz").write_bytes(whole[:-9])
-    counterfoil("load", delivery, "--quarantine", tmp_path / "quarantine", status=3)
+    (spool / "shops.ndjson.gz").write_bytes(whole[:-9])
+    counterfoil("load", spool, "--quarantine", spool.with_name("quarantine"), status=3)
     (item,) = waiting(counterfoil)
     assert (item["kind"], item["source"], item["load"], item["lines"]) == ("quarantined", "shops.ndjson.gz", 1, None)
     assert Path(item["path"]).exists()
     assert codes(counterfoil) == ["items_quarantined"]
-    (delivery / "shops.ndjson.gz").write_bytes(whole)
-    counterfoil("load", delivery)
+    (spool / "shops.ndjson.gz").write_bytes(whole)
+    counterfoil("load", spool)
     assert waiting(counterfoil) == [item]
     counterfoil("loads", "resolve", item["number"])
     assert waiting(counterfoil) == []

@@ -10,19 +10,17 @@ from string import Formatter
 
 import click
 import pytest
+from click.testing import CliRunner
 
-from cli.command import PYTHON, SHOPS, Command, run_sql
+from cli.command import PYTHON, Command, run_sql
+from cli.watched_folder import SHOP_LINES
 from counterfoil import API_VERSION, __version__
 from counterfoil.cli import main
+from counterfoil.cli.documents import VARIABLE
 from counterfoil.cli.main import COMMANDS, GROUPS, Program, program
 from counterfoil.importing.results import REJECT_REASONS, Reason
 from counterfoil.ports import StoreUnavailable
 from counterfoil.settings import SettingsError
-
-
-def test_help_lists_every_command(counterfoil: Command) -> None:
-    text = counterfoil.bare("--help").stdout
-    assert all(f"  {name} " in text for name in COMMANDS)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -68,8 +66,9 @@ def test_every_message_of_a_package_is_used_with_the_values_of_its_text(packages
     assert used == needed
 
 
-def test_help_shows_the_commands_in_groups_of_at_most_seven(counterfoil: Command) -> None:
+def test_help_shows_every_command_in_groups_of_at_most_seven(counterfoil: Command) -> None:
     shown = counterfoil.bare("--help").stdout
+    assert all(f"  {name} " in shown for name in COMMANDS)
     titles = [line.removesuffix(":") for line in shown.splitlines() if line.endswith(":") and not line.startswith(" ")]
     assert titles == ["Options", *GROUPS]
     assert max(len(group) for group in GROUPS.values()) <= 7
@@ -118,47 +117,40 @@ def test_the_versions_of_the_package_and_of_the_api_are_printed(counterfoil: Com
     assert counterfoil.bare("--version").stdout == f"counterfoil {__version__} (API {API_VERSION})\n"
 
 
-def test_help_imports_neither_the_store_nor_the_drawing_library() -> None:
-    source = (
-        "import sys\n"
-        "from counterfoil.cli.main import program\n"
-        "try: program.main(['--help'])\n"
-        "except SystemExit: pass\n"
-        "heavy = {'counterfoil.bootstrap', 'msgspec', 'rich', 'asyncio', 'granian'} & set(sys.modules)\n"
-        "sys.exit(f'imported {heavy}' if heavy else 0)\n"
-    )
-    subprocess.run([sys.executable, "-c", source], check=True, stdout=subprocess.DEVNULL)
+def modules(code: str, *arguments: str, **variables: str) -> set[str]:
+    """Run code in a new interpreter, because this one has imported more; return the modules that it has imported."""
+    source = f"import sys\ntry:\n  {code}\nexcept SystemExit: pass\nsys.stderr.write(' '.join(sys.modules))"
+    words, environment = [sys.executable, "-c", source, *arguments], os.environ | variables
+    return set(subprocess.run(words, env=environment, check=True, capture_output=True, text=True).stderr.split())
+
+
+RUN = "from counterfoil.cli.main import program; program.main(sys.argv[1:], prog_name='counterfoil')"
+COMPLETING = {VARIABLE: "bash_complete", "COMP_WORDS": "counterfoil ", "COMP_CWORD": "1"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "variables"),
+    [("--help", {}), ("completion fish", {}), ("", COMPLETING)],
+    ids=["help", "completion script", "completion of a command"],
+)
+def test_help_and_completion_import_only_click(arguments: str, variables: dict[str, str]) -> None:
+    heavy = {"counterfoil.bootstrap", "counterfoil.settings", "msgspec", "rich", "asyncio", "granian"}
+    assert not heavy & modules(RUN, *arguments.split(), **variables)
 
 
 def test_a_worker_imports_only_what_it_needs_to_serve() -> None:
-    """A new interpreter imports the modules of a worker, because the test process has already imported others."""
-    source = (
-        "import sys\n"
-        "import counterfoil.__main__, counterfoil.serving.worker\n"
-        "heavy = {'click', 'prometheus_client', 'http.client', 'asyncpg', 'redis', 'counterfoil.backends.moving'}\n"
-        "idle = heavy & set(sys.modules)\n"
-        "sys.exit(f'imported {idle}' if idle else 0)\n"
-    )
-    subprocess.run([sys.executable, "-c", source], check=True)
+    heavy = {"click", "prometheus_client", "http.client", "asyncpg", "redis", "counterfoil.backends.moving"}
+    assert not heavy & modules("import counterfoil.__main__, counterfoil.serving.worker")
 
 
-@pytest.mark.parametrize("arguments", [("keys", "list"), ("load", "shops.ndjson"), ("doctor",)])
+@pytest.mark.parametrize("arguments", ["keys list", "load shops.ndjson", "doctor"])
 def test_a_command_that_prints_to_a_pipe_imports_no_drawing_library_and_no_server(
-    store: Path, counterfoil: Command, tmp_path: Path, arguments: tuple[str, ...]
+    loaded: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: str
 ) -> None:
-    counterfoil("keys", "issue", "--shop", "sh_1")
-    (tmp_path / "shops.ndjson").write_bytes(b"\n".join(SHOPS))
-    source = (
-        "import os, sys\n"
-        "from counterfoil.cli.main import program\n"
-        f"os.chdir({str(tmp_path)!r})\n"
-        f"try: program.main([*{arguments!r}, '--store', {str(store)!r}])\n"
-        "except SystemExit: pass\n"
-        "heavy = {'asyncio', 'rich.console', 'granian', 'prometheus_client', 'counterfoil.demo', 'counterfoil.http'}\n"
-        "heavy &= set(sys.modules)\n"
-        "sys.exit(f'imported {heavy}' if heavy else 0)\n"
-    )
-    subprocess.run([sys.executable, "-c", source], check=True, stdout=subprocess.DEVNULL)
+    monkeypatch.chdir(tmp_path)
+    Path("shops.ndjson").write_bytes(SHOP_LINES)
+    heavy = {"asyncio", "rich.console", "granian", "prometheus_client", "counterfoil.demo", "counterfoil.http"}
+    assert not heavy & modules(RUN, *arguments.split(), "--store", str(loaded.store))
 
 
 @pytest.mark.parametrize("arguments", [(), ("keys",)])
@@ -250,20 +242,16 @@ def test_an_error_of_a_known_kind_is_reported_as_such_whatever_its_class_name(
 
 
 def test_an_unexpected_error_is_one_sentence_and_the_traceback_is_shown_on_request(
-    counterfoil: Command, store: Path, monkeypatch: pytest.MonkeyPatch
+    loaded: Command, store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    counterfoil("keys", "issue", "--shop", "sh_1")
     run_sql(store, "keys", "UPDATE keys SET body = x'00'")
-    sentence = counterfoil("keys", "list", status=1).stderr
+    sentence = loaded("keys", "list", status=1).stderr
     assert sentence.startswith("counterfoil: unexpected error (DecodeError")
     assert "COUNTERFOIL_DEBUG=1" in sentence
     assert sentence.count("\n") == 1
-    environment = os.environ | {"COUNTERFOIL_DEBUG": "1"}
-    debugged = subprocess.run(
-        [*PYTHON, "keys", "list", "--store", store], env=environment, capture_output=True, text=True, check=False
-    )
-    assert debugged.returncode == 1
-    assert "Traceback" in debugged.stderr
+    monkeypatch.setenv("COUNTERFOIL_DEBUG", "1")
+    debugged = CliRunner().invoke(program, ["keys", "list", "--store", str(store)])
+    assert (debugged.exit_code, "Traceback" in debugged.stderr) == (1, True)
 
 
 def test_a_reader_that_closes_the_pipe_is_not_an_error() -> None:

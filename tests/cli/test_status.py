@@ -5,21 +5,21 @@ import json
 import os
 import socket
 import subprocess
+import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 from cli.command import PYTHON, SHOPS, Command
 from counterfoil import bootstrap
 from counterfoil.backends.sqlite.usage import SqliteUsage
-from counterfoil.cli.main import program
 from counterfoil.domain.access import Key, Scope
 from counterfoil.domain.calendar import DAY_MS, THAI_TIME, iso
 from counterfoil.machine.clock import SystemClock
+from counterfoil.ports import Clock
 from counterfoil.serving.admin import Admin, Readiness
 from counterfoil.settings import load
 from records import bill, shop
@@ -34,12 +34,6 @@ def admin_port(monkeypatch: pytest.MonkeyPatch) -> int:
     return port
 
 
-@pytest.fixture
-def loaded(counterfoil: Command, admin_port: int) -> Command:
-    counterfoil("load", "-", stdin=b"\n".join(SHOPS))
-    return counterfoil
-
-
 @contextmanager
 def admin_listener(port: int, *checks: Readiness) -> Iterator[None]:
     admin = Admin("127.0.0.1", port, lambda: list(checks), list)
@@ -50,8 +44,10 @@ def admin_listener(port: int, *checks: Readiness) -> Iterator[None]:
         admin.stop()
 
 
-def move_horizon(where: str) -> None:
-    with closing(bootstrap.store(load({"store": where})).ledger()) as ledger:
+def move_horizon(where: str, clock: Clock | None = None) -> None:
+    store = bootstrap.store(load({"store": where}), clock)
+    store.prepare()
+    with closing(store.ledger()) as ledger:
         ledger.advance_horizon()
 
 
@@ -67,21 +63,13 @@ def test_a_ready_service_on_a_healthy_store_passes(
     monkeypatch.setenv("COUNTERFOIL_SECRET", SECRET)
     with backend_settings(deployment) as place, admin_listener(admin_port):
         where = place.get("store", str(store))
-        run = CliRunner().invoke
-        assert run(program, ["load", "-", "--store", where], input=b"\n".join(SHOPS)).exit_code == 0
+        Command(where)("load", "-", stdin=b"\n".join(SHOPS))
         move_horizon(where)
-        result = run(program, ["status", "--json", "--store", where])
-        report = json.loads(result.stdout)
-        assert (result.exit_code, report["status"], report["shops"]) == (0, "ok", 2), report
-        assert report["storeBytes"] > 10_000
-        assert report["latestLoad"]["lines"] == 2
-        assert ("PostgreSQL" if place else "SQLite") in result.stdout
-
-
-def report(counterfoil: Command) -> dict[str, Any]:
-    result = CliRunner().invoke(program, ["status", "--json", "--store", str(counterfoil.store)])
-    found: dict[str, Any] = json.loads(result.stdout)
-    return found
+        result = Command(where)("status", "--json")
+    report = json.loads(result.stdout)
+    assert (report["status"], report["shops"], report["latestLoad"]["lines"]) == ("ok", 2, 2), report
+    assert report["storeBytes"] > 10_000
+    assert ("PostgreSQL" if place else "SQLite") in result.stdout
 
 
 def test_a_service_that_is_not_ready_fails_and_says_why(loaded: Command, admin_port: int) -> None:
@@ -98,7 +86,7 @@ def test_a_service_that_serves_another_store_is_not_mistaken_for_the_service_of_
     environment = {**os.environ, "COUNTERFOIL_PORT": str(free_port()), "COUNTERFOIL_LOG": "off"}
     service = subprocess.Popen([*PYTHON, "serve", "--store", str(other.store)], env=environment)
     try:
-        until(lambda: status_of(report(other), "service") == "ok", "the service is ready")
+        until(lambda: status_of(other.json("status", status=None), "service") == "ok", "the service is ready")
         message = f"The service at 127.0.0.1:{admin_port} serves another store."
         assert message in loaded("status", status=1).stdout
         assert message in loaded("doctor").stdout
@@ -110,24 +98,19 @@ def test_a_service_that_serves_another_store_is_not_mistaken_for_the_service_of_
 
 def test_another_program_on_the_port_is_not_mistaken_for_the_service(loaded: Command, admin_port: int) -> None:
     with socket.create_server(("127.0.0.1", admin_port)) as stranger:
-        stranger.listen()
-        child = subprocess.Popen(
-            [*PYTHON, "status", "--store", str(loaded.store)], stdout=subprocess.PIPE, env=dict(os.environ)
-        )
-        connection, _ = stranger.accept()
-        with connection:
-            connection.recv(1000)
-            connection.sendall(b"SSH-2.0-nothing\r\n")
-        output, _ = child.communicate(timeout=30)
-    assert (child.returncode, b"another program is using this port" in output) == (1, True)
+
+        def answer() -> None:
+            connection, _ = stranger.accept()
+            with connection:
+                connection.recv(1000)
+                connection.sendall(b"SSH-2.0-nothing\r\n")
+
+        threading.Thread(target=answer, daemon=True).start()
+        assert "another program is using this port" in loaded("status", status=1).stdout
 
 
 def test_a_horizon_that_does_not_advance_fails(counterfoil: Command, admin_port: int, store: Path) -> None:
-    hours_ago = ManualClock(SystemClock().now_ms() - 7_200_000)
-    settings = load({"store": str(store)})
-    bootstrap.store(settings, hours_ago).prepare()
-    with closing(bootstrap.store(settings, hours_ago).ledger()) as ledger:
-        ledger.advance_horizon()
+    move_horizon(str(store), ManualClock(SystemClock().now_ms() - 7_200_000))
     with admin_listener(admin_port):
         found = counterfoil.json("status", status=1)
     assert status_of(found, "horizon") == "fail"
@@ -139,11 +122,7 @@ def test_a_clock_behind_the_horizon_leaves_it_open_whether_a_service_is_running(
 ) -> None:
     """If the admin listener is off, only a moving horizon could show that a service is running."""
     monkeypatch.setenv("COUNTERFOIL_ADMIN_PORT", "0")
-    hours_ahead = ManualClock(SystemClock().now_ms() + 7_200_000)
-    settings = load({"store": str(store)})
-    bootstrap.store(settings, hours_ahead).prepare()
-    with closing(bootstrap.store(settings, hours_ahead).ledger()) as ledger:
-        ledger.advance_horizon()
+    move_horizon(str(store), ManualClock(SystemClock().now_ms() + 7_200_000))
     found = counterfoil.json("status", status=2)
     assert status_of(found, "service") == "warn"
 

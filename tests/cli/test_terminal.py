@@ -185,19 +185,16 @@ def test_a_pipe_shows_neither_bytes_nor_a_percentage_and_a_redirected_file_both(
     assert (sizes[-1], percentages[-1]) == (f"{size} of {size}", "100")
 
 
-def test_a_revocation_is_confirmed_on_a_terminal_and_no_keeps_the_key(counterfoil: Command, store: Path) -> None:
+@pytest.mark.parametrize(
+    ("typed", "options", "is_revoked"), [(b"n\n", (), False), (b"y\n", (), True), (b"", ("--yes",), True)]
+)
+def test_a_revocation_is_confirmed_on_a_terminal_unless_yes_is_given(
+    counterfoil: Command, store: Path, typed: bytes, options: tuple[str, ...], is_revoked: bool
+) -> None:
     key_id = counterfoil.json("keys", "issue", "--shop", "sh_1")["keyId"]
-    asked = on_terminal("keys", "revoke", key_id, "--store", store, typed=b"n\n")
-    assert "This cannot be undone" in asked
-    assert not counterfoil.json("keys", "show", key_id)["revoked"]
-    on_terminal("keys", "revoke", key_id, "--store", store, typed=b"y\n")
-    assert counterfoil.json("keys", "show", key_id)["revoked"]
-
-
-def test_yes_skips_the_confirmation_of_a_revocation(counterfoil: Command, store: Path) -> None:
-    key_id = counterfoil.json("keys", "issue", "--shop", "sh_1")["keyId"]
-    assert "undone" not in on_terminal("keys", "revoke", key_id, "--yes", "--store", store)
-    assert counterfoil.json("keys", "show", key_id)["revoked"]
+    asked = on_terminal("keys", "revoke", key_id, *options, "--store", store, typed=typed)
+    assert ("This cannot be undone" in asked) is not bool(options)
+    assert counterfoil.json("keys", "show", key_id)["revoked"] is is_revoked
 
 
 def test_compressed_records_are_not_written_to_a_terminal() -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.command import SHOPS, Command, run_sql
+from cli.command import Command, run_sql
 from counterfoil.cli.main import COMMANDS, program
 from counterfoil.settings import SettingsError, load
 from counterfoil.views.times import minute, second, show_times_in
@@ -13,12 +13,10 @@ LISTS = ("loads", "shops", "keys list", "audit", "requests", "usage --disclosure
 
 
 @pytest.fixture
-def loaded(counterfoil: Command, store: Path) -> Command:
+def loaded(loaded: Command, store: Path) -> Command:
     """A store whose load happened at 2026-01-31 17:30 UTC, which is another day in Thailand."""
-    counterfoil("load", "-", stdin=b"\n".join(SHOPS))
-    counterfoil("keys", "issue", "--shop", "sh_1", "--label", "ERP")
     run_sql(store, "books", "UPDATE loads SET started_at = 1769880600000, finished_at = 1769880600000")
-    return counterfoil
+    return loaded
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from counterfoil.demo.worldgen.group import Group, plan_group
 from counterfoil.demo.worldgen.plan import WorldPlan
 from counterfoil.demo.worldgen.world import Delivery, demo_world, silent_shop, world
 from counterfoil.domain.access import Key, Scope
-from counterfoil.domain.calendar import DAY_MS, HOUR_MS, THAI_TIME, thai_day, to_ms
+from counterfoil.domain.calendar import DAY_MS, HOUR_MS, THAI_TIME, to_ms
 from counterfoil.ingest.pipeline import Pipeline, RejectsFile
 from counterfoil.machine.clock import SystemClock
 from counterfoil.settings import Settings, load
@@ -118,7 +118,7 @@ def test_memory_does_not_grow_while_ten_million_bills_are_generated() -> None:
         peaks = []
         for _ in range(3):
             tracemalloc.reset_peak()
-            assert sum(1 for _ in islice(lines, 1_000)) == 1_000
+            assert sum(1 for _ in islice(lines, 400)) == 400
             peaks.append(tracemalloc.get_traced_memory()[1])
     finally:
         tracemalloc.stop()
@@ -333,11 +333,9 @@ def test_no_bill_is_delivered_before_it_was_closed(delivered: DeliveredWorld) ->
         assert all(closed_ms(bill) <= delivery.moment_ms for bill in bills)
 
 
-def test_no_answer_covers_the_time_after_now(delivered_in_august: DeliveredWorld) -> None:
+def test_the_demo_has_bills_until_now_and_nothing_later(delivered_in_august: DeliveredWorld) -> None:
     assert delivered_in_august.deliveries[-1].moment_ms == AFTERNOON
-    latest = max(closed_ms(bill) for bill in delivered_in_august.of("bill"))
-    assert thai_day(latest) == date(2026, 8, 15)
-    assert latest <= AFTERNOON
+    assert AFTERNOON - 2 * HOUR_MS < max(closed_ms(bill) for bill in delivered_in_august.of("bill")) <= AFTERNOON
     assert max(member["createdAt"] for member in delivered_in_august.of("member")) < "2026-08-15T15:00"
 
 
@@ -379,12 +377,3 @@ def test_the_demo_has_requests_of_today_until_shortly_before_now() -> None:
     assert sum(at >= midnight for at in requests[15]) > 10
     assert max(requests[15]) < midnight + 15 * HOUR_MS - UNUSED_MS
     assert [at for at in requests[15] if at < midnight - DAY_MS] == [at for at in requests[0] if at < midnight - DAY_MS]
-
-
-def test_the_demo_has_bills_until_now_and_none_later() -> None:
-    plan = WorldPlan(until=UNTIL, bills=1_200, members=20, days=10)
-    now = plan.end_ms - DAY_MS + 3_600_000
-    closed = [closed_ms(bill) for bill in read_back(plan, now).of("bill")]
-    assert max(closed) <= now
-    # Between 02:00 and 07:00 in Thailand this may not hold, because the demo's shops there are closed.
-    assert max(closed) > now - 2 * 3_600_000
