@@ -68,7 +68,7 @@ def test_a_second_migration_of_a_database_runs_once_and_says_which_programs_may_
 ) -> None:
     server = servers.postgres(18)
     database, url = server.fresh_database()
-    Command(url)("load", "-", stdin=LINES)  # type: ignore[arg-type]
+    Command(url)("load", "-", stdin=LINES)
     make_roles(url)
     with monkeypatch.context() as next_release:
         add_second_migration(

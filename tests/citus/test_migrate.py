@@ -27,7 +27,7 @@ _WAITING = """
 
 
 def at(url: str) -> Command:
-    return Command(url)  # type: ignore[arg-type]
+    return Command(url)
 
 
 def group() -> list[Record]:
@@ -113,7 +113,7 @@ def test_each_role_does_its_work_on_distributed_tables(tmp_path: Path, logins: d
     with closing(RunningService(tmp_path / "serving", store=logins["serving"])) as serving:
         serving.clock.advance(60)
         assert serving.ledger.advance_horizon() == serving.clock.now_ms()
-        assert [len(found) for found in answers(serving, key, shops)] == [3] * 5 + [1] * 5  # type: ignore[arg-type]
+        assert [len(found) for found in answers(serving, key, shops)] == [3] * 5 + [1] * 5
 
 
 def test_the_ticker_publishes_for_a_dead_loader_with_the_permissions_of_the_serving_role(

@@ -1,5 +1,6 @@
 """Runs the real command on the test's store in this process. `PYTHON` is the command line for a separate process."""
 
+import asyncio
 import json
 import os
 import pty
@@ -7,14 +8,17 @@ import resource
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import IO, Any
 
 from click.testing import CliRunner, Result
 
+from counterfoil.backends.sqlite.usage import SqliteUsage
 from counterfoil.cli.main import program
+from counterfoil.machine.clock import SystemClock
+from counterfoil.ports import Clock
 
 PYTHON = (sys.executable, "-m", "counterfoil")
 
@@ -94,3 +98,15 @@ def run_sql(store: Path, name: str, statement: str) -> Any:
     with closing(sqlite3.connect(store / f"{name}.sqlite3", isolation_level=None)) as connection:
         found = connection.execute(statement).fetchone()
         return found[0] if found else None
+
+
+def on_meter(store: Path, act: Callable[[SqliteUsage], object], clock: Clock | None = None) -> None:
+    """Open the meter and the request records of a store as a worker does, and do something with them."""
+
+    async def run(usage: SqliteUsage) -> None:
+        done = act(usage)
+        if asyncio.iscoroutine(done):
+            await done
+
+    with closing(SqliteUsage(store, clock or SystemClock())) as usage:
+        asyncio.run(run(usage))

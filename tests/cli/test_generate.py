@@ -9,6 +9,7 @@ import pytest
 from cli.command import Command, file_size_limit
 
 PLAN = ("--bills", "120", "--members", "40", "--shops", "18", "--until", "2026-09-30", "--seed", "5")
+PACKING = {"": (), ".gz": ("--gzip",), ".zst": ("--zstd",)}
 
 
 def test_records_go_to_standard_output_and_depend_only_on_the_seed(counterfoil: Command) -> None:
@@ -20,13 +21,12 @@ def test_records_go_to_standard_output_and_depend_only_on_the_seed(counterfoil: 
     assert (kinds["shop"], kinds["member"], kinds["bill"]) == (18, 40, 120)
 
 
-@pytest.mark.parametrize("packing", ["", ".gz", ".zst"])
+@pytest.mark.parametrize("packing", PACKING)
 def test_a_folder_gets_a_file_per_kind_that_loads_without_rejects(
     counterfoil: Command, tmp_path: Path, packing: str
 ) -> None:
     out = tmp_path / "world"
-    flags = {"": (), ".gz": ("--gzip",), ".zst": ("--zstd",)}[packing]
-    written = json.loads(counterfoil.bare("generate", *PLAN, "--out", out, "--json", *flags).stdout)
+    written = json.loads(counterfoil.bare("generate", *PLAN, "--out", out, "--json", *PACKING[packing]).stdout)
     assert {Path(path).name: count for path, count in written.items()} == {
         f"bases.ndjson{packing}": 4,
         f"shops.ndjson{packing}": 18,
@@ -42,14 +42,13 @@ def test_an_unwritable_folder_is_reported_in_one_sentence(counterfoil: Command, 
     assert result.stderr.startswith("counterfoil: File exists")
 
 
-@pytest.mark.parametrize("packing", ["", ".gz", ".zst"])
+@pytest.mark.parametrize("packing", PACKING)
 def test_a_file_that_cannot_be_written_is_named_and_no_file_remains(
     counterfoil: Command, tmp_path: Path, packing: str
 ) -> None:
     out = tmp_path / "world"
-    flags = {"": (), ".gz": ("--gzip",), ".zst": ("--zstd",)}[packing]
     with file_size_limit(2_000):
-        result = counterfoil.bare("generate", *PLAN, "--out", out, *flags, status=1)
+        result = counterfoil.bare("generate", *PLAN, "--out", out, *PACKING[packing], status=1)
     error = result.stderr.splitlines()[-1]
     assert error.startswith("counterfoil: File too large: ")
     assert error.rpartition(": ")[2] in {str(out / f"{kind}.ndjson{packing}") for kind in ("shops", "members", "bills")}

@@ -1,14 +1,11 @@
 """`counterfoil keys show` shows the usage of a key and how fresh its copy is, per shop."""
 
-import asyncio
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cli.command import SHOPS, Command
-from counterfoil.backends.sqlite.usage import SqliteUsage
+from cli.command import SHOPS, Command, on_meter
 from counterfoil.domain.calendar import DAY_MS, iso_utc
 from counterfoil.domain.request_records import CHANGES_OF_SHOP, RequestRecord
 from counterfoil.machine.clock import SystemClock
@@ -26,13 +23,8 @@ def key_id(counterfoil: Command, store: Path) -> str:
 
 def read_changes(store: Path, key_id: str, shop_id: str, *passes: tuple[int, int]) -> None:
     """Record finished passes over the changes of a shop, each with its start and its serverTime."""
-
-    async def note(usage: SqliteUsage) -> None:
-        for since, horizon in passes:
-            usage.note_page((key_id, CHANGES_OF_SHOP, shop_id), since, horizon, True, horizon)
-
-    with closing(SqliteUsage(store, SystemClock())) as usage:
-        asyncio.run(note(usage))
+    subject = (key_id, CHANGES_OF_SHOP, shop_id)
+    on_meter(store, lambda usage: [usage.note_page(subject, since, at, True, at) for since, at in passes])
 
 
 def copy_of(counterfoil: Command, key_id: str, shop_id: str) -> dict[str, Any]:
@@ -72,16 +64,9 @@ def test_a_first_pass_from_a_mark_is_shown_with_its_start(counterfoil: Command, 
 def test_requests_and_errors_of_the_last_week_are_shown(counterfoil: Command, store: Path, key_id: str) -> None:
     now = SystemClock().now_ms()
 
-    async def note(usage: SqliteUsage) -> None:
-        usage.note(
-            RequestRecord(
-                at=now, key_id=key_id, route="shops", status=400, error="bad_query", took_us=1, request_id="r-1"
-            )
-        )
-        usage.note_refusal(key_id, "rate_limited", now)
-
-    with closing(SqliteUsage(store, SystemClock())) as usage:
-        asyncio.run(note(usage))
+    request = {"at": now, "key_id": key_id, "route": "shops", "status": 400, "took_us": 1, "request_id": "r-1"}
+    on_meter(store, lambda usage: usage.note(RequestRecord(**request, error="bad_query")))
+    on_meter(store, lambda usage: usage.note_refusal(key_id, "rate_limited", now))
     shown = counterfoil.json("keys", "show", key_id)
     assert len(shown["days"]) == 7
     assert (shown["days"][-1]["errors"], shown["days"][-1]["rateLimited"]) == (1, 1)

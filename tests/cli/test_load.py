@@ -43,20 +43,6 @@ def folder(tmp_path: Path) -> Path:
     return folder
 
 
-def test_plain_gzip_and_zstd_files_and_standard_input_are_loaded_in_the_same_way(
-    counterfoil: Command, tmp_path: Path
-) -> None:
-    everything = lines(*SHOPS, *BILLS)
-    plain, packed, dense = tmp_path / "a.ndjson", tmp_path / "b.ndjson.gz", tmp_path / "c.jsonl.zst"
-    plain.write_bytes(everything)
-    packed.write_bytes(gzip.compress(everything))
-    dense.write_bytes(zstd.compress(everything))
-    assert counterfoil.json("load", packed)["added"] == 22
-    assert counterfoil.json("load", plain)["unchanged"] == 22
-    assert counterfoil.json("load", dense)["unchanged"] == 22
-    assert counterfoil.json("load", "-", stdin=everything)["unchanged"] == 22
-
-
 def test_several_sources_are_one_load_in_the_order_given(counterfoil: Command, folder: Path) -> None:
     told = counterfoil.json("load", folder / "z-shops.ndjson", folder / "a-bills.ndjson", "--batch", 3)
     assert (told["lines"], told["added"]) == (22, 22)

@@ -3,52 +3,42 @@
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 import servers
 from cli.command import Command
 from counterfoil.backends.postgres.administration import ROLES
 from counterfoil.backends.postgres.schema import scripts
-from counterfoil.cli.main import program
 from counterfoil.settings import SettingsError, load
 from counterfoil.text import without_password
 
 
 @pytest.fixture
-def bare() -> str:
-    """The address of an empty database."""
+def bare() -> Command:
+    """A command on an empty database."""
     server = servers.postgres(18)
     server.command("DROP DATABASE IF EXISTS bare_of_all")
     server.command("CREATE DATABASE bare_of_all")
-    return server.url("bare_of_all")
+    return Command(server.url("bare_of_all"))
 
 
-def at(url: str) -> Command:
-    return Command(url)  # type: ignore[arg-type]
+def test_migrate_creates_the_schema_and_on_request_the_roles_and_reports_what_it_ran(bare: Command) -> None:
+    assert "counterfoil migrate" in bare("keys", "list", status=1).output
+    assert bare.json("migrate")["migrations"] == [script.file for script in scripts()]
+    assert bare.json("migrate")["migrations"] == []
+    assert "up to date" in bare("migrate").stdout
+    assert bare.json("migrate", "--roles")["roles"] == list(ROLES)
 
 
-def test_migrate_creates_the_schema_and_reports_what_it_ran(bare: str) -> None:
-    assert at(bare).json("migrate")["migrations"] == [script.file for script in scripts()]
-    assert at(bare).json("migrate")["migrations"] == []
-    assert "up to date" in at(bare)("migrate").stdout
-
-
-def test_migrate_creates_the_roles_on_request(bare: str) -> None:
-    assert at(bare).json("migrate", "--roles")["roles"] == list(ROLES)
-
-
-def test_without_a_schema_other_commands_name_the_command_that_creates_it(bare: str) -> None:
-    assert "counterfoil migrate" in at(bare)("keys", "list", status=1).output
-
-
-def test_keys_usage_and_doctor_work_on_postgresql(bare: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_keys_usage_and_doctor_work_on_postgresql(
+    bare: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.chdir(tmp_path)
-    at(bare)("migrate")
-    at(bare)("keys", "issue", "--shop", "sh_1", "--label", "till")
-    assert "till" in at(bare)("keys", "list").stdout
-    at(bare)("usage")
-    at(bare)("prune")
-    assert "no problems" in CliRunner().invoke(program, ["doctor", "--store", bare]).output
+    bare("migrate")
+    bare("keys", "issue", "--shop", "sh_1", "--label", "till")
+    assert "till" in bare("keys", "list").stdout
+    bare("usage")
+    bare("prune")
+    assert "no problems" in bare("doctor", status=None).output
 
 
 @pytest.mark.parametrize(

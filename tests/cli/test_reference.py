@@ -1,11 +1,10 @@
 """Tests for `counterfoil reference`, which writes the API reference to a file or standard output, without a store."""
 
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from cli.command import PYTHON, Command
+from cli.command import Command
 from counterfoil.http.reference import example_base_url, render
 
 
@@ -63,7 +62,7 @@ def test_the_prefix_of_the_settings_is_shown(counterfoil: Command, monkeypatch: 
     assert "https://api.example.com/sales/v1" in counterfoil.bare("reference", "--format", "md").stdout
 
 
-def test_the_command_creates_no_store(tmp_path: Path) -> None:
-    words = [*PYTHON, "reference", "--out", "reference.html"]
-    subprocess.run(words, cwd=tmp_path, check=True, capture_output=True)
+def test_the_command_creates_no_store(counterfoil: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    counterfoil.bare("reference", "--out", "reference.html")
     assert [path.name for path in tmp_path.iterdir()] == ["reference.html"]

@@ -107,16 +107,9 @@ def test_the_second_half_of_a_bill_is_rejected_and_can_be_accepted(counterfoil: 
 
 
 def test_an_import_is_guarded_too(counterfoil: Command, tmp_path: Path) -> None:
-    mapping = tmp_path / "mapping.toml"
-    mapping.write_text(
-        '[dates]\norder = "ymd"\n[shop]\nid = "s"\n[bill]\nid = "No"\nclosedAt = "Date"\namounts.net = "Total"\n',
-        "utf-8",
-    )
-    arguments = ["import", "--format", "csv", "--mapping", mapping, tmp_path / "day.csv", "--load"]
     for day, options, status in ((14, [], 0), (15, ["--check"], 6), (15, [], 6), (15, ["--accept-change"], 0)):
-        rows = [f"{number},2026-11-{day} 12:{number}0,{day}{number}.00" for number in range(6)]
-        (tmp_path / "day.csv").write_text("\n".join(["No,Date,Total", *rows, ""]), "utf-8")
-        counterfoil(*arguments, *options, status=status)
+        rows = [f"{number},2026-11-{day} 12:{number}0,dish {day},1,{day}{number}.00" for number in range(6)]
+        counterfoil(*exported(tmp_path, 0, *rows), *options, status=status)
     assert stored_net(counterfoil) == sum(150 + number for number in range(6))
 
 
@@ -154,8 +147,5 @@ def test_a_check_without_a_load_says_that_it_could_not_compare_with_a_broken_sto
 ) -> None:
     counterfoil("load", delivery(tmp_path, bill(1)))
     (counterfoil.store / "books.sqlite3").write_bytes(b"no database")
-    export, mapping = tmp_path / "day.csv", tmp_path / "mapping.toml"
-    export.write_text("No,Date,Total\n1,2026-11-14 12:00,65\n", "utf-8")
-    mapping.write_text('[shop]\nid = "sh_1"\n[bill]\nid = "No"\nclosedAt = "Date"\namounts.net = "Total"\n', "utf-8")
-    said = counterfoil("import", "--format", "csv", "--mapping", mapping, export, "--check").stderr
-    assert said.count("not compared") == 1
+    *checking, _ = exported(tmp_path, 1)
+    assert counterfoil(*checking, "--check").stderr.count("not compared") == 1

@@ -1,17 +1,14 @@
 """Tests for `counterfoil requests`."""
 
-import asyncio
 import csv
 import json
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click import unstyle
 
-from cli.command import Command
-from counterfoil.backends.sqlite.usage import SqliteUsage
+from cli.command import Command, on_meter
 from counterfoil.domain.request_records import RequestRecord
 from counterfoil.machine.clock import SystemClock
 
@@ -24,12 +21,7 @@ def key_id(counterfoil: Command) -> str:
 
 
 def write(store: Path, *records: RequestRecord) -> None:
-    async def note(usage: SqliteUsage) -> None:
-        for record in records:
-            usage.note(record)
-
-    with closing(SqliteUsage(store, SystemClock())) as usage:
-        asyncio.run(note(usage))
+    on_meter(store, lambda usage: [usage.note(record) for record in records])
 
 
 def record(key_id: str, request_id: str, age_ms: int = 0, **fields: Any) -> RequestRecord:

@@ -1,6 +1,5 @@
 """Tests for `counterfoil status`, most of them with a real admin listener."""
 
-import asyncio
 import json
 import os
 import socket
@@ -13,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from cli.command import PYTHON, SHOPS, Command
+from cli.command import PYTHON, SHOPS, Command, on_meter
 from counterfoil import bootstrap
 from counterfoil.backends.sqlite.usage import SqliteUsage
 from counterfoil.domain.access import Key, Scope
@@ -142,19 +141,18 @@ def test_a_key_near_its_quota_is_a_warning_and_a_revoked_one_is_not(loaded: Comm
     near, gone, far = (
         str(loaded.json("keys", "issue", "--shop", "sh_1", "--per-day", "10")["keyId"]) for _ in range(3)
     )
-    with closing(SqliteUsage(loaded.store, SystemClock())) as usage:
-        asyncio.run(spend(usage, {near: 8, gone: 10, far: 7}))
+
+    async def spend(usage: SqliteUsage) -> None:
+        for key_id, count in {near: 8, gone: 10, far: 7}.items():
+            for _ in range(count):
+                await usage.admit(Key(key_id=key_id, scope=Scope("shop", "sh_1"), per_day=10))
+
+    on_meter(loaded.store, spend)
     loaded("keys", "revoke", gone, "--yes")
     move_horizon(str(loaded.store))
     with admin_listener(admin_port):
         found = loaded.json("status", status=2)
     assert found["keysNearQuota"] == [{"keyId": near, "label": "", "count": 8, "perDay": 10}]
-
-
-async def spend(usage: SqliteUsage, counts: dict[str, int]) -> None:
-    for key_id, count in counts.items():
-        for _ in range(count):
-            await usage.admit(Key(key_id=key_id, scope=Scope("shop", "sh_1"), per_day=10))
 
 
 def test_a_silent_shop_is_a_warning_that_names_it(loaded: Command, admin_port: int) -> None:

@@ -1,13 +1,11 @@
 """Tests for `counterfoil usage` and `counterfoil prune`."""
 
-import asyncio
 import json
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from cli.command import Command, on_terminal
+from cli.command import Command, on_meter, on_terminal
 from counterfoil.backends.sqlite.usage import SqliteUsage
 from counterfoil.domain.access import Key, Scope
 from counterfoil.domain.calendar import DAY_MS, compact, days_until, thai_day
@@ -25,43 +23,27 @@ def key_id(counterfoil: Command) -> str:
 def spend(store: Path, key_id: str, count: int, days_ago: int = 0) -> None:
     """Admit `count` requests of a key, and record one disclosure of `count` members."""
     at = SystemClock().now_ms() - days_ago * DAY_MS
-    with closing(SqliteUsage(store, ManualClock(at))) as usage:
-        asyncio.run(_admit(usage, key_id, count, at))
-
-
-async def _admit(usage: SqliteUsage, key_id: str, count: int, at: int) -> None:
     key = Key(key_id=key_id, scope=Scope("shop", "sh_1"), per_min=1_000)
-    for _ in range(count):
-        await usage.admit(key)
-    await usage.disclose(
-        RequestRecord(
-            at=at,
-            key_id=key_id,
-            route="members",
-            status=200,
-            error=None,
-            took_us=90,
-            personal_base="mb_a",
-            personal_members=count,
-            request_id="r-1",
-        )
-    )
+    request = {"at": at, "key_id": key_id, "route": "members", "status": 200, "took_us": 90, "request_id": "r-1"}
+
+    async def admit(usage: SqliteUsage) -> None:
+        for _ in range(count):
+            await usage.admit(key)
+        await usage.disclose(RequestRecord(**request, error=None, personal_base="mb_a", personal_members=count))
+
+    on_meter(store, admit, ManualClock(at))
 
 
 def test_a_keys_recent_days_are_listed_oldest_first(counterfoil: Command, store: Path, key_id: str) -> None:
     spend(store, key_id, 5, days_ago=1)
     spend(store, key_id, 3)
+    counterfoil("keys", "issue", "--shop", "sh_2")
+    assert sorted(spent["total"] for spent in counterfoil.json("usage")) == [0, 8]
     (spent,) = counterfoil.json("usage", key_id)
     days = days_until(thai_day(SystemClock().now_ms()), 7)
     assert [day["date"] for day in spent["days"]] == [compact(day) for day in days]
     assert [day["count"] for day in spent["days"]] == [0, 0, 0, 0, 0, 5, 3]
     assert (spent["keyId"], spent["total"], spent["perDay"]) == (key_id, 8, 40)
-
-
-def test_all_keys_are_shown_without_a_key_id(counterfoil: Command, store: Path, key_id: str) -> None:
-    counterfoil("keys", "issue", "--shop", "sh_2")
-    spend(store, key_id, 2)
-    assert sorted(spent["total"] for spent in counterfoil.json("usage", "--days", 1)) == [0, 2]
 
 
 def test_a_key_has_a_line_for_each_day(counterfoil: Command, store: Path, key_id: str) -> None:
@@ -72,6 +54,7 @@ def test_a_key_has_a_line_for_each_day(counterfoil: Command, store: Path, key_id
     assert len(lines) == 8
 
 
+@pytest.mark.programs
 def test_on_a_terminal_a_full_bar_is_the_largest_day_and_idle_keys_are_named(
     counterfoil: Command, store: Path, key_id: str
 ) -> None:
@@ -83,6 +66,7 @@ def test_on_a_terminal_a_full_bar_is_the_largest_day_and_idle_keys_are_named(
     assert "No requests: Idle" in idle
 
 
+@pytest.mark.programs
 def test_without_keys_a_note_is_printed_on_a_terminal_and_in_a_pipe(counterfoil: Command, store: Path) -> None:
     counterfoil("init")
     result = counterfoil("usage")
@@ -97,6 +81,8 @@ def test_an_unknown_key_id_is_reported(counterfoil: Command, key_id: str) -> Non
 def test_disclosures_name_the_key_the_base_and_the_number_of_members(
     counterfoil: Command, store: Path, key_id: str
 ) -> None:
+    none = counterfoil("usage", "--disclosures")
+    assert (none.stdout, "no disclosures found" in none.stderr) == ("", True)
     other = str(counterfoil.json("keys", "issue", "--shop", "sh_2")["keyId"])
     spend(store, key_id, 2)
     spend(store, other, 4)
@@ -119,12 +105,6 @@ def test_disclosures_of_a_key_are_found_behind_many_of_others_and_never_truncate
     assert len(json.loads(of_all.stdout)) == 3
     assert "there are more disclosures" in of_all.stderr
     assert counterfoil("usage", "--disclosures", "--latest", 4).stderr == ""
-
-
-def test_without_disclosures_a_note_is_printed_instead_of_a_table(counterfoil: Command, key_id: str) -> None:
-    result = counterfoil("usage", "--disclosures")
-    assert result.stdout == ""
-    assert "no disclosures found" in result.stderr
 
 
 def test_prune_deletes_records_after_90_days_and_totals_after_400_and_reports_it(

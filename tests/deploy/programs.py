@@ -1,12 +1,18 @@
 """Programs and packages that the tests of deploy/ need. A test is skipped with a message if one is missing."""
 
 import importlib.util
+import json
+import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from console.running_console import signed_in
+from counterfoil.machine.addresses import is_listening
+from waiting import until
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -40,3 +46,26 @@ def output_of(*words: object, cwd: Path | None = None, env: dict[str, str] | Non
 def script(name: str) -> Path:
     """Return the path of a program that a Python package has installed next to the interpreter."""
     return Path(sys.executable).with_name(name)
+
+
+def printed_by_console(words: list[str], environment: dict[str, str], folder: Path) -> str:
+    """Run a console whose store has a shop, and sign in with a link that another process makes.
+
+    Return what the console has printed, which contains no link.
+    """
+    log = folder / "log"
+    with log.open("wb") as file:
+        process = subprocess.Popen(words, env=environment, cwd=folder, stdout=file, stderr=file)
+    try:
+        port = int(environment["COUNTERFOIL_CONSOLE_PORT"])
+        until(lambda: is_listening("127.0.0.1", port), "the console listens")
+        link = [*words[:4], "link", "--json"]
+        made = subprocess.run(link, env=environment, cwd=folder, capture_output=True, check=True)
+        with signed_in(json.loads(made.stdout)["console"]) as client:
+            assert client.get("/shops.json").json()["counts"]["empty"] == 1
+    finally:
+        process.terminate()
+        assert process.wait(20) == 0
+    printed = log.read_text("utf-8")
+    assert not re.search(r"\.localhost|sign-in#", printed)
+    return printed

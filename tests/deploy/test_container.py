@@ -1,6 +1,5 @@
 """The Dockerfile passes hadolint, the Compose files are valid and hardened, and all are consistent with the package."""
 
-import json
 import os
 import re
 import subprocess
@@ -11,19 +10,17 @@ import pytest
 import yaml
 
 from cli.command import PYTHON, SHOPS, Command
-from console.running_console import signed_in
 from counterfoil import __version__
-from counterfoil.machine.addresses import is_listening
 from counterfoil.settings import TABLE
-from deploy.programs import DEPLOY, ROOT, needs_script, output_of, script
+from deploy.programs import DEPLOY, ROOT, needs_script, output_of, printed_by_console, script
 from running_service import free_port
-from waiting import until
 
 pytestmark = pytest.mark.programs
 
 CONTAINER = DEPLOY / "container"
 DOCKERFILE = CONTAINER / "Dockerfile"
 COMPOSE = sorted(CONTAINER.glob("compose*.yaml"))
+of_each_file = pytest.mark.parametrize("file", COMPOSE, ids=lambda file: file.name)
 
 
 def services(file: Path) -> dict[str, dict[str, Any]]:
@@ -41,7 +38,7 @@ def test_the_compose_files_are_valid_according_to_the_schema_of_compose() -> Non
     output_of(script("check-jsonschema"), "--builtin-schema", "vendor.compose-spec", *COMPOSE)
 
 
-@pytest.mark.parametrize("file", COMPOSE, ids=lambda file: file.name)
+@of_each_file
 def test_our_services_are_hardened_and_published_on_loopback_only(file: Path) -> None:
     ours = [service for service in services(file).values() if service["image"].startswith("counterfoil:")]
     known = {setting.variable for setting in TABLE}
@@ -55,14 +52,14 @@ def test_our_services_are_hardened_and_published_on_loopback_only(file: Path) ->
         assert all(port.startswith("127.0.0.1:") for port in service.get("ports", []))
 
 
-@pytest.mark.parametrize("file", COMPOSE, ids=lambda file: file.name)
+@of_each_file
 def test_the_service_starts_after_init_because_it_never_creates_a_store(file: Path) -> None:
     found = services(file)
     assert found["init"]["command"][0] == "init"
     assert found["serve"]["depends_on"]["init"] == {"condition": "service_completed_successfully"}
 
 
-@pytest.mark.parametrize("file", COMPOSE, ids=lambda file: file.name)
+@of_each_file
 def test_what_reads_deliveries_has_a_user_of_its_own_and_no_secret_in_its_environment(file: Path) -> None:
     found = [service for service in services(file).values() if service.get("command", [""])[0] == "load"]
     assert found
@@ -74,7 +71,7 @@ def test_what_reads_deliveries_has_a_user_of_its_own_and_no_secret_in_its_enviro
         assert volumes["/var/spool/counterfoil/incoming"] != volumes[service["environment"]["COUNTERFOIL_KEPT"]]
 
 
-@pytest.mark.parametrize("file", COMPOSE, ids=lambda file: file.name)
+@of_each_file
 def test_the_console_of_compose_prints_no_link_and_a_link_made_in_its_container_signs_in_on_this_machine(
     file: Path, tmp_path: Path
 ) -> None:
@@ -83,21 +80,8 @@ def test_the_console_of_compose_prints_no_link_and_a_link_made_in_its_container_
     assert console["command"] == ["console", "--no-link"]
     Command(tmp_path / "store")("load", "-", stdin=SHOPS[0])
     settings = {name: value for name, value in console["environment"].items() if "$" not in value}
-    port = free_port()
-    environment = {**os.environ, **settings, "COUNTERFOIL_CONSOLE_PORT": str(port)}
-    environment["COUNTERFOIL_STORE"] = str(tmp_path / "store")
-    with (tmp_path / "log").open("wb") as log:
-        process = subprocess.Popen([*PYTHON, *console["command"]], env=environment, stdout=log, stderr=log)
-    try:
-        until(lambda: is_listening("127.0.0.1", port), "the console listens")
-        words = [*PYTHON, "console", "link", "--json"]
-        made = subprocess.run(words, env=environment, capture_output=True, check=True)
-        with signed_in(json.loads(made.stdout)["console"]) as client:
-            assert client.get("/shops.json").json()["counts"]["empty"] == 1
-    finally:
-        process.terminate()
-        assert process.wait(20) == 0
-    assert not re.search(r"\.localhost|sign-in#", (tmp_path / "log").read_text("utf-8"))
+    settings |= {"COUNTERFOIL_CONSOLE_PORT": str(free_port()), "COUNTERFOIL_STORE": str(tmp_path / "store")}
+    printed_by_console([*PYTHON, *console["command"]], os.environ | settings, tmp_path)
 
 
 def test_the_backup_of_compose_waits_until_the_night_then_backs_up_again_and_again(tmp_path: Path) -> None:
@@ -133,11 +117,8 @@ def test_pip_installs_only_files_whose_hashes_are_known() -> None:
     assert all("--require-hashes" in words or "--no-index dist/" in words for words in installs)
 
 
-def test_the_dockerfile_names_the_version_of_the_package() -> None:
+def test_the_dockerfile_names_the_version_and_only_the_files_that_the_image_needs_reach_the_builder() -> None:
     assert f"ARG VERSION={__version__}\n" in DOCKERFILE.read_text("utf-8")
-
-
-def test_only_the_files_that_the_image_needs_reach_the_builder() -> None:
     lines = (ROOT / ".dockerignore").read_text("utf-8").splitlines()
     rules = [line for line in lines if line and not line.startswith("#")]
     copied = {

@@ -18,13 +18,13 @@ import psycopg
 import pytest
 
 from cli.command import PYTHON
+from deploy.programs import DEPLOY, output_of
 from e2e.serve_process import alive
 from waiting import until
 
 # Each of these tests starts a whole cluster, so they run only in `make test-long`.
 pytestmark = pytest.mark.long
 
-ROOT = Path(__file__).parents[2]
 HAPROXY = shutil.which("haproxy") is not None or Path("/usr/sbin/haproxy").exists()
 SMALL = ("--cluster", "--port", "0", "--bills", "600", "--until", "2026-09-30", "--json")
 
@@ -71,26 +71,19 @@ def open_folder() -> Iterator[Path]:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def address(told: Any, part: str) -> str:
-    found = re.match(r"\S+", told["cluster"][part])
-    assert found
-    return found[0]
-
-
-def addresses(told: Any) -> list[str]:
-    return [address(told, name) for name in ("node 1", "node 2")]
-
-
-def admin_of(told: Any) -> str:
-    found = re.search(r"admin (http://[\d.:]+)", told["cluster"]["node 1"])
+def part_of(told: Any, part: str, pattern: str = r"(\S+)") -> str:
+    """Return what the demo says about a part of the cluster: its address, or what the pattern finds."""
+    found = re.search(pattern, told["cluster"][part])
     assert found
     return found[1]
 
 
+def addresses(told: Any) -> list[str]:
+    return [part_of(told, name) for name in ("node 1", "node 2")]
+
+
 def process_of(told: Any, part: str) -> int:
-    found = re.search(r"process (\d+)", told["cluster"][part])
-    assert found
-    return int(found[1])
+    return int(part_of(told, part, r"process (\d+)"))
 
 
 def test_one_command_starts_a_cluster_that_survives_the_loss_of_a_node(open_folder: Path) -> None:
@@ -101,7 +94,7 @@ def test_one_command_starts_a_cluster_that_survives_the_loss_of_a_node(open_fold
         assert shops[0] == shops[1]
         assert {shop["shopId"] for shop in shops[0]} == set(key["shopIds"])
         # The replica receives the data from the primary.
-        with psycopg.connect(address(told, "replica")) as replica:
+        with psycopg.connect(part_of(told, "replica")) as replica:
             (standby,) = replica.execute("SELECT pg_is_in_recovery()").fetchone() or (False,)
             assert standby
             until(
@@ -153,13 +146,14 @@ def test_without_a_meter_the_load_balancer_passes_the_nodes_answers_on(open_fold
         # These requests take so long that the load balancer notices that neither node is ready.
         for _ in range(4):
             assert (answer().status_code, answer().json()["error"]) == (503, "auth_unavailable")
-        assert httpx.get(f"{admin_of(told)}/ready").status_code == 503
+        admin = part_of(told, "node 1", r"admin (http://[\d.:]+)")
+        assert httpx.get(f"{admin}/ready").status_code == 503
         os.kill(meter, signal.SIGCONT)
         until(lambda: answer().status_code == 200, "the service answers again", patience_sec=5)
 
 
 def test_two_clusters_run_side_by_side_and_an_empty_one_takes_a_load(open_folder: Path) -> None:
-    script = ROOT / "deploy" / "local-cluster"
+    script = DEPLOY / "local-cluster"
     with (
         started(script, "--json", scratch=open_folder / "a") as (_, one),
         started(script, "--json", scratch=open_folder / "b") as (_, two),
@@ -168,17 +162,9 @@ def test_two_clusters_run_side_by_side_and_an_empty_one_takes_a_load(open_folder
         source = open_folder / "shop.ndjson"
         source.write_text('{"kind":"shop","id":"sh_1","name":"Riverside"}\n', "utf-8")
         environment = os.environ | one["environment"]
-        subprocess.run(
-            [*PYTHON, "load", str(source)], env=environment, cwd=open_folder, check=True, capture_output=True
-        )
-        issued = subprocess.run(
-            [*PYTHON, "keys", "issue", "--shop", "sh_1", "--json"],
-            env=environment,
-            cwd=open_folder,
-            check=True,
-            capture_output=True,
-        )
-        key = json.loads(issued.stdout)["key"]
+        output_of(*PYTHON, "load", source, env=environment, cwd=open_folder)
+        issuing = (*PYTHON, "keys", "issue", "--shop", "sh_1", "--json")
+        key = json.loads(output_of(*issuing, env=environment, cwd=open_folder))["key"]
         for node in addresses(one):
             answer = httpx.get(f"{node}/ext/v1/shops", headers={"Authorization": f"Bearer {key}"})
             assert [shop["shopName"] for shop in answer.json()["data"]] == ["Riverside"]

@@ -11,36 +11,21 @@ from pathlib import Path
 
 import pytest
 
-from cli.command import Command
-from console.running_console import signed_in
-from counterfoil.machine.addresses import free_port, is_listening
+from cli.command import PYTHON, Command
+from counterfoil.machine.addresses import free_port
+from deploy.programs import DEPLOY, needs_program, output_of, printed_by_console
 from waiting import until
 
 pytestmark = pytest.mark.programs
 
-UNITS = Path(__file__).parents[2] / "deploy" / "systemd"
+UNITS = DEPLOY / "systemd"
 SERVICES = sorted(UNITS.glob("*.service"))
 # The highest accepted score of `systemd-analyze security`. 100 means no protection at all; our units score 13.
 MOST_EXPOSED = 20
 INSTALLED = "/opt/counterfoil/bin/counterfoil"
 SHOP = b'{"kind":"shop","id":"sh_1","name":"Riverside"}\n'
 
-needs_systemd = pytest.mark.skipif(
-    shutil.which("systemd-analyze") is None,
-    reason="systemd-analyze is not on the PATH, so the units were NOT verified (Debian: apt-get install systemd)",
-)
-
-
-def analyze(*words: object) -> str:
-    done = subprocess.run(
-        ["systemd-analyze", *map(str, words)],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=os.environ | {"SYSTEMD_PAGER": "cat"},
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout + done.stderr
+needs_systemd = needs_program("systemd-analyze", "systemd")
 
 
 @pytest.fixture
@@ -54,14 +39,14 @@ def installed(tmp_path: Path) -> Path:
 
 @needs_systemd
 def test_systemd_finds_nothing_wrong_with_the_units(installed: Path) -> None:
-    said = analyze("verify", "--man=no", *sorted(installed.iterdir()))
+    said = output_of("systemd-analyze", "verify", "--man=no", *sorted(installed.iterdir()))
     assert not re.search(r"counterfoil[^:]*:\d+:", said), said
 
 
 @needs_systemd
 @pytest.mark.parametrize("unit", SERVICES, ids=lambda unit: unit.name)
 def test_the_exposure_of_the_services_is_low(unit: Path) -> None:
-    analyze("security", "--offline=true", f"--threshold={MOST_EXPOSED}", "--no-pager", unit)
+    output_of("systemd-analyze", "security", "--offline=true", f"--threshold={MOST_EXPOSED}", "--no-pager", unit)
 
 
 def command(unit: str = "counterfoil-load.service") -> list[str]:
@@ -70,7 +55,7 @@ def command(unit: str = "counterfoil-load.service") -> list[str]:
     (found,) = re.findall(r"^ExecStart=(.*)$", text, re.MULTILINE)
     program, *words = found.split()
     assert program == INSTALLED
-    return [sys.executable, "-m", "counterfoil", *words]
+    return [*PYTHON, *words]
 
 
 def value_of(name: str, unit: str = "counterfoil-load.service") -> list[str]:
@@ -116,24 +101,9 @@ def test_the_console_of_the_unit_keeps_links_out_of_the_journal_and_a_link_of_th
     assert value_of("User", unit) == value_of("User", "counterfoil.service")
     assert value_of("Environment", unit) == ["COUNTERFOIL_STORE=/var/lib/counterfoil"]
     Command(store)("load", "-", stdin=SHOP)
-    port = free_port("127.0.0.1")
     # Its administrator sets the port in console.env.
-    here = environment(store, COUNTERFOIL_CONSOLE_PORT=str(port))
-    with (tmp_path / "journal").open("wb") as journal:
-        process = subprocess.Popen(command(unit), env=here, cwd=store, stdout=journal, stderr=journal)
-    try:
-        until(lambda: is_listening("127.0.0.1", port), "the console listens")
-        words = [*command(unit)[:4], "link", "--json"]
-        made = subprocess.run(words, env=here, cwd=store, capture_output=True, check=True)
-        link = json.loads(made.stdout)["console"]
-        with signed_in(link) as client:
-            assert client.get("/shops.json").json()["counts"]["empty"] == 1
-    finally:
-        process.terminate()
-        assert process.wait(20) == 0
-    printed = (tmp_path / "journal").read_text("utf-8")
-    assert "console link" in printed
-    assert not re.search(r"\.localhost|sign-in#", printed)
+    here = environment(store, COUNTERFOIL_CONSOLE_PORT=str(free_port("127.0.0.1")))
+    assert "console link" in printed_by_console(command(unit), here, store)
 
 
 def test_the_backup_of_the_unit_makes_a_backup_keeps_the_newest_14_and_its_age_is_known(tmp_path: Path) -> None:
