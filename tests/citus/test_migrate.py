@@ -113,7 +113,7 @@ def test_each_role_does_its_work_on_distributed_tables(tmp_path: Path, logins: d
     with closing(RunningService(tmp_path / "serving", store=logins["serving"])) as serving:
         serving.clock.advance(60)
         assert serving.ledger.advance_horizon() == serving.clock.now_ms()
-        assert [len(found) for found in answers(serving, key, shops)] == [3] * 5 + [1] * 5
+        assert [len(found) for found in answers(serving, key, shops)] == [3] * 5 + [1] * 5  # type: ignore[arg-type]
 
 
 def test_the_ticker_publishes_for_a_dead_loader_with_the_permissions_of_the_serving_role(

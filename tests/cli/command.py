@@ -8,7 +8,7 @@ import resource
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -17,6 +17,7 @@ from click.testing import CliRunner, Result
 
 from counterfoil.backends.sqlite.usage import SqliteUsage
 from counterfoil.cli.main import program
+from counterfoil.domain.request_records import RequestRecord
 from counterfoil.machine.clock import SystemClock
 from counterfoil.ports import Clock
 
@@ -100,13 +101,25 @@ def run_sql(store: Path, name: str, statement: str) -> Any:
         return found[0] if found else None
 
 
-def on_meter(store: Path, act: Callable[[SqliteUsage], object], clock: Clock | None = None) -> None:
+def on_meter(store: Path, act: Callable[[SqliteUsage], Awaitable[None]], clock: Clock | None = None) -> None:
     """Open the meter and the request records of a store as a worker does, and do something with them."""
 
     async def run(usage: SqliteUsage) -> None:
-        done = act(usage)
-        if asyncio.iscoroutine(done):
-            await done
+        await act(usage)
 
     with closing(SqliteUsage(store, clock or SystemClock())) as usage:
         asyncio.run(run(usage))
+
+
+def request_record(key_id: str, request_id: str = "r-1", age_ms: int = 0, **fields: Any) -> RequestRecord:
+    values: dict[str, Any] = {"route": "transactions", "status": 200, "error": None, "took_us": 1_500}
+    at = SystemClock().now_ms() - age_ms
+    return RequestRecord(**{"at": at, "key_id": key_id, "request_id": request_id, **values, **fields})
+
+
+def record_requests(store: Path, *records: RequestRecord) -> None:
+    async def note(usage: SqliteUsage) -> None:
+        for record in records:
+            usage.note(record)
+
+    on_meter(store, note)

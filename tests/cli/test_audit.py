@@ -2,7 +2,6 @@
 
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -11,8 +10,7 @@ from counterfoil.machine.operator import operator
 
 
 def issue(counterfoil: Command, *arguments: str) -> str:
-    issued: dict[str, Any] = counterfoil.json("keys", "issue", "--shop", "sh_1", *arguments)
-    return str(issued["keyId"])
+    return str(counterfoil.json("keys", "issue", "--shop", "sh_1", *arguments)["keyId"])
 
 
 def acts(counterfoil: Command, *arguments: object) -> list[str]:
@@ -29,16 +27,6 @@ def test_every_command_that_changes_a_key_is_recorded_with_the_user_and_the_host
     me = operator()
     assert {(entry["actor"], entry["via"], entry["host"]) for entry in entries} == {(me.name, "cli", me.host)}
     assert entries[2]["changes"] == {"perMin": {"before": 60, "after": 120}}
-
-
-@pytest.mark.parametrize("arguments", [("load", "-"), ("keys", "issue", "--shop", "sh_1")])
-def test_a_command_that_creates_the_store_says_so_and_is_recorded(
-    counterfoil: Command, store: Path, arguments: tuple[str, ...]
-) -> None:
-    assert f"note: created the store {store}." in counterfoil(*arguments, stdin=b"\n").stderr
-    assert acts(counterfoil).count("store_created") == 1
-    assert "created the store" not in counterfoil(*arguments, stdin=b"\n").stderr
-    assert acts(counterfoil).count("store_created") == 1
 
 
 def test_the_user_who_called_sudo_is_named(counterfoil: Command, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -200,15 +200,13 @@ def test_the_printed_command_makes_another_link_for_the_console_of_the_demo(prin
         assert shlex.join(["counterfoil", *words]) in stranger.get("/sign-in").text
 
 
-def test_a_store_that_the_demo_keeps_can_be_loaded_into_later(
-    counterfoil: Command, store: Path, tmp_path: Path
-) -> None:
-    with demo(*SMALL, "--json", "--store", store, scratch=tmp_path) as process:
+def test_a_store_that_the_demo_keeps_can_be_loaded_into_later(counterfoil: Command, tmp_path: Path) -> None:
+    with demo(*SMALL, "--json", "--store", counterfoil.store, scratch=tmp_path) as process:
         base_id = read_line(process)["samples"]["providerId"]
     member = tmp_path / "member.ndjson"
     member.write_text(json.dumps({"kind": "member", "id": "late", "providerId": base_id}) + "\n", "utf-8")
-    assert json.loads(counterfoil("load", "--store", store, "--json", member).stdout)["added"] == 1
-    assert (store / "secret").stat().st_mode & 0o777 == 0o600
+    assert json.loads(counterfoil("load", "--store", counterfoil.store, "--json", member).stdout)["added"] == 1
+    assert (counterfoil.store / "secret").stat().st_mode & 0o777 == 0o600
 
 
 def test_two_demos_that_start_at_once_have_different_ports_and_both_answer(tmp_path: Path) -> None:

@@ -106,19 +106,6 @@ def test_a_link_in_place_of_the_lock_file_is_not_followed(watched: Watched, tmp_
     assert (tmp_path / "canary").read_text() == "unchanged"
 
 
-def test_the_folders_of_the_watcher_are_not_in_the_watched_folder_if_it_is_told_so(spool: Path, store: Path) -> None:
-    watched = Watched(spool, store, spool.with_name("kept"))
-    with watched.spool.locked():
-        watched.deliver("a.ndjson")
-        watched.deliver("b.csv", b"x")
-        watched.take()
-    assert list(watched.folder.iterdir()) == []
-    assert names(watched.done) == ["a.ndjson"]
-    assert names(watched.quarantine) == ["b.csv", "b.csv.reason.txt"]
-    with pytest.raises(SourceError, match="outside the watched folder"):
-        Spool(watched.folder, watched.folder / "kept")
-
-
 @pytest.mark.parametrize("mode", [0o777, 0o770])
 def test_a_folder_that_others_can_write_to_is_refused_at_the_start(spool: Path, mode: int) -> None:
     kept = spool.with_name("kept")
@@ -128,9 +115,12 @@ def test_a_folder_that_others_can_write_to_is_refused_at_the_start(spool: Path, 
         pass
 
 
-@pytest.fixture
-def elsewhere(tmp_path: Path) -> Iterator[Path]:
-    """A folder on another file system."""
+@pytest.fixture(params=["beside it", "on another file system"])
+def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
+    """A folder for loaded files that is not in the watched folder."""
+    if request.param == "beside it":
+        yield tmp_path / "kept"
+        return
     for parent in ("/var/tmp", "/tmp", "/dev/shm"):  # noqa: S108 - the folder has a random name and mode 0700
         if Path(parent).is_dir() and Path(parent).stat().st_dev != tmp_path.stat().st_dev:
             with tempfile.TemporaryDirectory(dir=parent) as name:
@@ -139,15 +129,19 @@ def elsewhere(tmp_path: Path) -> Iterator[Path]:
     pytest.skip("there is only one file system, so moving between two was NOT tested")
 
 
-def test_files_are_moved_to_another_file_system(spool: Path, store: Path, elsewhere: Path) -> None:
-    watched = Watched(spool, store, elsewhere)
-    watched.deliver("a.ndjson")
-    watched.deliver("b.csv", b"x")
-    os.mkfifo(watched.folder / "pipe")
-    watched.take()
-    assert list(watched.folder.iterdir()) == []
-    assert [path.read_bytes() for path in (elsewhere / "done").iterdir()] == [SHOP_LINES]
-    assert names(elsewhere / "quarantine") == ["b.csv", "b.csv.reason.txt", "pipe", "pipe.reason.txt"]
+def test_the_folders_of_the_watcher_are_elsewhere_if_it_is_told_so(spool: Path, store: Path, kept: Path) -> None:
+    watched = Watched(spool, store, kept)
+    with watched.spool.locked():
+        watched.deliver("a.ndjson")
+        watched.deliver("b.csv", b"x")
+        os.mkfifo(spool / "pipe")
+        watched.take()
+    assert list(spool.iterdir()) == []
+    assert names(watched.done) == ["a.ndjson"]
+    assert [path.read_bytes() for path in watched.done.glob("*.ndjson")] == [SHOP_LINES]
+    assert names(watched.quarantine) == ["b.csv", "b.csv.reason.txt", "pipe", "pipe.reason.txt"]
+    with pytest.raises(SourceError, match="outside the watched folder"):
+        Spool(spool, spool / "kept")
 
 
 # --- the watcher goes on ---------------------------------------------------------------
@@ -377,24 +371,22 @@ def test_ten_thousand_small_files_do_not_hold_up_a_delivery(start: Start, spool:
 # --- loading a folder by hand -----------------------------------------------------------
 
 
-def test_links_and_pipes_in_a_folder_are_refused_by_name(counterfoil: Command, tmp_path: Path) -> None:
-    folder = tmp_path / "delivery"
-    folder.mkdir()
-    (folder / "a.ndjson").write_bytes(SHOP_LINES)
-    (folder / "environ.ndjson").symlink_to("/proc/self/environ")
-    (folder / "good.ndjson").symlink_to(folder / "a.ndjson")
-    os.mkfifo(folder / "pipe.ndjson")
-    told = counterfoil.json("load", folder, status=3)
+def test_links_and_pipes_in_a_folder_are_refused_by_name(counterfoil: Command, spool: Path, tmp_path: Path) -> None:
+    (spool / "a.ndjson").write_bytes(SHOP_LINES)
+    (spool / "environ.ndjson").symlink_to("/proc/self/environ")
+    (spool / "good.ndjson").symlink_to(spool / "a.ndjson")
+    os.mkfifo(spool / "pipe.ndjson")
+    told = counterfoil.json("load", spool, status=3)
     assert (told["lines"], told["added"], told["rejectsFile"]) == (2, 2, None)
     assert told["refusedFiles"] == ["environ.ndjson", "good.ndjson", "pipe.ndjson"]
-    text = counterfoil("load", folder, status=3).stdout
+    text = counterfoil("load", spool, status=3).stdout
     assert "not loaded  environ.ndjson (a symbolic link)" in text
     assert "not loaded  pipe.ndjson (a named pipe)" in text
-    counterfoil("load", folder, "--check", status=3)
-    moved = counterfoil.json("load", folder, "--quarantine", tmp_path / "q", status=3)["quarantined"]
+    counterfoil("load", spool, "--check", status=3)
+    moved = counterfoil.json("load", spool, "--quarantine", tmp_path / "q", status=3)["quarantined"]
     assert len(moved) == 3
     assert reasons(tmp_path / "q")[0].startswith("environ.ndjson is a symbolic link.")
-    assert counterfoil.json("load", folder)["refusedFiles"] == []
+    assert counterfoil.json("load", spool)["refusedFiles"] == []
 
 
 def test_a_path_that_the_operator_types_may_be_a_link(counterfoil: Command, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,17 +29,20 @@ amounts.net = "Total"
 LARGE = [(60_000, 10), pytest.param(300_000, 60, marks=pytest.mark.long)]
 
 
-@pytest.fixture
-def mapping(tmp_path: Path) -> Path:
-    path = tmp_path / "mapping.toml"
-    path.write_text(MAPPING, "utf-8")
-    return path
+MAPPING_FILE = Path("mapping.toml")
+MAPPED = ("import", "--mapping", MAPPING_FILE, "export.csv")
+BILL = "A1,14/11/2026 18:05,240.00"
 
 
-def export(folder: Path, *rows: str) -> Path:
-    path = folder / "export.csv"
-    path.write_text("\n".join(["Bill,Date,Total", *rows]) + "\n", "utf-8")
-    return path
+@pytest.fixture(autouse=True)
+def _folder_with_a_mapping(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    MAPPING_FILE.write_text(MAPPING, "utf-8")
+
+
+def export(*rows: str) -> None:
+    """Write `export.csv` with these bills."""
+    Path("export.csv").write_text("\n".join(["Bill,Date,Total", *rows, ""]), "utf-8")
 
 
 @pytest.mark.parametrize(
@@ -57,17 +61,14 @@ def export(folder: Path, *rows: str) -> Path:
     ],
 )
 def test_every_example_loads_without_unknown_or_unreadable_fields_and_again_without_changes(
-    counterfoil: Command, tmp_path: Path, files: tuple[str, ...], added: int
+    counterfoil: Command, files: tuple[str, ...], added: int
 ) -> None:
-    records = tmp_path / "records.ndjson"
     options = ["--with-shops", "--currency", "USD" if files == ("clover-orders.json",) else "THB"]
-    options += ["--timezone", "Asia/Bangkok"]
-    arguments = ["import", *(EXAMPLES / name for name in files), *options, "-o", records]
-    counterfoil.bare(*arguments)
-    loaded = counterfoil.json("load", records, "--strict")
-    assert (loaded["added"], loaded["rejected"], loaded["unknownFields"]) == (added, 0, [])
-    counterfoil.bare(*arguments)
-    assert counterfoil.json("load", records, "--strict")["unchanged"] == added
+    options += ["--timezone", "Asia/Bangkok", "-o", "records.ndjson"]
+    for outcome in ("added", "unchanged"):
+        counterfoil.bare("import", *(EXAMPLES / name for name in files), *options)
+        loaded = counterfoil.json("load", "records.ndjson", "--strict")
+        assert (loaded[outcome], loaded["rejected"], loaded["unknownFields"]) == (added, 0, [])
 
 
 def test_an_import_says_what_it_recognised(counterfoil: Command) -> None:
@@ -81,28 +82,27 @@ def test_an_import_says_what_it_recognised(counterfoil: Command) -> None:
 
 
 def test_a_folder_of_the_operator_s_mappings_recognises_files(
-    counterfoil: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    counterfoil: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "till.toml").write_text(f'[recognise]\nname = "Our till"\ncolumns = ["Bill"]\n{MAPPING}', "utf-8")
-    file = export(tmp_path, "A1,14/11/2026 18:05,240.00")
-    assert "Recognised: Our till" in counterfoil("import", file, "--check", "--mappings", tmp_path).stderr
-    assert "--infer" in counterfoil("import", file, "--check", status=1).stderr
-    monkeypatch.setenv("COUNTERFOIL_IMPORT_MAPPINGS", str(tmp_path))
-    assert counterfoil.json("import", file, "--check")["bills"] == 1
+    MAPPING_FILE.write_text(f'[recognise]\nname = "Our till"\ncolumns = ["Bill"]\n{MAPPING}', "utf-8")
+    export(BILL)
+    checking = ("import", "export.csv", "--check")
+    assert "Recognised: Our till" in counterfoil(*checking, "--mappings", ".").stderr
+    assert "--infer" in counterfoil(*checking, status=1).stderr
+    monkeypatch.setenv("COUNTERFOIL_IMPORT_MAPPINGS", ".")
+    assert counterfoil.json(*checking)["bills"] == 1
 
 
-def test_infer_writes_the_built_in_mapping_of_a_known_table(counterfoil: Command, tmp_path: Path) -> None:
-    out, export = tmp_path / "mapping.toml", EXAMPLES / "toast-payments.csv"
+def test_infer_writes_the_built_in_mapping_of_a_known_table(counterfoil: Command) -> None:
+    out, export = Path("proposed.toml"), EXAMPLES / "toast-payments.csv"
     assert "Recognised: Toast payments" in counterfoil.bare("import", "--infer", export, "-o", out).stderr
     known, mapped = (counterfoil.json("import", *more, export, "--check") for more in ((), ("--mapping", out)))
     assert (mapped["bills"], mapped["totals"]) == (known["bills"], known["totals"])
     assert "Recognised" not in counterfoil.bare("import", "--infer", "--format", "csv", export).stderr
 
 
-def test_infer_asks_for_the_order_of_dates_that_only_one_order_makes_probable(
-    counterfoil: Command, tmp_path: Path
-) -> None:
-    export = tmp_path / "export.csv"
+def test_infer_asks_for_the_order_of_dates_that_only_one_order_makes_probable(counterfoil: Command) -> None:
+    export = Path("export.csv")
     rows = "".join(f"{day},11/{day}/2026 10:00,{day}0.00\n" for day in range(2, 10))
     export.write_text("Check #,Closed,Total\n" + rows)
     assert "dates.order=mdy" in counterfoil.bare("import", "--infer", export).stderr
@@ -114,11 +114,9 @@ def test_infer_says_that_files_of_a_known_format_need_no_mapping(counterfoil: Co
     assert "no mapping is needed" in said
 
 
-def test_infer_proposes_a_mapping_for_a_recognised_file_that_an_import_refuses(
-    counterfoil: Command, tmp_path: Path
-) -> None:
+def test_infer_proposes_a_mapping_for_a_recognised_file_that_an_import_refuses(counterfoil: Command) -> None:
     heading, *rows = (EXAMPLES / "toast-items.csv").read_text("utf-8").splitlines()
-    file = tmp_path / "items.csv"
+    file = Path("items.csv")
     file.write_text("\n".join([heading.replace("Gross Price", "Price before"), *rows, ""]), "utf-8")
     assert "Gross Price" in counterfoil("import", file, "--check", status=1).stderr
     inferred = counterfoil.bare("import", "--infer", file)
@@ -128,37 +126,29 @@ def test_infer_proposes_a_mapping_for_a_recognised_file_that_an_import_refuses(
 
 
 @pytest.mark.parametrize("options", [("--check",), ("--check", "--json")])
-def test_a_mapping_without_checks_is_noted_at_each_import(
-    counterfoil: Command, tmp_path: Path, mapping: Path, options: tuple[str, ...]
-) -> None:
-    file = export(tmp_path, "A1,14/11/2026 18:05,240.00")
-    assert "[checks]" in counterfoil("import", "--mapping", mapping, file, *options).stderr
-    with mapping.open("a", encoding="utf-8") as content:
-        content.write('\n[checks]\nfilled = ["Bill"]\n')
-    assert "[checks]" not in counterfoil("import", "--mapping", mapping, file, *options).stderr
+def test_a_mapping_without_checks_is_noted_at_each_import(counterfoil: Command, options: tuple[str, ...]) -> None:
+    export(BILL)
+    assert "[checks]" in counterfoil(*MAPPED, *options).stderr
+    MAPPING_FILE.write_text(f'{MAPPING}\n[checks]\nfilled = ["Bill"]\n', "utf-8")
+    assert "[checks]" not in counterfoil(*MAPPED, *options).stderr
 
 
-def test_amounts_in_cents_are_a_sudden_change_without_checks_too(
-    counterfoil: Command, tmp_path: Path, mapping: Path
-) -> None:
-    def daily(first: int, amount: str) -> Path:
-        return export(tmp_path, *(f"{first + number},14/11/2026 18:{number:02},{amount}" for number in range(12)))
+def test_amounts_in_cents_are_a_sudden_change_without_checks_too(counterfoil: Command) -> None:
+    def daily(first: int, amount: str, *options: str, status: int = 0) -> Any:
+        export(*(f"{first + number},14/11/2026 18:{number:02},{amount}" for number in range(12)))
+        return counterfoil.json(*MAPPED, "--load", *options, status=status)
 
-    loading = ("import", "--mapping", mapping, "--load")
-    counterfoil(*loading, daily(100, "45.50"))
-    found = counterfoil.json(*loading, daily(200, "4550"), status=6)
-    assert [alarm["measure"] for alarm in found["alarms"]] == ["average"]
-    counterfoil(*loading, daily(300, "120.00"))
-    assert counterfoil.json(*loading, daily(200, "4550"), "--accept-change")["added"] == 12
-    assert counterfoil.json(*loading, daily(400, "4550"))["alarms"] == []
+    daily(100, "45.50")
+    assert [alarm["measure"] for alarm in daily(200, "4550", status=6)["alarms"]] == ["average"]
+    daily(300, "120.00")
+    assert daily(200, "4550", "--accept-change")["added"] == 12
+    assert daily(400, "4550")["alarms"] == []
 
 
-def test_columns_that_may_change_the_money_are_named_if_the_mapping_does_not_use_them(
-    counterfoil: Command, tmp_path: Path, mapping: Path
-) -> None:
-    file = tmp_path / "tip.csv"
-    file.write_text("Bill,Date,Total,Tip,Void?,Table\n1,14/11/2026 18:05,45.50,5.00,no,T4\n", "utf-8")
-    shown = counterfoil("import", "--mapping", mapping, file, "--load").stderr
+def test_columns_that_may_change_the_money_are_named_if_the_mapping_does_not_use_them(counterfoil: Command) -> None:
+    rows = "Bill,Date,Total,Tip,Void?,Table\n1,14/11/2026 18:05,45.50,5.00,no,T4\n"
+    Path("export.csv").write_text(rows, "utf-8")
+    shown = counterfoil(*MAPPED, "--load").stderr
     assert shown.count("Tip, Void?.") == 1
     assert "Table" not in shown
 
@@ -171,43 +161,37 @@ def test_a_shop_that_the_store_knows_keeps_its_settings(counterfoil: Command) ->
     assert "By the river" in counterfoil("shops").output
 
 
-def test_records_on_standard_output_can_be_piped_into_a_load(
-    counterfoil: Command, tmp_path: Path, mapping: Path
-) -> None:
-    file = export(tmp_path, "A1,14/11/2026 18:05,240.00", "A2,14/11/2026,80.00")
-    imported = counterfoil.bare("import", "--mapping", mapping, file, status=3)
+def test_records_on_standard_output_can_be_piped_into_a_load(counterfoil: Command) -> None:
+    export(BILL, "A2,14/11/2026,80.00")
+    imported = counterfoil.bare(*MAPPED, status=3)
     assert "export.csv line 3, bill A2: closedAt:" in imported.stderr
     assert counterfoil.json("load", "-", stdin=imported.stdout_bytes)["added"] == 2
 
 
-def test_rejected_rows_are_reported_and_written_to_a_private_file(
-    counterfoil: Command, tmp_path: Path, mapping: Path
-) -> None:
-    file = export(tmp_path, *(f"A{number},nonsense,1" for number in range(30)), "B1,14/11/2026 18:05,1")
-    rejects = tmp_path / "rejects.ndjson"
-    result = counterfoil("import", "--mapping", mapping, file, "--load", "--rejects", rejects, status=3)
+def test_rejected_rows_are_reported_and_written_to_a_private_file(counterfoil: Command) -> None:
+    export(*(f"A{number},nonsense,1" for number in range(30)), "B1,14/11/2026 18:05,1")
+    rejects = Path("rejects.ndjson")
+    result = counterfoil(*MAPPED, "--load", "--rejects", rejects, status=3)
     assert "rejected    30: the row has a value that is not in the expected format" in result.stdout
     assert 'export.csv line 2, bill A0: closedAt: "nonsense" is not a date' in result.stdout
     assert "… and 10 more" in result.stdout
     rows = [json.loads(line) for line in rejects.read_text("utf-8").splitlines()]
     assert [(row["line"], row["bill"]) for row in rows] == [(number + 2, f"A{number}") for number in range(30)]
     assert rejects.stat().st_mode & 0o777 == 0o600
-    again = counterfoil.bare("import", "--mapping", mapping, file, "--rejects", rejects, status=2)
+    again = counterfoil.bare(*MAPPED, "--rejects", rejects, status=2)
     assert "already exists" in again.output
 
 
-def test_what_to_do_about_rejected_rows_is_said_once(counterfoil: Command, tmp_path: Path, mapping: Path) -> None:
-    row = "A1,14/11/2026 18:05,240.00"
-    file = export(tmp_path, row, row, row.replace("A1", "A2"), row.replace("A1", "A2"))
-    shown = counterfoil("import", "--mapping", mapping, file, "--check", status=3).stdout
+def test_what_to_do_about_rejected_rows_is_said_once(counterfoil: Command) -> None:
+    row = BILL
+    export(row, row, row.replace("A1", "A2"), row.replace("A1", "A2"))
+    shown = counterfoil(*MAPPED, "--check", status=3).stdout
     assert (shown.count("is the same bill as line"), shown.count("add a column to bill.id")) == (2, 1)
 
 
-def test_rejected_rows_are_listed_with_the_load_without_their_values(
-    counterfoil: Command, tmp_path: Path, mapping: Path
-) -> None:
-    file = export(tmp_path, "A1,nonsense,1", "B1,14/11/2026 18:05,1", ",14/11/2026 18:05,1")
-    counterfoil("import", "--mapping", mapping, file, "--load", "--batch", "1", status=3)
+def test_rejected_rows_are_listed_with_the_load_without_their_values(counterfoil: Command) -> None:
+    export("A1,nonsense,1", "B1,14/11/2026 18:05,1", ",14/11/2026 18:05,1")
+    counterfoil(*MAPPED, "--load", "--batch", "1", status=3)
     (load,) = counterfoil.json("loads")
     assert (load["lines"], load["changed"], load["rejected"], load["rejectsFile"]) == (4, 2, 2, None)
     assert load["reasons"] == {"import_unreadable_value": 1, "import_no_id": 1}
@@ -220,11 +204,9 @@ def test_rejected_rows_are_listed_with_the_load_without_their_values(
     assert counterfoil.json("status", status=1)["latestLoad"]["rejected"] == 2
 
 
-def test_an_import_that_rejects_every_row_is_listed_with_the_first_thousand(
-    counterfoil: Command, tmp_path: Path, mapping: Path
-) -> None:
-    file = export(tmp_path, *(f"A{number},nonsense,1" for number in range(1_200)))
-    told = counterfoil.json("import", "--mapping", mapping, file, "--load", status=3)
+def test_an_import_that_rejects_every_row_is_listed_with_the_first_thousand(counterfoil: Command) -> None:
+    export(*(f"A{number},nonsense,1" for number in range(1_200)))
+    told = counterfoil.json(*MAPPED, "--load", status=3)
     assert (told["import"]["rejected"], len(told["import"]["rejects"])) == (1_200, 20)
     (load,) = counterfoil.json("loads")
     # The record of the shop, which the mapping describes, is a line too.
@@ -232,34 +214,30 @@ def test_an_import_that_rejects_every_row_is_listed_with_the_first_thousand(
     assert len(counterfoil.json("loads", load["number"])["rejects"]) == 1_000
 
 
-def test_an_output_file_is_written_completely_or_not_at_all(
-    counterfoil: Command, tmp_path: Path, mapping: Path
-) -> None:
-    out = tmp_path / "records.ndjson"
+def test_an_output_file_is_written_completely_or_not_at_all(counterfoil: Command) -> None:
+    out = Path("records.ndjson")
     out.write_text("before\n", "utf-8")
-    file = export(tmp_path, "A1,01/02/2026 18:05,1")
-    mapping.write_text(MAPPING.replace('order = "dmy"', ""), "utf-8")
-    failed = counterfoil.bare("import", "--mapping", mapping, file, "-o", out, status=1)
+    export("A1,01/02/2026 18:05,1")
+    MAPPING_FILE.write_text(MAPPING.replace('order = "dmy"', ""), "utf-8")
+    failed = counterfoil.bare(*MAPPED, "-o", out, status=1)
     assert "Use --date-order dmy" in failed.output
     assert out.read_text("utf-8") == "before\n"
-    assert not list(tmp_path.glob("*.partial"))
-    counterfoil.bare("import", "--mapping", mapping, file, "-o", out, "--date-order", "mdy")
+    assert not list(Path().glob("*.partial"))
+    counterfoil.bare(*MAPPED, "-o", out, "--date-order", "mdy")
     assert '"closedAt":"2026-01-02T18:05:00"' in out.read_text("utf-8")
 
 
-def test_an_output_file_that_cannot_be_written_is_named_and_does_not_remain(
-    counterfoil: Command, tmp_path: Path, mapping: Path
-) -> None:
-    out, rejects = tmp_path / "records.ndjson", tmp_path / "rejects.ndjson"
-    file = export(tmp_path, "B1,nonsense,1", *(f"A{number},14/11/2026 18:05,1" for number in range(1_000)))
-    arguments = ("import", "--mapping", mapping, file, "-o", out, "--rejects", rejects)
-    before = {path.name for path in tmp_path.iterdir()}
+def test_an_output_file_that_cannot_be_written_is_named_and_does_not_remain(counterfoil: Command) -> None:
+    out, rejects = Path("records.ndjson"), Path("rejects.ndjson")
+    export("B1,nonsense,1", *(f"A{number},14/11/2026 18:05,1" for number in range(1_000)))
+    arguments = (*MAPPED, "-o", out, "--rejects", rejects)
+    before = set(Path().iterdir())
     with file_size_limit(100_000):
         error = counterfoil.bare(*arguments, status=1).stderr
     assert error.endswith(f"counterfoil: File too large: {out}\n")
-    assert {path.name for path in tmp_path.iterdir()} == before
+    assert set(Path().iterdir()) == before
     assert "1,000 converted" in counterfoil.bare(*arguments, status=3).output
-    full = counterfoil.bare("import", "--mapping", mapping, file, "-o", "/dev/full", status=1)
+    full = counterfoil.bare(*MAPPED, "-o", "/dev/full", status=1)
     assert full.stderr.endswith("counterfoil: No space left on device: /dev/full\n")
 
 
@@ -267,10 +245,9 @@ def test_an_output_file_that_cannot_be_written_is_named_and_does_not_remain(
     ("options", "size"), [(("--mapping", "mapping.toml", "--rejects"), 250_000), (("--infer", "-o"), 10)]
 )
 def test_rejects_and_a_proposal_that_cannot_be_written_are_named_and_do_not_remain(
-    counterfoil: Command, tmp_path: Path, mapping: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], size: int
+    counterfoil: Command, options: tuple[str, ...], size: int
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    export(tmp_path, *(f"A{number},nonsense,1" for number in range(3_000)))
+    export(*(f"A{number},nonsense,1" for number in range(3_000)))
     with file_size_limit(size):
         error = counterfoil.bare("import", "export.csv", *options, "new", status=1).stderr
     assert error.endswith("counterfoil: File too large: new\n")
@@ -301,15 +278,13 @@ def test_conflicting_options_are_refused(
     assert message in counterfoil.bare("import", *arguments, status=2).output
 
 
-def test_an_output_that_is_a_pipe_is_written_to_and_not_replaced(
-    counterfoil: Command, tmp_path: Path, mapping: Path
-) -> None:
-    pipe = tmp_path / "pipe"
+def test_an_output_that_is_a_pipe_is_written_to_and_not_replaced(counterfoil: Command) -> None:
+    pipe = Path("pipe")
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDWR)
     try:
-        file = export(tmp_path, "A1,14/11/2026 18:05,240.00")
-        counterfoil("import", "--mapping", mapping, file, "-o", pipe)
+        export(BILL)
+        counterfoil(*MAPPED, "-o", pipe)
         assert pipe.is_fifo()
         assert [json.loads(line)["kind"] for line in os.read(reader, 10_000).splitlines()] == ["shop", "bill"]
     finally:
@@ -320,12 +295,12 @@ def test_an_output_that_is_a_pipe_is_written_to_and_not_replaced(
     "text", ["x=" + "[" * 5_000, f"[numbers]\ndecimal = {'9' * 200_000}\n"], ids=["brackets", "an absurd number"]
 )
 def test_a_mapping_or_settings_file_that_no_parser_should_read_is_refused_with_a_sentence(
-    counterfoil: Command, tmp_path: Path, mapping: Path, text: str
+    counterfoil: Command, text: str
 ) -> None:
-    mapping.write_text(text, "utf-8")
-    error = counterfoil("import", "--mapping", mapping, export(tmp_path), status=1).stderr
-    assert f"the mapping {mapping} is not valid TOML" in error
-    assert "is not valid TOML" in counterfoil.bare("--config", mapping, "settings", status=1).stderr
+    MAPPING_FILE.write_text(text, "utf-8")
+    export()
+    assert "the mapping mapping.toml is not valid TOML" in counterfoil(*MAPPED, status=1).stderr
+    assert "is not valid TOML" in counterfoil.bare("--config", MAPPING_FILE, "settings", status=1).stderr
 
 
 @pytest.mark.parametrize(
@@ -335,36 +310,29 @@ def test_a_mapping_or_settings_file_that_no_parser_should_read_is_refused_with_a
         (b"PK\x03\x04\0\0\0", "cannot be read as a workbook"),
     ],
 )
-def test_a_proposal_for_a_binary_file_is_refused(
-    counterfoil: Command, tmp_path: Path, content: bytes, said: str
-) -> None:
-    file = tmp_path / "binary"
-    file.write_bytes(content)
-    assert said in counterfoil("import", "--infer", file, status=1).stderr
+def test_a_proposal_for_a_binary_file_is_refused(counterfoil: Command, content: bytes, said: str) -> None:
+    Path("binary").write_bytes(content)
+    assert said in counterfoil("import", "--infer", "binary", status=1).stderr
 
 
-def test_a_proposal_for_headings_with_control_characters_is_valid_toml(counterfoil: Command, tmp_path: Path) -> None:
-    file = tmp_path / "odd.csv"
-    file.write_bytes(b'Bill No,Date,Total,"No\nte\x01","\x7f"\n1,14/11/2026 10:00,5,a,b\n')
-    proposal = tomllib.loads(counterfoil("import", "--infer", file).stdout)
+def test_a_proposal_for_headings_with_control_characters_is_valid_toml(counterfoil: Command) -> None:
+    Path("odd.csv").write_bytes(b'Bill No,Date,Total,"No\nte\x01","\x7f"\n1,14/11/2026 10:00,5,a,b\n')
+    proposal = tomllib.loads(counterfoil("import", "--infer", "odd.csv").stdout)
     assert proposal["bill"]["id"] == ["Date", "Bill No"]
 
 
-def test_a_mapping_that_exists_is_not_overwritten_by_a_proposal(counterfoil: Command, tmp_path: Path) -> None:
-    mapping = tmp_path / "mapping.toml"
-    mapping.write_text("corrected by hand\n", "utf-8")
-    file = export(tmp_path, "A1,14/11/2026 18:05,240.00")
-    assert "already exists" in counterfoil.bare("import", "--infer", file, "-o", mapping, status=1).output
-    assert mapping.read_text("utf-8") == "corrected by hand\n"
+def test_a_mapping_that_exists_is_not_overwritten_by_a_proposal(counterfoil: Command) -> None:
+    export(BILL)
+    said = counterfoil.bare("import", "--infer", "export.csv", "-o", MAPPING_FILE, status=1).output
+    assert "already exists" in said
+    assert MAPPING_FILE.read_text("utf-8") == MAPPING
 
 
 @pytest.mark.long
-def test_a_check_converts_everything_and_writes_nothing(
-    counterfoil: Command, store: Path, tmp_path: Path, mapping: Path
-) -> None:
-    file = export(tmp_path, "A1,14/11/2026 18:05,240.00", "A2,14/11/2026 18:06,many")
-    before = sorted(tmp_path.iterdir())
-    arguments = ("import", "--mapping", mapping, file, "--check")
+def test_a_check_converts_everything_and_writes_nothing(counterfoil: Command) -> None:
+    export(BILL, "A2,14/11/2026 18:06,many")
+    before = set(Path().iterdir())
+    arguments = (*MAPPED, "--check")
     text = counterfoil(*arguments, status=3).stdout
     assert "bills       1 converted" in text
     assert "export.csv line 3" in text
@@ -372,31 +340,27 @@ def test_a_check_converts_everything_and_writes_nothing(
     assert "without --check" not in counterfoil(*arguments, "--load", "--with-shops", status=3).stdout
     told = counterfoil.json(*arguments, "--load", "--with-shops", status=3)
     assert (told["check"], told["wouldLoad"], told["import"]["rejected"]) == (True, 2, 1)
-    assert sorted(tmp_path.iterdir()) == before
-    assert not store.exists()
-    assert "--check writes no files" in counterfoil(*arguments, "-o", tmp_path / "new", status=2).stderr
+    assert set(Path().iterdir()) == before
+    assert not counterfoil.store.exists()
+    assert "--check writes no files" in counterfoil(*arguments, "-o", Path("new"), status=2).stderr
 
 
 @pytest.mark.programs
 @pytest.mark.parametrize(("many", "memory_mib"), LARGE)
 def test_a_large_export_is_joined_in_bounded_memory(tmp_path: Path, many: int, memory_mib: int) -> None:
     """Each bill has three lines, and the file with the lines is in reverse order."""
-    bills, lines, mapping = tmp_path / "bills.csv", tmp_path / "lines.csv", tmp_path / "mapping.toml"
-    with bills.open("w") as file:
-        file.write("Bill,Date,Total\n")
-        file.writelines(f"A{number},14/11/2026 18:05,{9 * number + 3}.75\n" for number in range(many // 3))
+    MAPPING_FILE.write_text(MAPPING + '[line]\nkey = "Bill"\nname = "Item"\ntotal = "Amount"\n', "utf-8")
+    lines = Path("lines.csv")
+    lines.write_text("Bill,Item,Amount\nA1,Tea,240\n", "utf-8")
+    export(BILL)
+    before = peak_mib(*MAPPED, "--lines", lines, folder=tmp_path)
     with lines.open("w") as file:
         file.write("Bill,Item,Amount\n")
         file.writelines(f"A{number // 3},{'Khao soi ' * 6},{number}.25\n" for number in reversed(range(many)))
-    mapping.write_text(MAPPING + '[line]\nkey = "Bill"\nname = "Item"\ntotal = "Amount"\n', "utf-8")
-    few = tmp_path / "few.csv"
-    few.write_text("Bill,Item,Amount\nA1,Tea,240\n", "utf-8")
-    small = export(tmp_path, "A1,14/11/2026 18:05,240.00")
-    records = tmp_path / "records.ndjson"
-    before = peak_mib("--mapping", mapping, small, "--lines", few, folder=tmp_path)
-    after = peak_mib("--mapping", mapping, bills, "--lines", lines, "-o", records, folder=tmp_path)
+    export(*(f"A{number},14/11/2026 18:05,{9 * number + 3}.75" for number in range(many // 3)))
+    after = peak_mib(*MAPPED, "--lines", lines, "-o", "records.ndjson", folder=tmp_path)
     assert after - before < memory_mib
-    with records.open("rb") as written:
+    with Path("records.ndjson").open("rb") as written:
         assert sum(line.count(b'"total"') for line in written) == many
 
 
@@ -404,7 +368,7 @@ PEAK = """
 import resource, sys
 from counterfoil.cli.main import program
 try:
-    program.main(["import", *sys.argv[1:]], prog_name="counterfoil")
+    program.main(sys.argv[1:], prog_name="counterfoil")
 finally:
     print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)
 """
@@ -420,29 +384,25 @@ def peak_mib(*arguments: object, folder: Path) -> float:
     return int(done.stderr.split()[-1]) * unit / 1024 / 1024
 
 
-def test_a_proposal_that_converts_no_bill_says_so(counterfoil: Command, tmp_path: Path) -> None:
-    file = tmp_path / "bills.csv"
+def test_a_proposal_that_converts_no_bill_says_so(counterfoil: Command) -> None:
     rows = "".join(f"1,14/11/2026,18:05,{total}\n" for total in (240, 250))
-    file.write_text(f"Bill No,Date,Time,Total\n{rows}")
-    said = counterfoil("import", "--infer", file).stderr
+    Path("bills.csv").write_text(f"Bill No,Date,Time,Total\n{rows}")
+    said = counterfoil("import", "--infer", "bills.csv").stderr
     assert "With this mapping, no bill of the sample can be converted. Correct the mapping first:" in said
     assert "rejected: bills.csv line 3: " in said
 
 
 @pytest.mark.parametrize("number", ["9" * 30, "9" * 200_000, "9" * 200_000 + ".5", "1e99999999", "1e-99999999"])
-def test_an_absurd_number_rejects_its_bill_with_a_sentence(
-    counterfoil: Command, mapping: Path, tmp_path: Path, number: str
-) -> None:
+def test_an_absurd_number_rejects_its_bill_with_a_sentence(counterfoil: Command, number: str) -> None:
     example = json.loads((EXAMPLES / "foodics-orders.json").read_text("utf-8"))
     text = json.dumps(example).replace(json.dumps(example["data"][0]["total_price"]), number)
-    (tmp_path / "orders.json").write_text(text, "utf-8")
-    said = counterfoil.bare("import", "--format", "foodics", tmp_path / "orders.json", status=3).stderr
+    Path("orders.json").write_text(text, "utf-8")
+    said = counterfoil.bare("import", "--format", "foodics", "orders.json", status=3).stderr
     assert "rejected" in said
     assert "unexpected" not in said
     if "e" not in number:
-        file = export(tmp_path, f"A1,14/11/2026 18:05,{number}")
-        said = counterfoil.bare("import", "--mapping", mapping, file, status=3).stderr
-        assert "has more than 28 digits" in said
+        export(f"A1,14/11/2026 18:05,{number}")
+        assert "has more than 28 digits" in counterfoil.bare(*MAPPED, status=3).stderr
 
 
 def test_an_export_of_shops_that_are_not_loaded_says_how_to_create_them(counterfoil: Command) -> None:

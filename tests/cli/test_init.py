@@ -23,18 +23,43 @@ def test_it_leaves_an_existing_store_as_it_is(counterfoil: Command) -> None:
     assert counterfoil.json("load", "-", stdin=SHOPS[0])["unchanged"] == 1
 
 
-@pytest.mark.parametrize("command", [["load", "-"], ["keys", "issue", "--shop", "sh_1"]], ids=" ".join)
-def test_a_first_load_and_a_first_key_create_all_files(counterfoil: Command, store: Path, command: list[str]) -> None:
-    counterfoil(*command, stdin=SHOPS[0])
-    assert {file.name for file in store.glob("*.sqlite3")} == DATABASES
+@pytest.mark.parametrize("command", ["load -", "keys issue --shop sh_1"])
+def test_a_first_load_and_a_first_key_create_all_files_say_so_and_are_recorded(
+    counterfoil: Command, command: str
+) -> None:
+    assert f"note: created the store {counterfoil.store}." in counterfoil(*command.split(), stdin=b"\n").stderr
+    assert {file.name for file in counterfoil.store.glob("*.sqlite3")} == DATABASES
+    assert "created the store" not in counterfoil(*command.split(), stdin=b"\n").stderr
+    assert [entry["act"] for entry in counterfoil.json("audit")].count("store_created") == 1
 
 
-@pytest.mark.parametrize("command", [["serve"], ["keys", "list"], ["usage"], ["prune"]], ids=" ".join)
-def test_other_commands_create_nothing(counterfoil: Command, store: Path, command: list[str]) -> None:
-    assert f"there is no store at {store}" in counterfoil(*command, status=1).stderr
+def test_other_commands_create_nothing(counterfoil: Command, store: Path) -> None:
+    commands = ("serve", "keys list", "usage", "prune", "status", "shops", "load --accept-change")
+    for command in commands:
+        assert f"there is no store at {store}" in counterfoil(*command.split(), status=1).stderr
+    assert not store.exists()
     store.mkdir()
-    assert f"there is no store at {store}" in counterfoil(*command, status=1).stderr
+    for command in commands:
+        assert f"there is no store at {store}" in counterfoil(*command.split(), status=1).stderr
     assert list(store.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("command", "note"),
+    [
+        ("shops", "no shops are loaded yet"),
+        ("loads", "nothing has been loaded yet"),
+        ("loads open", "there are no open items"),
+        ("usage", "no keys found"),
+        ("usage --disclosures", "no disclosures found"),
+        ("requests", "no recorded request matches"),
+    ],
+)
+def test_a_list_without_rows_is_a_note(counterfoil: Command, command: str, note: str) -> None:
+    counterfoil("init")
+    result = counterfoil(*command.split())
+    assert (result.stdout, note in result.stderr) == ("", True)
+    assert counterfoil.json(*command.split()) == []
 
 
 def test_only_a_lost_file_is_created_again(counterfoil: Command, store: Path) -> None:

@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from cli.command import SHOPS, Command, on_meter
+from cli.command import SHOPS, Command, on_meter, record_requests, request_record
+from counterfoil.backends.sqlite.usage import SqliteUsage
 from counterfoil.domain.calendar import DAY_MS, iso_utc
-from counterfoil.domain.request_records import CHANGES_OF_SHOP, RequestRecord
+from counterfoil.domain.request_records import CHANGES_OF_SHOP
 from counterfoil.machine.clock import SystemClock
 from counterfoil.views.times import minute
 
@@ -23,8 +24,12 @@ def key_id(counterfoil: Command, store: Path) -> str:
 
 def read_changes(store: Path, key_id: str, shop_id: str, *passes: tuple[int, int]) -> None:
     """Record finished passes over the changes of a shop, each with its start and its serverTime."""
-    subject = (key_id, CHANGES_OF_SHOP, shop_id)
-    on_meter(store, lambda usage: [usage.note_page(subject, since, at, True, at) for since, at in passes])
+
+    async def note(usage: SqliteUsage) -> None:
+        for since, horizon in passes:
+            usage.note_page((key_id, CHANGES_OF_SHOP, shop_id), since, horizon, True, horizon)
+
+    on_meter(store, note)
 
 
 def copy_of(counterfoil: Command, key_id: str, shop_id: str) -> dict[str, Any]:
@@ -62,11 +67,11 @@ def test_a_first_pass_from_a_mark_is_shown_with_its_start(counterfoil: Command, 
 
 
 def test_requests_and_errors_of_the_last_week_are_shown(counterfoil: Command, store: Path, key_id: str) -> None:
-    now = SystemClock().now_ms()
+    async def refuse(usage: SqliteUsage) -> None:
+        usage.note_refusal(key_id, "rate_limited", SystemClock().now_ms())
 
-    request = {"at": now, "key_id": key_id, "route": "shops", "status": 400, "took_us": 1, "request_id": "r-1"}
-    on_meter(store, lambda usage: usage.note(RequestRecord(**request, error="bad_query")))
-    on_meter(store, lambda usage: usage.note_refusal(key_id, "rate_limited", now))
+    on_meter(store, refuse)
+    record_requests(store, request_record(key_id, route="shops", status=400, error="bad_query"))
     shown = counterfoil.json("keys", "show", key_id)
     assert len(shown["days"]) == 7
     assert (shown["days"][-1]["errors"], shown["days"][-1]["rateLimited"]) == (1, 1)

@@ -142,10 +142,10 @@ def test_a_revoked_key_cannot_be_updated(counterfoil: Command) -> None:
     assert counterfoil.json("keys", "show", key_id) == before
 
 
-@pytest.mark.parametrize("action", [("show",), ("rotate",), ("revoke",), ("update", "--label", "x")])
-def test_an_unknown_key_is_reported_in_one_sentence(counterfoil: Command, action: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("command", ["keys show", "keys rotate", "keys revoke", "keys update --label x", "usage"])
+def test_an_unknown_key_is_reported_in_one_sentence(counterfoil: Command, command: str) -> None:
     issue(counterfoil)
-    result = counterfoil("keys", action[0], "A" * 12, *action[1:], status=1)
+    result = counterfoil(*command.split(), "A" * 12, status=1)
     assert result.stderr == (
         "counterfoil: there is no key AAAAAAAAAAAA in this store. Run `counterfoil keys list` to see all keys.\n"
     )

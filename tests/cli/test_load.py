@@ -141,11 +141,9 @@ def test_a_store_with_another_secret_is_refused_and_no_file_is_moved(
 
 @pytest.mark.programs
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_load_keeps_what_was_written_and_says_how_to_resume(
-    counterfoil: Command, store: Path, number: int
-) -> None:
+def test_an_interrupted_load_keeps_what_was_written_and_says_how_to_resume(counterfoil: Command, number: int) -> None:
     load = subprocess.Popen(
-        [*PYTHON, "load", "-", "--batch", "50", "--store", store],
+        [*PYTHON, "load", "-", "--batch", "50", "--store", counterfoil.store],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -105,11 +105,3 @@ def test_a_field_name_that_may_be_personal_data_is_not_stored(usual: Command) ->
     assert [alarm["field"] for alarm in told["accepted"]] == ["bill: (other fields)"]
     stored = b"".join(file.read_bytes() for file in usual.store.glob("books.sqlite3*"))
     assert [name for name in personal if name.encode() in stored] == []
-
-
-def test_a_load_without_a_source_is_a_usage_error(counterfoil: Command) -> None:
-    assert "Missing argument 'SOURCE...'" in counterfoil("load", status=2).stderr
-
-
-def test_accepting_a_change_requires_a_store(counterfoil: Command) -> None:
-    assert "there is no store" in counterfoil("load", "--accept-change", status=1).stderr

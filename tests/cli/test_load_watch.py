@@ -183,13 +183,13 @@ def test_the_watcher_waits_for_an_unavailable_store_and_reports_it_once(
     assert "the store is available again" in watch.said()
 
 
-def test_the_watcher_reports_its_heartbeat_and_its_end(
-    start: Start, spool: Path, store: Path, counterfoil: Command
-) -> None:
+def test_the_watcher_reports_its_heartbeat_and_its_end(start: Start, spool: Path, counterfoil: Command) -> None:
     watch = start()
-    first = until(lambda: folder(store), "the watcher had reported its folder")
+    first = until(lambda: folder(counterfoil.store), "the watcher had reported its folder")
     assert (first.name, first.files, first.is_stopped) == (str(spool.resolve()), 0, False)
-    until(lambda: (found := folder(store)) and found.seen_at > first.seen_at, "the watcher had reported again")
+    until(
+        lambda: (found := folder(counterfoil.store)) and found.seen_at > first.seen_at, "the watcher had reported again"
+    )
     assert [found["status"] for found in counterfoil.findings("folders")] == ["ok"]
     assert watch.stop(signal.SIGINT) == 0
     (stopped,) = counterfoil.findings("folders")

@@ -42,8 +42,8 @@ def test_a_rejected_line_without_named_fields_has_a_dash_in_their_column(counter
 
 def test_a_load_that_does_not_exist_is_refused(counterfoil: Command) -> None:
     counterfoil("init")
-    assert "nothing has been loaded yet" in counterfoil("loads").stderr
     assert "there is no load 7" in counterfoil("loads", 7, status=1).stderr
+    assert "`loads open`" in counterfoil("loads", "opne", status=2).stderr
 
 
 def test_a_load_names_its_files_and_the_lines_that_each_rejected(counterfoil: Command, tmp_path: Path) -> None:

@@ -79,7 +79,3 @@ def test_a_file_gets_json_unless_text_is_requested(store: Path, tmp_path: Path, 
     if is_json:
         assert json.loads(lines[-1])["what"] == "stopped"
     assert "\x1b" not in log.read_text("utf-8")
-
-
-def test_an_unknown_format_is_refused(counterfoil: Command) -> None:
-    assert "log_format" in counterfoil.bare("serve", "--log-format", "xml", status=2).output.replace("-", "_")

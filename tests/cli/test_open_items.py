@@ -145,9 +145,3 @@ id = "No"
 closedAt = "Closed"
 amounts.net = "Net"
 """
-
-
-def test_the_list_says_when_nothing_waits(counterfoil: Command) -> None:
-    counterfoil("init")
-    assert "there are no open items" in counterfoil("loads", "open").stderr
-    assert "`loads open`" in counterfoil("loads", "opne", status=2).stderr

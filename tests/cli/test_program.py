@@ -167,6 +167,7 @@ def test_a_command_group_without_a_command_shows_its_help(counterfoil: Command, 
         ("serve", "--prefix", "ext"),
         ("serve", "--host", ""),
         ("serve", "--admin-host", " "),
+        ("serve", "--log-format", "xml"),
         ("load", "-", "--batch", "0"),
         ("demo", "--bills", "99999999999999999999"),
         ("demo", "--until", "9999-12-31"),
@@ -271,6 +272,7 @@ def test_a_reader_that_closes_the_pipe_is_not_an_error() -> None:
     [
         ("load --watch", "Option '--watch' requires an argument. Try `program load --help`."),
         ("status --json=1", "Option '--json' does not take a value. Try `program status --help`."),
+        ("load", "Missing argument 'SOURCE...'"),
         ("--config", "Option '--config' requires an argument. Try `program --help`."),
         ("audit --since x", "Invalid value for '--since': 'x' is not a valid duration or time."),
         (

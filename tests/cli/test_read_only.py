@@ -3,7 +3,6 @@
 import sqlite3
 import sys
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -46,29 +45,25 @@ def key_id(counterfoil: Command) -> str:
     ],
     ids=" ".join,
 )
-def test_reading_commands_open_the_store_read_only(
-    counterfoil: Command, store: Path, key_id: str, words: tuple[str, ...]
-) -> None:
+def test_reading_commands_open_the_store_read_only(counterfoil: Command, key_id: str, words: tuple[str, ...]) -> None:
     given = {"KEY": key_id}
     OPENED.clear()
     # No service is running, which is an error for `status`.
     status = 1 if words == ("status",) else 0
     counterfoil(*(given.get(word, word) for word in words), stdin=BILL, status=status)
-    opened = [address for address in OPENED if str(store) in address]
+    opened = [address for address in OPENED if str(counterfoil.store) in address]
     assert opened
     assert [address for address in opened if not address.endswith("?mode=ro")] == []
 
 
-def test_a_key_whose_revocation_only_the_usage_file_has_is_listed_as_revoked(
-    counterfoil: Command, store: Path, key_id: str
-) -> None:
+def test_a_key_whose_revocation_only_the_usage_file_has_is_listed_as_revoked(counterfoil: Command, key_id: str) -> None:
     """This happens if an older key file was restored, until the service or a command that writes is started."""
-    older = (store / "keys.sqlite3").read_bytes()
+    older = (counterfoil.store / "keys.sqlite3").read_bytes()
     counterfoil("keys", "revoke", key_id, "--yes")
-    (store / "keys.sqlite3").write_bytes(older)
+    (counterfoil.store / "keys.sqlite3").write_bytes(older)
     (listed,) = counterfoil.json("keys", "list")
     assert listed["revokedAt"]
     assert counterfoil.json("keys", "list", "--active") == []
     assert counterfoil.json("keys", "show", key_id)["revokedAt"] == listed["revokedAt"]
-    with closing(sqlite3.connect(store / "keys.sqlite3")) as keys:
+    with closing(sqlite3.connect(counterfoil.store / "keys.sqlite3")) as keys:
         assert b'"revoked_at":null' in keys.execute("SELECT body FROM keys").fetchone()[0]

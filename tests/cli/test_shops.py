@@ -179,15 +179,6 @@ def test_one_franchise_can_be_listed_and_an_unknown_one_names_those_loaded(count
     assert first["franchiseId"] in counterfoil("shops", "--franchise", "nobody", status=1).stderr
 
 
-def test_an_empty_store_gets_a_note_and_a_missing_one_is_not_created(counterfoil: Command, store: Path) -> None:
-    assert "there is no store" in counterfoil("shops", status=1).stderr
-    assert not store.exists()
-    counterfoil("init")
-    result = counterfoil("shops")
-    assert (result.stdout, "no shops are loaded yet" in result.stderr) == ("", True)
-    assert counterfoil.json("shops") == []
-
-
 def test_columns_stay_aligned_under_thai_names_and_control_characters_are_not_printed(counterfoil: Command) -> None:
     counterfoil("load", "-", stdin=ndjson([shop(name="ที่นี่"), shop(name="a\x1b[2Jb")]))
     lines = counterfoil("shops").stdout.splitlines()

@@ -113,11 +113,9 @@ def test_a_demo_deletes_its_folder_when_its_terminal_is_closed(tmp_path: Path, p
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_service_started_with_nohup_survives_its_terminal(
-    counterfoil: Command, store: Path, ports: tuple[str, str]
-) -> None:
+def test_a_service_started_with_nohup_survives_its_terminal(counterfoil: Command, ports: tuple[str, str]) -> None:
     counterfoil("load", "-", stdin=SHOPS[0])
-    flags = ("--port", ports[0], "--admin-port", ports[1], "--store", str(store), "--log", "off")
+    flags = ("--port", ports[0], "--admin-port", ports[1], "--store", str(counterfoil.store), "--log", "off")
     with OnTerminal("serve", *flags, nohup=True) as running:
         until(lambda: answers(f"http://127.0.0.1:{ports[1]}/ready"), "the service is ready")
         running.close()

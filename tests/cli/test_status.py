@@ -169,17 +169,3 @@ def test_a_new_store_is_not_reported_as_a_service_that_stopped(counterfoil: Comm
     counterfoil("init")
     found = counterfoil.json("status", status=2)
     assert (status_of(found, "service"), found["checks"][0]["code"]) == ("warn", "nothing_served")
-
-
-def test_without_a_store_nothing_is_created(counterfoil: Command, store: Path) -> None:
-    assert "there is no store" in counterfoil("status", status=1).stderr
-    assert not store.exists()
-
-
-def test_one_line_one_request_and_one_entry_are_in_the_singular(counterfoil: Command) -> None:
-    counterfoil("load", "-", stdin=b'{"kind":"shop","id":"sh_1"}\n')
-    assert ": 1 line, 1 changed, 0 rejected." in counterfoil("status", status=1).stdout
-    issued = counterfoil("keys", "issue", "--shop", "sh_1", "--per-min", 1, "--per-day", 1).stdout
-    assert "1 request per minute, 1 per day" in issued
-    assert "only the latest 1 is shown." in counterfoil("audit", "--limit", 1).stderr
-    assert "Rejected 1 of 1 line." in counterfoil("load", "-", stdin=b"{}\n", status=3).stdout

@@ -26,6 +26,8 @@ ESCAPE = "\x1b["
 
 
 def test_a_terminal_gets_colours_and_a_pipe_does_not(counterfoil: Command, store: Path) -> None:
+    counterfoil("init")
+    assert "no keys found" in on_terminal("usage", "--store", store)
     counterfoil("keys", "issue", "--shop", "sh_1", "--label", "[red]ERP[/red] ไทย")
     drawn = on_terminal("keys", "list", "--store", store)
     assert ESCAPE in drawn
@@ -50,16 +52,14 @@ def test_a_terminal_that_is_too_narrow_for_a_table_shows_blocks_with_every_colum
     assert " ".join(" ".join(details).split()) == "state finished · lines 1 · changed 1 · rejected 0 · files stdin"
 
 
-def test_blocks_show_long_names_whole_and_no_key_where_there_is_none(
-    counterfoil: Command, store: Path, tmp_path: Path
-) -> None:
+def test_blocks_show_long_names_whole_and_no_key_where_there_is_none(counterfoil: Command, tmp_path: Path) -> None:
     delivery = tmp_path / f"bills-{'x' * 60}-17.ndjson"
     delivery.write_bytes(b'{"kind":"shop","id":"sh_1"}\n')
     counterfoil("load", delivery)
-    assert delivery.name in on_terminal("loads", "--store", store, columns=80, NO_COLOR="1")
+    assert delivery.name in on_terminal("loads", "--store", counterfoil.store, columns=80, NO_COLOR="1")
     (entry,) = counterfoil.json("audit")
     assert entry["keyId"] is None
-    title, *details = on_terminal("audit", "--store", store, columns=60, NO_COLOR="1").splitlines()
+    title, *details = on_terminal("audit", "--store", counterfoil.store, columns=60, NO_COLOR="1").splitlines()
     assert "store_created" in title
     assert not re.search("key ID|label", " ".join(details))
 

@@ -1,4 +1,4 @@
-"""Tests for log files: the systemd drop-ins are valid, and a service keeps writing after logrotate has run."""
+"""Tests for log files: a service keeps writing after logrotate has run."""
 
 import shutil
 from pathlib import Path
@@ -11,22 +11,6 @@ from e2e.serve_process import SHOP, Deployment
 pytestmark = pytest.mark.programs
 
 LOGS = DEPLOY / "logs"
-UNIT = DEPLOY / "systemd" / "counterfoil.service"
-
-
-def verified(folder: Path, drop_in: str) -> str:
-    """Return systemd's messages about the unit with this drop-in."""
-    unit = folder / "counterfoil.service"
-    unit.write_text(UNIT.read_text("utf-8").replace("/opt/counterfoil/bin/counterfoil", "/bin/true"), "utf-8")
-    (folder / "counterfoil.service.d").mkdir()
-    (folder / "counterfoil.service.d" / "log.conf").write_text(drop_in, "utf-8")
-    return output_of("systemd-analyze", "verify", "--man=no", unit)
-
-
-@needs_program("systemd-analyze", "systemd")
-@pytest.mark.parametrize("name", ["journal.conf", "file.conf"])
-def test_systemd_finds_nothing_wrong_with_a_drop_in(name: str, tmp_path: Path) -> None:
-    assert "log.conf" not in verified(tmp_path, (LOGS / name).read_text("utf-8"))
 
 
 @needs_program("logrotate", "logrotate")

@@ -9,7 +9,6 @@ import sys
 import sysconfig
 import tarfile
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -86,13 +85,8 @@ def clone(folder: Path) -> Path:
 
 def build(source: Path, *builder: str) -> tuple[Path, Path]:
     """Build with this builder; return the source archive and the wheel."""
-    output_of(
-        sys.executable,
-        "-m",
-        *builder,
-        cwd=source,
-        env=os.environ | {"SOURCE_DATE_EPOCH": STAMP, "HATCH_BUILD_HOOK_ENABLE_CUSTOM": "1"},
-    )
+    environment = os.environ | {"SOURCE_DATE_EPOCH": STAMP, "HATCH_BUILD_HOOK_ENABLE_CUSTOM": "1"}
+    output_of(sys.executable, "-m", *builder, cwd=source, env=environment)
     (archive,), (wheel,) = (source / "dist").glob("*.tar.gz"), (source / "dist").glob("*.whl")
     return archive, wheel
 
@@ -112,12 +106,6 @@ def wheel(built: tuple[Path, Path]) -> Path:
 def names_in(wheel: Path) -> set[str]:
     with zipfile.ZipFile(wheel) as opened:
         return set(opened.namelist())
-
-
-def metadata_of(wheel: Path) -> Metadata:
-    with zipfile.ZipFile(wheel) as opened:
-        (name,) = (name for name in opened.namelist() if name.endswith(".dist-info/METADATA"))
-        return Metadata.from_email(opened.read(name), validate=True)
 
 
 def test_the_wheel_contains_all_files_that_the_package_reads(wheel: Path) -> None:
@@ -146,7 +134,9 @@ def test_neither_archive_contains_tests_benchmarks_or_a_store(built: tuple[Path,
 
 
 def test_the_wheel_declares_its_version_its_licence_and_its_types(wheel: Path) -> None:
-    metadata = metadata_of(wheel)
+    with zipfile.ZipFile(wheel) as opened:
+        (name,) = (name for name in opened.namelist() if name.endswith(".dist-info/METADATA"))
+        metadata = Metadata.from_email(opened.read(name), validate=True)
     assert str(metadata.version) == __version__
     assert str(metadata.version) != API_VERSION
     assert metadata.license_expression == "Apache-2.0"
@@ -177,20 +167,6 @@ def test_another_builder_at_another_time_and_place_produces_the_same_bytes(
     assert [file.read_bytes() for file in rebuilt] == [file.read_bytes() for file in built]
 
 
-@pytest.fixture(scope="module")
-def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A new virtual environment, in which the package is not installed yet."""
-    folder = tmp_path_factory.mktemp("clean") / "venv"
-    output_of(sys.executable, "-m", "venv", folder)
-    yield folder
-    shutil.rmtree(folder)
-
-
-def install(environment: Path, what: str) -> None:
-    pip = (environment / "bin" / "pip", "install", "--quiet", "--disable-pip-version-check")
-    output_of(*pip, "--constraint", ROOT / "constraints.txt", what)
-
-
 def test_a_typed_program_passes_mypy_strict_against_the_installed_wheel(wheel: Path, tmp_path: Path) -> None:
     output_of(sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv")
     [packages] = (tmp_path / "venv" / "lib").glob("python*/site-packages")
@@ -209,29 +185,25 @@ def test_a_typed_program_passes_mypy_strict_against_the_installed_wheel(wheel: P
 
 
 @pytest.mark.long
-def test_the_wheel_alone_says_what_to_install_and_with_the_extra_the_demo_works(
-    wheel: Path, environment: Path, tmp_path: Path
-) -> None:
-    command = environment / "bin" / "counterfoil"
+def test_the_wheel_alone_says_what_to_install_and_with_the_extra_the_demo_works(wheel: Path, tmp_path: Path) -> None:
+    programs = tmp_path / "venv" / "bin"
+    output_of(sys.executable, "-m", "venv", programs.parent)
+    command = programs / "counterfoil"
+    pip = (programs / "pip", "install", "--quiet", "--disable-pip-version-check")
+    constraint = ("--constraint", ROOT / "constraints.txt")
     clean = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "TMPDIR": str(tmp_path)}
-    install(environment, str(wheel))
-    assert (
-        output_of(command, "--version", cwd=tmp_path, env=clean) == f"counterfoil {__version__} (API {API_VERSION})\n"
-    )
+    output_of(*pip, *constraint, wheel)
+    version = output_of(command, "--version", cwd=tmp_path, env=clean)
+    assert version == f"counterfoil {__version__} (API {API_VERSION})\n"
     refused = subprocess.run([command, "demo"], cwd=tmp_path, env=clean, capture_output=True, text=True, check=False)
     assert refused.returncode == 1
     assert "is part of the `server` extra" in refused.stderr
     assert "pip install 'FILE.whl[server]'" in refused.stderr
 
-    install(environment, f"{wheel}[server]")
-    demo = subprocess.Popen(
-        [command, "demo", "--json", "--port", "0", "--bills", "500"],
-        cwd=tmp_path,
-        env=clean,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
+    output_of(*pip, *constraint, f"{wheel}[server]")
+    words = [str(command), "demo", "--json", "--port", "0", "--bills", "500"]
+    quiet = subprocess.DEVNULL
+    demo = subprocess.Popen(words, cwd=tmp_path, env=clean, stdout=subprocess.PIPE, stderr=quiet, text=True)
     try:
         assert demo.stdout
         told = json.loads(demo.stdout.readline())

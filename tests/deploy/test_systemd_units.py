@@ -44,6 +44,15 @@ def test_systemd_finds_nothing_wrong_with_the_units(installed: Path) -> None:
 
 
 @needs_systemd
+@pytest.mark.parametrize("name", ["journal.conf", "file.conf"])
+def test_systemd_finds_nothing_wrong_with_a_drop_in_for_the_log(name: str, installed: Path) -> None:
+    unit = installed / "counterfoil.service"
+    unit.with_suffix(".service.d").mkdir()
+    shutil.copy(DEPLOY / "logs" / name, unit.with_suffix(".service.d") / "log.conf")
+    assert "log.conf" not in output_of("systemd-analyze", "verify", "--man=no", unit)
+
+
+@needs_systemd
 @pytest.mark.parametrize("unit", SERVICES, ids=lambda unit: unit.name)
 def test_the_exposure_of_the_services_is_low(unit: Path) -> None:
     output_of("systemd-analyze", "security", "--offline=true", f"--threshold={MOST_EXPOSED}", "--no-pager", unit)
