@@ -4,6 +4,8 @@ import contextlib
 import socket
 from typing import NamedTuple
 
+import httpx
+
 from running_service import RunningService
 
 PATIENCE_SEC = 10
@@ -65,3 +67,9 @@ def parse(received: bytes) -> Answer:
         name, _, value = header.partition(b":")
         headers[name.decode().lower()] = value.strip().decode("latin-1")
     return Answer(int(first.split(b" ")[1]), headers, body)
+
+
+def visible(answer: httpx.Response) -> tuple[object, ...]:
+    """Return everything that a caller can see in a response except the request ID and the time."""
+    headers = {name: value for name, value in answer.headers.items() if name not in ("x-request-id", "date")}
+    return answer.status_code, answer.content, tuple(sorted(headers.items()))

@@ -127,6 +127,11 @@ class RunningService:
         grant = key_issuing.Grant(scope=scope, **terms)
         return key_issuing.issue(self.key_store, grant, secrets.token_bytes, self.clock.now_ms(), OPERATOR).text
 
+    def key_for(self, of: dict[str, Any], *records: Any, **terms: Any) -> str:
+        """Load a shop and these records; return a key for the shop."""
+        self.load(of, *records)
+        return self.key(shop=of["id"], **terms)
+
     def rotated(self, key: str) -> str:
         """Rotate this key; return its successor."""
         key_id = key.split("_")[2]

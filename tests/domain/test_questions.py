@@ -119,6 +119,8 @@ def test_updated_since_is_mode_b() -> None:
         {},
         {"shopId": ""},
         {"shopId": "s"},
+        {"shopid": "s", "from": "20260101", "to": "20260131"},
+        {"shopId": "s", "From": "20260101", "To": "20260131"},
         {"from": "20260101", "to": "20260131"},
         {"shopId": "s", "from": "20260101"},
         {"shopId": "s", "to": "20260101"},

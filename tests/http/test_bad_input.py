@@ -27,6 +27,13 @@ def key(shared_service: RunningService) -> str:
     return shared_service.key(shop=of["id"], per_min=100_000, per_day=1_000_000)
 
 
+@pytest.fixture(scope="module")
+def full_key(shared_service: RunningService) -> str:
+    """A key with every permission for a shop with the ID `any`, whose base has the same ID."""
+    shared_service.load(shop(id="any", providerId="any"))
+    return shared_service.key(shop="any", messaging_lookup=True, personal_data=True, per_min=100_000, per_day=1_000_000)
+
+
 @pytest.fixture(autouse=True)
 def _others_are_served(shared_service: RunningService) -> Iterator[None]:
     """After every test here, another caller's request must be answered normally, and nothing may have crashed."""
@@ -55,6 +62,12 @@ def acceptable(answer: Answer) -> bool:
 
 def code(answer: Answer) -> tuple[int, str | None]:
     return answer.status, json.loads(answer.body)["error"] if answer.body else None
+
+
+def with_hosts(hosts: list[bytes], key: str, version: bytes = b"HTTP/1.1") -> bytes:
+    """Return a request with these Host headers."""
+    whole = request(SHOPS, key=key).replace(b"HTTP/1.1", version)
+    return whole.replace(b"Host: counterfoil\r\n", b"".join(host + b"\r\n" for host in hosts))
 
 
 # --- methods ------------------------------------------------------------------------------
@@ -168,6 +181,38 @@ def test_a_flood_of_headers_is_refused_by_the_server(shared_service: RunningServ
     assert send(shared_service, request(SHOPS, *flood, key=key)).status in (0, 431)
 
 
+@pytest.mark.parametrize(
+    "hosts",
+    [[], [b"Host: a", b"Host: b"], [b"Host: a", b"Host: a"], [b"Host: \xff"]],
+    ids=["none", "two", "the same twice", "unreadable"],
+)
+def test_http_1_1_without_exactly_one_host_is_a_bad_request(
+    shared_service: RunningService, key: str, hosts: list[bytes]
+) -> None:
+    answer = send(shared_service, with_hosts(hosts, key))
+    assert (answer.status, answer.body) == (400, b"")
+    assert "x-ratelimit-remaining" not in answer.headers
+
+
+def test_http_1_0_may_leave_out_the_host_but_not_repeat_it(shared_service: RunningService, key: str) -> None:
+    assert send(shared_service, with_hosts([], key, b"HTTP/1.0")).status == 200
+    assert send(shared_service, with_hosts([b"Host: a", b"Host: b"], key, b"HTTP/1.0")).status == 400
+
+
+def test_one_host_of_any_name_is_served(shared_service: RunningService, key: str) -> None:
+    for host in (b"", b"a", b"api.example:8443", b"[::1]:80"):
+        assert send(shared_service, with_hosts([b"Host: " + host], key)).status == 200
+
+
+def test_a_second_authorization_header_is_refused_like_a_malformed_key(
+    shared_service: RunningService, key: str, full_key: str
+) -> None:
+    values = (b"Bearer " + key.encode(), b"Bearer " + full_key.encode(), b"Basic eDp5")
+    mine, other, basic = (b"Authorization: " + value for value in values)
+    for pair in ((mine, other), (other, mine), (mine, mine), (basic, mine), (mine, basic)):
+        assert code(send(shared_service, request(SHOPS, *pair))) == (401, "invalid_key")
+
+
 # --- bodies and framing ----------------------------------------------------------------------------
 
 
@@ -279,13 +324,6 @@ PARAMETERS = st.dictionaries(
         ),
     ),
 )
-
-
-@pytest.fixture(scope="module")
-def full_key(shared_service: RunningService) -> str:
-    """A key with every permission for a shop with the ID `any`, whose base has the same ID."""
-    shared_service.load(shop(id="any", providerId="any"))
-    return shared_service.key(shop="any", messaging_lookup=True, personal_data=True, per_min=100_000, per_day=1_000_000)
 
 
 @settings(max_examples=150, deadline=None)

@@ -1,7 +1,5 @@
 """Cross-origin requests from browsers are refused before any other check, without a CORS header."""
 
-from typing import Any
-
 import pytest
 
 import raw_http
@@ -41,37 +39,27 @@ FROM_A_SERVER_OR_A_PERSON = [
 ]
 
 
-@pytest.mark.parametrize("headers", FROM_A_PAGE, ids=str)
-def test_a_request_from_a_web_page_is_refused(
-    shared_service: RunningService, key: str, headers: dict[str, str]
-) -> None:
-    answer = shared_service.get("shops", key, headers=headers)
-    assert (answer.status_code, answer.json()["error"]) == (403, "cross_origin_refused")
+def test_a_request_from_a_web_page_is_refused(shared_service: RunningService, key: str) -> None:
+    for headers in FROM_A_PAGE:
+        assert shared_service.get("shops", key, headers=headers).json()["error"] == "cross_origin_refused", headers
 
 
-@pytest.mark.parametrize("headers", FROM_A_SERVER_OR_A_PERSON, ids=str)
-def test_a_server_and_a_person_who_follows_a_link_are_not_refused(
-    shared_service: RunningService, key: str, headers: dict[str, str]
-) -> None:
-    assert shared_service.get("shops", key, headers=headers).status_code == 200
+def test_a_server_and_a_person_who_follows_a_link_are_not_refused(shared_service: RunningService, key: str) -> None:
+    for headers in FROM_A_SERVER_OR_A_PERSON:
+        assert shared_service.get("shops", key, headers=headers).status_code == 200, headers
 
 
-@pytest.mark.parametrize("path", ["shops", "transactions/x", "openapi.json", "nowhere"])
-def test_a_preflight_is_refused_everywhere(shared_service: RunningService, path: str) -> None:
+def test_a_preflight_is_refused_everywhere(shared_service: RunningService) -> None:
     headers = {"origin": "https://shop.example", "access-control-request-method": "GET"}
-    answer = shared_service.get(path, method="OPTIONS", headers=headers)
-    assert (answer.status_code, answer.json()["error"]) == (403, "cross_origin_refused")
+    for path in ("shops", "transactions/x", "openapi.json", "nowhere"):
+        answer = shared_service.get(path, method="OPTIONS", headers=headers)
+        assert answer.json()["error"] == "cross_origin_refused", path
 
 
 def test_a_refused_page_learns_nothing_about_the_key(shared_service: RunningService, key: str) -> None:
-    def seen(answer: Any) -> tuple[Any, ...]:
-        headers = {name: value for name, value in answer.headers.items() if name not in ("x-request-id", "date")}
-        return answer.status_code, answer.content, headers
-
     page = {"origin": "https://shop.example"}
-    assert seen(shared_service.get("shops", key, headers=page)) == seen(
-        shared_service.get("shops", "nonsense", headers=page)
-    )
+    answers = [shared_service.get("shops", each, headers=page) for each in (key, "nonsense")]
+    assert raw_http.visible(answers[0]) == raw_http.visible(answers[1])
 
 
 def test_an_origin_header_of_any_bytes_marks_a_browser(shared_service: RunningService, key: str) -> None:

@@ -1,38 +1,18 @@
-"""GET /v1/members: the members of one base, in order of sign-up."""
+"""GET /v1/members and /v1/members/{memberToken}: the members of one base, in order of sign-up, and one member."""
 
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
-from records import EVER, Record, base, bill, branch, fresh, member, members
+from records import EVER, Record, base, bill, branch, fresh, member, members, removal
 from running_service import START_MS, RunningService
 
-FIELDS = [
-    "memberId",
-    "rank",
-    "rankLevel",
-    "rankName",
-    "points",
-    "credit",
-    "creditEnabled",
-    "coupons",
-    "labels",
-    "persona",
-    "createdDate",
-    "visitCount",
-    "lastVisit",
-    "hasTel",
-    "hasEmail",
-    "hasMessaging",
-]
+FIELDS = (
+    "memberId rank rankLevel rankName points credit creditEnabled coupons labels persona createdDate visitCount "
+    "lastVisit hasTel hasEmail hasMessaging"
+)
 NOW = START_MS // 1000
-
-
-def open_base(service: RunningService, *records: Record, of: Record | None = None, **terms: Any) -> tuple[Record, str]:
-    """Load a branch whose base has these members; return the branch and a key for it."""
-    of = of or branch()
-    service.load(of, base(of), *records)
-    return of, service.key(shop=of["id"], per_min=100_000, **terms)
 
 
 def rows(service: RunningService, of: Record, key: str, **query: Any) -> list[Record]:
@@ -40,30 +20,18 @@ def rows(service: RunningService, of: Record, key: str, **query: Any) -> list[Re
     return found
 
 
-def tokens(service: RunningService, of: Record, key: str, **query: Any) -> list[str]:
-    return [row["memberId"] for row in rows(service, of, key, **query)]
-
-
-def read(service: RunningService, **fields: Any) -> Record:
-    """Load a member with these fields; return it as read with a key without permissions."""
-    of = branch()
-    of, key = open_base(service, member(of, **fields), of=of)
-    (row,) = rows(service, of, key)
-    return row
+def tokens(service: RunningService, of: Record, key: str) -> list[str]:
+    return [row["memberId"] for row in rows(service, of, key)]
 
 
 # --- the answer ---------------------------------------------------------------------
 
 
 def test_the_answer_always_has_a_cursor_field_even_if_it_is_null(shared_service: RunningService) -> None:
-    of, key = open_base(shared_service)
-    body = shared_service.get("members", key, providerId=of["providerId"]).json()
+    of = branch()
+    body = shared_service.get("members", shared_service.key_for(of), providerId=of["providerId"]).json()
     assert list(body) == ["ok", "data", "nextCursor", "serverTime"]
     assert (body["data"], body["nextCursor"]) == ([], None)
-
-
-def test_a_member_has_exactly_the_contracts_fields(shared_service: RunningService) -> None:
-    assert list(read(shared_service)) == FIELDS
 
 
 def test_a_full_member_is_returned_field_by_field(shared_service: RunningService) -> None:
@@ -78,119 +46,120 @@ def test_a_full_member_is_returned_field_by_field(shared_service: RunningService
         coupons=[
             {"code": "C1", "status": "available", "templateId": "T1", "name": "Free tea", "expireAt": NOW},
             {"code": "C2", "status": "used", "templateId": "T1", "name": "Free tea"},
+            {"code": "of another brand", "providerId": "another-base"},
         ],
         labels=["regular"],
         persona=["foodie"],
         visits=["2025-12-30T20:00:00Z", "2025-06-01"],
         messaging=[{"userId": "U" + "0" * 32}],
     )
-    of, key = open_base(shared_service, record, of=of)
-    assert rows(shared_service, of, key) == [
-        {
-            "memberId": shared_service.token(record["id"]),
-            "rank": "gold",
-            "rankLevel": 1,
-            "rankName": "Gold",
-            "points": 120.5,
-            "credit": 50.25,
-            "creditEnabled": True,
-            "coupons": [
-                {
-                    "code": "C1",
-                    "status": "available",
-                    "templateId": "T1",
-                    "name": "Free tea",
-                    "expireAt": "2026-01-01T07:00:00.000+07:00",
-                },
-                {"code": "C2", "status": "used", "templateId": "T1", "name": "Free tea", "expireAt": None},
-            ],
-            "labels": ["regular"],
-            "persona": ["foodie"],
-            "createdDate": "2025-03-01T10:00:00.000+07:00",
-            "visitCount": 2,
-            "lastVisit": "2025-12-31",
-            "hasTel": True,
-            "hasEmail": True,
-            "hasMessaging": True,
-        }
-    ]
+    (found,) = rows(shared_service, of, shared_service.key_for(of, base(of), record))
+    assert list(found) == FIELDS.split()
+    assert found == {
+        "memberId": shared_service.token(record["id"]),
+        "rank": "gold",
+        "rankLevel": 1,
+        "rankName": "Gold",
+        "points": 120.5,
+        "credit": 50.25,
+        "creditEnabled": True,
+        "coupons": [
+            {
+                "code": "C1",
+                "status": "available",
+                "templateId": "T1",
+                "name": "Free tea",
+                "expireAt": "2026-01-01T07:00:00.000+07:00",
+            },
+            {"code": "C2", "status": "used", "templateId": "T1", "name": "Free tea", "expireAt": None},
+        ],
+        "labels": ["regular"],
+        "persona": ["foodie"],
+        "createdDate": "2025-03-01T10:00:00.000+07:00",
+        "visitCount": 2,
+        "lastVisit": "2025-12-31",
+        "hasTel": True,
+        "hasEmail": True,
+        "hasMessaging": True,
+    }
 
 
 def test_a_member_with_only_ids_has_nulls_zeros_and_empty_lists(shared_service: RunningService) -> None:
+    """The base was never loaded either."""
     of = branch()
     record = {"kind": "member", "id": fresh("member"), "providerId": of["providerId"]}
-    shared_service.load(of, record)
-    empty: Record = dict.fromkeys(FIELDS) | dict.fromkeys(("points", "credit", "visitCount"), 0)
+    empty: Record = dict.fromkeys(FIELDS.split()) | dict.fromkeys(("points", "credit", "visitCount"), 0)
     empty |= {"coupons": [], "labels": [], "persona": []}
     empty |= dict.fromkeys(("creditEnabled", "hasTel", "hasEmail", "hasMessaging"), False)
-    (found,) = rows(shared_service, of, shared_service.key(shop=of["id"]))
+    (found,) = rows(shared_service, of, shared_service.key_for(of, record))
     assert found == empty | {"memberId": shared_service.token(record["id"])}
+
+
+@pytest.mark.parametrize("personal_data", [False, True])
+def test_a_member_is_the_same_in_the_list_and_on_its_own(shared_service: RunningService, personal_data: bool) -> None:
+    of = branch()
+    record = member(of, coupons=[{"code": "C1"}], visits=["2025-01-01"])
+    key = shared_service.key_for(of, base(of), record, personal_data=personal_data)
+    body = shared_service.get(f"members/{shared_service.token(record['id'])}", key).json()
+    assert list(body) == ["ok", "data", "serverTime"]
+    assert [body["data"]] == rows(shared_service, of, key)
 
 
 # --- rules for fields --------------------------------------------------------------------
 
 
-def test_coupons_of_another_brand_never_appear(shared_service: RunningService) -> None:
-    coupons = [{"code": "mine"}, {"code": "theirs", "providerId": "another-base"}]
-    assert [coupon["code"] for coupon in read(shared_service, coupons=coupons)["coupons"]] == ["mine"]
-
-
 def test_credit_is_0_if_the_base_has_no_credit(shared_service: RunningService) -> None:
     of = branch()
-    of, key = open_base(shared_service, member(of, credit=50), base(of, creditEnabled=False), of=of)
-    (row,) = rows(shared_service, of, key)
+    (row,) = rows(shared_service, of, shared_service.key_for(of, member(of, credit=50), base(of, creditEnabled=False)))
     assert (row["credit"], row["creditEnabled"]) == (0, False)
 
 
-def test_the_tier_is_named_as_the_tier_list_names_it_now(shared_service: RunningService) -> None:
+@pytest.mark.parametrize(
+    ("tiers", "name"), [([{"code": "gold", "name": "Platinum"}], "Platinum"), ([], None)], ids=["renamed", "abolished"]
+)
+def test_the_tier_is_named_as_the_tier_list_names_it_now(
+    shared_service: RunningService, tiers: list[Record], name: str | None
+) -> None:
     of = branch()
-    of, key = open_base(shared_service, member(of, rank="gold"), of=of)
-    shared_service.load(base(of, tiers=[{"code": "gold", "name": "Platinum"}]))
-    assert rows(shared_service, of, key)[0]["rankName"] == "Platinum"
-
-
-def test_a_tier_that_was_abolished_has_no_name(shared_service: RunningService) -> None:
-    of = branch()
-    of, key = open_base(shared_service, member(of, rank="gold", rankLevel=None), of=of)
-    shared_service.load(base(of, tiers=[]))
-    row = rows(shared_service, of, key)[0]
-    assert (row["rank"], row["rankName"]) == ("gold", None)
+    key = shared_service.key_for(of, base(of), member(of, rank="gold", rankLevel=None))
+    shared_service.load(base(of, tiers=tiers))
+    (row,) = rows(shared_service, of, key)
+    assert (row["rank"], row["rankName"]) == ("gold", name)
 
 
 def test_points_and_credit_exclude_lots_that_have_expired_at_the_time_of_the_answer(service: RunningService) -> None:
     of = branch()
     lots = [{"amount": 10, "expireAt": NOW + 60}, {"amount": 1, "expireAt": NOW + 120}]
-    of, key = open_base(service, member(of, points=lots, credit=lots), of=of)
+    key = service.key_for(of, base(of), member(of, points=lots, credit=lots))
     seen = []
-    for _ in range(4):
+    for seconds in (59.999, 0.001, 60, 0):
         (row,) = rows(service, of, key)
         seen.append((row["points"], row["credit"]))
-        service.clock.advance(59.999 if len(seen) == 1 else 60 if len(seen) == 3 else 0.001)
+        service.clock.advance(seconds)
     assert seen == [(11, 11), (11, 11), (1, 1), (0, 0)]
 
 
 # --- personal data --------------------------------------------------------------------------
 
 
-def test_the_permission_adds_only_phone_and_email(shared_service: RunningService) -> None:
+@pytest.mark.parametrize(
+    ("terms", "fields", "shown"),
+    [
+        ({}, {}, {}),
+        ({"messaging_lookup": True}, {}, {}),
+        ({"personal_data": True}, {}, {"tel": "0811111111", "email": "somebody@example.com"}),
+        ({"personal_data": True}, {"tel": None, "email": ""}, {"tel": None, "email": None}),
+    ],
+    ids=["no permission", "the lookup permission", "the permission", "the permission, but there are none"],
+)
+def test_the_permission_adds_only_phone_and_email(
+    shared_service: RunningService, terms: Record, fields: Record, shown: Record
+) -> None:
     of = branch()
-    of, key = open_base(shared_service, member(of, tel="0812345678", email="a@example.com"), of=of, personal_data=True)
-    (row,) = rows(shared_service, of, key)
-    assert list(row) == [*FIELDS, "tel", "email"]
-    assert (row["tel"], row["email"]) == ("0812345678", "a@example.com")
-
-
-def test_phone_and_email_are_null_with_the_permission_if_there_are_none(shared_service: RunningService) -> None:
-    of = branch()
-    of, key = open_base(shared_service, member(of, tel=None, email=""), of=of, personal_data=True)
-    (row,) = rows(shared_service, of, key)
-    assert (row["tel"], row["email"], row["hasTel"], row["hasEmail"]) == (None, None, False, False)
-
-
-def test_the_lookup_permission_adds_no_personal_data(shared_service: RunningService) -> None:
-    of = branch()
-    of, key = open_base(shared_service, member(of), of=of, messaging_lookup=True)
-    assert list(rows(shared_service, of, key)[0]) == FIELDS
+    (row,) = rows(shared_service, of, shared_service.key_for(of, member(of, **fields), **terms))
+    assert list(row) == [*FIELDS.split(), *shown]
+    assert {name: row[name] for name in shown} == shown
+    assert row["hasTel"] is row["hasEmail"] is (not fields)
 
 
 # --- tokens -------------------------------------------------------------------------------
@@ -198,43 +167,43 @@ def test_the_lookup_permission_adds_no_personal_data(shared_service: RunningServ
 
 def test_a_member_token_starts_with_m1_and_does_not_contain_the_internal_id(shared_service: RunningService) -> None:
     of = branch()
-    record = member(of, id="internal-4711")
-    of, key = open_base(shared_service, record, of=of)
-    (token,) = tokens(shared_service, of, key)
+    (token,) = tokens(shared_service, of, shared_service.key_for(of, member(of, id="internal-4711")))
     assert token.startswith("m1_")
     assert "4711" not in token
 
 
-def test_the_token_is_the_same_for_every_key(shared_service: RunningService) -> None:
+def test_every_key_that_covers_the_base_reads_its_members_under_the_same_tokens(shared_service: RunningService) -> None:
     one, other = branch(), branch()
     other["providerId"] = one["providerId"]
-    shared_service.load(one, other, base(one), member(one))
+    records = members(one, 2)
+    shared_service.load(one, other, *records)
     keys = [shared_service.key(shop=one["id"]), shared_service.key(franchise=other["franchiseId"], personal_data=True)]
-    first, second = (tokens(shared_service, one, key) for key in keys)
-    assert first == second
+    expected = [shared_service.token(record["id"]) for record in records]
+    for key in keys:
+        assert tokens(shared_service, one, key) == expected
+        assert [shared_service.data(f"members/{token}", key)["memberId"] for token in expected] == expected
 
 
 def test_the_token_on_a_bill_is_exactly_the_members_token(shared_service: RunningService) -> None:
     of = branch()
     record = member(of)
-    of, key = open_base(shared_service, record, bill(of, memberId=record["id"]), of=of)
+    key = shared_service.key_for(of, record, bill(of, memberId=record["id"]))
     (sold,) = shared_service.data("transactions", key, shopId=of["id"], updatedSince=EVER)
     assert [sold["memberId"]] == tokens(shared_service, of, key)
 
 
-def test_the_token_stays_when_the_member_changes(shared_service: RunningService) -> None:
+def test_a_member_that_changes_or_is_removed_and_loaded_again_has_the_same_token(
+    shared_service: RunningService,
+) -> None:
     of = branch()
     record = member(of)
-    of, key = open_base(shared_service, record, of=of)
-    before = tokens(shared_service, of, key)
+    key, token = shared_service.key_for(of, record), shared_service.token(record["id"])
     shared_service.load(record | {"tel": "0899999999", "rank": "silver"})
-    assert tokens(shared_service, of, key) == before
-
-
-def test_two_records_of_one_person_have_different_tokens(shared_service: RunningService) -> None:
-    of = branch()
-    of, key = open_base(shared_service, member(of), member(of), of=of)
-    assert len(set(tokens(shared_service, of, key))) == 2
+    assert tokens(shared_service, of, key) == [token]
+    shared_service.load(removal(record))
+    assert shared_service.error(f"members/{token}", key) == "not_found"
+    shared_service.load(record)
+    assert tokens(shared_service, of, key) == [token]
 
 
 # --- order --------------------------------------------------------------------------------
@@ -243,46 +212,30 @@ def test_two_records_of_one_person_have_different_tokens(shared_service: Running
 def test_members_are_listed_in_the_order_of_their_sign_up(shared_service: RunningService) -> None:
     of = branch()
     records = members(of, 5)
-    of, key = open_base(shared_service, *[records[place] for place in (3, 0, 4, 2, 1)], of=of)
+    key = shared_service.key_for(of, *[records[place] for place in (3, 0, 4, 2, 1)])
     assert tokens(shared_service, of, key) == [shared_service.token(record["id"]) for record in records]
 
 
 # --- scope --------------------------------------------------------------------------------
 
 
-def test_a_shops_key_covers_the_base_of_its_shop_and_no_other(shared_service: RunningService) -> None:
-    franchise = fresh("franchise")
-    mine, neighbour = branch(franchiseId=franchise), branch(franchiseId=franchise)
-    shared_service.load(mine, neighbour, member(mine), member(neighbour))
-    key = shared_service.key(shop=mine["id"])
-    assert len(rows(shared_service, mine, key)) == 1
-    answer = shared_service.get("members", key, providerId=neighbour["providerId"])
-    assert (answer.status_code, answer.json()["error"]) == (403, "provider_not_in_scope")
-
-
-def test_a_franchises_key_covers_every_base_under_it(shared_service: RunningService) -> None:
+def test_a_shops_key_covers_the_base_of_its_shop_and_a_franchises_key_every_base_under_it(
+    shared_service: RunningService,
+) -> None:
     franchise = fresh("franchise")
     branches = [branch(franchiseId=franchise) for _ in range(3)]
     shared_service.load(*branches, *[member(of) for of in branches])
     key = shared_service.key(franchise=franchise)
     assert [len(rows(shared_service, of, key)) for of in branches] == [1, 1, 1]
-
-
-def test_a_base_shared_by_two_franchises_is_read_by_both(shared_service: RunningService) -> None:
-    one, other = branch(), branch()
-    other["providerId"] = one["providerId"]
-    shared_service.load(one, other, member(one))
-    keys = [shared_service.key(franchise=of["franchiseId"]) for of in (one, other)]
-    assert [len(rows(shared_service, one, key)) for key in keys] == [1, 1]
-
-
-def test_a_franchise_id_is_not_a_provider_id(shared_service: RunningService) -> None:
-    of, key = open_base(shared_service)
-    assert shared_service.error("members", key, providerId=of["franchiseId"]) == "provider_not_in_scope"
+    mine, neighbour, _ = branches
+    key = shared_service.key(shop=mine["id"])
+    assert len(rows(shared_service, mine, key)) == 1
+    assert shared_service.error("members", key, providerId=neighbour["providerId"]) == "provider_not_in_scope"
+    assert shared_service.error("members", key, providerId=franchise) == "provider_not_in_scope"
 
 
 def test_a_base_that_does_not_exist_is_answered_like_one_outside_the_scope(shared_service: RunningService) -> None:
-    theirs, key = branch(), open_base(shared_service)[1]
+    theirs, key = branch(), shared_service.key_for(branch())
     shared_service.load(theirs, base(theirs), member(theirs))
     unknown, outside = (
         shared_service.get("members", key, providerId=provider) for provider in ("no-such-base", theirs["providerId"])
@@ -290,10 +243,20 @@ def test_a_base_that_does_not_exist_is_answered_like_one_outside_the_scope(share
     assert (unknown.status_code, unknown.content) == (outside.status_code, outside.content)
 
 
-def test_members_of_a_base_that_was_never_loaded_are_listed(shared_service: RunningService) -> None:
-    of = branch()
-    shared_service.load(of, member(of))
-    assert len(rows(shared_service, of, shared_service.key(shop=of["id"]))) == 1
+def test_all_reasons_for_not_finding_a_member_get_the_same_answer(shared_service: RunningService) -> None:
+    of, theirs = branch(), branch()
+    gone, outside, present = member(of), member(theirs), member(of)
+    shared_service.load(of, theirs, gone, outside, present, removal(gone))
+    key, known = shared_service.key(shop=of["id"]), shared_service.token(present["id"])
+    asked = [
+        *("m1_", "m1_unknown", "m1_" + "0" * 32, "m1_" + "x" * 3000, "m2_" + known[3:]),
+        *(known[3:], known.swapcase(), known + "0", present["id"]),
+        *(shared_service.token(gone["id"]), shared_service.token(outside["id"])),
+        *("สมาชิก", "../shops", "%00"),
+    ]
+    answers = [shared_service.get(f"members/{quote(token, safe='')}", key) for token in asked]
+    assert {(answer.status_code, answer.content) for answer in answers} == {(404, answers[0].content)}
+    assert answers[0].json()["error"] == "not_found"
 
 
 # --- parameters ------------------------------------------------------------------------------
@@ -301,44 +264,26 @@ def test_members_of_a_base_that_was_never_loaded_are_listed(shared_service: Runn
 
 @pytest.mark.parametrize("query", [{}, {"providerId": ""}, {"providerid": "x"}, {"shopId": "x"}])
 def test_a_request_without_a_provider_id_is_a_bad_query(shared_service: RunningService, query: Record) -> None:
-    answer = shared_service.get("members", open_base(shared_service)[1], **query)
-    assert (answer.status_code, answer.json()["error"]) == (400, "bad_query")
+    assert shared_service.error("members", shared_service.key(shop="s"), **query) == "bad_query"
 
 
 @pytest.mark.parametrize("since", ["2026-01-01T00:00:00Z", "", "nonsense"])
 def test_updated_since_is_not_supported(shared_service: RunningService, since: str) -> None:
-    of, key = open_base(shared_service)
-    answer = shared_service.get("members", key, providerId=of["providerId"], updatedSince=since)
-    assert (answer.status_code, answer.json()["error"]) == (400, "not_supported")
-
-
-@pytest.fixture(scope="module")
-def large_base(shared_service: RunningService) -> tuple[Record, str]:
-    """A base with 205 members."""
     of = branch()
-    return open_base(shared_service, *[member(of, points=None) for _ in range(205)], of=of)
+    query = {"providerId": of["providerId"], "updatedSince": since}
+    assert shared_service.error("members", shared_service.key_for(of), **query) == "not_supported"
 
 
-@pytest.mark.parametrize(("limit", "number"), [("1", 1), ("201", 200), ("0", 100), ("many", 100)])
-def test_a_limit_is_never_refused(
-    shared_service: RunningService, large_base: tuple[Record, str], limit: str, number: int
-) -> None:
-    of, key = large_base
-    assert len(rows(shared_service, of, key, limit=limit)) == number
+def test_a_limit_is_never_refused(shared_service: RunningService) -> None:
+    of = branch()
+    key = shared_service.key_for(of, *[member(of, points=None) for _ in range(205)])
+    sizes = {limit: len(rows(shared_service, of, key, limit=limit)) for limit in ("1", "201", "0", "many")}
+    assert sizes == {"1": 1, "201": 200, "0": 100, "many": 100}
 
 
-# --- paging -----------------------------------------------------------------------------------
-
-
-def test_a_raw_internal_id_is_a_bad_cursor(shared_service: RunningService) -> None:
+def test_a_cursor_that_is_not_a_token_of_the_base_is_a_bad_cursor(shared_service: RunningService) -> None:
     of = branch()
     record = member(of)
-    of, key = open_base(shared_service, record, of=of)
-    assert shared_service.error("members", key, providerId=of["providerId"], cursor=record["id"]) == "bad_cursor"
-
-
-@pytest.mark.parametrize("cursor", ["", "m1_", "m1_unknown", "m2_abc", "null", "\x00", "x" * 3000])
-def test_a_cursor_that_is_not_a_token_of_the_base_is_a_bad_cursor(shared_service: RunningService, cursor: str) -> None:
-    of = branch()
-    of, key = open_base(shared_service, member(of), of=of)
-    assert shared_service.error("members", key, providerId=of["providerId"], cursor=cursor) == "bad_cursor"
+    key = shared_service.key_for(of, record)
+    for cursor in ("", "m1_", "m1_unknown", "m2_abc", "null", "\x00", "x" * 3000, record["id"]):
+        assert shared_service.error("members", key, providerId=of["providerId"], cursor=cursor) == "bad_cursor", cursor

@@ -4,13 +4,14 @@ The order is: cross-origin, route, method, key, minute window, day quota, permis
 unsupported parameters, other parameters, scope, cursor, existence.
 """
 
+from contextlib import closing
 from typing import Any
 
 import pytest
 
 from actors import OPERATOR
 from counterfoil import key_issuing
-from records import NEW_YEAR, Record, bill, branch, fresh, member
+from records import NEW_YEAR, Record, bill, branch, member
 from running_service import RunningService
 
 PAGE = {"origin": "https://shop.example"}
@@ -34,54 +35,32 @@ def test_a_web_page_is_refused_before_its_path_method_and_key_are_checked(
 # --- 2. route, then method, before the key -------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "",
-        "nowhere",
-        "shops/",
-        "shops/x",
-        "Shops",
-        "transactions/",
-        "members/",
-        "usage/today",
-        "openapi",
-        "openapi.json/",
-        "../v2/shops",
-    ],
-)
 @pytest.mark.parametrize("method", ["GET", "POST"])
 def test_an_unknown_path_is_not_found_whatever_the_key_and_the_method(
-    shared_service: RunningService, method: str, path: str
+    shared_service: RunningService, method: str
 ) -> None:
-    assert code(shared_service.get(path, "no key at all", method=method)) == (404, "not_found")
+    slashes = ("", "shops/", "shops/x", "transactions/", "members/", "openapi.json/", "../v2/shops")
+    for path in (*slashes, "nowhere", "Shops", "usage/today", "openapi"):
+        assert code(shared_service.get(path, "no key at all", method=method)) == (404, "not_found"), path
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND", "BREW"])
-@pytest.mark.parametrize("path", ["shops", "transactions", "transactions/x", "members/lookup", "usage", "openapi.json"])
-def test_a_method_other_than_get_or_head_is_refused_before_the_key(
-    shared_service: RunningService, method: str, path: str
-) -> None:
-    answer = shared_service.get(path, method=method)
-    assert code(answer) == (405, "method_not_allowed")
-    assert answer.headers["allow"] == "GET, HEAD"
+def test_a_method_other_than_get_or_head_is_refused_before_the_key(shared_service: RunningService, method: str) -> None:
+    for path in ("shops", "transactions", "transactions/x", "members/lookup", "usage", "openapi.json"):
+        answer = shared_service.get(path, method=method)
+        assert (*code(answer), answer.headers["allow"]) == (405, "method_not_allowed", "GET, HEAD"), path
 
 
-@pytest.mark.parametrize("path", ["/v1/shops", "/ext/v2/shops", "/ext/shops", "/", "/ext/v1", "/ext//v1/shops"])
-def test_only_paths_below_the_prefix_and_the_version_exist(shared_service: RunningService, path: str) -> None:
-    answer = shared_service.server.client.get(shared_service.url + path)
-    assert code(answer) == (404, "not_found")
+def test_only_paths_below_the_prefix_and_the_version_exist(shared_service: RunningService) -> None:
+    for path in ("/v1/shops", "/ext/v2/shops", "/ext/shops", "/", "/ext/v1", "/ext//v1/shops"):
+        assert code(shared_service.server.client.get(shared_service.url + path)) == (404, "not_found"), path
 
 
 def test_the_prefix_is_a_setting(tmp_path: Any) -> None:
-    service = RunningService(tmp_path, prefix="")
-    try:
-        key = service.key(shop="s")
-        assert service.get("shops", key).status_code == 200
+    with closing(RunningService(tmp_path, prefix="")) as service:
+        assert service.get("shops", service.key(shop="s")).status_code == 200
         assert service.server.client.get(service.url + "/v1/shops").status_code == 401
         assert service.server.client.get(service.url + "/ext/v1/shops").status_code == 404
-    finally:
-        service.close()
 
 
 # --- 3. key before minute --------------------------------------------------------------
@@ -94,15 +73,6 @@ def test_a_revoked_key_gets_key_revoked_even_in_a_full_minute(service: RunningSe
     key_issuing.revoke(service.key_store, key.split("_")[2], service.clock.now_ms(), OPERATOR)
     service.clock.advance(1)
     assert code(service.get("shops", key)) == (401, "key_revoked")
-
-
-def test_a_wrong_secret_does_not_reveal_the_keys_limits(service: RunningService) -> None:
-    key = service.key(shop="s", per_min=1)
-    other = service.key(shop="s")
-    for _ in range(2):
-        service.get("shops", key)
-    key_id, secret = key.split("_")[2], other.split("_")[3]
-    assert code(service.get("shops", f"cf_live_{key_id}_{secret}")) == (401, "invalid_key")
 
 
 def test_an_invalid_key_is_refused_before_its_parameters_are_checked(shared_service: RunningService) -> None:
@@ -204,10 +174,7 @@ def test_the_scope_is_checked_before_the_cursor_for_a_franchise_too_whatever_bil
 
 def test_a_bad_cursor_is_refused_even_in_an_empty_list(shared_service: RunningService) -> None:
     key = shared_service.key(shop="never-loaded")
-    assert code(shared_service.get("transactions", key, shopId="never-loaded", cursor="x", **NEW_YEAR)) == (
-        400,
-        "bad_cursor",
-    )
+    assert shared_service.error("transactions", key, shopId="never-loaded", cursor="x", **NEW_YEAR) == "bad_cursor"
 
 
 def test_the_scope_is_checked_before_existence(
@@ -237,16 +204,5 @@ def test_requests_refused_before_the_key_check_are_not_counted_and_have_no_allow
     key = shared_service.key(shop="s")
     answer = shared_service.get(**refused, key=key)
     assert not [name for name in answer.headers if name.startswith("x-ratelimit")]
-    assert shared_service.data("usage", key)["today"]["count"] == 1
-
-
-def test_requests_with_a_wrong_secret_are_not_counted_for_the_key(shared_service: RunningService) -> None:
-    key, other = shared_service.key(shop="s"), shared_service.key(shop="s")
-    shared_service.get("shops", f"cf_live_{key.split('_')[2]}_{other.split('_')[3]}")
-    assert shared_service.data("usage", key)["today"]["count"] == 1
-
-
-def test_head_is_counted_like_get(shared_service: RunningService) -> None:
-    key = shared_service.key(shop=fresh("shop"))
-    shared_service.get("shops", key, method="HEAD")
+    shared_service.get("shops", key, method="HEAD")  # HEAD is counted like GET.
     assert shared_service.data("usage", key)["today"]["count"] == 2

@@ -25,87 +25,59 @@ def test_the_answer_has_exactly_the_contracts_fields(shared_service: RunningServ
     assert {tuple(day) for day in body["data"]["days"]} == {("date", "count")}
 
 
-def test_the_key_id_is_the_part_before_the_secret(shared_service: RunningService) -> None:
-    key = shared_service.key(shop="s")
-    assert usage(shared_service, key)["keyId"] == key.split("_")[2]
+@pytest.mark.parametrize(
+    ("terms", "label", "scope", "rate"),
+    [
+        ({"shop": "x"}, "", "shop", {"perMin": 60, "perDay": 10_000}),
+        (
+            {"franchise": "x", "label": "ERP ระบบบัญชี", "per_min": 5, "per_day": 7},
+            "ERP ระบบบัญชี",
+            "franchise",
+            {"perMin": 5, "perDay": 7},
+        ),
+    ],
+    ids=["defaults", "all terms"],
+)
+def test_a_key_learns_its_id_label_scope_and_limits(
+    shared_service: RunningService, terms: dict[str, Any], label: str, scope: str, rate: dict[str, int]
+) -> None:
+    key = shared_service.key(**terms)
+    found = usage(shared_service, key)
+    assert (found["keyId"], found["label"], found["scope"], found["rate"]) == (key.split("_")[2], label, scope, rate)
 
 
-@pytest.mark.parametrize(("terms", "label"), [({}, ""), ({"label": "ERP ระบบบัญชี"}, "ERP ระบบบัญชี")])
-def test_the_label_is_the_one_given_at_issue(shared_service: RunningService, terms: dict[str, Any], label: str) -> None:
-    assert usage(shared_service, shared_service.key(shop="s", **terms))["label"] == label
-
-
-@pytest.mark.parametrize("scope", ["shop", "franchise"])
-def test_the_scope_is_what_the_key_is_bound_to(shared_service: RunningService, scope: str) -> None:
-    assert usage(shared_service, shared_service.key(**{scope: "x"}))["scope"] == scope
-
-
-def test_a_key_has_60_requests_per_minute_and_10000_per_day_by_default(shared_service: RunningService) -> None:
-    assert usage(shared_service, shared_service.key(shop="s"))["rate"] == {"perMin": 60, "perDay": 10_000}
-    assert usage(shared_service, shared_service.key(shop="s", per_min=5, per_day=7))["rate"] == {
-        "perMin": 5,
-        "perDay": 7,
-    }
-
-
-def test_the_usage_request_itself_is_counted(shared_service: RunningService) -> None:
+def test_the_usage_request_itself_is_counted_and_remaining_equals_the_header(shared_service: RunningService) -> None:
     key = shared_service.key(shop="s", per_day=100)
-    counted = [usage(shared_service, key)["today"] for _ in range(3)]
-    assert [(today["count"], today["remaining"]) for today in counted] == [(1, 99), (2, 98), (3, 97)]
-
-
-def test_remaining_equals_the_header_of_the_same_answer(shared_service: RunningService) -> None:
-    key = shared_service.key(shop="s", per_day=100)
-    for _ in range(3):
+    for count in (1, 2, 3):
         answer = shared_service.get("usage", key)
-        assert str(answer.json()["data"]["today"]["remaining"]) == answer.headers["x-ratelimit-remaining"]
+        today = answer.json()["data"]["today"]
+        assert (today["count"], today["remaining"]) == (count, 100 - count)
+        assert answer.headers["x-ratelimit-remaining"] == str(100 - count)
 
 
-def test_requests_to_every_endpoint_are_counted(shared_service: RunningService) -> None:
+def test_requests_of_the_calling_key_to_every_endpoint_are_counted(shared_service: RunningService) -> None:
     of = shop()
-    shared_service.load(of)
-    key = shared_service.key(shop=of["id"])
+    key, other = shared_service.key_for(of), shared_service.key(shop=of["id"])
     for path in ("shops", "transactions", "transactions/x", "members", "members/lookup", "members/m1_x"):
         shared_service.get(path, key)
-    assert usage(shared_service, key)["today"]["count"] == 7
+    assert [usage(shared_service, each)["today"]["count"] for each in (other, key)] == [1, 7]
 
 
-def test_only_the_calling_keys_requests_are_counted(shared_service: RunningService) -> None:
-    key, other = shared_service.key(shop="s"), shared_service.key(shop="s")
-    usage(shared_service, other)
-    usage(shared_service, other)
-    assert usage(shared_service, key)["today"]["count"] == 1
-
-
-@pytest.mark.parametrize("query", [{"keyId": "x"}, {"days": 30}, {"limit": 1}])
-def test_parameters_have_no_effect(shared_service: RunningService, query: dict[str, Any]) -> None:
+def test_parameters_have_no_effect(shared_service: RunningService) -> None:
     key = shared_service.key(shop="s")
-    found = shared_service.data("usage", key, **query)
+    found = shared_service.data("usage", key, keyId="x", days=30, limit=1)
     assert (found["keyId"], len(found["days"])) == (key.split("_")[2], 7)
 
 
-def test_the_last_seven_days_are_listed_oldest_first_and_today_last(shared_service: RunningService) -> None:
-    days = usage(shared_service, shared_service.key(shop="s"))["days"]
-    assert [day["date"] for day in days] == [*(f"202512{day}" for day in range(26, 32)), "20260101"]
-    assert [day["count"] for day in days] == [0, 0, 0, 0, 0, 0, 1]
-
-
-def test_days_without_requests_count_0_and_older_days_are_dropped(service: RunningService) -> None:
+def test_the_last_seven_days_are_listed_oldest_first_and_days_without_requests_count_0(service: RunningService) -> None:
     key = service.key(shop="s")
     for requests, days_later in ((1, 1), (2, 3), (3, 4)):
         for _ in range(requests):
             usage(service, key)
         service.clock.advance(days_later * DAY)
     found = usage(service, key)
-    assert [(day["date"], day["count"]) for day in found["days"]] == [
-        ("20260103", 0),
-        ("20260104", 0),
-        ("20260105", 3),
-        ("20260106", 0),
-        ("20260107", 0),
-        ("20260108", 0),
-        ("20260109", 1),
-    ]
+    assert [day["date"] for day in found["days"]] == [f"202601{day:02}" for day in range(3, 10)]
+    assert [day["count"] for day in found["days"]] == [0, 0, 3, 0, 0, 0, 1]
 
 
 def test_today_is_the_day_in_thailand(service: RunningService) -> None:
@@ -126,12 +98,11 @@ def test_requests_past_the_quota_are_counted_too(service: RunningService) -> Non
 
 
 def test_counts_survive_a_restart(tmp_path: Path) -> None:
-    before = RunningService(tmp_path)
-    key = before.key(shop="s")
-    usage(before, key)
-    usage(before, key)
-    before.close()
-    after = RunningService(tmp_path)
-    count = usage(after, key)["today"]["count"]
-    after.close()
-    assert count == 3
+    service = RunningService(tmp_path)
+    key = service.key(shop="s")
+    counts = []
+    for _ in range(3):
+        counts.append(usage(service, key)["today"]["count"])
+        service.restart()
+    service.close()
+    assert counts == [1, 2, 3]
