@@ -1,4 +1,4 @@
-"""The example clients of docs/sync.md, and a proxy that lets a test act between their requests."""
+"""The example clients of docs/sync.md."""
 
 import json
 import os
@@ -6,15 +6,12 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from client.copy_contents import Json, plain
 from client.forked_program import run_forked
-from client.scripted_service import Answer, scripted_service
-from running_service import RunningService
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 # With this first day, a full read has three windows per shop instead of thirteen. That saves time, because the curl
@@ -115,23 +112,3 @@ class CurlClient(Client):
     def _rows(self, kind: str) -> list[Json]:
         files = sorted((self.folder / kind).glob("*.json"))
         return [row for file in files for row in json.loads(file.read_text())["data"]]
-
-
-@contextmanager
-def proxy(service: RunningService, happens: Callable[[str], Answer | None]) -> Iterator[str]:
-    """Run a proxy to the service that calls `happens` with the path of each request before it forwards the request.
-
-    If `happens` returns a response, the client receives that response instead.
-    Yields the proxy's base URL.
-    """
-
-    def answer(path: str, headers: Any) -> Answer:
-        refusal = happens(path)
-        if refusal is not None:
-            return refusal
-        sent = {name.lower(): value for name, value in headers.items()}
-        received = service.server.client.get(service.url + path, headers={"authorization": sent["authorization"]})
-        return received.status_code, {}, received.content
-
-    with scripted_service(answer) as url:
-        yield f"{url}{service.settings.prefix}/v1"

@@ -1,6 +1,7 @@
 """A copy of a service's data that is pulled, compared and reconciled over HTTP."""
 
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
 import httpx
@@ -35,33 +36,21 @@ class Copy:
         return f"{self.service.url}{self.service.settings.prefix}/v1"
 
     def pull(self, **options: Any) -> Tally:
-        sink = self.target()
-        with Client(self.url, self.key, transport=self.transport) as client:
-            puller = Puller(client, sink, Options(**options))
-            try:
-                return puller.run()
-            finally:
-                sink.close()
+        with closing(self.target()) as sink, Client(self.url, self.key, transport=self.transport) as client:
+            return Puller(client, sink, Options(**options)).run()
 
     def reconcile(self, **options: Any) -> list[Difference]:
-        sink = self.target()
-        try:
-            with Client(self.url, self.key) as client:
-                return list(Reconciler(client, sink, **options).run())
-        finally:
-            sink.close()
+        with closing(self.target()) as sink, Client(self.url, self.key) as client:
+            return list(Reconciler(client, sink, **options).run())
 
     def held(self) -> dict[str, Any]:
         """Return the contents of the copy."""
-        sink = self.target()
-        try:
+        with closing(self.target()) as sink:
             return {
                 "shops": copy_contents.shops(sink),
                 "bills": copy_contents.bills(sink),
                 "members": copy_contents.members(sink, personal=self.personal),
             }
-        finally:
-            sink.close()
 
     def served(self) -> dict[str, Any]:
         """Return everything that the service returns to this key."""
@@ -75,11 +64,8 @@ class Copy:
         return {"shops": shops, "bills": bills, "members": members}
 
     def rows(self, statement: str) -> list[Any]:
-        sink = self.target()
-        try:
+        with closing(self.target()) as sink:
             return sink.run(statement)
-        finally:
-            sink.close()
 
     def _ask(self, path: str, **query: Any) -> Json:
         """Return a response body. It is not checked against the OpenAPI document: that is slow for whole copies."""

@@ -1,4 +1,4 @@
-"""Services for client tests: one with scripted responses, and the real one with fields of a possible later release."""
+"""Services for client tests: one with scripted responses, and proxies to the real one."""
 
 import json
 import threading
@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+import httpx
 
 from running_service import RunningService
 
@@ -49,13 +51,36 @@ def scripted_service(answer: Answers) -> Iterator[str]:
         thread.join()
 
 
+def forwarded(service: RunningService, path: str, headers: Mapping[str, str]) -> httpx.Response:
+    """Send a request that a proxy received to the service; return its response."""
+    sent = {name.lower(): value for name, value in headers.items()}
+    return service.server.client.get(service.url + path, headers={"authorization": sent["authorization"]})
+
+
+@contextmanager
+def proxy(service: RunningService, happens: Callable[[str], Answer | None]) -> Iterator[str]:
+    """Run a proxy to the service that calls `happens` with the path of each request before it forwards the request.
+
+    If `happens` returns a response, the client receives that response instead. Yields the proxy's base URL.
+    """
+
+    def answer(path: str, headers: Mapping[str, str]) -> Answer:
+        refusal = happens(path)
+        if refusal is not None:
+            return refusal
+        received = forwarded(service, path, headers)
+        return received.status_code, {}, received.content
+
+    with scripted_service(answer) as url:
+        yield f"{url}{service.settings.prefix}/v1"
+
+
 @contextmanager
 def newer_service(service: RunningService) -> Iterator[str]:
     """Run a proxy to our service that adds fields and changes values as a later release might; yield its base URL."""
 
     def answer(path: str, headers: Mapping[str, str]) -> Answer:
-        passed = {"authorization": {name.lower(): value for name, value in headers.items()}["authorization"]}
-        received = service.server.client.get(service.url + path, headers=passed)
+        received = forwarded(service, path, headers)
         passed_on = {"x-ratelimit-remaining": received.headers.get("x-ratelimit-remaining", "")}
         return received.status_code, passed_on, json.dumps(_extended(received.json())).encode()
 

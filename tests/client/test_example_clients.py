@@ -10,9 +10,9 @@ import pytest
 
 import records as r
 from client.copy_contents import Json, assert_same
-from client.example_clients import Client, CurlClient, PythonClient, proxy
+from client.example_clients import Client, CurlClient, PythonClient
 from client.pulled_copy import Copy
-from client.scripted_service import Answer
+from client.scripted_service import Answer, proxy
 from client.targets import Target, duckdb_target
 from running_service import RunningService
 

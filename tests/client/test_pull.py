@@ -1,6 +1,8 @@
 """Tests for pulls into every kind of target. After a pull, the copy must equal the data that the service returns."""
 
+from contextlib import closing
 from decimal import Decimal
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -8,7 +10,7 @@ import pytest
 import records as r
 from client.pulled_copy import PLENTY, Copy, assert_equal
 from client.scripted_service import newer_service
-from client.targets import Target
+from client.targets import TARGETS, Target
 from counterfoil.client.sinks import SinkError
 from counterfoil.client.sinks.sql import Written
 from running_service import RunningService
@@ -122,17 +124,33 @@ def test_amounts_and_quantities_are_exact_also_of_a_bill_with_more_than_a_thousa
     assert_equal(copy)
 
 
-def test_a_table_that_no_pull_created_is_not_written_to(
-    target: Target, service: RunningService, branch: r.Record
-) -> None:
-    sink = target()
-    with sink.transaction():
-        pass  # A copy in PostgreSQL creates its tables in its first transaction.
-    for table in ("pull_state", "promotions"):
-        sink.run(f"DROP TABLE {table}")
-    sink.close()
+def test_a_table_that_no_pull_created_is_not_written_to(target: Target) -> None:
+    with closing(target()) as sink:
+        with sink.transaction():
+            pass  # A copy in PostgreSQL creates its tables in its first transaction.
+        for table in ("pull_state", "promotions"):
+            sink.run(f"DROP TABLE {table}")
     with pytest.raises(SinkError, match="not created by a pull"):
         target()
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "content", "message"),
+    [
+        ("duckdb", "copy.duckdb", b"no database", "is not a DuckDB file"),
+        ("duckdb", "copy.duckdb", b"SQLite format 3\0" + bytes(4080), "is not a DuckDB file"),
+        ("sqlite", "copy.sqlite", b"no database at all", "is not an SQLite file"),
+        ("parquet", "parquet", b"a file instead of a folder", "cannot open"),
+    ],
+    ids=["nothing in DuckDB", "SQLite in DuckDB", "nothing in SQLite", "a file as a folder"],
+)
+def test_a_target_of_another_format_is_recognised_whatever_its_name(
+    kind: str, name: str, content: bytes, message: str, tmp_path: Path
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(SinkError, match=message):
+        TARGETS[kind](tmp_path)()
+    assert (tmp_path / name).read_bytes() == content
 
 
 def test_a_bill_on_two_pages_of_a_batch_is_written_once(copy: Copy, branch: r.Record, service: RunningService) -> None:

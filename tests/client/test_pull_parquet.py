@@ -88,12 +88,6 @@ def test_the_next_run_publishes_data_that_a_run_wrote_but_did_not_publish(
     assert "bills" in renewed(before, seen(folder))
 
 
-def test_a_target_that_cannot_be_a_folder_is_reported_in_one_sentence(tmp_path: Path) -> None:
-    (tmp_path / "parquet").write_text("a file")
-    with pytest.raises(SinkError, match="cannot open"):
-        parquet_target(tmp_path)()
-
-
 def test_files_that_no_pull_created_are_not_overwritten(tmp_path: Path) -> None:
     theirs = tmp_path / "parquet" / "bills.parquet"
     theirs.parent.mkdir()

@@ -5,6 +5,7 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,17 +26,30 @@ def target(tmp_path: Path) -> Target:
     return sqlite_target(tmp_path)
 
 
-def test_values_have_types_that_sqlite_tools_understand(copy: Copy, branch: r.Record, service: RunningService) -> None:
-    amounts = {"net": 8935002455.22, "tip": 5, "rounding": -0.03}
-    bill = r.bill(branch, id="typed", closedAt="2026-01-01T12:00:00+07:00", amounts=amounts, orderIds=["o1", "ใบ"])
-    service.load(bill | {"lines": [r.line(qty=1.5, cancelled=True)]})
+def test_plain_sql_reads_sorts_compares_and_adds_values_exactly(
+    copy: Copy, branch: r.Record, service: RunningService, tmp_path: Path
+) -> None:
+    amounts = {"net": 1234.56, "tip": 5, "rounding": -0.03}
+    bill = r.bill(branch, id="typed", amounts=amounts, orderIds=["o1", "ใบ"], lines=[r.line(qty=1.5, cancelled=True)])
+    early = r.bill(branch, id="early", closedAt="2026-01-01T03:00:00+07:00", amounts={"net": 20.1})
+    service.load(bill, early)
     copy.pull()
-    columns = "net, tip, rounding, bill_date, timestamp, order_ids"
-    assert copy.rows(f"SELECT {columns} FROM bills WHERE id = 'typed'") == [  # noqa: S608 - names of our own columns
-        (8935002455.22, 5.0, -0.03, "2026-01-01", "2026-01-01 05:00:00", '["o1","ใบ"]')
-    ]
-    assert copy.rows("SELECT qty, cancelled FROM bill_items WHERE bill_id = 'typed'") == [(1.5, 1)]
-    assert copy.rows("SELECT sum(net) > 8935002455 FROM bills WHERE id = 'typed'") == [(1,)]
+    with closing(sqlite3.connect(tmp_path / "copy.sqlite")) as reader:
+
+        def rows(columns: str, condition: str = "bills.id IN ('typed', 'early')") -> list[Any]:
+            source = "bills JOIN bill_items ON bill_id = bills.id"
+            return reader.execute(f"SELECT {columns} FROM {source} WHERE {condition}").fetchall()  # noqa: S608
+
+        assert rows("net, tip, rounding, bill_date, timestamp, order_ids, qty, cancelled", "bills.id = 'typed'") == [
+            (1234.56, 5.0, -0.03, "2026-01-01", "2026-01-01 05:00:00", '["o1","ใบ"]', 1.5, 1)
+        ]
+        assert rows("bills.id, local_time", "bills.id IN ('typed', 'early') ORDER BY local_time") == [
+            ("early", "2026-01-01 03:00:00"),
+            ("typed", "2026-01-01 12:00:00"),
+        ]
+        assert rows("max(net), min(net), max(qty)") == [(1234.56, 20.1, 1.5)]
+        assert rows("sum(CAST(round(net * 1000000) AS INTEGER))") == [(1_254_660_000,)]
+        assert rows("net / 8", "net > 1000 AND bills.id = 'typed'") == [(154.32,)]
 
 
 def test_no_temporary_data_is_written_outside_the_folder_of_the_copy(
@@ -82,11 +96,13 @@ def test_pulls_that_start_at_the_same_time_do_not_delete_the_temporary_folders_o
 
 def test_readers_see_the_last_commit_while_a_pull_writes(copy: Copy, tmp_path: Path) -> None:
     copy.pull()
-    sink = copy.target()
-    with closing(sqlite3.connect(tmp_path / "copy.sqlite")) as reader, sink.transaction():
+    with (
+        closing(copy.target()) as sink,
+        closing(sqlite3.connect(tmp_path / "copy.sqlite")) as reader,
+        sink.transaction(),
+    ):
         sink.run("DELETE FROM bills")
         assert reader.execute("SELECT count(*) FROM bills").fetchone() == (19,)
-    sink.close()
 
 
 def test_a_second_pull_at_the_same_time_is_refused_and_changes_nothing(
@@ -108,9 +124,3 @@ def test_a_second_pull_at_the_same_time_is_refused_and_changes_nothing(
             slow.run()
     sink.close()
     assert_equal(copy)
-
-
-def test_a_file_that_is_not_an_sqlite_file_is_reported_in_one_sentence(tmp_path: Path) -> None:
-    (tmp_path / "copy.sqlite").write_bytes(b"no database at all")
-    with pytest.raises(SinkError, match="is not an SQLite file"):
-        sqlite_target(tmp_path)()

@@ -1,4 +1,6 @@
 from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +13,8 @@ from records import NEW_YEAR, base, bills, branch, member
 @pytest.fixture
 def console(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[RunningConsole]:
     """A console, with the settings that a test passes as a parameter."""
-    running = RunningConsole(tmp_path, **getattr(request, "param", {}))
-    yield running
-    running.close()
+    with closing(RunningConsole(tmp_path, **getattr(request, "param", {}))) as running:
+        yield running
 
 
 @pytest.fixture
@@ -29,22 +30,44 @@ def alice(console: RunningConsole) -> Operator:
     return console.operator("alice")
 
 
-@pytest.fixture
-def used(console: RunningConsole) -> dict[str, Any]:
-    """Load a shop with a member and three bills, and send four requests, one of which fails.
+@dataclass(frozen=True)
+class InUse:
+    """A console of a store with a shop, a member, three bills and a key that sent four requests, one of which failed.
 
-    Return the ID of the key, the shop, and the IDs of the requests.
+    The second load was rejected. `ids` are the IDs of the requests.
     """
-    shop = branch(name="Riverside")
-    console.service.load(shop, base(shop), member(shop), *bills(shop, 3))
-    key = console.service.key(shop=shop["id"], label="ERP", personal_data=True)
+
+    console: RunningConsole
+    alice: Operator
+    key_id: str
+    shop: dict[str, Any]
+    ids: dict[str, str]
+
+
+def in_use(console: RunningConsole) -> InUse:
+    shop, service = branch(name="Riverside"), console.service
+    service.load(shop, base(shop), member(shop), *bills(shop, 3))
+    service.load(b'{"kind":"bill"}')
+    key = service.key(shop=shop["id"], label="ERP", personal_data=True)
     asked = {
-        "bills": console.service.get("transactions", key, shopId=shop["id"], **NEW_YEAR),
-        "members": console.service.get("members", key, providerId=shop["providerId"]),
-        "wrong": console.service.get("transactions", key, shopId="elsewhere", **NEW_YEAR),
-        "changes": console.service.get("transactions", key, shopId=shop["id"], updatedSince="1970-01-01T00:00:00Z"),
+        "bills": service.get("transactions", key, shopId=shop["id"], **NEW_YEAR),
+        "members": service.get("members", key, providerId=shop["providerId"]),
+        "wrong": service.get("transactions", key, shopId="elsewhere", **NEW_YEAR),
+        "changes": service.get("transactions", key, shopId=shop["id"], updatedSince="1970-01-01T00:00:00Z"),
     }
     # Stopping the service writes the records of its requests.
-    console.service.restart()
+    service.restart()
     ids = {name: answer.headers["x-request-id"] for name, answer in asked.items()}
-    return {"key_id": key.split("_")[2], "shop": shop, "ids": ids}
+    return InUse(console, console.operator("alice"), key.split("_")[2], shop, ids)
+
+
+@pytest.fixture
+def used(console: RunningConsole) -> InUse:
+    return in_use(console)
+
+
+@pytest.fixture(scope="session")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InUse]:
+    """A console that tests must leave as it is, because others use it too."""
+    with closing(RunningConsole(tmp_path_factory.mktemp("shared"))) as running:
+        yield in_use(running)

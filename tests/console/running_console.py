@@ -1,5 +1,7 @@
 """A console on a real port in front of a real store, with a clock that tests control."""
 
+import csv
+import io
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -73,12 +75,19 @@ class RunningConsole:
     def stranger(self) -> "Operator":
         return Operator(self)
 
-    def operator(self, name: str = "alice", **headers: str) -> "Operator":
+    def operator(self, name: str = "alice", language: str = "en") -> "Operator":
         """Return a browser in which this operator has signed in."""
-        browser = Operator(self, **headers)
+        browser = Operator(self, **{"accept-language": language})
         answer = browser.sign_in(self.token(name))
         assert answer.status_code == 303, answer.text
         return browser
+
+    def damage_usage(self) -> None:
+        """Replace the file of usage by one that is not a database."""
+        for file in self.settings.store.glob("usage.sqlite3*"):
+            file.unlink()
+        content = b"not a database, but long enough to look like one" * 100
+        (self.settings.store / "usage.sqlite3").write_bytes(content)
 
     def close(self) -> None:
         self._listener.stop()
@@ -128,6 +137,10 @@ class Operator:
         answer = self.get(path)
         assert answer.status_code == 200, answer.text
         return answer.json()
+
+    def csv(self, path: str) -> list[dict[str, str]]:
+        """Return the rows of an export."""
+        return list(csv.DictReader(io.StringIO(self.get(path).content.decode("utf-8-sig"))))
 
     def hidden(self, page: str, action: str) -> dict[str, str]:
         """Return the hidden fields of the first form with this action on a page."""

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,18 +20,11 @@ from console.running_console import PAGES
 from counterfoil.machine.addresses import free_port
 from counterfoil.machine.private_listener import ListenerRequest, ListenerResponse, PrivateListener
 from waiting import until
-from web.test_browser import ARGUMENTS, CHROMIUM, SCHEMES, Visit, visiting
+from web import test_browser
+from web.test_browser import SCHEMES, Visit, visiting
 
-playwright = pytest.importorskip(
-    "playwright.sync_api", reason="playwright is not installed, so no page was opened in a browser"
-)
-pytestmark = [
-    pytest.mark.skipif(
-        CHROMIUM is None,
-        reason="chromium is not on the PATH, so no page was opened in a browser (Debian: apt-get install chromium)",
-    ),
-    pytest.mark.browser,
-]
+# If there is no browser, these tests are skipped too.
+pytestmark, browser = test_browser.pytestmark, test_browser.browser
 LANGUAGES = ("en", "th")
 WIDTHS = (320, 390, 768, 900, 1100, 1280, 1440)
 # Returns whether any table extends beyond the content column of the page.
@@ -79,19 +73,17 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningDemo]:
         process.send_signal(signal.SIGTERM)
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with playwright.sync_playwright() as running:
-        opened = running.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+@contextmanager
+def signed_in(browser: Any, demo: RunningDemo, width: int = 1440, **options: Any) -> Iterator[Visit]:
+    """Yield a browser in which an operator has signed in by opening a link."""
+    with visiting(browser, demo.link(), width, **{"locale": "en", **options}) as opened:
+        opened.page.wait_for_url(f"{demo.console}/")
         yield opened
-        opened.close()
 
 
 @pytest.fixture
 def visit(browser: Any, demo: RunningDemo) -> Iterator[Visit]:
-    """A browser in which an operator has signed in by opening a link."""
-    with visiting(browser, demo.link(), locale="en") as opened:
-        opened.page.wait_for_url(f"{demo.console}/")
+    with signed_in(browser, demo) as opened:
         yield opened
 
 
@@ -111,8 +103,7 @@ def test_every_page_is_accessible_short_and_stays_on_its_origin(
 ) -> None:
     demo.call("franchise", "/transactions/none")
     width = 390 if scheme == "dark" else 1440
-    with visiting(browser, demo.link(), width, color_scheme=scheme, locale=language) as visit:
-        visit.page.wait_for_url(f"{demo.console}/")
+    with signed_in(browser, demo, width, color_scheme=scheme, locale=language) as visit:
         one_key = f"/keys/{demo.keys['franchise']['keyId']}"
         newest_load = go(visit, demo, "/loads").locator("td a").first.get_attribute("href")
         for path in (*PAGES, "/reference", "/reference/try/listTransactions", one_key, newest_load):
@@ -144,8 +135,7 @@ def _widths_that_scroll(page: Any) -> list[int]:
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_the_header_leaves_most_of_a_phone_to_the_page(browser: Any, demo: RunningDemo, language: str) -> None:
-    with visiting(browser, demo.link(), 390, locale=language) as visit:
-        visit.page.wait_for_url(f"{demo.console}/")
+    with signed_in(browser, demo, 390, locale=language) as visit:
         page = go(visit, demo, "/shops")
         assert page.locator("main").bounding_box()["y"] < 110
         address = "nav details a[href='/loads']"
@@ -166,36 +156,19 @@ def test_the_sign_in_page_is_accessible_and_a_used_link_is_refused(browser: Any,
         assert "#" not in visit.page.url
 
 
-def _key_is_not_shown_again(page: Any, key: str) -> None:
-    """Check that Back does not show a new key again. Chromium shows an error page instead of sending the form again."""
-    page.get_by_role("link", name="I have saved it").click()
-    page.wait_for_url("**/keys/*")
-    with pytest.raises(playwright.Error, match="ERR_CACHE_MISS"):
-        page.go_back()
-    page.wait_for_url("chrome-error://**")
-    assert key not in page.content()
-
-
-def test_new_requests_appear_while_following(demo: RunningDemo, visit: Visit) -> None:
+def test_following_shows_new_requests_an_outage_of_the_console_and_the_end_of_the_session(
+    demo: RunningDemo, visit: Visit
+) -> None:
     page = go(visit, demo, "/requests")
     page.get_by_role("button", name="Follow live").click()
     request_id = demo.call("franchise").headers["x-request-id"]
     page.locator("tbody tr", has_text=request_id).wait_for(timeout=15_000)
-    page.get_by_role("button", name="Stop following").click()
     assert visit.said == []
-
-
-def test_following_says_that_the_console_does_not_respond(demo: RunningDemo, visit: Visit) -> None:
-    page = go(visit, demo, "/requests")
-    page.get_by_role("button", name="Follow live").click()
     page.context.set_offline(True)
     page.get_by_text("The console does not respond.").wait_for(timeout=15_000)
     page.context.set_offline(False)
     page.get_by_text("New requests appear at the top.").wait_for(timeout=15_000)
-
-
-def test_following_leads_to_the_sign_in_page_when_the_session_ends(demo: RunningDemo, visit: Visit) -> None:
-    page = go(visit, demo, "/requests")
+    page.get_by_role("button", name="Stop following").click()
     page.get_by_role("button", name="Follow live").click()
     page.context.clear_cookies()
     page.wait_for_url(f"{demo.console}/sign-in", timeout=15_000)
@@ -240,8 +213,7 @@ def test_a_bar_explains_itself_and_leads_to_its_requests(demo: RunningDemo, visi
 
 
 def test_a_tap_shows_the_text_of_a_bar_and_a_second_one_follows_it(browser: Any, demo: RunningDemo) -> None:
-    with visiting(browser, demo.link(), 390, locale="en", has_touch=True) as visit:
-        visit.page.wait_for_url(f"{demo.console}/")
+    with signed_in(browser, demo, 390, has_touch=True) as visit:
         bar = visit.page.locator("figure").first.locator(".slot").nth(3)
         bar.tap()
         assert visit.page.locator(".tip").inner_text() == bar.get_attribute("aria-label")
@@ -267,8 +239,7 @@ def test_the_search_of_the_reference_shows_only_what_contains_all_words(demo: Ru
 
 
 def test_the_search_of_the_reference_opens_and_marks_what_it_finds_on_a_phone(browser: Any, demo: RunningDemo) -> None:
-    with visiting(browser, demo.link(), 390, locale="en", has_touch=True) as visit:
-        visit.page.wait_for_url(f"{demo.console}/")
+    with signed_in(browser, demo, 390, has_touch=True) as visit:
         page = go(visit, demo, "/reference")
         row = page.locator("[id='Coupon.status']")
         assert not row.is_visible()
@@ -291,9 +262,8 @@ def test_the_search_of_the_reference_opens_and_marks_what_it_finds_on_a_phone(br
 
 def test_the_five_questions_of_the_guide_are_answered_by_tapping_on_a_phone(browser: Any, demo: RunningDemo) -> None:
     request_id = demo.call("franchise", "/transactions/none").headers["x-request-id"]
-    with visiting(browser, demo.link(), 390, locale="en", has_touch=True) as visit:
+    with signed_in(browser, demo, 390, has_touch=True) as visit:
         page = visit.page
-        page.wait_for_url(f"{demo.console}/")
 
         def open_page(name: str) -> None:
             page.locator("nav .menu summary").tap()

@@ -1,7 +1,5 @@
 """The pages about keys show how fresh each copy is, and never call a copy up to date if it lacks changes."""
 
-import csv
-import io
 import re
 from datetime import datetime
 from typing import Any
@@ -79,7 +77,7 @@ def test_a_gap_is_explained_with_the_request_that_closes_it(
     mark = erp.read(0)
     console.clock.advance(5 * 24 * HOUR)
     erp.read(console.clock.now_ms() - HOUR * 1000)
-    page = console.operator("bob", **{"accept-language": language}).page(f"/keys/{key_id_of(erp.key)}?tab=copy")
+    page = console.operator("bob", language).page(f"/keys/{key_id_of(erp.key)}?tab=copy")
     assert sentence in page
     assert f"updatedSince={iso_utc(mark)}" in page
 
@@ -159,8 +157,7 @@ def test_the_list_of_keys_shows_which_copy_is_not_up_to_date(
     assert 'title="This key keeps no copy.">–</span>' in page
     assert '<span class="badge quiet">messaging lookup</span>' in page
     assert '<span class="badge warn">behind</span>' in page
-    rows = csv.DictReader(io.StringIO(alice.get("/keys.csv").content.decode("utf-8-sig")))
-    assert {row["label"]: row["copy"] for row in rows} == {"ERP": "fresh", "BI": "behind", "Bot": ""}
+    assert {row["label"]: row["copy"] for row in alice.csv("/keys.csv")} == {"ERP": "fresh", "BI": "behind", "Bot": ""}
 
 
 def test_a_shop_that_a_key_can_no_longer_read_is_not_reported_as_behind(console: RunningConsole) -> None:

@@ -7,6 +7,7 @@ import re
 import httpx
 import pytest
 
+from console.conftest import InUse
 from console.running_console import PAGE, SAME_ORIGIN, Operator, RunningConsole
 from counterfoil.console.sign_in import own_name
 from records import branch
@@ -19,11 +20,11 @@ PATHS = ("/", "/sign-in", "/console.css", "/keys.json", "/nowhere", "/reference"
     "host",
     ["evil.example", "evil.example:8002", "localhost.evil.example", "", "127.0.0.1.nip.io", "localhost:1@evil.example"],
 )
-@pytest.mark.parametrize("path", ["/", "/sign-in", "/console.js", "/keys.json"])
-def test_a_host_name_of_another_site_is_refused(console: RunningConsole, alice: Operator, host: str, path: str) -> None:
-    answer = alice.get(path, host=host)
-    assert answer.status_code in (400, 421)
-    assert "alice" not in answer.text
+def test_a_host_name_of_another_site_is_refused(shared: InUse, host: str) -> None:
+    for path in ("/", "/sign-in", "/console.js", "/keys.json"):
+        answer = shared.alice.get(path, host=host)
+        assert answer.status_code in (400, 421)
+        assert "alice" not in answer.text
 
 
 @pytest.mark.parametrize("host", ["localhost", "localhost:9999", "127.0.0.1", "127.1.2.3", "[::1]:8002", "LOCALHOST."])
@@ -59,9 +60,9 @@ def test_a_browser_gets_a_refusal_as_a_page_that_needs_no_other_file(alice: Oper
 
 
 @pytest.mark.parametrize("host", ["a.localhost", "x{own}", "{own}.example", "{own}.localhost", "www.{own}"])
-def test_other_names_below_localhost_are_refused(console: RunningConsole, alice: Operator, host: str) -> None:
-    named = host.format(own=httpx.URL(console.url).host)
-    assert alice.get("/audit", host=named).status_code == 421
+def test_other_names_below_localhost_are_refused(shared: InUse, host: str) -> None:
+    named = host.format(own=httpx.URL(shared.console.url).host)
+    assert shared.alice.get("/audit", host=named).status_code == 421
 
 
 def test_the_name_of_a_console_is_its_own_and_stays_the_same(console: RunningConsole) -> None:
@@ -107,28 +108,23 @@ def test_a_form_from_another_site_changes_nothing(
     assert alice.send("/keys/new", fields).status_code == 200
 
 
-def test_a_form_without_fetch_metadata_needs_the_origin_of_the_console(
-    console: RunningConsole, alice: Operator
-) -> None:
+def test_a_form_needs_its_type_and_the_origin_of_the_console(console: RunningConsole, alice: Operator) -> None:
+    answer = alice.client.post("/sign-out", content=b"{}", headers={"content-type": "text/plain", **SAME_ORIGIN})
+    assert answer.status_code == 415
     assert alice.send("/sign-out", {}, origin=console.url).status_code == 303
 
 
-def test_a_form_of_another_type_is_refused(alice: Operator) -> None:
-    answer = alice.client.post("/sign-out", content=b"{}", headers={"content-type": "text/plain", **SAME_ORIGIN})
-    assert answer.status_code == 415
-
-
-def test_another_site_may_link_to_a_page_but_not_load_it(alice: Operator) -> None:
+def test_another_site_may_link_to_a_page_but_not_load_it(shared: InUse) -> None:
     linked = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"}
     loaded = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "no-cors"}
-    assert alice.client.get("/keys", headers=linked).status_code == 200
+    assert shared.alice.client.get("/keys", headers=linked).status_code == 200
     for path in ("/keys", "/keys.json", "/console.js"):
-        assert alice.client.get(path, headers=loaded).status_code == 403
+        assert shared.alice.client.get(path, headers=loaded).status_code == 403
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_every_response_has_the_headers_that_protect_it(console: RunningConsole, alice: Operator, path: str) -> None:
-    for browser in (alice, console.stranger()):
+def test_every_response_has_the_headers_that_protect_it(shared: InUse, path: str) -> None:
+    for browser in (shared.alice, shared.console.stranger()):
         headers = browser.get(path).headers
         assert headers["cache-control"] == "no-store"
         assert headers["x-content-type-options"] == "nosniff"
@@ -141,8 +137,8 @@ def test_every_response_has_the_headers_that_protect_it(console: RunningConsole,
 
 
 @pytest.mark.parametrize("method", ["PUT", "DELETE", "OPTIONS", "PATCH", "TRACE"])
-def test_other_methods_are_refused(alice: Operator, method: str) -> None:
-    assert alice.client.request(method, "/keys").status_code == 405
+def test_other_methods_are_refused(shared: InUse, method: str) -> None:
+    assert shared.alice.client.request(method, "/keys").status_code == 405
 
 
 def test_a_large_body_is_refused_even_if_its_length_is_not_announced(alice: Operator) -> None:
@@ -151,8 +147,7 @@ def test_a_large_body_is_refused_even_if_its_length_is_not_announced(alice: Oper
 
 
 def test_cookies_of_the_console_do_not_sign_in_to_the_api(console: RunningConsole, alice: Operator) -> None:
-    shop = branch()
-    console.service.load(shop)
+    console.service.load(branch())
     cookie = "; ".join(f"{name}={value}" for name, value in alice.client.cookies.items())
     assert cookie
     assert console.service.error("shops", None, headers={"cookie": cookie}) == "invalid_key"

@@ -1,7 +1,5 @@
 """The names in `--json`, in the console's JSON and in its CSV stay the same, because programs read them."""
 
-import csv
-import io
 import json
 from pathlib import Path
 from typing import Any
@@ -9,7 +7,7 @@ from typing import Any
 import pytest
 
 from cli.command import Command
-from console.running_console import Operator, RunningConsole
+from console.conftest import InUse
 
 NAMES = json.loads(Path(__file__).with_name("names.json").read_text(encoding="utf-8"))
 COMMANDS = (
@@ -50,32 +48,20 @@ def missing(known: Any, found: Any, place: str = "") -> list[str]:
     ]
 
 
-@pytest.fixture
-def everything(console: RunningConsole, used: dict[str, Any]) -> str:
-    """A store with something of every kind. Return the ID of its key."""
-    console.service.load(b'{"kind":"bill"}')
-    key_id: str = used["key_id"]
-    return key_id
-
-
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
-def test_the_names_in_the_json_of_a_command_stay(
-    console: RunningConsole, everything: str, words: tuple[str, ...]
-) -> None:
-    run = Command(console.settings.store)
-    given = [everything if word == "KEY" else word for word in words]
-    found = run.json(*given, status=1 if words == ("status",) else 0)
+def test_the_names_in_the_json_of_a_command_stay(shared: InUse, words: tuple[str, ...]) -> None:
+    given = [shared.key_id if word == "KEY" else word for word in words]
+    found = Command(shared.console.settings.store).json(*given, status=1 if words == ("status",) else 0)
     assert missing(NAMES[" ".join(words)], found) == []
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_the_names_in_the_json_of_a_page_stay(alice: Operator, everything: str, page: str) -> None:
-    found = alice.json(f"{page.replace('KEY', everything)}.json")
+def test_the_names_in_the_json_of_a_page_stay(shared: InUse, page: str) -> None:
+    found = shared.alice.json(f"{page.replace('KEY', shared.key_id)}.json")
     assert missing(NAMES[f"{page}.json"], found) == []
 
 
 @pytest.mark.parametrize("page", LISTS)
-def test_the_columns_of_an_export_stay(alice: Operator, everything: str, page: str) -> None:
-    answer = alice.get(f"{page}.csv").content.decode("utf-8-sig")
+def test_the_columns_of_an_export_stay(shared: InUse, page: str) -> None:
     known = NAMES[f"{page}.csv"]
-    assert [name for name in next(csv.reader(io.StringIO(answer))) if name in known] == known
+    assert [name for name in shared.alice.csv(f"{page}.csv")[0] if name in known] == known

@@ -3,13 +3,11 @@
 import json
 import os
 import re
-import shutil
 import signal
 import socket
-import ssl
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import httpx
@@ -64,6 +62,8 @@ def test_the_printed_link_signs_in_and_a_second_link_can_be_made(store: Path) ->
         assert another.partition("#")[0] == link.partition("#")[0]
         with signed_in(another) as client:
             assert client.get("/shops.json").json()["counts"]["empty"] == 2
+        proxied = Command(store).json("console", "link", "--console-port", port, "--url", "https://console.example.com")
+        assert proxied["console"].startswith("https://console.example.com/sign-in#")
         process.send_signal(signal.SIGTERM)
         assert process.wait(20) == 0
 
@@ -107,60 +107,12 @@ def test_a_device_survives_a_restart_of_the_console_and_ends_when_it_is_revoked(
         assert run.json("console", "devices") == []
 
 
-HAPROXY = shutil.which("haproxy") or shutil.which("/usr/sbin/haproxy") or ""
-PROXY = """
-defaults
-    mode http
-    timeout connect 5s
-    timeout client 30s
-    timeout server 30s
-    default_backend console
-frontend https
-    bind 127.0.0.1:{https} ssl crt {folder}/certificate.pem
-    http-request set-header X-Forwarded-Proto https
-backend console
-    server console 127.0.0.1:{console}
-"""
-
-
-@pytest.mark.skipif(not HAPROXY, reason="HAProxy is not installed (Debian: apt-get install haproxy)")
-def test_behind_a_proxy_with_tls_only_a_secure_cookie_with_the_prefix_counts(store: Path, tmp_path: Path) -> None:
-    ports = {name: free_port("127.0.0.1") for name in ("console", "https")}
-    certificate, key, host = tmp_path / "certificate.pem", tmp_path / "key.pem", "console.example.com"
-    made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=x", "-days", "2"]
-    made += ["-addext", "subjectAltName=IP:127.0.0.1"]
-    subprocess.run([*made, "-keyout", key, "-out", certificate], check=True, capture_output=True)
-    certificate.write_text(certificate.read_text() + key.read_text())
-    (tmp_path / "haproxy.cfg").write_text(PROXY.format(folder=tmp_path, **ports))
-    headers, trusted = {"host": host, **SAME_ORIGIN}, ssl.create_default_context(cafile=certificate)
-    with (
-        console(store, ports["console"], "--no-link", "--console-names", host),
-        subprocess.Popen([HAPROXY, "-f", tmp_path / "haproxy.cfg"], stderr=subprocess.DEVNULL) as proxy,
-        httpx.Client(base_url=f"https://127.0.0.1:{ports['https']}", headers=headers, verify=trusted) as browser,
-    ):
-        try:
-            for port in ports.values():
-                until(lambda port=port: is_listening("127.0.0.1", port), "proxy and console listen")  # type: ignore[misc]
-            link = Command(store).json(
-                "console", "link", "--console-port", ports["console"], "--url", f"https://{host}"
-            )
-            signing_in = browser.post("/sign-in", data={"link": link["console"].partition("#")[2]})
-            assert signing_in.status_code == 303
-            cookie, *attributes = signing_in.headers["set-cookie"].split("; ")
-            assert cookie.startswith("__Host-counterfoil-console")
-            assert {"Secure", "HttpOnly", "Path=/"} <= set(attributes)
-            statuses = [
-                browser.get("/keys.json", headers={"cookie": sent}).status_code
-                for sent in (cookie, cookie.removeprefix("__Host-"))
-            ]
-            assert statuses == [200, 401]
-        finally:
-            proxy.terminate()
-
-
 def test_commands_about_devices_refuse_what_they_cannot_do(store: Path) -> None:
     run = Command(store)
     assert "console_max_days" in run("console", "link", "--days", 91, status=2).stderr
+    assert "at most 24h" in run("console", "link", "--valid-for", "2d", status=2).stderr
+    not_running = run("console", "link", "--console-port", free_port("127.0.0.1"), status=1)
+    assert "no console is running at" in not_running.stderr
     assert "0123456789" in run("console", "revoke", "0123456789", status=1).stderr
     for words in ((), ("0123456789", "--all")):
         run("console", "revoke", *words, status=2)
@@ -183,8 +135,7 @@ def test_the_console_stops_with_the_process_that_started_it(store: Path) -> None
 
 
 def test_the_service_answers_when_the_console_is_killed(tmp_path: Path) -> None:
-    service = RunningService(tmp_path)
-    try:
+    with closing(RunningService(tmp_path)) as service:
         shop = branch()
         service.load(shop)
         key = service.key(shop=shop["id"])
@@ -194,20 +145,8 @@ def test_the_service_answers_when_the_console_is_killed(tmp_path: Path) -> None:
             process.kill()
             assert process.wait(20) == -signal.SIGKILL
             assert service.get("shops", key).status_code == 200
-    finally:
-        service.close()
-
-
-def test_a_link_for_a_console_that_is_not_running_is_refused(store: Path) -> None:
-    said = Command(store)("console", "link", "--console-port", free_port("127.0.0.1"), status=1).stderr
-    assert "no console is running at" in said
 
 
 def test_a_console_needs_a_store(tmp_path: Path) -> None:
     Command(tmp_path / "nothing")("console", "--console-port", free_port("127.0.0.1"), status=1)
     assert not (tmp_path / "nothing").exists()
-
-
-def test_a_link_is_valid_for_a_day_at_most(store: Path) -> None:
-    said = Command(store)("console", "link", "--valid-for", "2d", status=2).stderr
-    assert "at most 24h" in said

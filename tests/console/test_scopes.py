@@ -23,7 +23,7 @@ def key_id_of(alice: Operator) -> str:
 def test_the_name_of_the_shop_is_beside_the_id_of_a_scope(console: RunningConsole, language: str) -> None:
     shop = branch(name="Riverside")
     console.service.load(shop)
-    alice = console.operator("alice", **{"accept-language": language})
+    alice = console.operator("alice", language)
     word = {"en": "Shop", "th": "ร้าน"}[language]
     named = f'{word} <span title="{shop["id"]}">Riverside</span>'
     label = f"{named} <code>{shop['id']}</code>"
@@ -54,7 +54,7 @@ def test_a_franchise_has_the_words_with_which_the_names_of_its_shops_begin(
 
 
 def test_permissions_in_the_audit_are_translated(console: RunningConsole, shop: str) -> None:
-    alice = console.operator("alice", **{"accept-language": "th"})
+    alice = console.operator("alice", "th")
     alice.issue(f"shop:{shop}", personal_data="on", messaging_lookup="on")
     page = alice.page("/audit")
     assert "สิทธิ์: ข้อมูลส่วนบุคคล, ค้นหาจากบัญชีแชต" in page
@@ -91,16 +91,18 @@ def test_the_sign_in_page_shows_the_command_for_this_console(console: RunningCon
     assert f'<code class="command">{command}</code>' in console.stranger().page("/sign-in")
 
 
-@pytest.mark.parametrize("header", ["x-forwarded-for", "forwarded", "via"])
-def test_the_sign_in_page_does_not_name_the_store_behind_a_proxy(console: RunningConsole, header: str) -> None:
-    page = console.stranger().page("/sign-in", **{header: "for=192.0.2.1"})
-    assert '<code class="command">counterfoil console link</code>' in page
-    assert str(console.settings.store) not in page
-
-
-@pytest.mark.parametrize("console", [{"console_names": "console.example.com"}], indirect=True)
-def test_the_sign_in_page_does_not_name_the_store_to_other_machines(console: RunningConsole) -> None:
-    page = console.stranger().page("/sign-in")
+@pytest.mark.parametrize(
+    ("console", "headers"),
+    [
+        *(({}, {header: "for=192.0.2.1"}) for header in ("x-forwarded-for", "forwarded", "via")),
+        ({"console_names": "console.example.com"}, {}),
+    ],
+    indirect=["console"],
+)
+def test_the_sign_in_page_does_not_name_the_store_behind_a_proxy_or_to_other_machines(
+    console: RunningConsole, headers: dict[str, str]
+) -> None:
+    page = console.stranger().page("/sign-in", **headers)
     assert '<code class="command">counterfoil console link</code>' in page
     assert str(console.settings.store) not in page
 

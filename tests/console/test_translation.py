@@ -228,7 +228,7 @@ def test_every_refused_request_has_a_text() -> None:
 def test_refused_values_of_the_form_for_a_new_key_are_explained_in_thai(
     console: RunningConsole, entered: dict[str, str]
 ) -> None:
-    somchai = console.operator("somchai", **{"accept-language": "th"})
+    somchai = console.operator("somchai", "th")
     answer = somchai.issue(**{"scope": "other", "other_kind": "shop", "other_id": "sh_1", **entered})
     assert answer.status_code == 422
     assert _english_in(answer.text) == []
@@ -243,20 +243,11 @@ def _english_in(page: str) -> list[str]:
 
 
 def test_a_form_of_another_site_is_refused_in_thai(console: RunningConsole) -> None:
-    somchai = console.operator("somchai", **{"accept-language": "th"})
+    somchai = console.operator("somchai", "th")
     answer = somchai.send("/keys/new", {}, **{"sec-fetch-site": "cross-site"})
     assert (answer.status_code, answer.text) == (403, THAI("guard.foreign_form") + "\n")
     answer = somchai.send("/keys/new", {"label": "x" * 100_000})
     assert (answer.status_code, answer.text) == (413, THAI("guard.body_too_large") + "\n")
-
-
-def test_the_reason_why_a_store_cannot_be_read_is_in_thai(console: RunningConsole) -> None:
-    console.service.load(branch())
-    somchai = console.operator("somchai", **{"accept-language": "th"})
-    for file in console.settings.store.glob("usage.sqlite3*"):
-        file.unlink()
-    (console.settings.store / "usage.sqlite3").write_bytes(b"not a database, but long enough to look like one" * 100)
-    assert "หยุดบริการและกู้คืนไฟล์จากสำเนาสำรอง" in somchai.page("/store")
 
 
 def test_a_message_without_a_text_is_shown_and_marked_as_english() -> None:
@@ -286,7 +277,7 @@ def test_a_thai_page_shows_findings_errors_and_audit_entries_in_thai(console: Ru
     key = console.service.key(shop=shop["id"])
     console.service.get("transactions", key, shopId="elsewhere")
     console.service.restart()
-    somchai = console.operator("somchai", **{"accept-language": "th"})
+    somchai = console.operator("somchai", "th")
     assert "บรรทัดที่ถูกปฏิเสธ 1 บรรทัดจากการนำเข้า 1 ครั้งยังไม่ได้นำเข้า" in somchai.page("/")
     assert "<li>คำขอต่อวัน: 10,000</li>" in somchai.page("/audit")
     assert "ไม่มี id ที่ใช้ได้" in somchai.page("/loads/1")

@@ -119,10 +119,3 @@ def test_only_an_operator_is_offered_to_try_requests(console: RunningConsole, al
     assert LIST_SHOPS not in reader.get("/reference").text
     assert reader.get(LIST_SHOPS).status_code == 403
     assert alice.get("/reference/try/nothing").status_code == 404
-
-
-def test_the_reference_page_has_a_search_and_its_script(alice: Operator) -> None:
-    page = alice.get("/reference")
-    assert 'id="search"' in page.text
-    assert "script-src 'self'" in page.headers["content-security-policy"]
-    assert alice.get("/reference.js").headers["content-type"].startswith("text/javascript")
