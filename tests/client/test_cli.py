@@ -36,6 +36,7 @@ def _no_settings_of_the_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
 
 
 DUCKDB = ("--to", "counterfoil.duckdb")
+UNKNOWN_KEY = "cf_live_unknownkey00_" + "x" * 40
 
 
 class CopyOwner:
@@ -50,7 +51,10 @@ class CopyOwner:
         self.folder = folder
         self.key_file = folder / "key"
         self.take_key(**PLENTY)
-        self._runner = CliRunner()
+
+    @property
+    def remote(self) -> tuple[str, ...]:
+        return "--url", f"{self.service.url}/ext/v1", "--key-file", str(self.key_file)
 
     def take_key(self, **terms: Any) -> None:
         self.key_file.write_text(self.service.key(franchise=self.branch["franchiseId"], **terms) + "\n")
@@ -58,20 +62,24 @@ class CopyOwner:
 
     def words(self, command: str, *words: object) -> list[str]:
         target = () if "--to" in words else ("--to", "copy.sqlite")
-        remote = ("--url", f"{self.service.url}/ext/v1", "--key-file", str(self.key_file))
-        return [command, *remote, *target, *map(str, words)]
+        return [command, *self.remote, *target, *map(str, words)]
 
     def __call__(self, command: str, *words: object, status: int = 0) -> Result:
-        return self.bare(*self.words(command, *words), status=status)
-
-    def bare(self, *words: str, status: int = 0, stdin: str | None = None) -> Result:
-        result = self._runner.invoke(program, list(words), input=stdin)
-        assert result.exit_code == status, result.output
-        assert "Traceback" not in result.output
-        return result
+        return counterfoil(*self.words(command, *words), status=status)
 
     def json(self, command: str, *words: object, status: int = 0) -> Any:
         return json.loads(self(command, *words, "--json", status=status).stdout)
+
+    def damage(self, *statements: str) -> None:
+        with closing(sqlite3.connect(self.folder / "copy.sqlite", isolation_level=None)) as db:
+            db.executescript(";".join(statements))
+
+
+def counterfoil(*words: str, status: int = 0, stdin: str | None = None) -> Result:
+    result = CliRunner().invoke(program, list(words), input=stdin)
+    assert result.exit_code == status, result.output
+    assert "Traceback" not in result.output
+    return result
 
 
 @pytest.fixture
@@ -83,8 +91,7 @@ def copy_owner(service: RunningService, branch: r.Record, tmp_path: Path) -> Cop
 
 
 def test_a_pull_reports_what_it_did(copy_owner: CopyOwner) -> None:
-    remote = ("--url", f"{copy_owner.service.url}/ext/v1", "--key-file", str(copy_owner.key_file))
-    told = copy_owner.bare("pull", *remote).stdout
+    told = counterfoil("pull", *copy_owner.remote).stdout
     assert "counterfoil.duckdb" in told
     assert "19 added, 0 changed, 0 removed, 0 unchanged" in told
     assert "6 added, 0 changed, 0 removed, 0 unchanged" in told
@@ -103,11 +110,14 @@ def test_a_pull_names_a_shop_that_has_left_the_scope_once(copy_owner: CopyOwner)
 
 
 def test_a_pull_reports_in_json_on_request(copy_owner: CopyOwner) -> None:
-    told = copy_owner.json("pull", "--to", "x.duckdb")
-    assert (told["status"], told["target"], told["billsWritten"], told["membersWritten"]) == ("ok", "x.duckdb", 19, 6)
+    told = copy_owner.json("pull", "--members-every", "1d")
+    found = (told["status"], told["target"], told["billsWritten"], told["membersWritten"])
+    assert found == ("ok", "copy.sqlite", 19, 6)
     assert (told["shops"], told["shopsRead"]) == (1, 1)
-    assert told["requestsLeft"] == 1_000_000 - told["requests"]
-    assert copy_owner.json("pull", "--to", "x.duckdb")["billsWritten"] == 0
+    assert told["requests"] == 3, "expected one request each for the key, the feed and the members"
+    assert told["requestsLeft"] == 1_000_000 - 3
+    idle = copy_owner.json("pull", "--members-every", "1d")
+    assert (idle["billsWritten"], idle["requests"]) == (0, 1)
 
 
 @pytest.mark.parametrize("name", ["there/", "old"])
@@ -130,16 +140,15 @@ def test_the_key_may_come_from_the_environment_or_standard_input(
 ) -> None:
     key = copy_owner.key_file.read_text()
     words = ("pull", "--url", copy_owner.service.url, "--to", "copy.sqlite")
-    copy_owner.bare(*words, "--key-file", "-", stdin=key)
+    counterfoil(*words, "--key-file", "-", stdin=key)
     monkeypatch.setenv("COUNTERFOIL_KEY", key)
-    copy_owner.bare(*words)
+    counterfoil(*words)
 
 
-def test_a_key_on_the_command_line_is_refused_and_not_repeated(copy_owner: CopyOwner) -> None:
-    key = copy_owner.key_file.read_text().strip()
-    result = copy_owner.bare("pull", "--url", copy_owner.service.url, "--key", key, status=2)
+def test_a_key_on_the_command_line_is_refused_and_not_repeated() -> None:
+    result = counterfoil("pull", "--url", "http://127.0.0.1/ext/v1", "--key", UNKNOWN_KEY, status=2)
     assert "--key-file" in result.stderr
-    assert key not in result.output
+    assert UNKNOWN_KEY not in result.output
 
 
 @pytest.mark.parametrize(
@@ -155,84 +164,72 @@ def test_a_key_on_the_command_line_is_refused_and_not_repeated(copy_owner: CopyO
         ("--every", "5"),
         ("--every", "0s"),
         ("--every", "-5m"),
+        ("--full", "--every", "5m"),
         ("--members-every", "daily"),
         ("--limit", "0"),
         ("--limit", "1001"),
         ("--url", "nonsense"),
         ("--key-file", "missing"),
+        ("--key-file", "empty"),
+        ("--key-file", "two words"),
     ],
+    ids=" ".join,
 )
-def test_misuse_is_one_sentence_and_status_2(copy_owner: CopyOwner, words: tuple[str, ...]) -> None:
-    result = copy_owner("pull", *words, status=2)
+def test_misuse_is_one_sentence_and_status_2(tmp_path: Path, words: tuple[str, ...]) -> None:
+    for name, content in (("key", UNKNOWN_KEY), ("empty", "\n"), ("two words", "two words")):
+        (tmp_path / name).write_text(content)
+    before = sorted(tmp_path.iterdir())
+    result = counterfoil("pull", "--url", "http://127.0.0.1/ext/v1", "--key-file", "key", *words, status=2)
     assert result.stderr.startswith("counterfoil: ")
     assert result.stderr.count("\n") == 1
-    assert not [*copy_owner.folder.glob("*.duckdb"), *copy_owner.folder.glob("*.sqlite")]
+    assert sorted(tmp_path.iterdir()) == before
 
 
-@pytest.mark.parametrize("content", ["", "\n", "two words", "ก"])
-def test_a_file_without_a_key_is_misuse(copy_owner: CopyOwner, content: str) -> None:
-    copy_owner.key_file.write_text(content)
-    assert "key" in copy_owner("pull", status=2).stderr
-
-
-def test_a_wrong_key_fails_with_what_the_service_said(copy_owner: CopyOwner) -> None:
-    copy_owner.key_file.write_text("cf_live_unknownkey00_" + "x" * 40)
-    result = copy_owner("pull", status=1)
-    assert "invalid_key" in result.stderr
-    assert "request " in result.stderr
+WRONG_KEY = ("/ext/v1", "invalid_key", "request ")
+WRONG_ADDRESS = ("/ext", "/ext. The address usually ends in /ext/v1.", "")
 
 
 @pytest.mark.parametrize("target", ["new/copy.duckdb", "new/copy.sqlite", "new/parquet/", "old/"])
-@pytest.mark.parametrize("fault", ["key", "url"])
-def test_a_refused_first_request_leaves_no_files_behind(copy_owner: CopyOwner, target: str, fault: str) -> None:
-    (copy_owner.folder / "old").mkdir()
-    url = copy_owner.service.url + ("/ext" if fault == "url" else "/ext/v1")
-    if fault == "key":
-        copy_owner.key_file.write_text("cf_live_unknownkey00_" + "x" * 40)
-    before = sorted(copy_owner.folder.rglob("*"))
-    words = ("--url", url, "--key-file", str(copy_owner.key_file), "--to", target, "--json")
-    told = json.loads(copy_owner.bare("pull", *words, status=1).stdout)
-    assert told["requests"] == 1
-    assert sorted(copy_owner.folder.rglob("*")) == before
-
-
-def test_progress_is_reported_as_saved_only_if_something_was_read(
-    copy_owner: CopyOwner, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("path", "message", "reference"), [WRONG_KEY, WRONG_ADDRESS], ids=["key", "address"])
+def test_a_refused_first_request_is_reported_and_leaves_no_files_behind(
+    copy_owner: CopyOwner, target: str, path: str, message: str, reference: str
 ) -> None:
-    monkeypatch.setattr("counterfoil.client.connection.FIRST_PAUSE_SEC", 0.001)
-    url = f"http://127.0.0.1:{free_port()}/ext/v1"
-    result = copy_owner.bare("pull", "--url", url, "--key-file", str(copy_owner.key_file), status=5)
-    assert "cannot be reached" in result.stderr
-    assert "progress saved" not in result.stderr
-    assert "nothing was read. Run the same command to try again." in result.stderr
-    copy_owner.take_key(per_min=1000, per_day=4)
-    assert "progress saved" in copy_owner("pull", "--limit", 1, status=4).stderr
+    (copy_owner.folder / "old").mkdir()
+    copy_owner.key_file.write_text(UNKNOWN_KEY)
+    before = sorted(copy_owner.folder.rglob("*"))
+    words = ("--url", copy_owner.service.url + path, "--to", target, "--json")
+    result = copy_owner("pull", *words, status=1)
+    assert message in result.stderr
+    assert reference in result.stderr
+    assert json.loads(result.stdout)["requests"] == 1
+    assert sorted(copy_owner.folder.rglob("*")) == before
 
 
 def test_a_spent_quota_gives_exit_status_4_and_says_when_it_resets(copy_owner: CopyOwner) -> None:
     copy_owner.take_key(per_min=1000, per_day=8)
-    told = copy_owner.json("pull", "--limit", 1, status=4)
-    assert told["status"] == "quota"
+    result = copy_owner("pull", "--limit", 1, "--json", status=4)
+    assert "progress saved" in result.stderr
+    told = json.loads(result.stdout)
+    assert (told["status"], told["requests"]) == ("quota", 9)
     assert told["resumesAt"].endswith("T00:00:00+07:00")
-    assert told["requests"] == 9
     result = copy_owner("pull", status=4)
     assert "quota_exceeded" in result.stderr
-    assert "nothing was read" in result.stderr
+    assert "nothing was read. Run the same command to try again." in result.stderr
 
 
-def test_a_failing_service_gives_exit_status_5_too(copy_owner: CopyOwner, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_or_unreachable_service_gives_exit_status_5(
+    copy_owner: CopyOwner, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("counterfoil.client.connection.FIRST_PAUSE_SEC", 0.001)
+    unreachable = copy_owner("pull", "--url", f"http://127.0.0.1:{free_port()}/ext/v1", status=5)
+    assert "cannot be reached" in unreachable.stderr
+    assert "progress saved" not in unreachable.stderr
     copy_owner("pull")
     copy_owner.service.load(r.bill(copy_owner.branch))
     with table_missing(copy_owner.service, "books", "bills"):
         told = copy_owner.json("pull", status=5)
     assert told["status"] == "internal"
     copy_owner("pull")
-
-
-def test_a_base_url_without_an_api_below_it_is_reported(copy_owner: CopyOwner) -> None:
-    result = copy_owner("pull", "--url", f"{copy_owner.service.url}/ext", status=1)
-    assert "/ext. The address usually ends in /ext/v1." in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -324,8 +321,13 @@ def test_a_pull_that_is_interrupted_says_so_at_once_and_saves_its_progress(copy_
 THEN = "import os, sys; open(sys.argv[1], 'a').write(os.environ['COUNTERFOIL_PULL_BILLS_ADDED'] + '\\n')"
 
 
+def python(source: str, *words: str) -> str:
+    """Return a command for --then that runs a Python program."""
+    return shlex.join([sys.executable, "-c", source, *words])
+
+
 def test_a_command_is_run_after_each_run_that_changed_something(copy_owner: CopyOwner) -> None:
-    command = shlex.join([sys.executable, "-c", THEN, "a file; touch injected"])
+    command = python(THEN, "a file; touch injected")
     for _ in range(2):
         copy_owner("pull", "--then", command)
     copy_owner.service.load(r.bill(copy_owner.branch))
@@ -335,10 +337,16 @@ def test_a_command_is_run_after_each_run_that_changed_something(copy_owner: Copy
 
 
 @pytest.mark.parametrize(("command", "message"), [("false", "status 1"), ("/no/such/command", "No such file")])
-def test_a_command_that_fails_is_reported(copy_owner: CopyOwner, command: str, message: str) -> None:
+def test_a_command_that_fails_is_reported_and_run_again_even_if_nothing_has_changed_since(
+    copy_owner: CopyOwner, command: str, message: str
+) -> None:
     result = copy_owner("pull", "--then", command, status=1)
     assert message in result.stderr
     assert "The next run with --then runs the command again." in result.stderr
+    copy_owner("pull")
+    for _ in range(2):
+        copy_owner("pull", "--then", python(THEN, "runs"))
+    assert (copy_owner.folder / "runs").read_text() == "0\n"
 
 
 def test_a_command_that_fails_after_a_failed_run_is_reported_too(copy_owner: CopyOwner) -> None:
@@ -348,53 +356,28 @@ def test_a_command_that_fails_after_a_failed_run_is_reported_too(copy_owner: Cop
     assert "false exited with status 1" in result.stderr
 
 
-def test_a_command_that_failed_is_run_again_even_if_nothing_has_changed_since(copy_owner: CopyOwner) -> None:
-    copy_owner("pull", "--then", "false", status=1)
-    copy_owner("pull")
-    command = shlex.join([sys.executable, "-c", THEN, "runs"])
-    for _ in range(2):
-        copy_owner("pull", "--then", command)
-    assert (copy_owner.folder / "runs").read_text() == "0\n"
-
-
 @pytest.mark.programs
 def test_a_command_is_run_for_changes_of_a_run_that_was_killed(copy_owner: CopyOwner) -> None:
-    command = shlex.join([sys.executable, "-c", "import os, signal; os.kill(os.getppid(), signal.SIGKILL)"])
+    command = python("import os, signal; os.kill(os.getppid(), signal.SIGKILL)")
     killed = subprocess.run([*PYTHON, *copy_owner.words("pull", "--then", command)], check=False, capture_output=True)
     assert killed.returncode == -signal.SIGKILL
-    copy_owner("pull", "--then", shlex.join([sys.executable, "-c", THEN, "runs"]))
+    copy_owner("pull", "--then", python(THEN, "runs"))
     assert (copy_owner.folder / "runs").read_text() == "0\n"
 
 
 @pytest.mark.programs
 def test_a_command_that_failed_is_run_again_in_the_next_round(copy_owner: CopyOwner) -> None:
     fails_once = "import os, sys; path = sys.argv[1]; os.path.exists(path) or sys.exit(open(path, 'w').close() or 1)"
-    then = shlex.join([sys.executable, "-c", f"{fails_once}; open('done', 'a').write('x')", "tried"])
+    then = python(f"{fails_once}; open('done', 'a').write('x')", "tried")
     with kept(copy_owner, "1s", "--then", then) as process:
         for _ in range(4):
             told(process)
     assert (copy_owner.folder / "done").read_text() == "x"
 
 
-def test_a_fixed_difference_is_a_change_that_the_command_is_run_for(copy_owner: CopyOwner) -> None:
-    copy_owner("pull", "--then", "true")
-    with closing(sqlite3.connect(copy_owner.folder / "copy.sqlite", isolation_level=None)) as db:
-        db.execute("DELETE FROM bills WHERE bill_date = (SELECT min(bill_date) FROM bills)")
-    copy_owner("reconcile", "--fix")
-    copy_owner("pull", "--then", shlex.join([sys.executable, "-c", THEN, "runs"]))
-    assert (copy_owner.folder / "runs").read_text() == "0\n"
-
-
 def test_the_key_is_not_passed_to_the_command(copy_owner: CopyOwner, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COUNTERFOIL_KEY", copy_owner.key_file.read_text())
-    program_text = "import os, sys; sys.exit('COUNTERFOIL_KEY' in os.environ)"
-    copy_owner("pull", "--then", shlex.join([sys.executable, "-c", program_text]))
-
-
-def test_a_first_pull_of_one_page_takes_three_requests_and_an_idle_run_one(copy_owner: CopyOwner) -> None:
-    first = copy_owner.json("pull", "--members-every", "1d")
-    assert first["requests"] == 3, "expected one request each for the key, the feed and the members"
-    assert copy_owner.json("pull", "--members-every", "1d")["requests"] == 1
+    copy_owner("pull", "--then", python("import os, sys; sys.exit('COUNTERFOIL_KEY' in os.environ)"))
 
 
 # --- reconcile ---------------------------------------------------------------------------
@@ -402,8 +385,7 @@ def test_a_first_pull_of_one_page_takes_three_requests_and_an_idle_run_one(copy_
 
 def test_a_comparison_says_what_it_compared(copy_owner: CopyOwner) -> None:
     copy_owner("pull", "--then", "true")
-    with closing(sqlite3.connect(copy_owner.folder / "copy.sqlite", isolation_level=None)) as db:
-        db.execute("UPDATE bill_items SET name = 'other'")
+    copy_owner.damage("UPDATE bill_items SET name = 'other'")
     by_day = copy_owner.json("reconcile")
     assert by_day["equal"] is True
     assert "bills.net" in by_day["compared"]
@@ -417,64 +399,63 @@ def test_a_comparison_says_what_it_compared(copy_owner: CopyOwner) -> None:
     assert "bill_items" in copy_owner("reconcile", "--deep", status=3).stdout
     assert copy_owner.json("reconcile", "--deep", "--fix")["tables"][0]["fixed"]
     assert copy_owner.json("reconcile", "--deep")["equal"]
-    copy_owner("pull", "--then", shlex.join([sys.executable, "-c", THEN, "runs"]))
+    copy_owner("pull", "--then", python(THEN, "runs"))
     assert (copy_owner.folder / "runs").exists(), "the command was not run for the repaired rows"
 
 
 def test_a_lost_table_is_reported_and_a_full_pull_repairs_every_table(copy_owner: CopyOwner) -> None:
     copy_owner("pull")
-    with closing(sqlite3.connect(copy_owner.folder / "copy.sqlite", isolation_level=None)) as db:
-        db.execute("DELETE FROM bill_items")
+    copy_owner.damage("DELETE FROM bill_items")
     by_day = copy_owner.json("reconcile", status=3)
     assert (by_day["equal"], by_day["lostTables"]) == (False, ["bill_items"])
     assert "lost rows or columns of bill_items" in copy_owner("reconcile", status=3).stdout
     assert "lost rows or columns of bill_items" in copy_owner("pull").stderr
-    with closing(sqlite3.connect(copy_owner.folder / "copy.sqlite", isolation_level=None)) as db:
-        db.execute("UPDATE bill_items SET bill_id = bill_id || ' gone'")
+    copy_owner.damage("UPDATE bill_items SET bill_id = bill_id || ' gone'")
     assert copy_owner.json("pull", "--full")["strayRowsRemoved"] > 0
     assert copy_owner.json("reconcile", "--deep")["equal"]
 
 
-def test_options_that_contradict_each_other_are_refused(copy_owner: CopyOwner) -> None:
-    copy_owner("pull", "--full", "--every", "5m", status=2)
-    copy_owner("reconcile", "--deep", "--since", "2025-01-01", status=2)
-
-
-def test_a_difference_is_reported_and_repaired(copy_owner: CopyOwner) -> None:
+def test_a_difference_is_reported_and_repaired_and_is_a_change_that_the_command_is_run_for(
+    copy_owner: CopyOwner,
+) -> None:
     sold = r.bill(copy_owner.branch, closedAt="2025-12-24T12:00:00+07:00", amounts={"net": 120.5})
     copy_owner.service.load(sold)
-    copy_owner("pull", *DUCKDB)
-    with duckdb.connect(str(copy_owner.folder / "counterfoil.duckdb")) as db:
-        db.execute("DELETE FROM bills WHERE bill_date = '2025-12-24'")
-    shown = copy_owner("reconcile", *DUCKDB, status=3).stdout
+    copy_owner("pull", "--then", "true")
+    copy_owner.damage("DELETE FROM bills WHERE bill_date = '2025-12-24'")
+    shown = copy_owner("reconcile", status=3).stdout
     assert "2025-12-24" in shown
     assert "120.50" in shown
-    [difference] = copy_owner.json("reconcile", *DUCKDB, status=3)["differences"]
+    [difference] = copy_owner.json("reconcile", status=3)["differences"]
     assert (difference["missing"], difference["service"]["net"], difference["copy"]["count"]) == (1, "120.50", 0)
-    assert "It was fixed" in copy_owner("reconcile", *DUCKDB, "--fix").stdout
-    assert "no differences" in copy_owner("reconcile", *DUCKDB).stdout
+    assert "It was fixed" in copy_owner("reconcile", "--fix").stdout
+    assert "no differences" in copy_owner("reconcile").stdout
+    copy_owner("pull", "--then", python(THEN, "runs"))
+    assert (copy_owner.folder / "runs").read_text() == "0\n"
 
 
 def test_a_target_that_was_never_pulled_is_not_a_copy(copy_owner: CopyOwner) -> None:
+    copy_owner("reconcile", "--deep", "--since", "2025-01-01", status=2)
     assert "Run `counterfoil pull` first" in copy_owner("reconcile", status=1).stderr
     assert not (copy_owner.folder / "copy.sqlite").exists(), "reconcile must not create a target"
-    copy_owner.key_file.write_text("cf_live_unknownkey00_" + "x" * 40)
+    copy_owner.key_file.write_text(UNKNOWN_KEY)
     copy_owner("pull", status=1)
     assert "Run `counterfoil pull` first" in copy_owner("reconcile", status=1).stderr
 
 
-def test_a_copy_whose_first_pull_has_not_finished_is_not_reported_as_equal(copy_owner: CopyOwner) -> None:
+@pytest.mark.parametrize("words", [(), ("--deep",)], ids=["days", "rows"])
+def test_a_copy_whose_first_pull_has_not_finished_is_not_reported_as_equal(
+    copy_owner: CopyOwner, words: tuple[str, ...]
+) -> None:
     copy_owner.take_key(per_min=1000, per_day=8)
     copy_owner("pull", "--limit", 2, status=4)
     copy_owner.service.clock.advance(86_400)
-    told = copy_owner.json("reconcile", status=3)
+    told = copy_owner.json("reconcile", *words, status=3)
     assert (told["equal"], told["unread"]) == (False, [copy_owner.branch["id"]])
-    result = copy_owner("reconcile", status=3)
+    result = copy_owner("reconcile", *words, status=3)
     assert "is not complete yet" in result.stderr
     assert result.stdout == ""
-    with closing(sqlite3.connect(copy_owner.folder / "copy.sqlite", isolation_level=None)) as db:
-        db.executescript("DELETE FROM bills; DELETE FROM shops")
-    compared = copy_owner.json("reconcile", status=3)
+    copy_owner.damage("DELETE FROM bills", "DELETE FROM shops")
+    compared = copy_owner.json("reconcile", *words, status=3)
     assert (compared["equal"], compared["unread"]) == (False, [])
 
 
@@ -483,7 +464,7 @@ def test_a_spent_quota_ends_a_comparison_without_a_result(copy_owner: CopyOwner,
     copy_owner.take_key(per_min=1000, per_day=7)
     copy_owner("pull")
     for _ in range(4):
-        result = copy_owner._runner.invoke(program, copy_owner.words("reconcile", *words))
+        result = CliRunner().invoke(program, copy_owner.words("reconcile", *words))
     assert result.exit_code == 4
     assert "quota_exceeded" in result.stderr
     assert result.stdout == ""
