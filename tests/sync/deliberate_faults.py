@@ -2,6 +2,7 @@
 
 import sqlite3
 from pathlib import Path
+from typing import Any
 
 from counterfoil.backends.sqlite.books import SqliteBooks
 from counterfoil.backends.sqlite.files import read_only
@@ -16,7 +17,7 @@ from counterfoil.ports import BillPage, Clock
 from running_service import ManualClock
 from sync.in_process import StoreParts
 from sync.pullers import PulledCopy
-from sync.replicas import LaggingReplicaMachine, LaggingReplicaService, MeterWithFloors, Servers
+from sync.replicas import MeterWithFloors, Servers
 from sync.state_machine import SyncMachine
 
 
@@ -55,32 +56,19 @@ class ExclusiveLowerBound(SqliteBooks):
     """Selects changes with `>` instead of `>=`."""
 
     async def bills_by_change(
-        self,
-        scope: Scope,
-        shop_id: str,
-        since: int,
-        until: int | None,
-        after: Position | None,
-        limit: int,
-        reached: int = 0,
+        self, scope: Scope, shop_id: str, since: int, *rest: Any, **named: Any
     ) -> BillPage | None:
-        return await super().bills_by_change(scope, shop_id, since + 1, until, after, limit, reached)
+        return await super().bills_by_change(scope, shop_id, since + 1, *rest, **named)
 
 
 class UnboundedPass(SqliteBooks):
     """Does not bound the pages of a pass by the horizon of the first page."""
 
     async def bills_by_change(
-        self,
-        scope: Scope,
-        shop_id: str,
-        since: int,
-        until: int | None,  # noqa: ARG002 - that is the fault
-        after: Position | None,
-        limit: int,
-        reached: int = 0,
+        self, scope: Scope, shop_id: str, since: int, until: int | None, *rest: Any, **named: Any
     ) -> BillPage | None:
-        return await super().bills_by_change(scope, shop_id, since, None, after, limit, reached)
+        del until
+        return await super().bills_by_change(scope, shop_id, since, None, *rest, **named)
 
 
 class CurrentRowPosition(SqliteCursors):
@@ -155,7 +143,7 @@ class FeedMarkIsNow(SqliteBooks):
         return self.clock.now_ms()
 
 
-class _WritesAfterwards(SqliteLedger):
+class WritesAfterwards(SqliteLedger):
     """Corrupts data that the feed depends on, in the transaction that writes it."""
 
     damage: str
@@ -163,30 +151,6 @@ class _WritesAfterwards(SqliteLedger):
     def _write(self, batch: Batch) -> None:
         super()._write(batch)
         self._connection.execute(self.damage)
-
-
-class ForgetsWhenShopsJoined(_WritesAfterwards):
-    damage = "UPDATE shop_changes SET joined_at = 0"
-
-
-class ForgetsWhenHistoryWasLoaded(_WritesAfterwards):
-    damage = "UPDATE bills SET loaded_at = 0"
-
-
-class ForgetsRemovals(_WritesAfterwards):
-    damage = "DELETE FROM removed_bills"
-
-
-class ForgetsDepartures(_WritesAfterwards):
-    damage = "DELETE FROM departures"
-
-
-class ServiceReadingAnyServer(LaggingReplicaService):
-    servers = ReadsFromAnyServer
-
-
-class ServiceWithoutFloors(LaggingReplicaService):
-    meter = ForgetsFloors
 
 
 class PullerThatMarksLate(Puller):
@@ -206,21 +170,10 @@ def faulty(kind: type[SyncMachine] = SyncMachine, **replaced: object) -> type[Sy
     return type("FaultyMachine", (kind,), replaced)
 
 
-MACHINES = {
-    "stamp taken before the lock": faulty(parts=StoreParts(ledger=StampBeforeLock)),
-    "serverTime is now": faulty(parts=StoreParts(books=ServerTimeIsNow)),
-    "cursor read at its row's present position": faulty(parts=StoreParts(cursors=CurrentRowPosition)),
-    "latest position of a cursor wins": faulty(parts=StoreParts(cursors=LatestPositionWins)),
-    "latest horizon by day": faulty(parts=StoreParts(cursors=LatestHorizonByDay)),
-    "earliest horizon by change": faulty(parts=StoreParts(cursors=EarliestHorizonByChange)),
-    "reads from any server": faulty(LaggingReplicaMachine, lagging=ServiceReadingAnyServer),
-    "each server reports its own time": faulty(LaggingReplicaMachine, lagging=ServiceWithoutFloors),
-    "greater instead of greater or equal": faulty(parts=StoreParts(books=ExclusiveLowerBound)),
-    "pass without end": faulty(parts=StoreParts(books=UnboundedPass)),
-    "puller's mark taken after the last page": faulty(copy=CopyThatMarksLate),
-    "feed ends at the clock": faulty(parts=StoreParts(books=FeedMarkIsNow)),
-    "feed forgets when shops joined": faulty(parts=StoreParts(ledger=ForgetsWhenShopsJoined)),
-    "feed forgets when history was loaded": faulty(parts=StoreParts(ledger=ForgetsWhenHistoryWasLoaded)),
-    "feed forgets removals": faulty(parts=StoreParts(ledger=ForgetsRemovals)),
-    "feed forgets departures": faulty(parts=StoreParts(ledger=ForgetsDepartures)),
-}
+def with_parts(**parts: Any) -> type[SyncMachine]:
+    return faulty(parts=StoreParts(**parts))
+
+
+def damaging(statement: str) -> type[SyncMachine]:
+    """Return a machine whose ledger runs this statement after each write."""
+    return with_parts(ledger=type("DamagingLedger", (WritesAfterwards,), {"damage": statement}))

@@ -34,6 +34,7 @@ class FeedReader:
         self.limit = limit
         self.shop, self.franchise = shop, franchise
         self.state = FeedState()
+        self.expired_marks = 0
         self._history: list[FeedState] = []
 
     def covers(self, shop: Json) -> bool:
@@ -48,6 +49,7 @@ class FeedReader:
         page = self.ask(limit=self.limit, **{name: value for name, value in query.items() if value is not None})
         if page.get("error") == "mark_expired":
             self.state = FeedState()
+            self.expired_marks += 1
             return
         assert page["ok"], page
         if fate == "lost":
@@ -71,15 +73,17 @@ class FeedReader:
 
     def finish(self) -> None:
         """Finish the current pass, then make another pass. Nothing else happens in the meantime."""
-        for _ in range(2):
+        self.make_pass()
+        self.make_pass()
+
+    def make_pass(self) -> None:
+        """Read to the end of a pass. A reader whose mark has expired begins again without a mark."""
+        self.step()
+        for _ in range(2 * MOST_ELEMENTS // self.limit + 4):
+            if self.state.cursor is None and self.state.mark is not None:
+                return
             self.step()
-            # There may be two passes: a reader whose mark has expired reads everything again without a mark.
-            for _ in range(2 * MOST_ELEMENTS // self.limit + 4):
-                if self.state.cursor is None and self.state.mark is not None:
-                    break
-                self.step()
-            else:
-                raise AssertionError("the pass through the feed does not end")
+        raise AssertionError("the pass through the feed does not end")
 
     def ask(self, **query: Any) -> Json:
         return self.service.ask(self.key, "changes", **query)

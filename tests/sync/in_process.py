@@ -40,7 +40,7 @@ class StoreParts(msgspec.Struct, frozen=True):
 class InProcessService(RunningService):
     """A service whose application uses the given parts of the store."""
 
-    def __init__(self, folder: Path, parts: StoreParts, **settings: str) -> None:
+    def __init__(self, folder: Path, parts: StoreParts, **settings: Any) -> None:
         super().__init__(folder, **settings)
         served = self._open(parts)
         self._numbers = iter(range(10**9))

@@ -4,7 +4,6 @@ import os
 import random
 import re
 import signal
-import socket
 import sqlite3
 import subprocess
 import sys
@@ -24,6 +23,7 @@ from client.copy_contents import Json, assert_same, plain
 from counterfoil import bootstrap, key_issuing, settings
 from counterfoil.client.sinks.duckdb import DuckDBSink
 from counterfoil.domain.access import Scope
+from counterfoil.machine.addresses import is_listening
 from running_service import SECRET, free_port
 from waiting import until
 
@@ -67,7 +67,7 @@ class KillableProcesses:
         match who:
             case "server":
                 self._start(who, "serve", "--port", str(self.port), "--admin-port", "0", "--log", "off", *self._store)
-                until(self._answers, "the server answers")
+                until(lambda: is_listening("127.0.0.1", self.port), "the server listens")
             case "loader":
                 self._write_source(version)
                 self._start(who, "load", str(self.folder / "source.ndjson"), "--batch", "10", *self._store)
@@ -111,11 +111,6 @@ class KillableProcesses:
             for number, record in enumerate(self.records):
                 changed = record["kind"] == "bill" and number % 5 == version % 5
                 out.write(msgspec.json.encode(record | {"cashier": f"Nok {version}"} if changed else record) + b"\n")
-
-    def _answers(self) -> bool:
-        with suppress(OSError), socket.create_connection(("127.0.0.1", self.port), timeout=1):
-            return True
-        return False
 
     def let_work(self, who: str, cpu_seconds: float) -> None:
         """Wait until a process has used this much more CPU time, or until it or all other processes have ended.
@@ -197,9 +192,8 @@ class KillableProcesses:
         self._assert_all_loaded(bills, version)
 
     def _assert_all_loaded(self, bills: dict[Any, Json], version: int) -> None:
-        sent = {
-            (record["shopId"], record["id"]): number for number, record in enumerate(self.records) if _is_bill(record)
-        }
+        numbered = enumerate(self.records)
+        sent = {(record["shopId"], record["id"]): number for number, record in numbered if record["kind"] == "bill"}
         assert set(sent) == set(bills)
         changed = [bills[identity] for identity, number in sent.items() if number % 5 == version % 5]
         assert {bill["cashier"] for bill in changed} == {f"Nok {version}"}
@@ -209,10 +203,6 @@ def _children(pid: int) -> list[int]:
     with suppress(OSError):
         return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text("ascii").split()]
     return []
-
-
-def _is_bill(record: Json) -> bool:
-    return bool(record["kind"] == "bill")
 
 
 def _records(bills: int) -> list[Json]:

@@ -7,7 +7,6 @@ servers are queried.
 
 import sqlite3
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import date
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,17 +16,16 @@ from msgspec.structs import replace
 
 from counterfoil.backends.sqlite.books import SqliteBooks
 from counterfoil.backends.sqlite.files import path_of, read_only
-from counterfoil.domain.access import Admitted, Key, Scope, TooFast
-from counterfoil.domain.change_feed import FeedPage, FeedPosition, Window
-from counterfoil.domain.day_totals import DigestPage, ShopDay
-from counterfoil.domain.paging import Position
-from counterfoil.ports import AccountList, BillPage, FoundBill, FoundMember, MemberPage, Meter, ServingPorts, ShopList
+from counterfoil.domain.access import Admitted, Key, TooFast
+from counterfoil.ports import BillPage, MemberPage, Meter, ServingPorts
 from sync.in_process import InProcessService, Json, Reply, StoreParts
 from sync.state_machine import SyncMachine
 
 REPLICAS = 2
 NODES = 2
 ORDERS = st.permutations(range(REPLICAS))
+# Reads whose answer is never that something does not exist.
+COMPLETE_LISTS = {"shops", "changes", "digests", "accounts"}
 
 T = TypeVar("T")
 
@@ -89,7 +87,7 @@ class Servers:
 
 
 class LaggingBooks:
-    """The store as a node reads it: each read goes to one server.
+    """The store as a node reads it: each read goes to one server that has reached the last argument of the read.
 
     If a shop, base, bill or member was not found there, the primary is asked too.
     """
@@ -100,68 +98,9 @@ class LaggingBooks:
     async def horizon(self) -> int:
         return await self._servers.first(lambda books: books.horizon(), 0)
 
-    async def shops(self, scope: Scope, reached: int = 0) -> ShopList:
-        return await self._servers.first(lambda books: books.shops(scope), reached)
-
-    async def has_shop(self, scope: Scope, shop_id: str, reached: int = 0) -> bool:
-        return await self._servers.found(lambda books: books.has_shop(scope, shop_id), reached)
-
-    async def covers(self, scope: Scope, provider_id: str, reached: int = 0) -> bool:
-        return await self._servers.found(lambda books: books.covers(scope, provider_id), reached)
-
-    async def bills_by_day(
-        self, scope: Scope, shop_id: str, first: date, last: date, after: Position | None, limit: int, reached: int = 0
-    ) -> BillPage | None:
-        def ask(books: SqliteBooks) -> Awaitable[BillPage | None]:
-            return books.bills_by_day(scope, shop_id, first, last, after, limit)
-
-        return await self._servers.found(ask, reached)
-
-    async def bills_by_change(
-        self,
-        scope: Scope,
-        shop_id: str,
-        since: int,
-        until: int | None,
-        after: Position | None,
-        limit: int,
-        reached: int = 0,
-    ) -> BillPage | None:
-        def ask(books: SqliteBooks) -> Awaitable[BillPage | None]:
-            return books.bills_by_change(scope, shop_id, since, until, after, limit)
-
-        return await self._servers.found(ask, reached)
-
-    async def changes(
-        self, scope: Scope, window: Window, after: FeedPosition | None, limit: int, reached: int = 0
-    ) -> FeedPage:
-        def ask(books: SqliteBooks) -> Awaitable[FeedPage]:
-            return books.changes(scope, window, after, limit)
-
-        return await self._servers.first(ask, max(reached, window.until))
-
-    async def digests(
-        self,
-        scope: Scope,
-        shop_id: str | None,
-        days: tuple[int, int],
-        after: ShopDay | None,
-        limit: int,
-        reached: int = 0,
-    ) -> DigestPage:
-        return await self._servers.first(lambda books: books.digests(scope, shop_id, days, after, limit), reached)
-
-    async def bill(self, scope: Scope, bill_id: str, reached: int = 0) -> FoundBill | None:
-        return await self._servers.found(lambda books: books.bill(scope, bill_id), reached)
-
-    async def members(self, provider_id: str, after: Position | None, limit: int, reached: int = 0) -> MemberPage:
-        return await self._servers.found(lambda books: books.members(provider_id, after, limit), reached)
-
-    async def member(self, scope: Scope, token: str, reached: int = 0) -> FoundMember | None:
-        return await self._servers.found(lambda books: books.member(scope, token), reached)
-
-    async def accounts(self, provider_id: str, messaging_hash: str, reached: int = 0) -> AccountList:
-        return await self._servers.first(lambda books: books.accounts(provider_id, messaging_hash), reached)
+    def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
+        read = self._servers.first if name in COMPLETE_LISTS else self._servers.found
+        return lambda *asked: read(lambda books: getattr(books, name)(*asked), asked[-1])
 
 
 class MeterWithFloors:
@@ -185,24 +124,22 @@ class MeterWithFloors:
 class LaggingReplicaService(InProcessService):
     """Two nodes on a primary and two replicas. A test may choose which node answers next."""
 
-    servers: type[Servers] = Servers
-    meter: type[MeterWithFloors] = MeterWithFloors
-
-    def __init__(self, folder: Path, parts: StoreParts) -> None:
+    def __init__(self, folder: Path, parts: StoreParts, servers: type[Servers], meter: type[MeterWithFloors]) -> None:
         super().__init__(folder, parts)
         given: dict[str, int] = {}
         store = Path(self.settings.store)
         self.replicas = [Replica(store, folder / f"replica-{number}") for number in range(REPLICAS)]
-        self.views = [self.servers(self.books, self.replicas) for _ in range(NODES)]
-        self.apps = [self.application(self._node(view, given)) for view in self.views]
+        self.views = [servers(self.books, self.replicas) for _ in range(NODES)]
+        meters = [meter(self._served.meter, view, given) for view in self.views]
+        self.apps = [
+            self.application(replace(self._served, books=LaggingBooks(view), meter=metered))
+            for view, metered in zip(self.views, meters, strict=True)
+        ]
         self.turn = 0
 
     def _open(self, parts: StoreParts) -> ServingPorts:
         self._served = super()._open(parts)
         return self._served
-
-    def _node(self, view: Servers, given: dict[str, int]) -> ServingPorts:
-        return replace(self._served, books=LaggingBooks(view), meter=self.meter(self._served.meter, view, given))
 
     def close(self) -> None:
         for replica in self.replicas:
@@ -228,11 +165,12 @@ class LaggingReplicaService(InProcessService):
 class LaggingReplicaMachine(SyncMachine):
     """The rules of `SyncMachine`, plus replicas that catch up at any time."""
 
-    lagging: type[LaggingReplicaService] = LaggingReplicaService
+    servers: type[Servers] = Servers
+    meter: type[MeterWithFloors] = MeterWithFloors
     service: LaggingReplicaService
 
     def open_service(self) -> InProcessService:
-        return self.lagging(self.folder, self.parts)
+        return LaggingReplicaService(self.folder, self.parts, self.servers, self.meter)
 
     @rule(which=st.integers(0, REPLICAS - 1))
     def a_replica_catches_up(self, which: int) -> None:

@@ -11,13 +11,14 @@ from sync.killable_processes import KillableProcesses
 WORK_SEC = {"loader": 0.35, "puller": 0.9, "server": 0.1}
 
 
-def run_killing(folder: Path, kills: int, bills: int, seed: int) -> KillableProcesses:
-    """Run all processes; kill and restart them one after another, at least `kills` times in all.
+@pytest.mark.long
+@pytest.mark.parametrize(("kills", "bills"), [(6, 400), (200, 1500)], ids=["a few kills", "two hundred kills"])
+def test_nothing_is_lost_or_doubled_by_kills(tmp_path: Path, kills: int, bills: int) -> None:
+    """The loader, the puller and the server are each killed at least `kills / 8` times.
 
-    The loader, the puller and the server are each killed at least `kills / 8` times. In
-    each round, the example client in docs/feed.md is killed last.
+    In each round, the example client in docs/feed.md is killed last.
     """
-    processes = KillableProcesses(folder, bills, seed)
+    processes = KillableProcesses(tmp_path, bills, seed=kills)
     longest = {victim: seconds * bills / 400 for victim, seconds in WORK_SEC.items()}
     version = 0
     try:
@@ -25,9 +26,8 @@ def run_killing(folder: Path, kills: int, bills: int, seed: int) -> KillableProc
         while processes.kills.total() < kills or min(processes.kills[victim] for victim in WORK_SEC) < kills / 8:
             version += 1
             assert version <= kills, f"too few processes were killed while they were working: {processes.kills}"
-            processes.start("loader", version)
-            processes.start("puller", version)
-            processes.start("follower", version)
+            for name in ("loader", "puller", "follower"):
+                processes.start(name, version)
             for victim in processes.chance.sample(list(WORK_SEC), 3):
                 processes.let_work(victim, processes.chance.uniform(longest[victim] / 4, longest[victim]))
                 if not processes.kill(victim):
@@ -39,14 +39,3 @@ def run_killing(folder: Path, kills: int, bills: int, seed: int) -> KillableProc
         processes.assert_nothing_lost_or_doubled(version)
     finally:
         processes.close()
-    return processes
-
-
-@pytest.mark.long
-def test_nothing_is_lost_or_doubled_by_a_few_kills(tmp_path: Path) -> None:
-    run_killing(tmp_path, kills=6, bills=400, seed=1)
-
-
-@pytest.mark.long
-def test_nothing_is_lost_or_doubled_by_two_hundred_kills(tmp_path: Path) -> None:
-    run_killing(tmp_path, kills=200, bills=1500, seed=2)

@@ -14,9 +14,10 @@ from counterfoil.backends.sqlite import files, positions
 from counterfoil.backends.sqlite.files import WAIT_SEC
 from counterfoil.backends.sqlite.schema import NAMES, Name
 from counterfoil.ports import StoreUnavailable
-from feed_copy import FeedCopy
-from records import Record, bill, bills, branch, removal
+from records import EVER, Record, bill, bills, branch, removal
 from running_service import RunningService
+from sync.feed_readers import FeedReader
+from sync.in_process import InProcessService, StoreParts
 
 COMBINATIONS = [names for size in (1, 2, 3) for names in combinations(NAMES, size)]
 
@@ -37,52 +38,25 @@ def copied(service: RunningService, folder: Path) -> None:
             source.backup(target)
 
 
-class Client:
-    """Follows docs/feed.md and docs/sync.md, and can be interrupted after any page."""
-
-    def __init__(self, key: str) -> None:
-        self.key = key
-        self.copy = FeedCopy()
-        self.mark: str | None = None
-        self.bills: dict[str, Record] = {}
-
-    def read_page(self, service: RunningService, cursor: str | None = None, limit: int = 2) -> Record:
-        query: Record = {"since": self.mark, "cursor": cursor, "limit": limit}
-        sent = {name: value for name, value in query.items() if value}
-        answer: Record = service.get("changes", self.key, **sent).json()
-        if answer["ok"]:
-            self.copy.apply(answer["data"])
-        return answer
-
-    def follow_feed(self, service: RunningService, cursor: str | None = None) -> list[str]:
-        """Make one pass, and start again if a mark or a cursor is refused. Return the errors."""
-        errors: list[str] = []
-        while True:
-            answer = self.read_page(service, cursor)
-            if answer["ok"]:
-                cursor = answer["nextCursor"]
-                if cursor is None:
-                    self.mark = answer["mark"]
-                    return errors
-            else:
-                errors.append(answer["error"])
-                if answer["error"] == "mark_expired" or cursor is None:
-                    self.copy, self.mark = FeedCopy(), None
-                cursor = None
-
-
 class World:
-    """A service, its shop with bills, and a client that has read everything so far."""
+    """A service, its shop with bills, and a reader of the feed that has read everything so far."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.service = RunningService(folder)
+        self.service = InProcessService(folder, StoreParts())
         self.of = branch()
         self.bills = bills(self.of, 6)
         self.service.load(self.of, *self.bills)
-        self.client = Client(self.service.key(franchise=self.of["franchiseId"], per_min=100_000, per_day=100_000))
+        self.key = self.service.key(franchise=self.of["franchiseId"], per_min=100_000, per_day=100_000)
+        self.reader = FeedReader(self.service, self.key, limit=2)
         self.tick()
-        self.client.follow_feed(self.service)
+        self.follow_feed()
+
+    def follow_feed(self) -> int:
+        """Make a pass; return how often a mark was refused."""
+        before = self.reader.expired_marks
+        self.reader.make_pass()
+        return self.reader.expired_marks - before
 
     def tick(self, seconds: float = 2) -> None:
         self.service.clock.advance(seconds)
@@ -98,8 +72,11 @@ class World:
     def replace(self, names: tuple[Name, ...], source: Path) -> None:
         """Stop the service, replace some of its files, and start it again."""
         self.stop_and_replace(names, source)
-        self.service = RunningService(self.folder, clock=self.service.clock)
+        self.start()
         self.tick()
+
+    def start(self) -> None:
+        self.service = self.reader.service = InProcessService(self.folder, StoreParts(), clock=self.service.clock)
 
     def stop_and_replace(self, names: tuple[Name, ...], source: Path) -> None:
         self.service.close()
@@ -109,10 +86,11 @@ class World:
                 file.unlink()
             (store / f"{name}.sqlite3").write_bytes((source / f"{name}.sqlite3").read_bytes())
 
-    def stored(self) -> dict[str, Record]:
-        read = Client(self.client.key)
-        read.follow_feed(self.service)
-        return {identity[1]: one for identity, one in read.copy.bills.items()}
+    def has_all_bills(self) -> bool:
+        """Return whether the reader's copy has exactly the bills that a new reader gets."""
+        fresh = FeedReader(self.service, self.key, limit=2)
+        fresh.make_pass()
+        return self.reader.state.copied.bills == fresh.state.copied.bills
 
     def audited(self) -> list[str]:
         return [
@@ -138,12 +116,11 @@ def test_no_copy_stays_wrong_after_some_files_have_gone_back(
         pytest.skip("nothing in the store shows that all of its files were replaced with copies of the same moment")
     copy(world.service, tmp_path / "older")
     world.change()
-    world.client.follow_feed(world.service)
+    world.follow_feed()
     world.replace(names, tmp_path / "older")
-    errors = world.client.follow_feed(world.service)
-    assert errors == (["mark_expired"] if {"books", "usage"} & set(names) else [])
-    assert {identity[1]: one for identity, one in world.client.copy.bills.items()} == world.stored()
-    assert world.client.follow_feed(world.service) == []
+    assert world.follow_feed() == (1 if {"books", "usage"} & set(names) else 0)
+    assert world.has_all_bills()
+    assert world.follow_feed() == 0
     assert world.audited() == [f"an older copy of {' and '.join(f'{name}.sqlite3' for name in names)}"]
 
 
@@ -151,10 +128,10 @@ def test_a_pass_that_was_interrupted_before_the_replacement_is_not_continued(wor
     """The mark is older than the copy, but the client has already stored changes that the copy does not contain."""
     copied(world.service, tmp_path / "older")
     world.change()
-    world.client.read_page(world.service)
+    world.reader.step("half stored")
     world.replace(("books",), tmp_path / "older")
-    assert world.client.follow_feed(world.service) == ["mark_expired"]
-    assert {identity[1]: one for identity, one in world.client.copy.bills.items()} == world.stored()
+    assert world.follow_feed() == 1
+    assert world.has_all_bills()
 
 
 @pytest.mark.parametrize("name", ["books", "usage"])
@@ -165,10 +142,8 @@ def test_no_cursor_that_was_handed_out_before_stands_for_another_position(
     world.change()
 
     def page(cursor: str | None = None) -> Record:
-        query = {"shopId": world.of["id"], "updatedSince": "2020-01-01T00:00:00Z", "limit": 2}
-        query |= {"cursor": cursor} if cursor else {}
-        answer: Record = world.service.get("transactions", world.client.key, **query).json()
-        return answer
+        query = {"shopId": world.of["id"], "updatedSince": EVER, "limit": 2} | ({"cursor": cursor} if cursor else {})
+        return world.service.ask(world.key, "transactions", **query)
 
     held = [page()["nextCursor"]]
     held.append(page(held[0])["nextCursor"])
@@ -186,26 +161,25 @@ def test_no_cursor_that_was_handed_out_before_stands_for_another_position(
 def test_a_load_stamps_above_every_reported_time_even_if_the_clock_is_behind(world: World, tmp_path: Path) -> None:
     copied(world.service, tmp_path / "older")
     world.change()
-    key = world.client.key
-    mark = world.service.get("shops", key).json()["serverTime"]
+    mark = world.service.ask(world.key, "shops")["serverTime"]
     world.service.clock.step(-3600)
     world.replace(("books",), tmp_path / "older")
     world.service.load(*(again := bills(world.of, 2)))
-    found = world.service.data("transactions", key, shopId=world.of["id"], updatedSince=mark)
+    found = world.service.ask(world.key, "transactions", shopId=world.of["id"], updatedSince=mark)["data"]
     assert {one["id"] for one in found} == {one["id"] for one in again}
 
 
 def test_an_interrupted_correction_is_made_again(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     copied(world.service, tmp_path / "older")
     world.change()
-    world.client.follow_feed(world.service)
+    world.follow_feed()
     with monkeypatch.context() as patched:
         patched.setattr("counterfoil.backends.sqlite.backup.append", _fail)
         with pytest.raises(StoreUnavailable, match="killed"):
             world.replace(("usage",), tmp_path / "older")
-    world.service = RunningService(world.folder, clock=world.service.clock)
+    world.start()
     assert world.audited() == ["an older copy of usage.sqlite3"]
-    assert world.client.follow_feed(world.service) == ["mark_expired"]
+    assert world.follow_feed() == 1
 
 
 def _fail(*_: object) -> None:
@@ -215,37 +189,37 @@ def _fail(*_: object) -> None:
 def test_a_store_is_not_moved_to_postgresql_with_marks_that_are_no_longer_valid(world: World, tmp_path: Path) -> None:
     backed_up(world.service, tmp_path / "older")
     world.change()
-    world.client.follow_feed(world.service)
+    world.follow_feed()
     world.stop_and_replace(("books",), tmp_path / "older")
     bootstrap.move_source(world.service.settings.store, world.service.clock).close()
-    world.service = RunningService(world.folder, clock=world.service.clock)
+    world.start()
     assert world.audited() == ["an older copy of books.sqlite3"]
-    assert world.client.follow_feed(world.service) == ["mark_expired"]
+    assert world.follow_feed() == 1
 
 
 def test_a_file_that_was_lost_and_created_again_counts_as_an_older_one(world: World) -> None:
     world.change()
-    world.client.follow_feed(world.service)
+    world.follow_feed()
     world.service.close()
     for file in world.service.settings.store.glob("usage.sqlite3*"):
         file.unlink()
     files.recreate(world.service.settings.store, "usage")
-    world.service = RunningService(world.folder, clock=world.service.clock)
+    world.start()
     assert world.audited() == ["an older copy of usage.sqlite3"]
 
 
 def test_marks_stay_valid_if_no_file_was_replaced(world: World) -> None:
     for _ in range(3):
         world.change()
-        world.client.follow_feed(world.service)
+        world.follow_feed()
         world.replace((), world.folder)
-        assert world.client.follow_feed(world.service) == []
+        assert world.follow_feed() == 0
         # Loads advance the horizon while no service runs.
         world.service.load(bill(world.of))
     world.service.clock.step(-3600)
     world.change()
     world.replace((), world.folder)
-    assert world.client.follow_feed(world.service) == []
+    assert world.follow_feed() == 0
     assert world.audited() == []
 
 

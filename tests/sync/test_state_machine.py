@@ -32,8 +32,8 @@ class SyncMachineOnPostgres(SyncMachine):
 @pytest.mark.parametrize(
     ("machine", "examples", "steps"),
     [
-        pytest.param(SyncMachine, 3, 25, id="in-process"),
-        pytest.param(LaggingReplicaMachine, 3, 25, id="from lagging replicas"),
+        pytest.param(SyncMachine, 3, 20, id="in-process"),
+        pytest.param(LaggingReplicaMachine, 3, 20, id="from lagging replicas"),
         pytest.param(SyncMachineOverHttp, 2, 15, id="over HTTP", marks=pytest.mark.long),
         pytest.param(SyncMachineOnPostgres, 2, 15, id="on PostgreSQL", marks=pytest.mark.long),
         pytest.param(SyncMachine, 250, 50, id="ten thousand steps", marks=pytest.mark.long),
