@@ -2,13 +2,12 @@
 
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import ExitStack, closing
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import httpx
 from msgspec import Struct
@@ -16,14 +15,11 @@ from msgspec import Struct
 import records as r
 from client import copy_contents, expected
 from client.copy_contents import Json, assert_same
-from counterfoil import bootstrap
 from counterfoil.client.sinks.duckdb import DuckDBSink
-from counterfoil.ingest.pipeline import Pipeline, RejectsFile
 from counterfoil.ports import StoreUnavailable
 from e2e.serve_process import SHOP, Deployment, ServeProcess
-from faults.http_clients import Call, RepeatingClient, longest_gap
+from faults.http_clients import Call, Repeating, RepeatingClient, longest_gap
 from faults.patroni import Cluster
-from running_service import RecordSource
 from servers import Valkey
 from waiting import PATIENCE_SEC, until
 
@@ -43,81 +39,45 @@ QUESTIONS = {
 }
 
 
-class Loader:
+class Loader(Repeating):
     """Repeatedly loads new versions of bills. No acknowledged version may be lost."""
 
     def __init__(self, deployment: Deployment) -> None:
-        self._settings = deployment.settings
-        self._rejects = RejectsFile(deployment.folder / "rejects.ndjson")
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._load_on, daemon=True)
+        super().__init__(self._load)
+        self._deployment = deployment
+        self._version = 1
         self.acknowledged: dict[str, int] = {}
-        # The time at which each batch was acknowledged, and the errors after which a batch was loaded again.
+        # The time at which each batch was acknowledged.
         self.times: list[float] = []
-        self.failures: list[str] = []
 
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._stop.set()
-        self._thread.join(60)
-        assert not self._thread.is_alive(), "a load hangs"
-
-    def _load_on(self) -> None:
-        version = 0
-        while not self._stop.is_set():
-            version += 1
-            first = version * BATCH % BILLS
-            self._until_acknowledged({f"bill-{number}": version for number in range(first, first + BATCH)})
-
-    def _until_acknowledged(self, versions: dict[str, int]) -> None:
-        bills = [r.bill(SHOP, id=bill_id, cashier=f"Nok {version}") for bill_id, version in versions.items()]
-        while not self._stop.is_set():
-            try:
-                with closing(bootstrap.store(self._settings).ledger()) as ledger:
-                    Pipeline(ledger, bootstrap.pseudonyms(self._settings), self._rejects, 500).load(RecordSource(bills))
-            except StoreUnavailable as error:
-                self.failures.append(str(error))
-                if self._stop.wait(0.02):
-                    return
-            else:
-                self.acknowledged |= versions
-                self.times.append(time.monotonic())
-                return
+    def _load(self) -> None:
+        """Load the next version of some bills. If that fails, the next call loads the same version."""
+        first = self._version * BATCH % BILLS
+        versions = {f"bill-{number}": self._version for number in range(first, first + BATCH)}
+        try:
+            self._deployment.load(*(r.bill(SHOP, id=each, cashier=f"Nok {self._version}") for each in versions))
+        except StoreUnavailable:
+            self.stopping.wait(0.02)
+        else:
+            self.acknowledged |= versions
+            self.times.append(time.monotonic())
+            self._version += 1
 
 
-class Puller:
+class Puller(Repeating):
     """Runs `counterfoil pull` repeatedly."""
 
     def __init__(self, folder: Path, url: str, key: str) -> None:
+        super().__init__(self.pull, patience_sec=300)
         self.copy = folder / "copy.duckdb"
         self.log = folder / "pull.log"
-        self._key = folder / "key"
-        self._key.write_text(key)
-        self._url = url
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._pull_on, daemon=True)
+        (folder / "key").write_text(key)
+        self._words = ("--url", url, "--key-file", str(folder / "key"), "--to", str(self.copy), "--limit", "50")
         self.ends: list[int] = []
 
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Wait for the current pull and pull once more, so that the copy has the final state."""
-        self._stop.set()
-        self._thread.join(300)
-        assert not self._thread.is_alive(), "a pull hangs"
-        self.pull()
-
-    def _pull_on(self) -> None:
-        while not self._stop.is_set():
-            self.pull()
-
     def pull(self) -> None:
-        words = ("--url", self._url, "--key-file", str(self._key), "--to", str(self.copy), "--limit", "50")
         with self.log.open("ab") as log:
-            command = [sys.executable, "-m", "counterfoil", "pull", *words]
+            command = [sys.executable, "-m", "counterfoil", "pull", *self._words]
             self.ends.append(subprocess.run(command, stdout=log, stderr=log, check=False).returncode)
 
 
@@ -138,10 +98,12 @@ class FailoverScenario:
     def __init__(self, folder: Path, cluster: Cluster, valkey: Valkey) -> None:
         self.cluster = cluster
         address = cluster.database(f"trial_{abs(hash(folder)) % 10**6}")
-        self.office = Deployment(_made(folder / "office"), store=address)
+        for name in ("office", "node"):
+            (folder / name).mkdir()
+        self.office = Deployment(folder / "office", store=address)
         self.office.load(SHOP, *(r.bill(SHOP, id=f"bill-{number}") for number in range(BILLS)))
         self.office.issue({name: {"per_min": PLENTY, "per_day": PLENTY} for name in ("reader", "puller", "checker")})
-        self.node = Deployment(_made(folder / "node"), store=address, meter=valkey.url)
+        self.node = Deployment(folder / "node", store=address, meter=valkey.url)
         self.running: ServeProcess = self.node.start()
         self.loader = Loader(self.office)
         self.puller = Puller(folder, self.running.url, self.office.keys["puller"])
@@ -150,19 +112,18 @@ class FailoverScenario:
             for question, every in QUESTIONS.items()
         ]
         self.events: list[Event] = []
+        self._at_work = ExitStack()
 
-    def __enter__(self) -> "FailoverScenario":
-        self.loader.start()
-        self.puller.start()
-        for caller in self.callers:
-            caller.__enter__()
+    def __enter__(self) -> Self:
+        for repeating in (self.loader, self.puller, *self.callers):
+            self._at_work.enter_context(repeating)
         self._until_called_for(SETTLING_SEC)
         return self
 
     def __exit__(self, *_: object) -> None:
-        for caller in self.callers:
-            caller.__exit__(None, None, None)
-        self.loader.stop()
+        """Stop everything but the service, and pull once more, so that the copy has the final state."""
+        self._at_work.close()
+        self.puller.pull()
 
     def close(self) -> None:
         self.running.stop()
@@ -231,27 +192,6 @@ class FailoverScenario:
 
             return expected.bills(ask, "sh_1")
 
-    def table(self) -> str:
-        lines = [
-            "| event | times | writes paused | longest read gap (calm) | reads | failed |",
-            "|---|---|---|---|---|---|",
-        ]
-        for what in dict.fromkeys(event.what for event in self.events):
-            each = [event for event in self.events if event.what == what]
-            paused = [event.writes_paused for event in each]
-            lines.append(
-                f"| {what} | {len(each)} | {min(paused):.1f}-{max(paused):.1f} s "
-                f"| {1000 * max(event.read_gap for event in each):.0f} ms "
-                f"({1000 * max(event.calm_gap for event in each):.0f} ms) "
-                f"| {sum(event.reads for event in each)} | {sum(event.failed for event in each)} |"
-            )
-        return "\n".join(lines)
-
 
 def _between(seen: list[Call], start: float, end: float) -> list[Call]:
     return [call for call in seen if call.ended >= start and call.began <= end]
-
-
-def _made(folder: Path) -> Path:
-    folder.mkdir()
-    return folder

@@ -4,12 +4,12 @@ import http.client
 import json
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
-from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 HEADERS = ("x-ratelimit-limit", "x-ratelimit-remaining")
 NO_ANSWER = 0
@@ -60,40 +60,42 @@ class Client:
             self._line = None
 
 
-class RepeatingClient:
-    """A thread that repeats one request to one node until it is stopped."""
+class Repeating:
+    """Repeats an action in a thread until the block ends."""
 
-    def __init__(self, port: int, key: str, path: str, *, every_sec: float = 0.0, keep_data: bool = False) -> None:
-        self.seen: list[Call] = []
-        self._client = Client(port, key)
-        self._path = path
+    def __init__(self, act: Callable[[], object], every_sec: float = 0.0, patience_sec: float = 60) -> None:
+        self.stopping = threading.Event()
+        self._act = act
         self._every_sec = every_sec
-        self._keep_data = keep_data
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._ask_on, daemon=True)
+        self._patience_sec = patience_sec
+        self._thread = threading.Thread(target=self._repeat, daemon=True)
 
-    def _ask_on(self) -> None:
-        stopped = False
-        while not stopped:
-            seen = self._client.ask(self._path)
-            self.seen.append(seen if self._keep_data else Call(*_facts(seen)))
-            stopped = self._stop.wait(self._every_sec)
-        self._client.close()
+    def _repeat(self) -> None:
+        self._act()
+        while not self.stopping.wait(self._every_sec):
+            self._act()
 
-    def __enter__(self) -> "RepeatingClient":
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stop.set()
-        self._thread.join(60)
+    def __exit__(self, *_: object) -> None:
+        self.stopping.set()
+        self._thread.join(self._patience_sec)
         assert not self._thread.is_alive(), "a call hangs"
 
 
-def _facts(seen: Call) -> tuple[float, float, int, str | None, bool]:
-    return seen.began, seen.ended, seen.status, seen.error, seen.metered
+class RepeatingClient(Repeating):
+    """Repeats one request to one node, and keeps all results without their data."""
+
+    def __init__(self, port: int, key: str, path: str, *, every_sec: float = 0.0) -> None:
+        super().__init__(lambda: self.seen.append(replace(self._client.ask(path), data=None)), every_sec)
+        self.seen: list[Call] = []
+        self._client = Client(port, key)
+
+    def __exit__(self, *_: object) -> None:
+        super().__exit__()
+        self._client.close()
 
 
 def call_concurrently(port: int, key: str, path: str, number: int) -> list[Call]:

@@ -1,8 +1,10 @@
 """Nodes that share a PostgreSQL database and a Valkey server: real processes that can be disconnected or killed."""
 
-import contextlib
 import os
+import resource
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -75,9 +77,8 @@ class Node:
 
     def kill(self) -> None:
         """Kill the supervisor and its workers with SIGKILL, so that they cannot clean up."""
-        pids = [self.running.process.pid, *self.running.pids()]
-        for pid in pids:
-            with contextlib.suppress(ProcessLookupError):
+        for pid in (self.running.process.pid, *self.running.pids()):
+            with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         self.running.process.wait()
 
@@ -91,6 +92,25 @@ class Node:
         for proxy in (self.store_proxy, self.meter_proxy):
             proxy.close()
 
+    @contextmanager
+    def outage_of_the_store(self, befalls: str) -> Iterator[None]:
+        """Kill or freeze the store, or cut this node off from it, for the duration of the block."""
+        postgres = self._multi_node.postgres
+        match befalls:
+            case "is killed":
+                postgres.kill()
+            case "freezes":
+                postgres.freeze_all(signal.SIGSTOP)
+            case "is cut off":
+                self.store_proxy.cut()
+            case "is silent":
+                self.store_proxy.block()
+        yield
+        if befalls == "is killed":
+            postgres.start()
+        postgres.freeze_all(signal.SIGCONT)
+        self.store_proxy.restore()
+
     # --- resources ------------------------------------------------------------------
 
     def threads(self) -> int:
@@ -100,11 +120,5 @@ class Node:
         return sum(len(list(Path(f"/proc/{pid}/fd").iterdir())) for pid in self.running.pids())
 
     def resident_kb(self) -> int:
-        return sum(_resident_kb(pid) for pid in self.running.pids())
-
-
-def _resident_kb(pid: int) -> int:
-    for line in Path(f"/proc/{pid}/status").read_text("ascii").splitlines():
-        if line.startswith("VmRSS:"):
-            return int(line.split()[1])
-    return 0
+        pages = sum(int(Path(f"/proc/{pid}/statm").read_text("ascii").split()[1]) for pid in self.running.pids())
+        return pages * resource.getpagesize() // 1024

@@ -4,20 +4,18 @@ import os
 import shutil
 import signal
 import sqlite3
-import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from counterfoil.domain import credentials
 from counterfoil.serving.workers import PAUSE_SEC
 from e2e.serve_process import SHOP, Deployment, ServeProcess
+from faults.http_clients import Call, call_concurrently
 from waiting import throughout, until
 
 pytestmark = pytest.mark.programs
@@ -88,14 +86,8 @@ def locked(path: Path) -> Iterator[None]:
         holder.execute("ROLLBACK")
 
 
-def timed(ask: Callable[[], httpx.Response]) -> tuple[int, float]:
-    began = time.monotonic()
-    return ask().status_code, time.monotonic() - began
-
-
-def call_concurrently(running: ServeProcess, key: str, path: str = "shops") -> list[tuple[int, float]]:
-    with ThreadPoolExecutor(CALLERS) as pool:
-        return list(pool.map(lambda _: timed(lambda: running.get(path, key)), range(CALLERS)))
+def call_at_once(running: ServeProcess, key: str) -> list[Call]:
+    return call_concurrently(running.deployment.port, key, "shops", CALLERS)
 
 
 def unknown_key() -> str:
@@ -111,42 +103,35 @@ def started_at_sec(pid: int) -> float:
 # --- locks ---------------------------------------------------------------------------
 
 
-def test_a_locked_key_file_stops_neither_known_keys_nor_the_public_document(shared: ServeProcess) -> None:
+def test_a_locked_key_file_stops_neither_known_keys_nor_the_public_document_nor_readiness(shared: ServeProcess) -> None:
     with locked(shared.deployment.store / "keys.sqlite3"):
         # This is long enough for the service to try to reload its keys.
         throughout(0.6, lambda: shared.get("shops", shared.key("k")).status_code == 200, "a known key works")
-        answers = call_concurrently(shared, shared.key("k"))
-        document, took = timed(lambda: shared.get("openapi.json"))
-        strangers = call_concurrently(shared, unknown_key())
-    assert Counter(status for status, _ in answers) == {200: CALLERS}
-    assert max(took for _, took in answers) < AT_ONCE_SEC
-    assert (document, took < AT_ONCE_SEC) == (200, True)
+        known = call_at_once(shared, shared.key("k"))
+        public = [shared.get("openapi.json"), shared.admin("ready")]
+        strangers = call_at_once(shared, unknown_key())
+    assert {call.status for call in known} == {200}
+    assert max(call.took for call in known) < AT_ONCE_SEC
+    assert [answer.status_code for answer in public] == [200, 200]
+    assert max(answer.elapsed.total_seconds() for answer in public) < AT_ONCE_SEC
     # The key file has not changed, so the service may also refuse the unknown key as invalid.
-    assert {status for status, _ in strangers} <= {401, 503}
-    assert max(took for _, took in strangers) < REFUSED_SEC
-
-
-def test_a_service_with_a_locked_key_file_stays_ready_while_it_may_use_the_keys_in_memory(shared: ServeProcess) -> None:
-    with locked(shared.deployment.store / "keys.sqlite3"):
-        ready, took = timed(lambda: shared.admin("ready"))
-        assert shared.get("shops", shared.key("k")).status_code == 200
-    assert (ready, took < AT_ONCE_SEC) == (200, True)
+    assert {call.status for call in strangers} <= {401, 503}
+    assert max(call.took for call in strangers) < REFUSED_SEC
 
 
 def test_a_locked_usage_file_refuses_each_request_in_a_second_and_blocks_no_other(shared: ServeProcess) -> None:
     with shared.deployment.database("usage") as usage:
         usage.execute("BEGIN IMMEDIATE")
         with ThreadPoolExecutor(1) as pool:
-            refused = pool.submit(call_concurrently, shared, shared.key("k"))
+            refused = pool.submit(call_at_once, shared, shared.key("k"))
             public = []
             while not refused.done():
-                public.append(timed(lambda: shared.get("openapi.json")))
-            answers = refused.result()
+                public.append(shared.get("openapi.json").elapsed.total_seconds())
         usage.execute("ROLLBACK")
-    assert Counter(status for status, _ in answers) == {503: CALLERS}
-    assert max(took for _, took in answers) < REFUSED_SEC
+    assert {call.status for call in refused.result()} == {503}
+    assert max(call.took for call in refused.result()) < REFUSED_SEC
     assert len(public) > 5
-    assert max(took for _, took in public) < AT_ONCE_SEC
+    assert max(public) < AT_ONCE_SEC
     assert shared.get("shops", shared.key("k")).status_code == 200
 
 

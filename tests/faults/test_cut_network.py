@@ -1,14 +1,24 @@
-"""The network is repeatedly cut, blocked or slow: time limits hold and no resources leak."""
+"""The network is repeatedly cut, blocked or slow: time limits hold, no resources leak, no dead connection is used."""
 
-from contextlib import ExitStack
+import asyncio
+from contextlib import ExitStack, closing
 
 import pytest
 
+import servers
 from counterfoil.backends.postgres.addresses import ConnectionLimits
+from counterfoil.backends.postgres.pool import Pool
+from counterfoil.ports import StoreUnreachable
 from faults.http_clients import RepeatingClient
 from faults.multi_node import BY_DAY, MultiNodeDeployment
+from faults.proxy import Proxy
 from waiting import until
 
+pytestmark = pytest.mark.long
+
+END_THE_OTHERS = """
+    SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{}' AND pid <> pg_backend_pid()
+"""
 LIMITS = ConnectionLimits()
 
 ROUNDS = 6
@@ -16,28 +26,20 @@ CALLERS = 8
 GROWTH_KB = 20_000
 
 
-@pytest.mark.long
 def test_nothing_leaks_through_many_cuts(multi_node: MultiNodeDeployment) -> None:
     node = multi_node.node()
-    befallen = [
-        node.store_proxy.cut,
-        node.meter_proxy.cut,
-        node.store_proxy.reset,
-        node.meter_proxy.reset,
-        node.store_proxy.block,
-        node.meter_proxy.block,
-    ]
+    proxies = (node.store_proxy, node.meter_proxy)
 
     def all_ask_again() -> None:
         asked = [len(caller.seen) for caller in callers]
         until(lambda: all(len(c.seen) > n for c, n in zip(callers, asked, strict=True)), "every caller was affected")
 
     def one_round() -> None:
-        for befall in befallen:
+        for befall in (action for proxy in proxies for action in (proxy.cut, proxy.reset, proxy.block)):
             befall()
             all_ask_again()
-            node.store_proxy.restore()
-            node.meter_proxy.restore()
+            for proxy in proxies:
+                proxy.restore()
             until(lambda: all(caller.seen[-1].status == 200 for caller in callers), "all callers were served again")
 
     with ExitStack() as at_work:
@@ -57,7 +59,6 @@ def test_nothing_leaks_through_many_cuts(multi_node: MultiNodeDeployment) -> Non
     assert max(call.took for call in calls) < LIMITS.pool_wait_sec + LIMITS.answer_sec + 2
 
 
-@pytest.mark.long
 def test_a_slow_store_causes_slow_answers_but_no_wrong_ones(multi_node: MultiNodeDeployment) -> None:
     node = multi_node.node()
     client = node.client()
@@ -75,3 +76,28 @@ def test_a_slow_store_causes_slow_answers_but_no_wrong_ones(multi_node: MultiNod
     }
     node.store_proxy.restore()
     assert until(lambda: client.ask(BY_DAY).status == 200, "the store was fast again")
+
+
+def test_a_connection_closed_by_the_server_is_not_reused() -> None:
+    """After the server has announced the end of a session, the connection still looks usable until it is closed.
+
+    The proxy hides the disconnect, which makes this time longer.
+    """
+    server = servers.postgres(18)
+    database, url = server.fresh_database()
+    proxy = Proxy(server.port)
+    proxy.hides_disconnect = True
+
+    async def ask_before_and_after() -> list[int]:
+        pool = Pool(url.replace(str(server.port), str(proxy.port)), limits=ConnectionLimits(pool_size=1))
+        before = await pool.rows("SELECT 6")
+        await asyncio.to_thread(server.command, END_THE_OTHERS.format(database))
+        await asyncio.to_thread(until, lambda: proxy.hidden_disconnects, "the server has disconnected")
+        with pytest.raises(StoreUnreachable):
+            await pool.rows("SELECT 6")
+        after = await pool.rows("SELECT 7")
+        pool.close()
+        return [before[0][0], after[0][0]]
+
+    with closing(proxy):
+        assert asyncio.run(ask_before_and_after()) == [6, 7]

@@ -70,22 +70,8 @@ def test_a_node_without_keys_admits_nobody_while_the_store_is_unavailable(
     multi_node: MultiNodeDeployment, befalls: str
 ) -> None:
     node = multi_node.node()
-    match befalls:
-        case "is killed":
-            multi_node.postgres.kill()
-        case "is cut off":
-            node.store_proxy.cut()
-        case "freezes":
-            for pid in multi_node.postgres.pids():
-                multi_node.postgres.freeze(pid, signal.SIGSTOP)
-        case "is silent":
-            node.store_proxy.block()
-    for _ in range(2):
-        assert_refused(call_concurrently(node.port, multi_node.key(), BY_DAY, 50), BOUND_SEC)
-    if befalls == "is killed":
-        multi_node.postgres.start()
-    for pid in multi_node.postgres.pids():
-        multi_node.postgres.freeze(pid, signal.SIGCONT)
-    node.store_proxy.restore()
+    with node.outage_of_the_store(befalls):
+        for _ in range(2):
+            assert_refused(call_concurrently(node.port, multi_node.key(), BY_DAY, 50), BOUND_SEC)
     client = node.client()
     until(lambda: client.ask(BY_DAY).status == 200, "the store was found again")

@@ -1,8 +1,12 @@
-"""The meter behind sentinels, in a cluster, and over TLS. If its primary is killed, nodes find the new primary."""
+"""The meter behind sentinels, in a cluster and over TLS, and after it has lost data.
+
+If its primary is killed, nodes find the new primary. If counts are lost, counting continues from the store.
+"""
 
 import ssl
 import subprocess
 from collections.abc import Iterator
+from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 
@@ -18,6 +22,7 @@ pytestmark = pytest.mark.long
 
 SLOTS = 16_384
 KEYS = 12
+PER_DAY = 12
 
 
 @pytest.fixture
@@ -29,10 +34,8 @@ def started() -> Iterator[list[Valkey]]:
         server.remove()
 
 
-def replica_of(primary: Valkey, *settings: str) -> Valkey:
-    replica = Valkey("--replicaof", f"127.0.0.1 {primary.port}", *settings)
-    until(lambda: b"master_link_status:up" in replica.everything("INFO replication"), "the replica followed")
-    return replica
+def until_told(server: Valkey, command: str, expected: bytes) -> None:
+    until(lambda: expected in server.everything(command), f"{command} contains {expected.decode()}")
 
 
 def assert_it_survives(multi_node: MultiNodeDeployment, node: Node, doomed: Valkey) -> None:
@@ -54,11 +57,12 @@ def assert_it_survives(multi_node: MultiNodeDeployment, node: Node, doomed: Valk
 def test_after_a_failure_sentinels_name_the_next_primary(
     multi_node: MultiNodeDeployment, started: list[Valkey]
 ) -> None:
-    started.append(replica_of(multi_node.valkey))
+    replica = Valkey("--replicaof", f"127.0.0.1 {multi_node.valkey.port}")
     sentinel = Valkey(sentinel_of=multi_node.valkey)
-    started.append(sentinel)
+    started += [replica, sentinel]
+    until_told(replica, "INFO replication", b"master_link_status:up")
     sentinel.command("SENTINEL SET meter down-after-milliseconds 500")
-    until(lambda: b"slaves=1" in sentinel.everything("INFO sentinel"), "the sentinel knew the replica")
+    until_told(sentinel, "INFO sentinel", b"slaves=1")
     node = multi_node.node(meter=f"redis+sentinel://127.0.0.1:{sentinel.port}/meter/0")
     assert_it_survives(multi_node, node, multi_node.valkey)
 
@@ -99,13 +103,13 @@ def make_cluster(started: list[Valkey]) -> list[Valkey]:
     for server in servers[1:]:
         servers[0].command(f"CLUSTER MEET 127.0.0.1 {server.port}")
     for server in servers:
-        until(lambda s=server: b"cluster_known_nodes:6" in s.everything("CLUSTER INFO"), "all had joined")  # type: ignore[misc]
+        until_told(server, "CLUSTER INFO", b"cluster_known_nodes:6")
     for primary, replica in zip(primaries, replicas, strict=True):
         name = primary.everything("CLUSTER MYID").decode().split()[1]
         replica.command(f"CLUSTER REPLICATE {name}")
-        until(lambda r=replica: b"master_link_status:up" in r.everything("INFO replication"), "the replica synced")  # type: ignore[misc]
+        until_told(replica, "INFO replication", b"master_link_status:up")
     for server in servers:
-        until(lambda s=server: b"cluster_state:ok" in s.everything("CLUSTER INFO"), "the cluster was whole")  # type: ignore[misc]
+        until_told(server, "CLUSTER INFO", b"cluster_state:ok")
     return primaries
 
 
@@ -116,15 +120,12 @@ def test_over_tls_only_a_server_with_a_trusted_certificate_is_accepted(
     make_certificate(certificate, private)
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     tls.load_cert_chain(certificate, private)
-    proxy = Proxy(multi_node.valkey.port, tls)
-    try:
+    with closing(Proxy(multi_node.valkey.port, tls)) as proxy:
         address = f"rediss://127.0.0.1:{proxy.port}/0"
         trusting = multi_node.node(meter=f"{address}?ssl_ca_certs={certificate}")
         assert trusting.client().ask("shops").status == 200
         doubting = multi_node.node(meter=address)
         assert doubting.client().ask("shops").error == "auth_unavailable"
-    finally:
-        proxy.close()
 
 
 def make_certificate(certificate: Path, private: Path) -> None:
@@ -132,3 +133,55 @@ def make_certificate(certificate: Path, private: Path) -> None:
     names = ["-subj", "/CN=meter", "-addext", "subjectAltName=IP:127.0.0.1", "-days", "2"]
     files = ["-keyout", str(private), "-out", str(certificate)]
     subprocess.run([*command, *names, *files], check=True, capture_output=True)
+
+
+# --- lost data -------------------------------------------------------------------------
+
+
+def spend(node: Node, times: int) -> list[tuple[int, str | None]]:
+    client = node.client("counted")
+    return [(call.status, call.error) for call in (client.ask("shops") for _ in range(times))]
+
+
+def stored_count(multi_node: MultiNodeDeployment) -> int:
+    """Return the total of the counts that have reached the store."""
+    ((total,),) = multi_node.postgres.command(
+        "SELECT coalesce(sum(count), 0) FROM counterfoil.daily_totals", multi_node.database
+    )
+    return int(total)
+
+
+def test_a_meter_that_lost_its_data_while_the_store_is_unavailable_admits_nobody(
+    multi_node: MultiNodeDeployment,
+) -> None:
+    multi_node.issue("counted", per_min=1000, per_day=PER_DAY)
+    node = multi_node.node()
+    spend(node, 5)
+    until(lambda: stored_count(multi_node) == 5, "the counts had reached the store")
+    node.store_proxy.cut()
+    multi_node.valkey.command("FLUSHALL")
+    assert spend(node, 3) == [(503, "auth_unavailable")] * 3
+    node.store_proxy.restore()
+    until(lambda: spend(node, 1) == [(200, None)], "the store was found again")
+    assert node.client("counted").ask("usage").data["today"]["count"] >= 7
+
+
+def test_a_meter_restarted_from_an_old_snapshot_is_updated_from_the_store(multi_node: MultiNodeDeployment) -> None:
+    """By default, Valkey writes snapshots, and after a crash it continues from the last snapshot."""
+    multi_node.issue("counted", per_min=100_000, per_day=100_000)
+    node = multi_node.node()
+    spend(node, 3)
+    multi_node.valkey.command("SAVE")
+    spend(node, 200)
+    until(lambda: stored_count(multi_node) == 203, "the counts had reached the store")
+    multi_node.valkey.kill()
+    multi_node.valkey.start()
+    until(lambda: spend(node, 1) == [(200, None)], "the meter was found again")
+    until(lambda: node.running.metric("counts_reseeded_total") == 1, "the meter was updated from the store")
+    assert int(multi_node.valkey.everything(f"HVALS {days_of(multi_node)}").split()[-1]) >= 203
+
+
+def days_of(multi_node: MultiNodeDeployment) -> str:
+    """Return the Valkey key under which the meter stores the day counts."""
+    names = multi_node.valkey.everything("KEYS *:days").decode().split()
+    return next(name for name in names if name.endswith(":days"))

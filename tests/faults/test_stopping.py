@@ -105,14 +105,6 @@ def test_a_client_that_does_not_read_delays_a_stop_only_by_the_grace_time(multi_
     assert multi_node.postgres.command("SELECT count(*) FROM counterfoil.requests", multi_node.database) == [(1,)]
 
 
-def test_workers_that_stop_in_time_are_not_reported_as_killed(tmp_path: Path) -> None:
-    deployment = Deployment(tmp_path)
-    for _ in range(4):
-        running = deployment.start()
-        assert running.stop() == 0
-        assert not [line for line in running.logged() if "Killing" in line.get("message", "")]
-
-
 @pytest.mark.long
 def test_workers_of_a_killed_supervisor_end_although_a_client_does_not_read(tmp_path: Path) -> None:
     deployment = Deployment(tmp_path)
@@ -182,18 +174,14 @@ def full_pipe() -> Iterator[int]:
 # --- storing what is pending -----------------------------------------------------------
 
 
-@contextmanager
-def silent_within(postgres: servers.Postgres, database: str) -> Iterator[tuple[Servers, Proxy]]:
-    proxy = Proxy(postgres.port)
-    url = f"postgresql://postgres@127.0.0.1:{proxy.port}/{database}"
-    with closing(proxy), closing(Servers(url, SystemClock())) as stored:
-        yield stored, proxy
-
-
 def test_a_write_ends_in_time_if_the_server_falls_silent_during_its_transaction() -> None:
     postgres = servers.postgres(18)
     failures: list[StoreUnavailable] = []
-    with silent_within(postgres, postgres.fresh_database()[0]) as (stored, proxy):
+    _, url = postgres.fresh_database()
+    with (
+        closing(Proxy(postgres.port)) as proxy,
+        closing(Servers(url.replace(str(postgres.port), str(proxy.port)), SystemClock())) as stored,
+    ):
 
         async def write(connection: Any) -> None:
             proxy.block()

@@ -1,6 +1,5 @@
 """The supervisor replaces workers, holds the port for them, and logs what they write to standard error."""
 
-import json
 import os
 import signal
 import socket
@@ -17,7 +16,7 @@ import pytest
 from counterfoil.machine.addresses import is_listening
 from counterfoil.serving.supervisor import hold_port
 from counterfoil.settings import SettingsError
-from e2e.serve_process import COMMAND, SHOP, Deployment, ServeProcess, alive
+from e2e.serve_process import SHOP, Deployment, ServeProcess, alive
 from records import bills
 from running_service import free_port
 from waiting import until
@@ -51,26 +50,25 @@ for host, *values in itertools.product(sys.argv[2:], (0, 1), (0, 1)):
 
 
 @contextmanager
-def no_worker(deployment: Deployment, host: str) -> Iterator[subprocess.Popen[bytes]]:
+def no_worker(deployment: Deployment, host: str) -> Iterator[None]:
     """Run a service on this address whose only worker has died and cannot be replaced."""
-    with deployment.log.open("ab") as log:
-        command = [*COMMAND, "--workers", "1", "--host", host]
-        process = subprocess.Popen(command, env=deployment.environment(), stdout=log, stderr=log)
+    deployment.variables = {"COUNTERFOIL_HOST": host}
+    running = deployment.start(ready=False)
     try:
         until(lambda: is_listening(host, deployment.port), "the service listens")
-        books = deployment.store / "books.sqlite3"
-        books.rename(deployment.store / "elsewhere")
-        (worker,) = children(process.pid)
-        os.kill(worker, signal.SIGKILL)
+        lose_worker(running)
         until(lambda: b"worker_failed" in deployment.log.read_bytes(), "a worker could not start")
-        yield process
+        yield
     finally:
-        process.terminate()
-        process.wait(30)
+        running.stop()
 
 
-def children(process: int) -> list[int]:
-    return [int(pid) for pid in Path(f"/proc/{process}/task/{process}/children").read_text("ascii").split()]
+def lose_worker(running: ServeProcess) -> None:
+    """Kill the only worker. The next one cannot start, because a file of the store is missing."""
+    store = running.deployment.store
+    (store / "books.sqlite3").rename(store / "elsewhere")
+    (worker,) = running.pids()
+    os.kill(worker, signal.SIGKILL)
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can act as another user")
@@ -101,6 +99,7 @@ def test_port_0_is_any_free_port_that_all_workers_share(tmp_path: Path) -> None:
     ready = until(lambda: [line for line in running.logged() if line.get("what") == "ready"], "the service is ready")
     assert is_listening("127.0.0.1", int(ready[0]["detail"].rpartition(":")[2]))
     assert running.stop() == 0
+    assert server_messages(running) == [], "workers that stop in time are not reported as killed"
 
 
 # --- restarts ----------------------------------------------------------------------------
@@ -148,8 +147,7 @@ def test_a_service_restarts_at_once_under_load(tmp_path: Path, number: signal.Si
             until(lambda: not any(map(alive, workers)), "the workers have ended")  # noqa: B023
             running = deployment.start()
     assert running.stop() == 0
-    unexpected = [line for line in running.logged() if line["type"] == "server"]
-    assert unexpected == []
+    assert server_messages(running) == []
 
 
 @contextmanager
@@ -206,15 +204,9 @@ def test_what_native_code_writes_to_standard_error_is_logged_line_by_line(tmp_pa
 
 def test_the_traceback_of_a_worker_is_logged_in_the_chosen_format(tmp_path: Path) -> None:
     deployment = Deployment(tmp_path)
-    environment = deployment.environment() | {"COUNTERFOIL_DEBUG": "1"}
-    with deployment.log.open("ab") as log:
-        process = subprocess.Popen(COMMAND, env=environment, stdout=log, stderr=log)
-    until(lambda: b"ready" in deployment.log.read_bytes(), "the service is ready")
-    (deployment.store / "books.sqlite3").rename(deployment.store / "elsewhere")
-    (worker,) = children(process.pid)
-    os.kill(worker, signal.SIGKILL)
+    deployment.variables = {"COUNTERFOIL_DEBUG": "1"}
+    running = deployment.start()
+    lose_worker(running)
     until(lambda: b"status 1" in deployment.log.read_bytes(), "the next worker has failed")
-    process.terminate()
-    assert process.wait(30) == 0
-    logged = [json.loads(line) for line in deployment.log.read_bytes().splitlines()]
-    assert "Traceback (most recent call last):" in [line.get("message") for line in logged]
+    assert running.stop() == 0
+    assert "Traceback (most recent call last):" in server_messages(running)
