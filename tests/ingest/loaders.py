@@ -6,6 +6,7 @@ import os
 import signal
 from collections.abc import Callable, Iterable, Iterator
 from datetime import date
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -55,8 +56,13 @@ class IterableSource(Source):
             yield SourceLine("test", number, record if isinstance(record, bytes) else json.dumps(record).encode())
 
 
+@cache
+def _world() -> tuple[bytes, ...]:
+    return tuple(malformed(world(PLAN), 0.2))
+
+
 def lines_of_a_world() -> list[bytes]:
-    return list(malformed(world(PLAN), 0.2))
+    return list(_world())
 
 
 # --- in other processes ----------------------------------------------------------
@@ -82,52 +88,33 @@ def load_and_kill_itself(store: Store, path: str, batch: int, batches: int) -> N
 # --- visible data ------------------------------------------------------------------
 
 
-def visible_state(
-    store: Store, franchises: Iterable[str], shops: Iterable[str], bases: Iterable[str]
-) -> dict[str, Any]:
-    """Return everything that can be read about these franchises, shops and bases.
+def visible_world(store: Store) -> dict[str, Any]:
+    """Return everything that can be read about the generated world.
 
     Each `updatedAt` is replaced by True if it is set, and by False if not.
     """
-    return asyncio.run(_visible_state(store, franchises, shops, bases))
+    return asyncio.run(_visible_world(store))
 
 
-async def _visible_state(
-    store: Store, franchises: Iterable[str], shops: Iterable[str], bases: Iterable[str]
-) -> dict[str, Any]:
+async def _visible_world(store: Store) -> dict[str, Any]:
+    shops = [json.loads(line) for line in _world() if line.startswith(b'{"kind":"shop"')]
+    bases = [json.loads(line)["id"] for line in _world() if line.startswith(b'{"kind":"base"')]
     books = store.books()
     seen: dict[str, Any] = {}
-    for franchise in sorted(franchises):
+    for franchise in {shop["franchiseId"] for shop in shops if shop.get("franchiseId")}:
         seen[f"franchise {franchise}"] = (await books.shops(Scope("franchise", franchise))).bodies
-    for shop_id in sorted(shops):
+    for shop_id in {shop["id"] for shop in shops}:
         scope = Scope("shop", shop_id)
         by_day = await books.bills_by_day(scope, shop_id, *EVER, None, 10_000)
         changed = await books.bills_by_change(scope, shop_id, 0, None, None, 10_000)
         assert by_day
         assert changed
         seen[f"shop {shop_id}"] = (await books.shops(scope)).bodies
-        seen[f"days of {shop_id}"] = [_without_stamp(bill) for bill in bills_of(by_day)]
+        seen[f"days of {shop_id}"] = [bill | {"updatedAt": bill["updatedAt"] is not None} for bill in bills_of(by_day)]
         seen[f"changes of {shop_id}"] = sorted(bill["id"] for bill in bills_of(changed))
-    for provider_id in sorted(bases):
+    for provider_id in bases:
         page = await books.members(provider_id, None, 10_000)
         seen[f"base {provider_id}"] = page.base
         seen[f"members of {provider_id}"] = page.templates.split(NEXT) if page.count else []
     books.close()
     return seen
-
-
-def _without_stamp(bill: dict[str, Any]) -> dict[str, Any]:
-    return bill | {"updatedAt": bill["updatedAt"] is not None}
-
-
-def visible_world(store: Store) -> dict[str, Any]:
-    records = [
-        json.loads(line) for line in lines_of_a_world() if line.startswith((b'{"kind":"shop"', b'{"kind":"base"'))
-    ]
-    shops = [record for record in records if record["kind"] == "shop"]
-    return visible_state(
-        store,
-        {shop["franchiseId"] for shop in shops if shop.get("franchiseId")},
-        {shop["id"] for shop in shops},
-        {record["id"] for record in records if record["kind"] == "base"},
-    )

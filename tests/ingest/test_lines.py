@@ -183,36 +183,22 @@ def test_the_permissions_of_a_pipe_for_rejects_are_not_changed(
     assert pipe.stat().st_mode & 0o777 == 0o666
 
 
-def test_without_rejects_there_is_no_rejects_file(store: Store, clock: ManualClock, tmp_path: Path) -> None:
-    load(store, clock, [shop()], rejects=tmp_path / "rejects.ndjson")
-    assert not (tmp_path / "rejects.ndjson").exists()
-
-
-def test_a_rejects_file_is_loadable_once_the_cause_is_fixed(
-    open_store: OpenStore, store: Store, clock: ManualClock, tmp_path: Path
-) -> None:
-    file = tmp_path / "rejects.ndjson"
-    tricky = bill("b_1", cashier='Noi "\\ \u2028 นุ่น \x7f', amounts={"net": "NaN"})
-    summary = load(store, clock, [tricky, b'{"kind":"bill","id":"b_2","shopId":"sh_1","x":NaN}'], rejects=file)
-    assert summary.rejected == {"unknown_shop": 2}
-    load(store, clock, [shop()])
-    assert load(store, clock, open_source(str(file))).outcomes == {"added": 2}
-    assert open_store.bill("b_1")["cashier"] == tricky["cashier"]
-    assert open_store.bill("b_2") is not None
-
-
-def test_a_reject_that_is_rejected_again_is_still_loadable(
+def test_rejects_are_loadable_once_the_cause_is_fixed_even_if_they_were_rejected_again(
     open_store: OpenStore, store: Store, clock: ManualClock, tmp_path: Path
 ) -> None:
     files = [tmp_path / f"rejects-{n}.ndjson" for n in range(4)]
-    load(store, clock, [bill("b_1"), b'{"kind":"bill","id":"b_2","shopId":"sh_1","note":"\xff"}'], rejects=files[0])
+    tricky = bill("b_1", cashier='Noi "\\ \u2028 นุ่น \x7f', amounts={"net": "NaN"})
+    with_nan = b'{"kind":"bill","id":"b_2","shopId":"sh_1","x":NaN}'
+    not_utf8 = b'{"kind":"bill","id":"b_3","shopId":"sh_1","note":"\xff"}'
+    assert load(store, clock, [tricky, with_nan, not_utf8], rejects=files[0]).rejected.total() == 3
     for before, after in pairwise(files):
         load(store, clock, open_source(str(before)), rejects=after)
     assert rejects_in(files[3]) == rejects_in(files[0])
     load(store, clock, [shop()])
     summary = load(store, clock, open_source(str(files[3])))
-    assert (summary.outcomes, summary.rejected) == ({"added": 1}, {"not_utf8": 1})
-    assert open_store.bill("b_1") is not None
+    assert (summary.outcomes, summary.rejected) == ({"added": 2}, {"not_utf8": 1})
+    assert open_store.bill("b_1")["cashier"] == tricky["cashier"]
+    assert open_store.bill("b_2") is not None
 
 
 def test_a_long_rejected_line_is_still_loadable(

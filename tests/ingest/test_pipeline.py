@@ -34,6 +34,10 @@ def _convert_each_line_when_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(converters, "MESSAGE_SEC", -1)
 
 
+def latest_load(store: Store) -> Any:
+    return store.operator_reads().latest_load()
+
+
 # --- one loader ----------------------------------------------------------------
 
 
@@ -100,15 +104,12 @@ def test_progress_is_shown_after_every_batch_and_kept_with_it(store: Store, cloc
     shown: list[tuple[int, int]] = []
 
     def look(summary: Summary) -> None:
-        seen = store.operator_reads().latest_load()
-        assert seen is not None
-        shown.append((summary.lines, seen.lines))
+        shown.append((summary.lines, latest_load(store).lines))
 
     load(store, clock, [shop(), *(bill(f"b_{n}") for n in range(5)), b"x"], batch=2, on_progress=look)
     assert shown[0] == (1, 1) or shown[0] == (2, 2)
     assert [lines for lines, _ in shown] == sorted(lines for lines, _ in shown)
-    seen = store.operator_reads().latest_load()
-    assert seen is not None
+    seen = latest_load(store)
     assert (seen.lines, seen.changed, seen.rejected, seen.finished) == (7, 6, 1, True)
 
 
@@ -123,8 +124,7 @@ def test_a_load_that_ends_with_an_error_is_stopped_at_once(
 
     with pytest.raises(type(failure)):
         load(store, clock, IterableSource(broken()), batch=1)
-    seen = store.operator_reads().latest_load()
-    assert seen is not None
+    seen = latest_load(store)
     assert (seen.lines, seen.changed, seen.finished, seen.is_stopped) == (2, 2, False, True)
     (listed,) = store.operator_reads().loads(10)
     assert load_state(listed, clock.now_ms()) == "stopped"
@@ -152,9 +152,7 @@ def test_a_load_into_a_store_that_cannot_be_written_reports_the_first_error(tmp_
 
 def test_an_empty_load_is_finished_at_once(store: Store, clock: ManualClock) -> None:
     assert load(store, clock, []).lines == 0
-    seen = store.operator_reads().latest_load()
-    assert seen is not None
-    assert seen.finished
+    assert latest_load(store).finished
 
 
 # --- facts changed by another loader -------------------------------------------------

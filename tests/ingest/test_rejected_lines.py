@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from counterfoil import bootstrap
-from counterfoil.domain.intake import RejectedLine
 from counterfoil.ingest.fields import OTHER_FIELDS
 from counterfoil.ingest.pipeline import Pipeline, RejectsFile
 from records import bill, shop
@@ -28,25 +27,11 @@ def load_strictly(service: RunningService, *records: object) -> None:
     pipeline.load(RecordSource(list(records)))
 
 
-def test_each_rejected_line_is_remembered_with_its_number_and_reason(service: RunningService) -> None:
-    of = shop()
-    service.load(of, b"not JSON " + PHONE.encode(), bill(of), bill({"id": PHONE}), {"kind": "bill", "id": PHONE})
-    reads = bootstrap.store(service.settings).reads()
-    (load,) = reads.loads(10)
-    assert (load.lines, load.changed, load.rejected) == (5, 2, 3)
-    assert load.reasons == {"not_json": 1, "unknown_shop": 1, "no_shop": 1}
-    assert load.rejects_file == "rejects.ndjson"
-    assert reads.rejects(load.number, 10) == [
-        RejectedLine("test", 2, "not_json", []),
-        RejectedLine("test", 4, "unknown_shop", []),
-        RejectedLine("test", 5, "no_shop", []),
-    ]
-
-
-def test_a_load_without_rejected_lines_names_no_rejects_file(service: RunningService) -> None:
+def test_a_load_names_its_rejects_file_if_lines_were_rejected(service: RunningService) -> None:
     service.load(shop())
-    (load,) = bootstrap.store(service.settings).reads().loads(10)
-    assert (load.reasons, load.rejects_file) == ({}, None)
+    service.load(b"not JSON")
+    second, first = bootstrap.store(service.settings).reads().loads(10)
+    assert (first.rejects_file, second.rejects_file) == (None, "rejects.ndjson")
 
 
 def test_wrong_fields_are_named_unless_the_name_may_be_a_value(service: RunningService) -> None:

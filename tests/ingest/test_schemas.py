@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterator
 from copy import deepcopy
-from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -11,19 +10,18 @@ import pytest
 from jsonschema_rs import Draft202012Validator, meta
 
 from cli.command import Command
-from counterfoil.demo.worldgen.plan import WorldPlan
 from counterfoil.demo.worldgen.world import world
 from counterfoil.domain.changes import KnownFacts
 from counterfoil.domain.shops import shop_from
 from counterfoil.ingest.fields import check_record, known_fields
 from counterfoil.ingest.lines import Reader, Rejected, parse_record
+from ingest.loaders import PLAN
 from malformed_records import malformed
 from ports.open_store import PSEUDONYMS
 
 FACTS = shop_from({"id": "sh_1", "franchiseId": "fr_a"})[1]
 READER = Reader(PSEUDONYMS, lambda _: KnownFacts(1, FACTS))
 KINDS = ("shop", "base", "member", "bill")
-PLAN = WorldPlan(until=date(2025, 12, 31), days=10, bills=1_500, shops=6, members=400)
 
 CASES = json.loads(Path(__file__).with_name("schema_cases.json").read_text("utf-8"))
 # A record of each kind that has every field.

@@ -18,16 +18,23 @@ def delivered(folder: Path, name: str) -> Path:
     return path
 
 
-def local(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Spool:
-    """Return a spool on a file system where the system refuses a lease on a file that is open for writing."""
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return delivered(tmp_path, "bills.ndjson")
+
+
+@pytest.fixture
+def local(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Spool:
+    """A spool on a file system where the system refuses a lease on a file that is open for writing."""
     monkeypatch.setattr(spool, "_file_system", lambda _: "ext4")
-    return Spool(folder)
+    return Spool(tmp_path)
 
 
-def remote(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Spool:
-    """Return a spool on a file system where a lease does not say who writes a file."""
+@pytest.fixture
+def remote(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Spool:
+    """A spool on a file system where a lease does not say who writes a file."""
     monkeypatch.setattr(spool, "_file_system", lambda _: "nfs4")
-    return Spool(folder)
+    return Spool(tmp_path)
 
 
 def waiting(spool: Spool, now: int) -> list[str]:
@@ -38,74 +45,61 @@ def waiting(spool: Spool, now: int) -> list[str]:
     return [delivery.name for delivery in found]
 
 
-def test_a_file_that_is_open_for_writing_is_left_alone_until_it_is_closed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder, path = local(tmp_path, monkeypatch), delivered(tmp_path, "bills.ndjson")
+def test_a_file_that_is_open_for_writing_is_left_alone_until_it_is_closed(local: Spool, path: Path) -> None:
     with path.open("ab"):
-        assert waiting(folder, NOW) == []
-        assert waiting(folder, NOW + SETTLE_MS) == []
-    assert waiting(folder, NOW + SETTLE_MS) == [path.name]
+        assert waiting(local, NOW) == []
+        assert waiting(local, NOW + SETTLE_MS) == []
+    assert waiting(local, NOW + SETTLE_MS) == [path.name]
 
 
-def test_a_local_file_that_others_only_read_is_complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder, path = local(tmp_path, monkeypatch), delivered(tmp_path, "bills.ndjson")
+def test_a_local_file_that_others_only_read_is_complete(local: Spool, path: Path) -> None:
     with path.open("rb"):
-        assert waiting(folder, NOW) == [path.name]
+        assert waiting(local, NOW) == [path.name]
 
 
 @pytest.mark.parametrize("age_sec", [-3600, 0, 3600], ids=["clock ahead", "same clock", "clock behind"])
 def test_a_remote_file_is_complete_once_it_has_not_changed_whatever_the_clock_of_its_server(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, age_sec: int
+    remote: Spool, path: Path, age_sec: int
 ) -> None:
-    folder, path = remote(tmp_path, monkeypatch), delivered(tmp_path, "bills.ndjson")
     os.utime(path, (0, path.stat().st_mtime - age_sec))
-    assert waiting(folder, NOW) == []
+    assert waiting(remote, NOW) == []
     path.write_bytes(b"{}\n{}\n")
-    assert waiting(folder, NOW + SETTLE_MS) == []
-    assert waiting(folder, NOW + 2 * SETTLE_MS - 1) == []
-    assert waiting(folder, NOW + 2 * SETTLE_MS) == [path.name]
+    assert waiting(remote, NOW + SETTLE_MS) == []
+    assert waiting(remote, NOW + 2 * SETTLE_MS - 1) == []
+    assert waiting(remote, NOW + 2 * SETTLE_MS) == [path.name]
 
 
-def test_a_remote_file_is_complete_even_if_the_system_refuses_a_lease(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder, path = remote(tmp_path, monkeypatch), delivered(tmp_path, "bills.ndjson")
+def test_a_remote_file_is_complete_even_if_the_system_refuses_a_lease(remote: Spool, path: Path) -> None:
     with path.open("ab"):
-        waiting(folder, NOW)
-        assert waiting(folder, NOW + SETTLE_MS) == [path.name]
+        waiting(remote, NOW)
+        assert waiting(remote, NOW + SETTLE_MS) == [path.name]
 
 
 def test_a_file_of_another_user_is_complete_once_it_has_not_changed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    local: Spool, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object) -> None:
         raise PermissionError("the file belongs to another user")
 
-    folder, path = local(tmp_path, monkeypatch), delivered(tmp_path, "bills.ndjson")
     monkeypatch.setattr(fcntl, "fcntl", refuse)
-    assert waiting(folder, NOW) == []
-    assert waiting(folder, NOW + SETTLE_MS) == [path.name]
+    assert waiting(local, NOW) == []
+    assert waiting(local, NOW + SETTLE_MS) == [path.name]
 
 
-def test_a_file_that_stays_open_without_changes_is_stuck(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder, path = local(tmp_path, monkeypatch), delivered(tmp_path, "bills.ndjson")
+def test_a_file_that_stays_open_without_changes_is_stuck(local: Spool, path: Path) -> None:
     with path.open("ab") as file:
-        waiting(folder, NOW)
-        waiting(folder, NOW + STUCK_MS - 1)
-        assert folder.stuck == set()
-        waiting(folder, NOW + STUCK_MS)
-        assert folder.stuck == {path.name}
+        waiting(local, NOW)
+        waiting(local, NOW + STUCK_MS - 1)
+        assert local.stuck == set()
+        waiting(local, NOW + STUCK_MS)
+        assert local.stuck == {path.name}
         file.write(b"{}\n")
         file.flush()
-        waiting(folder, NOW + STUCK_MS)
-        assert folder.stuck == set()
+        waiting(local, NOW + STUCK_MS)
+        assert local.stuck == set()
 
 
-def test_unfinished_files_and_folders_with_files_are_named_after_an_hour(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = local(tmp_path, monkeypatch)
+def test_unfinished_files_and_folders_with_files_are_named_after_an_hour(local: Spool, tmp_path: Path) -> None:
     names = [".bills.ndjson.x7", "bills.ndjson.part", "monday"]
     for name in ("done", "empty", "monday", ".hidden"):
         (tmp_path / name).mkdir()
@@ -113,10 +107,10 @@ def test_unfinished_files_and_folders_with_files_are_named_after_an_hour(
     delivered(tmp_path / ".hidden", "state")
     for name in (*names[:2], ".DS_Store"):
         delivered(tmp_path, name)
-    assert (waiting(folder, NOW), waiting(folder, NOW + WAITING_MS - 1), folder.waiting) == ([], [], [])
-    assert (waiting(folder, NOW + WAITING_MS), folder.waiting) == ([], names)
+    assert (waiting(local, NOW), waiting(local, NOW + WAITING_MS - 1), local.waiting) == ([], [], [])
+    assert (waiting(local, NOW + WAITING_MS), local.waiting) == ([], names)
     delivered(tmp_path, names[1]).write_bytes(b"{}\n{}\n")
-    assert (waiting(folder, NOW + WAITING_MS), folder.waiting) == ([], [names[0], names[2]])
+    assert (waiting(local, NOW + WAITING_MS), local.waiting) == ([], [names[0], names[2]])
 
 
 def test_the_file_system_of_a_folder_is_that_of_its_mount(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,10 +126,8 @@ def test_the_file_system_of_a_folder_is_that_of_its_mount(tmp_path: Path, monkey
     assert spool._file_system(tmp_path) is None
 
 
-def test_entries_that_cannot_be_loaded_hold_up_no_file_whatever_their_names(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder, path = local(tmp_path, monkeypatch), delivered(tmp_path, "z.ndjson")
+def test_entries_that_cannot_be_loaded_hold_up_no_file_whatever_their_names(local: Spool, tmp_path: Path) -> None:
+    path = delivered(tmp_path, "z.ndjson")
     for number in range(spool.MAX_FILES + 1):
         os.mkfifo(tmp_path / f"a{number}.ndjson")
-    assert waiting(folder, NOW)[0] == path.name
+    assert waiting(local, NOW)[0] == path.name

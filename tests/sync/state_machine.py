@@ -226,7 +226,7 @@ class SyncMachine(RuleBasedStateMachine):
     @rule(which=CHOICE, choice=CHOICE)
     def a_reader_goes_back(self, which: int, choice: int) -> None:
         """The reader has lost its newer state and continues from an earlier page."""
-        readers = (*self.readers, *self.member_readers, *self.feed_readers)
+        readers: list[Reader | MemberReader | FeedReader] = [*self.readers, *self.member_readers, *self.feed_readers]
         readers[which % len(readers)].go_back(choice)
 
     @rule(which=READERS, other=READERS)
@@ -235,7 +235,7 @@ class SyncMachine(RuleBasedStateMachine):
 
     @rule(which=CHOICE)
     def a_reader_gets_a_new_key_by_rotation(self, which: int) -> None:
-        readers = (*self.readers, *self.feed_readers)
+        readers: list[Reader | FeedReader] = [*self.readers, *self.feed_readers]
         reader = readers[which % len(readers)]
         reader.key = self.service.rotated(reader.key)
 
