@@ -3,7 +3,7 @@
 import contextlib
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import date
 from decimal import Decimal
 from functools import cached_property, partial
@@ -14,12 +14,13 @@ from counterfoil.importing import sheets
 from counterfoil.importing.export_totals import is_total_word
 from counterfoil.importing.headings import AMOUNT_ROLES, flag_of, is_placeholder, recognised_headings, roles_of
 from counterfoil.importing.mapping import FileLayout
-from counterfoil.importing.results import ImportFailed, RowProblem
+from counterfoil.importing.results import ImportFailed, RowProblem, message
 from counterfoil.importing.values import (
     DateFormat,
     NumberFormat,
     UnreadableCell,
     day_in,
+    decimals_named,
     number_in,
     order_of,
     ordered_date,
@@ -168,7 +169,7 @@ class SampleColumn:
 class SheetSample:
     """The first rows of one or several files of the same kind, without rows of totals."""
 
-    def __init__(self, files: Sequence[sheets.TableFile], is_encoding_sure: bool) -> None:
+    def __init__(self, files: Sequence[sheets.TableFile], is_encoding_sure: bool, decimal: str | None = None) -> None:
         self.files = files
         self.is_encoding_sure = is_encoding_sure
         self.rows: list[sheets.TableRow] = []
@@ -181,7 +182,7 @@ class SheetSample:
                     self.problems.append(row)
         names = list(dict.fromkeys(name for file in files for name in file.sheet.columns))
         self.columns = {name: SampleColumn(name, [_cell(row, name) for row in self.rows]) for name in names}
-        self.question = self._find_number_formats()
+        self.question = self._find_number_formats(decimal)
 
     @property
     def file(self) -> sheets.TableFile:
@@ -205,8 +206,8 @@ class SheetSample:
             column.values[row] = column.values[row - 1]
         self.columns[name] = SampleColumn(name, column.values, column.numbers)
 
-    def _find_number_formats(self) -> str | None:
-        """Find how each column writes its numbers. Return the name of a column that does not show it."""
+    def _find_number_formats(self, decimal: str | None) -> str | None:
+        """Find how each column writes its numbers, or use the decimal mark. Return the column that does not show it."""
         # Where semicolons separate cells, commas are often decimal marks, so 25,000 is as doubtful as 25.000.
         mark = "," if isinstance(self.file, sheets.CsvFile) and self.file.delimiter == ";" else "."
         formats: dict[str, NumberFormat] = {}
@@ -221,22 +222,28 @@ class SheetSample:
                 formats[column.name] = shown[0]
             elif any(_THREE_AFTER_POINT.search(value.replace(mark, ".")) for value in values):
                 doubtful[column.name] = values
-        commas = sum(written is COMMA for written in formats.values())
-        self.numbers = COMMA if commas * 2 > len(formats) else POINT
-        self.are_numbers_sure = bool(formats)
-        question = None
         if doubtful and not formats:
             # 25.000 is twenty-five or twenty-five thousand. Where points separate thousands, small numbers have none.
             values = [value for values in doubtful.values() for value in values]
             plain = [value for value in values if re.fullmatch(r"\D*\d+\D*", value)]
             are_thousands = all(len(re.sub(r"\D", "", value)) <= 3 for value in plain)
+            names = [name for column in self.with_role("currency") for name in column.distinct]
+            places = {decimals_named(text) for text in (*self.columns, *names, *values)} - {None}
+            if len(places) == 1:
+                are_thousands = places == {0}
             has_commas = any("," in value for value in values)
-            self.numbers = COMMA if has_commas != are_thousands else POINT
-            self.are_numbers_sure = bool(plain)
-            question = None if plain else next(iter(doubtful))
+            if plain or len(places) == 1:
+                formats[next(iter(doubtful))] = COMMA if has_commas != are_thousands else POINT
+        commas = sum(written is COMMA for written in formats.values())
+        self.numbers = COMMA if commas * 2 > len(formats) or (decimal == "," and not formats) else POINT
+        self.are_numbers_sure = bool(formats)
+        if decimal and self.numbers.decimal != decimal:
+            name = next(name for name, written in formats.items() if written is self.numbers)
+            values = [value for value in self.columns[name].distinct if re.search(r"\d[.,]\d", value)]
+            raise ImportFailed(message("decimal_contradicted", decimal=decimal, name=name, values=values[0]))
         for column in self.columns.values():
             column.numbers = formats.get(column.name, self.numbers)
-        return question
+        return None if decimal or formats else next(iter(doubtful), None)
 
 
 def _cell(row: sheets.TableRow, name: str) -> str:
@@ -244,7 +251,7 @@ def _cell(row: sheets.TableRow, name: str) -> str:
     return "" if position is None else row.cells[position]
 
 
-def sample_of(paths: Sequence[Path], sheet: str | None = None) -> SheetSample:
+def sample_of(paths: Sequence[Path], answers: Mapping[str, str], sheet: str | None = None) -> SheetSample:
     """Read the first rows of files of the same kind. `sheet` is the sheet of a workbook."""
     files, are_sure = [], True
     for path in paths:
@@ -256,7 +263,7 @@ def sample_of(paths: Sequence[Path], sheet: str | None = None) -> SheetSample:
         if any("\udc80" <= letter <= "\udcff" for name in files[-1].sheet.columns for letter in name):
             raise ImportFailed(f"{path.name} is not in UTF-8 or another encoding that is known. Save it as UTF-8.")
         are_sure = are_sure and not (encoding and isinstance(files[-1], sheets.CsvFile))
-    return SheetSample(files, are_sure)
+    return SheetSample(files, are_sure, answers.get("numbers.decimal"))
 
 
 def _opened(path: Path, layout: FileLayout) -> list[sheets.TableFile]:

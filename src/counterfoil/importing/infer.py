@@ -55,9 +55,9 @@ def propose(
     """Return a proposal for files of bills and, if given, the files with their lines and payments."""
     answers = answers or {}
     result = Proposal(
-        sample_of(bills, answers.get("file.sheet")),
-        sample_of(lines) if lines else None,
-        sample_of(payments) if payments else None,
+        sample_of(bills, answers, answers.get("file.sheet")),
+        sample_of(lines, answers) if lines else None,
+        sample_of(payments, answers) if payments else None,
     )
     _check_answers(answers)
     _Inference(result, shop, today, timezone, answers).fill()
@@ -145,18 +145,18 @@ class _Inference:
             self._check(f"what to do about unreadable rows ({count:,}). Line {first.line} {first.detail}.")
 
     def _number_format(self) -> None:
-        sheet, decimal = self._sheet, self._answers.get("numbers.decimal")
-        if sheet.question and not decimal:
+        sheet = self._sheet
+        if sheet.question:
             example = next(value for value in sheet.columns[sheet.question].distinct if re.search("[.,]", value))
             text = f"{sheet.question} has {example}. Which mark separates the decimals?"
             thousands = f"{re.sub('[.,]', '', example)} without decimals"
             examples = ("the point", thousands) if "." in example else (thousands, "the comma")
             self._result.ask("numbers.decimal", text, (".", ","), examples)
             return
-        comment = "" if sheet.are_numbers_sure or decimal else "assumed; the numbers in the export do not prove it"
-        self._result.add("[numbers]", "decimal", decimal or sheet.numbers.decimal, comment)
-        if not decimal:
-            self._result.add("[numbers]", "thousands", sheet.numbers.thousands)
+        is_sure = sheet.are_numbers_sure or "numbers.decimal" in self._answers
+        comment = "" if is_sure else "assumed; the numbers in the export do not prove it"
+        self._result.add("[numbers]", "decimal", sheet.numbers.decimal, comment)
+        self._result.add("[numbers]", "thousands", sheet.numbers.thousands)
 
     def _dates(self) -> None:
         column, order = self._sample.day or self._sample.trading_day, self._sample.order

@@ -209,6 +209,12 @@ def decimal_places(currency: str) -> int:
     return 0 if currency in _NO_DECIMALS else 3 if currency in _THREE_DECIMALS else 2
 
 
+def decimals_named(text: str) -> int | None:
+    """Return the decimals of a currency without the usual two whose code is in a text, as in `Total KWD`."""
+    codes = set(re.findall(r"[A-Z]{3}", text))
+    return 0 if codes & _NO_DECIMALS else 3 if codes & _THREE_DECIMALS else None
+
+
 def decimal_text(number: Decimal) -> str:
     return format(number if number else number.copy_abs(), "f")
 
