@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 from decimal import Decimal
-from itertools import accumulate
+from itertools import accumulate, zip_longest
 from math import prod
 from typing import Any
 
@@ -31,7 +31,9 @@ from counterfoil.importing.headings import (
     CHARGES,
     DEDUCTIONS,
     TOTAL_ROLES,
+    flag_of,
     heading_status,
+    names_group,
     names_other_unit,
 )
 from counterfoil.importing.mapping import REFUND, SALE, VOID
@@ -41,6 +43,8 @@ from counterfoil.importing.results import ImportFailed
 # bill, but on too few bills to be sure.
 ROW, EITHER = "row", "either"
 ENOUGH_BILLS_WITH_LINES = 5
+MOST_ANSWERS = 8
+BANKNOTE = 5 * SCALE
 PAYMENT_AMOUNTS = ("tendered", "amount", "paid", "total")
 _CENT = Decimal("0.01")
 UNITS = {"units": Decimal(1), "cents": _CENT, "thousands": Decimal(1000)}
@@ -134,21 +138,21 @@ class BillAmounts:
             item, line = sheet.with_role("item")[0].values[row], sheet.rows[row].line
             text = f"{item} on line {line} costs as much as the rows below it. Are these its parts, and not paid again?"
             return TotalFinding(choices=[product], question=text)
-        if product is None:
+        totals = [product] if product else finding.choices
+        named = {name for total in totals for name in total.columns}
+        if totals and (doubts := [one for one in self._unexplained(totals[0], bills) if named.isdisjoint(one.columns)]):
+            choices = [[total, *_with_or_instead(total, doubts, bills)] for total in totals]
+            # The first answers to each doubt come before the second ones.
+            answers = {one.name: one for some in zip_longest(*choices) for one in some if one}
+            finding.choices = list(answers.values())[:MOST_ANSWERS]
+            others = [one for one in doubts if one not in choices[0]]
+            texts = [finding.question, *(_difference(one, totals[0], bills) for one in doubts if one not in others)]
+            if others:
+                names = ", ".join(one.name for one in others)
+                texts.append(f"Nothing shows whether {totals[0].name} takes {names} into account.")
+            finding.chosen, finding.doubts, finding.question = None, doubts, " ".join(filter(None, texts))
+        if product is None or finding.doubts:
             return finding
-        if extra := next((one for one in self.unknown_charges(bills) if self._is_doubted(one, finding)), None):
-            text = f"Nothing shows whether {product.name} includes {extra.name}."
-            return TotalFinding(choices=[product, product.plus(extra), product.plus(extra.minus())], question=text)
-        given = [
-            one for one in self.payments() if len(one.columns) == 1 and one.role == PAYMENTS_ROLE and one.level == BILL
-        ]
-        for one in given:
-            gaps = {
-                bill: (product.values[bill] or 0) - amount for bill in bills if (amount := one.values[bill]) is not None
-            }
-            if any(gap > TOLERANCE for gap in gaps.values()) and not any(gap < -TOLERANCE for gap in gaps.values()):
-                text = f"{one.name} is less than {product.name} on some bills."
-                return TotalFinding(choices=[product, one], question=text)
         either = [name for name in product.columns if self.levels.get(name) == EITHER]
         if either and self._has_single_lines:
             name, column = either[0], self._sample.sheet.columns[either[0]]
@@ -164,11 +168,6 @@ class BillAmounts:
         if not product.is_product or product.level == MIXED:
             return finding
         sheet, (quantity, price) = self._lines or self._sample.sheet, product.columns
-        prices = [one for one in sheet.with_role("unitPrice", "options") if one.is_number and one.name != price]
-        others = [self._series(sheet, [one.name], LINES_ROLE, LINE) for one in prices]
-        if added := [one for one in others if any(one.values)]:
-            text = f"Did the customer pay {added[0].columns[0]} in addition to {price}?"
-            return TotalFinding(choices=[product, product.plus(*added)], question=text)
         grows, stays = _price_changes(sheet, sheet.columns[quantity], sheet.columns[price])
         if stays and not grows:
             return finding
@@ -183,34 +182,48 @@ class BillAmounts:
     def equations(self) -> list[tuple[AmountSeries, AmountSeries]]:
         return self._search(self.sales).equations()
 
-    def may_be_charge(self, column: SampleColumn) -> bool:
-        """Return whether a column has numbers, but a heading that says nothing."""
-        key = self._sample.key.columns if self._sample.key else ()
-        is_known = column.role is not None or column.name in (*key, *self._sample.statuses)
-        return column.is_number and not is_known and heading_status(column.name) is None
+    def may_be_money(self, column: SampleColumn) -> bool:
+        """Return whether a column may have sums of money, beside the charges and deductions that are known."""
+        sample, role = self._sample, column.role
+        known = (sample.number, sample.day, sample.clock, sample.trading_day)
+        is_void = heading_status(column.name) == VOID
+        if not column.is_number or is_void or column in known or column.name in sample.statuses:
+            return False
+        if role is None:
+            is_mark = any(map(flag_of, column.distinct)) and all(flag_of(one) is not None for one in column.distinct)
+            is_reference = bool(column.distinct) and all(map(sample.refers_to_bill, column.distinct))
+            return not (is_mark or is_reference or names_group(column.name))
+        return role != "gross" and role in (*TOTAL_ROLES, "refunded", "unitPrice")
 
-    def is_void_amount(self, column: SampleColumn) -> bool:
-        """Return whether a column has amounts that were voided or refunded, but none in the sample."""
-        is_void = heading_status(column.name) in (VOID, REFUND)
-        return is_void and column.has_amounts and not any(self.of(column, "").values)
-
-    def unknown_charges(self, bills: Sequence[int]) -> list[AmountSeries]:
-        """Return the columns with an unknown heading that may be charges: only some bills have them, or cents."""
-        related = self._search(bills).related_columns()
+    def _unexplained(self, total: AmountSeries, bills: Sequence[int]) -> list[AmountSeries]:
+        """Return amounts that nothing relates to the total, unless the payments equal it on all bills."""
+        payments = [one for one in self.payments() if one.columns != total.columns]
+        if any(all(_is_close(one, total, bill) for bill in bills) for one in payments):
+            return []
+        explained = {*self._search(bills).explained_columns(), *total.columns}
         found = []
-        for column in self._sample.sheet.columns.values():
-            if column.name not in related and self.may_be_charge(column):
-                amounts = self.of(column, "surcharge")
+        for sheet in filter(None, (self._sample.sheet, self._lines)):
+            explained.update(one.name for one in sheet.with_role("unitPrice")[:1])
+            for column in filter(self.may_be_money, sheet.columns.values()):
+                level = LINE if sheet is self._lines else self.levels[column.name]
+                is_back = column.role == "refunded" or heading_status(column.name) == REFUND
+                role = "refunded" if is_back else column.role or ""
+                amounts = self._series(sheet, [column.name], role, BILL if level == EITHER else level)
                 values = [amounts.values[bill] or 0 for bill in bills]
+                # A whole number on all bills may be that of the guests.
                 has_cents = len(set(values)) > 1 and any(value % SCALE for value in values)
-                if any(values) and (has_cents or not all(values)):
-                    found.append(amounts)
-        return found
-
-    @staticmethod
-    def _is_doubted(charge: AmountSeries, finding: TotalFinding) -> bool:
-        """Return whether a charge may change the total: lines that add up say nothing about amounts of the bill."""
-        return not (finding.is_paid if charge.level == BILL else finding.is_proved)
+                is_count = role == "" and not has_cents and all(values)
+                # Prices of lines without tax, for example, are no totals.
+                is_price = level == LINE and _is_alike(amounts, total, bills)
+                is_known = column.name in explained or is_count or is_price or (role == "payout" and all(values))
+                found += [amounts] if any(values) and not is_known else []
+        # What was given in cash may be more than what was paid.
+        given = [one for one in payments[-1:] if one.columns and not explained.issuperset(one.columns)]
+        return found + [
+            one
+            for one in given
+            if any(one.values[bill] and not _is_close(one, total, bill, is_given=True) for bill in bills)
+        ]
 
     def _item_with_parts(self, total: AmountSeries) -> int | None:
         """Return the row of a set that costs as much as the rows below it: its items, with prices of their own."""
@@ -409,6 +422,36 @@ class BillAmounts:
         several = [row for bill in self._sample.bills if len(bill) > 1 for row in bill]
         rows = several or range(len(sheet.rows))
         return all(abs(column.amount(row) - quantities[0].amount(row) * prices[0].amount(row)) <= _CENT for row in rows)
+
+
+def _is_close(one: AmountSeries, total: AmountSeries, bill: int, *, is_given: bool = False) -> bool:
+    """Return whether two amounts are equal on a bill or, if `is_given`, the first may be banknotes for the second."""
+    gap = (one.values[bill] or 0) - (total.values[bill] or 0)
+    return abs(gap) <= TOLERANCE or (is_given and gap > 0 and (one.values[bill] or 0) % BANKNOTE == 0)
+
+
+def _is_alike(one: AmountSeries, total: AmountSeries, bills: Sequence[int]) -> bool:
+    """Return whether amounts are between half a total and twice as much on most bills."""
+    pairs = [(one.values[bill] or 0, total.values[bill] or 0) for bill in bills]
+    return sum(amount <= 2 * size <= 4 * amount for amount, size in pairs) * 2 > len(pairs)
+
+
+def _difference(one: AmountSeries, total: AmountSeries, bills: Sequence[int]) -> str:
+    count = sum(not _is_close(one, total, bill) for bill in bills)
+    return f"{one.name} differs from {total.name} on {count:,} of {len(bills):,} bills."
+
+
+def _with_or_instead(total: AmountSeries, doubts: Sequence[AmountSeries], bills: Sequence[int]) -> list[AmountSeries]:
+    """Return what the customer may have paid: a total with an amount more or less or, if that is alike, the amount."""
+    found = []
+    for one in doubts:
+        if _is_alike(one, total, bills):
+            found.append(one)
+        elif one.role == "refunded":
+            found.append(total.plus(one.minus() if any((value or 0) > 0 for value in one.values) else one))
+        else:
+            found += [total.plus(one), total.plus(one.minus())]
+    return found
 
 
 def _price_changes(sheet: SheetSample, quantity: SampleColumn, price: SampleColumn) -> tuple[int, int]:

@@ -109,8 +109,10 @@ class TotalFinding(Struct):
     """Whether other amounts of the export confirm the total."""
     is_exact: bool = False
     """Whether one of them does so on all bills of the sample."""
-    is_paid: bool = False
-    """Whether the payments confirm it, or its heading says that the customer paid it."""
+    doubts: list[AmountSeries] = field(default_factory=list)
+    """Amounts that nothing relates to `shown`, so that the customer may have paid them in addition, or instead."""
+    shown: AmountSeries | None = None
+    """The total that the arithmetic shows, apart from the doubts."""
 
 
 class _Relation(Struct, frozen=True):
@@ -167,11 +169,7 @@ class TotalSearch:
         found = [one for place in self._known if (one := self._judge(place))]
         if not found:
             return TotalFinding(choices=self._plain(), question=message("no_total"))
-        rank, finding = min(found, key=lambda one: one[0])
-        chosen = finding.chosen
-        if chosen and (rivals := self._rivals(chosen, self._related(rank[-1]))):
-            text = f"{chosen.name} adds up, but nothing explains {_names(rivals)}."
-            finding = TotalFinding(choices=[chosen, *rivals], question=text)
+        _, finding = min(found, key=lambda one: one[0])
         finding.choices = list({one.name: one for one in finding.choices}.values())[:MOST_CHOICES]
         return finding
 
@@ -205,10 +203,18 @@ class TotalSearch:
                 groups = [set().union(*joined), *(group for group in groups if group not in joined)]
         return found
 
-    def related_columns(self) -> set[str]:
-        """Return the columns of candidates that others explain."""
-        places = {place for relation in self._relations for place in (relation.target, relation.base)}
-        return {name for place in places for name in self._candidates[place].columns}
+    def explained_columns(self) -> set[str]:
+        """Return the columns of candidates that others explain, or that are other readings of these."""
+        # A payment that is another amount on some bills is not explained.
+        roles = [one.role for one in self._candidates]
+        places = [
+            (one.target, one.base)
+            for one in self._relations
+            if one.held == one.checked or PAYMENTS_ROLE not in (roles[one.target], roles[one.base])
+        ]
+        related = {place for pair in places for place in pair}
+        explained = [*(self._candidates[place] for place in related), *self._other_readings(related)]
+        return {name for one in explained for name in one.columns}
 
     def _as_added(self, part: int, *, is_paid: bool = False) -> AmountSeries:
         """Return a part as it changes an amount or, if `is_paid`, what was paid. A fee was kept back from that."""
@@ -221,19 +227,6 @@ class TotalSearch:
         usable = [one for one in self._candidates if one.cell is not None and one.role != "payout"]
         usable = [one for one in usable if one not in dismissed]
         return [one for one in usable if one.role != "unknown"] or usable
-
-    def _rivals(self, chosen: AmountSeries, related: Collection[int]) -> list[AmountSeries]:
-        """Return candidates that by their headings may be the total, but that the arithmetic does not explain."""
-        dismissed = self._other_readings(related)
-        return [
-            one
-            for place, one in enumerate(self._candidates)
-            if place not in related
-            and one not in dismissed
-            and one.level != LINE
-            and one.role in ("paid", "total", "net", "amount")
-            and any(abs((one.values[bill] or 0) - (chosen.values[bill] or 0)) > TOLERANCE for bill in self._bills)
-        ]
 
     def _other_readings(self, related: Collection[int]) -> list[AmountSeries]:
         """Return unrelated readings of related columns, if a column that can only be read in one way is among them."""
@@ -326,11 +319,11 @@ class TotalSearch:
             if lacking:
                 evidence.append(f"{_names(lacking, ' and ')} is not in {candidate.name}, so it is added")
             differing = frozenset(self._parts[part].name for relation in self._relations for part in relation.parts)
-            total, is_named = candidate.plus(*lacking), candidate.role == "paid"
+            total = candidate.plus(*lacking)
             relations = [one for one in self._relations if place in (one.target, one.base)]
             is_exact = any(one.held == one.checked for one in relations)
             finding = TotalFinding(total, [], evidence[:4], differing, is_proved=is_proved, is_exact=is_exact)
-            finding.is_paid = is_paid or (is_named and is_proved)
+            finding.shown = total
         rank = (not finding.chosen, not is_paid, not is_proved, len(missing) + len(unknown), place)
         return tuple(map(int, rank)), finding
 
@@ -351,7 +344,8 @@ class TotalSearch:
             text += " amounts of payments. Export the bills with a total that includes it."
             if is_shown:
                 # A mapping cannot compute this total, but an answer is compared with it.
-                return TotalFinding(total, [], self._evidence(place, related)[:4], question=text, is_proved=True)
+                evidence = self._evidence(place, related)[:4]
+                return TotalFinding(total, [], evidence, question=text, shown=total, is_proved=True)
             return TotalFinding(question=f"{text} Only if {name} does, use --set 'bill.amounts.net={name}'.")
         if unknown:
             added = [self._as_added(part, is_paid=True) for part in unknown]

@@ -12,8 +12,15 @@ from pathlib import Path
 
 from counterfoil.importing import sheets
 from counterfoil.importing.export_totals import is_total_word
-from counterfoil.importing.headings import AMOUNT_ROLES, flag_of, is_placeholder, recognised_headings, roles_of
-from counterfoil.importing.mapping import FileLayout
+from counterfoil.importing.headings import (
+    AMOUNT_ROLES,
+    flag_of,
+    heading_status,
+    is_placeholder,
+    recognised_headings,
+    roles_of,
+)
+from counterfoil.importing.mapping import REFUND, VOID, FileLayout
 from counterfoil.importing.results import ImportFailed, RowProblem, message
 from counterfoil.importing.values import (
     DateFormat,
@@ -31,6 +38,7 @@ SAMPLE_ROWS = 20_000
 MANY_VALUES = 40
 POINT, COMMA = NumberFormat(".", ","), NumberFormat(",", ".")
 NUMBER_ROLES = AMOUNT_ROLES | {"qty", "unitPrice", "wayOfPaying"}
+_TAKEN_OFF = {"wayOfPaying": "discount", "surcharge": "fee"}
 DATE_ROLES = frozenset({"datetime", "tradingDay"})
 _NUMBER_LIKE = re.compile(r"[^\d]{0,6}\d[\d.,'’ \u00a0\u202f]*[^\d]{0,6}")
 _COMMA_DECIMALS = re.compile(r"\d,\d{1,2}(?!\d)(?!.*[.,])|\.\d{3},\d|\d\.\d{3}\.\d{3}|(?<!\d)0,\d", re.ASCII)
@@ -78,6 +86,11 @@ class SampleColumn:
         has_digits = all(any(map(str.isdigit, value)) for value in self.distinct if not is_placeholder(value))
         return (self.is_number and has_digits) or any(match.role in NUMBER_ROLES for match in self.matches)
 
+    @property
+    def has_void_amounts(self) -> bool:
+        """Whether the heading is that of amounts that were voided or refunded."""
+        return heading_status(self.name) in (VOID, REFUND) and self.has_amounts
+
     @cached_property
     def is_date(self) -> bool:
         """Whether nearly all values begin with a date, in day/month or month/day order."""
@@ -120,10 +133,12 @@ class SampleColumn:
 
     @cached_property
     def role(self) -> str | None:
-        """The most probable role that the values fit. A voucher that is taken off is no way of paying."""
+        """The most probable role that the values fit. A voucher or a fee that is taken off is no payment or charge."""
         found = next((match.role for match in self.matches if self._fits(match.role)), None)
-        numbers = [number_in(value, self.numbers) or 0 for value in self.distinct] if found == "wayOfPaying" else []
-        return "discount" if any(numbers) and max(numbers) <= 0 else found
+        if found in _TAKEN_OFF:
+            numbers = [number_in(value, self.numbers) or 0 for value in self.distinct]
+            return _TAKEN_OFF[found] if any(numbers) and max(numbers) <= 0 else found
+        return None if found == "unknown" else found
 
     @property
     def heading_role(self) -> str | None:
@@ -140,6 +155,8 @@ class SampleColumn:
             return self.is_date or self.is_serial or self.is_epoch
         if role == "time":
             return self.is_clock
+        if role == "options":
+            return not self.is_number
         if (
             role in ("id", "cashier")
             and len(self.distinct) > 1

@@ -383,8 +383,8 @@ class _Inference:
     def _total_entry(self) -> None:
         """Propose the total of a bill, with the evidence for it, or ask for it."""
         bills = self._amounts.sales
-        finding = self._answered_total(bills) or self._doubted(self._amounts.find_total(bills), bills)
-        self._result.used.update(column.name for column in self._refunded if NET in self._answers or finding.choices)
+        finding = self._answered_total(bills) or self._amounts.find_total(bills)
+        self._result.used.update(name for doubt in finding.doubts for name in doubt.columns)
         if UNIT not in self._answers and (column := column_doubts.column_in_doubtful_unit(self._sheet)):
             number = next(number for row in range(len(self._sheet.rows)) if (number := column.number(row)))
             examples = [f"{number} is {number * factor:,.2f}" for factor in UNITS.values()]
@@ -399,9 +399,6 @@ class _Inference:
             self._result.add("[bill]", "amounts.net", chosen.cell)
             self._reject_unseen(chosen, bills)
             self._note_negative(chosen)
-            others = [one.name for one in self._amounts.unknown_charges(bills) if one.name not in chosen.columns]
-            if others:
-                self._check(message("unexplained_columns", others=", ".join(others), name=chosen.name))
             return
         if chosen and not text:
             text = "The export has a row per payment, but no column with the total of a bill. Export the total too."
@@ -430,39 +427,16 @@ class _Inference:
             for total, amount in zip(totals, sums, strict=True)
         ]
 
-    def _doubted(self, finding: TotalFinding, bills: Sequence[int]) -> TotalFinding:
-        """Turn a finding into a question if some bills were paid back in part."""
-        totals = [finding.chosen] if finding.chosen else finding.choices
-        for column in self._refunded if totals else ():
-            back = self._amounts.of(column, "discount")
-            if any(back.values[bill] for bill in bills):
-                if any((value or 0) > 0 for value in back.values):
-                    back = back.minus()
-                text = f"{column.name} has an amount on some bills. Is {totals[0].name} before or after it?"
-                choices = [choice for total in totals for choice in (total, total.plus(back))]
-                return TotalFinding(choices=choices, question=f"{finding.question} {text}".strip())
-        return finding
-
-    @property
-    def _refunded(self) -> list[SampleColumn]:
-        """The columns with amounts that were paid back, also under a heading that may be a flag, as `Refunded`."""
-        unnamed = [one for one in self._sheet.columns.values() if one.role is None and one.is_number]
-        amounts = [one for one in unnamed if any(headings.flag_of(value) is None for value in one.distinct)]
-        return self._sheet.with_role("refunded") + [
-            one for one in amounts if headings.heading_status(one.name) == REFUND
-        ]
-
     def _reject_unseen(self, total: AmountSeries, bills: Sequence[int]) -> None:
         """Propose to reject bills with amounts of which the sample has no example."""
         roles = ["tip", "refunded"] if total.role == "paid" else ["tip", "refunded", *AMOUNT_ENTRIES, "fee"]
         unseen = [
             column.name
             for column in self._sheet.columns.values()
-            if column.heading_role in roles
-            or (total.role != "paid" and self._amounts.may_be_charge(column))
-            or self._amounts.is_void_amount(column)
+            if column.heading_role in roles or column.has_void_amounts or self._amounts.may_be_money(column)
             if column.name not in total.columns
-            if not any(self._amounts.of(column, "").values[bill] for bill in bills)
+            if (values := self._amounts.of(column, "").values)
+            if not any(values if column.has_void_amounts else map(values.__getitem__, bills))
         ]
         for number, name in enumerate(unseen, start=1):
             reason = f"no bill of the sample had {name}, so it is not known whether {total.name} includes it"
@@ -476,11 +450,13 @@ class _Inference:
         answer = self._answers.get(NET)
         if answer is None:
             return None
-        shown, total = self._amounts.find_total(bills), self._amounts.expression(answer)
-        gaps = {bill: (shown.chosen.values[bill] or 0) - (total.values[bill] or 0) for bill in bills if shown.chosen}
-        differing = [bill for bill, gap in gaps.items() if abs(gap) > TOLERANCE]
-        if shown.chosen and shown.is_proved and len(differing) * 20 > (0 if shown.is_exact else len(bills)):
-            paid, evidence = _money(shown.chosen.values[differing[0]]), "; ".join(shown.evidence)
+        finding, total = self._amounts.find_total(bills), self._amounts.expression(answer)
+        shown = finding.shown.values if finding.shown else total.values
+        doubts = [one.values for one in finding.doubts]
+        clear = [bill for bill in bills if all(one[bill] in (None, 0, shown[bill]) for one in doubts)]
+        differing = [bill for bill in clear if abs((shown[bill] or 0) - (total.values[bill] or 0)) > TOLERANCE]
+        if finding.is_proved and len(differing) * 20 > (0 if finding.is_exact else len(bills)):
+            paid, evidence = _money(shown[differing[0]]), "; ".join(finding.evidence)
             values = self._answered_values(answer, total, differing[0])
             raise ImportFailed(message("answer_contradicted", paid=paid, evidence=evidence, **values))
         fees = ", ".join(one.name for one in self._amounts.parts() if one.role == "fee" and any(one.values))
@@ -493,9 +469,12 @@ class _Inference:
             raise ImportFailed(message("answer_empty", count=len(empty), **values))
         if (negative := self._amounts.first_negative(total, bills)) is not None:
             raise ImportFailed(message("answer_negative", **self._answered_values(answer, total, negative)))
-        if others := ", ".join(one.name.removeprefix("- ") for one in self._amounts.other_parts(total, bills)):
+        doubtful = [one for one in finding.doubts if not set(one.columns) & set(total.columns)]
+        if others := ", ".join(
+            one.name.removeprefix("- ") for one in (*self._amounts.other_parts(total, bills), *doubtful)
+        ):
             self._check(f"whether {answer} takes {others} into account. Nothing in the sample shows it.")
-        return TotalFinding(chosen=total, evidence=["as answered"])
+        return TotalFinding(chosen=total, evidence=["as answered"], doubts=finding.doubts)
 
     def _answered_values(self, answer: str, total: AmountSeries, bill: int) -> dict[str, object]:
         line = self._sheet.rows[self._sample.bills[bill][0]].line
