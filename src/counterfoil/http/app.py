@@ -3,6 +3,7 @@
 import time
 import traceback
 from collections.abc import Awaitable, Callable, Mapping
+from functools import lru_cache
 from typing import Any, Protocol
 
 from msgspec import Struct, json
@@ -45,7 +46,12 @@ ROUTES: dict[str, Handler | None] = {
 NO_ROUTE = "unknown"
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"})
 OTHER_METHOD = "?"
-_encode = json.Encoder().encode
+
+
+@lru_cache(maxsize=1_000)
+def _detail(*values: Any) -> str:
+    """Return a `RequestDetail` as JSON. Most requests of a key repeat what it asked and got before."""
+    return json.encode(RequestDetail(*values)).decode()
 
 
 class RequestScope(Protocol):
@@ -247,11 +253,11 @@ class App:
         disclosed = answer.disclosure if answer else None
         names = ",".join(questions.parameter_names(exchange.query_string)) if exchange.query_string else ""
         if answer is None:
-            detail = RequestDetail(names, message=exchange.message)
+            detail = _detail(names, "", None, None, exchange.message)
         elif response.status == 304:
-            detail = RequestDetail(names, answer.shop_id)
+            detail = _detail(names, answer.shop_id)
         else:
-            detail = RequestDetail(names, answer.shop_id, answer.rows, not answer.next_cursor)
+            detail = _detail(names, answer.shop_id, answer.rows, not answer.next_cursor)
         return RequestRecord(
             at=self._clock.now_ms(),
             key_id=exchange.caller.key.key_id if exchange.caller else "",
@@ -262,7 +268,7 @@ class App:
             personal_base=disclosed.provider_id if disclosed else None,
             personal_members=disclosed.members if disclosed else 0,
             request_id=exchange.request_id,
-            detail=_encode(detail).decode(),
+            detail=detail,
         )
 
 
