@@ -20,7 +20,6 @@ from running_service import SECRET, RecordSource, ServerThread
 from servers import Postgres, Valkey, address_of
 
 Json = dict[str, Any]
-Identity = tuple[str, str]
 
 SHOP: Json = {"kind": "shop", "id": "s", "providerId": "p", "franchiseId": "f"}
 BILLS = 12

@@ -4,8 +4,8 @@ The tests use real servers.
 """
 
 import asyncio
-from collections.abc import Awaitable, Iterator
-from typing import Any, TypeVar
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -16,6 +16,7 @@ from counterfoil.backends.redis.bridge import Bridge
 from counterfoil.domain.paging import Listing, Position, StoredCursor
 from counterfoil.machine.clock import SystemClock
 from counterfoil.ports import StoreUnavailable, StoreUnreachable
+from ports.open_store import Synchronous
 from running_service import ManualClock
 from servers import Valkey
 
@@ -26,8 +27,6 @@ BY_CHANGE = Listing("k_1", "bills sh_1", "changes 0")
 BY_DAY = Listing("k_1", "bills sh_1", "days 20260101-20260131")
 HERE, MOVED = Position(900, 0, "b_1"), Position(1500, 0, "b_1")
 UNIQUE = "f_1" + 16 * "7"
-
-T = TypeVar("T")
 
 
 class LostPrimary(PostgresCursors):
@@ -61,15 +60,10 @@ class BridgedCursors:
         self.runner = asyncio.Runner()
         self.database, self.url = servers.postgres(18).fresh_database()
         self.servers = Servers(self.url, SystemClock())
-        self.store = LostPrimary(self.servers, self.clock)
-        usage = PostgresUsage(self.servers)
-        self.bridge = Bridge(self.meter.url, "test", self.store, usage, self.clock)
-
-    def run(self, awaitable: Awaitable[T]) -> T:
-        async def awaited() -> T:
-            return await awaitable
-
-        return self.runner.run(awaited())
+        self.primary = LostPrimary(self.servers, self.clock)
+        bridge = Bridge(self.meter.url, "test", self.primary, PostgresUsage(self.servers), self.clock)
+        self.store: Any = Synchronous(self.primary, self.runner.run)
+        self.bridge: Any = Synchronous(bridge, self.runner.run)
 
     def close(self) -> None:
         self.bridge.close()
@@ -78,13 +72,8 @@ class BridgedCursors:
         self.meter.remove()
 
     def hand_out(self, listing: Listing, position: Position, horizon: int, fresh: str | None = None) -> str | None:
-        return self.run(self.bridge.hand_out(listing, StoredCursor(position, horizon, horizon), fresh))
-
-    def find(self, listing: Listing, cursor: str) -> StoredCursor | None:
-        return self.run(self.bridge.find(listing, cursor))
-
-    def tend(self) -> None:
-        self.run(self.bridge.maintain())
+        handed_out: str | None = self.bridge.hand_out(listing, StoredCursor(position, horizon, horizon), fresh)
+        return handed_out
 
     def forget(self, cursor: str) -> None:
         """Delete a cursor from the store, as a failover without synchronous replication would."""
@@ -104,44 +93,44 @@ def bridged() -> Iterator[BridgedCursors]:
 def test_errors_of_valkey_name_the_bridge_and_not_the_meter(bridged: BridgedCursors) -> None:
     bridged.meter.kill()
     with pytest.raises(StoreUnavailable, match=r"^bridge: "):
-        bridged.tend()
+        bridged.bridge.maintain()
     with pytest.raises(StoreUnavailable, match=r"^bridge: "):
         bridged.hand_out(BY_CHANGE, HERE, 1000)
 
 
 def test_without_a_primary_a_cursor_is_a_fresh_id(bridged: BridgedCursors) -> None:
     bridged.hand_out(BY_CHANGE, HERE, 1000)
-    bridged.store.away = True
+    bridged.primary.away = True
     assert bridged.hand_out(BY_CHANGE, MOVED, 2000) is None
     assert bridged.hand_out(BY_CHANGE, MOVED, 2000, UNIQUE) == UNIQUE
     assert bridged.hand_out(BY_CHANGE, HERE, 2000, UNIQUE) is None
-    assert bridged.find(BY_CHANGE, "b_1") == StoredCursor(HERE, 1000, 1000)
-    assert bridged.find(BY_CHANGE, UNIQUE) == StoredCursor(MOVED, 2000, 2000)
+    assert bridged.bridge.find(BY_CHANGE, "b_1") == StoredCursor(HERE, 1000, 1000)
+    assert bridged.bridge.find(BY_CHANGE, UNIQUE) == StoredCursor(MOVED, 2000, 2000)
 
 
 def test_without_a_primary_a_short_id_is_not_handed_out(bridged: BridgedCursors) -> None:
     """Only the primary can tell whether a client still holds an older cursor with this short ID."""
-    bridged.store.away = True
+    bridged.primary.away = True
     assert bridged.hand_out(BY_CHANGE, MOVED, 2000, "f_1") is None
 
 
 def test_the_store_gets_the_deferred_cursors_when_there_is_a_primary_again(bridged: BridgedCursors) -> None:
-    bridged.store.away = True
+    bridged.primary.away = True
     bridged.hand_out(BY_CHANGE, MOVED, 2000, UNIQUE)
-    bridged.store.away = False
-    bridged.tend()
-    assert bridged.run(bridged.store.find(BY_CHANGE, UNIQUE)) == StoredCursor(MOVED, 2000, 2000)
+    bridged.primary.away = False
+    bridged.bridge.maintain()
+    assert bridged.store.find(BY_CHANGE, UNIQUE) == StoredCursor(MOVED, 2000, 2000)
     bridged.meter.command("FLUSHALL")
-    assert bridged.find(BY_CHANGE, UNIQUE) == StoredCursor(MOVED, 2000, 2000)
+    assert bridged.bridge.find(BY_CHANGE, UNIQUE) == StoredCursor(MOVED, 2000, 2000)
 
 
 def test_an_entry_of_another_version_does_not_block_later_entries(bridged: BridgedCursors) -> None:
-    bridged.store.away = True
+    bridged.primary.away = True
     bridged.meter.command('RPUSH test:{bridge}:deferred {"type":"unknown"}')
     bridged.hand_out(BY_CHANGE, MOVED, 2000, UNIQUE)
-    bridged.store.away = False
-    bridged.tend()
-    assert bridged.run(bridged.store.find(BY_CHANGE, UNIQUE)) == StoredCursor(MOVED, 2000, 2000)
+    bridged.primary.away = False
+    bridged.bridge.maintain()
+    assert bridged.store.find(BY_CHANGE, UNIQUE) == StoredCursor(MOVED, 2000, 2000)
     assert bridged.meter.command("LLEN test:{bridge}:deferred") == b":0"
     assert bridged.meter.command("LLEN test:{bridge}:deferred:unreadable") != b":0"
 
@@ -149,21 +138,21 @@ def test_an_entry_of_another_version_does_not_block_later_entries(bridged: Bridg
 def test_without_a_primary_an_older_cursor_is_found_on_a_replica_unless_the_bridge_lost_its_data(
     bridged: BridgedCursors,
 ) -> None:
-    bridged.run(bridged.store.hand_out(BY_CHANGE, StoredCursor(HERE, 1000, 1000), None))
-    bridged.tend()
+    bridged.store.hand_out(BY_CHANGE, StoredCursor(HERE, 1000, 1000), None)
+    bridged.bridge.maintain()
     bridged.command("UPDATE counterfoil.horizon SET at = 10000000")
-    bridged.store.away = True
-    assert bridged.find(BY_CHANGE, "b_1") == StoredCursor(HERE, 1000, 1000)
-    assert bridged.find(BY_CHANGE, "b_2") is None
+    bridged.primary.away = True
+    assert bridged.bridge.find(BY_CHANGE, "b_1") == StoredCursor(HERE, 1000, 1000)
+    assert bridged.bridge.find(BY_CHANGE, "b_2") is None
 
 
 @pytest.mark.parametrize("listing", [BY_CHANGE, BY_DAY])
 def test_a_cursor_that_a_failover_has_lost_is_still_valid(bridged: BridgedCursors, listing: Listing) -> None:
     bridged.hand_out(listing, HERE, 1000)
     bridged.forget("b_1")
-    assert bridged.find(listing, "b_1") == StoredCursor(HERE, 1000, 1000)
+    assert bridged.bridge.find(listing, "b_1") == StoredCursor(HERE, 1000, 1000)
     # The cursor has been written back to the store.
-    assert bridged.run(bridged.store.find(listing, "b_1")) == StoredCursor(HERE, 1000, 1000)
+    assert bridged.store.find(listing, "b_1") == StoredCursor(HERE, 1000, 1000)
 
 
 def test_an_id_that_a_failover_has_lost_is_not_handed_out_for_another_position(bridged: BridgedCursors) -> None:
@@ -171,12 +160,12 @@ def test_an_id_that_a_failover_has_lost_is_not_handed_out_for_another_position(b
     bridged.forget("b_1")
     assert bridged.hand_out(BY_CHANGE, MOVED, 2000) is None
     assert bridged.hand_out(BY_CHANGE, MOVED, 2000, "f_1") == "f_1"
-    assert bridged.find(BY_CHANGE, "b_1") == StoredCursor(HERE, 1000, 1000)
-    assert bridged.find(BY_CHANGE, "f_1") == StoredCursor(MOVED, 2000, 2000)
+    assert bridged.bridge.find(BY_CHANGE, "b_1") == StoredCursor(HERE, 1000, 1000)
+    assert bridged.bridge.find(BY_CHANGE, "f_1") == StoredCursor(MOVED, 2000, 2000)
 
 
 def test_floors_that_a_failover_lost_still_apply(bridged: BridgedCursors) -> None:
     for horizon in (1000, 1200, 900):
         bridged.hand_out(BY_CHANGE, HERE, horizon)
     bridged.command("UPDATE counterfoil.cursors SET earliest = 1000, latest = 1000")
-    assert bridged.find(BY_CHANGE, "b_1") == StoredCursor(HERE, 900, 1200)
+    assert bridged.bridge.find(BY_CHANGE, "b_1") == StoredCursor(HERE, 900, 1200)

@@ -1,9 +1,9 @@
 """No response to a key uses data older than the key's floor. The tests use real servers that lag and die."""
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,22 +19,9 @@ Make = Callable[..., Fleet]
 
 @pytest.fixture
 def fleet_of(tmp_path: Path) -> Iterator[Make]:
-    """A function that starts fleets. They are stopped after the test."""
-    made: list[Fleet] = []
-
-    def make(**terms: Any) -> Fleet:
-        made.append(Fleet(tmp_path, **terms))
-        return made[-1]
-
-    yield make
-    for fleet in made:
-        fleet.close()
-
-
-def read_while_bills_change(fleet: Fleet, reader: Reader, runs: int = RUNS) -> None:
-    with fleet.changing():
-        for _ in range(runs):
-            reader.run()
+    """A function that starts a fleet, which is stopped after the test."""
+    with ExitStack() as started:
+        yield lambda **terms: started.enter_context(closing(Fleet(tmp_path, **terms)))
 
 
 @pytest.mark.parametrize("meter", [True, False], ids=["meter in Valkey", "meter in PostgreSQL"])
@@ -46,7 +33,9 @@ def test_a_copy_is_exact_although_one_replica_lags_behind_the_other(
     for replica, delay in enumerate(delays):
         fleet.delay(replica, delay)
     reader = Reader(fleet, fleet.key())
-    read_while_bills_change(fleet, reader)
+    with fleet.changing():
+        for _ in range(RUNS):
+            reader.run()
     reader.assert_copy_is_exact()
     assert reader.failed == []
 

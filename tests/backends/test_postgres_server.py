@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import psycopg
@@ -26,7 +27,7 @@ from counterfoil.backends.postgres.pool import GATE_SEC, Pool
 from counterfoil.cli.main import program
 from counterfoil.domain.open_items import OpenItem
 from counterfoil.ports import StoreMismatch, StoreUnavailable, StoreUnreachable
-from records import EVER, NEW_YEAR, bill, shop
+from records import EVER, bill, shop
 from running_service import SECRET, RunningService, free_port
 from servers import Postgres
 
@@ -54,10 +55,9 @@ def own() -> Iterator[Postgres]:
 
 def test_bodies_are_stored_in_their_rows_uncompressed(server: Postgres, tmp_path: Path) -> None:
     database, url = server.fresh_database()
-    service = RunningService(tmp_path, store=url)
     of = shop()
-    service.load(of, bill(of, lines=[{"name": "Soup"}] * 40))
-    service.close()
+    with closing(RunningService(tmp_path, store=url)) as service:
+        service.load(of, bill(of, lines=[{"name": "Soup"}] * 40))
     ((stored, whole, outside),) = server.command(
         "SELECT pg_column_size(body), octet_length(body), pg_relation_size(reltoastrelid) "
         "FROM counterfoil.bills, pg_class WHERE pg_class.oid = 'counterfoil.bills'::regclass",
@@ -82,113 +82,85 @@ def shared(server: Postgres) -> dict[str, str]:
     return {"owner": url} | {role.split("_")[1]: server.url(database, f"a_{role}") for role in ROLES}
 
 
+def run(url: str, *words: str, **variables: str) -> Result:
+    """Run a command on the store with this address."""
+    environment = {"COUNTERFOIL_STORE": url, "COUNTERFOIL_SECRET": SECRET} | variables
+    return CliRunner().invoke(program, words, env=environment)
+
+
+def check(url: str, name: str, **variables: str) -> dict[str, str]:
+    """Return the status, the message and the advice of the last of the doctor's checks with this name."""
+    checks = json.decode(run(url, "doctor", "--json", **variables).stdout)["checks"]
+    found = [one for one in checks if one["check"] == name]
+    return {part: str(value) for part, value in found[-1].items()} if found else {}
+
+
+def assert_serves(store: str, folder: Path, key: str, bills: int) -> None:
+    with closing(RunningService(folder / "serving", store=store)) as node:
+        assert len(node.data("shops", key)) == bills
+        assert len(node.data("changes", key)) == 2 * bills
+        assert node.data("usage", key)["today"]["count"] == 3
+        node.ledger.advance_horizon()
+
+
 def test_each_role_can_do_its_work(shared: dict[str, str], tmp_path: Path) -> None:
     of = shop()
-    loader = RunningService(tmp_path / "loading", store=shared["loading"])
-    loader.load(of, bill(of))
-    loader.close()
-    operator = RunningService(tmp_path / "administration", store=shared["administration"])
-    key = operator.key(shop=of["id"])
-    operator.close()
-    node = RunningService(tmp_path / "serving", store=shared["serving"])
-    assert len(node.data("transactions", key, shopId=of["id"], limit=1, **NEW_YEAR)) == 1
-    assert node.data("usage", key)["today"]["count"] == 2
-    node.ledger.advance_horizon()
-    node.close()
+    with closing(RunningService(tmp_path / "loading", store=shared["loading"])) as loader:
+        loader.load(of, bill(of))
+    with closing(RunningService(tmp_path / "administration", store=shared["administration"])) as operator:
+        key = operator.key(shop=of["id"])
+    assert_serves(shared["serving"], tmp_path, key, bills=1)
 
 
 @pytest.mark.parametrize("role", ["owner", "administration"])
 def test_the_owner_and_the_administration_can_prune(shared: dict[str, str], tmp_path: Path, role: str) -> None:
     RunningService(tmp_path / "owner", store=shared["owner"]).close()
-    settings = {"COUNTERFOIL_STORE": shared[role], "COUNTERFOIL_SECRET": SECRET}
-    pruned = CliRunner().invoke(program, ["prune", "--json"], env=settings)
+    pruned = run(shared[role], "prune", "--json")
     assert json.decode(pruned.stdout)["removals"] == 0
     assert ("cannot delete removals from the change feed" in pruned.stderr) is (role == "administration")
 
 
-def test_a_node_on_a_store_without_init_names_the_commands_that_help(shared: dict[str, str], tmp_path: Path) -> None:
+def test_after_init_a_node_serves_empty_lists_before_anything_is_loaded(shared: dict[str, str], tmp_path: Path) -> None:
     with pytest.raises(StoreMismatch, match="`counterfoil init` with the owner's login, or `counterfoil load`"):
         RunningService(tmp_path, store=shared["serving"])
-
-
-def test_after_init_a_node_serves_empty_lists_before_anything_is_loaded(shared: dict[str, str], tmp_path: Path) -> None:
-    def init(login: str) -> Result:
-        return CliRunner().invoke(program, ["init", "--store", shared[login]], env={"COUNTERFOIL_SECRET": SECRET})
-
     for login in ("serving", "loading", "administration"):
-        assert "does not own the schema" in init(login).output
-    assert [init("owner").exit_code for _ in range(2)] == [0, 0]
-    operator = RunningService(tmp_path / "administration", store=shared["administration"])
-    key = operator.key(shop="sh_1")
-    entries = bootstrap.store(operator.settings).reads().audit(10)
+        assert "does not own the schema" in run(shared[login], "init").output
+    assert [run(shared["owner"], "init").exit_code for _ in range(2)] == [0, 0]
+    with closing(RunningService(tmp_path / "administration", store=shared["administration"])) as operator:
+        key = operator.key(shop="sh_1")
+        entries = bootstrap.store(operator.settings).reads().audit(10)
     assert {entry.act for entry in entries} == {"key_issued", "store_created"}
-    operator.close()
-    node = RunningService(tmp_path / "serving", store=shared["serving"])
-    assert node.data("shops", key) == []
-    assert node.data("usage", key)["today"]["count"] == 2
-    node.ledger.advance_horizon()
-    node.close()
+    assert_serves(shared["serving"], tmp_path, key, bills=0)
 
 
 def test_init_without_a_secret_says_that_every_node_needs_the_one_it_created(
     shared: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    said = CliRunner().invoke(program, ["init", "--store", shared["owner"]]).output
+    said = run(shared["owner"], "init", COUNTERFOIL_SECRET="").output
     assert "Every node and every loader needs the same secret" in said
     assert (tmp_path / "counterfoil-data" / "secret").exists()
 
 
-@pytest.mark.parametrize(
-    ("role", "statement"),
-    [
+def test_no_role_can_do_the_work_of_another(shared: dict[str, str]) -> None:
+    for role, statement in (
         ("serving", "UPDATE bills SET id = ''"),
         ("serving", "DELETE FROM members"),
         ("serving", "UPDATE keys SET body = ''"),
         ("serving", "CREATE TABLE more (n integer)"),
+        ("serving", "SELECT * FROM audit"),
         ("loading", "SELECT * FROM keys"),
         ("loading", "SELECT * FROM requests"),
         ("loading", "TRUNCATE bills"),
+        ("loading", "INSERT INTO audit SELECT * FROM audit"),
         ("administration", "UPDATE bills SET id = ''"),
         ("administration", "DELETE FROM keys"),
         ("administration", "UPDATE audit SET actor = ''"),
         ("administration", "DELETE FROM audit"),
         ("administration", "TRUNCATE audit"),
-        ("serving", "SELECT * FROM audit"),
-        ("loading", "INSERT INTO audit SELECT * FROM audit"),
-    ],
-)
-def test_no_role_can_do_the_work_of_another(shared: dict[str, str], role: str, statement: str) -> None:
-    with connect(shared[role]) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
-        connection.execute(statement.encode())
-
-
-def test_a_backup_is_recorded_by_an_administrator_and_its_age_is_known_to_a_node(shared: dict[str, str]) -> None:
-    def run(role: str, *words: str) -> Result:
-        return CliRunner().invoke(program, [*words, "--store", shared[role], "--json"])
-
-    def age_known_to_a_node() -> object:
-        return json.decode(run("serving", "status").stdout)["lastBackupAt"]
-
-    assert run("loading", "backup", "--record", "base-1").exit_code == 1
-    assert age_known_to_a_node() is None
-    recorded = run("administration", "backup", "--record", "base-1")
-    assert json.decode(recorded.stdout)["createdAt"] == age_known_to_a_node()
-    assert run("administration", "backup", "--record", "\x1b[31m").exit_code == 1
-
-
-def test_only_an_administrator_resolves_open_items(shared: dict[str, str], tmp_path: Path) -> None:
-    def run(role: str, *words: str) -> Result:
-        settings = {"COUNTERFOIL_STORE": shared[role], "COUNTERFOIL_SECRET": SECRET}
-        return CliRunner().invoke(program, ["loads", *words, "--json"], env=settings)
-
-    loader = RunningService(tmp_path / "loading", store=shared["loading"])
-    loader.ledger.add_items([OpenItem(identity="1-bills.gz", kind="quarantined", files={"bills.gz": 0})])
-    loader.close()
-    assert run("loading", "resolve", "1").exit_code == 1
-    assert run("serving", "resolve", "1").exit_code == 1
-    assert json.decode(run("administration", "resolve", "1").stdout) == {"resolved": [1]}
-    assert json.decode(run("serving", "open").stdout) == []
+    ):
+        with connect(shared[role]) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
+            connection.execute(statement.encode())
 
 
 def test_not_even_the_owner_can_empty_the_audit(shared: dict[str, str]) -> None:
@@ -196,54 +168,71 @@ def test_not_even_the_owner_can_empty_the_audit(shared: dict[str, str]) -> None:
         connection.execute("TRUNCATE audit")
 
 
-def rights_told(url: str) -> dict[str, str]:
-    result = CliRunner().invoke(program, ["doctor", "--store", url, "--json"])
-    (told,) = [check for check in json.decode(result.output)["checks"] if check["check"] == "rights"]
-    return {name: str(value) for name, value in told.items()}
+def test_a_backup_is_recorded_by_an_administrator_and_its_age_is_known_to_a_node(shared: dict[str, str]) -> None:
+    def record(role: str, name: str = "base-1") -> Result:
+        return run(shared[role], "backup", "--record", name, "--json")
+
+    def age_known_to_a_node() -> object:
+        return json.decode(run(shared["serving"], "status", "--json").stdout)["lastBackupAt"]
+
+    assert record("loading").exit_code == 1
+    assert age_known_to_a_node() is None
+    assert json.decode(record("administration").stdout)["createdAt"] == age_known_to_a_node()
+    assert record("administration", "\x1b[31m").exit_code == 1
+
+
+def test_only_an_administrator_resolves_open_items(shared: dict[str, str], tmp_path: Path) -> None:
+    def resolve(role: str) -> Result:
+        return run(shared[role], "loads", "resolve", "1", "--json")
+
+    with closing(RunningService(tmp_path / "loading", store=shared["loading"])) as loader:
+        loader.ledger.add_items([OpenItem(identity="1-bills.gz", kind="quarantined", files={"bills.gz": 0})])
+    assert (resolve("loading").exit_code, resolve("serving").exit_code) == (1, 1)
+    assert json.decode(resolve("administration").stdout) == {"resolved": [1]}
+    assert json.decode(run(shared["serving"], "loads", "open", "--json").stdout) == []
 
 
 def test_the_doctor_warns_about_serving_with_an_owner_or_loader_login(server: Postgres, shared: dict[str, str]) -> None:
-    told = rights_told(shared["owner"])
+    told = check(shared["owner"], "rights")
     assert told["status"] == "warn"
     assert "owns the schema" in told["message"]
     assert "counterfoil_serving" in told["advice"]
     if not server.command("SELECT 1 FROM pg_roles WHERE rolname = 'does_it_all'"):
         server.command("CREATE ROLE does_it_all LOGIN IN ROLE counterfoil_serving, counterfoil_loading")
-    both = rights_told(shared["serving"].replace("a_counterfoil_serving", "does_it_all"))
+    both = check(shared["serving"].replace("a_counterfoil_serving", "does_it_all"), "rights")
     assert both["status"] == "warn"
     assert both["message"].endswith("it can write the books.")
 
 
-@pytest.mark.parametrize(
-    ("role", "work"), [("serving", "serve"), ("loading", "load"), ("administration", "issue keys")]
-)
-def test_the_doctor_accepts_a_login_with_one_role(shared: dict[str, str], role: str, work: str) -> None:
-    told = rights_told(shared[role])
-    assert (told["status"], told["message"]) == ("ok", f"The login a_counterfoil_{role} can {work} and nothing else.")
+def test_the_doctor_accepts_a_login_with_one_role(shared: dict[str, str]) -> None:
+    for role, work in (("serving", "serve"), ("loading", "load"), ("administration", "issue keys")):
+        told = check(shared[role], "rights")
+        assert told["status"] == "ok"
+        assert told["message"] == f"The login a_counterfoil_{role} can {work} and nothing else."
 
 
 def test_the_doctor_checks_the_secret_and_changes_nothing(shared: dict[str, str], tmp_path: Path) -> None:
-    def told(secret: str = SECRET) -> tuple[str, str]:
-        asked = {"COUNTERFOIL_SECRET": secret, "COUNTERFOIL_SECRET_FILE": str(tmp_path / "secret")}
-        result = CliRunner().invoke(program, ["doctor", "--store", shared["owner"], "--json"], env=asked)
-        found = [check for check in json.decode(result.output)["checks"] if check["check"] == "secret"]
-        return (found[-1]["status"], found[-1]["message"]) if found else ("", "")
+    def told(secret: str = SECRET) -> dict[str, str]:
+        secret_file = str(tmp_path / "secret")
+        return check(shared["owner"], "secret", COUNTERFOIL_SECRET=secret, COUNTERFOIL_SECRET_FILE=secret_file)
 
-    assert told() == ("", "")
+    assert told() == {}
     RunningService(tmp_path / "node", store=shared["owner"]).close()
-    assert told() == ("ok", "The secret is the one that this store was built with.")
-    assert told("another deployment's secret, which is long") == (
-        "fail",
-        "The secret is not the one that this store was built with.",
-    )
-    assert told("")[0] == "fail"
+    assert (told()["status"], told()["message"]) == ("ok", "The secret is the one that this store was built with.")
+    other = told("another deployment's secret, which is long")
+    assert (other["status"], other["message"]) == ("fail", "The secret is not the one that this store was built with.")
+    assert told("")["status"] == "fail"
     assert not (tmp_path / "secret").exists()
+
+
+def test_the_doctor_reports_an_unavailable_meter(shared: dict[str, str]) -> None:
+    assert check(shared["owner"], "meter", COUNTERFOIL_METER=servers.valkey().url)["status"] == "ok"
+    assert check(shared["owner"], "meter", COUNTERFOIL_METER="redis://127.0.0.1:1/0")["status"] == "fail"
 
 
 def test_a_node_whose_login_may_not_serve_does_not_start(shared: dict[str, str], tmp_path: Path) -> None:
     RunningService(tmp_path / "node", store=shared["owner"]).close()
-    words = ["serve", "--store", shared["loading"], "--port", str(free_port()), "--admin-port", "0"]
-    refused = CliRunner().invoke(program, words, env={"COUNTERFOIL_SECRET": SECRET})
+    refused = run(shared["loading"], "serve", "--port", str(free_port()), "--admin-port", "0")
     assert refused.exit_code == 1
     assert "a_counterfoil_loading has no permission to serve" in str(refused.exception) + refused.output
 
@@ -256,17 +245,6 @@ def test_no_secret_is_generated_while_an_existing_one_might_be_unreadable(tmp_pa
     with pytest.raises(StoreUnavailable):
         bootstrap.deployment_secret(away)
     assert not (tmp_path / "secret").exists()
-
-
-def test_the_doctor_reports_an_unavailable_meter(shared: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    def told(meter: str) -> str:
-        monkeypatch.setenv("COUNTERFOIL_METER", meter)
-        result = CliRunner().invoke(program, ["doctor", "--store", shared["owner"], "--json"])
-        (found,) = [check for check in json.decode(result.output)["checks"] if check["check"] == "meter"]
-        return str(found["status"])
-
-    assert told(servers.valkey().url) == "ok"
-    assert told("redis://127.0.0.1:1/0") == "fail"
 
 
 def test_a_killed_server_causes_503_and_is_found_again_automatically(own: Postgres, tmp_path: Path) -> None:
@@ -294,14 +272,12 @@ def test_a_frozen_server_delays_a_request_by_its_time_limit_at_most(own: Postgre
     service = RunningService(tmp_path, store=own.fresh_database()[1])
     key = service.key(shop="s")
     service.get("shops", key)
-    for pid in own.pids():
-        own.freeze(pid, signal.SIGSTOP)
+    own.freeze_all(signal.SIGSTOP)
     began = time.monotonic()
     answer = service.get("shops", key)
     assert answer.status_code == 503
     assert time.monotonic() - began < 2 * GATE_SEC
-    for pid in own.pids():
-        own.freeze(pid, signal.SIGCONT)
+    own.freeze_all(signal.SIGCONT)
     assert service.get("shops", key).status_code == 200
     service.close()
 

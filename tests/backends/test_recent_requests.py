@@ -112,11 +112,3 @@ def test_a_disclosure_is_listed_at_once_and_moves_no_other_records(usage: Sqlite
     asyncio.run(disclose())
     assert listed(tmp_path) == ["r1"]
     assert count(tmp_path, "recent_requests") == 1
-
-
-def test_the_records_of_a_killed_service_are_listed_after_the_next_start(usage: SqliteUsage, tmp_path: Path) -> None:
-    served(usage, 3)
-    assert count(tmp_path, "recent_requests") == 2
-    with closing(SqliteUsage(tmp_path, ManualClock())) as restarted:
-        restarted.move_recent()
-    assert listed(tmp_path) == ids(2)

@@ -3,12 +3,10 @@
 import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
-from datetime import datetime
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from msgspec.structs import replace
 
@@ -21,12 +19,14 @@ from counterfoil.backends.postgres.servers import CHECK_TIMEOUT_SEC, Servers
 from counterfoil.backends.redis.bridge import SETTLING_MS
 from counterfoil.checks import local as checks
 from counterfoil.domain.access import KEYS_TRUSTED_SEC
+from counterfoil.domain.calendar import iso_utc
 from counterfoil.observe import ServerChanged
 from counterfoil.ports import StoreUnavailable
 from ports.conftest import Run, run  # noqa: F401 - a fixture
 from records import EVER, NEW_YEAR, base, bill, bills, branch, member, shop
 from running_service import ManualClock, RunningService
 from servers import Postgres, Valkey, address_of
+from waiting import until
 
 # These tests start their own servers, which takes time, so they run only in `make test-long`.
 pytestmark = pytest.mark.long
@@ -37,14 +37,13 @@ PATIENCE_SEC = 15.0
 class Cluster:
     """A primary, its replicas, a meter, and a service that reads from all the servers."""
 
-    def __init__(self, folder: Path, replicas: int = 1, **overrides: Any) -> None:
+    def __init__(self, folder: Path, replicas: int) -> None:
         self.primary = Postgres(18)
-        database, _ = self.primary.fresh_database()
-        self.database = database
+        self.database, _ = self.primary.fresh_database()
         self.replicas = [Postgres(18, replica_of=self.primary) for _ in range(replicas)]
         self.meter = Valkey()
-        address = address_of(database, self.primary, *self.replicas)
-        self.service = RunningService(folder, store=address, meter=self.meter.url, **overrides)
+        address = address_of(self.database, self.primary, *self.replicas)
+        self.service = RunningService(folder, store=address, meter=self.meter.url)
 
     def close(self) -> None:
         self.service.close()
@@ -75,9 +74,7 @@ class Cluster:
         }
 
     def until(self, holds: Callable[[], bool], what: str) -> None:
-        end = time.monotonic() + PATIENCE_SEC
-        while not holds():
-            assert time.monotonic() < end, f"timed out waiting until {what}: {self.roles()}"
+        until(holds, what, PATIENCE_SEC)
 
     def until_role(self, server: Postgres, role: str) -> None:
         self.until(lambda: self.roles().get(str(server.port), "").startswith(role), f"{server.port} was {role}")
@@ -110,27 +107,14 @@ class Cluster:
         for replica in self.replicas:
             replica.wait_until_caught_up(self.primary)
 
-    def until_given(self, key: str, horizon: int) -> None:
-        """Wait until callers get this horizon, which means that every usable server is known to have reached it."""
-        self.until(lambda: _instant(self.service.get("shops", key)) >= horizon, f"{horizon} was given")
-
-    def horizon(self) -> int:
-        return self.service.ledger.advance_horizon()
-
 
 @pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    cluster = Cluster(tmp_path)
-    yield cluster
-    cluster.close()
+def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Cluster]:
+    with closing(Cluster(tmp_path, replicas=getattr(request, "param", 1))) as cluster:
+        yield cluster
 
 
-@pytest.fixture
-def three_server_cluster(tmp_path: Path) -> Iterator[Cluster]:
-    """A cluster with two replicas."""
-    cluster = Cluster(tmp_path, replicas=2)
-    yield cluster
-    cluster.close()
+TWO_REPLICAS = pytest.mark.parametrize("cluster", [2], indirect=True, ids=["two replicas"])
 
 
 def bill_list(cluster: Cluster, key: str, of: dict[str, Any], **query: Any) -> dict[str, Any]:
@@ -138,10 +122,6 @@ def bill_list(cluster: Cluster, key: str, of: dict[str, Any], **query: Any) -> d
     assert answer.status_code == 200, (answer.text, cluster.service.events[-6:])
     found: dict[str, Any] = answer.json()
     return found
-
-
-def _instant(answer: httpx.Response) -> int:
-    return round(datetime.fromisoformat(answer.json()["serverTime"]).timestamp() * 1000)
 
 
 def ids(page: dict[str, Any]) -> list[str]:
@@ -161,14 +141,13 @@ def test_a_lagging_replica_gives_an_older_server_time_and_no_gap(cluster: Cluste
     assert ids(behind) == [first["id"]]
     assert behind["serverTime"] == before["serverTime"]
     replica.resume_replay()
-    cluster.until_given(key, cluster.horizon())
+    horizon = iso_utc(cluster.service.ledger.advance_horizon())
+    cluster.until(lambda: cluster.service.get("shops", key).json()["serverTime"] >= horizon, "the horizon was given")
     assert second["id"] in ids(bill_list(cluster, key, of, updatedSince=behind["serverTime"]))
 
 
-def test_a_later_page_is_read_only_from_a_server_that_has_reached_the_horizon_of_the_first(
-    three_server_cluster: Cluster,
-) -> None:
-    cluster = three_server_cluster
+@TWO_REPLICAS
+def test_a_later_page_is_read_only_from_a_server_that_has_reached_the_horizon_of_the_first(cluster: Cluster) -> None:
     of = shop()
     key = cluster.key_to(of)
     cluster.replicas[0].pause_replay()
@@ -259,8 +238,7 @@ def test_without_a_primary_keys_stay_valid_for_the_documented_delay_of_a_revocat
     # Advance by more than a second: several loads in one millisecond can put the horizon ahead of the clock.
     cluster.service.clock.advance(1.5)
     assert cluster.service.error("shops", key) == "auth_unavailable"
-    cluster.replicas[0].promote()
-    cluster.until_role(cluster.replicas[0], "primary")
+    cluster.fail_over()
     assert len(ids(bill_list(cluster, key, of, updatedSince=EVER))) == 1
 
 
@@ -401,8 +379,8 @@ def test_a_primary_that_freezes_does_not_hold_back_the_horizon_of_the_next(clust
     assert cluster.service.ledger.advance_horizon() == cluster.service.clock.now_ms()
 
 
-def test_a_new_primary_continues_from_the_highest_reported_horizon(three_server_cluster: Cluster) -> None:
-    cluster = three_server_cluster
+@TWO_REPLICAS
+def test_a_new_primary_continues_from_the_highest_reported_horizon(cluster: Cluster) -> None:
     behind, ahead = cluster.replicas
     of = shop()
     key = cluster.key_to(of)

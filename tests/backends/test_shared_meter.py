@@ -18,11 +18,12 @@ from counterfoil.backends.postgres.servers import Servers
 from counterfoil.backends.postgres.usage import Instant, PostgresUsage
 from counterfoil.backends.redis.client import disconnect
 from counterfoil.backends.redis.meter import RedisMeter
-from counterfoil.domain.access import Admitted, Key, Scope, TooFast
+from counterfoil.domain.access import Admitted, Key, Scope
 from counterfoil.domain.calendar import thai_day
 from counterfoil.machine.clock import SystemClock
 from counterfoil.observe import CountsReseeded, Event
 from counterfoil.ports import StoredKey, StoreUnavailable
+from ports.open_store import Synchronous
 from servers import Valkey
 from waiting import until
 
@@ -37,20 +38,10 @@ class MeterAndStore:
         self.events: list[Event] = []
         self.runner = asyncio.Runner()
         self.servers = Servers(self.url, SystemClock())
-        self.totals = PostgresUsage(self.servers)
-        self.meter = RedisMeter(meter_url, "test", self.totals, self.events.append, self.servers, instant)
-
-    def admit(self, key: Key = KEY) -> Admitted | TooFast:
-        async def ask() -> Admitted | TooFast:
-            return await self.meter.admit(key)
-
-        return self.runner.run(ask())
-
-    def today(self) -> int:
-        async def ask() -> dict[date, int]:
-            return await self.meter.counts(KEY, [thai_day(SystemClock().now_ms())])
-
-        return sum(self.runner.run(ask()).values())
+        totals = PostgresUsage(self.servers)
+        meter = RedisMeter(meter_url, "test", totals, self.events.append, self.servers, instant)
+        self.totals: Any = Synchronous(totals, self.runner.run)
+        self.meter: Any = Synchronous(meter, self.runner.run)
 
     def close(self) -> None:
         self.meter.close()
@@ -81,7 +72,11 @@ def metered(own: Valkey) -> Iterator[MeterAndStore]:
 
 
 def counts(metered: MeterAndStore, times: int, key: Key = KEY) -> list[int]:
-    return [verdict.count for _ in range(times) if isinstance(verdict := metered.admit(key), Admitted)]
+    return [verdict.count for _ in range(times) if isinstance(verdict := metered.meter.admit(key), Admitted)]
+
+
+def today() -> date:
+    return thai_day(SystemClock().now_ms())
 
 
 def test_a_flushed_meter_continues_with_the_count_of_the_day_and_reports_it(
@@ -93,7 +88,7 @@ def test_a_flushed_meter_continues_with_the_count_of_the_day_and_reports_it(
     own.command("FLUSHALL")
     assert counts(metered, 2) == [5, 6]
     assert [event for event in metered.events if isinstance(event, CountsReseeded)] == [
-        CountsReseeded(key_id="k_1", day=thai_day(SystemClock().now_ms()).strftime("%Y%m%d"), count=4)
+        CountsReseeded(key_id="k_1", day=today().strftime("%Y%m%d"), count=4)
     ]
 
 
@@ -107,7 +102,7 @@ def test_a_day_that_begins_during_an_admission_does_not_continue_the_count_of_th
         metered.meter.flush()
         own.command("FLUSHALL")
         # The meter reads Monday's count from the store, but it is Tuesday when the admission is repeated.
-        assert metered.admit() == Admitted(tuesday, 1)
+        assert metered.meter.admit(KEY) == Admitted(tuesday, 1)
         assert metered.events == []
     finally:
         metered.close()
@@ -118,18 +113,17 @@ def test_all_reports_of_a_day_that_both_meters_counted_agree_on_the_higher_count
     with closing(PostgresKeyStore(metered.url)) as key_store:
         key_store.add(StoredKey(KEY, b"digest"), [])
     for _ in range(2):
-        metered.runner.run(metered.totals.admit(KEY))
-    day = thai_day(SystemClock().now_ms())
-    metered.runner.run(metered.totals.raise_totals({(KEY.key_id, day): 50}))
-    assert metered.runner.run(metered.totals.counts(KEY, [day])) == {day: 50}
+        metered.totals.admit(KEY)
+    day = today()
+    metered.totals.raise_totals({(KEY.key_id, day): 50})
+    assert metered.totals.counts(KEY, [day]) == {day: 50}
     assert [one.requests for one in PostgresReads(metered.url).days(day, day)] == [50]
     assert PostgresReads(metered.url).quota_use(SystemClock().now_ms()) == [50 / KEY.per_day]
 
 
 def test_counts_reach_the_store_automatically_within_a_second(metered: MeterAndStore) -> None:
     counts(metered, 3)
-    day = thai_day(SystemClock().now_ms())
-    until(lambda: metered.runner.run(metered.totals.counts(KEY, [day])) == {day: 3}, "the store has the counts", 1.0)
+    until(lambda: metered.totals.counts(KEY, [today()]) == {today(): 3}, "the store has the counts", 1.0)
 
 
 def test_a_script_that_the_server_has_forgotten_is_sent_again(metered: MeterAndStore, own: Valkey) -> None:
@@ -146,7 +140,7 @@ def test_nobody_is_admitted_while_the_meter_is_unavailable_and_it_recovers_autom
     own.kill()
     for _ in range(3):
         with pytest.raises(StoreUnavailable):
-            metered.admit()
+            metered.meter.admit(KEY)
     own.start()
     assert counts(metered, 1) == [3]
 
@@ -159,7 +153,7 @@ def test_a_key_stays_in_one_slot_of_a_cluster() -> None:
     try:
         for n in range(5):
             assert counts(metered, 7, replace(KEY, key_id=f"k_{n}")) == [1, 2, 3, 4, 5]
-        assert metered.today() == 5
+        assert metered.meter.counts(KEY, [today()]) == {today(): 5}
     finally:
         metered.close()
         server.remove()

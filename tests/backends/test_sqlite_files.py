@@ -90,13 +90,6 @@ def ids(folder: Path) -> set[int]:
     return found
 
 
-def unmarked(folder: Path) -> None:
-    """Remove the store ID from the files, as if the creation of the store had been interrupted."""
-    for name in NAMES:
-        with closing(sqlite3.connect(path_of(folder, name))) as connection:
-            connection.execute("PRAGMA application_id = 0")
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_all_files_of_a_store_are_created_together_and_contain_its_id(tmp_path: Path, name: Name) -> None:
     read_write(tmp_path, name).close()
@@ -110,7 +103,8 @@ def test_all_files_of_a_store_are_created_together_and_contain_its_id(tmp_path: 
 
 def test_a_store_whose_creation_was_interrupted_gets_its_missing_files(tmp_path: Path) -> None:
     read_write(tmp_path, "books").close()
-    unmarked(tmp_path)
+    with closing(sqlite3.connect(path_of(tmp_path, "books"))) as connection:
+        connection.execute("PRAGMA application_id = 0")
     path_of(tmp_path, "usage").unlink()
     path_of(tmp_path, "keys").unlink()
     read_write(tmp_path, "keys").close()

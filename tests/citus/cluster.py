@@ -9,7 +9,7 @@ import atexit
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from itertools import count
@@ -81,8 +81,8 @@ class Node:
         finally:
             _signal(processes, signal.SIGCONT)
 
-    def kill(self) -> "Killed":
-        """Kill all processes of the node with SIGKILL; return an object that can start the node again."""
+    def kill(self) -> Callable[[], None]:
+        """Kill all processes of the node with SIGKILL; return a function that starts the node again."""
         processes = self.processes()
         command = _strings(processes[0], "cmdline")
         environment = dict(entry.split("=", 1) for entry in _strings(processes[0], "environ"))
@@ -90,30 +90,24 @@ class Node:
         _signal(processes, signal.SIGKILL)
         # A new server refuses to start while a process with the old PID exists, so wait until all processes are gone.
         until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in processes), "the processes were gone")
-        return Killed(self, command, environment, owner)
 
+        def start() -> None:
+            # Like the original server, the new one must outlive the tests, so it gets its own session.
+            subprocess.run(
+                ["setsid", "--fork", *command],
+                user=owner if os.getuid() == 0 else None,
+                # With the HOME of these tests, Citus could not connect to another node: libpq would look for a
+                # certificate in a folder that the owner may not read.
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                cwd="/",
+                check=True,
+            )
+            until(self.answers, "the node answered again")
 
-class Killed:
-    """A node that is down, with the command that started it and the environment of that command."""
-
-    def __init__(self, node: Node, command: list[str], environment: dict[str, str], owner: int) -> None:
-        self._node, self._command, self._environment, self._owner = node, command, environment, owner
-
-    def start(self) -> None:
-        # Like the original server, the new one must outlive the tests, so it gets its own session.
-        subprocess.run(
-            ["setsid", "--fork", *self._command],
-            user=self._owner if os.getuid() == 0 else None,
-            # With the HOME of these tests, Citus could not connect to another node: libpq would look for a certificate
-            # in a folder that the owner may not read.
-            env=self._environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            cwd="/",
-            check=True,
-        )
-        until(self._node.answers, "the node answered again")
+        return start
 
 
 def _strings(pid: int, name: str) -> list[str]:

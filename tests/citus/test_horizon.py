@@ -1,9 +1,9 @@
 """The horizon advances only past committed rows: whatever fails, no row appears below a horizon already reported."""
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
-from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -91,9 +91,8 @@ class PausedLedger(DistributedLedger):
 class TwoShops:
     """Two shops on two workers, one writer, one reader and one ticker."""
 
-    def __init__(self, store: CitusStore, run: Run) -> None:
-        self.store = store
-        self.open_store = OpenStore(store, SystemClock(), run)
+    def __init__(self, store: CitusStore, open_store: OpenStore) -> None:
+        self.store, self.open_store = store, open_store
         self.open_store.put(*(shop(shop_id, franchiseId="fr_a") for shop_id in SHOPS))
         places = cluster().places(store.database)
         self.near = SHOPS[0]
@@ -101,29 +100,22 @@ class TwoShops:
         self.far_node = next(node for node in cluster().workers if node.port == places[self.far])
         self.open_store.put(bill("b_0", self.near), bill("b_0", self.far))
         self.writer = PausedLedger(store.url)
-        self.failures: list[BaseException] = []
-        self._thread: threading.Thread | None = None
+        self._thread = ThreadPoolExecutor(1)
 
     def start_writing(self) -> int:
         """Start a batch with a bill in each shop and pause it between the two shops; return its stamp."""
         changes = [self.open_store.change(bill("b_1", shop_id)) for shop_id in (self.near, self.far)]
-        self._thread = threading.Thread(target=self._write, args=(changes,), daemon=True)
-        self._thread.start()
+        self._batch = self._thread.submit(self.writer.apply, changes)
         assert self.writer.paused.wait(PATIENCE_SEC)
         ((stamp,),) = cluster().coordinator.command(_TAKEN, self.store.database)
         return int(stamp)
 
-    def _write(self, changes: Any) -> None:
-        try:
-            self.writer.apply(changes)
-        except StoreUnavailable as error:
-            self.failures.append(error)
-
-    def finish_writing(self) -> None:
+    def finish_writing(self) -> BaseException | None:
+        """Let the batch end; return the error with which it failed, if it did."""
         self.writer.go_on.set()
-        assert self._thread is not None
-        self._thread.join(PATIENCE_SEC)
-        assert not self._thread.is_alive()
+        failure = self._batch.exception(PATIENCE_SEC)
+        assert failure is None or isinstance(failure, StoreUnavailable)
+        return failure
 
     def tick(self) -> int:
         with closing(self.store.ledger(SystemClock(), PSEUDONYMS.fingerprint())) as ledger:
@@ -145,17 +137,21 @@ class TwoShops:
 
     def close(self) -> None:
         self.writer.go_on.set()
+        self._thread.shutdown(wait=False)
         self.writer.close()
-        self.open_store.close()
 
 
 @pytest.fixture
-def two_shops(tmp_path: Path, run: Run) -> Iterator[TwoShops]:
-    store = CitusStore(tmp_path)
-    two_shops = TwoShops(store, run)
-    yield two_shops
-    two_shops.close()
-    store.close()
+def open_store(store: CitusStore, run: Run) -> Iterator[OpenStore]:
+    """An empty store, opened with the machine's clock."""
+    with closing(OpenStore(store, SystemClock(), run)) as open_store:
+        yield open_store
+
+
+@pytest.fixture
+def two_shops(store: CitusStore, open_store: OpenStore) -> Iterator[TwoShops]:
+    with closing(TwoShops(store, open_store)) as two_shops:
+        yield two_shops
 
 
 # --- one phase -----------------------------------------------------------------------
@@ -181,9 +177,10 @@ def test_nothing_that_is_loaded_is_committed_in_two_phases(store: CitusStore, ru
 
 
 @pytest.mark.parametrize("record", [member("m_1"), bill("b_1", SHOPS[0])], ids=["members", "bills"])
-def test_a_commit_that_fails_on_a_worker_fails_the_load(store: CitusStore, run: Run, record: dict[str, Any]) -> None:
+def test_a_commit_that_fails_on_a_worker_fails_the_load(
+    store: CitusStore, open_store: OpenStore, record: dict[str, Any]
+) -> None:
     """Citus reports some failed commits only as a warning. The load must treat them as errors."""
-    open_store = OpenStore(store, SystemClock(), run)
     open_store.put(shop(SHOPS[0]))
     steps = [
         (record, Outcome.ADDED),
@@ -195,7 +192,6 @@ def test_a_commit_that_fails_on_a_worker_fails_the_load(store: CitusStore, run: 
         with fails, pytest.raises(StoreUnavailable):
             open_store.put(step)
         assert open_store.put(step) == [outcome]
-    open_store.close()
 
 
 # --- a batch under way -----------------------------------------------------------------
@@ -231,8 +227,7 @@ def test_the_horizon_waits_for_a_worker_that_hangs_while_it_writes(two_shops: Tw
 def test_an_interrupted_batch_is_published_up_to_the_interruption_and_can_be_loaded_again(two_shops: TwoShops) -> None:
     stamp = two_shops.start_writing()
     cluster().coordinator.command(f"SELECT pg_terminate_backend({two_shops.writer._line().info.backend_pid}, 5000)")
-    two_shops.finish_writing()
-    assert two_shops.failures
+    assert two_shops.finish_writing()
     two_shops.ticks_past(stamp)
     assert two_shops.changed(two_shops.near) == ["b_0", "b_1"]
     assert two_shops.changed(two_shops.far) == ["b_0"]
@@ -252,7 +247,7 @@ def test_a_coordinator_killed_in_the_middle_of_a_batch_leaves_no_row_below_a_rep
     with two_shops.far_node.frozen():
         two_shops.writer.go_on.set()
         until(lambda: _runs_insert(two_shops.store.database), "the statement was sent")
-        cluster().coordinator.kill().start()
+        cluster().coordinator.kill()()
         two_shops.finish_writing()
         with pytest.raises(StoreUnavailable):
             two_shops.tick()
@@ -267,19 +262,19 @@ def test_a_coordinator_killed_in_the_middle_of_a_batch_leaves_no_row_below_a_rep
 
 def test_a_worker_killed_in_the_middle_of_a_batch_holds_the_horizon_until_it_is_back(two_shops: TwoShops) -> None:
     stamp = two_shops.start_writing()
-    killed = two_shops.far_node.kill()
-    two_shops.finish_writing()
-    assert two_shops.failures
+    start = two_shops.far_node.kill()
+    assert two_shops.finish_writing()
     with pytest.raises(StoreUnavailable, match="does not respond"):
         two_shops.tick()
     assert two_shops.open_store.horizon() < stamp
-    killed.start()
+    start()
     two_shops.ticks_past(stamp)
     assert two_shops.open_store.put(bill("b_1", two_shops.far)) == [Outcome.ADDED]
 
 
-def test_a_member_that_was_moving_when_its_loader_died_ends_in_one_base(store: CitusStore, run: Run) -> None:
-    open_store = OpenStore(store, SystemClock(), run)
+def test_a_member_that_was_moving_when_its_loader_died_ends_in_one_base(
+    store: CitusStore, open_store: OpenStore
+) -> None:
     open_store.put(member("m_1"))
     change = open_store.change(member("m_1", provider_id="mb_b"))
     assert isinstance(change, PutMember)
@@ -288,7 +283,6 @@ def test_a_member_that_was_moving_when_its_loader_died_ends_in_one_base(store: C
     assert [open_store.books.members(base_id, None, 5).count for base_id in ("mb_a", "mb_b")] == [1, 1]
     assert open_store.ledger.apply([change])[0] in (Outcome.CHANGED, Outcome.UNCHANGED)
     assert [open_store.books.members(base_id, None, 5).count for base_id in ("mb_a", "mb_b")] == [0, 1]
-    open_store.close()
 
 
 class DiesBeforeItRemoves(DistributedLedger):
@@ -334,49 +328,24 @@ class SingleServerLedger(PostgresLedger):
     _is_distributed = True
 
 
-class HeldBatch:
-    """A batch written by the ledger for a single server.
-
-    One worker is blocked just before it commits or prepares the transaction with
-    its bills, until `release` is called.
-    """
-
-    def __init__(self, open_store: OpenStore, store: CitusStore, records: Sequence[dict[str, Any]], held: Node) -> None:
-        self.outcomes: list[Outcome] = []
-        self._changes = [open_store.change(record) for record in records]
-        self._ledger = SingleServerLedger(store.url, PSEUDONYMS.fingerprint())
-        self._hold = psycopg.connect(held.url(store.database), autocommit=True)
-        self._hold.execute("SELECT pg_advisory_lock(1)")
-        self._thread = threading.Thread(target=self._write, daemon=True)
-        self._thread.start()
-
-    def _write(self) -> None:
-        self.outcomes += self._ledger.apply(self._changes)
-
-    def release(self) -> None:
-        self._hold.close()
-
-    def finish(self) -> list[Outcome]:
-        """Wait until the ledger has applied the batch; return the outcomes that it reported."""
-        self._thread.join(PATIENCE_SEC)
-        assert not self._thread.is_alive()
-        return self.outcomes
-
-    def close(self) -> None:
-        self.release()
-        self._ledger.close()
-
-
 @contextmanager
 def held_batch(
     open_store: OpenStore, store: CitusStore, records: Sequence[dict[str, Any]], held: Node
-) -> Iterator[HeldBatch]:
-    with at_commit(store.database, "bills", "PERFORM pg_advisory_xact_lock_shared(1)", held):
-        batch = HeldBatch(open_store, store, records, held)
-        try:
-            yield batch
-        finally:
-            batch.close()
+) -> Iterator[tuple[Callable[[], None], "Future[list[Outcome]]"]]:
+    """Let the ledger for a single server write a batch; yield a function that releases it, and its outcomes.
+
+    One worker is blocked just before it commits or prepares the transaction with
+    its bills, until the batch is released.
+    """
+    changes = [open_store.change(record) for record in records]
+    with (
+        at_commit(store.database, "bills", "PERFORM pg_advisory_xact_lock_shared(1)", held),
+        closing(SingleServerLedger(store.url, PSEUDONYMS.fingerprint())) as ledger,
+        ThreadPoolExecutor(1) as writer,
+        closing(psycopg.connect(held.url(store.database), autocommit=True)) as hold,
+    ):
+        hold.execute("SELECT pg_advisory_lock(1)")
+        yield hold.close, writer.submit(ledger.apply, changes)
 
 
 @contextmanager
@@ -387,48 +356,48 @@ def no_recovery(database: str) -> Iterator[None]:
         yield
 
 
-def test_a_batch_in_two_phases_shows_a_horizon_above_rows_that_are_not_visible(store: CitusStore, run: Run) -> None:
+def test_a_batch_in_two_phases_shows_a_horizon_above_rows_that_are_not_visible(
+    store: CitusStore, open_store: OpenStore
+) -> None:
     """Shows what would happen if the ledger for a single server changed bills in distributed tables."""
-    open_store = OpenStore(store, SystemClock(), run)
     open_store.put(*(shop(shop_id) for shop_id in SHOPS))
     open_store.put(*(bill("b_1", shop_id) for shop_id in SHOPS))
     before = open_store.horizon()
     first, second = cluster().workers
     changed = [bill("b_1", shop_id, cashier="Lek") for shop_id in SHOPS]
     with no_recovery(store.database):
-        with held_batch(open_store, store, changed, second) as batch:
+        with held_batch(open_store, store, changed, second) as (release, outcomes):
             until(lambda: _has_prepared(first, store.database), "the first worker had prepared its transactions")
-            killed = first.kill()
-            batch.release()
-            assert batch.finish() == [Outcome.CHANGED] * len(SHOPS)
-            killed.start()
+            start = first.kill()
+            release()
+            assert outcomes.result(PATIENCE_SEC) == [Outcome.CHANGED] * len(SHOPS)
+            start()
         _assert_published(open_store, before, _shops_on(second, store.database))
     cluster().coordinator.command("SELECT recover_prepared_transactions()", store.database)
     assert _published(open_store, before) == set(SHOPS)
-    open_store.close()
 
 
-def test_new_bills_in_one_transaction_are_lost_if_a_worker_dies_while_it_commits(store: CitusStore, run: Run) -> None:
+def test_new_bills_in_one_transaction_are_lost_if_a_worker_dies_while_it_commits(
+    store: CitusStore, open_store: OpenStore
+) -> None:
     """Shows what would happen if the ledger for a single server added bills to distributed tables.
 
     The ledger looks for the bills before it inserts them. Citus then inserts them
     in the same sessions, which it regards as read-only. It commits these sessions
     without preparing them, after it has committed the horizon.
     """
-    open_store = OpenStore(store, SystemClock(), run)
     open_store.put(*(shop(shop_id) for shop_id in SHOPS))
     before = open_store.horizon()
     first, second = cluster().workers
     near = _shops_on(first, store.database)
-    with held_batch(open_store, store, [bill("b_1", shop_id) for shop_id in SHOPS], second) as batch:
+    with held_batch(open_store, store, [bill("b_1", shop_id) for shop_id in SHOPS], second) as (_, outcomes):
         until(lambda: _published(open_store, before) == near, "the first worker had committed its bills")
         _assert_published(open_store, before, near)
-        killed = second.kill()
-        assert batch.finish() == [Outcome.ADDED] * len(SHOPS)
-        killed.start()
+        start = second.kill()
+        assert outcomes.result(PATIENCE_SEC) == [Outcome.ADDED] * len(SHOPS)
+        start()
     cluster().coordinator.command("SELECT recover_prepared_transactions()", store.database)
     _assert_published(open_store, before, near)
-    open_store.close()
 
 
 def _shops_on(node: Node, database: str) -> set[str]:

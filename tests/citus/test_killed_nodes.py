@@ -114,11 +114,11 @@ def _kill_while_loading(processes: KillableProcesses, node: Node) -> None:
     """
     processes.let_work("loader", processes.chance.uniform(0.1, 0.4))
     at_work = processes.running["loader"].poll() is None
-    killed = node.kill()
+    start = node.kill()
     processes.kills[f"{node.port} at work"] += at_work
     # Keep the node down while the server answers some requests from the watcher.
     processes.let_work("server", processes.chance.uniform(0.0, 0.2))
-    killed.start()
+    start()
     for who in ("loader", "puller", "follower"):
         processes.let_work(who, processes.chance.uniform(0.0, 0.3))
         processes.kill(who)

@@ -90,12 +90,13 @@ def test_a_ledger_that_connects_while_tables_are_distributed_waits_until_they_ar
 
 
 @pytest.fixture
-def logins() -> dict[str, str]:
-    """The addresses of a distributed store, keyed by role."""
+def logins(tmp_path: Path) -> dict[str, str]:
+    """The addresses of a distributed store, keyed by role. Each role also has a folder."""
     database, url = cluster().undistributed_database()
     at(url)("migrate", "--distribute", "--roles")
     found = {}
     for work in ("serving", "loading", "administration"):
+        (tmp_path / work).mkdir()
         login = f"{database}_{work}"
         cluster().coordinator.command(f"CREATE ROLE {login} LOGIN IN ROLE counterfoil_{work}", database)
         found[work] = f"postgresql://{login}@{url.partition('@')[2]}"
@@ -104,8 +105,6 @@ def logins() -> dict[str, str]:
 
 def test_each_role_does_its_work_on_distributed_tables(tmp_path: Path, logins: dict[str, str]) -> None:
     shops = group()
-    for work in logins:
-        (tmp_path / work).mkdir()
     with closing(RunningService(tmp_path / "loading", store=logins["loading"])) as loader:
         loader.load(*records_of(shops, 3))
     with closing(RunningService(tmp_path / "administration", store=logins["administration"])) as office:
@@ -119,8 +118,6 @@ def test_each_role_does_its_work_on_distributed_tables(tmp_path: Path, logins: d
 def test_the_ticker_publishes_for_a_dead_loader_with_the_permissions_of_the_serving_role(
     tmp_path: Path, logins: dict[str, str]
 ) -> None:
-    for work in logins:
-        (tmp_path / work).mkdir()
     with closing(RunningService(tmp_path / "loading", store=logins["loading"])) as loader:
         loader.load(*records_of(group(), 1))
         horizon = loader.ledger.advance_horizon()

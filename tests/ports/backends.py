@@ -81,19 +81,19 @@ class SqliteStore:
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
-    def lose_keys(self) -> None:
-        """Make the keys unavailable, as a failed disk would."""
-        for file in self.folder.glob("keys.sqlite3*"):
-            file.rename(file.with_name(f"lost-{file.name}"))
-
-    def find_keys_again(self) -> None:
-        for file in self.folder.glob("lost-*"):
-            file.rename(file.with_name(file.name.removeprefix("lost-")))
+    @contextmanager
+    def without_keys(self) -> Iterator[None]:
+        """Make the keys unavailable for the duration of the block, as a failed disk would."""
+        lost = {file: file.with_name(f"lost-{file.name}") for file in self.folder.glob("keys.sqlite3*")}
+        for file, elsewhere in lost.items():
+            file.rename(elsewhere)
+        yield
+        for file, elsewhere in lost.items():
+            elsewhere.rename(file)
 
     def outdate_keys(self) -> None:
         """Give the keys a schema version that this program does not support."""
-        with closing(sqlite3.connect(path_of(self.folder, "keys"))) as connection:
-            connection.execute("PRAGMA user_version = 9999")
+        self.run_on_keys("PRAGMA user_version = 9999")
 
     def close(self) -> None:
         """Do nothing, because this object keeps no files open."""
@@ -243,14 +243,14 @@ class PostgresStore:
         finally:
             self._command("DROP FUNCTION counterfoil.full_disk CASCADE")
 
-    def lose_keys(self) -> None:
-        self._command("ALTER TABLE counterfoil.keys RENAME TO lost_keys")
-
-    def find_keys_again(self) -> None:
-        self._command("ALTER TABLE counterfoil.lost_keys RENAME TO keys")
+    @contextmanager
+    def without_keys(self) -> Iterator[None]:
+        self.run_on_keys("ALTER TABLE keys RENAME TO lost_keys")
+        yield
+        self.run_on_keys("ALTER TABLE lost_keys RENAME TO keys")
 
     def outdate_keys(self) -> None:
-        self._command("INSERT INTO counterfoil.migrations (number, file, oldest) VALUES (9999, 'of the future', 9999)")
+        self.run_on_keys("INSERT INTO migrations (number, file, oldest) VALUES (9999, 'of the future', 9999)")
 
     def _command(self, statement: str) -> None:
         servers.postgres(self.major).command(statement, self.database)

@@ -14,21 +14,18 @@ from running_service import ManualClock
 Run = Callable[[Awaitable[Any]], Any]
 
 
-def backend_name(backend: type[Store]) -> str:
-    return backend.__name__.removesuffix("Store").lower()
-
-
 def backend_params(backends: tuple[Any, ...]) -> list[Any]:
     """Return a parameter for each back end. To save time, the older PostgreSQL is tested only in `make test-long`."""
-    return [
-        pytest.param(backend, id=backend_name(backend), marks=pytest.mark.long if backend is Postgres16Store else ())
-        for backend in backends
-    ]
+    marks = {Postgres16Store: pytest.mark.long}
+    ids = {backend: backend.__name__.removesuffix("Store").lower() for backend in backends}
+    return [pytest.param(backend, id=ids[backend], marks=marks.get(backend, ())) for backend in backends]
 
 
 # Tests whose names contain these words start several processes, which takes seconds. On PostgreSQL and Valkey, they run
 # only in `make test-long`.
 OF_SEVERAL_PROCESSES = ("four_processes", "killed_in_the_middle", "alongside_three_writers")
+# What counts as a visible change does not depend on the store, so `make test` tries one case of it on PostgreSQL.
+OF_EVERY_STORE = ("visible_change_moves", "wrong_for_a_while", "not_visible_on_bills")
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -37,6 +34,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         on_a_server = "[postgres" in item.name or "[valkey" in item.name
         if on_a_server and any(words in item.name for words in OF_SEVERAL_PROCESSES):
             item.add_marker(pytest.mark.long)
+        if on_a_server and any(words in item.name for words in OF_EVERY_STORE) and not is_first_case(item):
+            item.add_marker(pytest.mark.long)
+
+
+def is_first_case(item: pytest.Item) -> bool:
+    assert isinstance(item, pytest.Function)
+    return not any(place for name, place in item.callspec.indices.items() if name != "store")
 
 
 def new_store(backend: Callable[[Path], Store], folder: Path) -> Store:

@@ -1,7 +1,7 @@
 """A store opened for writing and reading: tests write source records and read the published resources."""
 
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from datetime import date, datetime
 from inspect import iscoroutinefunction
 from typing import Any
@@ -57,7 +57,7 @@ def open_ledger(store: Store, clock: Clock) -> OpenLedger:
 class Synchronous:
     """A port whose coroutines are run at once."""
 
-    def __init__(self, port: object, run: Callable[[Awaitable[Any]], Any]) -> None:
+    def __init__(self, port: object, run: Callable[[Any], Any]) -> None:
         self._port, self._run = port, run
 
     def __getattr__(self, name: str) -> Any:
@@ -68,7 +68,7 @@ class Synchronous:
 class OpenStore:
     """A loader and a reader on the same books."""
 
-    def __init__(self, store: Store, clock: Clock, run: Callable[[Awaitable[Any]], Any]) -> None:
+    def __init__(self, store: Store, clock: Clock, run: Callable[[Any], Any]) -> None:
         self.store = store
         self.ledger = open_ledger(store, clock)
         self.books: Any = Synchronous(store.books(), run)

@@ -25,10 +25,16 @@ def cursors(store: Store, clock: ManualClock, run: Run) -> Synchronous:
     return Synchronous(store.cursors(clock), run)
 
 
+@pytest.fixture
+def holding(cursors: Synchronous) -> Synchronous:
+    """The cursors of a store of which a reader holds `b_1`, at its position HERE."""
+    assert cursors.hand_out(BY_CHANGE, held(HERE, 1000), "f_1") == "b_1"
+    return cursors
+
+
 @pytest.mark.parametrize("cursor", ["b_2", "B_1", "f_1", "", "b_1\0"])
-def test_a_cursor_that_was_not_handed_out_is_not_found(cursors: Synchronous, cursor: str) -> None:
-    cursors.hand_out(BY_CHANGE, held(HERE, 1000), "f_1")
-    assert cursors.find(BY_CHANGE, cursor) is None
+def test_a_cursor_that_was_not_handed_out_is_not_found(holding: Synchronous, cursor: str) -> None:
+    assert holding.find(BY_CHANGE, cursor) is None
 
 
 def test_another_worker_finds_the_cursor_too(store: Store, clock: ManualClock, cursors: Synchronous, run: Run) -> None:
@@ -45,20 +51,18 @@ def test_another_worker_finds_the_cursor_too(store: Store, clock: ManualClock, c
         BY_DAY,
     ],
 )
-def test_a_cursor_is_valid_in_its_own_listing_only(cursors: Synchronous, other: Listing) -> None:
-    cursors.hand_out(BY_CHANGE, held(HERE, 1000), "f_1")
-    assert cursors.find(other, "b_1") is None
-    assert cursors.hand_out(other, held(MOVED, 1000), "f_1") == "b_1"
-    assert cursors.find(BY_CHANGE, "b_1") == held(HERE, 1000)
+def test_a_cursor_is_valid_in_its_own_listing_only(holding: Synchronous, other: Listing) -> None:
+    assert holding.find(other, "b_1") is None
+    assert holding.hand_out(other, held(MOVED, 1000), "f_1") == "b_1"
+    assert holding.find(BY_CHANGE, "b_1") == held(HERE, 1000)
 
 
-def test_an_id_that_is_held_for_another_position_is_not_handed_out_again(cursors: Synchronous) -> None:
-    cursors.hand_out(BY_CHANGE, held(HERE, 1000), "f_1")
-    assert cursors.hand_out(BY_CHANGE, held(MOVED, 2000), "f_2") == "f_2"
-    assert cursors.hand_out(BY_CHANGE, held(MOVED_AGAIN, 3000), "f_3") == "f_3"
-    assert cursors.find(BY_CHANGE, "b_1") == held(HERE, 1000)
-    assert cursors.find(BY_CHANGE, "f_2") == held(MOVED, 2000)
-    assert cursors.find(BY_CHANGE, "f_3") == held(MOVED_AGAIN, 3000)
+def test_an_id_that_is_held_for_another_position_is_not_handed_out_again(holding: Synchronous) -> None:
+    assert holding.hand_out(BY_CHANGE, held(MOVED, 2000), "f_2") == "f_2"
+    assert holding.hand_out(BY_CHANGE, held(MOVED_AGAIN, 3000), "f_3") == "f_3"
+    assert holding.find(BY_CHANGE, "b_1") == held(HERE, 1000)
+    assert holding.find(BY_CHANGE, "f_2") == held(MOVED, 2000)
+    assert holding.find(BY_CHANGE, "f_3") == held(MOVED_AGAIN, 3000)
 
 
 def test_readers_at_one_position_share_its_cursor(cursors: Synchronous) -> None:
@@ -67,18 +71,16 @@ def test_readers_at_one_position_share_its_cursor(cursors: Synchronous) -> None:
     assert first == cursors.hand_out(BY_CHANGE, held(MOVED, 2100), "f_4") == "f_3"
 
 
-def test_a_fresh_id_that_equals_another_rows_id_is_reserved_for_that_row(cursors: Synchronous) -> None:
-    cursors.hand_out(BY_CHANGE, held(HERE, 1000), "f_1")
-    cursors.hand_out(BY_CHANGE, held(MOVED, 2000), "b_2")
-    assert cursors.hand_out(BY_CHANGE, held(Position(2500, 0, "b_2"), 3000), "f_2") == "f_2"
-    assert cursors.find(BY_CHANGE, "b_2") == held(MOVED, 2000)
+def test_a_fresh_id_that_equals_another_rows_id_is_reserved_for_that_row(holding: Synchronous) -> None:
+    holding.hand_out(BY_CHANGE, held(MOVED, 2000), "b_2")
+    assert holding.hand_out(BY_CHANGE, held(Position(2500, 0, "b_2"), 3000), "f_2") == "f_2"
+    assert holding.find(BY_CHANGE, "b_2") == held(MOVED, 2000)
 
 
-def test_a_fresh_id_that_is_held_already_is_refused(cursors: Synchronous) -> None:
-    cursors.hand_out(BY_CHANGE, held(HERE, 1000), "f_1")
-    cursors.hand_out(BY_CHANGE, held(MOVED, 2000), "f_2")
-    assert cursors.hand_out(BY_CHANGE, held(MOVED_AGAIN, 3000), "f_2") is None
-    assert cursors.find(BY_CHANGE, "f_2") == held(MOVED, 2000)
+def test_a_fresh_id_that_is_held_already_is_refused(holding: Synchronous) -> None:
+    holding.hand_out(BY_CHANGE, held(MOVED, 2000), "f_2")
+    assert holding.hand_out(BY_CHANGE, held(MOVED_AGAIN, 3000), "f_2") is None
+    assert holding.find(BY_CHANGE, "f_2") == held(MOVED, 2000)
 
 
 @pytest.mark.parametrize("pruned", [True, False])
@@ -106,12 +108,11 @@ def test_holders_of_one_cursor_continue_with_a_horizon_that_is_safe_for_all_of_t
     assert found.horizon_in(listing) == serves
 
 
-def test_a_cursor_is_valid_for_seven_days(cursors: Synchronous, clock: ManualClock) -> None:
-    cursors.hand_out(BY_CHANGE, held(HERE, 1000), "f_1")
+def test_a_cursor_is_valid_for_seven_days(holding: Synchronous, clock: ManualClock) -> None:
     clock.advance(7 * DAY - 1)
-    assert cursors.prune() == 0
+    assert holding.prune() == 0
     clock.advance(1)
-    assert cursors.find(BY_CHANGE, "b_1") is None
+    assert holding.find(BY_CHANGE, "b_1") is None
 
 
 @pytest.mark.parametrize("listing", [BY_CHANGE, BY_DAY])
@@ -125,12 +126,11 @@ def test_using_a_cursor_extends_its_validity_by_seven_days(
         assert cursors.find(listing, "b_1") == held(HERE, 1000)
 
 
-def test_handing_out_a_cursor_again_extends_its_validity(cursors: Synchronous, clock: ManualClock) -> None:
-    cursors.hand_out(BY_CHANGE, held(HERE, 1000), "f_1")
+def test_handing_out_a_cursor_again_extends_its_validity(holding: Synchronous, clock: ManualClock) -> None:
     clock.advance(6 * DAY)
-    cursors.hand_out(BY_CHANGE, held(HERE, 1100), "f_1")
+    holding.hand_out(BY_CHANGE, held(HERE, 1100), "f_1")
     clock.advance(6 * DAY)
-    assert cursors.find(BY_CHANGE, "b_1") == held(HERE, 1000, 1100)
+    assert holding.find(BY_CHANGE, "b_1") == held(HERE, 1000, 1100)
 
 
 @pytest.mark.parametrize("listing", [BY_CHANGE, BY_DAY, MEMBERS])
@@ -161,39 +161,36 @@ def test_a_fresh_id_that_a_reader_of_another_day_holds_is_refused(cursors: Synch
 
 @pytest.mark.parametrize("ahead", [8 * DAY, 400 * DAY])
 def test_an_id_does_not_get_another_position_while_the_clock_is_ahead(
-    cursors: Synchronous, clock: ManualClock, ahead: int
+    holding: Synchronous, clock: ManualClock, ahead: int
 ) -> None:
     """The reader may still send the ID after the clock is corrected. It must not continue elsewhere in the list."""
-    cursors.hand_out(BY_CHANGE, held(HERE, 1000), "f_1")
     clock.step(ahead)
     for _ in range(3):
-        cursors.prune()
-    assert cursors.hand_out(BY_CHANGE, held(MOVED, 2000), "f_2") == "f_2"
+        holding.prune()
+    assert holding.hand_out(BY_CHANGE, held(MOVED, 2000), "f_2") == "f_2"
     clock.step(-ahead)
-    assert cursors.find(BY_CHANGE, "b_1") is None
+    assert holding.find(BY_CHANGE, "b_1") is None
 
 
 def test_a_cursor_that_expired_on_a_wrong_clock_is_valid_again_unless_it_was_pruned(
-    cursors: Synchronous, clock: ManualClock
+    holding: Synchronous, clock: ManualClock
 ) -> None:
-    cursors.hand_out(BY_CHANGE, held(HERE, 1000), "f_1")
     clock.step(8 * DAY)
-    assert cursors.find(BY_CHANGE, "b_1") is None
-    assert cursors.hand_out(BY_CHANGE, held(MOVED, 2000), "f_2") == "f_2"
+    assert holding.find(BY_CHANGE, "b_1") is None
+    assert holding.hand_out(BY_CHANGE, held(MOVED, 2000), "f_2") == "f_2"
     clock.step(-8 * DAY)
-    assert cursors.find(BY_CHANGE, "b_1") == held(HERE, 1000)
+    assert holding.find(BY_CHANGE, "b_1") == held(HERE, 1000)
 
 
-def test_an_id_is_free_again_90_days_after_it_expired(cursors: Synchronous, clock: ManualClock) -> None:
-    cursors.hand_out(BY_CHANGE, held(HERE, 1000), "f_1")
+def test_an_id_is_free_again_90_days_after_it_expired(holding: Synchronous, clock: ManualClock) -> None:
     clock.advance(7 * DAY)
-    assert cursors.prune() == 1
+    assert holding.prune() == 1
     clock.advance(90 * DAY - 1)
-    cursors.prune()
-    assert cursors.hand_out(BY_CHANGE, held(MOVED, 2000), None) is None
+    holding.prune()
+    assert holding.hand_out(BY_CHANGE, held(MOVED, 2000), None) is None
     clock.advance(1)
-    assert cursors.prune() == 0
-    assert cursors.hand_out(BY_CHANGE, held(MOVED, 2000), "f_2") == "b_1"
+    assert holding.prune() == 0
+    assert holding.hand_out(BY_CHANGE, held(MOVED, 2000), "f_2") == "b_1"
 
 
 def test_a_full_disk_is_reported(store: Store, cursors: Synchronous) -> None:

@@ -4,6 +4,7 @@ import json
 import random
 from collections.abc import Callable, Iterator
 from datetime import date, timedelta
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -38,6 +39,10 @@ from running_service import ManualClock
 KEY = Key(key_id="k_1", scope=Scope("shop", "sh_1"), per_min=3)
 DAY = 86_400
 FIRST_DAY = date(2026, 1, 1)
+SHOP_CHANGES = ("k_1", CHANGES_OF_SHOP, "sh_1")
+FEED = ("k_1", CHANGE_FEED, "")
+# More passes than ranges are kept, each of which leaves a gap.
+ONE_BY_ONE = [(at, at + 1) for at in range(0, 10 * (MAX_RANGES + 5), 10)]
 
 
 def record(at: int, **fields: Any) -> RequestRecord:
@@ -54,17 +59,21 @@ class Recorder:
         self._run = run
 
     def write(self, *records: RequestRecord) -> None:
-        def note() -> None:
-            for one in records:
-                self.usage.note(one)
+        self.do(*(partial(self.usage.note, one) for one in records))
 
-        self.do(note)
+    def read(self, *passes: tuple[int, int]) -> None:
+        """Note finished passes, each with the range of changes that it has read."""
+        note = partial(self.usage.note_page, SHOP_CHANGES)
+        self.do(*(partial(note, since, horizon, True, horizon) for since, horizon in passes))
 
-    def do(self, act: Callable[[], object]) -> None:
-        async def acting() -> None:
-            act()
+    def do(self, *acts: Callable[[], object]) -> None:
+        """Let a worker do all this, and then write it."""
 
-        self._run(acting())
+        async def work() -> None:
+            for act in acts:
+                act()
+
+        self._run(work())
         self.usage.flush()
 
 
@@ -207,13 +216,9 @@ def test_requests_errors_and_refusals_are_counted_per_key_and_day(
     recorder.write(
         record(now), record(now, status=400, error="bad_query"), record(now, status=429, error="quota_exceeded")
     )
-
-    def refuse() -> None:
-        for error in ("rate_limited", "rate_limited", "key_revoked"):
-            usage.note_refusal("k_1", error, now)
-        usage.note_refusal("k_2", "key_revoked", now + DAY * 1000)
-
-    recorder.do(refuse)
+    refusals = [("k_1", error, now) for error in ("rate_limited", "rate_limited", "key_revoked")]
+    refusals.append(("k_2", "key_revoked", now + DAY * 1000))
+    recorder.do(*(partial(usage.note_refusal, *refusal) for refusal in refusals))
     today = DayOfKey(key_id="k_1", day=FIRST_DAY, requests=3, errors=2, rate_limited=2, over_quota=1, refused=1)
     tomorrow = DayOfKey(key_id="k_2", day=FIRST_DAY + timedelta(days=1), refused=1)
     assert reads.days(FIRST_DAY, FIRST_DAY + timedelta(days=1)) == [today, tomorrow]
@@ -222,24 +227,25 @@ def test_requests_errors_and_refusals_are_counted_per_key_and_day(
 
 
 def test_counts_of_two_workers_are_added_up(store: Store, clock: ManualClock, run: Run, reads: OperatorReads) -> None:
-    for _ in range(2):
-        usage = store.usage(clock)
-        recorder = Recorder(usage, run)
-        recorder.do(lambda usage=usage: usage.note_refusal("k_1", "rate_limited", clock.now_ms()))  # type: ignore[misc]
+    for usage in (store.usage(clock), store.usage(clock)):
+        Recorder(usage, run).do(partial(usage.note_refusal, "k_1", "rate_limited", clock.now_ms()))
     assert [day.rate_limited for day in reads.days(FIRST_DAY, FIRST_DAY)] == [2]
 
 
-def test_counts_outlive_the_records_and_are_deleted_after_400_days(
+def test_counts_and_copies_outlive_the_records_and_are_deleted_after_400_days(
     recorder: Recorder, reads: OperatorReads, clock: ManualClock
 ) -> None:
     recorder.write(record(clock.now_ms(), status=400, error="bad_query"))
+    recorder.do(partial(recorder.usage.note_page, FEED, 0, 1, True, clock.now_ms()))
     clock.advance(91 * DAY)
     recorder.usage.prune()
     assert found(reads) == []
     assert [day.errors for day in reads.days(FIRST_DAY, FIRST_DAY)] == [1]
+    assert list(reads.copies()) == ["k_1"]
     clock.advance(310 * DAY)
     recorder.usage.prune()
     assert reads.days(FIRST_DAY, FIRST_DAY) == []
+    assert reads.copies() == {}
 
 
 def test_counts_that_cannot_be_written_are_written_later(
@@ -294,19 +300,12 @@ def test_errors_are_grouped_by_code_and_route(recorder: Recorder, reads: Operato
     assert reads.errors(now, "k_2") == [other]
 
 
-def test_the_last_use_of_a_key_is_its_latest_request(
-    usage: OpenUsage, recorder: Recorder, reads: OperatorReads, now: int, run: Run
+def test_the_last_use_of_a_key_is_its_latest_request_and_only_its_day_after_records_are_deleted(
+    usage: OpenUsage, recorder: Recorder, reads: OperatorReads, clock: ManualClock, now: int, run: Run
 ) -> None:
     run(usage.admit(KEY))
     recorder.write(record(now), record(now + 5), record(now + 3, key_id="k_2"), record(now + 4, key_id="k_0"))
     assert reads.last_used() == {"k_0": now + 4, "k_1": now + 5, "k_2": now + 3}
-
-
-def test_the_last_use_of_an_idle_key_is_known_by_day_after_its_records_are_deleted(
-    usage: OpenUsage, recorder: Recorder, reads: OperatorReads, clock: ManualClock, run: Run
-) -> None:
-    run(usage.admit(KEY))
-    recorder.write(record(clock.now_ms()))
     clock.advance(91 * DAY)
     usage.prune()
     assert reads.last_used() == {"k_1": thai_midnight(FIRST_DAY)}
@@ -325,24 +324,9 @@ def test_the_last_disclosure_to_each_key_is_known(recorder: Recorder, reads: Ope
 
 # --- copies ----------------------------------------------------------------------
 
-SHOP_CHANGES = ("k_1", CHANGES_OF_SHOP, "sh_1")
-FEED = ("k_1", CHANGE_FEED, "")
-# More passes than ranges are kept, each of which leaves a gap.
-ONE_BY_ONE = [(at, at + 1) for at in range(0, 10 * (MAX_RANGES + 5), 10)]
-
 
 def shop_copy(server_time: int | None, at: int, *, finished: bool) -> CopyState:
     return CopyState(list_name=CHANGES_OF_SHOP, shop_id="sh_1", server_time=server_time, finished=finished, at=at)
-
-
-def read_passes(recorder: Recorder, *passes: tuple[int, int]) -> None:
-    """Record finished passes, each with the range of changes that it has read, and write them together."""
-
-    def note() -> None:
-        for since, horizon in passes:
-            recorder.usage.note_page(SHOP_CHANGES, since, horizon, True, horizon)
-
-    recorder.do(note)
 
 
 def read_so_far(reads: OperatorReads) -> list[tuple[int, int]]:
@@ -369,25 +353,10 @@ def test_a_copy_is_as_fresh_as_its_latest_finished_pass(recorder: Recorder, read
 
 
 def test_each_lineage_and_list_has_its_own_state(recorder: Recorder, reads: OperatorReads) -> None:
-    def read() -> None:
-        recorder.usage.note_page(SHOP_CHANGES, 0, 1, True, 10)
-        recorder.usage.note_page(FEED, 0, 2, True, 20)
-        recorder.usage.note_page(("k_2", CHANGES_OF_SHOP, "sh_1"), 0, 3, True, 30)
-
-    recorder.do(read)
+    lists = (SHOP_CHANGES, FEED, ("k_2", CHANGES_OF_SHOP, "sh_1"))
+    recorder.do(*(partial(recorder.usage.note_page, of, 0, n, True, 10 * n) for n, of in enumerate(lists, 1)))
     feed = CopyState(list_name=CHANGE_FEED, shop_id=None, server_time=2, finished=True, at=20)
-    assert reads.copies().get("k_1", []) == [shop_copy(1, 10, finished=True), feed]
-    assert reads.copies().get("k_3", []) == []
     assert reads.copies() == {"k_1": [shop_copy(1, 10, finished=True), feed], "k_2": [shop_copy(3, 30, finished=True)]}
-
-
-def test_a_copy_that_was_not_read_for_400_days_is_forgotten(
-    recorder: Recorder, reads: OperatorReads, clock: ManualClock
-) -> None:
-    recorder.do(lambda: recorder.usage.note_page(FEED, 0, 1, True, clock.now_ms()))
-    clock.advance(401 * DAY)
-    recorder.usage.prune()
-    assert reads.copies().get("k_1", []) == []
 
 
 @pytest.mark.parametrize(
@@ -420,19 +389,19 @@ def test_the_changes_that_passes_have_read_are_known(
     later: list[tuple[int, int]],
     read: list[tuple[int, int]],
 ) -> None:
-    read_passes(recorder, *earlier)
-    read_passes(recorder, *later)
+    recorder.read(*earlier)
+    recorder.read(*later)
     assert read_so_far(reads) == read
 
 
 def test_a_pass_counts_as_read_at_its_last_page_unless_it_began_in_the_future(
     recorder: Recorder, reads: OperatorReads
 ) -> None:
-    recorder.do(lambda: recorder.usage.note_page(SHOP_CHANGES, 300, 400, False, 400))
-    read_passes(recorder, (9_000, 410))
+    recorder.do(partial(recorder.usage.note_page, SHOP_CHANGES, 300, 400, False, 400))
+    recorder.read((9_000, 410))
     (state,) = reads.copies()["k_1"]
     assert (state.server_time, state.finished, state.at) == (None, True, 410)
-    read_passes(recorder, (300, 420))
+    recorder.read((300, 420))
     assert read_so_far(reads) == [(300, 420)]
 
 
@@ -447,7 +416,7 @@ def test_workers_may_write_the_passes_of_one_caller_in_any_order(
     for one in passes:
         chance.choice(by_worker).append(one)
     for index in chance.sample(range(len(workers)), len(workers)):
-        read_passes(Recorder(workers[index], run), *by_worker[index])
+        Recorder(workers[index], run).read(*by_worker[index])
     assert read_so_far(store.operator_reads()) == [(0, unread[0]), (unread[1], 240)]
 
 
@@ -455,8 +424,8 @@ def test_passes_that_cannot_be_written_are_written_later_with_their_gaps(
     store: Store, usage: OpenUsage, recorder: Recorder, reads: OperatorReads
 ) -> None:
     with store.out_of_space(), pytest.raises(StoreUnavailable):
-        read_passes(recorder, (0, 100), (300, 400))
-    read_passes(recorder, (400, 500))
+        recorder.read((0, 100), (300, 400))
+    recorder.read((400, 500))
     assert read_so_far(reads) == [(0, 100), (300, 500)]
 
 

@@ -79,7 +79,18 @@ def test_the_name_of_a_test_is_a_sentence() -> None:
 @pytest.mark.parametrize("path", sorted((ROOT / "tests" / "ports").glob("test_*.py")), ids=named)
 def test_no_back_end_may_opt_out_of_the_port_suite(path: Path) -> None:
     """Every test in the port suite uses the `store` fixture or a fixture that depends on it. No test is skipped."""
-    on_a_store = {"store", "open_store", "shop_store", "cursors", "usage", "reads", "log", "ring", "key_store"}
+    on_a_store = {
+        "store",
+        "open_store",
+        "shop_store",
+        "cursors",
+        "holding",
+        "usage",
+        "reads",
+        "log",
+        "ring",
+        "key_store",
+    }
     for test in written_in(path):
         assert {argument.arg for argument in test.args.args} & on_a_store, test.name
     text = path.read_text("utf-8")
