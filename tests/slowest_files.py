@@ -11,8 +11,6 @@ SLOWEST_FIRST = (
     "cli/test_load_watch.py",
     "faults/test_broken_files.py",
     "cli/test_terminal.py",
-    "cli/test_streams.py",
-    "cli/test_log_format.py",
     "cli/test_signals.py",
     "deploy/test_package.py",
     "e2e/test_third_parties.py",

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import closing, contextmanager
+from decimal import Decimal
 from pathlib import Path
 from typing import IO, Any
 
@@ -48,6 +49,12 @@ class Command:
 
     def json(self, *arguments: object, status: int | None = 0, stdin: bytes | None = None) -> Any:
         return json.loads(self(*arguments, "--json", status=status, stdin=stdin).stdout)
+
+    def stored(self) -> tuple[int, Decimal]:
+        """Return the number of the bills in the store, and their net as a client would add it up."""
+        with closing(sqlite3.connect(self.store / "books.sqlite3")) as books:
+            bodies = [json.loads(body, parse_float=Decimal) for (body,) in books.execute("SELECT body FROM bills")]
+        return len(bodies), sum((Decimal(body["amounts"]["net"]) for body in bodies), Decimal(0))
 
     def findings(self, check: str) -> list[dict[str, Any]]:
         """Return what `doctor` finds about one of its subjects."""

@@ -9,6 +9,7 @@ import pytest
 from cli.command import Command
 from cli.watched_folder import SHOP_LINES, WatcherProcess, bills
 from counterfoil.views.times import THAILAND, show_times_in
+from running_service import SECRET, backend_settings
 
 
 @pytest.fixture(autouse=True)
@@ -28,6 +29,14 @@ def _default_time_zone() -> Iterator[None]:
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
     return tmp_path / "store"
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def where(request: pytest.FixtureRequest, store: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The address of an empty store, on each back end in turn."""
+    monkeypatch.setenv("COUNTERFOIL_SECRET", SECRET)
+    with backend_settings(request.param) as place:
+        yield place.get("store", str(store))
 
 
 @pytest.fixture

@@ -26,6 +26,12 @@ def target(tmp_path: Path) -> Path:
     return tmp_path / "backups" / "today"
 
 
+@pytest.fixture
+def elsewhere(tmp_path: Path) -> Command:
+    """A command on a store that does not exist yet."""
+    return Command(tmp_path / "elsewhere")
+
+
 def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
@@ -34,14 +40,15 @@ def modes(folder: Path) -> set[int]:
     return {stat.S_IMODE(file.stat().st_mode) for file in folder.iterdir() if file.is_file()}
 
 
-def test_a_backup_has_all_files_is_private_and_can_be_restored(loaded: Command, target: Path, tmp_path: Path) -> None:
+def test_a_backup_has_all_files_is_private_and_can_be_restored(
+    loaded: Command, elsewhere: Command, target: Path
+) -> None:
     made = loaded.json("backup", target)
     assert names(target) == ["backup.json", "books.sqlite3", "keys.sqlite3", "secret", "usage.sqlite3"]
     assert (modes(target), stat.S_IMODE(target.stat().st_mode)) == ({0o600}, 0o700)
     assert made["files"]["books"]["rows"]["shops"] == 2
     assert names(target.parent) == ["today"]
 
-    elsewhere = Command(tmp_path / "elsewhere")
     text = elsewhere("restore", target).stdout
     assert "are active again: revoke them" in text
     assert (modes(elsewhere.store), stat.S_IMODE(elsewhere.store.stat().st_mode)) == ({0o600}, 0o700)
@@ -67,10 +74,9 @@ def test_a_secret_from_the_environment_is_not_written_to_the_backup(
 
 
 def test_a_backup_without_a_secret_is_restored_only_with_the_right_one(
-    loaded: Command, target: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    loaded: Command, elsewhere: Command, target: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loaded("backup", target, "--without-secret")
-    elsewhere = Command(tmp_path / "elsewhere")
     assert "the deployment secret cannot be read" in elsewhere("restore", target, status=1).stderr
     monkeypatch.setenv("COUNTERFOIL_SECRET", "another secret, which is long enough too")
     assert "member tokens would change" in elsewhere("restore", target, status=1).stderr
@@ -79,20 +85,11 @@ def test_a_backup_without_a_secret_is_restored_only_with_the_right_one(
     elsewhere("restore", target)
 
 
-def test_a_failed_backup_leaves_nothing_behind(loaded: Command, target: Path, store: Path) -> None:
+def test_a_failed_backup_leaves_nothing_behind(loaded: Command, target: Path) -> None:
     statement = "INSERT INTO cursors VALUES ('k', 'bills', 'changes 0', 'b', 'b', 1, 1, 1, 1 << 60, 1 << 60, 0)"
-    run_sql(store, "usage", statement)
+    run_sql(loaded.store, "usage", statement)
     assert "newer than the horizon" in loaded("backup", target, status=1).stderr
     assert list(target.parent.iterdir()) == []
-
-
-def test_a_damaged_store_is_not_backed_up(loaded: Command, target: Path, store: Path) -> None:
-    file = store / "books.sqlite3"
-    content = bytearray(file.read_bytes())
-    content[3 * 8192 : 4 * 8192] = b"x" * 8192
-    file.write_bytes(content)
-    loaded("backup", target, status=1)
-    assert not target.exists()
 
 
 @pytest.mark.parametrize("file", ["books.sqlite3", "usage.sqlite3", "backup.json", "secret", "keys.sqlite3"])
@@ -112,7 +109,7 @@ def test_a_damaged_backup_is_refused_and_the_store_stays(loaded: Command, target
     assert not [name for name in names(loaded.store) if name.startswith(("replaced-", ".restore-"))]
 
 
-def test_a_store_is_replaced_only_on_request_and_its_files_are_kept(loaded: Command, target: Path, store: Path) -> None:
+def test_a_store_is_replaced_only_on_request_and_its_files_are_kept(loaded: Command, target: Path) -> None:
     loaded("backup", target)
     loaded("load", "-", stdin=json.dumps(shop(id="sh_3")).encode())
     assert "contains a store" in loaded("restore", target, status=1).stderr
@@ -122,14 +119,14 @@ def test_a_store_is_replaced_only_on_request_and_its_files_are_kept(loaded: Comm
     assert run_sql(Path(done["previousFiles"]), "books", "SELECT count(*) FROM shops") == 3
 
 
-def test_a_store_in_use_is_not_replaced(loaded: Command, target: Path, store: Path) -> None:
+def test_a_store_in_use_is_not_replaced(loaded: Command, target: Path) -> None:
     loaded("backup", target)
     script = (
         "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); c.execute('SELECT count(*) FROM migrations')"
         ".fetchone(); print('open', flush=True); sys.stdin.read()"
     )
     for name in ("books", "keys", "usage"):
-        words = [PYTHON[0], "-c", script, str(store / f"{name}.sqlite3")]
+        words = [PYTHON[0], "-c", script, str(loaded.store / f"{name}.sqlite3")]
         other = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert other.stdout
         assert other.stdout.readline() == b"open\n"
@@ -139,9 +136,9 @@ def test_a_store_in_use_is_not_replaced(loaded: Command, target: Path, store: Pa
     loaded("restore", target, "--replace", "--yes")
 
 
-def test_a_damaged_store_can_be_replaced(loaded: Command, target: Path, store: Path) -> None:
+def test_a_damaged_store_can_be_replaced(loaded: Command, target: Path) -> None:
     loaded("backup", target)
-    (store / "usage.sqlite3").write_bytes(b"not a database" * 100)
+    (loaded.store / "usage.sqlite3").write_bytes(b"not a database" * 100)
     done = loaded.json("restore", target, "--replace", "--yes")
     assert done["unreadable"] == ["usage"]
     assert loaded.json("doctor")["healthy"]
@@ -297,12 +294,12 @@ def test_a_backup_inside_its_own_store_is_refused(loaded: Command) -> None:
 
 @pytest.mark.parametrize("file", ["backup.json", "keys.sqlite3", "secret"])
 def test_a_restore_does_not_wait_for_a_named_pipe_in_a_backup(
-    loaded: Command, target: Path, tmp_path: Path, file: str
+    loaded: Command, elsewhere: Command, target: Path, file: str
 ) -> None:
     loaded("backup", target)
     (target / file).unlink()
     os.mkfifo(target / file)
-    assert file in Command(tmp_path / "elsewhere")("restore", target, status=1).stderr
+    assert file in elsewhere("restore", target, status=1).stderr
 
 
 @pytest.mark.parametrize(
@@ -314,10 +311,9 @@ def test_a_restore_does_not_wait_for_a_named_pipe_in_a_backup(
     ],
 )
 def test_a_secret_file_that_holds_no_secret_is_refused_with_a_sentence(
-    loaded: Command, target: Path, tmp_path: Path, make: Callable[[Path], object], said: str
+    loaded: Command, elsewhere: Command, target: Path, make: Callable[[Path], object], said: str
 ) -> None:
     loaded("backup", target)
-    elsewhere = Command(tmp_path / "elsewhere")
     elsewhere.store.mkdir(mode=0o700)
     make(elsewhere.store / "secret")
     error = elsewhere("restore", target, status=1).stderr
@@ -356,17 +352,17 @@ def test_a_backup_that_was_deleted_is_none(loaded: Command, target: Path) -> Non
 
 
 def test_a_backup_of_a_store_that_cannot_be_written_is_complete_and_says_that_it_is_not_recorded(
-    loaded: Command, target: Path, store: Path
+    loaded: Command, target: Path
 ) -> None:
     fail = "BEGIN SELECT RAISE(ABORT, 'the disk is full'); END"
-    run_sql(store, "keys", f"CREATE TRIGGER full BEFORE INSERT ON audit {fail}")
+    run_sql(loaded.store, "keys", f"CREATE TRIGGER full BEFORE INSERT ON audit {fail}")
     assert "could not be recorded" in loaded("backup", target).stderr
     assert (target / "backup.json").exists()
     assert loaded.json("status", status=1)["lastBackupAt"] is None
 
 
 def test_with_keep_a_backup_is_named_after_its_time_and_the_oldest_ones_are_deleted(
-    loaded: Command, tmp_path: Path
+    loaded: Command, elsewhere: Command, tmp_path: Path
 ) -> None:
     folder = tmp_path / "backups"
     oldest, *newer = dated(loaded, folder, "01", "02", "03")
@@ -376,7 +372,7 @@ def test_with_keep_a_backup_is_named_after_its_time_and_the_oldest_ones_are_dele
     assert new.parent == folder
     assert datetime.strptime(new.name, "%Y-%m-%dT%H%M%S%z").timestamp() > 0
     assert names(folder) == sorted([*newer, new.name])
-    Command(tmp_path / "elsewhere")("restore", new)
+    elsewhere("restore", new)
 
 
 def test_a_rotation_is_refused_if_the_folder_above_does_not_exist(loaded: Command, tmp_path: Path) -> None:
@@ -417,10 +413,13 @@ def test_a_rotation_deletes_what_an_interrupted_one_has_left_behind(loaded: Comm
     assert names(folder) == [Path(made["folder"]).name]
 
 
-def test_nothing_is_deleted_if_the_new_backup_fails(loaded: Command, tmp_path: Path, store: Path) -> None:
+def test_a_damaged_store_is_not_backed_up_and_no_backup_is_deleted(loaded: Command, tmp_path: Path) -> None:
     folder = tmp_path / "backups"
     kept = dated(loaded, folder, "01", "02")
-    (store / "books.sqlite3").write_bytes(b"not a database" * 100)
+    file = loaded.store / "books.sqlite3"
+    content = bytearray(file.read_bytes())
+    content[3 * 8192 : 4 * 8192] = b"x" * 8192
+    file.write_bytes(content)
     loaded("backup", folder, "--keep", "1", status=1)
     assert names(folder) == kept
 

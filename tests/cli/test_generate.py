@@ -56,15 +56,9 @@ def test_a_file_that_cannot_be_written_is_named_and_no_file_remains(
 
 
 @pytest.mark.parametrize(
-    "arguments",
-    [
-        (),
-        ("--bills", "1", "--until", "9999-12-31"),
-        ("--bills", "1", "--days", "99999999999"),
-        ("--bills", "1", "--shops", "99999999999"),
-        ("--bills", "1", "--members", "99999999999999999999"),
-        ("--bills", "1", "--gzip", "--zstd"),
-    ],
+    "options",
+    ["--until 9999-12-31", "--days 99999999999", "--shops 99999999999", "--members 9" + "9" * 19, "--gzip --zstd"],
 )
-def test_an_impossible_plan_is_misuse(counterfoil: Command, arguments: tuple[str, ...]) -> None:
-    counterfoil.bare("generate", *arguments, status=2)
+def test_an_impossible_plan_is_misuse(counterfoil: Command, options: str) -> None:
+    counterfoil.bare("generate", "--bills", "1", *options.split(), status=2)
+    counterfoil.bare("generate", status=2)

@@ -101,13 +101,6 @@ def test_infer_writes_the_built_in_mapping_of_a_known_table(counterfoil: Command
     assert "Recognised" not in counterfoil.bare("import", "--infer", "--format", "csv", export).stderr
 
 
-def test_infer_asks_for_the_order_of_dates_that_only_one_order_makes_probable(counterfoil: Command) -> None:
-    export = Path("export.csv")
-    rows = "".join(f"{day},11/{day}/2026 10:00,{day}0.00\n" for day in range(2, 10))
-    export.write_text("Check #,Closed,Total\n" + rows)
-    assert "dates.order=mdy" in counterfoil.bare("import", "--infer", export).stderr
-
-
 @pytest.mark.parametrize("files", [("square-orders.json",), ("loyverse-receipts.csv", "loyverse-receipts-by-item.csv")])
 def test_infer_says_that_files_of_a_known_format_need_no_mapping(counterfoil: Command, files: tuple[str, ...]) -> None:
     said = counterfoil.bare("import", "--infer", *(EXAMPLES / name for name in files), status=1).stderr

@@ -4,17 +4,16 @@ import gzip
 import json
 import re
 import signal
-import sqlite3
 import stat
 import subprocess
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from backports import zstd
 
-from cli.command import PYTHON, SHOPS, Command
+from cli.command import PYTHON, SHOPS, Command, run_sql
+from cli.watched_folder import MOVED
 from counterfoil.backends.sqlite import schema
 from second_migration import add_second_migration
 
@@ -49,11 +48,13 @@ def test_several_sources_are_one_load_in_the_order_given(counterfoil: Command, f
     assert told["source"] == "z-shops.ndjson, a-bills.ndjson"
 
 
-def test_a_line_that_is_not_a_record_is_rejected_and_the_rest_is_loaded(counterfoil: Command) -> None:
+def test_a_line_that_is_not_a_record_is_written_to_a_private_file_and_the_rest_is_loaded(counterfoil: Command) -> None:
     told = counterfoil.json("load", "-", stdin=lines(*SHOPS, b"***", b'{"kind":"bill","id":"x"}', bill(1)), status=3)
     assert (told["added"], told["rejected"]) == (3, 2)
     assert told["reasons"] == {"not_json": 1, "no_shop": 1}
-    rejected = [json.loads(line) for line in Path(told["rejectsFile"]).read_text().splitlines()]
+    rejects = Path(told["rejectsFile"])
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (rejects, rejects.parent)] == [0o600, 0o700]
+    rejected = [json.loads(line) for line in rejects.read_text().splitlines()]
     assert [(one["line"], one["reason"], one["record"]) for one in rejected] == [
         (3, "not_json", "***"),
         (4, "no_shop", '{"kind":"bill","id":"x"}'),
@@ -65,15 +66,6 @@ def test_the_summary_says_why_lines_were_rejected(counterfoil: Command, store: P
     assert "rejected      1: the line is a bill of a shop that is not loaded yet" in text
     (file,) = (store / "rejects").iterdir()
     assert f"rejects file  {file}" in text
-
-
-def test_the_rejects_file_is_private_and_loads_once_the_cause_is_fixed(counterfoil: Command, folder: Path) -> None:
-    rejects = Path(counterfoil.json("load", folder / "a-bills.ndjson", status=3)["rejectsFile"])
-    assert stat.S_IMODE(rejects.stat().st_mode) == 0o600
-    assert stat.S_IMODE(rejects.parent.stat().st_mode) == 0o700
-    counterfoil("load", folder / "z-shops.ndjson")
-    told = counterfoil.json("load", rejects)
-    assert (told["added"], told["rejected"], told["rejectsFile"]) == (20, 0, None)
 
 
 def test_loads_within_a_second_keep_their_rejects_apart(counterfoil: Command) -> None:
@@ -90,22 +82,13 @@ def test_a_named_rejects_file_is_used_and_never_written_over(counterfoil: Comman
     assert rejects.read_bytes() == before
 
 
-def test_a_missing_source_is_reported_in_one_sentence(counterfoil: Command, tmp_path: Path) -> None:
-    assert "there is no file or folder" in counterfoil("load", tmp_path / "missing.ndjson", status=1).stderr
-
-
-def test_a_folder_that_has_only_other_files_fails(counterfoil: Command, tmp_path: Path) -> None:
-    (tmp_path / "sales.csv").touch()
+def test_a_load_of_csv_files_points_to_import(counterfoil: Command, tmp_path: Path) -> None:
+    export = tmp_path / "sales.csv"
+    export.write_text("Bill,Total\n1,90\n")
     error = counterfoil("load", tmp_path, status=1).stderr
     assert "contains no file whose name ends in .ndjson, .jsonl or .json" in error
     assert "use `counterfoil import`" in error
-
-
-def test_a_load_of_a_csv_file_points_to_import(counterfoil: Command, tmp_path: Path) -> None:
-    export = tmp_path / "sales.csv"
-    export.write_text("Bill,Total\n1,90\n")
-    text = counterfoil("load", export, status=3).stdout
-    assert "begin with `counterfoil import --infer FILE`" in text
+    assert "begin with `counterfoil import --infer FILE`" in counterfoil("load", export, status=3).stdout
     assert "counterfoil import" not in counterfoil("load", "-", stdin=lines(*SHOPS, b"***"), status=3).stdout
 
 
@@ -142,12 +125,8 @@ def test_a_store_with_another_secret_is_refused_and_no_file_is_moved(
 @pytest.mark.programs
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_load_keeps_what_was_written_and_says_how_to_resume(counterfoil: Command, number: int) -> None:
-    load = subprocess.Popen(
-        [*PYTHON, "load", "-", "--batch", "50", "--store", counterfoil.store],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
+    words, pipe = [*PYTHON, "load", "-", "--batch", "50", "--store", counterfoil.store], subprocess.PIPE
+    load = subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=pipe)
     assert load.stdin
     # These lines exceed the buffer of a pipe, so once all of them are written, the command has read most of them.
     load.stdin.write(lines(*SHOPS, *(bill(n) for n in range(MANY))))
@@ -232,12 +211,8 @@ def test_a_check_writes_nothing_and_has_the_exit_status_of_the_load(counterfoil:
     told = counterfoil.json("load", "-", "--check", "--strict", stdin=sent, status=3)
     assert told["reasons"] == {"unknown_shop": 1, "not_json": 1, "unknown_field": 1}
     assert told["wouldLoad"] == 1
-    assert told["rejectExamples"][2] == {
-        "source": "stdin",
-        "line": 4,
-        "reason": "unknown_field",
-        "fields": ["amount", "closed_at"],
-    }
+    example = {"source": "stdin", "line": 4, "reason": "unknown_field", "fields": ["amount", "closed_at"]}
+    assert told["rejectExamples"][2] == example
     assert told["rejectsFile"] is None
     assert not (store / "rejects").exists()
     assert counterfoil.json("load", "-", stdin=lines(bill(1)))["added"] == 1
@@ -252,15 +227,14 @@ def test_a_check_says_what_would_happen(counterfoil: Command) -> None:
 
 
 def test_a_check_does_not_migrate_a_store(
-    counterfoil: Command, store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    counterfoil: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     counterfoil("load", "-", stdin=lines(*SHOPS))
     (first,) = schema.scripts("books")
     add_second_migration(tmp_path / "migrations", monkeypatch)
     told = counterfoil("load", "-", "--check", stdin=lines(*BILLS), status=1).stderr
     assert f"the books database has schema {first.number}" in told
-    with closing(sqlite3.connect(store / "books.sqlite3")) as books:
-        assert books.execute("PRAGMA user_version").fetchone() == (first.number,)
+    assert run_sql(counterfoil.store, "books", "PRAGMA user_version") == first.number
 
 
 # --- files that are not read -----------------------------------------------------
@@ -275,30 +249,23 @@ def test_the_summary_names_files_that_were_not_read_and_files_that_are_empty(
     assert "not loaded  notes.txt (not a source record file)\n" in text
     assert "empty       m-empty.ndjson\n" in text
     told = counterfoil.json("load", folder)
-    assert (told["ignoredFiles"], told["emptyFiles"], told["unreadableFiles"]) == (
-        ["notes.txt"],
-        ["m-empty.ndjson"],
-        [],
-    )
+    assert (told["ignoredFiles"], told["emptyFiles"]) == (["notes.txt"], ["m-empty.ndjson"])
 
 
-def test_an_unreadable_file_is_named_and_the_others_are_loaded(counterfoil: Command, folder: Path) -> None:
+def test_an_unreadable_file_is_named_or_quarantined_and_the_others_are_loaded(
+    counterfoil: Command, folder: Path
+) -> None:
     (folder / "b.ndjson.gz").write_bytes(b"not gzip")
     result = counterfoil("load", folder, "--json", status=1)
     assert "b.ndjson.gz cannot be read after line 0" in result.stderr
     told = json.loads(result.stdout)
     assert (told["added"], told["unreadableFiles"]) == (22, ["b.ndjson.gz"])
     assert (folder / "b.ndjson.gz").exists()
-
-
-def test_an_unreadable_file_is_moved_to_the_quarantine(counterfoil: Command, folder: Path, tmp_path: Path) -> None:
-    (folder / "b.ndjson.gz").write_bytes(b"not gzip")
-    told = counterfoil.json("load", folder, "--quarantine", tmp_path / "q", status=3)
-    assert told["added"] == 22
-    (moved,) = told["quarantined"]
-    assert re.fullmatch(f"{tmp_path}/q/[0-9]{{8}}T[0-9]{{6}}Z-[0-9a-f]{{8}}-b.ndjson.gz", moved)
-    assert stat.S_IMODE((tmp_path / "q").stat().st_mode) == 0o700
-    assert counterfoil.json("load", folder, "--quarantine", tmp_path / "q")["quarantined"] == []
+    quarantine = folder.with_name("quarantine")
+    (moved,) = counterfoil.json("load", folder, "--quarantine", quarantine, status=3)["quarantined"]
+    assert re.fullmatch(f"{quarantine}/{MOVED.pattern}b.ndjson.gz", moved)
+    assert stat.S_IMODE(quarantine.stat().st_mode) == 0o700
+    assert counterfoil.json("load", folder, "--quarantine", quarantine)["quarantined"] == []
 
 
 @pytest.mark.parametrize("option", ["--quarantine", "--rejects"])
@@ -328,6 +295,5 @@ def test_a_truncated_compressed_standard_input_fails_even_with_a_quarantine(
     counterfoil: Command, tmp_path: Path
 ) -> None:
     cut = gzip.compress(lines(*SHOPS))[:-12]
-    assert (
-        "stdin cannot be read" in counterfoil("load", "-", "--quarantine", tmp_path / "q", stdin=cut, status=1).stderr
-    )
+    refused = counterfoil("load", "-", "--quarantine", tmp_path / "q", stdin=cut, status=1)
+    assert "stdin cannot be read" in refused.stderr

@@ -1,9 +1,6 @@
 """Tests for exports that `load` converts: in a watched folder, and named on the command line."""
 
-import json
-import sqlite3
 from collections.abc import Callable
-from contextlib import closing
 from decimal import Decimal
 from pathlib import Path
 
@@ -38,6 +35,7 @@ total = "Amount"
 BY_DAY, BY_NUMBER = MAPPING.format(id='["Date", "Bill No"]'), MAPPING.format(id='"Bill No"')
 HEADER = "Bill No,Date,Time,Item,Qty,Amount,Total\n"
 ROW = "1,14/11/2026,12:00,Soup,1,50.00,50.00\n"
+UNREADABLE_ROW = "2,14/11/2026,12:05,Tea,1,4O.00,40.00\n"
 
 Take = Callable[..., list[str]]
 
@@ -53,70 +51,56 @@ def daily_file(day: int) -> tuple[str, Decimal]:
     return HEADER + "".join(rows), net
 
 
-def stored(counterfoil: Command) -> tuple[int, Decimal]:
-    """Return the number of bills that are served, and their net."""
-    with closing(sqlite3.connect(counterfoil.store / "books.sqlite3")) as books:
-        bodies = [json.loads(body, parse_float=Decimal) for (body,) in books.execute("SELECT body FROM bills")]
-    return len(bodies), sum((Decimal(body["amounts"]["net"]) for body in bodies), Decimal(0))
-
-
-@pytest.fixture
-def mapping(tmp_path: Path) -> Path:
-    path = tmp_path / "mapping.toml"
-    path.write_text(BY_DAY, "utf-8")
-    return path
-
-
 @pytest.fixture
 def take(store: Path, spool: Path) -> Take:
-    """Return a function that takes everything from the folder, and returns the reasons of what was not loaded."""
+    """Return a function that delivers files, takes them, and returns the reasons of what was not loaded.
 
-    def take_all(mapping: Path | None, *, with_shops: bool = False) -> list[str]:
+    Without a mapping, exports are recognised and their shops are created.
+    """
+
+    def deliver_and_take(files: dict[str, str | bytes], mapping: str | None = BY_DAY) -> list[str]:
+        for name, content in files.items():
+            (spool / name).write_bytes(content.encode() if isinstance(content, str) else content)
+        mapping_file = spool.with_name("mapping.toml")
+        mapping_file.write_text(mapping or "", "utf-8")
         settings = load({"store": str(store)}, {})
-        with export_files(settings, mapping, with_shops=with_shops) as kinds:
+        with export_files(settings, mapping_file if mapping else None, with_shops=not mapping) as kinds:
             watched = Watched(spool, store, kinds=kinds)
             while watched.take():
                 pass
         return [*reasons(watched.quarantine), *reasons(spool / "held")]
 
-    return take_all
+    return deliver_and_take
 
 
-def test_daily_files_whose_numbers_start_again_are_all_served(counterfoil: Command, tmp_path: Path) -> None:
-    mapping = tmp_path / "proposed.toml"
-    (tmp_path / "day-1.csv").write_text(daily_file(1)[0], "utf-8")
-    counterfoil.bare(
-        "import", "--infer", tmp_path / "day-1.csv", "--shop", "riverside", "-o", mapping, "--date-order", "dmy"
-    )
+def test_daily_files_whose_numbers_start_again_are_all_served(
+    counterfoil: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("day.csv").write_text(daily_file(1)[0], "utf-8")
+    proposing = ("import", "--infer", "day.csv", "--shop", "riverside", "--date-order", "dmy")
+    counterfoil.bare(*proposing, "-o", "mapping.toml")
     expected = Decimal(0)
     for day in (1, 2, 3):
         text, net = daily_file(day)
-        file = tmp_path / f"day-{day}.csv"
-        file.write_text(text, "utf-8")
-        arguments = ("import", "--mapping", mapping, file, "--load", "--expect-net", str(net))
-        assert counterfoil.json(*arguments)["totals"]["net"] == f"{net:.2f}"
+        Path("day.csv").write_text(text, "utf-8")
+        loaded = counterfoil.json("import", "--mapping", "mapping.toml", "day.csv", "--load", "--expect-net", net)
+        assert loaded["totals"]["net"] == f"{net:.2f}"
         expected += net
-    assert stored(counterfoil) == (3 * BILLS_A_DAY, expected)
+    assert counterfoil.stored() == (3 * BILLS_A_DAY, expected)
 
 
-def test_a_watched_folder_takes_daily_exports(counterfoil: Command, spool: Path, take: Take, mapping: Path) -> None:
-    for day in (1, 2, 3):
-        (spool / f"day-{day}.csv").write_text(daily_file(day)[0], "utf-8")
-    assert take(mapping) == []
-    assert stored(counterfoil) == (3 * BILLS_A_DAY, sum((daily_file(day)[1] for day in (1, 2, 3)), Decimal(0)))
+def test_a_watched_folder_takes_daily_exports(counterfoil: Command, spool: Path, take: Take) -> None:
+    assert take({f"day-{day}.csv": daily_file(day)[0] for day in (1, 2, 3)}) == []
+    assert counterfoil.stored() == (3 * BILLS_A_DAY, sum((daily_file(day)[1] for day in (1, 2, 3)), Decimal(0)))
     assert not list(spool.glob("*.csv"))
 
 
-def test_a_watched_folder_holds_the_file_that_would_replace_other_bills(
-    counterfoil: Command, spool: Path, take: Take, mapping: Path
-) -> None:
-    mapping.write_text(BY_NUMBER, "utf-8")
-    for day in (1, 2):
-        (spool / f"day-{day}.csv").write_text(daily_file(day)[0], "utf-8")
-    (reason,) = take(mapping)
+def test_a_watched_folder_holds_the_file_that_would_replace_other_bills(counterfoil: Command, take: Take) -> None:
+    (reason,) = take({f"day-{day}.csv": daily_file(day)[0] for day in (1, 2)}, BY_NUMBER)
     assert "day-2.csv" in reason
     assert "bill.id" in reason
-    assert stored(counterfoil) == (BILLS_A_DAY, daily_file(1)[1])
+    assert counterfoil.stored() == (BILLS_A_DAY, daily_file(1)[1])
 
 
 @pytest.mark.parametrize(
@@ -130,59 +114,56 @@ def test_a_watched_folder_holds_the_file_that_would_replace_other_bills(
     ],
 )
 def test_a_file_that_does_not_fit_is_quarantined_with_the_reason_and_nothing_is_loaded(
-    counterfoil: Command, spool: Path, take: Take, mapping: Path, name: str, content: str
+    counterfoil: Command, take: Take, name: str, content: str
 ) -> None:
-    (spool / name).write_text(content, "utf-8")
-    (reason,) = take(mapping)
+    (reason,) = take({name: content})
     assert name in reason
-    assert not counterfoil.json("loads") or stored(counterfoil)[0] == 0
+    assert not counterfoil.json("loads") or counterfoil.stored()[0] == 0
 
 
-def test_bills_with_unreadable_rows_are_missing_and_the_file_is_quarantined(
-    counterfoil: Command, spool: Path, take: Take, mapping: Path
-) -> None:
-    (spool / "day.csv").write_text(HEADER + ROW + "2,14/11/2026,12:05,Tea,1,4O.00,40.00\n", "utf-8")
-    (reason,) = take(mapping)
+def test_bills_with_unreadable_rows_are_missing_and_the_file_is_quarantined(counterfoil: Command, take: Take) -> None:
+    (reason,) = take({"day.csv": HEADER + ROW + UNREADABLE_ROW})
     assert "Line 3" in reason
-    assert stored(counterfoil) == (1, Decimal(50))
+    assert counterfoil.stored() == (1, Decimal(50))
     assert counterfoil.json("loads")[0]["rejected"] == 1
 
 
-def test_source_records_are_loaded_from_the_same_folder(
-    counterfoil: Command, spool: Path, take: Take, mapping: Path
-) -> None:
-    (spool / "records.json").write_bytes(SHOPS[0])
-    (spool / "day.csv").write_text(HEADER + ROW, "utf-8")
-    assert take(mapping) == []
+def test_source_records_are_loaded_from_the_same_folder(counterfoil: Command, take: Take) -> None:
+    assert take({"records.json": SHOPS[0], "day.csv": HEADER + ROW}) == []
     assert len(counterfoil.json("shops")) == 2
 
 
-def test_recognised_exports_need_no_mapping(counterfoil: Command, spool: Path, take: Take) -> None:
-    for name in ("square-orders.json", "loyverse-receipts-by-item.csv"):
-        (spool / name).write_bytes((EXAMPLES / name).read_bytes())
-    assert take(None, with_shops=True) == []
-    assert stored(counterfoil)[0] == 6
+def test_recognised_exports_need_no_mapping(counterfoil: Command, take: Take) -> None:
+    names = ("square-orders.json", "loyverse-receipts-by-item.csv")
+    assert take({name: (EXAMPLES / name).read_bytes() for name in names}, None) == []
+    assert counterfoil.stored()[0] == 6
 
 
-def test_a_workbook_is_loaded(counterfoil: Command, spool: Path, take: Take, mapping: Path) -> None:
+def test_a_workbook_is_loaded(counterfoil: Command, spool: Path, take: Take) -> None:
     workbook(spool, [line.split(",") for line in (HEADER + ROW).splitlines()])
-    assert take(mapping) == []
-    assert stored(counterfoil) == (1, Decimal(50))
+    assert take({}) == []
+    assert counterfoil.stored() == (1, Decimal(50))
 
 
-def test_a_shop_that_the_store_knows_keeps_its_settings(counterfoil: Command, spool: Path, take: Take) -> None:
+def test_a_shop_that_the_store_knows_keeps_its_settings(counterfoil: Command, take: Take) -> None:
     counterfoil("load", "-", stdin=b'{"kind":"shop","id":"Riverside","name":"By the river","closingTime":"02:00"}')
-    (spool / "receipts.csv").write_bytes((EXAMPLES / "loyverse-receipts-by-item.csv").read_bytes())
-    assert take(None, with_shops=True) == []
+    assert take({"receipts.csv": (EXAMPLES / "loyverse-receipts-by-item.csv").read_bytes()}, None) == []
     (shop,) = counterfoil.json("shops")
     assert "By the river" in shop.values()
+
+
+@pytest.fixture
+def mapping(tmp_path: Path) -> Path:
+    path = tmp_path / "mapping.toml"
+    path.write_text(BY_DAY, "utf-8")
+    return path
 
 
 def test_a_file_and_a_folder_can_be_loaded_with_a_mapping(counterfoil: Command, spool: Path, mapping: Path) -> None:
     (spool / "day.csv").write_text(HEADER + ROW, "utf-8")
     assert counterfoil.json("load", spool / "day.csv", "--mapping", mapping)["totals"]["net"] == "50.00"
     assert counterfoil.json("load", spool, "--mapping", mapping)["unchanged"] == 2
-    (spool / "day.csv").write_text(HEADER + ROW + "2,14/11/2026,12:05,Tea,1,4O.00,40.00\n", "utf-8")
+    (spool / "day.csv").write_text(HEADER + ROW + UNREADABLE_ROW, "utf-8")
     counterfoil("load", spool / "day.csv", "--mapping", mapping, status=1)
 
 
@@ -199,9 +180,8 @@ def test_the_watcher_can_stop_while_the_rows_of_an_export_are_read(store: Path, 
 
 @pytest.mark.parametrize("what", ["the copy", "the rows"])
 def test_an_export_stays_in_the_folder_until_a_full_disk_has_space_again(
-    counterfoil: Command, spool: Path, take: Take, mapping: Path, monkeypatch: pytest.MonkeyPatch, what: str
+    counterfoil: Command, spool: Path, take: Take, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
-    (spool / "day.csv").write_text(daily_file(1)[0], "utf-8")
     attempts: list[bool] = []
 
     def copied_to_full_disk(file: load_exports.ExportFile, folder: Path) -> Path:
@@ -220,9 +200,9 @@ def test_an_export_stays_in_the_folder_until_a_full_disk_has_space_again(
     else:
         monkeypatch.setattr(tables, "SortedRows", rows_on_full_disk)
     monkeypatch.setattr(load_command, "FIRST_RETRY_SEC", 0.01)
-    assert take(mapping) == []
+    assert take({"day.csv": daily_file(1)[0]}) == []
     assert attempts == [True, True]
-    assert stored(counterfoil) == (BILLS_A_DAY, daily_file(1)[1])
+    assert counterfoil.stored() == (BILLS_A_DAY, daily_file(1)[1])
 
 
 def test_what_exports_do_not_show_is_said_once(counterfoil: Command, tmp_path: Path) -> None:

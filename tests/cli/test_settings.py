@@ -79,13 +79,27 @@ def test_two_listeners_on_one_port_of_one_host_are_refused(host: str, admin_host
         bound(admin_host, held.getsockname()[1], "admin-")
 
 
+NO_FOLDER = "store must be a folder or a URL that starts with postgresql://"
+
+
 @pytest.mark.parametrize(
-    "store", ["postgresql:/u@h/db", "sqlite:/var/lib/counterfoil", "posgresql://u@h/db", "u:p@h/db", " "]
+    ("flags", "complaint"),
+    [
+        ({"store": "postgresql:/u@h/db"}, NO_FOLDER),
+        ({"store": "sqlite:/var/lib/counterfoil"}, NO_FOLDER),
+        ({"store": "u:hush@h/db"}, NO_FOLDER),
+        ({"store": "mysql://u:hush@db/x"}, NO_FOLDER),
+        ({"store": " "}, "`store` is blank"),
+        ({"meter": "memcached://u:hush@m"}, "meter must start"),
+        ({"meter": "redis://u:hush@m"}, "requires a shared store"),
+    ],
 )
-def test_an_address_with_a_typo_or_a_blank_is_not_mistaken_for_a_folder(store: str) -> None:
-    says = "store must be a folder or a URL that starts with postgresql://" if store.strip() else "`store` is blank"
-    with pytest.raises(SettingsError, match=says):
-        load({"store": store}, {})
+def test_an_address_of_an_unknown_kind_is_refused_without_showing_its_password(
+    flags: dict[str, str], complaint: str
+) -> None:
+    with pytest.raises(SettingsError, match=complaint) as refused:
+        load(flags, {})
+    assert "hush" not in str(refused.value)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pytest
@@ -16,7 +16,7 @@ from counterfoil.domain.calendar import DAY_MS, THAI_TIME, iso
 from counterfoil.machine.clock import SystemClock
 from counterfoil.settings import load
 from records import Record, bill, branch, shop
-from running_service import SECRET, START_MS, backend_settings
+from running_service import START_MS
 
 WEEK_MS = 7 * DAY_MS
 HOUR_MS = 3_600_000
@@ -30,14 +30,6 @@ def ndjson(records: Sequence[Record]) -> bytes:
 
 def bills_at(of: Record, *instants: int) -> list[Record]:
     return [bill(of, closedAt=iso(at, THAI_TIME)) for at in instants]
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def where(request: pytest.FixtureRequest, store: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """The address of an empty store, on each back end in turn."""
-    monkeypatch.setenv("COUNTERFOIL_SECRET", SECRET)
-    with backend_settings(request.param) as place:
-        yield place.get("store", str(store))
 
 
 def load_bills(where: str | Path, of: Record, *instants: int) -> None:

@@ -1,4 +1,4 @@
-"""systemd reports no problems in our units, and their commands work."""
+"""systemd reports no problems in our units, their commands work, and a rotated log goes on."""
 
 import json
 import os
@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from cli.command import PYTHON, Command
+from cli.command import PYTHON, SHOPS, Command
 from counterfoil.machine.addresses import free_port
 from deploy.programs import DEPLOY, needs_program, output_of, printed_by_console
+from e2e.serve_process import SHOP, Deployment
 from waiting import until
 
 pytestmark = pytest.mark.programs
@@ -23,7 +24,6 @@ SERVICES = sorted(UNITS.glob("*.service"))
 # The highest accepted score of `systemd-analyze security`. 100 means no protection at all; our units score 13.
 MOST_EXPOSED = 20
 INSTALLED = "/opt/counterfoil/bin/counterfoil"
-SHOP = b'{"kind":"shop","id":"sh_1","name":"Riverside"}\n'
 
 needs_systemd = needs_program("systemd-analyze", "systemd")
 
@@ -83,7 +83,7 @@ def environment(store: Path, **settings: str) -> dict[str, str]:
 def test_the_load_takes_what_is_delivered_until_it_is_stopped(tmp_path: Path) -> None:
     spool, store = tmp_path / "incoming", tmp_path / "store"
     spool.mkdir()
-    (spool / ".half.ndjson").write_bytes(SHOP[:9])
+    (spool / ".half.ndjson").write_bytes(SHOPS[0][:9])
     (spool / "a.ndjson.gz").write_bytes(b"not gzip")
     set_here = dict(word.split("=") for word in value_of("Environment"))
     assert set_here == {"COUNTERFOIL_STORE": "/var/lib/counterfoil", "COUNTERFOIL_KEPT": "/var/spool/counterfoil"}
@@ -91,7 +91,7 @@ def test_the_load_takes_what_is_delivered_until_it_is_stopped(tmp_path: Path) ->
     here = environment(store, COUNTERFOIL_KEPT=str(tmp_path))
     process = subprocess.Popen(words, env=here, stdout=subprocess.PIPE)
     try:
-        (spool / ".b.ndjson").write_bytes(SHOP)
+        (spool / ".b.ndjson").write_bytes(SHOPS[0])
         (spool / ".b.ndjson").rename(spool / "b.ndjson")
         until(lambda: list(tmp_path.glob("done/*-b.ndjson")), "the delivery was loaded")
         until(lambda: list(tmp_path.glob("quarantine/*-a.ndjson.gz.reason.txt")), "the other one was quarantined")
@@ -109,7 +109,7 @@ def test_the_console_of_the_unit_keeps_links_out_of_the_journal_and_a_link_of_th
     unit, store = "counterfoil-console.service", tmp_path / "store"
     assert value_of("User", unit) == value_of("User", "counterfoil.service")
     assert value_of("Environment", unit) == ["COUNTERFOIL_STORE=/var/lib/counterfoil"]
-    Command(store)("load", "-", stdin=SHOP)
+    Command(store)("load", "-", stdin=SHOPS[0])
     # Its administrator sets the port in console.env.
     here = environment(store, COUNTERFOIL_CONSOLE_PORT=str(free_port("127.0.0.1")))
     assert "console link" in printed_by_console(command(unit), here, store)
@@ -121,7 +121,7 @@ def test_the_backup_of_the_unit_makes_a_backup_keeps_the_newest_14_and_its_age_i
     words = [word.replace(f"/var/lib/{folder}", str(backups)) for word in command(unit)]
     assert str(backups) in words
     counterfoil = Command(store)
-    counterfoil("load", "-", stdin=SHOP)
+    counterfoil("load", "-", stdin=SHOPS[0])
     counterfoil("backup", backups / "2026-01-01T200000Z")
     for day in range(2, 16):
         shutil.copytree(backups / "2026-01-01T200000Z", backups / f"2026-01-{day:02}T200000Z")
@@ -157,3 +157,40 @@ def test_the_watcher_has_a_user_of_its_own_and_nobody_else_writes_to_its_folders
     assert folders["/var/lib/counterfoil"] == ["3770", "counterfoil", "counterfoil"]
     assert value_of("StateDirectoryMode", "counterfoil.service") == ["3770"]
     assert set(value_of("SupplementaryGroups")) == {"counterfoil", "counterfoil-deliver"}
+
+
+LOGS = DEPLOY / "logs"
+
+
+@needs_program("logrotate", "logrotate")
+def test_logrotate_finds_nothing_wrong_with_its_file(tmp_path: Path) -> None:
+    config = Path(shutil.copy(LOGS / "logrotate", tmp_path))
+    config.chmod(0o644)
+    said = output_of("logrotate", "--debug", "--state", tmp_path / "state", config)
+    assert "error" not in said.lower()
+    assert "/var/log/counterfoil/counterfoil.log" in said
+
+
+@pytest.mark.long
+@needs_program("logrotate", "logrotate")
+def test_a_running_service_continues_to_write_after_its_log_was_rotated(tmp_path: Path) -> None:
+    deployment = Deployment(tmp_path)
+    deployment.load(SHOP)
+    config = tmp_path / "logrotate"
+    text = (LOGS / "logrotate").read_text("utf-8")
+    config.write_text(text.replace("/var/log/counterfoil/counterfoil.log", str(deployment.log)), "utf-8")
+    config.chmod(0o644)
+    running = deployment.start()
+    try:
+        running.get("shops", headers={"x-request-id": "before-rotation"})
+        output_of("logrotate", "--force", "--state", tmp_path / "state", config)
+        running.get("shops", headers={"x-request-id": "after-rotation"})
+    finally:
+        running.stop()
+    (rotated,) = tmp_path.glob("log-*")
+    before, after = rotated.read_bytes(), deployment.log.read_bytes()
+    assert b"before-rotation" in before + after
+    assert b"after-rotation" in after
+    # If the service did not append to its log, the log would begin with zero bytes after the rotation.
+    assert b"\0" not in after
+    assert after.startswith(b"{")
