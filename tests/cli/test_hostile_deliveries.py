@@ -22,7 +22,6 @@ from counterfoil import bootstrap
 from counterfoil.ingest import sources
 from counterfoil.ingest.sources import SourceError, open_source
 from counterfoil.ingest.spool import MAX_FILES, SETTLE_MS, Spool, kept_name
-from counterfoil.machine.process import SignalSafeEvent
 from counterfoil.settings import load
 from waiting import until
 
@@ -213,25 +212,6 @@ def test_a_file_that_was_exchanged_in_the_last_moment_is_not_taken_for_a_loaded_
     assert Path(moved.path).read_bytes() == b"never loaded"
     assert names(watched.done) == []
     assert "was replaced or changed after it was loaded" in reasons(watched.quarantine)[0]
-
-
-def test_an_archive_that_is_damaged_only_when_it_is_read_again_is_quarantined(watched: Watched) -> None:
-    path = watched.deliver("a.ndjson.gz", gzip.compress(SHOP_LINES))
-
-    class Changing(SignalSafeEvent):
-        """Damages the file between the two times that it is read."""
-
-        def is_set(self) -> bool:
-            if path.exists() and path.stat().st_size > 9:
-                with path.open("r+b") as file:
-                    file.truncate(9)
-            return False
-
-    again = Watched(watched.folder, watched.store, stop=Changing())
-    again.take()
-    assert path.exists(), "a file that changes is left where it is"
-    again.take()
-    assert names(watched.quarantine) == ["a.ndjson.gz", "a.ndjson.gz.reason.txt"]
 
 
 def test_a_folder_that_is_removed_and_created_again_is_watched_again(watched: Watched) -> None:

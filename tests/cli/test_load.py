@@ -125,7 +125,7 @@ def test_a_store_with_another_secret_is_refused_and_no_file_is_moved(
 @pytest.mark.programs
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_load_keeps_what_was_written_and_says_how_to_resume(counterfoil: Command, number: int) -> None:
-    words, pipe = [*PYTHON, "load", "-", "--batch", "50", "--store", counterfoil.store], subprocess.PIPE
+    words, pipe = [*PYTHON, "load", "-", "--batch", "50", "--store", str(counterfoil.store)], subprocess.PIPE
     load = subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=pipe)
     assert load.stdin
     # These lines exceed the buffer of a pipe, so once all of them are written, the command has read most of them.

@@ -28,23 +28,11 @@ def test_an_unknown_suffix_is_refused_with_a_hint(counterfoil: Command, tmp_path
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    "address",
-    [
-        "",
-        "pos.example.org",
-        "ftp://pos.example.org",
-        "https://",
-        "https://a:b",
-        "https://a:0",
-        "https://[::1",
-        "https://a/?x=1",
-        "https://a b",
-    ],
-)
-def test_an_incomplete_address_is_refused(counterfoil: Command, address: str) -> None:
-    said = counterfoil.bare("reference", "--base-url", address, status=2).stderr
-    assert "is not a valid base URL. Use a URL such as https://pos.example.com/ext/v1" in said
+def test_an_incomplete_address_is_refused(counterfoil: Command) -> None:
+    other = ("", "pos.example.org", "ftp://pos.example.org")
+    for address in (*other, *(f"https://{rest}" for rest in ("", "a:b", "a:0", "[::1", "a/?x=1", "a b"))):
+        said = counterfoil.bare("reference", "--base-url", address, status=2).stderr
+        assert "is not a valid base URL. Use a URL such as https://pos.example.com/ext/v1" in said
 
 
 def test_the_examples_show_the_address_that_is_given(counterfoil: Command) -> None:

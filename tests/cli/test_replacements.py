@@ -1,6 +1,7 @@
 """Tests for loads that would replace stored bills by other ones, because numbers start again or a bill is split."""
 
 import json
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -101,7 +102,7 @@ def test_an_import_is_guarded_too(counterfoil: Command, tmp_path: Path) -> None:
     for day, options, status in ((14, [], 0), (15, ["--check"], 6), (15, [], 6), (15, ["--accept-change"], 0)):
         rows = [f"{number},2026-11-{day} 12:{number}0,dish {day},1,{day}{number}.00" for number in range(6)]
         counterfoil(*exported(tmp_path, 0, *rows), *options, status=status)
-    assert counterfoil.stored() == (6, sum(150 + number for number in range(6)))
+    assert counterfoil.stored() == (6, Decimal(sum(range(150, 156))))
 
 
 def test_an_import_that_would_miss_the_expected_net_because_of_another_bill_writes_nothing(
@@ -112,9 +113,9 @@ def test_an_import_that_would_miss_the_expected_net_because_of_another_bill_writ
     failed = counterfoil(*other, "--expect-net", "1935", status=1)
     assert "1,885.00" in failed.stderr
     assert "without --check" not in failed.stdout
-    assert counterfoil.stored() == (30, 30 * 65)
+    assert counterfoil.stored() == (30, Decimal(30 * 65))
     counterfoil(*other, "--expect-net", "1935", "--accept-change")
-    assert counterfoil.stored() == (30, 29 * 65 + 50)
+    assert counterfoil.stored() == (30, Decimal(29 * 65 + 50))
 
 
 def test_a_check_finds_what_a_load_would_replace(counterfoil: Command, tmp_path: Path) -> None:

@@ -33,13 +33,18 @@ EXPORT = """Bill,Date,Total,Tip,Void,Item,Price
 4,2026-11-15 12:00,80.00,0,no,Tea,75.00
 """
 DAYS = [("2026-11-14", 3, 1, 1, "1175.50", "40.50"), ("2026-11-15", 1, 0, 0, "80.00", "0.00")]
+IMPORT = ("import", "--mapping", "mapping.toml", "export.csv")
 
 
-@pytest.fixture
-def arguments(tmp_path: Path) -> tuple[object, ...]:
-    (tmp_path / "mapping.toml").write_text(MAPPING, "utf-8")
-    (tmp_path / "export.csv").write_text(EXPORT, "utf-8")
-    return "import", "--format", "csv", "--mapping", tmp_path / "mapping.toml", tmp_path / "export.csv"
+@pytest.fixture(autouse=True)
+def _folder_with_an_export(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("mapping.toml").write_text(MAPPING, "utf-8")
+    Path("export.csv").write_text(EXPORT, "utf-8")
+
+
+def export(*rows: str) -> None:
+    Path("export.csv").write_text("\n".join([EXPORT.splitlines()[0], *rows]), "utf-8")
 
 
 def days_of(totals: dict[str, Any]) -> list[tuple[Any, ...]]:
@@ -47,17 +52,14 @@ def days_of(totals: dict[str, Any]) -> list[tuple[Any, ...]]:
     return [tuple(day[name] for name in names) for day in totals["days"]]
 
 
-def test_a_check_a_file_a_load_and_the_kept_load_have_the_same_totals(
-    counterfoil: Command, tmp_path: Path, arguments: tuple[object, ...]
-) -> None:
-    records = tmp_path / "records.ndjson"
+def test_a_check_a_file_a_load_and_the_kept_load_have_the_same_totals(counterfoil: Command) -> None:
     found = [
-        counterfoil.json(*arguments, "--check"),
-        counterfoil.json(*arguments, "--output", records),
-        counterfoil.json(*arguments, "--load", "--check"),
-        counterfoil.json(*arguments, "--load"),
-        counterfoil.json("load", records, "--check"),
-        counterfoil.json("load", records),
+        counterfoil.json(*IMPORT, "--check"),
+        counterfoil.json(*IMPORT, "--output", "records.ndjson"),
+        counterfoil.json(*IMPORT, "--load", "--check"),
+        counterfoil.json(*IMPORT, "--load"),
+        counterfoil.json("load", "records.ndjson", "--check"),
+        counterfoil.json("load", "records.ndjson"),
         counterfoil.json("loads", 1),
     ]
     totals = [one["totals"] for one in found]
@@ -65,16 +67,16 @@ def test_a_check_a_file_a_load_and_the_kept_load_have_the_same_totals(
     assert all(each == totals[0] for each in totals)
 
 
-def test_bills_that_do_not_add_up_are_counted_and_named(counterfoil: Command, arguments: tuple[object, ...]) -> None:
-    totals = counterfoil.json(*arguments, "--check")["totals"]
+def test_bills_that_do_not_add_up_are_counted_and_named(counterfoil: Command) -> None:
+    totals = counterfoil.json(*IMPORT, "--check")["totals"]
     assert totals["lines"] == {"compared": 3, "different": 1}
     (named,) = totals["notAddingUp"]
     assert (named["billId"], named["difference"]) == ("4", "5.00")
-    assert "bill 4 of shop riverside: 5.00" in counterfoil(*arguments, "--check").stdout
+    assert "bill 4 of shop riverside: 5.00" in counterfoil(*IMPORT, "--check").stdout
 
 
-def test_the_printed_totals_fit_into_80_columns(counterfoil: Command, arguments: tuple[object, ...]) -> None:
-    printed = counterfoil(*arguments, "--load").stdout
+def test_the_printed_totals_fit_into_80_columns(counterfoil: Command) -> None:
+    printed = counterfoil(*IMPORT, "--load").stdout
     table = [line for line in printed.splitlines() if line.startswith(("day", "2026", "total"))]
     assert len(table) == 4
     assert max(map(len, printed.splitlines())) <= 80
@@ -90,46 +92,40 @@ def test_the_id_of_a_shop_is_shortened_only_if_the_table_would_not_fit(
     assert [(shop_id in row, len(row) <= 80) for row in rows] == [(is_whole, True)]
 
 
-def test_many_days_are_summed_up(counterfoil: Command, tmp_path: Path, arguments: tuple[object, ...]) -> None:
-    rows = [f"{n},2026-11-{n:02} 12:00,10.00,0,no,Tea,10.00" for n in range(1, 29)]
-    (tmp_path / "export.csv").write_text("\n".join([EXPORT.splitlines()[0], *rows]), "utf-8")
-    printed = counterfoil(*arguments, "--check").stdout
+def test_many_days_are_summed_up(counterfoil: Command) -> None:
+    export(*(f"{day},2026-11-{day:02} 12:00,10.00,0,no,Tea,10.00" for day in range(1, 29)))
+    printed = counterfoil(*IMPORT, "--check").stdout
     assert "280.00" in printed
     assert "2026-11-01 to 2026-11-28 (28 days, 1 shop)" in printed
     assert "2026-11-15" not in printed
 
 
 @pytest.mark.parametrize("amount", ["1255.50", "1,255.50", "2026-11-14=1175.5", "2026-11-15=80"])
-def test_a_net_that_agrees_changes_nothing(counterfoil: Command, arguments: tuple[object, ...], amount: str) -> None:
-    assert counterfoil.json(*arguments, "--load", "--expect-net", amount)["added"] == 5
+def test_a_net_that_agrees_changes_nothing(counterfoil: Command, amount: str) -> None:
+    assert counterfoil.json(*IMPORT, "--load", "--expect-net", amount)["added"] == 5
 
 
 @pytest.mark.parametrize("amount", ["1255.51", "2026-11-14=1175.51", "2026-11-16=1"])
-def test_nothing_is_written_if_the_net_differs(
-    counterfoil: Command, tmp_path: Path, arguments: tuple[object, ...], amount: str
-) -> None:
-    records = tmp_path / "records.ndjson"
-    counterfoil(*arguments, "--output", records)
+def test_nothing_is_written_if_the_net_differs(counterfoil: Command, amount: str) -> None:
+    counterfoil(*IMPORT, "--output", "records.ndjson")
     expected = ("--expect-net", amount)
-    counterfoil(*arguments, "--load", *expected, status=1)
-    counterfoil(*arguments, "--output", tmp_path / "new.ndjson", *expected, status=1)
-    counterfoil("load", records, *expected, status=1)
-    assert counterfoil(*arguments, *expected, status=1).stdout == ""
+    counterfoil(*IMPORT, "--load", *expected, status=1)
+    counterfoil(*IMPORT, "--output", "new.ndjson", *expected, status=1)
+    counterfoil("load", "records.ndjson", *expected, status=1)
+    assert counterfoil(*IMPORT, *expected, status=1).stdout == ""
     assert not counterfoil.store.exists()
-    assert not (tmp_path / "new.ndjson").exists()
+    assert not Path("new.ndjson").exists()
 
 
-def test_a_difference_is_said_with_both_amounts(counterfoil: Command, arguments: tuple[object, ...]) -> None:
-    said = counterfoil(*arguments, "--check", "--expect-net", "2,000", status=1).stderr
+def test_a_difference_is_said_with_both_amounts(counterfoil: Command) -> None:
+    said = counterfoil(*IMPORT, "--check", "--expect-net", "2,000", status=1).stderr
     assert "1,255.50" in said
     assert "2,000.00" in said
 
 
 @pytest.mark.parametrize("amount", ["", "12,34", "1.2.3", "yesterday=5", "=5", "2026-11-14=", "2026-02-30=1", "1e5"])
-def test_a_net_that_cannot_be_read_is_a_usage_error(
-    counterfoil: Command, arguments: tuple[object, ...], amount: str
-) -> None:
-    counterfoil(*arguments, "--expect-net", amount, status=2)
+def test_a_net_that_cannot_be_read_is_a_usage_error(counterfoil: Command, amount: str) -> None:
+    counterfoil(*IMPORT, "--expect-net", amount, status=2)
 
 
 def test_standard_input_is_copied_and_compared_before_it_is_loaded(counterfoil: Command) -> None:
@@ -139,9 +135,6 @@ def test_standard_input_is_copied_and_compared_before_it_is_loaded(counterfoil: 
     assert [load["changed"] for load in counterfoil.json("loads")] == [2]
 
 
-def test_an_import_whose_bills_mostly_do_not_add_up_does_not_end_with_status_0(
-    counterfoil: Command, tmp_path: Path, arguments: tuple[object, ...]
-) -> None:
-    rows = [f"{n},2026-11-14 12:00,10.00,0,no,Tea,12.00" for n in range(3)]
-    (tmp_path / "export.csv").write_text("\n".join([EXPORT.splitlines()[0], *rows]), "utf-8")
-    counterfoil(*arguments, "--load", status=3)
+def test_an_import_whose_bills_mostly_do_not_add_up_does_not_end_with_status_0(counterfoil: Command) -> None:
+    export(*(f"{number},2026-11-14 12:00,10.00,0,no,Tea,12.00" for number in range(3)))
+    counterfoil(*IMPORT, "--load", status=3)

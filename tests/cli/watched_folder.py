@@ -48,19 +48,14 @@ class Watched:
     """A watched folder, and a watcher in this process whose rounds are called one by one."""
 
     def __init__(
-        self,
-        folder: Path,
-        store: Path,
-        kept: Path | None = None,
-        kinds: SourceFiles = SOURCE_RECORDS,
-        stop: SignalSafeEvent | None = None,
+        self, folder: Path, store: Path, kept: Path | None = None, kinds: SourceFiles = SOURCE_RECORDS
     ) -> None:
         self.folder, self.store, self.kept = folder, store, kept or folder
         self.done, self.quarantine = self.kept / "done", self.kept / "quarantine"
         self.messages: list[str] = []
         self.during_load: Callable[[], object] = lambda: None
         self.spool = Spool(folder, kept, say=self.messages.append)
-        self._loader = StoreLoader(load({"store": str(store)}, {}), folder, stop or SignalSafeEvent(), as_json=True)
+        self._loader = StoreLoader(load({"store": str(store)}, {}), folder, SignalSafeEvent(), as_json=True)
         self._load = self._loader.load
         self._loader.load = self._load_while  # type: ignore[method-assign]
         self._now_ms = 0

@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from running_service import SECRET, free_port
 from waiting import until
 
 DOCKERFILE = DEPLOY / "container" / "Dockerfile"
+IMAGE = "localhost/counterfoil:test"
 PACKAGES = "python3,python3-venv,python3-pip,ca-certificates,passwd"
 
 pytestmark = [
@@ -102,28 +104,20 @@ def build_image(engine: Engine) -> None:
     engine.build(
         *("--format", "docker", "--network", "host", "--build-arg", "PYTHON_IMAGE=localhost/python:local"),
         *("--volume", f"{wheels}:/wheels:ro", "--volume", f"{pip}:/etc/pip.conf:ro"),
-        *("--file", DOCKERFILE, "--tag", "localhost/counterfoil:test", ROOT),
+        *("--file", DOCKERFILE, "--tag", IMAGE, ROOT),
     )
 
 
-def test_the_image_serves_read_only_without_privileges_and_stops_on_request(engine: Engine) -> None:
+@contextmanager
+def serving(engine: Engine, *options: str) -> Iterator[str]:
+    """Run the service in a container named `serve` until it is asked to stop; yield the address of its shops."""
     port, admin_port = free_port(), free_port()
     listening = ("--env", "COUNTERFOIL_HOST=127.0.0.1", "--env", f"COUNTERFOIL_PORT={port}")
     watched = ("--env", f"COUNTERFOIL_ADMIN_PORT={admin_port}")
-    store = ("--volume", "store:/var/lib/counterfoil")
-    for _ in range(2):
-        engine.run("--rm", *store, "localhost/counterfoil:test", "init")
-    engine.run("--detach", "--name", "serve", *listening, *watched, *store, "localhost/counterfoil:test")
+    engine.run("--detach", "--name", "serve", *listening, *watched, *options, IMAGE)
     try:
-        ready = f"http://127.0.0.1:{admin_port}/ready"
-        until(lambda: answers(ready), "the container was ready")
-        assert "uid=10001" in engine.podman("exec", "serve", "id")
-        loaded = engine.feed("serve", json.dumps(SHOP).encode(), "counterfoil", "load", "-", "--json")
-        assert json.loads(loaded)["added"] == 1
-        key = json.loads(engine.podman("exec", "serve", "counterfoil", "keys", "issue", "--shop", "sh_1", "--json"))
-        shops = f"http://127.0.0.1:{port}/ext/v1/shops"
-        answer = httpx.get(shops, headers={"authorization": f"Bearer {key['key']}"}).json()
-        assert [shop["shopId"] for shop in answer["data"]] == ["sh_1"]
+        until(lambda: answers(f"http://127.0.0.1:{admin_port}/ready"), "the container was ready")
+        yield f"http://127.0.0.1:{port}/ext/v1/shops"
     finally:
         engine.podman("stop", "--time", "20", "serve")
         status = engine.podman("inspect", "serve", "--format", "{{.State.ExitCode}}").split()[-1]
@@ -131,36 +125,39 @@ def test_the_image_serves_read_only_without_privileges_and_stops_on_request(engi
     assert status == "0"
 
 
+def test_the_image_serves_read_only_without_privileges_and_stops_on_request(engine: Engine) -> None:
+    store = ("--volume", "store:/var/lib/counterfoil")
+    for _ in range(2):
+        engine.run("--rm", *store, IMAGE, "init")
+    with serving(engine, *store) as shops:
+        assert "uid=10001" in engine.podman("exec", "serve", "id")
+        loaded = engine.feed("serve", json.dumps(SHOP).encode(), "counterfoil", "load", "-", "--json")
+        assert json.loads(loaded)["added"] == 1
+        key = json.loads(engine.podman("exec", "serve", "counterfoil", "keys", "issue", "--shop", "sh_1", "--json"))
+        answer = httpx.get(shops, headers={"authorization": f"Bearer {key['key']}"}).json()
+        assert [shop["shopId"] for shop in answer["data"]] == ["sh_1"]
+
+
 def test_the_image_serves_loads_and_issues_keys_on_postgresql_with_the_logins_of_compose(engine: Engine) -> None:
     _, owner = servers.postgres(18).borrow_database()
-    port, admin_port = free_port(), free_port()
-    image = "localhost/counterfoil:test"
     secret = ("--env", f"COUNTERFOIL_SECRET={SECRET}")
 
     def store(login: str) -> tuple[str, str]:
         return "--env", f"COUNTERFOIL_STORE={owner.replace('postgres@', f'{login}@')}"
 
-    engine.run("--rm", *store("postgres"), image, "migrate", "--roles")
+    engine.run("--rm", *store("postgres"), IMAGE, "migrate", "--roles")
     for _ in range(2):
         create_logins(owner)
     delivery = engine.folder / "shop.ndjson"
     delivery.write_text(json.dumps(SHOP), "utf-8")
     volumes = ("--volume", "work:/var/lib/counterfoil", "--volume", f"{delivery}:/shop.ndjson:ro")
-    loaded = engine.run("--rm", *store("cf_load"), *secret, *volumes, image, "load", "/shop.ndjson", "--json")
+    loaded = engine.run("--rm", *store("cf_load"), *secret, *volumes, IMAGE, "load", "/shop.ndjson", "--json")
     assert '"added":1' in loaded
-    issued = engine.run("--rm", *store("cf_ops"), image, "keys", "issue", "--shop", "sh_1", "--json")
+    issued = engine.run("--rm", *store("cf_ops"), IMAGE, "keys", "issue", "--shop", "sh_1", "--json")
     (key,) = re.findall(r"cf_live_\w+", issued)
-
-    listening = ("--env", "COUNTERFOIL_HOST=127.0.0.1", "--env", f"COUNTERFOIL_PORT={port}")
-    watched = ("--env", f"COUNTERFOIL_ADMIN_PORT={admin_port}", "--env", f"COUNTERFOIL_METER={servers.valkey().url}")
-    engine.run("--detach", "--name", "node", *store("cf_api"), *secret, *listening, *watched, image)
-    try:
-        until(lambda: answers(f"http://127.0.0.1:{admin_port}/ready"), "the container was ready")
-        shops, caller = f"http://127.0.0.1:{port}/ext/v1/shops", {"authorization": f"Bearer {key}"}
-        assert httpx.get(shops, headers=caller).status_code == 200
-    finally:
-        engine.podman("stop", "--time", "20", "node")
-        engine.podman("rm", "--force", "node")
+    meter = ("--env", f"COUNTERFOIL_METER={servers.valkey().url}")
+    with serving(engine, *store("cf_api"), *secret, *meter) as shops:
+        assert httpx.get(shops, headers={"authorization": f"Bearer {key}"}).status_code == 200
 
 
 def create_logins(owner: str) -> None:
@@ -181,12 +178,12 @@ def answers(url: str) -> bool:
 
 
 def test_the_image_contains_no_build_tools_and_no_secrets(engine: Engine) -> None:
-    listed = engine.run("--rm", "--entrypoint", "find", "localhost/counterfoil:test", "/opt", "/var/lib/counterfoil")
+    listed = engine.run("--rm", "--entrypoint", "find", IMAGE, "/opt", "/var/lib/counterfoil")
     assert "/opt/counterfoil/bin/counterfoil" in listed
     assert "/site-packages/pip/" not in listed
     assert "hatchling" not in listed
     assert "/var/lib/counterfoil/" not in listed
-    settings = json.loads(engine.podman("image", "inspect", "localhost/counterfoil:test"))[0]["Config"]
+    settings = json.loads(engine.podman("image", "inspect", IMAGE))[0]["Config"]
     assert settings["User"] == "10001:10001"
     assert settings["StopSignal"] == "SIGTERM"
     assert settings["Labels"]["org.opencontainers.image.version"] == __version__

@@ -88,12 +88,8 @@ def test_a_store_on_sqlite_has_one_replica_and_its_load_the_same_volume() -> Non
     assert claim in claims
 
 
-def containers_that_read_deliveries() -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    return [(pod, pod["containers"][0]) for pod in pods() if pod["containers"][0]["args"][0] == "load"]
-
-
 def test_what_reads_deliveries_has_a_user_of_its_own_and_no_secret_in_its_environment() -> None:
-    found = containers_that_read_deliveries()
+    found = [(pod, pod["containers"][0]) for pod in pods() if pod["containers"][0]["args"][0] == "load"]
     assert len(found) == 2
     others = {pod["securityContext"]["runAsUser"] for pod in pods() if pod not in [pod for pod, _ in found]}
     for pod, container in found:

@@ -108,7 +108,9 @@ def names_in(wheel: Path) -> set[str]:
         return set(opened.namelist())
 
 
-def test_the_wheel_contains_all_files_that_the_package_reads(wheel: Path) -> None:
+def test_the_wheel_contains_all_files_that_the_package_reads_and_the_manual_pages_where_man_finds_them(
+    wheel: Path,
+) -> None:
     sources = {
         str(file.relative_to(ROOT / "src"))
         for file in (ROOT / "src" / "counterfoil").rglob("*")
@@ -116,13 +118,10 @@ def test_the_wheel_contains_all_files_that_the_package_reads(wheel: Path) -> Non
     }
     names = names_in(wheel)
     assert sources <= names
+    manual = f"counterfoil-{__version__}.data/data/share/man/man1"
+    assert {f"{manual}/counterfoil.1", f"{manual}/counterfoil-keys-issue.1"} <= names
     assert "counterfoil/py.typed" in sources
     assert {Path(name).suffix for name in sources} >= {".py", ".sql", ".lua", ".json"}
-
-
-def test_the_wheel_contains_the_manual_pages_where_man_finds_them(wheel: Path) -> None:
-    folder = f"counterfoil-{__version__}.data/data/share/man/man1"
-    assert {f"{folder}/counterfoil.1", f"{folder}/counterfoil-keys-issue.1"} <= names_in(wheel)
 
 
 def test_neither_archive_contains_tests_benchmarks_or_a_store(built: tuple[Path, Path]) -> None:
