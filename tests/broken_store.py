@@ -3,6 +3,7 @@
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,39 +12,19 @@ import psycopg
 from running_service import RunningService
 
 
-def _missing(path: Path) -> None:
-    """Do nothing, so that the file stays missing."""
-
-
-def _empty(path: Path) -> None:
-    path.write_bytes(b"")
-
-
-def _garbage(path: Path) -> None:
-    path.write_bytes(b"this is no database, whatever its name says" * 200)
-
-
-def _folder(path: Path) -> None:
-    path.mkdir()
-
-
-def _newer(path: Path) -> None:
+def _with_version(version: int, path: Path) -> None:
     with closing(sqlite3.connect(path)) as connection:
-        connection.execute("PRAGMA user_version = 9999")
+        connection.execute(f"PRAGMA user_version = {version}")
 
 
-def _other_tables(path: Path) -> None:
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute("PRAGMA user_version = 1")
-
-
-KEY_FILE_PROBLEMS: dict[str, Callable[[Path], None]] = {
-    "missing": _missing,
-    "empty": _empty,
-    "garbage": _garbage,
-    "a folder": _folder,
-    "of a newer version": _newer,
-    "without its tables": _other_tables,
+# What is put in the place of the key file.
+KEY_FILE_PROBLEMS: dict[str, Callable[[Path], object]] = {
+    "missing": lambda _: None,
+    "empty": Path.touch,
+    "garbage": lambda path: path.write_bytes(b"this is no database, whatever its name says" * 200),
+    "a folder": Path.mkdir,
+    "of a newer version": partial(_with_version, 9999),
+    "without its tables": partial(_with_version, 1),
 }
 
 

@@ -26,6 +26,7 @@ from counterfoil.domain.access import Scope
 from counterfoil.ingest.lines import SourceLine
 from counterfoil.ingest.pipeline import Pipeline, RejectsFile, Summary
 from counterfoil.ingest.sources import Source
+from counterfoil.machine.addresses import is_listening
 from counterfoil.observe import Event
 from counterfoil.serving.server import BACKLOG, LIMITS
 from empty_store import copy_empty_store
@@ -222,10 +223,9 @@ class ServerThread:
         self.service = service
         self.port = port or free_port()
         self.client = QuickClient(self.port)
-        self._started = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), daemon=True)
         self._thread.start()
-        self._wait_until_it_answers()
+        until(lambda: is_listening("127.0.0.1", self.port), "the server accepts connections")
 
     def stop(self) -> None:
         self.client.close()
@@ -250,14 +250,6 @@ class ServerThread:
         ending = asyncio.all_tasks() - {asyncio.current_task()}
         if ending:
             await asyncio.wait(ending, timeout=5)
-
-    def _wait_until_it_answers(self) -> None:
-        until(self._accepts, "the server accepts connections")
-
-    def _accepts(self) -> bool:
-        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), timeout=1):
-            return True
-        return False
 
 
 def free_port() -> int:

@@ -5,6 +5,8 @@ import json
 import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from itertools import pairwise
 from typing import Any, Self
 
@@ -100,22 +102,15 @@ class RepeatingClient(Repeating):
 
 def call_concurrently(port: int, key: str, path: str, number: int) -> list[Call]:
     """Send the same request on `number` connections at the same time; return all calls."""
-    seen: list[Call] = []
     start = threading.Barrier(number)
 
-    def ask() -> None:
-        client = Client(port, key)
-        start.wait(30)
-        seen.append(client.ask(path))
-        client.close()
+    def ask(_: int) -> Call:
+        with closing(Client(port, key)) as client:
+            start.wait(30)
+            return client.ask(path)
 
-    threads = [threading.Thread(target=ask, daemon=True) for _ in range(number)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(90)
-    assert len(seen) == number, "a call hangs"
-    return seen
+    with ThreadPoolExecutor(number) as pool:
+        return list(pool.map(ask, range(number)))
 
 
 def longest_gap(seen: Sequence[Call], status: int = 200) -> float:

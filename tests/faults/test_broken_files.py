@@ -143,16 +143,6 @@ def test_an_empty_file_is_not_mistaken_for_a_new_one(deployment: Deployment) -> 
     assert "keys.sqlite3 is missing or empty" in deployment.refusal()
 
 
-def test_a_mistyped_path_is_refused_and_no_store_is_created_there(deployment: Deployment) -> None:
-    typo = deployment.folder / "stroe"
-    sentence = deployment.refusal(COUNTERFOIL_STORE=str(typo))
-    assert sentence == (
-        f"counterfoil: there is no store at {typo}. Check --store or COUNTERFOIL_STORE; "
-        "to create a new store there, run `counterfoil init`."
-    )
-    assert not typo.exists()
-
-
 @pytest.mark.parametrize("name", ["books", "keys", longer("usage")])
 def test_a_missing_file_is_reported_by_name_and_nobody_gets_an_empty_answer(shared: ServeProcess, name: str) -> None:
     files = list(shared.deployment.store.glob(f"{name}.sqlite3*"))
@@ -256,19 +246,3 @@ def test_a_worker_is_replaced_while_another_that_keeps_dying_is_not(deployment: 
     first, second = sorted(started_at_sec(pid) for pid in running.pids())
     assert second - first > PAUSE_SEC / 2
     assert running.stop() == 0
-
-
-@pytest.mark.long
-def test_a_worker_that_cannot_start_says_why_in_one_line(running: ServeProcess) -> None:
-    books = running.deployment.store / "books.sqlite3"
-    books.rename(books.with_suffix(".away"))
-    os.kill(min(running.pids()), signal.SIGKILL)
-
-    def reasons() -> list[str]:
-        return [line["detail"] for line in running.logged() if line.get("what") == "worker_failed"]
-
-    until(reasons, "a worker had failed")
-    books.with_suffix(".away").rename(books)
-    assert reasons()[0].startswith("books.sqlite3 is missing or empty")
-    until(lambda: running.admin("ready").status_code == 200, "the service was ready again")
-    assert b"Traceback" not in running.deployment.log.read_bytes()

@@ -50,7 +50,7 @@ for host, *values in itertools.product(sys.argv[2:], (0, 1), (0, 1)):
 
 
 @contextmanager
-def no_worker(deployment: Deployment, host: str) -> Iterator[None]:
+def no_worker(deployment: Deployment, host: str) -> Iterator[ServeProcess]:
     """Run a service on this address whose only worker has died and cannot be replaced."""
     deployment.variables = {"COUNTERFOIL_HOST": host}
     running = deployment.start(ready=False)
@@ -58,7 +58,7 @@ def no_worker(deployment: Deployment, host: str) -> Iterator[None]:
         until(lambda: is_listening(host, deployment.port), "the service listens")
         lose_worker(running)
         until(lambda: b"worker_failed" in deployment.log.read_bytes(), "a worker could not start")
-        yield
+        yield running
     finally:
         running.stop()
 
@@ -90,6 +90,15 @@ def test_a_service_that_has_no_worker_is_not_joined_by_a_second_service(tmp_path
     deployment = Deployment(tmp_path)
     with no_worker(deployment, "127.0.0.1"):
         assert f"cannot listen on 127.0.0.1:{deployment.port}" in deployment.refusal(COUNTERFOIL_ADMIN_PORT="0")
+
+
+def test_a_worker_that_cannot_start_says_why_in_one_line_and_starts_when_it_can(tmp_path: Path) -> None:
+    with no_worker(Deployment(tmp_path), "127.0.0.1") as running:
+        (tmp_path / "store" / "elsewhere").rename(tmp_path / "store" / "books.sqlite3")
+        until(lambda: running.admin("ready").status_code == 200, "the service was ready again")
+        reasons = [line["detail"] for line in running.logged() if line.get("what") == "worker_failed"]
+    assert reasons[0].startswith("books.sqlite3 is missing or empty")
+    assert b"Traceback" not in running.deployment.log.read_bytes()
 
 
 def test_port_0_is_any_free_port_that_all_workers_share(tmp_path: Path) -> None:

@@ -65,6 +65,23 @@ def lines_of_a_world() -> list[bytes]:
     return list(_world())
 
 
+# --- values of a record ---------------------------------------------------------
+
+
+def paths(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yield the path of every value in a record."""
+    if path:
+        yield path
+    for key, inner in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
+        yield from paths(inner, (*path, key))
+
+
+def at(record: Any, path: tuple[Any, ...]) -> Any:
+    for key in path:
+        record = record[key]
+    return record
+
+
 # --- in other processes ----------------------------------------------------------
 
 

@@ -2,6 +2,7 @@
 
 import copy
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from counterfoil.ingest.conversion import BillConverter
 from counterfoil.ingest.fields import FieldType, check_record, known_fields
 from counterfoil.ingest.lines import LONGEST_NAME, MAX_RECORD, Reader, Rejected, parse_record
 from counterfoil.ingest.lines import MAX_ITEMS as MAX_LINES
-from ingest.loaders import lines_of_a_world
+from ingest.loaders import at, lines_of_a_world, paths
 
 PSEUDONYMS = Pseudonyms(bytes(range(32)))
 CASES = json.loads(Path(__file__).with_name("clean_bill_cases.json").read_text("utf-8"))
@@ -29,14 +30,7 @@ BILL: dict[str, Any] = CASES["bill"]
 ODD_VALUES: list[Any] = CASES["oddValues"]
 
 
-def paths_in(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    children = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    return [path, *(below for name, inner in children for below in paths_in(inner, (*path, name)))]
-
-
-PATHS = [path for path in paths_in(BILL) if path]
-
-
+PATHS = list(paths(BILL))
 FACTS = {shop["id"]: KnownFacts(1, shop_from(shop)[1]) for shop in SHOPS}
 CONVERTER = BillConverter(PSEUDONYMS, FACTS.get)
 READER = Reader(PSEUDONYMS, FACTS.get)
@@ -101,19 +95,8 @@ def test_an_odd_value_in_any_field_never_changes_the_result(value: Any) -> None:
 
 def put(bill: dict[str, Any], path: tuple[Any, ...], value: Any) -> None:
     """Set the value at a path, unless an earlier change has removed the path."""
-    target: Any = bill
-    for step in path[:-1]:
-        if not has_step(target, step):
-            return
-        target = target[step]
-    if isinstance(target, dict) or has_step(target, path[-1]):
-        target[path[-1]] = value
-
-
-def has_step(target: Any, step: Any) -> bool:
-    if isinstance(target, list):
-        return isinstance(step, int) and step < len(target)
-    return isinstance(target, dict) and step in target
+    with suppress(LookupError, TypeError):
+        at(bill, path[:-1])[path[-1]] = value
 
 
 def test_every_field_of_the_fast_path_is_in_the_published_schema() -> None:

@@ -1,7 +1,6 @@
 """The published JSON Schemas accept and reject the same records as a strict load."""
 
 import json
-from collections.abc import Iterator
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from counterfoil.domain.changes import KnownFacts
 from counterfoil.domain.shops import shop_from
 from counterfoil.ingest.fields import check_record, known_fields
 from counterfoil.ingest.lines import Reader, Rejected, parse_record
-from ingest.loaders import PLAN
+from ingest.loaders import PLAN, at, paths
 from malformed_records import malformed
 from ports.open_store import PSEUDONYMS
 
@@ -58,20 +57,6 @@ def disagreement(validators: dict[str, Draft202012Validator], record: dict[str, 
         f"{error.instance_path}: {error.message[:200]}" for error in validators[record["kind"]].iter_errors(record)
     ]
     return None if bool(said) == bool(errors) else f"{json.dumps(record)[:300]}: load: {said}; schema: {errors}"
-
-
-def paths(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Yield the path of every value in a record."""
-    if path:
-        yield path
-    for key, inner in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
-        yield from paths(inner, (*path, key))
-
-
-def at(record: Any, path: tuple[Any, ...]) -> Any:
-    for key in path:
-        record = record[key]
-    return record
 
 
 def changed(record: dict[str, Any], path: tuple[Any, ...], value: Any) -> dict[str, Any]:

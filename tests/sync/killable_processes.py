@@ -49,7 +49,6 @@ class KillableProcesses:
         self.settings = settings.load({"store": self.store, "secret": SECRET}, environment={})
         bootstrap.store(self.settings).prepare()
         self.key = self._issue_key()
-        (folder / "key").write_text(self.key)
         self.running: dict[str, subprocess.Popen[bytes]] = {}
 
     def _issue_key(self) -> str:
@@ -66,14 +65,15 @@ class KillableProcesses:
     def start(self, who: str, version: int) -> None:
         match who:
             case "server":
-                self._start(who, "serve", "--port", str(self.port), "--admin-port", "0", "--log", "off", *self._store)
+                ports = ("--port", str(self.port), "--admin-port", "0")
+                self._start(who, *COMMAND, "serve", *ports, "--log", "off", "--store", self.store)
                 until(lambda: is_listening("127.0.0.1", self.port), "the server listens")
             case "loader":
                 self._write_source(version)
-                self._start(who, "load", str(self.folder / "source.ndjson"), "--batch", "10", *self._store)
+                self._start(who, *COMMAND, "load", "source.ndjson", "--batch", "10", "--store", self.store)
             case "puller":
-                words = ("--url", self.url, "--key-file", str(self.folder / "key"), "--to", str(self.copy))
-                self._start(who, "pull", *words, "--limit", str(self.chance.randint(5, 60)))
+                limit = str(self.chance.randint(5, 60))
+                self._start(who, *COMMAND, "pull", "--to", str(self.copy), "--limit", limit)
             case "follower":
                 self._start_follower()
 
@@ -83,26 +83,17 @@ class KillableProcesses:
         limit = f'"limit": {self.chance.randint(5, 60)}'
         assert '"limit": 1000' in code
         (self.folder / "follower.py").write_text(code.replace('"limit": 1000', limit))
-        environment = os.environ | {"COUNTERFOIL_URL": self.url, "COUNTERFOIL_KEY": self.key}
-        with (self.folder / "follower.log").open("ab") as log:
-            command = [sys.executable, "follower.py"]
-            self.running["follower"] = subprocess.Popen(
-                command, cwd=self.folder, env=environment, stdout=log, stderr=log, start_new_session=True
-            )
-
-    @property
-    def _store(self) -> tuple[str, str]:
-        return "--store", self.store
+        self._start("follower", sys.executable, "follower.py")
 
     @property
     def copy(self) -> Path:
         return self.folder / "copy.duckdb"
 
-    def _start(self, who: str, *words: str) -> None:
-        environment = os.environ | {"COUNTERFOIL_SECRET": SECRET}
+    def _start(self, who: str, *command: str) -> None:
+        variables = {"COUNTERFOIL_SECRET": SECRET, "COUNTERFOIL_URL": self.url, "COUNTERFOIL_KEY": self.key}
         with (self.folder / f"{who}.log").open("ab") as log:
             self.running[who] = subprocess.Popen(
-                [*COMMAND, *words], env=environment, stdout=log, stderr=log, start_new_session=True
+                command, cwd=self.folder, env=os.environ | variables, stdout=log, stderr=log, start_new_session=True
             )
 
     def _write_source(self, version: int) -> None:

@@ -62,6 +62,13 @@ class World:
         self.service.clock.advance(seconds)
         self.service.ledger.advance_horizon()
 
+    def copy_and_change(self, copy: Callable[[RunningService, Path], None] = copied) -> Path:
+        """Copy the files, and then add, change and remove bills; return the folder with the older files."""
+        older = self.folder / "older"
+        copy(self.service, older)
+        self.change()
+        return older
+
     def change(self) -> None:
         """Add, change and remove bills."""
         self.service.load(bill(self.of), self.bills[0] | {"receiptNumber": "R-9"}, removal(self.bills[1]))
@@ -110,36 +117,31 @@ def world(tmp_path: Path) -> Iterator[World]:
 @pytest.mark.parametrize("copy", [backed_up, copied])
 @pytest.mark.parametrize("names", COMBINATIONS, ids="+".join)
 def test_no_copy_stays_wrong_after_some_files_have_gone_back(
-    world: World, tmp_path: Path, names: tuple[Name, ...], copy: Callable[[RunningService, Path], None]
+    world: World, names: tuple[Name, ...], copy: Callable[[RunningService, Path], None]
 ) -> None:
     if copy is copied and len(names) == len(NAMES):
         pytest.skip("nothing in the store shows that all of its files were replaced with copies of the same moment")
-    copy(world.service, tmp_path / "older")
-    world.change()
+    older = world.copy_and_change(copy)
     world.follow_feed()
-    world.replace(names, tmp_path / "older")
+    world.replace(names, older)
     assert world.follow_feed() == (1 if {"books", "usage"} & set(names) else 0)
     assert world.has_all_bills()
     assert world.follow_feed() == 0
     assert world.audited() == [f"an older copy of {' and '.join(f'{name}.sqlite3' for name in names)}"]
 
 
-def test_a_pass_that_was_interrupted_before_the_replacement_is_not_continued(world: World, tmp_path: Path) -> None:
+def test_a_pass_that_was_interrupted_before_the_replacement_is_not_continued(world: World) -> None:
     """The mark is older than the copy, but the client has already stored changes that the copy does not contain."""
-    copied(world.service, tmp_path / "older")
-    world.change()
+    older = world.copy_and_change()
     world.reader.step("half stored")
-    world.replace(("books",), tmp_path / "older")
+    world.replace(("books",), older)
     assert world.follow_feed() == 1
     assert world.has_all_bills()
 
 
 @pytest.mark.parametrize("name", ["books", "usage"])
-def test_no_cursor_that_was_handed_out_before_stands_for_another_position(
-    world: World, tmp_path: Path, name: Name
-) -> None:
-    copied(world.service, tmp_path / "older")
-    world.change()
+def test_no_cursor_that_was_handed_out_before_stands_for_another_position(world: World, name: Name) -> None:
+    older = world.copy_and_change()
 
     def page(cursor: str | None = None) -> Record:
         query = {"shopId": world.of["id"], "updatedSince": EVER, "limit": 2} | ({"cursor": cursor} if cursor else {})
@@ -147,7 +149,7 @@ def test_no_cursor_that_was_handed_out_before_stands_for_another_position(
 
     held = [page()["nextCursor"]]
     held.append(page(held[0])["nextCursor"])
-    world.replace((name,), tmp_path / "older")
+    world.replace((name,), older)
     # Bills whose IDs were handed out as cursors move to the end of the list, and other clients read the list.
     world.service.load(*(one | {"receiptNumber": "R-3"} for one in world.bills))
     world.tick()
@@ -158,25 +160,23 @@ def test_no_cursor_that_was_handed_out_before_stands_for_another_position(
     assert [page(one)["error"] for one in held] == ["bad_cursor", "bad_cursor"]
 
 
-def test_a_load_stamps_above_every_reported_time_even_if_the_clock_is_behind(world: World, tmp_path: Path) -> None:
-    copied(world.service, tmp_path / "older")
-    world.change()
+def test_a_load_stamps_above_every_reported_time_even_if_the_clock_is_behind(world: World) -> None:
+    older = world.copy_and_change()
     mark = world.service.ask(world.key, "shops")["serverTime"]
     world.service.clock.step(-3600)
-    world.replace(("books",), tmp_path / "older")
+    world.replace(("books",), older)
     world.service.load(*(again := bills(world.of, 2)))
     found = world.service.ask(world.key, "transactions", shopId=world.of["id"], updatedSince=mark)["data"]
     assert {one["id"] for one in found} == {one["id"] for one in again}
 
 
-def test_an_interrupted_correction_is_made_again(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    copied(world.service, tmp_path / "older")
-    world.change()
+def test_an_interrupted_correction_is_made_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    older = world.copy_and_change()
     world.follow_feed()
     with monkeypatch.context() as patched:
         patched.setattr("counterfoil.backends.sqlite.backup.append", _fail)
         with pytest.raises(StoreUnavailable, match="killed"):
-            world.replace(("usage",), tmp_path / "older")
+            world.replace(("usage",), older)
     world.start()
     assert world.audited() == ["an older copy of usage.sqlite3"]
     assert world.follow_feed() == 1
@@ -186,11 +186,10 @@ def _fail(*_: object) -> None:
     raise StoreUnavailable("killed")
 
 
-def test_a_store_is_not_moved_to_postgresql_with_marks_that_are_no_longer_valid(world: World, tmp_path: Path) -> None:
-    backed_up(world.service, tmp_path / "older")
-    world.change()
+def test_a_store_is_not_moved_to_postgresql_with_marks_that_are_no_longer_valid(world: World) -> None:
+    older = world.copy_and_change(backed_up)
     world.follow_feed()
-    world.stop_and_replace(("books",), tmp_path / "older")
+    world.stop_and_replace(("books",), older)
     bootstrap.move_source(world.service.settings.store, world.service.clock).close()
     world.start()
     assert world.audited() == ["an older copy of books.sqlite3"]
@@ -223,16 +222,13 @@ def test_marks_stay_valid_if_no_file_was_replaced(world: World) -> None:
     assert world.audited() == []
 
 
-def test_a_file_that_is_replaced_while_the_service_runs_does_not_get_the_new_position(
-    world: World, tmp_path: Path
-) -> None:
-    copied(world.service, tmp_path / "older")
-    world.change()
+def test_a_file_that_is_replaced_while_the_service_runs_does_not_get_the_new_position(world: World) -> None:
+    older = world.copy_and_change()
     store = world.service.settings.store
     for name in NAMES[1:]:
         for file in store.glob(f"{name}.sqlite3*"):
             file.unlink()
-        (tmp_path / "older" / f"{name}.sqlite3").rename(store / f"{name}.sqlite3")
+        (older / f"{name}.sqlite3").rename(store / f"{name}.sqlite3")
     world.change()
     assert positions.older_files(store) == ["keys", "usage"]
 
