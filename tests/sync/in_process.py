@@ -96,6 +96,9 @@ class InProcessService(RunningService):
         self._loop.close()
         super().close()
 
+    def everyone_catches_up(self) -> None:
+        """Let replicas catch up, if there are any."""
+
     def answer(self, path: str, query: str, headers: dict[str, str]) -> "Reply":
         """Return the application's response. Calls from several threads are serialised."""
         reply = Reply()

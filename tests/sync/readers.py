@@ -56,10 +56,11 @@ class Progress(Struct):
     current: Pass = field(default_factory=Pass)
     times: dict[str, list[str]] = field(default_factory=dict)
     restarts: int = 0
+    refusals: int = 0
 
     def __copy__(self) -> "Progress":
         times = {shop_id: list(told) for shop_id, told in self.times.items()}
-        return Progress(self.mark, list(self.lists), copy(self.current), times, self.restarts)
+        return Progress(self.mark, list(self.lists), copy(self.current), times, self.restarts, self.refusals)
 
 
 class Reader:
@@ -170,6 +171,10 @@ class Reader:
         if page.get("error") == "bad_cursor":
             assert cursor, "a request without a cursor was refused with bad_cursor"
             progress.current = Pass()
+            progress.refusals += 1
+            if progress.refusals > 1:
+                # A replica that does not know the removal of a bill hands out its cursor, which the others refuse.
+                self.service.everyone_catches_up()
             return
         if page.get("error") == "shop_not_in_scope":
             progress.lists = [each for each in progress.lists if each[0] != shop_id]
@@ -191,7 +196,7 @@ class Reader:
         progress.times.setdefault(shop_id, []).append(progress.current.last_time)
         progress.lists.pop(0)
         progress.current = Pass()
-        progress.restarts = 0
+        progress.restarts = progress.refusals = 0
         if not any(other == shop_id for other, _ in progress.lists):
             self.store.marks[shop_id] = self.next_mark(progress.mark)
 
