@@ -65,15 +65,9 @@ def test_digests_are_read_page_by_page(shared_service: RunningService, of: Recor
     assert len(times) == 1
 
 
-@pytest.mark.parametrize(
-    "query",
-    [{"from": "2026-01-01"}, {"to": "20260230"}, {"from": "20260102", "to": "20260101"}, {"shopId": ""}],
-    ids=["a day with dashes", "a day that does not exist", "from after to", "an empty shop"],
-)
-def test_a_parameter_that_cannot_be_read_is_refused(
-    shared_service: RunningService, key: str, query: dict[str, str]
-) -> None:
-    assert shared_service.error("digests", key, **query) == "bad_query"
+def test_a_parameter_that_cannot_be_read_is_refused(shared_service: RunningService, key: str) -> None:
+    queries = [{"from": "2026-01-01"}, {"to": "20260230"}, {"from": "20260102", "to": "20260101"}, {"shopId": ""}]
+    assert [shared_service.error("digests", key, **query) for query in queries] == ["bad_query"] * 4
 
 
 def test_a_shop_outside_the_scope_is_refused(shared_service: RunningService, of: Record, key: str) -> None:

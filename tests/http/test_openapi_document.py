@@ -12,11 +12,13 @@ import pytest
 from jsonschema_rs import Draft202012Validator
 from msgspec import json
 
+from broken_store import keys_unreadable
 from counterfoil import API_VERSION
 from counterfoil.domain.problems import TABLE
 from counterfoil.domain.questions import DEFAULT_LIMIT, MAX_FEED_LIMIT, MAX_LIMIT, MAX_SPAN_DAYS
 from counterfoil.http.app import ROUTES
 from counterfoil.http.openapi import document
+from running_service import RunningService
 
 Json = dict[str, Any]
 
@@ -80,25 +82,23 @@ def examples_of(node: Json) -> Iterator[tuple[Json, Any]]:
             yield node, example
 
 
-@pytest.mark.parametrize("prefix", ["", "/ext", "/a/b"])
-def test_the_document_is_valid_openapi_wherever_the_service_is_mounted(prefix: str) -> None:
+def test_the_document_is_valid_openapi_wherever_the_service_is_mounted(described: Json) -> None:
     # This import takes half a second, and every test process imports this file, so the import is not at the top.
     from openapi_spec_validator import OpenAPIV31SpecValidator  # noqa: PLC0415
 
-    described = json.decode(document(prefix))
     OpenAPIV31SpecValidator(described).validate()
     assert described["openapi"] == "3.1.0"
-    assert described["servers"][0]["url"] == (prefix or "/")
+    (server,) = described["servers"]
+    assert server["url"] == "/ext"
+    for prefix in ("", "/a/b"):
+        elsewhere = {**described, "servers": [{**server, "url": prefix or "/"}]}
+        assert json.decode(document(prefix)) == elsewhere
 
 
-def test_the_version_is_that_of_the_api(described: Json) -> None:
-    assert described["info"]["version"] == API_VERSION
-
-
-def test_the_version_is_the_newest_of_the_changelog() -> None:
+def test_the_version_is_that_of_the_api_and_the_newest_of_the_changelog(described: Json) -> None:
     newest = re.search(r"^# Versions of the API.*?^## (\d+\.\d+\.\d+)", CHANGELOG.read_text("utf-8"), re.M | re.S)
     assert newest
-    assert newest[1] == API_VERSION
+    assert newest[1] == described["info"]["version"] == API_VERSION
 
 
 def test_every_route_is_described_and_nothing_else(described: Json) -> None:
@@ -223,10 +223,9 @@ def test_a_refusal_satisfies_the_schema_of_its_own_code_only(described: Json) ->
 
 def test_every_process_generates_the_same_bytes() -> None:
     program = "import sys; from counterfoil.http.openapi import document; sys.stdout.buffer.write(document('/ext'))"
-    for seed in ("1", "2"):
-        environment = {**os.environ, "PYTHONHASHSEED": seed}
-        written = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, check=True)
-        assert written.stdout == document("/ext")
+    environment = {**os.environ, "PYTHONHASHSEED": "1"}
+    written = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, check=True)
+    assert written.stdout == document("/ext")
 
 
 def test_the_described_limits_are_those_of_the_service(described: Json) -> None:
@@ -235,3 +234,27 @@ def test_the_described_limits_are_those_of_the_service(described: Json) -> None:
         assert re.findall(r"[0-9],?[0-9]{2,3}", parameters[name]["description"]) == [f"{most:,}"] * 3 + ["100"]
         assert parameters[name]["schema"]["default"] == DEFAULT_LIMIT == 100
     assert f"at most {MAX_SPAN_DAYS} days" in parameters["to"]["description"]
+
+
+# --- served: public and not counted ----------------------------------------------------------
+
+
+@pytest.mark.parametrize("key", [None, "nonsense", "cf_live_abcdefghijkl_" + "0" * 49])
+def test_the_document_needs_no_key_and_ignores_one_and_parameters(
+    shared_service: RunningService, key: str | None
+) -> None:
+    for path in ("openapi.json", "openapi.json?version=2&key=cf_live_x"):
+        answer = shared_service.get(path, key)
+        assert (answer.status_code, answer.content) == (200, document(shared_service.settings.prefix))
+
+
+def test_the_document_is_served_to_a_key_whose_minute_is_full_and_while_keys_cannot_be_read(
+    service: RunningService,
+) -> None:
+    key = service.key(shop="s", per_min=1)
+    service.get("shops", key)
+    assert service.error("shops", key) == "rate_limited"
+    assert service.get("openapi.json", key).status_code == 200
+    with keys_unreadable(service):
+        assert service.error("shops", key) == "auth_unavailable"
+        assert service.get("openapi.json", key).status_code == 200

@@ -1,6 +1,5 @@
 """The operator can look up requests that were served over HTTP, refusals per day, and how fresh each copy is."""
 
-from collections.abc import Iterator
 from datetime import date, datetime
 from typing import Any
 
@@ -13,17 +12,9 @@ from counterfoil.domain.calendar import iso_utc, to_ms
 from counterfoil.domain.request_records import CopyState, ReadGap
 from counterfoil.operator_reads import DayOfKey, OperatorReads, RequestFilter
 from records import EVER, Record, bills, shop
-from running_service import RunningService, backend_settings
+from running_service import RunningService
 
 TODAY = date(2026, 1, 1)
-
-
-@pytest.fixture(params=("sqlite", pytest.param("postgres", marks=pytest.mark.long)))
-def service(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
-    with backend_settings(request.param) as place:
-        service = RunningService(tmp_path_factory.mktemp("service"), **place)
-        yield service
-        service.close()
 
 
 def id_of(key: str) -> str:
@@ -40,8 +31,7 @@ def written(service: RunningService) -> OperatorReads:
 def of(service: RunningService) -> Record:
     """A shop with five bills."""
     of = shop()
-    service.load(of)
-    service.load(*bills(of, 5))
+    service.load(of, *bills(of, 5))
     service.clock.advance(1)
     service.ledger.advance_horizon()
     return of

@@ -143,9 +143,6 @@ def test_a_cursor_whose_row_was_removed_is_a_bad_cursor(listing: Listing) -> Non
     assert (listing.error(bare), listing.error(last)) == ("bad_cursor", "bad_cursor")
 
 
-# --- how long a cursor is valid --------------------------------------------------------
-
-
 # --- keys that may use a cursor ---------------------------------------------------------
 
 
