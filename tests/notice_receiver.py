@@ -13,7 +13,12 @@ class Receiver(HTTPServer):
         self.received: list[tuple[str, dict[str, str], bytes]] = []
         self.refusals = 0
         super().__init__(("127.0.0.1", 0), _Handler)
-        threading.Thread(target=self.serve_forever, daemon=True).start()
+        # It looks this often whether it should end.
+        threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True).start()
+
+    def server_close(self) -> None:
+        self.shutdown()
+        super().server_close()
 
     @property
     def url(self) -> str:

@@ -65,10 +65,6 @@ def test_a_bill_without_a_usable_id_is_refused() -> None:
         bill_from({"id": None}, RIVERSIDE, token_of)
 
 
-def test_customer_data_from_the_till_is_not_stored() -> None:
-    assert bill(customerName="Somchai", phone="0812345678", note="no peanuts", slip={"ref": 1}) == bill()
-
-
 def test_a_bill_from_before_change_tracking_is_marked_as_such() -> None:
     assert closed(history="1").history
     assert not closed().history

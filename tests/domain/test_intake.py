@@ -6,41 +6,27 @@ import pytest
 from msgspec.structs import replace
 
 from counterfoil.checks.overview import sudden_changes, watched_folders
-from counterfoil.domain.intake import (
-    FORGET_FOLDER_MS,
-    MAX_EARLIER_GROUPS,
-    MAX_KNOWN_NAMES,
-    MIN_AFFECTED,
-    MIN_EARLIER_GROUPS,
-    MIN_GROUP_LINES,
-    STALE_HEARTBEAT_MS,
-    DeliveryCounts,
-    Intake,
-    WatchedFolder,
-    accepted,
-    describe,
-    with_load,
-)
+from counterfoil.domain import intake as rules
 
 MINUTE_MS = 60_000
 
 
-def load(lines: int = 1_000, **counts: Any) -> DeliveryCounts:
+def load(lines: int = 1_000, **counts: Any) -> rules.DeliveryCounts:
     """Return the counts for one load of bills."""
-    return DeliveryCounts(**{"lines": lines, "bills": lines, "records": {"bill": lines}, **counts})
+    return rules.DeliveryCounts(**{"lines": lines, "bills": lines, "records": {"bill": lines}, **counts})
 
 
-def after(*loads: DeliveryCounts, intake: Intake | None = None) -> Intake:
-    intake = intake or Intake()
+def after(*loads: rules.DeliveryCounts, intake: rules.Intake | None = None) -> rules.Intake:
+    intake = intake or rules.Intake()
     for number, counts in enumerate(loads):
-        intake = with_load(intake, counts, 1_000 + number)
+        intake = rules.with_load(intake, counts, 1_000 + number)
     return intake
 
 
 NORMAL = after(*[load()] * 10)
 
 
-def alarms(intake: Intake) -> list[tuple[str, str, int]]:
+def alarms(intake: rules.Intake) -> list[tuple[str, str, int]]:
     return [(alarm.measure, alarm.field, alarm.count) for alarm in intake.alarms]
 
 
@@ -50,7 +36,7 @@ def test_a_small_load_with_another_average_raises_an_alarm_alone_and_leaves_the_
     assert (alarms(changed), changed.pending) == ([("average", "", 4500)], usual)
     assert alarms(after(in_cents, usual)) == [("average", "", 45)]
     assert not after(usual, load(9, with_net=9, net=40_500)).alarms
-    assert not after(in_cents, usual, intake=accepted(changed)).alarms
+    assert not after(in_cents, usual, intake=rules.accepted(changed)).alarms
 
 
 @pytest.mark.parametrize(
@@ -71,11 +57,11 @@ def test_five_percent_after_none_raise_an_alarm(counts: dict[str, Any], alarm: t
 def test_the_first_loads_raise_no_alarm() -> None:
     intake = after(load(undated=1_000, unknown={"bill: x": 1_000}))
     assert not intake.alarms
-    assert not after(*[load()] * (MIN_EARLIER_GROUPS - 1), load(undated=1_000)).alarms
+    assert not after(*[load()] * (rules.MIN_EARLIER_GROUPS - 1), load(undated=1_000)).alarms
 
 
 def test_a_small_delivery_raises_no_alarm_alone_but_several_do() -> None:
-    few = MIN_GROUP_LINES // 4
+    few = rules.MIN_GROUP_LINES // 4
     intake = after(*[load(few, undated=few)] * 3, intake=NORMAL)
     assert not intake.alarms
     intake = after(load(few, undated=few), intake=intake)
@@ -84,7 +70,7 @@ def test_a_small_delivery_raises_no_alarm_alone_but_several_do() -> None:
 
 def test_a_few_records_in_a_large_delivery_raise_no_alarm() -> None:
     assert not after(load(100_000, undated=1_999), intake=NORMAL).alarms
-    assert not after(load(MIN_GROUP_LINES, undated=MIN_AFFECTED - 1), intake=NORMAL).alarms
+    assert not after(load(rules.MIN_GROUP_LINES, undated=rules.MIN_AFFECTED - 1), intake=NORMAL).alarms
 
 
 def test_a_share_that_is_usual_raises_no_alarm() -> None:
@@ -95,7 +81,7 @@ def test_a_share_that_is_usual_raises_no_alarm() -> None:
 
 def test_an_alarm_stays_until_a_comparable_load_is_normal() -> None:
     alarmed = after(load(undated=50), intake=NORMAL)
-    assert after(load(MIN_GROUP_LINES // 2), intake=alarmed).alarms
+    assert after(load(rules.MIN_GROUP_LINES // 2), intake=alarmed).alarms
     still = after(load(undated=60), intake=alarmed)
     assert alarms(still) == [("undated", "", 60)]
     assert still.alarmed_at == alarmed.alarmed_at
@@ -104,7 +90,7 @@ def test_an_alarm_stays_until_a_comparable_load_is_normal() -> None:
 
 def test_an_alarming_load_does_not_become_the_standard() -> None:
     intake = NORMAL
-    for _ in range(2 * MAX_EARLIER_GROUPS):
+    for _ in range(2 * rules.MAX_EARLIER_GROUPS):
         intake = after(load(undated=50), intake=intake)
         assert intake.alarms
     assert intake.earlier == NORMAL.earlier
@@ -113,18 +99,18 @@ def test_an_alarming_load_does_not_become_the_standard() -> None:
 def test_an_accepted_change_becomes_the_standard() -> None:
     alarmed = after(load(undated=50, unknown={"bill: table_no": 900}), intake=NORMAL)
     assert len(alarmed.alarms) == 2
-    intake = accepted(alarmed)
+    intake = rules.accepted(alarmed)
     assert not intake.alarms
     assert not after(load(undated=55, unknown={"bill: table_no": 1_000}), intake=intake).alarms
     assert alarms(after(load(undated=100), intake=intake)) == [("undated", "", 100)]
 
 
 def test_accepting_without_an_alarm_changes_nothing() -> None:
-    assert accepted(NORMAL) == NORMAL
+    assert rules.accepted(NORMAL) == NORMAL
 
 
 def test_a_name_that_was_rare_raises_an_alarm_when_it_becomes_frequent() -> None:
-    rare = {"bill: note": MIN_AFFECTED - 1}
+    rare = {"bill: note": rules.MIN_AFFECTED - 1}
     intake = after(*[load(unknown=rare)] * 5, intake=NORMAL)
     assert not intake.alarms
     assert alarms(after(load(unknown={"bill: note": 500}), intake=intake)) == [("unknown_field", "bill: note", 500)]
@@ -136,42 +122,43 @@ def test_a_name_that_the_first_loads_had_is_known() -> None:
 
 
 def test_the_intake_has_a_bounded_size() -> None:
-    intake = Intake()
+    intake = rules.Intake()
     for number in range(100):
         names = {f"bill: x{number}-{n}": 20 for n in range(200)}
-        intake = accepted(after(load(unknown=names, unreadable=dict.fromkeys(names, 1)), intake=intake))
-    assert len(intake.earlier) == MAX_EARLIER_GROUPS
-    assert len(intake.known_names) == MAX_KNOWN_NAMES
+        intake = rules.accepted(after(load(unknown=names, unreadable=dict.fromkeys(names, 1)), intake=intake))
+    assert len(intake.earlier) == rules.MAX_EARLIER_GROUPS
+    assert len(intake.known_names) == rules.MAX_KNOWN_NAMES
     small = load(1, unknown={"bill: y": 1})
-    pending = after(*[load(1, unknown={f"bill: y{n}": 1 for n in range(199)}), small], intake=Intake()).pending
-    assert len(pending.unknown) <= MAX_KNOWN_NAMES
+    pending = after(*[load(1, unknown={f"bill: y{n}": 1 for n in range(199)}), small], intake=rules.Intake()).pending
+    assert len(pending.unknown) <= rules.MAX_KNOWN_NAMES
 
 
 def test_an_alarm_is_described_with_both_shares() -> None:
     (alarm,) = after(load(undated=50), intake=NORMAL).alarms
-    assert str(describe(alarm)) == "5.0% of bills have no date (50 of 1,000; at most 0.0% in earlier loads)"
+    assert str(rules.describe(alarm)) == "5.0% of bills have no date (50 of 1,000; at most 0.0% in earlier loads)"
     (alarm,) = after(load(unreadable={"bill: lines.qty": 50}), intake=NORMAL).alarms
-    assert str(describe(alarm)).startswith("5.0% of bill records have an unreadable lines.qty (50 of 1,000;")
+    assert str(rules.describe(alarm)).startswith("5.0% of bill records have an unreadable lines.qty (50 of 1,000;")
     (alarm,) = after(load(unknown={"bill: closed_at": 50}), intake=NORMAL).alarms
     assert (
-        str(describe(alarm)) == "unknown field bill: closed_at, which earlier loads did not have (50 of 1,000 records)"
+        str(rules.describe(alarm))
+        == "unknown field bill: closed_at, which earlier loads did not have (50 of 1,000 records)"
     )
 
 
-def code(folder: WatchedFolder, now: int, silent_after_min: int) -> str:
+def code(folder: rules.WatchedFolder, now: int, silent_after_min: int) -> str:
     (found,) = watched_folders([folder], now, silent_after_min)
     return found.code
 
 
 def test_a_watched_folder_is_stale_without_a_heartbeat_and_silent_without_a_delivery() -> None:
-    folder = WatchedFolder("spool", seen_at=0, delivered_at=0, files=1)
-    assert code(folder, STALE_HEARTBEAT_MS, 0) == "folder_watched"
+    folder = rules.WatchedFolder("spool", seen_at=0, delivered_at=0, files=1)
+    assert code(folder, rules.STALE_HEARTBEAT_MS, 0) == "folder_watched"
     assert code(folder, 5 * MINUTE_MS, 0) == "watcher_unseen"
-    assert code(replace(folder, files=0), STALE_HEARTBEAT_MS, 0) == "folder_new"
+    assert code(replace(folder, files=0), rules.STALE_HEARTBEAT_MS, 0) == "folder_new"
     beating = replace(folder, seen_at=90 * MINUTE_MS)
     assert code(beating, 90 * MINUTE_MS, 90) == "folder_watched"
     assert code(beating, 91 * MINUTE_MS, 90) == "folder_silent"
-    assert code(replace(folder, is_stopped=True), FORGET_FOLDER_MS, 90) == "watcher_stopped"
+    assert code(replace(folder, is_stopped=True), rules.FORGET_FOLDER_MS, 90) == "watcher_stopped"
 
 
 def test_loads_are_not_called_usual_before_there_are_enough_to_compare_with() -> None:

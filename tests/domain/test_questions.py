@@ -128,12 +128,6 @@ def test_updated_since_is_mode_b() -> None:
         {"shopId": "s", "from": "20260101", "updatedSince": "2026-01-01T00:00:00Z"},
         {"shopId": "s", "from": "20260101", "to": "20260131", "updatedSince": ""},
         {"shopId": "s", "updatedSince": ""},
-        {"shopId": "s", "from": "", "to": ""},
-        {"shopId": "s", "from": "2026-01-01", "to": "2026-01-31"},
-        {"shopId": "s", "from": "20260230", "to": "20260301"},
-        {"shopId": "s", "from": "00000101", "to": "00000101"},
-        {"shopId": "s", "from": "2026011", "to": "20260131"},
-        {"shopId": "s", "from": "๒๐๒๖๐๑๐๑", "to": "20260131"},
         {"shopId": "s", "from": "20260131", "to": "20260101"},
         {"shopId": "s", "from": "20260101", "to": "20260201"},
     ],
@@ -143,12 +137,14 @@ def test_a_bill_list_without_exactly_one_mode_is_a_bad_query(query: dict[str, st
         bill_list(query)
 
 
-@pytest.mark.parametrize(
-    "day", ["260101", "20261301", "20260100", " 20260101", "20260101\n", "+2026010", "2026010１", "20260101T000000Z"]
-)
+DAYS = ["260101", "20261301", "20260100", " 20260101", "20260101\n", "+2026010", "2026010１", "20260101T000000Z"]
+
+
+@pytest.mark.parametrize("day", ["2026-01-01", "20260230", "00000101", "2026011", "๒๐๒๖๐๑๐๑", "", *DAYS])
 def test_a_day_of_another_form_is_a_bad_query(day: str) -> None:
-    with pytest.raises(Refused, match="bad_query"):
-        bill_list({"shopId": "s", "from": day, "to": "20260101"})
+    for query in ({"from": day, "to": "20260101"}, {"from": "20260101", "to": day}):
+        with pytest.raises(Refused, match="bad_query"):
+            bill_list({"shopId": "s", **query})
 
 
 @pytest.mark.parametrize("start", ["", "u", "C", " U"])

@@ -110,12 +110,10 @@ class Day:
 
 @pytest.fixture
 def day(tmp_path: Path) -> Iterator[Day]:
-    receiver = Receiver()
-    found = Day(tmp_path, receiver)
-    yield found
-    found.end()
-    receiver.shutdown()
-    receiver.server_close()
+    with Receiver() as receiver:
+        found = Day(tmp_path, receiver)
+        yield found
+        found.end()
 
 
 def test_what_goes_wrong_is_told_and_stays_a_warning_until_it_is_dealt_with(day: Day) -> None:

@@ -4,26 +4,17 @@ from itertools import product
 
 import pytest
 
+from counterfoil import observe
 from counterfoil.domain.problems import TABLE
 from counterfoil.http.app import NO_ROUTE, ROUTES
-from counterfoil.observe import (
-    CountsReseeded,
-    Event,
-    HandlerCrashed,
-    ServerChanged,
-    ServerMessage,
-    ServiceChanged,
-    StoreFailed,
-    text_line,
-)
 from observe.counting_workers import served
 from running_service import START_MS
 
 KEY = "S3wrmumrawt4"
 
 
-def text(event: Event) -> str:
-    return text_line(START_MS, event)
+def text(event: observe.Event) -> str:
+    return observe.text_line(START_MS, event)
 
 
 def test_a_request_is_one_aligned_line() -> None:
@@ -59,37 +50,37 @@ def test_every_line_of_a_request_fits_80_columns() -> None:
 @pytest.mark.parametrize(
     ("event", "line"),
     [
-        (ServiceChanged(what="ready", detail="127.0.0.1:8000"), "00:00:00Z ready            127.0.0.1:8000"),
-        (ServiceChanged(what="stopped"), "00:00:00Z stopped"),
-        (ServerMessage(level="error", message="died\x1b"), "00:00:00Z server error     died\\x1b"),
+        (observe.ServiceChanged(what="ready", detail="127.0.0.1:8000"), "00:00:00Z ready            127.0.0.1:8000"),
+        (observe.ServiceChanged(what="stopped"), "00:00:00Z stopped"),
+        (observe.ServerMessage(level="error", message="died\x1b"), "00:00:00Z server error     died\\x1b"),
         (
-            StoreFailed(request_id="r_1", route="shops", reason="SQLite: disk I/O error"),
+            observe.StoreFailed(request_id="r_1", route="shops", reason="SQLite: disk I/O error"),
             "00:00:00Z store failed     shops: SQLite: disk I/O error (request r_1)",
         ),
         (
-            HandlerCrashed(request_id="r_1", route="shops", exception="KeyError", where=["shops:12", "page:3"]),
+            observe.HandlerCrashed(request_id="r_1", route="shops", exception="KeyError", where=["shops:12", "page:3"]),
             "00:00:00Z crash            shops: KeyError in shops:12 < page:3 (request r_1)",
         ),
-        (ServerChanged(server="pg2:5432", role="primary"), "00:00:00Z database server  pg2:5432 is primary"),
+        (observe.ServerChanged(server="pg2:5432", role="primary"), "00:00:00Z database server  pg2:5432 is primary"),
         (
-            CountsReseeded(key_id=KEY, day="20260101", count=1234),
+            observe.CountsReseeded(key_id=KEY, day="20260101", count=1234),
             f"00:00:00Z counts reseeded  key {KEY}, 20260101: 1,234 requests",
         ),
     ],
 )
-def test_other_events_say_what_happened(event: Event, line: str) -> None:
+def test_other_events_say_what_happened(event: observe.Event, line: str) -> None:
     assert text(event) == line
 
 
 def test_control_characters_do_not_reach_the_terminal() -> None:
-    line = text(ServiceChanged(what="x", detail="two\nlines \x1b[2J ไทย"))
+    line = text(observe.ServiceChanged(what="x", detail="two\nlines \x1b[2J ไทย"))
     assert line == "00:00:00Z x                two\\nlines \\x1b[2J ไทย"
     assert "\n" not in text(served(method="A\nB"))
 
 
 def test_colours_change_nothing_but_the_colour() -> None:
     event = served(key_id=KEY, status=500, error="internal")
-    painted = text_line(START_MS, event, in_colour=True)
+    painted = observe.text_line(START_MS, event, in_colour=True)
     assert "\033[31m500\033[0m" in painted
     for code in ("2", "31", "36", "0"):
         painted = painted.replace(f"\033[{code}m", "")
