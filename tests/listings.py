@@ -90,7 +90,7 @@ class Listing:
     def edit(self, number: int) -> None:
         """Change a row. In the list by day and the list of members it keeps its position."""
         self._edits += 1
-        self._tick()
+        self.service.tick()
         self.service.load(self.record(number))
 
     def remove(self, number: int) -> None:
@@ -101,17 +101,12 @@ class Listing:
 
     def _load(self, numbers: Sequence[int]) -> None:
         self._edits += 1
-        self._tick()
+        self.service.tick()
         for number in numbers:
             self._last_slot += 1
             self._slots[number] = self._last_slot
             self._numbers[self.row_id(number)] = number
         self.service.load(*map(self.record, numbers), batch=1000)
-
-    def _tick(self) -> None:
-        """Advance the clock and the horizon, so that later changes get later stamps."""
-        self.service.clock.advance(1)
-        self.service.ledger.advance_horizon()
 
     def _time(self, number: int) -> str:
         return (FIRST_SLOT + timedelta(minutes=self._slots[number])).isoformat()
@@ -171,7 +166,7 @@ class ChangeList(Listing):
 
     def move_all(self) -> None:
         """Change the time zone of the shop, which rewrites every bill."""
-        self._tick()
+        self.service.tick()
         self.branch |= {"timezone": "Asia/Tokyo"}
         self.service.load(self.branch)
 

@@ -144,6 +144,11 @@ class RunningService:
         self.clock.advance(1)
         return successor
 
+    def tick(self, seconds: float = 1) -> int:
+        """Advance the clock and the horizon, as the supervisor does; return the horizon. It covers all loads so far."""
+        self.clock.advance(seconds)
+        return self.ledger.advance_horizon()
+
     def prune_cursors(self) -> int:
         """Delete expired cursors, as the service does every hour; return the count."""
         with contextlib.closing(bootstrap.store(self.settings, self.clock).usage()) as usage:
@@ -204,6 +209,15 @@ class RunningService:
         answer = self.get(path, key, **query)
         assert answer.status_code == 200, answer.text
         return answer.json()["data"]
+
+    def pages(self, path: str, key: str, **query: Any) -> Iterator[Any]:
+        """Yield the bodies of a list that is read to its end."""
+        cursor: dict[str, Any] = {}
+        while cursor != {"cursor": None}:
+            body = self.get(path, key, **query, **cursor).json()
+            assert body["ok"], body
+            yield body
+            cursor = {"cursor": body["nextCursor"]}
 
     def error(self, path: str, key: str | None = None, **query: Any) -> str:
         body = self.get(path, key, **query).json()

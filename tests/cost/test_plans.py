@@ -65,38 +65,31 @@ def _live(service: RunningService) -> None:
     who = member(of, messaging=[{"userId": MESSAGING_USER}])
     service.load(of, base(of), who, member(of, rev=1), *sold)
     service.load(of | {"timezone": "Asia/Tokyo"}, sold[0] | {"cashier": "Lek"}, removal(sold[1]), bill(of, rev=3))
-    service.clock.advance(1)
-    service.ledger.advance_horizon()
+    service.tick()
     for holder in (key, one):
+
+        def walk(path: str, query: dict[str, Any], holder: str = holder) -> None:
+            assert list(service.pages(path, holder, limit=2, **query))
+
         service.data("shops", holder)
         service.data("usage", holder)
         service.data(f"transactions/{sold[0]['id']}", holder)
         service.data(f"members/{service.token(who['id'])}", holder)
-        _walk(service, holder, "transactions", {"shopId": of["id"], **NEW_YEAR})
-        _walk(service, holder, "transactions", {"shopId": of["id"], "updatedSince": "2020-01-01T00:00:00Z"})
-        _walk(service, holder, "members", {"providerId": of["providerId"]})
-        _walk(service, holder, "digests", {"shopId": of["id"], "from": "20200101"})
-        _walk(service, holder, "changes", {})
+        walk("transactions", {"shopId": of["id"], **NEW_YEAR})
+        walk("transactions", {"shopId": of["id"], "updatedSince": "2020-01-01T00:00:00Z"})
+        walk("members", {"providerId": of["providerId"]})
+        walk("digests", {"shopId": of["id"], "from": "20200101"})
+        walk("changes", {})
         mark = service.get("changes", holder, limit=100).json()["mark"]
         service.load(removal(sold[2]), bill(of, history=True))
-        service.clock.advance(1)
-        service.ledger.advance_horizon()
-        _walk(service, holder, "changes", {"since": mark})
+        service.tick()
+        walk("changes", {"since": mark})
     service.ledger.compute_totals(10)
     service.ledger.prune_removals()
     service.data("members/lookup", key, providerId=of["providerId"], messagingUserId=MESSAGING_USER)
     with closing(bootstrap.store(service.settings, service.clock).usage()) as usage:
         usage.prune()
         usage.prune_cursors()
-
-
-def _walk(service: RunningService, key: str, path: str, query: dict[str, Any]) -> None:
-    cursor: dict[str, Any] = {}
-    while True:
-        page = service.get(path, key, limit=2, **query, **cursor).json()
-        if page["nextCursor"] is None:
-            return
-        cursor = {"cursor": page["nextCursor"]}
 
 
 def _planned(text: str) -> bool:

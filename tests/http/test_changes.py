@@ -15,12 +15,6 @@ from running_service import RunningService
 KEPT_SEC = REMOVALS_KEPT_MS / 1000
 
 
-def tick(service: RunningService) -> None:
-    """Advance the clock and the horizon, so that the feed includes everything loaded so far."""
-    service.clock.advance(1)
-    service.ledger.advance_horizon()
-
-
 def page(service: RunningService, key: str, **query: Any) -> Record:
     body: Record = service.get("changes", key, **query).json()
     assert body["ok"], body
@@ -29,23 +23,16 @@ def page(service: RunningService, key: str, **query: Any) -> Record:
 
 def read(service: RunningService, key: str, **query: Any) -> tuple[list[Record], str]:
     """Make one complete pass; return its elements and its mark."""
-    elements: list[Record] = []
-    cursor: Record = {}
-    for _ in range(50):
-        found = page(service, key, **query, **cursor)
-        elements += found["data"]
-        if found["nextCursor"] is None:
-            return elements, found["mark"]
-        assert found["mark"] is None
-        cursor = {"cursor": found["nextCursor"]}
-    raise AssertionError("the pass does not end")
+    *pages, last = service.pages("changes", key, **query)
+    assert [page["mark"] for page in pages] == [None] * len(pages)
+    return [element for page in (*pages, last) for element in page["data"]], last["mark"]
 
 
 def loaded(service: RunningService, number: int) -> Record:
     """Return a branch with this many bills that are in the feed."""
     of = branch()
     service.load(of, *bills(of, number))
-    tick(service)
+    service.tick()
     return of
 
 
@@ -75,7 +62,7 @@ def test_all_pages_of_a_pass_have_the_server_time_of_the_first(
 ) -> None:
     first = page(shared_service, key, limit=2)
     shared_service.load(bill(of))
-    tick(shared_service)
+    shared_service.tick()
     second = page(shared_service, key, limit=2, cursor=first["nextCursor"])
     assert second["serverTime"] == first["serverTime"]
 
@@ -127,7 +114,7 @@ def test_every_tampered_mark_or_cursor_is_refused(shared_service: RunningService
 def test_a_cursor_is_valid_only_with_the_mark_of_its_pass(shared_service: RunningService, of: Record, key: str) -> None:
     _, mark = read(shared_service, key)
     shared_service.load(*bills(of, 3))
-    tick(shared_service)
+    shared_service.tick()
     _, later = read(shared_service, key)
     whole = page(shared_service, key, limit=2)["nextCursor"]
     changed = page(shared_service, key, since=mark, limit=2)["nextCursor"]
@@ -140,7 +127,7 @@ def test_a_cursor_is_valid_only_with_the_mark_of_its_pass(shared_service: Runnin
 def test_the_tag_of_a_pass_without_changes_stays_the_same(shared_service: RunningService, key: str) -> None:
     _, mark = read(shared_service, key)
     tag = shared_service.get("changes", key, since=mark).headers["etag"]
-    tick(shared_service)
+    shared_service.tick()
     again = shared_service.get("changes", key, since=mark, headers={"if-none-match": tag})
     assert again.status_code == 304
 
@@ -151,7 +138,7 @@ def test_the_tag_changes_with_the_elements(shared_service: RunningService, of: R
     sold = bill(of)
     for record in (sold, sold | {"cashier": "Ying"}, removal(sold)):
         shared_service.load(record)
-        tick(shared_service)
+        shared_service.tick()
         seen.add(shared_service.get("changes", key, since=mark).headers["etag"])
     assert len(seen) == 3
 
@@ -163,12 +150,10 @@ def test_a_mark_is_refused_after_four_hundred_days(service: RunningService) -> N
     of = loaded(service, 1)
     key = service.key(franchise=of["franchiseId"])
     _, mark = read(service, key)
-    service.clock.advance(KEPT_SEC - 1)
-    service.ledger.advance_horizon()
+    service.tick(KEPT_SEC - 1)
     assert read(service, key, since=mark)[0] == []
     cursor = page(service, key, limit=1)["nextCursor"]
-    service.clock.advance(2)
-    service.ledger.advance_horizon()
+    service.tick(2)
     assert service.error("changes", key, since=mark) == "mark_expired"
     assert page(service, key, cursor=cursor)["data"]
     assert read(service, key)[0]
@@ -193,7 +178,7 @@ def test_a_mark_from_before_a_restore_is_refused(tmp_path: Path) -> None:
     _, mark = read(service, key)
     bootstrap.back_up(service.settings, tmp_path / "backup", with_secret=False, clock=service.clock)
     service.load(bill(of))
-    tick(service)
+    service.tick()
     cursor = page(service, key, limit=2)["nextCursor"]
     elements, later = read(service, key, since=mark)
     assert len(elements) == 1

@@ -14,8 +14,7 @@ def of(shared_service: RunningService) -> Record:
     of = branch()
     dated = [bill(of, closedAt=f"2026-01-0{day}T12:00:00+07:00") for day in range(1, 5)]
     shared_service.load(of, *dated, bill(of, closedAt=None))
-    shared_service.clock.advance(1)
-    shared_service.ledger.advance_horizon()
+    shared_service.tick()
     return of
 
 
@@ -50,17 +49,11 @@ def test_days_can_be_selected_and_then_bills_without_a_date_are_left_out(
 @pytest.mark.parametrize("limit", [1, 2, 5])
 def test_digests_are_read_page_by_page(shared_service: RunningService, of: Record, key: str, limit: int) -> None:
     found: list[Record] = []
-    cursor: Record = {}
     times = set()
-    for _ in range(10):
-        page = shared_service.get("digests", key, limit=limit, **cursor).json()
+    for page in shared_service.pages("digests", key, limit=limit):
         found += page["data"]
         times.add(page["serverTime"])
-        shared_service.clock.advance(1)
-        shared_service.ledger.advance_horizon()
-        if page["nextCursor"] is None:
-            break
-        cursor = {"cursor": page["nextCursor"]}
+        shared_service.tick()
     assert found == shared_service.data("digests", key)
     assert len(times) == 1
 

@@ -33,16 +33,13 @@ def revoked(service: RunningService, mine: str) -> httpx.Response:
     return service.get("shops", mine)
 
 
-def too_fast(service: RunningService, mine: str) -> httpx.Response:
-    mine = service.key(shop=SHOP, per_min=1)
-    service.get("shops", mine)
-    return service.get("shops", mine)
+def beyond(**limit: int) -> Source:
+    def source(service: RunningService, _: str) -> httpx.Response:
+        mine = service.key(shop=SHOP, **limit)
+        service.get("shops", mine)
+        return service.get("shops", mine)
 
-
-def too_many(service: RunningService, mine: str) -> httpx.Response:
-    mine = service.key(shop=SHOP, per_day=1)
-    service.get("shops", mine)
-    return service.get("shops", mine)
+    return source
 
 
 def from_an_old_mark(service: RunningService, mine: str) -> httpx.Response:
@@ -130,8 +127,8 @@ SOURCES: dict[str, dict[str, Source]] = {
         "post": asked("shops", method="POST"),
         "delete on the document": asked("openapi.json", method="DELETE"),
     },
-    "rate_limited": {"a full minute": too_fast},
-    "quota_exceeded": {"a spent day": too_many},
+    "rate_limited": {"a full minute": beyond(per_min=1)},
+    "quota_exceeded": {"a spent day": beyond(per_day=1)},
     "internal": {
         "shops": broken("shops", "shops"),
         "bills": broken("bills", "transactions", shopId=SHOP, **NEW_YEAR),

@@ -103,8 +103,7 @@ def everything(service: RunningService, key: str) -> list[Any]:
         service.get("transactions", key, shopId=shop_id, updatedSince=EVER),
         service.get("transactions", key, shopId=shop_id, updatedSince=EVER, limit=1),
         service.get("transactions/private-bill", key),
-        *every_page(service, key, "changes", limit=1),
-        *every_page(service, key, "digests", limit=1),
+        *(service.get(path, key, **limit) for path in ("changes", "digests") for limit in ({}, {"limit": 1})),
         service.get("digests", key, shopId=shop_id),
         service.get("members", key, providerId=provider_id),
         service.get(f"members/{token}", key),
@@ -114,18 +113,6 @@ def everything(service: RunningService, key: str) -> list[Any]:
         service.get("usage", key),
         service.get("openapi.json"),
     ]
-
-
-def every_page(service: RunningService, key: str, path: str, **query: Any) -> Iterator[Any]:
-    """Yield the responses of a list that is read to its end."""
-    cursor: Record = {}
-    while True:
-        answer = service.get(path, key, **query, **cursor)
-        yield answer
-        following = answer.json()["nextCursor"]
-        if following is None:
-            return
-        cursor = {"cursor": following}
 
 
 def store_bytes(service: RunningService) -> dict[str, bytes]:
@@ -167,10 +154,9 @@ def test_the_private_data_is_requested_on_every_route(private: RunningService, a
 
 def test_the_feed_and_the_digests_contain_the_bill_with_private_data(private: RunningService) -> None:
     key = full_key(private)
-    elements = [row for answer in every_page(private, key, "changes", limit=1) for row in answer.json()["data"]]
+    elements = private.data("changes", key)
     assert [(row["type"], row["shopId"]) for row in elements] == [("shop", "private-shop"), ("bill", "private-shop")]
-    digests = [row for answer in every_page(private, key, "digests", limit=1) for row in answer.json()["data"]]
-    assert [(row["shopId"], row["bills"]) for row in digests] == [("private-shop", 1)]
+    assert [(row["shopId"], row["bills"]) for row in private.data("digests", key)] == [("private-shop", 1)]
 
 
 def test_unpublished_data_and_internal_ids_are_in_no_answer(answers: list[Any]) -> None:

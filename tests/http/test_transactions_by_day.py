@@ -13,18 +13,6 @@ def ids(service: RunningService, of: Record, key: str, **query: Any) -> list[str
     return [row["id"] for row in service.data("transactions", key, shopId=of["id"], **query)]
 
 
-def read_all(service: RunningService, of: Record, key: str, **query: Any) -> list[list[str]]:
-    """Follow nextCursor to the end; return the IDs on every page."""
-    pages: list[list[str]] = []
-    cursor: Record = {}
-    while True:
-        body = service.get("transactions", key, shopId=of["id"], **query, **cursor).json()
-        pages.append([row["id"] for row in body["data"]])
-        if body["nextCursor"] is None:
-            return pages
-        cursor = {"cursor": body["nextCursor"]}
-
-
 def test_the_answer_always_has_a_cursor_field_even_if_it_is_null(shared_service: RunningService) -> None:
     of = shop()
     body = shared_service.get("transactions", shared_service.key_for(of), shopId=of["id"], **NEW_YEAR).json()
@@ -152,6 +140,9 @@ def test_a_full_page_has_a_cursor_and_a_shorter_one_ends_the_list(
 ) -> None:
     of = shop()
     records = bills(of, number)
-    pages = read_all(shared_service, of, shared_service.key_for(of, *records), limit=limit, **NEW_YEAR)
+    key = shared_service.key_for(of, *records)
+    pages = [
+        body["data"] for body in shared_service.pages("transactions", key, shopId=of["id"], limit=limit, **NEW_YEAR)
+    ]
     assert [len(page) for page in pages] == sizes
-    assert list(chain(*pages)) == [record["id"] for record in records]
+    assert [row["id"] for row in chain(*pages)] == [record["id"] for record in records]

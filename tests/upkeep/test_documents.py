@@ -1,0 +1,137 @@
+"""Documents match the code: commands and versions on the first pages, settings, the steps for a copy, connectors."""
+
+import json
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from counterfoil import API_VERSION, __version__
+from counterfoil.backends.postgres.addresses import ConnectionLimits
+from counterfoil.http.openapi import document
+from counterfoil.settings import BY_NAME, TABLE, Settings
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+FIRST_SCREEN = 30
+SETTING = re.compile(r"^\| `([a-z_]+)` \| `(COUNTERFOIL_[A-Z_]+)` \| ([^|]*)\|", re.MULTILINE)
+CONNECTORS = sorted(path.parent for path in (ROOT / "connectors").glob("*/requirements.txt"))
+TESTED_WITH = [ROOT / "connectors" / "tests" / name for name in ("meltano", "dbt")]
+
+
+# --- the first pages ---------------------------------------------------------------
+
+
+def first_commands() -> list[str]:
+    """Return the commands in the code blocks on the first screen of the README, without comments."""
+    screen = "\n".join((ROOT / "README.md").read_text("utf-8").splitlines()[:FIRST_SCREEN])
+    blocks = re.findall(r"^```sh\n(.*?)^```", screen, re.MULTILINE | re.DOTALL)
+    return [line.partition("#")[0].strip() for block in blocks for line in block.splitlines()]
+
+
+def test_the_first_screen_of_the_readme_names_the_commands_for_the_demo_and_the_tests() -> None:
+    assert {"make demo", "make test"} <= set(first_commands())
+
+
+@pytest.mark.parametrize(("command", "does"), [("make demo", "counterfoil demo"), ("make test", "-m pytest")])
+def test_a_first_command_installs_what_it_needs_before_it_runs(command: str, does: str, tmp_path: Path) -> None:
+    """An empty VENV stands for a fresh machine: make prints the steps that it would take there."""
+    steps = subprocess.run(
+        [*command.split(), "--dry-run", f"VENV={tmp_path / 'venv'}"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert 0 < steps.index("-m venv") < steps.index("pip install") < steps.index(does)
+
+
+@pytest.mark.parametrize(
+    ("document", "names"),
+    [
+        ("README.md", f"Version {__version__}, with version {API_VERSION} of the API"),
+        ("docs/operate-install.md", f"counterfoil {__version__} (API {API_VERSION})"),
+        ("docs/operate-watch.md", f"Counterfoil {__version__} (API {API_VERSION})"),
+    ],
+)
+def test_a_document_that_shows_the_version_shows_the_current_one(document: str, names: str) -> None:
+    assert names in (ROOT / document).read_text("utf-8")
+
+
+# --- settings ----------------------------------------------------------------------
+
+
+def test_every_setting_is_in_the_operator_s_table_with_its_variable_and_default() -> None:
+    expected = {
+        setting.name: (setting.variable, f"`{setting.default}`" if setting.default != "" else "empty")
+        for setting in TABLE
+    }
+    rows = SETTING.findall((DOCS / "operate.md").read_text("utf-8"))
+    assert {name: (variable, default.strip()) for name, variable, default in rows} == expected
+
+
+def test_every_setting_is_declared_with_its_help_and_a_default_that_it_allows() -> None:
+    # `database` is not a separate setting: it is derived from `store` if that names a server.
+    assert {setting.name for setting in TABLE} == set(Settings.__struct_fields__) - {"database"}
+    for setting in TABLE:
+        assert setting.help.endswith("."), setting.name
+        if isinstance(setting.default, int):
+            minimum, maximum = setting.range
+            assert minimum <= setting.default <= maximum > 0, setting.name
+        assert not setting.choices or setting.default in setting.choices, setting.name
+
+
+def test_the_limits_of_connections_have_the_defaults_of_their_settings() -> None:
+    limits = ConnectionLimits()
+    for name in ConnectionLimits.__struct_fields__:
+        assert getattr(limits, name) == BY_NAME[name].default, name
+
+
+# --- the eight steps for keeping a copy, in two places -------------------------------
+
+
+def steps(text: str, after: str, before: str) -> list[str]:
+    """Return the numbered steps between two headings, each on one line."""
+    section = text.partition(after)[2].partition(before)[0]
+    items = re.findall(r"^\d+\. (?:.+\n)(?: +.+\n)*", section, re.MULTILINE)
+    return [" ".join(item.split()) for item in items]
+
+
+def test_the_steps_stand_in_sync_md_and_in_the_openapi_description_in_the_same_words() -> None:
+    sync = steps((DOCS / "sync.md").read_text("utf-8"), "## The procedure\n", "\n### ")
+    described = json.loads(document("/ext"))["info"]["description"]
+    assert len(sync) == 8
+    assert steps(described, "**Keeping a copy.**", "\n**") == sync
+
+
+def test_readers_find_the_change_feed_before_the_steps() -> None:
+    described = json.loads(document("/ext"))["info"]["description"]
+    sync = (DOCS / "sync.md").read_text("utf-8")
+    assert described.index("/v1/changes") < described.index("1. Call `GET /v1/shops`")
+    assert sync.index("feed.md") < sync.index("1. Call `GET /v1/shops`")
+
+
+# --- connectors --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("folder", [*CONNECTORS, *TESTED_WITH], ids=lambda folder: folder.name)
+def test_every_package_of_a_connector_has_an_exact_version_and_no_host(folder: Path) -> None:
+    lines = (folder / "requirements.txt").read_text("utf-8").splitlines()
+    assert lines
+    assert [line for line in lines if not re.fullmatch(r"[\w.-]+==[\w.]+", line)] == []
+
+
+@pytest.mark.parametrize("folder", CONNECTORS, ids=lambda folder: folder.name)
+def test_every_connector_has_a_description_the_shared_tests_and_a_command(folder: Path) -> None:
+    assert (folder / "README.md").exists()
+    assert "(ConnectorTests)" in (ROOT / "connectors" / "tests" / f"test_{folder.name}.py").read_text("utf-8")
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    assert re.search(rf"^CONNECTORS := .*\b{folder.name}\b", makefile, re.MULTILINE)
+    assert re.search(rf"^connect-{folder.name}:", makefile, re.MULTILINE)
+    assert f"../connectors/{folder.name}/README.md" in (ROOT / "docs" / "connect.md").read_text("utf-8")
+
+
+def test_ci_runs_the_connectors_and_the_test_suite_says_that_it_does_not() -> None:
+    assert "make test-connectors" in (ROOT / ".ci" / "run").read_text("utf-8").splitlines()
+    assert "tests of the connectors (make test-connectors)" in (ROOT / "Makefile").read_text("utf-8")
