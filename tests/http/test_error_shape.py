@@ -33,7 +33,7 @@ def revoked(service: RunningService, mine: str) -> httpx.Response:
     return service.get("shops", mine)
 
 
-def beyond(**limit: int) -> Source:
+def beyond(**limit: Any) -> Source:
     def source(service: RunningService, _: str) -> httpx.Response:
         mine = service.key(shop=SHOP, **limit)
         service.get("shops", mine)

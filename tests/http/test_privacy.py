@@ -103,7 +103,7 @@ def everything(service: RunningService, key: str) -> list[Any]:
         service.get("transactions", key, shopId=shop_id, updatedSince=EVER),
         service.get("transactions", key, shopId=shop_id, updatedSince=EVER, limit=1),
         service.get("transactions/private-bill", key),
-        *(service.get(path, key, **limit) for path in ("changes", "digests") for limit in ({}, {"limit": 1})),
+        *(service.get(path, key) for path in ("changes", "changes?limit=1", "digests", "digests?limit=1")),
         service.get("digests", key, shopId=shop_id),
         service.get("members", key, providerId=provider_id),
         service.get(f"members/{token}", key),
