@@ -11,6 +11,7 @@ import pytest
 from backports import zstd
 
 from client.scripted_service import Answer, scripted_service
+from counterfoil import __version__
 from counterfoil.client.connection import Call, Connection, HttpResponse
 from counterfoil.client.errors import Unreachable
 from waiting import until
@@ -59,7 +60,8 @@ def test_the_query_is_encoded_and_the_headers_are_sent() -> None:
     assert (response.status, response.headers["x-request-id"], response.body) == (404, "r1", b"{}")
     [(path, headers)] = seen
     assert path == "/ext/v1/changes?since=a%2Bb%2Fc%3D%26%E0%B8%81&limit=5"
-    assert {name.lower(): value for name, value in headers.items()}["authorization"] == "Bearer k"
+    sent = {name.lower(): value for name, value in headers.items()}
+    assert (sent["authorization"], sent["user-agent"]) == ("Bearer k", f"counterfoil-client/{__version__}")
 
 
 @pytest.mark.parametrize(("encoding", "compress"), [("gzip", gzip.compress), ("zstd", zstd.compress)])
@@ -121,13 +123,16 @@ def test_a_service_that_does_not_respond_in_time_counts_as_no_response() -> None
         assert "ReadTimeout: timed out" in str(connection.get(CALL))
 
 
-def test_closing_ends_a_request_that_another_thread_waits_for() -> None:
+HALF = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 9\r\n\r\nhalf"
+
+
+@pytest.mark.parametrize("answer", [b"", HALF], ids=["no response", "half of the last response of its connection"])
+def test_closing_ends_a_request_that_another_thread_waits_for(answer: bytes) -> None:
     outcomes: list[object] = []
-    with raw_service(b"") as (url, accepted), connected(url, timeout_sec=60) as connection:
+    with raw_service(answer) as (url, accepted), connected(url, timeout_sec=60) as connection:
         waiting = threading.Thread(target=lambda: outcomes.append(connection.get(CALL)))
         waiting.start()
-        while not accepted:
-            waiting.join(0.01)
+        until(lambda: bool(accepted), "the service has the request")
         connection.close()
         waiting.join(10)
         assert isinstance(outcomes[0], Unreachable)
@@ -146,15 +151,3 @@ def test_closing_while_a_request_connects_ends_the_request(monkeypatch: pytest.M
 
         monkeypatch.setattr(socket, "create_connection", connect_and_close)
         assert isinstance(connection.get(CALL), Unreachable)
-
-
-def test_closing_ends_a_request_whose_response_is_the_last_of_its_connection() -> None:
-    outcomes: list[object] = []
-    half = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 9\r\n\r\nhalf"
-    with raw_service(half) as (url, accepted), connected(url, timeout_sec=60) as connection:
-        waiting = threading.Thread(target=lambda: outcomes.append(connection.get(CALL)))
-        waiting.start()
-        until(lambda: bool(accepted), "the service has the request")
-        connection.close()
-        waiting.join(10)
-        assert isinstance(outcomes[0], Unreachable)

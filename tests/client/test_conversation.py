@@ -129,6 +129,7 @@ def test_a_spent_quota_ends_at_thai_midnight_wherever_the_client_is(hour: str) -
     assert isinstance(end, QuotaSpent)
     assert end.resumes_at.isoformat() == "2026-01-02T00:00:00+07:00"
     assert "2026-01-02T00:00:00+07:00" in str(end)
+    assert end.request_id == "r-1"
 
 
 @pytest.mark.parametrize(("code", "status"), [("bad_cursor", 400), ("key_revoked", 401), ("something_new", 409)])

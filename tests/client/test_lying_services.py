@@ -115,7 +115,14 @@ PACKED: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
-@pytest.mark.parametrize(("path", "encoding"), [("usage", "gzip"), ("changes", "zstd"), ("members", "identity")])
+@pytest.mark.parametrize(
+    ("path", "encoding"),
+    [
+        ("usage", "gzip"),
+        pytest.param("changes", "zstd", marks=pytest.mark.long),
+        pytest.param("members", "identity", marks=pytest.mark.long),
+    ],
+)
 def test_a_response_that_is_larger_than_any_page_is_refused_with_little_memory(path: str, encoding: str) -> None:
     body = PACKED[encoding](b'{"data":[' + b" " * (200 * 1024 * 1024) + b"]}")
     with service(**{path: lambda: (200, {"content-encoding": encoding}, body)}) as url:

@@ -1,10 +1,10 @@
-"""The statements in docs/questions.md and the tools of an assistant return what the API's bills add up to."""
+"""The views of a copy, the statements in docs/questions.md and an assistant return what the API's bills add up to."""
 
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from datetime import date
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ import records as r
 from client import plain_sql
 from client.pulled_copy import PLENTY, Copy
 from client.targets import EVERY_KIND, TARGETS
+from counterfoil.client.tables import DUCKDB_VIEWS
 from counterfoil.mcp.questions import MAX_ROWS, Questions
 from counterfoil.mcp.sources import CopyReader
 from running_service import RunningService
@@ -25,7 +26,6 @@ YESTERDAY, LAST_WEEK = "2026-01-08", "2026-01-01"
 FRANCHISE = "franchise-with-questions"
 CATEGORIES = [{"id": "food", "name": "Food"}, {"id": "hot", "name": "Hot", "parentId": "food"}]
 Json = dict[str, Any]
-Rows = plain_sql.Rows
 
 
 def sold_in(shop: r.Record, numbers: range) -> list[r.Record]:
@@ -60,7 +60,7 @@ def sold_in(shop: r.Record, numbers: range) -> list[r.Record]:
                 r.line(productId="p-tip", name="Tip", qty=1, total=5.5, tip=True, categoryIds=[]),
             ],
             payments=[{"name": "Cash", "amount": 500, "change": 420.4}, {"name": "QR", "amount": 0.75 + number * 3}],
-            memberId="m-1" if number % 3 == 0 else None,
+            memberId=f"m-{number % 2}" if number % 3 == 0 else None,
             void={"reason": "mistake"} if number % 11 == 0 else None,
         )
         for number in numbers
@@ -68,15 +68,21 @@ def sold_in(shop: r.Record, numbers: range) -> list[r.Record]:
 
 
 class World:
-    """A service with three shops, one of which leaves, and the bills that the API returned while it could."""
+    """A service with three shops, one of which leaves, a copy, and the bills that the API returned while it could."""
 
-    def __init__(self, service: RunningService, target: Any) -> None:
-        bangkok = r.branch(franchiseId=FRANCHISE, categories=CATEGORIES, providerId="base-1", name="Bangkok")
+    def __init__(self, service: RunningService, kind: str, folder: Path) -> None:
+        self.kind, self.folder = kind, folder
+        self.bangkok = r.branch(franchiseId=FRANCHISE, categories=CATEGORIES, providerId="base-1", name="Bangkok")
         tokyo = r.branch(franchiseId=FRANCHISE, timezone="Asia/Tokyo", providerId="base-1", name="Tokyo")
         self.leaving = r.branch(franchiseId=FRANCHISE, providerId="base-1", name="Leaving")
-        sold = [*sold_in(bangkok, range(40)), *sold_in(tokyo, range(40, 70)), *sold_in(self.leaving, range(70, 90))]
-        service.load(bangkok, tokyo, self.leaving, r.base("base-1"), r.member("base-1", id="m-1"), *sold)
-        self.copy = Copy(service, service.key(franchise=FRANCHISE, **PLENTY), target)
+        sold = [
+            *sold_in(self.bangkok, range(40)),
+            *sold_in(tokyo, range(40, 70)),
+            *sold_in(self.leaving, range(70, 90)),
+        ]
+        members = [r.member("base-1", id=f"m-{number}") for number in range(2)]
+        service.load(self.bangkok, tokyo, self.leaving, r.base("base-1"), *members, *sold)
+        self.copy = Copy(service, service.key(franchise=FRANCHISE, **PLENTY), TARGETS[kind](folder))
         self.copy.pull()
         served = self.copy.served()
         self.bills: list[Json] = list(served["bills"].values())
@@ -86,6 +92,9 @@ class World:
         service.ledger.advance_horizon()
         self.copy.pull()
 
+    def rows(self, statement: str) -> plain_sql.Rows:
+        return plain_sql.rows(self.kind, self.copy.target, self.folder, statement)
+
     @property
     def sold(self) -> list[Json]:
         return [bill for bill in self.bills if bill["status"] != "void"]
@@ -93,6 +102,13 @@ class World:
     def lines(self) -> Iterator[tuple[Json, Json]]:
         for bill in self.sold:
             yield from ((bill, line) for line in bill["items"] if not line["cancelled"] and not line["isTip"])
+
+
+@pytest.fixture(scope="module", params=EVERY_KIND)
+def world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    folder = tmp_path_factory.mktemp("world")
+    with closing(RunningService(folder)) as service:
+        yield World(service, request.param, folder)
 
 
 def revenue(bill: Json) -> Decimal:
@@ -260,16 +276,123 @@ def asked(ask: Questions, world: World, question: str) -> Counter[tuple[Any, ...
     )
 
 
-@pytest.mark.parametrize("kind", EVERY_KIND)
-def test_plain_sql_and_an_assistant_return_the_figures_of_the_api(
-    kind: str, service: RunningService, tmp_path: Path
-) -> None:
-    world = World(service, TARGETS[kind](tmp_path))
+def test_plain_sql_and_an_assistant_return_the_figures_of_the_api(world: World) -> None:
     expected = {question: figures(world) for question, figures in FIGURES.items()}
     for question, statement in STATEMENTS.items():
-        assert Counter(plain_sql.rows(kind, world.copy.target, tmp_path, statement)) == expected[question], question
+        assert Counter(world.rows(statement)) == expected[question], question
     # An assistant reads a file.
-    if path := {"duckdb": "copy.duckdb", "sqlite": "copy.sqlite", "parquet": "parquet"}.get(kind):
-        with closing(CopyReader(tmp_path / path)) as reader:
+    if path := {"duckdb": "copy.duckdb", "sqlite": "copy.sqlite", "parquet": "parquet"}.get(world.kind):
+        with closing(CopyReader(world.folder / path)) as reader:
             for question, figures in expected.items():
                 assert asked(Questions(reader), world, question) == figures, question
+
+
+# --- what the statements of the page do not show ----------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("view", "day", "column"),
+    [("daily_sales", "businessDate", "business_date"), ("daily_sales_by_calendar_day", "billDate", "bill_date")],
+)
+def test_daily_sales_are_net_without_tips_and_voids(world: World, view: str, day: str, column: str) -> None:
+    expected = sums(
+        ((bill["shopId"], bill[day]), 0, 1, 0, 0)
+        if bill["status"] == "void"
+        else ((bill["shopId"], bill[day]), 1, 0, revenue(bill), bill["amounts"]["tip"] or 0)
+        for bill in world.bills
+    )
+    columns = f"shop_id, CAST({column} AS VARCHAR), bills, voids, revenue, tips"
+    assert Counter(world.rows(f"SELECT {columns} FROM {view}")) == rows(expected)  # noqa: S608 - our own views
+
+
+def test_the_product_mix_leaves_out_voids_cancelled_lines_and_tips(world: World) -> None:
+    expected = sums(
+        ((bill["shopId"], bill["businessDate"], line["id"], line["name"]), line["qty"], line["lineTotal"], 1)
+        for bill, line in world.lines()
+    )
+    columns = "shop_id, CAST(business_date AS VARCHAR), product_id, name, qty, line_total, bills"
+    assert Counter(world.rows(f"SELECT {columns} FROM product_mix")) == rows(expected)  # noqa: S608 - our own columns
+
+
+def test_payments_by_method_are_without_change_and_voids(world: World) -> None:
+    expected = sums(
+        ((bill["shopId"], bill["businessDate"], paid["name"]), 1, paid["amount"] - (paid["change"] or 0))
+        for bill in world.sold
+        for paid in bill["payments"]
+    )
+    columns = "shop_id, CAST(business_date AS VARCHAR), method, payments, amount"
+    found = world.rows(f"SELECT {columns} FROM payments_by_method")  # noqa: S608 - our own columns
+    assert Counter(found) == rows(expected)
+
+
+def test_a_line_has_its_shop_its_times_and_the_names_of_its_categories(world: World) -> None:
+    expected = {}
+    for bill in world.bills:
+        shop = world.names[bill["shopId"]]
+        # Only one shop has categories. For the others, the IDs of categories are shown.
+        names = {"food": "Food", "hot": "Hot"} if shop == "Bangkok" else {}
+        for position, line in enumerate(bill["items"], 1):
+            levels = [names.get(category, category) for category in line["category"] or []]
+            expected[bill["id"], position] = (
+                shop,
+                bill["businessDate"],
+                line["name"],
+                plain(line["lineTotal"]),
+                *(*levels, None, None)[:2],
+                levels[-1] if levels else None,
+                not (bill["status"] == "void" or line["cancelled"] or line["isTip"]),
+            )
+    found = world.rows(
+        "SELECT bill_id, line, shop_name, CAST(business_date AS VARCHAR), product_name, line_total, "
+        "category_level_1, category_level_2, category_name, is_sold FROM bill_lines"
+    )
+    assert {row[:2]: (*row[2:-1], bool(row[-1])) for row in found} == expected
+
+
+def test_member_activity_counts_the_bills_and_sales_of_each_member(world: World) -> None:
+    expected = {}
+    for member in {bill["memberId"] for bill in world.bills} - {None}:
+        own = [bill for bill in world.sold if bill["memberId"] == member]
+        days = sorted(bill["billDate"] for bill in own)
+        expected[member] = (len(own), plain(sum(map(revenue, own), Decimal(0))), days[0], days[-1])
+    assert len(expected) == 2
+    columns = "member_id, bills, revenue, CAST(first_day AS VARCHAR), CAST(last_day AS VARCHAR)"
+    found = world.rows(f"SELECT {columns} FROM member_activity")  # noqa: S608 - our own columns
+    assert {row[0]: row[1:] for row in found} == expected
+
+
+def test_plain_filters_of_times_select_the_same_bills_in_every_target(world: World) -> None:
+    def literal(instant: datetime) -> str:
+        text = f"{instant:%Y-%m-%d %H:%M:%S}"
+        return f"datetime('{text}')" if world.kind == "sqlite" else f"'{text}Z'"
+
+    def count(condition: str) -> Decimal:
+        [(found,)] = world.rows(f"SELECT count(*) FROM bills WHERE {condition}")  # noqa: S608 - conditions of this test
+        return Decimal(found)
+
+    in_bangkok = [bill["timestamp"] for bill in world.bills if bill["shopId"] == world.bangkok["id"]]
+    closed = sorted(datetime.fromtimestamp(instant / 1000, UTC) for instant in in_bangkok)
+    shop = f"shop_id = '{world.bangkok['id']}'"
+    local = [f"'{instant + timedelta(hours=7):%Y-%m-%d %H:%M:%S}'" for instant in closed]
+    assert count(f"{shop} AND local_time BETWEEN {local[10]} AND {local[20]}") == 11
+    assert count(f"{shop} AND timestamp <= {literal(closed[10])}") == 11
+    assert count(f"{shop} AND timestamp > {literal(closed[10])}") == len(closed) - 11
+    later = sum(f"{instant:%Y-%m-%d}" >= "2026-01-05" for instant in closed)
+    assert count(f"{shop} AND timestamp >= '2026-01-05 00:00:00Z'") == later
+    [(copied,)] = world.rows("SELECT CAST(max(copied_at) AS VARCHAR) FROM bills")
+    second = datetime.fromisoformat(copied).replace(microsecond=0)
+    assert count(f"copied_at > {literal(second - timedelta(seconds=1))}") == len(world.bills)
+    assert count(f"copied_at > {literal(second + timedelta(seconds=1))}") == 0
+
+
+def test_a_view_that_somebody_has_replaced_is_kept(world: World) -> None:
+    with closing(world.copy.target()) as sink:
+        for view in DUCKDB_VIEWS:
+            sink.run(f"DROP VIEW {view}")
+            sink.run(f"CREATE VIEW {view} AS SELECT 1 AS mine")
+    world.copy.pull()
+    # The next pull creates the views that do not exist.
+    with closing(world.copy.target()) as sink:
+        for view in DUCKDB_VIEWS:
+            assert sink.run(f"SELECT mine FROM {view}") == [(1,)]  # noqa: S608 - names of our own views
+            sink.run(f"DROP VIEW {view}")
