@@ -283,8 +283,12 @@ def test_plain_sql_and_an_assistant_return_the_figures_of_the_api(world: World) 
     # An assistant reads a file.
     if path := {"duckdb": "copy.duckdb", "sqlite": "copy.sqlite", "parquet": "parquet"}.get(world.kind):
         with closing(CopyReader(world.folder / path)) as reader:
+            ask = Questions(reader)
             for question, figures in expected.items():
-                assert asked(Questions(reader), world, question) == figures, question
+                assert asked(ask, world, question) == figures, question
+            [found] = ask.find_bill(world.bills[0]["id"], None)["bills"]
+            assert (Decimal(found["net"]), len(found["items"])) == (world.bills[0]["amounts"]["net"], 4)
+            assert (ask.copy_state()["rows"]["bills"], ask.member_summary(1)["ranks"][0]["members"]) == (90, 2)
 
 
 # --- what the statements of the page do not show ----------------------------------------

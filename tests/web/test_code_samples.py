@@ -23,9 +23,8 @@ CALLS = [(endpoint.anchor, number) for endpoint in build("", "", {}).endpoints f
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
-    service = RunningService(tmp_path_factory.mktemp("samples"))
-    yield service
-    service.close()
+    with contextlib.closing(RunningService(tmp_path_factory.mktemp("samples"))) as service:
+        yield service
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,7 @@
 """The reference page on the API's port is off by default, needs no key, and refuses cross-origin requests."""
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import httpx
@@ -22,9 +23,8 @@ KINDS = {
 
 @pytest.fixture(scope="module")
 def public(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
-    service = RunningService(tmp_path_factory.mktemp("public"), reference="on")
-    yield service
-    service.close()
+    with closing(RunningService(tmp_path_factory.mktemp("public"), reference="on")) as service:
+        yield service
 
 
 def ask(service: RunningService, path: str, method: str = "GET", **headers: str) -> httpx.Response:
@@ -32,20 +32,23 @@ def ask(service: RunningService, path: str, method: str = "GET", **headers: str)
     return service.server.client.request(method, f"{service.url}/ext/{path}", headers=sent)
 
 
-@pytest.mark.parametrize("path", KINDS)
-def test_nothing_is_served_unless_the_setting_says_so(tmp_path: Path, path: str) -> None:
-    service = RunningService(tmp_path)
-    answer = ask(service, path)
-    assert (answer.status_code, answer.json()["error"]) == (404, "not_found")
-    service.close()
+def test_nothing_is_served_unless_the_setting_says_so(tmp_path: Path) -> None:
+    with closing(RunningService(tmp_path)) as service:
+        for path in KINDS:
+            answer = ask(service, path)
+            assert (answer.status_code, answer.json()["error"]) == (404, "not_found")
 
 
 @pytest.mark.parametrize("path", KINDS)
-def test_each_format_is_served_without_a_key(public: RunningService, path: str) -> None:
+def test_each_format_is_served_without_a_key_and_not_sent_again_if_unchanged(public: RunningService, path: str) -> None:
     answer = ask(public, path)
     assert (answer.status_code, answer.headers["content-type"]) == (200, KINDS[path])
     expected = served_pages(build("/ext", example_base_url("/ext"), {}))
     assert answer.content == expected[f"/ext/{path}"].body
+    tag = answer.headers["etag"]
+    again = ask(public, path, if_none_match=tag)
+    assert (again.status_code, again.content) == (304, b"")
+    assert ask(public, path, method="HEAD").headers["etag"] == tag
 
 
 def test_the_security_headers_are_strict(public: RunningService) -> None:
@@ -58,14 +61,6 @@ def test_the_security_headers_are_strict(public: RunningService) -> None:
     assert not [name for name in headers if name.startswith(("access-control", "x-ratelimit", "set-cookie"))]
 
 
-@pytest.mark.parametrize("path", KINDS)
-def test_an_unchanged_page_is_not_sent_again(public: RunningService, path: str) -> None:
-    tag = ask(public, path).headers["etag"]
-    again = ask(public, path, if_none_match=tag)
-    assert (again.status_code, again.content) == (304, b"")
-    assert ask(public, path, method="HEAD").headers["etag"] == tag
-
-
 def test_the_page_is_compressed_for_clients_that_accept_it(public: RunningService) -> None:
     answer = ask(public, "reference", accept_encoding="gzip")
     assert answer.headers["content-encoding"] == "gzip"
@@ -73,13 +68,10 @@ def test_the_page_is_compressed_for_clients_that_accept_it(public: RunningServic
 
 
 def test_another_web_page_cannot_read_or_embed_the_reference(public: RunningService) -> None:
-    answer = ask(public, "reference", sec_fetch_site="cross-site", sec_fetch_mode="navigate", sec_fetch_dest="iframe")
+    from_elsewhere = {"sec_fetch_site": "cross-site", "sec_fetch_mode": "navigate"}
+    answer = ask(public, "reference", **from_elsewhere, sec_fetch_dest="iframe")
     assert (answer.status_code, answer.json()["error"]) == (403, "cross_origin_refused")
-
-
-def test_a_person_who_follows_a_link_can_read_the_reference(public: RunningService) -> None:
-    answer = ask(public, "reference", sec_fetch_site="cross-site", sec_fetch_mode="navigate", sec_fetch_dest="document")
-    assert answer.status_code == 200
+    assert ask(public, "reference", **from_elsewhere, sec_fetch_dest="document").status_code == 200, "a followed link"
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE"])
@@ -107,18 +99,12 @@ def test_no_other_path_is_a_page(public: RunningService, path: str) -> None:
     assert ask(public, path).status_code == 404
 
 
-def test_the_page_is_served_while_keys_cannot_be_read(tmp_path: Path) -> None:
-    service = RunningService(tmp_path, reference="on")
-    key = service.key(shop="s")
-    service.get("shops", key)
-    with keys_unreadable(service):
-        assert service.get("shops", key).status_code == 503
-        assert ask(service, "reference").status_code == 200
-    service.close()
-
-
-def test_the_page_follows_the_prefix(tmp_path: Path) -> None:
-    service = RunningService(tmp_path, reference="on", prefix="")
-    answer = service.server.client.get(f"{service.url}/reference")
-    assert "https://api.example.com/v1" in answer.text
-    service.close()
+def test_the_page_is_served_while_keys_cannot_be_read_and_follows_the_prefix(tmp_path: Path) -> None:
+    with closing(RunningService(tmp_path, reference="on", prefix="")) as service:
+        key = service.key(shop="s")
+        service.get("shops", key)
+        with keys_unreadable(service):
+            assert service.get("shops", key).status_code == 503
+            answer = service.server.client.get(f"{service.url}/reference")
+        assert answer.status_code == 200
+        assert "https://api.example.com/v1" in answer.text
