@@ -469,7 +469,10 @@ def test_an_open_item_is_listed_and_closed_by_its_button_and_that_is_audited(
     console.service.clock.advance(180)
     assert path in (page := alice.page("/loads"))
     assert ">for 3 minutes<" in page
-    assert alice.send(path, {}).status_code == 200
+    closed = alice.send(path, {})
+    assert closed.status_code == 200
+    # Its links lead to the page of the form.
+    assert "/language?to=th&amp;back=%2Floads" in closed.text
     assert alice.send(path, {}).status_code == 409
     assert alice.json("/loads.json")["openItems"] == []
     entries = alice.json("/audit.json")["entries"]
@@ -589,34 +592,28 @@ def first_cells(page: str) -> list[str]:
     return [re.sub("<[^>]*>", "", cell).split()[0] for cell in cells]
 
 
-def load_shops(console: RunningConsole, count: int) -> None:
-    console.service.load(*(branch(name=f"Shop-{number:02}") for number in range(count)))
-
-
-@pytest.mark.parametrize(("order", "first"), [("", "Shop-00"), ("&order=desc", "Shop-11")])
 def test_a_list_is_sorted_by_the_column_of_the_heading_that_was_followed(
-    console: RunningConsole, alice: Operator, order: str, first: str
-) -> None:
-    load_shops(console, 12)
-    page = alice.page(f"/shops?sort=shop{order}")
-    assert first_cells(page)[0] == first
-    assert "<caption>Sorted by: Shop</caption>" in page
-    (chosen,) = re.findall(r'<th [^>]*aria-sort="([a-z]+)"[^>]*><a href="([^"]*)">Shop<', page)
-    assert chosen == (("descending", "/shops?sort=shop") if order else ("ascending", "/shops?sort=shop&amp;order=desc"))
-
-
-def test_a_column_of_numbers_begins_with_the_highest_and_missing_values_are_the_lowest(
     console: RunningConsole, alice: Operator
 ) -> None:
     quiet, busy = branch(name="Quiet"), branch(name="Busy")
     console.service.load(quiet, busy, bill(busy, closedAt=iso_utc(console.clock.now_ms() - 60_000)))
+    for order, next_order, names in (
+        ("ascending", "&amp;order=desc", ["Busy", "Quiet"]),
+        ("descending", "", ["Quiet", "Busy"]),
+    ):
+        page = alice.page(f"/shops?sort=shop{'' if order == 'ascending' else '&order=desc'}")
+        assert first_cells(page) == names
+        assert "<caption>Sorted by: Shop</caption>" in page
+        (heading,) = re.findall(r'<th [^>]*aria-sort="([a-z]+)"[^>]*><a href="([^"]*)">Shop<', page)
+        assert heading == (order, f"/shops?sort=shop{next_order}")
+    # A column of numbers begins with the highest, and a missing value is the lowest.
     assert 'href="/shops?sort=shops.last_bill&amp;order=desc"' in alice.page("/shops")
     assert first_cells(alice.page("/shops?sort=shops.last_bill&order=desc")) == ["Busy", "Quiet"]
     assert first_cells(alice.page("/shops?sort=shops.last_bill")) == ["Quiet", "Busy"]
 
 
 def test_a_list_is_filtered_by_what_it_shows_and_continued_on_request(console: RunningConsole, alice: Operator) -> None:
-    load_shops(console, 30)
+    console.service.load(*(branch(name=f"Shop-{number:02}") for number in range(30)))
     page = alice.page("/shops?sort=shop")
     assert len(first_cells(page)) == 25
     assert 'href="/shops?sort=shop&amp;limit=50"' in page
@@ -632,15 +629,6 @@ def test_every_link_that_sorts_a_list_leads_to_a_page(shared: InUse) -> None:
     pages = [shared.alice.page(path) for path in (*PAGES, of_key, f"{of_key}?tab=errors", f"{of_key}?tab=audit")]
     for address in {address for page in pages for address in re.findall(r'href="([^"]*sort=[^"]*)"', page)}:
         assert "aria-sort" in shared.alice.page(unescape(address))
-
-
-def test_the_result_of_a_form_links_to_its_page(console: RunningConsole, alice: Operator) -> None:
-    console.service.load(branch(), b'{"kind":"bill"}')
-    console.service.load(b'{"kind":"bill"}')
-    (path, *_) = re.findall(r'action="(/loads/items/[0-9]+/resolve)"', alice.page("/loads"))
-    result = alice.send(path, {}).text
-    assert 'href="/loads?sort=load.started' in result
-    assert "/language?to=th&amp;back=%2Floads" in result
 
 
 # --- find ------------------------------------------------------------------------

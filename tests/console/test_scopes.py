@@ -35,20 +35,16 @@ def test_the_name_of_the_shop_is_beside_the_id_of_a_scope(console: RunningConsol
         assert f"{word} Riverside ({shop['id']})" in alice.page(shown)
 
 
-def test_a_franchise_is_listed_with_the_number_and_names_of_its_shops(console: RunningConsole, alice: Operator) -> None:
-    shops = [branch(name=name, franchiseId="noodles") for name in ("Ari", "Bang Rak", "Chatuchak")]
-    console.service.load(*shops)
-    assert ">Ari, Bang Rak, …, with 3 shops (noodles)<" in alice.page("/keys/new")
-    assert alice.issue("franchise:noodles").status_code == 200
-    assert 'Franchise <span title="noodles">Ari, Bang Rak, …, with 3 shops</span>' in alice.page("/keys")
-
-
-def test_a_franchise_has_the_words_with_which_the_names_of_its_shops_begin(
+def test_a_franchise_is_listed_with_the_number_of_its_shops_and_their_names_or_what_these_share(
     console: RunningConsole, alice: Operator
 ) -> None:
-    shops = [branch(name=f"Blue House · {name}", franchiseId="coffee") for name in ("Ari", "Salaya")]
-    console.service.load(*shops)
-    alice.issue("franchise:coffee")
+    noodles = [branch(name=name, franchiseId="noodles") for name in ("Ari", "Bang Rak", "Chatuchak")]
+    coffee = [branch(name=f"Blue House · {name}", franchiseId="coffee") for name in ("Ari", "Salaya")]
+    console.service.load(*noodles, *coffee)
+    assert ">Ari, Bang Rak, …, with 3 shops (noodles)<" in alice.page("/keys/new")
+    for franchise in ("noodles", "coffee"):
+        assert alice.issue(f"franchise:{franchise}").status_code == 200
+    assert 'Franchise <span title="noodles">Ari, Bang Rak, …, with 3 shops</span>' in alice.page("/keys")
     for path in ("/keys", "/shops"):
         assert "Blue House, with 2 shops<" in alice.page(path)
 

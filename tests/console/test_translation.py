@@ -1,4 +1,4 @@
-"""On Thai pages, the findings of `status` and `doctor`, errors, rejects and audit entries are in Thai."""
+"""Every text exists in English and Thai, and Thai pages show findings, errors, rejects and audit entries in Thai."""
 
 import re
 import sqlite3
@@ -16,13 +16,15 @@ from console.running_console import RunningConsole
 from counterfoil.backends.postgres.addresses import server_error
 from counterfoil.backends.sqlite.files import translated
 from counterfoil.checks import local
-from counterfoil.checks.findings import KINDS, MESSAGES, Finding, finding
+from counterfoil.checks.findings import KINDS, MESSAGES, finding
 from counterfoil.console import app, guards
 from counterfoil.console.display import translated as translated_html
-from counterfoil.console.texts import TABLE, Texts
+from counterfoil.console.layout import NAVIGATION
+from counterfoil.console.pages.keys import SHOWN, WARNINGS
+from counterfoil.console.texts import LANGUAGES, TABLE, Texts, preferred
 from counterfoil.console.texts import THAI as THAI_TEXTS
 from counterfoil.domain.access import Key, Scope
-from counterfoil.domain.audit import field_changes
+from counterfoil.domain.audit import Act, field_changes
 from counterfoil.domain.messages import Message, duration
 from counterfoil.domain.problems import TABLE as PROBLEMS
 from counterfoil.domain.problems import explanation, what_to_do
@@ -31,6 +33,7 @@ from counterfoil.ports import Permissions, StoreUnavailable
 from records import branch
 
 THAI = Texts("th")
+PACKAGE = Path(counterfoil.__path__[0])
 _ENGLISH_WORDS = re.compile(r"\b[a-z]{3,}\b")
 
 
@@ -64,8 +67,7 @@ def placeholders(text: str) -> set[str]:
 
 
 def test_the_table_of_a_stores_messages_contains_what_the_code_uses_and_nothing_else() -> None:
-    sources = Path(counterfoil.__path__[0])
-    files = [*sources.glob("backends/**/*.py"), sources / "key_issuing.py", sources / "devices.py"]
+    files = [*PACKAGE.glob("backends/**/*.py"), PACKAGE / "key_issuing.py", PACKAGE / "devices.py"]
     used = {code for file in files for code in re.findall(r'MESSAGES\["(\w+)"\]', file.read_text("utf-8"))}
     # The messages of the client of Valkey are named by its two roles.
     assert used | {"meter", "bridge"} == set(STORE_MESSAGES)
@@ -91,8 +93,7 @@ def test_every_message_has_one_english_text_and_a_thai_one_with_the_same_values(
 
 
 def test_every_kind_of_finding_is_used_and_every_used_kind_exists() -> None:
-    package = Path(counterfoil.__file__).parent
-    sources = [file.read_text("utf-8") for file in (*(package / "checks").glob("*.py"), package / "cli" / "status.py")]
+    sources = [file.read_text("utf-8") for file in (*(PACKAGE / "checks").glob("*.py"), PACKAGE / "cli" / "status.py")]
     named = {name for source in sources for name in re.findall(r'"([a-z_]+)"', source)}
     called = {name for source in sources for name in re.findall(r'(?:finding\(|MESSAGES\[)"([a-z_]+)"', source)}
     shared = {kind.shared_advice for kind in KINDS.values() if kind.shared_advice}
@@ -100,42 +101,20 @@ def test_every_kind_of_finding_is_used_and_every_used_kind_exists() -> None:
     assert called <= {*KINDS, *MESSAGES}
 
 
-@pytest.mark.parametrize(
-    ("finding", "english", "thai"),
-    [
-        (
-            finding("service_silent", address="127.0.0.1:8001", reason=MESSAGES["connection_refused"]),
-            "No service responds at 127.0.0.1:8001 (connection refused).",
-            "ไม่มีบริการตอบที่ 127.0.0.1:8001 (ปฏิเสธการเชื่อมต่อ)",
-        ),
-        (
-            finding(
-                "shops_silent",
-                count=12,
-                silent=2,
-                names=[
-                    MESSAGES["silent_shop"](name="Quiet", span=duration(3 * 86_400_000), usual="9"),
-                    MESSAGES["silent_shop"](name="Riverside, Ari", span=duration(5 * 3_600_000), usual="5.5"),
-                ],
-            ),
-            (
-                "12 shops, 2 silent: Quiet (no bill for 3 days; usually at least 9 bills in that time), "
-                "Riverside, Ari (no bill for 5 hours; usually at least 5.5 bills in that time)."
-            ),
-            (
-                "12 ร้าน เงียบ 2 ร้าน: Quiet (ไม่มีบิลมา 3 วัน ปกติมีอย่างน้อย 9 บิล), "
-                "Riverside, Ari (ไม่มีบิลมา 5 ชั่วโมง ปกติมีอย่างน้อย 5.5 บิล)"
-            ),
-        ),
-        (
-            finding("load_finished_ago", span=duration(7_200_000), lines=1_200, changed=30, rejected=0),
-            "Finished 2 hours ago: 1,200 lines, 30 changed, 0 rejected.",
-            "เสร็จเมื่อ 2 ชั่วโมงที่แล้ว: 1,200 บรรทัด เปลี่ยน 30 ระเบียน ปฏิเสธ 0 บรรทัด",
-        ),
-    ],
-)
-def test_values_within_a_finding_are_in_the_language_of_the_page(finding: Finding, english: str, thai: str) -> None:
-    assert (str(finding.message), THAI.message(finding.message)) == (english, thai)
+def test_values_within_a_finding_are_in_the_language_of_the_page() -> None:
+    names = [
+        MESSAGES["silent_shop"](name="Quiet", span=duration(3 * 86_400_000), usual="9"),
+        MESSAGES["silent_shop"](name="Riverside, Ari", span=duration(5 * 3_600_000), usual="5.5"),
+    ]
+    message = finding("shops_silent", count=1_200, silent=2, names=names).message
+    assert str(message) == (
+        "1,200 shops, 2 silent: Quiet (no bill for 3 days; usually at least 9 bills in that time), "
+        "Riverside, Ari (no bill for 5 hours; usually at least 5.5 bills in that time)."
+    )
+    assert THAI.message(message) == (
+        "1,200 ร้าน เงียบ 2 ร้าน: Quiet (ไม่มีบิลมา 3 วัน ปกติมีอย่างน้อย 9 บิล), "
+        "Riverside, Ari (ไม่มีบิลมา 5 ชั่วโมง ปกติมีอย่างน้อย 5.5 บิล)"
+    )
 
 
 @pytest.mark.parametrize(
@@ -159,47 +138,23 @@ def test_a_finding_names_all_permissions_of_a_login_in_both_languages(
     assert THAI.message(finding.message) == f"ผู้ใช้ cf: {thai}"
 
 
-def _with_state(error: Exception, sqlstate: str) -> Exception:
-    """Return an error with an SQLSTATE, as the errors of both drivers have it."""
-    vars(error)["sqlstate"] = sqlstate
-    return error
-
-
 @pytest.mark.parametrize(
-    ("error", "words", "english", "thai"),
+    ("error", "sqlstate", "words", "thai"),
     [
-        (
-            _with_state(Exception(), "55P03"),
-            "canceling statement due to lock timeout",
-            "PostgreSQL: canceling statement due to lock timeout",
-            "PostgreSQL แจ้งว่า: ยกเลิกคำสั่ง เพราะรอการล็อกนานเกินไป",
-        ),
-        (
-            _with_state(Exception(), "42501"),
-            "permission denied for table keys\nDETAIL: secret",
-            "PostgreSQL: permission denied for table keys",
-            "PostgreSQL แจ้งว่า: ไม่มีสิทธิ์: permission denied for table keys",
-        ),
-        (
-            OSError(),
-            "Connection refused",
-            "PostgreSQL: Connection refused",
-            "PostgreSQL แจ้งว่า: เชื่อมต่อกับเซิร์ฟเวอร์ไม่ได้: Connection refused",
-        ),
-        (
-            _with_state(Exception(), "XX000"),
-            "something rare happened",
-            "PostgreSQL: something rare happened",
-            "PostgreSQL แจ้งว่า: something rare happened",
-        ),
+        (Exception, "55P03", "canceling statement due to lock timeout", "ยกเลิกคำสั่ง เพราะรอการล็อกนานเกินไป"),
+        (Exception, "42501", "permission denied for table keys", "ไม่มีสิทธิ์: permission denied for table keys"),
+        (OSError, None, "Connection refused", "เชื่อมต่อกับเซิร์ฟเวอร์ไม่ได้: Connection refused"),
+        (Exception, "XX000", "something rare happened", "something rare happened"),
     ],
+    ids=["lock", "permission", "connection", "rare"],
 )
-def test_frequent_errors_of_postgresql_are_translated_and_others_are_quoted(
-    error: Exception, words: str, english: str, thai: str
+def test_frequent_errors_of_postgresql_are_translated_and_others_are_quoted_without_details(
+    error: type[Exception], sqlstate: str | None, words: str, thai: str
 ) -> None:
-    error.args = (words,)
-    message = server_error(error)
-    assert (str(message), THAI.message(message)) == (english, thai)
+    raised = error(f"{words}\nDETAIL: secret")
+    vars(raised)["sqlstate"] = sqlstate  # as the errors of both drivers have it
+    message = server_error(raised)
+    assert (str(message), THAI.message(message)) == (f"PostgreSQL: {words}", f"PostgreSQL แจ้งว่า: {thai}")
 
 
 def test_frequent_errors_of_sqlite_are_translated(tmp_path: Path) -> None:
@@ -284,3 +239,67 @@ def test_a_thai_page_shows_findings_errors_and_audit_entries_in_thai(console: Ru
     assert "แก้ไขคำขอ คำขอเดิมจะล้มเหลวอีก" in somchai.page(f"/keys/{key.split('_')[2]}?tab=errors")
     for path in ("/", "/store"):
         assert 'lang="en"' not in somchai.page(path).partition("<main")[2]
+
+
+# --- the texts of pages ----------------------------------------------------------------
+
+SOURCES = [*(PACKAGE / "console").rglob("*.py"), *(PACKAGE / "views").rglob("*.py")]
+TEMPLATES = [*(PACKAGE / "console" / "templates").glob("*.html")]
+# The headings of columns on pages are named in views.
+_USE = re.compile(r"""(?:\bt\(f?|\bpage=)["']([a-z0-9_.{}A-Z-]+)["']""")
+_USE_IN_TEMPLATE = re.compile(r"\{t\[([a-z0-9_.]+)\]")
+_THAI = re.compile(r"[\u0e00-\u0e7f]")
+# Texts that need no translation, because they are technical terms.
+SAME = {"store.horizon"}
+
+
+def uses() -> set[str]:
+    in_code = {name for file in SOURCES for name in _USE.findall(file.read_text("utf-8"))}
+    return in_code | {name for file in TEMPLATES for name in _USE_IN_TEMPLATE.findall(file.read_text("utf-8"))}
+
+
+def test_every_text_exists_in_every_language_with_the_same_values() -> None:
+    for name, texts in TABLE.items():
+        assert len(texts) == len(LANGUAGES), name
+        english, thai = texts
+        assert english.strip(), name
+        assert name in SAME or _THAI.search(thai), name
+        assert not _THAI.search(english), name
+        assert placeholders(english) == placeholders(thai), name
+
+
+# Prefixes of text names that are computed, so the names are not in the source code. Other tests cover them.
+COMPUTED = ("advice", "audit_field")
+
+
+def test_every_text_is_used_and_every_used_text_exists() -> None:
+    patterns = {re.compile(re.sub(r"\\\{[^}]*\\\}", r"[^.]+", re.escape(use))): use for use in uses()}
+    named = [name for name in TABLE if name.partition(".")[0] not in COMPUTED]
+    assert [name for name in named if not any(one.fullmatch(name) for one in patterns)] == []
+    missing = [use for one, use in patterns.items() if not any(one.fullmatch(name) for name in TABLE)]
+    assert missing == []
+
+
+def test_computed_text_names_have_texts() -> None:
+    names = [f"nav.{name}" for name in NAVIGATION] + [f"act.{act.value}" for act in Act]
+    names += [f"keys.filter.{name}{part}" for name in SHOWN for part in ("", ".caption")]
+    names += [f"key_warning.{name}" for name in WARNINGS]
+    assert [name for name in names if name not in TABLE] == []
+
+
+@pytest.mark.parametrize(
+    ("header", "language"),
+    [
+        ("", "en"),
+        ("th", "th"),
+        ("th-TH,th;q=0.9,en-US;q=0.8", "th"),
+        ("en-US,en;q=0.9,th;q=0.8", "en"),
+        ("de, th;q=0.5", "th"),
+        ("de, fr;q=0.5", "en"),
+        ("th;q=0", "en"),
+        ("en;q=0.2, th;q=0.9", "th"),
+        ("th;q=nonsense,,;;", "en"),
+    ],
+)
+def test_the_preferred_language_is_chosen(header: str, language: str) -> None:
+    assert preferred(header) == language
