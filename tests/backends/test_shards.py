@@ -126,19 +126,16 @@ def walk(group: Group, key: str, path: str, **query: Any) -> None:
     assert group.service.data(path, key, limit=2, cursor=first["nextCursor"], **query)
 
 
-@pytest.mark.parametrize("selection", [NEW_YEAR, {"updatedSince": EVER}], ids=["by day", "by change"])
-def test_a_list_of_bills_is_read_from_the_part_of_its_shop(
+@pytest.mark.parametrize("selection", [NEW_YEAR, {"updatedSince": EVER}, {}], ids=["by day", "by change", "members"])
+def test_a_list_is_read_from_the_part_of_its_shop_or_base(
     group: Group, asked: list[Asked], selection: dict[str, str]
 ) -> None:
     of = group.mine[1]
-    walk(group, group.franchise_key, "transactions", shopId=of["id"], **selection)
-    assert group.parts_planned(asked) == group.parts_of("bills", of)
-
-
-def test_a_list_of_members_is_read_from_the_part_of_its_base(group: Group, asked: list[Asked]) -> None:
-    of = group.mine[1]
-    walk(group, group.franchise_key, "members", providerId=of["providerId"])
-    assert group.parts_planned(asked) == group.parts_of("members", of)
+    if selection:
+        walk(group, group.franchise_key, "transactions", shopId=of["id"], **selection)
+    else:
+        walk(group, group.franchise_key, "members", providerId=of["providerId"])
+    assert group.parts_planned(asked) == group.parts_of("bills" if selection else "members", of)
 
 
 def test_an_account_is_looked_up_in_the_part_of_its_base(group: Group, asked: list[Asked]) -> None:

@@ -69,14 +69,19 @@ class OpenStore:
     """A loader and a reader on the same books."""
 
     def __init__(self, store: Store, clock: Clock, run: Callable[[Any], Any]) -> None:
-        self.store = store
+        self.store, self._run = store, run
+        self.clock: Any = clock
         self.ledger = open_ledger(store, clock)
+        self.reads = store.operator_reads()
         self.books: Any = Synchronous(store.books(), run)
         self._reader = Reader(PSEUDONYMS, self.ledger.facts)
 
     def close(self) -> None:
         self.ledger.close()
         self.books.close()
+
+    def opened_again(self) -> "OpenStore":
+        return OpenStore(self.store, self.clock, self._run)
 
     # --- writing -----------------------------------------------------------------
 

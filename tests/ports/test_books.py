@@ -8,7 +8,7 @@ from counterfoil.domain.access import Scope, ScopeKind
 from counterfoil.domain.members import fill_in
 from counterfoil.domain.paging import Position
 from counterfoil.ports import BillPage, MemberPage
-from ports.open_store import EVER, PSEUDONYMS, OpenStore, base, bill, bills_of, gone, member, shop
+from ports.open_store import EVER, PSEUDONYMS, OpenStore, base, bill, gone, member, shop
 
 FRANCHISE = Scope("franchise", "fr_a")
 SH_1 = (FRANCHISE, "sh_1")
@@ -150,13 +150,6 @@ def test_the_upper_bound_excludes_later_changes(shop_store: OpenStore) -> None:
     assert ids(shop_store.by_change()) == ["b_1", "b_2"]
 
 
-def test_a_page_boundary_may_fall_inside_a_tie(shop_store: OpenStore) -> None:
-    shop_store.put(*(bill(f"b_{n}") for n in range(5)))
-    first = shop_store.books.bills_by_change(*SH_1, 0, None, None, 2)
-    rest = shop_store.books.bills_by_change(*SH_1, 0, None, first.last, 10)
-    assert ids(bills_of(first) + bills_of(rest)) == [f"b_{n}" for n in range(5)]
-
-
 def test_every_page_has_the_horizon(shop_store: OpenStore) -> None:
     shop_store.put(bill())
     shop_store.put(base())
@@ -178,13 +171,6 @@ def test_a_bill_is_found_in_the_scope_of_its_shop_and_in_no_other(open_store: Op
     assert find(Scope("shop", "sh_2"), "b_1") is None
     assert find(Scope("franchise", "fr_b"), "b_1") is None
     assert find(FRANCHISE, "b_2") is None
-
-
-def test_two_shops_may_use_the_same_bill_id(open_store: OpenStore) -> None:
-    open_store.put(shop("sh_1"), shop("sh_2"))
-    open_store.put(bill("b_1", "sh_1", cashier="Noi"), bill("b_1", "sh_2", cashier="Lek"))
-    assert open_store.bill("b_1", "sh_1")["cashier"] == "Noi"
-    assert open_store.bill("b_1", "sh_2")["cashier"] == "Lek"
 
 
 @pytest.mark.parametrize("page_of", ["day", "change"])

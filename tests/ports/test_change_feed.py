@@ -218,7 +218,7 @@ def test_pages_of_any_size_return_each_element_once(open_store: OpenStore, limit
     assert feed.read() == ["billRemoved sh_00 b_0", "bill sh_02 b_1", "bill sh_08 b_9"]
 
 
-@pytest.mark.parametrize("limit", [1, pytest.param(2, marks=pytest.mark.long), 3])
+@pytest.mark.parametrize("limit", [pytest.param(1, marks=pytest.mark.long), 2, pytest.param(3, marks=pytest.mark.long)])
 def test_a_change_between_two_pages_is_in_this_pass_or_the_next(open_store: OpenStore, limit: int) -> None:
     happenings: list[list[Json]] = [
         [bill("b_0", void=True)],

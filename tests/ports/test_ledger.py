@@ -13,12 +13,9 @@ from counterfoil.domain.changes import EncodedBill, Outcome, Removal
 from counterfoil.domain.intake import STALLED_MS, LoadProgress, load_state
 from counterfoil.domain.replacements import ReplacementGuard
 from counterfoil.domain.tokens import Pseudonyms
-from counterfoil.operator_reads import OperatorReads
 from counterfoil.ports import StoreMismatch, StoreUnavailable
 from new_processes import new_processes
 from ports import other_processes
-from ports.backends import Store
-from ports.conftest import Run
 from ports.open_store import (
     AFTER_MIDNIGHT,
     PSEUDONYMS,
@@ -32,7 +29,6 @@ from ports.open_store import (
     open_ledger,
     shop,
 )
-from running_service import ManualClock
 
 ADDED, CHANGED, UNCHANGED = Outcome.ADDED, Outcome.CHANGED, Outcome.UNCHANGED
 LATE, REMOVED = Outcome.LATE, Outcome.REMOVED
@@ -79,14 +75,12 @@ def test_a_record_loaded_twice_changes_nothing(shop_store: OpenStore, record: An
     ],
     ids=lambda change: next(iter(change)),
 )
-def test_every_visible_change_moves_the_stamp(
-    shop_store: OpenStore, clock: ManualClock, change: dict[str, Any]
-) -> None:
+def test_every_visible_change_moves_the_stamp(shop_store: OpenStore, change: dict[str, Any]) -> None:
     shop_store.put(bill())
     before = shop_store.stamp()
-    clock.advance(5)
+    shop_store.clock.advance(5)
     assert shop_store.put(bill(**change)) == [CHANGED]
-    assert shop_store.stamp() == clock.now_ms() != before
+    assert shop_store.stamp() == shop_store.clock.now_ms() != before
 
 
 @pytest.mark.parametrize(
@@ -102,10 +96,10 @@ def test_every_visible_change_moves_the_stamp(
     ],
     ids=lambda change: next(iter(change)),
 )
-def test_an_invisible_change_moves_no_stamp(shop_store: OpenStore, clock: ManualClock, change: dict[str, Any]) -> None:
+def test_an_invisible_change_moves_no_stamp(shop_store: OpenStore, change: dict[str, Any]) -> None:
     shop_store.put(bill())
     before = shop_store.bill()
-    clock.advance(5)
+    shop_store.clock.advance(5)
     assert shop_store.put(bill(**change)) == [UNCHANGED]
     assert shop_store.bill() == before
 
@@ -121,9 +115,9 @@ def test_an_invisible_trading_day_is_still_stored(open_store: OpenStore) -> None
     assert open_store.bill() == before
 
 
-def test_old_bills_from_a_till_that_was_offline_are_stamped_as_new(shop_store: OpenStore, clock: ManualClock) -> None:
+def test_old_bills_from_a_till_that_was_offline_are_stamped_as_new(shop_store: OpenStore) -> None:
     since = shop_store.ledger.advance_horizon() + 1
-    clock.advance(60)
+    shop_store.clock.advance(60)
     shop_store.put(bill("b_late", closedAt="2025-11-01T12:00:00+07:00"))
     assert [found["id"] for found in shop_store.by_change(since=since)] == ["b_late"]
 
@@ -247,11 +241,9 @@ def test_a_bill_removed_before_its_shop_is_known_stays_removed(open_store: OpenS
     assert open_store.put(bill(rev=4)) == [LATE]
 
 
-def test_a_removed_record_is_remembered_by_the_next_loader_too(
-    shop_store: OpenStore, store: Store, clock: ManualClock, run: Run
-) -> None:
+def test_a_removed_record_is_remembered_by_the_next_loader_too(shop_store: OpenStore) -> None:
     shop_store.put(gone(bill(), rev=5))
-    with closing(OpenStore(store, clock, run)) as other:
+    with closing(shop_store.opened_again()) as other:
         assert other.put(bill(rev=4)) == [LATE]
 
 
@@ -333,16 +325,16 @@ def test_a_shop_put_in_the_same_transaction_changes_the_facts_for_later_records(
     ids=("time zone", "closing time", "no closing time", "franchise"),
 )
 def test_a_changed_fact_that_is_visible_on_bills_rewrites_them(
-    open_store: OpenStore, clock: ManualClock, change: dict[str, Any], shown: dict[str, Any]
+    open_store: OpenStore, change: dict[str, Any], shown: dict[str, Any]
 ) -> None:
     open_store.put(shop("sh_1"), shop("sh_2"))
     open_store.put(bill(closedAt=AFTER_MIDNIGHT), bill("b_2", "sh_2", closedAt=AFTER_MIDNIGHT))
     elsewhere = open_store.bill("b_2", "sh_2")
-    clock.advance(5)
+    open_store.clock.advance(5)
     open_store.put(shop("sh_1", **change))
     open_store.rewrite()
     assert {name: open_store.bill()[name] for name in shown} == shown
-    assert in_ms(open_store.bill()["updatedAt"]) >= clock.now_ms()
+    assert in_ms(open_store.bill()["updatedAt"]) >= open_store.clock.now_ms()
     assert open_store.bill("b_2", "sh_2") == elsewhere
 
 
@@ -409,9 +401,7 @@ def test_hidden_fields_of_a_later_record_are_stored(open_store: OpenStore) -> No
     assert open_store.bill()["items"][0]["rootId"] == "r_2"
 
 
-def test_a_renamed_channel_rewrites_only_the_bills_that_show_its_label(
-    open_store: OpenStore, clock: ManualClock
-) -> None:
+def test_a_renamed_channel_rewrites_only_the_bills_that_show_its_label(open_store: OpenStore) -> None:
     channels = [{"id": "ch_1", "name": "Elephant"}, {"id": "ch_2", "name": "Rhino"}]
     open_store.put(shop(channels=channels))
     open_store.put(
@@ -421,10 +411,10 @@ def test_a_renamed_channel_rewrites_only_the_bills_that_show_its_label(
         bill("b_4", table={"id": "t_1"}),
     )
     others = [open_store.bill(f"b_{n}") for n in (2, 3, 4)]
-    clock.advance(5)
+    open_store.clock.advance(5)
     open_store.put(shop(channels=[{"id": "ch_1", "name": "Mammoth"}, channels[1]]))
     open_store.rewrite()
-    assert [found["id"] for found in open_store.by_change(since=clock.now_ms())] == ["b_1"]
+    assert [found["id"] for found in open_store.by_change(since=open_store.clock.now_ms())] == ["b_1"]
     assert open_store.bill()["channel"] == {"code": "ch_1", "name": "Mammoth"}
     assert [open_store.bill(f"b_{n}") for n in (2, 3, 4)] == others
 
@@ -454,23 +444,23 @@ def test_bills_are_rewritten_in_small_batches_with_increasing_stamps(shop_store:
     assert len({found["updatedAt"] for found in shop_store.by_change(since=since)}) == 3
 
 
-def test_an_interrupted_rewrite_is_continued(shop_store: OpenStore, store: Store, clock: ManualClock) -> None:
+def test_an_interrupted_rewrite_is_continued(shop_store: OpenStore) -> None:
     shop_store.put(*(bill(f"b_{n}") for n in range(7)))
     shop_store.put(shop(timezone="Asia/Tokyo"))
     assert shop_store.ledger.rewrite_bills(3)
     done = shop_store.by_change()[-3:]
     shop_store.ledger.close()
-    shop_store.ledger = open_ledger(store, clock)
+    shop_store.ledger = open_ledger(shop_store.store, shop_store.clock)
     shop_store.rewrite(2)
     changed = shop_store.by_change()
     assert [found["timestamp"][-6:] for found in changed] == ["+09:00"] * 7
     assert changed[:3] == done
 
 
-def test_a_rewrite_that_could_not_be_written_is_done_again(shop_store: OpenStore, store: Store) -> None:
+def test_a_rewrite_that_could_not_be_written_is_done_again(shop_store: OpenStore) -> None:
     shop_store.put(*(bill(f"b_{n}") for n in range(7)))
     shop_store.put(shop(timezone="Asia/Tokyo"))
-    with store.out_of_space(), pytest.raises(StoreUnavailable):
+    with shop_store.store.out_of_space(), pytest.raises(StoreUnavailable):
         shop_store.ledger.rewrite_bills(3)
     shop_store.rewrite(3)
     assert {found["timestamp"][-6:] for found in shop_store.by_change()} == {"+09:00"}
@@ -500,11 +490,11 @@ def test_a_bill_loaded_while_its_shop_is_being_rewritten_changes_once(shop_store
 # --- stamps and the horizon --------------------------------------------------
 
 
-def test_every_transaction_gets_a_stamp_above_every_reported_horizon(shop_store: OpenStore, clock: ManualClock) -> None:
+def test_every_transaction_gets_a_stamp_above_every_reported_horizon(shop_store: OpenStore) -> None:
     """The clock stands still, steps back and jumps ahead."""
     given_out = shop_store.horizon()
     for number, seconds in enumerate([0, 0, 0.001, -3600, 0, 86_400, 0, -90_000, 1]):
-        clock.step(seconds)
+        shop_store.clock.step(seconds)
         shop_store.put(bill("b_1", cashier=f"{number}"))
         stamp = shop_store.stamp()
         assert stamp is not None
@@ -513,37 +503,35 @@ def test_every_transaction_gets_a_stamp_above_every_reported_horizon(shop_store:
         assert given_out >= stamp
 
 
-def test_an_idle_horizon_follows_the_clock_forward_and_never_back(open_store: OpenStore, clock: ManualClock) -> None:
-    assert open_store.ledger.advance_horizon() == clock.now_ms() == open_store.horizon()
-    clock.advance(0.25)
-    assert open_store.ledger.advance_horizon() == clock.now_ms() == open_store.horizon()
+def test_an_idle_horizon_follows_the_clock_forward_and_never_back(open_store: OpenStore) -> None:
+    assert open_store.ledger.advance_horizon() == open_store.clock.now_ms() == open_store.horizon()
+    open_store.clock.advance(0.25)
+    assert open_store.ledger.advance_horizon() == open_store.clock.now_ms() == open_store.horizon()
     high = open_store.horizon()
-    clock.step(-3600)
+    open_store.clock.step(-3600)
     assert open_store.ledger.advance_horizon() == high == open_store.horizon()
 
 
 def test_a_transaction_that_fails_leaves_nothing_and_the_next_one_sees_what_others_wrote_meanwhile(
-    shop_store: OpenStore, store: Store, clock: ManualClock, run: Run
+    shop_store: OpenStore,
 ) -> None:
     stale, before = shop_store.change(bill("b_1")), shop_store.horizon()
-    clock.advance(1)
+    shop_store.clock.advance(1)
     with pytest.raises(KeyError):
         shop_store.ledger.apply([stale, NO_CHANGE])
     assert (shop_store.bill("b_1"), shop_store.horizon()) == (None, before)
-    with closing(OpenStore(store, clock, run)) as other:
+    with closing(shop_store.opened_again()) as other:
         other.put(bill("b_2"), bill("b_3"))
         other.put(shop(timezone="Asia/Tokyo"))
     assert shop_store.ledger.apply([stale]) == [Outcome.FACTS_MOVED]
     assert shop_store.put(bill("b_1")) == [ADDED]
 
 
-def test_a_full_disk_fails_the_transaction_and_nothing_else(
-    shop_store: OpenStore, store: Store, clock: ManualClock
-) -> None:
+def test_a_full_disk_fails_the_transaction_and_nothing_else(shop_store: OpenStore) -> None:
     before = shop_store.horizon()
-    clock.advance(1)
+    shop_store.clock.advance(1)
     change = shop_store.change(bill())
-    with store.out_of_space():
+    with shop_store.store.out_of_space():
         with pytest.raises(StoreUnavailable):
             shop_store.ledger.apply([change])
         with pytest.raises(StoreUnavailable):
@@ -551,12 +539,10 @@ def test_a_full_disk_fails_the_transaction_and_nothing_else(
         assert shop_store.horizon() == before
         assert shop_store.bill() is None
     assert shop_store.ledger.apply([change]) == [ADDED]
-    assert shop_store.stamp() == shop_store.horizon() == clock.now_ms()
+    assert shop_store.stamp() == shop_store.horizon() == shop_store.clock.now_ms()
 
 
-def test_nobody_sees_an_unfinished_transaction_or_a_horizon_that_covers_it(
-    shop_store: OpenStore, store: Store, clock: ManualClock
-) -> None:
+def test_nobody_sees_an_unfinished_transaction_or_a_horizon_that_covers_it(shop_store: OpenStore) -> None:
     """The writer stops between its stamp and its commit, while the clock and the ticker continue."""
     shop_store.put(bill("b_0"))
     changes = [shop_store.change(bill("b_1")), shop_store.change(bill("b_2"))]
@@ -564,11 +550,11 @@ def test_nobody_sees_an_unfinished_transaction_or_a_horizon_that_covers_it(
     writer = threading.Thread(target=shop_store.ledger.apply, args=(changes, progress))
     writer.start()
     assert progress.stopped.wait(PATIENCE_SEC)
-    clock.advance(10)
+    shop_store.clock.advance(10)
     ticked: list[int] = []
 
     def tick() -> None:
-        with closing(open_ledger(store, clock)) as ledger:
+        with closing(open_ledger(shop_store.store, shop_store.clock)) as ledger:
             ticked.append(ledger.advance_horizon())
 
     ticker = threading.Thread(target=tick)
@@ -597,12 +583,11 @@ class Interrupted:
         return getattr(self._progress, name)
 
 
-def test_a_reader_alongside_three_writers_is_never_given_too_early_a_horizon(
-    shop_store: OpenStore, store: Store
-) -> None:
+def test_a_reader_alongside_three_writers_is_never_given_too_early_a_horizon(shop_store: OpenStore) -> None:
     """Two loaders and a ticker run in other processes. Everything up to a reported horizon must be complete."""
     context = new_processes()
     done = context.Event()
+    store = shop_store.store
     loaders = [context.Process(target=other_processes.load_bills, args=(store, f"till {n}", 60)) for n in (1, 2)]
     ticker = context.Process(target=other_processes.advance_horizon_until, args=(store, done), daemon=True)
     for process in (*loaders, ticker):
@@ -626,59 +611,57 @@ def test_a_reader_alongside_three_writers_is_never_given_too_early_a_horizon(
 # --- loads and the secret ----------------------------------------------------
 
 
-def test_a_load_reports_its_progress(open_store: OpenStore, reads: OperatorReads, clock: ManualClock) -> None:
+def test_a_load_reports_its_progress(open_store: OpenStore) -> None:
     number = open_store.ledger.begin_load("bills.ndjson").number
-    clock.advance(2)
-    (listed,) = reads.loads(10)
-    assert (listed.lines, listed.finished, listed.idle_ms(clock.now_ms())) == (0, False, 2000)
+    open_store.clock.advance(2)
+    (listed,) = open_store.reads.loads(10)
+    assert (listed.lines, listed.finished, listed.idle_ms(open_store.clock.now_ms())) == (0, False, 2000)
     for finished in (False, True):
         progress = LoadProgress(number, lines=3, changed=1, rejected=2, finished=finished)
         open_store.ledger.apply([open_store.change(shop())], progress)
-        (listed,) = reads.loads(10)
+        (listed,) = open_store.reads.loads(10)
         assert (listed.lines, listed.changed, listed.rejected, listed.finished) == (3, 1, 2, finished)
-        assert listed.idle_ms(clock.now_ms()) == 0
+        assert listed.idle_ms(open_store.clock.now_ms()) == 0
 
 
 def test_a_load_that_was_marked_as_stopped_has_its_counts_and_the_time_at_which_it_stopped(
-    open_store: OpenStore, reads: OperatorReads, clock: ManualClock
+    open_store: OpenStore,
 ) -> None:
     number = open_store.ledger.begin_load("bills.ndjson").number
     open_store.ledger.apply([], LoadProgress(number, lines=3, changed=1, rejected=2))
-    clock.advance(2)
+    open_store.clock.advance(2)
     open_store.ledger.stop_load(number, 2)
-    stopped_at = clock.now_ms()
-    clock.advance(5)
-    (listed,) = reads.loads(10)
-    assert reads.latest_load() == listed
+    stopped_at = open_store.clock.now_ms()
+    open_store.clock.advance(5)
+    (listed,) = open_store.reads.loads(10)
+    assert open_store.reads.latest_load() == listed
     assert (listed.lines, listed.changed, listed.rejected, listed.finished) == (3, 2, 2, False)
     assert (listed.seen_at, listed.is_stopped) == (stopped_at, True)
-    assert load_state(listed, clock.now_ms()) == "stopped"
+    assert load_state(listed, open_store.clock.now_ms()) == "stopped"
 
 
-def test_a_load_that_has_finished_cannot_be_marked_as_stopped(open_store: OpenStore, reads: OperatorReads) -> None:
+def test_a_load_that_has_finished_cannot_be_marked_as_stopped(open_store: OpenStore) -> None:
     number = open_store.ledger.begin_load("bills.ndjson").number
     open_store.ledger.apply([], LoadProgress(number, finished=True))
     open_store.ledger.stop_load(number, 2)
-    (listed,) = reads.loads(10)
+    (listed,) = open_store.reads.loads(10)
     assert (listed.changed, listed.finished, listed.is_stopped) == (0, True, False)
 
 
-def test_a_killed_load_is_shown_until_it_is_an_open_item_or_its_source_was_loaded_again(
-    open_store: OpenStore, reads: OperatorReads, clock: ManualClock
-) -> None:
+def test_a_killed_load_is_shown_until_it_is_an_open_item_or_its_source_was_loaded_again(open_store: OpenStore) -> None:
     def load(source: str, *, is_finished: bool = True) -> None:
         number = open_store.ledger.begin_load(source).number
         open_store.ledger.apply([], LoadProgress(number, finished=is_finished))
 
     def shown() -> tuple[str | None, list[str]]:
-        latest = reads.latest_load()
-        return latest.source if latest else None, [item.source for item in reads.open_items()]
+        latest = open_store.reads.latest_load()
+        return latest.source if latest else None, [item.source for item in open_store.reads.open_items()]
 
     assert shown() == (None, [])
     load("a", is_finished=False)
     load("b")
     assert shown() == ("a", [])
-    clock.advance(STALLED_MS / 1000 + 1)
+    open_store.clock.advance(STALLED_MS / 1000 + 1)
     load("c")
     assert shown() == ("c", ["a"])
     load("a")
@@ -687,10 +670,8 @@ def test_a_killed_load_is_shown_until_it_is_an_open_item_or_its_source_was_loade
     assert shown() == ("b", [])
 
 
-def test_a_store_refuses_a_secret_it_was_not_built_with(
-    open_store: OpenStore, store: Store, clock: ManualClock
-) -> None:
+def test_a_store_refuses_a_secret_it_was_not_built_with(open_store: OpenStore) -> None:
     other = Pseudonyms(b"another secret of more than thirty-two bytes")
     with pytest.raises(StoreMismatch, match="secret"):
-        store.ledger(clock, other.fingerprint())
-    open_ledger(store, clock).close()
+        open_store.store.ledger(open_store.clock, other.fingerprint())
+    open_ledger(open_store.store, open_store.clock).close()

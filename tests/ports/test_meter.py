@@ -24,6 +24,7 @@ from new_processes import new_processes
 from ports import other_processes
 from ports.backends import METERS, OpenUsage, Store
 from ports.conftest import Run, backend_params, new_store
+from ports.open_store import Synchronous
 from running_service import ManualClock
 
 KEY = Key(key_id="k_1", scope=Scope("shop", "sh_1"), per_min=3, per_day=1000)
@@ -43,32 +44,35 @@ def store(request: pytest.FixtureRequest, tmp_path: Path, run: Run, monkeypatch:
     made.close()
 
 
-def admitted(run: Run, usage: OpenUsage, key: Key = KEY, tries: int = 1) -> int:
+@pytest.fixture
+def meter(usage: OpenUsage, run: Run) -> Synchronous:
+    return Synchronous(usage, run)
+
+
+def admitted(meter: Synchronous, key: Key = KEY, tries: int = 1) -> int:
     """Request admission this many times; return how many requests were admitted."""
-    return sum(isinstance(run(usage.admit(key)), Admitted) for _ in range(tries))
+    return sum(isinstance(meter.admit(key), Admitted) for _ in range(tries))
 
 
 # --- the minute --------------------------------------------------------------
 
 
-def test_refusals_say_when_to_retry(usage: OpenUsage, clock: ManualClock, run: Run) -> None:
-    admitted(run, usage, tries=3)
-    assert run(usage.admit(KEY)) == TooFast(60)
+def test_refusals_say_when_to_retry(meter: Synchronous, clock: ManualClock) -> None:
+    admitted(meter, tries=3)
+    assert meter.admit(KEY) == TooFast(60)
     clock.advance(30.5)
-    assert run(usage.admit(KEY)) == TooFast(30)
+    assert meter.admit(KEY) == TooFast(30)
     clock.advance(29.4)
-    assert run(usage.admit(KEY)) == TooFast(1)
+    assert meter.admit(KEY) == TooFast(1)
     clock.advance(1)
-    assert isinstance(run(usage.admit(KEY)), Admitted)
+    assert isinstance(meter.admit(KEY), Admitted)
 
 
-def test_refused_requests_enter_neither_the_window_nor_the_count(
-    usage: OpenUsage, clock: ManualClock, run: Run
-) -> None:
-    admitted(run, usage, tries=50)
-    assert run(usage.counts(KEY, [NEW_YEAR])) == {NEW_YEAR: 3}
+def test_refused_requests_enter_neither_the_window_nor_the_count(meter: Synchronous, clock: ManualClock) -> None:
+    admitted(meter, tries=50)
+    assert meter.counts(KEY, [NEW_YEAR]) == {NEW_YEAR: 3}
     clock.advance(60)
-    assert run(usage.admit(KEY)) == Admitted(NEW_YEAR, 4)
+    assert meter.admit(KEY) == Admitted(NEW_YEAR, 4)
 
 
 @given(
@@ -102,21 +106,21 @@ def test_no_minute_admits_too_many_and_no_request_within_the_limit_is_refused(
     usage.close()
 
 
-def test_a_raised_limit_applies_at_once(usage: OpenUsage, clock: ManualClock, run: Run) -> None:
-    assert admitted(run, usage, tries=5) == 3
-    assert admitted(run, usage, replace(KEY, per_min=8), 20) == 5
+def test_a_raised_limit_applies_at_once(meter: Synchronous, clock: ManualClock) -> None:
+    assert admitted(meter, tries=5) == 3
+    assert admitted(meter, replace(KEY, per_min=8), 20) == 5
     clock.advance(30)
-    assert admitted(run, usage, replace(KEY, per_min=100), 200) == 92
+    assert admitted(meter, replace(KEY, per_min=100), 200) == 92
 
 
-def test_lowering_and_raising_a_limit_does_not_open_the_window(usage: OpenUsage, clock: ManualClock, run: Run) -> None:
-    assert admitted(run, usage, replace(KEY, per_min=50), 80) == 50
+def test_lowering_and_raising_a_limit_does_not_open_the_window(meter: Synchronous, clock: ManualClock) -> None:
+    assert admitted(meter, replace(KEY, per_min=50), 80) == 50
     clock.advance(59)
-    assert admitted(run, usage, replace(KEY, per_min=1), 3) == 0
-    assert admitted(run, usage, replace(KEY, per_min=50), 3) == 0
+    assert admitted(meter, replace(KEY, per_min=1), 3) == 0
+    assert admitted(meter, replace(KEY, per_min=50), 3) == 0
     clock.advance(1)
-    assert admitted(run, usage, replace(KEY, per_min=1), 3) == 1
-    assert admitted(run, usage, replace(KEY, per_min=50), 80) == 49
+    assert admitted(meter, replace(KEY, per_min=1), 3) == 1
+    assert admitted(meter, replace(KEY, per_min=50), 80) == 49
 
 
 def test_concurrent_requests_of_many_keys_each_get_the_next_count_of_their_own_key(usage: OpenUsage, run: Run) -> None:
@@ -148,54 +152,52 @@ def test_a_cancelled_request_does_not_disturb_others(usage: OpenUsage, run: Run)
 # --- the day -----------------------------------------------------------------
 
 
-def test_the_count_resets_at_midnight_in_thailand(usage: OpenUsage, clock: ManualClock, run: Run) -> None:
-    assert run(usage.admit(KEY)) == Admitted(NEW_YEAR, 1)
+def test_the_count_resets_at_midnight_in_thailand(meter: Synchronous, clock: ManualClock) -> None:
+    assert meter.admit(KEY) == Admitted(NEW_YEAR, 1)
     clock.advance(MIDNIGHT_SEC - 0.001)
-    assert run(usage.admit(KEY)) == Admitted(NEW_YEAR, 2)
+    assert meter.admit(KEY) == Admitted(NEW_YEAR, 2)
     clock.advance(0.001)
-    assert run(usage.admit(KEY)) == Admitted(date(2026, 1, 2), 1)
-    assert run(usage.counts(KEY, [NEW_YEAR, date(2026, 1, 2)])) == {NEW_YEAR: 2, date(2026, 1, 2): 1}
+    assert meter.admit(KEY) == Admitted(date(2026, 1, 2), 1)
+    assert meter.counts(KEY, [NEW_YEAR, date(2026, 1, 2)]) == {NEW_YEAR: 2, date(2026, 1, 2): 1}
 
 
-def test_midnight_does_not_open_the_minute(usage: OpenUsage, clock: ManualClock, run: Run) -> None:
+def test_midnight_does_not_open_the_minute(meter: Synchronous, clock: ManualClock) -> None:
     clock.advance(MIDNIGHT_SEC - 1)
-    admitted(run, usage, tries=3)
+    admitted(meter, tries=3)
     clock.advance(2)
-    assert run(usage.admit(KEY)) == TooFast(58)
+    assert meter.admit(KEY) == TooFast(58)
 
 
-def test_a_request_past_the_quota_is_still_counted(usage: OpenUsage, run: Run) -> None:
+def test_a_request_past_the_quota_is_still_counted(meter: Synchronous) -> None:
     key = replace(KEY, per_min=100, per_day=2)
-    assert [run(usage.admit(key)).count for _ in range(5)] == [1, 2, 3, 4, 5]
+    assert [meter.admit(key).count for _ in range(5)] == [1, 2, 3, 4, 5]
 
 
 # --- clocks ------------------------------------------------------------------
 
 
-def test_a_wall_clock_that_steps_neither_opens_nor_closes_the_window(
-    usage: OpenUsage, clock: ManualClock, run: Run
-) -> None:
-    admitted(run, usage, tries=3)
+def test_a_wall_clock_that_steps_neither_opens_nor_closes_the_window(meter: Synchronous, clock: ManualClock) -> None:
+    admitted(meter, tries=3)
     for seconds in (3600, -7200, 86_400 * 30, -86_400 * 30):
         clock.step(seconds)
-        assert admitted(run, usage) == 0
+        assert admitted(meter) == 0
     clock.advance(60)
     clock.step(-3600)
-    assert admitted(run, usage, tries=5) == 3
+    assert admitted(meter, tries=5) == 3
 
 
 def test_a_wall_clock_that_steps_back_over_midnight_continues_with_that_days_count(
-    usage: OpenUsage, clock: ManualClock, run: Run
+    meter: Synchronous, clock: ManualClock
 ) -> None:
     key = replace(KEY, per_min=100)
-    assert run(usage.admit(key)) == Admitted(NEW_YEAR, 1)
+    assert meter.admit(key) == Admitted(NEW_YEAR, 1)
     clock.step(86_400)
-    assert run(usage.admit(key)) == Admitted(date(2026, 1, 2), 1)
+    assert meter.admit(key) == Admitted(date(2026, 1, 2), 1)
     clock.step(-86_400)
-    assert run(usage.admit(key)) == Admitted(NEW_YEAR, 2)
+    assert meter.admit(key) == Admitted(NEW_YEAR, 2)
     clock.step(86_400)
-    assert run(usage.admit(key)) == Admitted(date(2026, 1, 2), 2)
-    assert run(usage.counts(KEY, [NEW_YEAR, date(2026, 1, 2)])) == {NEW_YEAR: 2, date(2026, 1, 2): 2}
+    assert meter.admit(key) == Admitted(date(2026, 1, 2), 2)
+    assert meter.counts(KEY, [NEW_YEAR, date(2026, 1, 2)]) == {NEW_YEAR: 2, date(2026, 1, 2): 2}
 
 
 class Rebooted(ManualClock):
@@ -216,50 +218,50 @@ class Rebooted(ManualClock):
     ids=["the steady clock restarts", "the steady clock is ahead", "the wall clock was set back"],
 )
 def test_a_reboot_does_not_open_the_window(
-    store: Store, clock: ManualClock, run: Run, usage: OpenUsage, off_sec: int, uptime_sec: int, wait_sec: int
+    store: Store, clock: ManualClock, run: Run, meter: Synchronous, off_sec: int, uptime_sec: int, wait_sec: int
 ) -> None:
     """If the wall clock was set back, too few requests are admitted rather than too many."""
-    admitted(run, usage, tries=3)
-    usage.close()
+    admitted(meter, tries=3)
+    meter.close()
     after = Rebooted(clock, off_sec, uptime_sec)
-    usage = store.usage(after)
-    assert run(usage.admit(KEY)) == TooFast(wait_sec)
+    meter = Synchronous(store.usage(after), run)
+    assert meter.admit(KEY) == TooFast(wait_sec)
     after.advance(wait_sec)
-    assert admitted(run, usage, tries=5) == 3
-    assert run(usage.counts(KEY, [NEW_YEAR])) == {NEW_YEAR: 6}
+    assert admitted(meter, tries=5) == 3
+    assert meter.counts(KEY, [NEW_YEAR]) == {NEW_YEAR: 6}
 
 
 def test_processes_that_start_after_a_reboot_agree_on_the_time(store: Store, clock: ManualClock, run: Run) -> None:
     store.usage(clock).close()
     after = Rebooted(clock, 20, 5)
-    first = store.usage(after)
+    first = Synchronous(store.usage(after), run)
     after.advance(10)
     after.step(1000)
-    second = store.usage(after)
-    assert admitted(run, first, tries=2) + admitted(run, second, tries=2) == 3
+    second = Synchronous(store.usage(after), run)
+    assert admitted(first, tries=2) + admitted(second, tries=2) == 3
     after.advance(60)
-    assert admitted(run, second, tries=2) + admitted(run, first, tries=2) == 3
+    assert admitted(second, tries=2) + admitted(first, tries=2) == 3
 
 
 # --- survival ----------------------------------------------------------------
 
 
-def test_window_and_count_survive_a_restart(store: Store, clock: ManualClock, run: Run, usage: OpenUsage) -> None:
-    admitted(run, usage, tries=2)
-    usage.close()
-    usage = store.usage(clock)
-    assert admitted(run, usage, tries=5) == 1
-    assert run(usage.counts(KEY, [NEW_YEAR])) == {NEW_YEAR: 3}
+def test_window_and_count_survive_a_restart(store: Store, clock: ManualClock, run: Run, meter: Synchronous) -> None:
+    admitted(meter, tries=2)
+    meter.close()
+    meter = Synchronous(store.usage(clock), run)
+    assert admitted(meter, tries=5) == 1
+    assert meter.counts(KEY, [NEW_YEAR]) == {NEW_YEAR: 3}
 
 
-def test_a_full_disk_admits_nobody_uncounted(store: Store, usage: OpenUsage, run: Run) -> None:
-    admitted(run, usage)
+def test_a_full_disk_admits_nobody_uncounted(store: Store, meter: Synchronous) -> None:
+    admitted(meter)
     with store.out_of_space():
         for _ in range(3):
             with pytest.raises(StoreUnavailable):
-                run(usage.admit(KEY))
-    assert admitted(run, usage, tries=5) == 2
-    assert run(usage.counts(KEY, [NEW_YEAR])) == {NEW_YEAR: 3}
+                meter.admit(KEY)
+    assert admitted(meter, tries=5) == 2
+    assert meter.counts(KEY, [NEW_YEAR]) == {NEW_YEAR: 3}
 
 
 def _start(store: Store, target: Any, *arguments: Any) -> tuple[BaseProcess, Connection]:

@@ -34,11 +34,12 @@ from counterfoil.views.requests import RequestFollower
 from ports.backends import OpenUsage, Store
 from ports.conftest import Run
 from ports.open_store import AFTER_MIDNIGHT, OpenStore, bill, gone, shop
-from running_service import ManualClock
+from running_service import START_MS, ManualClock
 
 KEY = Key(key_id="k_1", scope=Scope("shop", "sh_1"), per_min=3)
 DAY = 86_400
 FIRST_DAY = date(2026, 1, 1)
+NOW = START_MS
 SHOP_CHANGES = ("k_1", CHANGES_OF_SHOP, "sh_1")
 FEED = ("k_1", CHANGE_FEED, "")
 # More passes than ranges are kept, each of which leaves a gap.
@@ -51,12 +52,12 @@ def record(at: int, **fields: Any) -> RequestRecord:
     return RequestRecord(at=at, **values | fields)
 
 
-class Recorder:
-    """Writes to the request log of a store."""
+class Log:
+    """The request log of a store, which workers write and the operator reads."""
 
-    def __init__(self, usage: OpenUsage, run: Run) -> None:
-        self.usage = usage
-        self._run = run
+    def __init__(self, store: Store, clock: ManualClock, run: Run, usage: OpenUsage) -> None:
+        self.store, self.clock, self.run, self.usage = store, clock, run, usage
+        self.reads = store.operator_reads()
 
     def write(self, *records: RequestRecord) -> None:
         self.do(*(partial(self.usage.note, one) for one in records))
@@ -73,8 +74,11 @@ class Recorder:
             for act in acts:
                 act()
 
-        self._run(work())
+        self.run(work())
         self.usage.flush()
+
+    def found(self, **wanted: Any) -> list[RecordedRequest]:
+        return self.reads.requests(RequestFilter(**wanted), 100).requests
 
 
 @pytest.fixture
@@ -85,12 +89,8 @@ def usage(store: Store, clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.fixture
-def recorder(usage: OpenUsage, run: Run) -> Recorder:
-    return Recorder(usage, run)
-
-
-def found(reads: OperatorReads, limit: int = 100, **wanted: Any) -> list[RecordedRequest]:
-    return reads.requests(RequestFilter(**wanted), limit).requests
+def log(store: Store, clock: ManualClock, run: Run, usage: OpenUsage) -> Log:
+    return Log(store, clock, run, usage)
 
 
 def pages(reads: OperatorReads, **wanted: Any) -> Iterator[list[RecordedRequest]]:
@@ -109,27 +109,25 @@ def ids(requests: list[RecordedRequest]) -> list[str | None]:
 # --- requests --------------------------------------------------------------------
 
 
-def test_a_request_is_found_by_its_id_with_everything_that_was_recorded(
-    recorder: Recorder, reads: OperatorReads, now: int
-) -> None:
-    disclosed = record(now, request_id="r-1", personal_base="mb_a", personal_members=7, route="members")
-    recorder.write(record(now, request_id="r-0"), disclosed)
-    (one,) = found(reads, request_id="r-1")
+def test_a_request_is_found_by_its_id_with_everything_that_was_recorded(log: Log) -> None:
+    disclosed = record(NOW, request_id="r-1", personal_base="mb_a", personal_members=7, route="members")
+    log.write(record(NOW, request_id="r-0"), disclosed)
+    (one,) = log.found(request_id="r-1")
     assert asdict(one) == asdict(disclosed) | {"number": one.number}
-    assert found(reads, request_id="r-2") == []
+    assert log.found(request_id="r-2") == []
 
 
-def test_each_condition_of_a_filter_selects_its_requests(recorder: Recorder, reads: OperatorReads, now: int) -> None:
-    recorder.write(
-        record(now, request_id="plain"),
-        record(now + 1, request_id="other key", key_id="k_2"),
-        record(now + 2, request_id="other route", route="shops"),
-        record(now + 3, request_id="other status", status=304),
-        record(now + 4, request_id="failed", status=400, error="bad_cursor"),
-        record(now + 5, request_id="failed for k_2", status=400, error="bad_query", key_id="k_2"),
-        record(now + 6, request_id="slow", took_us=901),
-        record(now + 7, request_id="disclosed", personal_base="mb_a", personal_members=1),
-        record(now + 8, request_id="disclosed to k_2", personal_base="mb_a", personal_members=1, key_id="k_2"),
+def test_each_condition_of_a_filter_selects_its_requests(log: Log) -> None:
+    log.write(
+        record(NOW, request_id="plain"),
+        record(NOW + 1, request_id="other key", key_id="k_2"),
+        record(NOW + 2, request_id="other route", route="shops"),
+        record(NOW + 3, request_id="other status", status=304),
+        record(NOW + 4, request_id="failed", status=400, error="bad_cursor"),
+        record(NOW + 5, request_id="failed for k_2", status=400, error="bad_query", key_id="k_2"),
+        record(NOW + 6, request_id="slow", took_us=901),
+        record(NOW + 7, request_id="disclosed", personal_base="mb_a", personal_members=1),
+        record(NOW + 8, request_id="disclosed to k_2", personal_base="mb_a", personal_members=1, key_id="k_2"),
     )
     selections: list[tuple[dict[str, Any], list[str]]] = [
         ({"key_id": "k_2"}, ["disclosed to k_2", "failed for k_2", "other key"]),
@@ -146,180 +144,156 @@ def test_each_condition_of_a_filter_selects_its_requests(recorder: Recorder, rea
         ({"personal_data": True, "key_id": "k_2"}, ["disclosed to k_2"]),
         ({"request_id": "slow", "key_id": "k_2"}, []),
         ({"key_id": "k_1", "route": "shops", "status": 200}, ["other route"]),
+        # A range of time includes its start, and not its end.
+        ({"since": NOW + 1, "until": NOW + 3}, ["other route", "other key"]),
     ]
     for wanted, expected in selections:
-        assert ids(found(reads, **wanted)) == expected, wanted
-
-
-def test_a_time_range_includes_its_start_and_not_its_end(recorder: Recorder, reads: OperatorReads, now: int) -> None:
-    recorder.write(*(record(now + shift, request_id=f"r-{shift}") for shift in range(4)))
-    assert ids(found(reads, since=now + 1, until=now + 3)) == ["r-2", "r-1"]
+        assert ids(log.found(**wanted)) == expected, wanted
 
 
 @pytest.mark.parametrize("wanted", [{}, {"key_id": "k_1"}, {"error": "bad_query"}, {"request_id": "the same"}], ids=str)
-def test_pages_contain_every_request_once_even_if_all_have_the_same_time(
-    recorder: Recorder, reads: OperatorReads, now: int, wanted: dict[str, Any]
-) -> None:
-    recorder.write(*(record(now, request_id="the same", error="bad_query", took_us=n) for n in range(25)))
-    taken = [[one.took_us for one in page] for page in pages(reads, **wanted)]
+def test_pages_contain_every_request_once_even_if_all_have_the_same_time(log: Log, wanted: dict[str, Any]) -> None:
+    log.write(*(record(NOW, request_id="the same", error="bad_query", took_us=n) for n in range(25)))
+    taken = [[one.took_us for one in page] for page in pages(log.reads, **wanted)]
     assert [len(page) for page in taken] == [10, 10, 5]
     assert sorted(chain(*taken)) == list(range(25))
 
 
-def test_a_search_for_something_rare_stops_early_and_can_be_continued(
-    recorder: Recorder, store: Store, now: int
-) -> None:
-    recorder.write(*(record(now + n, took_us=5_000 if n in (3, 18) else 1) for n in range(35)))
-    found = pages(store.operator_reads(scanned=10), slower_than_us=1_000)
-    assert [[one.at - now for one in page] for page in found] == [[], [18], [], [3]]
+def test_a_search_for_something_rare_stops_early_and_can_be_continued(log: Log) -> None:
+    log.write(*(record(NOW + n, took_us=5_000 if n in (3, 18) else 1) for n in range(35)))
+    found = pages(log.store.operator_reads(scanned=10), slower_than_us=1_000)
+    assert [[one.at - NOW for one in page] for page in found] == [[], [18], [], [3]]
 
 
-def test_a_query_that_takes_too_long_is_stopped(recorder: Recorder, store: Store, now: int) -> None:
-    recorder.write(*(record(now + n) for n in range(5_000)))
+def test_a_query_that_takes_too_long_is_stopped(log: Log) -> None:
+    log.write(*(record(NOW + n) for n in range(5_000)))
     with pytest.raises(QueryTooSlow, match=r"took longer than 0\.001 s"):
-        store.operator_reads(query_sec=0.001).latencies(None, 0, DAY_MS)
+        log.store.operator_reads(query_sec=0.001).latencies(None, 0, DAY_MS)
 
 
-def test_followed_requests_are_returned_once_and_oldest_first_even_if_written_late(
-    recorder: Recorder, reads: OperatorReads, now: int
-) -> None:
-    recorder.write(record(now - 1, request_id="before"))
-    follower = RequestFollower(reads, RequestFilter(key_id="k_1"), now)
+def test_followed_requests_are_returned_once_and_oldest_first_even_if_written_late(log: Log) -> None:
+    log.write(record(NOW - 1, request_id="before"))
+    follower = RequestFollower(log.reads, RequestFilter(key_id="k_1"), NOW)
     assert follower.new_requests() == []
-    recorder.write(record(now + 1, request_id="r-1"), record(now, request_id="r-0"), record(now, key_id="k_2"))
+    log.write(record(NOW + 1, request_id="r-1"), record(NOW, request_id="r-0"), record(NOW, key_id="k_2"))
     assert ids(follower.new_requests()) == ["r-0", "r-1"]
-    recorder.write(record(now + 4_000, request_id="r-3"))
+    log.write(record(NOW + 4_000, request_id="r-3"))
     assert ids(follower.new_requests()) == ["r-3"]
-    recorder.write(record(now + 3_000, request_id="r-2"))
+    log.write(record(NOW + 3_000, request_id="r-2"))
     assert ids(follower.new_requests()) == ["r-2"]
     assert follower.new_requests() == []
 
 
-def test_more_new_requests_than_fit_on_a_page_are_followed(
-    recorder: Recorder, reads: OperatorReads, now: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_more_new_requests_than_fit_on_a_page_are_followed(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("counterfoil.views.requests.PER_QUERY", 3)
-    follower = RequestFollower(reads, RequestFilter(), now)
-    recorder.write(*(record(now + n, request_id=f"r-{n}") for n in range(8)))
+    follower = RequestFollower(log.reads, RequestFilter(), NOW)
+    log.write(*(record(NOW + n, request_id=f"r-{n}") for n in range(8)))
     assert ids(follower.new_requests()) == [f"r-{n}" for n in range(8)]
 
 
 # --- counts ----------------------------------------------------------------------
 
 
-def test_requests_errors_and_refusals_are_counted_per_key_and_day(
-    usage: OpenUsage, recorder: Recorder, reads: OperatorReads, clock: ManualClock, run: Run
-) -> None:
+def test_requests_errors_and_refusals_are_counted_per_key_and_day(log: Log) -> None:
     for _ in range(3):
-        run(usage.admit(KEY))
-    now = clock.now_ms()
-    recorder.write(
-        record(now), record(now, status=400, error="bad_query"), record(now, status=429, error="quota_exceeded")
-    )
-    refusals = [("k_1", error, now) for error in ("rate_limited", "rate_limited", "key_revoked")]
-    refusals.append(("k_2", "key_revoked", now + DAY * 1000))
-    recorder.do(*(partial(usage.note_refusal, *refusal) for refusal in refusals))
+        log.run(log.usage.admit(KEY))
+    log.write(record(NOW), record(NOW, status=400, error="bad_query"), record(NOW, status=429, error="quota_exceeded"))
+    refusals = [("k_1", error, NOW) for error in ("rate_limited", "rate_limited", "key_revoked")]
+    refusals.append(("k_2", "key_revoked", NOW + DAY * 1000))
+    log.do(*(partial(log.usage.note_refusal, *refusal) for refusal in refusals))
     today = DayOfKey(key_id="k_1", day=FIRST_DAY, requests=3, errors=2, rate_limited=2, over_quota=1, refused=1)
     tomorrow = DayOfKey(key_id="k_2", day=FIRST_DAY + timedelta(days=1), refused=1)
-    assert reads.days(FIRST_DAY, FIRST_DAY + timedelta(days=1)) == [today, tomorrow]
-    assert reads.days(FIRST_DAY, FIRST_DAY) == [today]
-    assert reads.days(FIRST_DAY, FIRST_DAY + timedelta(days=1), "k_2") == [tomorrow]
+    assert log.reads.days(FIRST_DAY, FIRST_DAY + timedelta(days=1)) == [today, tomorrow]
+    assert log.reads.days(FIRST_DAY, FIRST_DAY) == [today]
+    assert log.reads.days(FIRST_DAY, FIRST_DAY + timedelta(days=1), "k_2") == [tomorrow]
 
 
-def test_counts_of_two_workers_are_added_up(store: Store, clock: ManualClock, run: Run, reads: OperatorReads) -> None:
-    for usage in (store.usage(clock), store.usage(clock)):
-        Recorder(usage, run).do(partial(usage.note_refusal, "k_1", "rate_limited", clock.now_ms()))
-    assert [day.rate_limited for day in reads.days(FIRST_DAY, FIRST_DAY)] == [2]
+def test_counts_of_two_workers_are_added_up(log: Log) -> None:
+    for usage in (log.store.usage(log.clock), log.store.usage(log.clock)):
+        Log(log.store, log.clock, log.run, usage).do(partial(usage.note_refusal, "k_1", "rate_limited", NOW))
+    assert [day.rate_limited for day in log.reads.days(FIRST_DAY, FIRST_DAY)] == [2]
 
 
-def test_counts_and_copies_outlive_the_records_and_are_deleted_after_400_days(
-    recorder: Recorder, reads: OperatorReads, clock: ManualClock
-) -> None:
-    recorder.write(record(clock.now_ms(), status=400, error="bad_query"))
-    recorder.do(partial(recorder.usage.note_page, FEED, 0, 1, True, clock.now_ms()))
-    clock.advance(91 * DAY)
-    recorder.usage.prune()
-    assert found(reads) == []
-    assert [day.errors for day in reads.days(FIRST_DAY, FIRST_DAY)] == [1]
-    assert list(reads.copies()) == ["k_1"]
-    clock.advance(310 * DAY)
-    recorder.usage.prune()
-    assert reads.days(FIRST_DAY, FIRST_DAY) == []
-    assert reads.copies() == {}
+def test_counts_and_copies_outlive_the_records_and_are_deleted_after_400_days(log: Log) -> None:
+    log.write(record(NOW, status=400, error="bad_query"))
+    log.do(partial(log.usage.note_page, FEED, 0, 1, True, NOW))
+    log.clock.advance(91 * DAY)
+    log.usage.prune()
+    assert log.found() == []
+    assert [day.errors for day in log.reads.days(FIRST_DAY, FIRST_DAY)] == [1]
+    assert list(log.reads.copies()) == ["k_1"]
+    log.clock.advance(310 * DAY)
+    log.usage.prune()
+    assert log.reads.days(FIRST_DAY, FIRST_DAY) == []
+    assert log.reads.copies() == {}
 
 
-def test_counts_that_cannot_be_written_are_written_later(
-    store: Store, usage: OpenUsage, recorder: Recorder, now: int, reads: OperatorReads
-) -> None:
-    with store.out_of_space(), pytest.raises(StoreUnavailable):
-        recorder.do(lambda: usage.note_refusal("k_1", "rate_limited", now))
-    usage.flush()
-    assert [day.rate_limited for day in reads.days(FIRST_DAY, FIRST_DAY)] == [1]
+def test_counts_that_cannot_be_written_are_written_later(log: Log) -> None:
+    with log.store.out_of_space(), pytest.raises(StoreUnavailable):
+        log.do(lambda: log.usage.note_refusal("k_1", "rate_limited", NOW))
+    log.usage.flush()
+    assert [day.rate_limited for day in log.reads.days(FIRST_DAY, FIRST_DAY)] == [1]
 
 
-def test_requests_of_a_key_are_counted_per_hour(recorder: Recorder, reads: OperatorReads, clock: ManualClock) -> None:
-    start = clock.now_ms() // HOUR_MS * HOUR_MS
-    recorder.write(
+def test_requests_of_a_key_are_counted_per_hour(log: Log) -> None:
+    start = NOW // HOUR_MS * HOUR_MS
+    log.write(
         record(start - 1),
         record(start),
         record(start + 1, status=400, error="bad_query"),
         record(start + HOUR_MS),
         record(start, key_id="k_2"),
     )
-    assert reads.hours("k_1", start - 5) == [HourOfKey(start, 2, 1), HourOfKey(start + HOUR_MS, 1, 0)]
-    assert reads.hours(None, start) == [HourOfKey(start, 3, 1), HourOfKey(start + HOUR_MS, 1, 0)]
+    assert log.reads.hours("k_1", start - 5) == [HourOfKey(start, 2, 1), HourOfKey(start + HOUR_MS, 1, 0)]
+    assert log.reads.hours(None, start) == [HourOfKey(start, 3, 1), HourOfKey(start + HOUR_MS, 1, 0)]
 
 
-def test_the_median_and_the_95th_percentile_of_durations_are_computed_per_day(
-    recorder: Recorder, reads: OperatorReads
-) -> None:
+def test_the_median_and_the_95th_percentile_of_durations_are_computed_per_day(log: Log) -> None:
     start = thai_midnight(FIRST_DAY)
-    recorder.write(
+    log.write(
         record(start - 1, took_us=9_000_000),
         *(record(start + place, took_us=took_us) for place, took_us in enumerate(range(1_000, 21_000, 1_000))),
         record(start + DAY_MS, took_us=7),
         record(start + 5, took_us=8_000_000, key_id="k_2"),
     )
     first, second = Latency(start, 20, 10_000, 19_000), Latency(start + DAY_MS, 1, 7, 7)
-    assert reads.latencies("k_1", start, DAY_MS) == [first, second]
-    assert reads.latencies("k_1", start, HOUR_MS) == [first, second]
-    assert reads.latencies(None, start, DAY_MS)[0] == Latency(start, 21, 11_000, 20_000)
-    assert reads.latencies("k_3", start, DAY_MS) == []
+    assert log.reads.latencies("k_1", start, DAY_MS) == [first, second]
+    assert log.reads.latencies("k_1", start, HOUR_MS) == [first, second]
+    assert log.reads.latencies(None, start, DAY_MS)[0] == Latency(start, 21, 11_000, 20_000)
+    assert log.reads.latencies("k_3", start, DAY_MS) == []
 
 
-def test_errors_are_grouped_by_code_and_route(recorder: Recorder, reads: OperatorReads, now: int) -> None:
-    recorder.write(
-        record(now - 1, error="bad_query"),
-        record(now, error="bad_cursor"),
-        record(now + 1, error="bad_cursor"),
-        record(now + 2, error="bad_cursor", route="members", key_id="k_2"),
-        record(now + 3),
+def test_errors_are_grouped_by_code_and_route(log: Log) -> None:
+    log.write(
+        record(NOW - 1, error="bad_query"),
+        record(NOW, error="bad_cursor"),
+        record(NOW + 1, error="bad_cursor"),
+        record(NOW + 2, error="bad_cursor", route="members", key_id="k_2"),
+        record(NOW + 3),
     )
-    both, other = ErrorGroup("bad_cursor", "transactions", 2, now + 1), ErrorGroup("bad_cursor", "members", 1, now + 2)
-    assert reads.errors(now) == [both, other]
-    assert reads.errors(now, "k_2") == [other]
+    both, other = ErrorGroup("bad_cursor", "transactions", 2, NOW + 1), ErrorGroup("bad_cursor", "members", 1, NOW + 2)
+    assert log.reads.errors(NOW) == [both, other]
+    assert log.reads.errors(NOW, "k_2") == [other]
 
 
-def test_the_last_use_of_a_key_is_its_latest_request_and_only_its_day_after_records_are_deleted(
-    usage: OpenUsage, recorder: Recorder, reads: OperatorReads, clock: ManualClock, now: int, run: Run
-) -> None:
-    run(usage.admit(KEY))
-    recorder.write(record(now), record(now + 5), record(now + 3, key_id="k_2"), record(now + 4, key_id="k_0"))
-    assert reads.last_used() == {"k_0": now + 4, "k_1": now + 5, "k_2": now + 3}
-    clock.advance(91 * DAY)
-    usage.prune()
-    assert reads.last_used() == {"k_1": thai_midnight(FIRST_DAY)}
+def test_the_last_use_of_a_key_is_its_latest_request_and_only_its_day_after_records_are_deleted(log: Log) -> None:
+    log.run(log.usage.admit(KEY))
+    log.write(record(NOW), record(NOW + 5), record(NOW + 3, key_id="k_2"), record(NOW + 4, key_id="k_0"))
+    assert log.reads.last_used() == {"k_0": NOW + 4, "k_1": NOW + 5, "k_2": NOW + 3}
+    log.clock.advance(91 * DAY)
+    log.usage.prune()
+    assert log.reads.last_used() == {"k_1": thai_midnight(FIRST_DAY)}
 
 
-def test_the_last_disclosure_to_each_key_is_known(recorder: Recorder, reads: OperatorReads, now: int) -> None:
-    recorder.write(
-        record(now, personal_base="mb_a", personal_members=1),
-        record(now + 1, personal_base="mb_a", personal_members=1),
-        record(now + 2),
-        record(now, key_id="k_2", personal_base="mb_a", personal_members=1),
-        record(now, key_id="k_3"),
+def test_the_last_disclosure_to_each_key_is_known(log: Log) -> None:
+    log.write(
+        record(NOW, personal_base="mb_a", personal_members=1),
+        record(NOW + 1, personal_base="mb_a", personal_members=1),
+        record(NOW + 2),
+        record(NOW, key_id="k_2", personal_base="mb_a", personal_members=1),
+        record(NOW, key_id="k_3"),
     )
-    assert reads.last_disclosed() == {"k_1": now + 1, "k_2": now}
+    assert log.reads.last_disclosed() == {"k_1": NOW + 1, "k_2": NOW}
 
 
 # --- copies ----------------------------------------------------------------------
@@ -329,21 +303,21 @@ def shop_copy(server_time: int | None, at: int, *, finished: bool) -> CopyState:
     return CopyState(list_name=CHANGES_OF_SHOP, shop_id="sh_1", server_time=server_time, finished=finished, at=at)
 
 
-def read_so_far(reads: OperatorReads) -> list[tuple[int, int]]:
+def read_so_far(log: Log) -> list[tuple[int, int]]:
     """Return the ranges of changes that have been read from the list."""
-    (state,) = reads.copies().get("k_1", [])
+    (state,) = log.reads.copies()["k_1"]
     assert state.server_time is not None
     starts = [state.read_from, *(gap.end for gap in state.gaps)]
     ends = [*(gap.start for gap in state.gaps), state.server_time]
     return list(zip(starts, ends, strict=True))
 
 
-def test_a_copy_is_as_fresh_as_its_latest_finished_pass(recorder: Recorder, reads: OperatorReads) -> None:
+def test_a_copy_is_as_fresh_as_its_latest_finished_pass(log: Log) -> None:
     def read(horizon: int, at: int, *, is_last: bool) -> list[CopyState]:
-        recorder.do(lambda: recorder.usage.note_page(SHOP_CHANGES, 0, horizon, is_last, at))
-        return reads.copies().get("k_1", [])
+        log.do(lambda: log.usage.note_page(SHOP_CHANGES, 0, horizon, is_last, at))
+        return log.reads.copies().get("k_1", [])
 
-    assert reads.copies().get("k_1", []) == []
+    assert log.reads.copies().get("k_1", []) == []
     assert read(900, 1_000, is_last=False) == [shop_copy(None, 1_000, finished=False)]
     assert read(900, 1_100, is_last=True) == [shop_copy(900, 1_100, finished=True)]
     assert read(1_900, 2_000, is_last=False) == [shop_copy(900, 2_000, finished=False)]
@@ -352,11 +326,14 @@ def test_a_copy_is_as_fresh_as_its_latest_finished_pass(recorder: Recorder, read
     assert read(1_500, 1_600, is_last=True) == [shop_copy(1_900, 2_100, finished=True)]
 
 
-def test_each_lineage_and_list_has_its_own_state(recorder: Recorder, reads: OperatorReads) -> None:
+def test_each_lineage_and_list_has_its_own_state(log: Log) -> None:
     lists = (SHOP_CHANGES, FEED, ("k_2", CHANGES_OF_SHOP, "sh_1"))
-    recorder.do(*(partial(recorder.usage.note_page, of, 0, n, True, 10 * n) for n, of in enumerate(lists, 1)))
+    log.do(*(partial(log.usage.note_page, of, 0, n, True, 10 * n) for n, of in enumerate(lists, 1)))
     feed = CopyState(list_name=CHANGE_FEED, shop_id=None, server_time=2, finished=True, at=20)
-    assert reads.copies() == {"k_1": [shop_copy(1, 10, finished=True), feed], "k_2": [shop_copy(3, 30, finished=True)]}
+    assert log.reads.copies() == {
+        "k_1": [shop_copy(1, 10, finished=True), feed],
+        "k_2": [shop_copy(3, 30, finished=True)],
+    }
 
 
 @pytest.mark.parametrize(
@@ -383,50 +360,40 @@ def test_each_lineage_and_list_has_its_own_state(recorder: Recorder, reads: Oper
     ],
 )
 def test_the_changes_that_passes_have_read_are_known(
-    recorder: Recorder,
-    reads: OperatorReads,
-    earlier: list[tuple[int, int]],
-    later: list[tuple[int, int]],
-    read: list[tuple[int, int]],
+    log: Log, earlier: list[tuple[int, int]], later: list[tuple[int, int]], read: list[tuple[int, int]]
 ) -> None:
-    recorder.read(*earlier)
-    recorder.read(*later)
-    assert read_so_far(reads) == read
+    log.read(*earlier)
+    log.read(*later)
+    assert read_so_far(log) == read
 
 
-def test_a_pass_counts_as_read_at_its_last_page_unless_it_began_in_the_future(
-    recorder: Recorder, reads: OperatorReads
-) -> None:
-    recorder.do(partial(recorder.usage.note_page, SHOP_CHANGES, 300, 400, False, 400))
-    recorder.read((9_000, 410))
-    (state,) = reads.copies()["k_1"]
+def test_a_pass_counts_as_read_at_its_last_page_unless_it_began_in_the_future(log: Log) -> None:
+    log.do(partial(log.usage.note_page, SHOP_CHANGES, 300, 400, False, 400))
+    log.read((9_000, 410))
+    (state,) = log.reads.copies()["k_1"]
     assert (state.server_time, state.finished, state.at) == (None, True, 410)
-    recorder.read((300, 420))
-    assert read_so_far(reads) == [(300, 420)]
+    log.read((300, 420))
+    assert read_so_far(log) == [(300, 420)]
 
 
-def test_workers_may_write_the_passes_of_one_caller_in_any_order(
-    store: Store, clock: ManualClock, run: Run, usage: OpenUsage
-) -> None:
+def test_workers_may_write_the_passes_of_one_caller_in_any_order(log: Log) -> None:
     chance = random.Random(7)  # noqa: S311 - chooses the order of a test
-    workers = [usage, *(store.usage(clock) for _ in range(3))]
+    workers = [log.usage, *(log.store.usage(log.clock) for _ in range(3))]
     passes = [(at, at + 10) for at in range(0, 240, 10)]
     unread = passes.pop(12)
     by_worker: list[list[tuple[int, int]]] = [[] for _ in workers]
     for one in passes:
         chance.choice(by_worker).append(one)
     for index in chance.sample(range(len(workers)), len(workers)):
-        Recorder(workers[index], run).read(*by_worker[index])
-    assert read_so_far(store.operator_reads()) == [(0, unread[0]), (unread[1], 240)]
+        Log(log.store, log.clock, log.run, workers[index]).read(*by_worker[index])
+    assert read_so_far(log) == [(0, unread[0]), (unread[1], 240)]
 
 
-def test_passes_that_cannot_be_written_are_written_later_with_their_gaps(
-    store: Store, usage: OpenUsage, recorder: Recorder, reads: OperatorReads
-) -> None:
-    with store.out_of_space(), pytest.raises(StoreUnavailable):
-        recorder.read((0, 100), (300, 400))
-    recorder.read((400, 500))
-    assert read_so_far(reads) == [(0, 100), (300, 500)]
+def test_passes_that_cannot_be_written_are_written_later_with_their_gaps(log: Log) -> None:
+    with log.store.out_of_space(), pytest.raises(StoreUnavailable):
+        log.read((0, 100), (300, 400))
+    log.read((400, 500))
+    assert read_so_far(log) == [(0, 100), (300, 500)]
 
 
 # --- loads -----------------------------------------------------------------------

@@ -77,7 +77,7 @@ def test_the_name_of_a_test_is_a_sentence() -> None:
 @pytest.mark.parametrize("path", sorted((ROOT / "tests" / "ports").glob("test_*.py")), ids=named)
 def test_no_back_end_may_opt_out_of_the_port_suite(path: Path) -> None:
     """Every test in the port suite uses the `store` fixture or a fixture that depends on it. No test is skipped."""
-    on_a_store = re.compile("(open_|shop_|key_)?store|cursors|holding|usage|reads|log|ring")
+    on_a_store = re.compile("(open_|shop_|key_)?store|cursors|holding|usage|meter|reads|log|ring")
     text = path.read_text("utf-8")
     tests = [node for node in ast.parse(text).body if getattr(node, "name", "").startswith("test_")]
     for test in tests:
