@@ -4,7 +4,6 @@ import json
 import os
 import secrets
 import signal
-import socket
 import sqlite3
 import subprocess
 import sys
@@ -199,25 +198,10 @@ class ServeProcess:
 
 
 def alive(pid: int) -> bool:
-    return process_state(pid) not in ("", "Z")
-
-
-def process_state(pid: int) -> str:
-    """Return the letter of the state of a process, such as T if it is frozen, or nothing if there is no process."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] != "Z"
     except OSError:
-        return ""
-
-
-def taken(caller: socket.socket) -> bool:
-    """Return whether the server has accepted the connection and read everything that was sent on it."""
-    ours, theirs = caller.getsockname()[1], caller.getpeername()[1]
-    for line in Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()[1:]:
-        _, local, remote, _, queues, _, _, _, _, inode, *_ = line.split()
-        if local.endswith(f":{theirs:04X}") and remote.endswith(f":{ours:04X}"):
-            return inode != "0" and queues.endswith(":00000000")
-    return False
+        return False
 
 
 def is_pending(pid: int, number: signal.Signals) -> bool:

@@ -18,17 +18,6 @@ pytestmark = pytest.mark.long
 PLENTY = {"caller": {"per_min": 1_000_000, "per_day": 1_000_000}}
 
 
-class Moved(Deployment):
-    """A deployment after the cut-over, with its store on PostgreSQL."""
-
-    def __init__(self, folder: Path, database: str) -> None:
-        self._address = database
-        super().__init__(folder)
-
-    def environment(self) -> dict[str, str]:
-        return super().environment() | {"COUNTERFOIL_STORE": self._address}
-
-
 class Caller(threading.Thread):
     """Repeats requests until `enough` is set. Counts the requests that succeed, and records the refusals."""
 
@@ -82,7 +71,7 @@ def test_no_count_no_horizon_and_no_change_is_lost_when_a_served_store_is_moved(
     service.stop()
 
     (tmp_path / "new").mkdir()
-    new = Moved(tmp_path / "new", database)
+    new = Deployment(tmp_path / "new", store=database)
     new.keys = old.keys
     node = new.start()
     spent = node.get("usage", old.keys["caller"]).json()["data"]

@@ -20,7 +20,6 @@ from counterfoil.ports import StoreExtent
 from counterfoil.serving.notices import LONGEST_PAUSE, Notifier, Watch
 from counterfoil.text import counted
 from counterfoil.views.store import StoreValues
-from e2e.serve_process import SHOP, Deployment
 from notice_receiver import Receiver
 from waiting import until
 
@@ -254,17 +253,3 @@ def test_an_unusable_setting_is_refused_without_quoting_it(name: str, value: str
     with pytest.raises(settings.SettingsError) as refused:
         settings.load({name: value}, environment={})
     assert value not in str(refused.value) or name == "notify_template"
-
-
-@pytest.mark.programs
-def test_a_running_service_tells_its_receiver_about_rejected_lines(receiver: Receiver, tmp_path: Path) -> None:
-    deployment = Deployment(tmp_path)
-    deployment.load(SHOP)
-    deployment.variables = {"COUNTERFOIL_NOTIFY_URL": receiver.url, "COUNTERFOIL_NOTIFY_EVERY_SEC": "1"}
-    running = deployment.start()
-    try:
-        deployment.load({"kind": "bill", "id": "b_1"})
-        until(lambda: any("items_rejects" in str(one) for one in sent(receiver)), "the notification arrives")
-    finally:
-        running.stop()
-    assert all("secret" not in str(body) for body in receiver.bodies())

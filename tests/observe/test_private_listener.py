@@ -117,17 +117,17 @@ def test_every_request_is_answered_even_if_more_than_allowed_arrive_at_once(slow
         assert all(connection.recv(15) == OK for connection in waiting)
 
 
+def refuses_another_byte(connection: socket.socket) -> bool:
+    try:
+        connection.sendall(b"x")
+    except OSError:
+        return True
+    return False
+
+
 def test_a_client_that_sends_a_byte_now_and_then_is_closed() -> None:
     with listening(client_sec=1) as listener, connect(listener, REQUEST[:20]) as slow_client:
-
-        def sends_another_byte() -> bool:
-            try:
-                slow_client.sendall(b"x")
-            except OSError:
-                return True
-            return ends(slow_client)
-
-        assert until(sends_another_byte, "the slow client's connection is closed", 10)
+        assert until(lambda: refuses_another_byte(slow_client) or ends(slow_client), "the connection is closed", 10)
 
 
 def test_a_client_that_does_not_read_its_response_is_closed_and_occupies_no_thread() -> None:
@@ -135,15 +135,7 @@ def test_a_client_that_does_not_read_its_response_is_closed_and_occupies_no_thre
     with listening(lambda _: ListenerResponse(200, [], large), client_sec=1) as listener, ExitStack() as opened:
         deaf = [opened.enter_context(connect(listener, REQUEST)) for _ in range(THREADS * 2)]
         assert len(exchange(listener, REQUEST)) > len(large)
-
-        def is_closed() -> bool:
-            try:
-                deaf[0].sendall(b"x")
-            except OSError:
-                return True
-            return False
-
-        assert until(is_closed, "the connection of a client that does not read is closed", 10)
+        assert until(lambda: refuses_another_byte(deaf[0]), "the connection is closed", 10)
 
 
 def test_a_connection_carries_one_request() -> None:
