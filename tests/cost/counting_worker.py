@@ -9,7 +9,7 @@ import sys
 import tracemalloc
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -191,11 +191,8 @@ def statements_run() -> Iterator[list[tuple[str, str]]]:
 
 def plan_of(store: Path, database: str, statement: str) -> list[str]:
     """Return SQLite's query plan, one line per step."""
-    connection = sqlite3.connect(store / f"{database}.sqlite3")
-    try:
+    with closing(sqlite3.connect(store / f"{database}.sqlite3")) as connection:
         return [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {statement}")]
-    finally:
-        connection.close()
 
 
 async def _called(call: Callable[[], None]) -> None:

@@ -7,6 +7,8 @@ from contextlib import closing
 from datetime import date
 from pathlib import Path
 
+import pytest
+
 from counterfoil import bootstrap, settings
 from counterfoil.demo import showcase
 from counterfoil.demo.showcase import Showcase
@@ -55,3 +57,19 @@ def run(*command: str, cwd: Path, environment: dict[str, str] | None = None) -> 
     )
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
     return done.stdout
+
+
+# --- npm packages, installed by `make node-tools`. Without them, tests that need them are skipped ---------
+
+MODULES = Path(__file__).parents[2] / ".ci" / "node" / "node_modules"
+# Disable update checks and telemetry.
+OFFLINE = {"REDOCLY_TELEMETRY": "off", "REDOCLY_SUPPRESS_UPDATE_NOTICE": "true", "NO_UPDATE_NOTIFIER": "1"}
+
+needs_node_tools = pytest.mark.skipif(
+    not (MODULES / ".ready").exists(),
+    reason="the npm packages are not installed, so this was NOT checked (make node-tools)",
+)
+
+
+def node_program(name: str) -> str:
+    return str(MODULES / ".bin" / name)

@@ -12,8 +12,7 @@ import yaml
 from msgspec import Struct
 
 from counterfoil.http.openapi.operations import OPERATIONS
-from e2e.node_tools import OFFLINE, needs_node_tools, node_program
-from e2e.served_demo import PLAN, Demo, run
+from e2e.served_demo import OFFLINE, PLAN, Demo, needs_node_tools, node_program, run
 
 pytestmark = pytest.mark.programs
 

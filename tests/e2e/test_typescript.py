@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from e2e.node_tools import MODULES, needs_node_tools, node_program
-from e2e.served_demo import Demo, run
+from e2e.served_demo import MODULES, Demo, needs_node_tools, node_program, run
 
 pytestmark = pytest.mark.programs
 

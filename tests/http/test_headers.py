@@ -38,8 +38,10 @@ def small(shared_service: RunningService) -> str:
     return key
 
 
-def outcomes(service: RunningService) -> dict[str, Any]:
-    """Return one response of each kind, keyed by the name of the kind."""
+@pytest.fixture(scope="module")
+def answers(shared_service: RunningService) -> dict[str, Any]:
+    """One response of each kind, keyed by the name of the kind."""
+    service = shared_service
     of = shop()
     key = service.key_for(of)
     full, spent = service.key(shop=of["id"], per_min=1), service.key(shop=of["id"], per_day=1)
@@ -61,11 +63,6 @@ def outcomes(service: RunningService) -> dict[str, Any]:
         "HEAD": service.get("shops", key, method="HEAD"),
         "public": service.get("openapi.json"),
     }
-
-
-@pytest.fixture(scope="module")
-def answers(shared_service: RunningService) -> dict[str, Any]:
-    return outcomes(shared_service)
 
 
 def test_every_answer_has_a_request_id_and_is_private_json_that_varies_with_key_encoding_and_browser(

@@ -1,4 +1,4 @@
-"""Tests for the metrics about the store, its disk, its keys and the version."""
+"""Tests for what the admin listener reports about the store, its disk and keys, the version, and deliveries."""
 
 import os
 import socket
@@ -19,13 +19,15 @@ from counterfoil.domain.access import Scope
 from counterfoil.domain.activity import ShopActivity
 from counterfoil.domain.audit import Backups
 from counterfoil.domain.calendar import as_number, thai_day
+from counterfoil.domain.intake import DeliveryCounts, with_load
 from counterfoil.machine.addresses import free_port
 from counterfoil.machine.clock import SystemClock
 from counterfoil.ports import StoreExtent
-from counterfoil.serving.admin import metrics, overview_metrics, probe
+from counterfoil.serving.admin import metrics, overview_metrics, probe, readiness
 from counterfoil.settings import Settings
 from counterfoil.views.store import StoreValues
 from observe.counting_workers import counter_file
+from running_service import ManualClock
 
 OPEN = ShopActivity(
     shop_id="sh_1",
@@ -41,12 +43,16 @@ OPEN = ShopActivity(
     is_closed=False,
 )
 QUIET = replace(OPEN, usual_since_last=9)
+MINUTE_SEC = 60
+USUAL = DeliveryCounts(lines=300, bills=300, records={"bill": 300})
+UNDATED = replace(USUAL, undated=100, unknown={"bill: secret_name": 300})
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
 
 @pytest.fixture
 def service_settings(tmp_path: Path) -> Settings:
-    loaded = settings.load({"store": str(tmp_path / "store"), "port": free_port("127.0.0.1")}, {})
+    flags = {"store": str(tmp_path / "store"), "port": free_port("127.0.0.1"), "silent_folder_min": 60}
+    loaded = settings.load(flags, {})
     bootstrap.store(loaded).prepare()
     with closing(bootstrap.store(loaded).ledger()) as ledger:
         ledger.advance_horizon()
@@ -149,3 +155,47 @@ def test_what_no_check_has_found_yet_is_not_reported() -> None:
 def _use(of: Settings, key_id: str, count: int, now: int) -> None:
     with closing(sqlite3.connect(of.store / "usage.sqlite3", isolation_level=None)) as usage:
         usage.execute("INSERT INTO daily_totals VALUES (?, ?, ?)", (key_id, as_number(thai_day(now)), count))
+
+
+# --- deliveries ---------------------------------------------------------------------
+
+
+def warnings(service_settings: Settings, tmp_path: Path) -> dict[str, str]:
+    checks = readiness(service_settings, counter_file(tmp_path), bootstrap.store(service_settings).reads())
+    return {check.name: check.warning for check in checks if check.warning}
+
+
+def test_a_sudden_change_is_reported_without_the_name_of_a_field(service_settings: Settings, tmp_path: Path) -> None:
+    with closing(bootstrap.store(service_settings).ledger()) as ledger:
+        for counts in (USUAL, USUAL, USUAL, UNDATED):
+            ledger.change_intake(lambda intake, now, counts=counts: with_load(intake, counts, now))  # type: ignore[misc]
+    assert warnings(service_settings, tmp_path) == {
+        "intake": "2 sudden changes in the loaded records: see `counterfoil doctor`"
+    }
+    found = samples(service_settings, tmp_path)
+    alarms = named(found, "counterfoil_load_alarms", "measure")
+    assert (alarms["undated"], alarms["unknown_field"], alarms["rejected"]) == (1, 1, 0)
+    assert "secret_name" not in str(found)
+
+
+@pytest.mark.parametrize(
+    ("seen", "delivered", "warning"),
+    [(1, 59, None), (1, 61, "Nothing has been delivered to /spool"), (5, 5, "The watcher of /spool was last seen 5 ")],
+)
+def test_a_silent_or_unwatched_folder_is_reported(
+    service_settings: Settings, tmp_path: Path, seen: int, delivered: int, warning: str | None
+) -> None:
+    clock = ManualClock(SystemClock().now_ms() - delivered * MINUTE_SEC * 1000)
+    with closing(bootstrap.store(service_settings, clock).ledger()) as ledger:
+        ledger.report_watched_folder("/spool", 1, 0)
+        clock.advance((delivered - seen) * MINUTE_SEC)
+        ledger.report_watched_folder("/spool", 0, 0)
+    assert warnings(service_settings, tmp_path).get("folders", "").startswith(warning or "")
+    assert bool(warnings(service_settings, tmp_path)) is bool(warning)
+    found = {
+        name.removeprefix("counterfoil_watched_folder_"): value
+        for (name, _), value in samples(service_settings, tmp_path).items()
+    }
+    assert found["silent"] == float(delivered > 60)
+    assert round(found["heartbeat_age_seconds"] / MINUTE_SEC) == seen
+    assert round(found["delivery_age_seconds"] / MINUTE_SEC) == delivered

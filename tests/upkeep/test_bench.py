@@ -6,7 +6,7 @@ These tests show that the checks can fail. The last tests check the performance 
 import re
 import sqlite3
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,58 +24,41 @@ from bench.workloads import Workload
 from running_service import RunningService
 
 FRANCHISE = "the bench's own"
+SHOP = records.shop(franchiseId=FRANCHISE)
+BILLS = [records.bill(SHOP) for _ in range(3)]
+WORKLOADS = [
+    Workload("page", "a page", [Backfill(0, 1, SHOP["id"], 20260101, 20260101, None)], franchise=FRANCHISE),
+    Workload("bill", "one bill", [OneBill(BILLS[0]["id"])], franchise=FRANCHISE),
+    Workload("shops", "shops", [ShopList(FRANCHISE)], franchise=FRANCHISE),
+]
 
 
-class Pair:
-    """Two services that loaded the same records, or records that differ slightly."""
-
-    def __init__(self, folder: Path, stack: ExitStack) -> None:
-        self._services = [RunningService(folder / name) for name in ("ours", "theirs")]
-        for service in self._services:
-            stack.callback(service.close)
-        self.shop = records.shop(franchiseId=FRANCHISE)
-        self.bills = [records.bill(self.shop) for _ in range(3)]
-
-    def load(self, *theirs: Any) -> None:
-        ours, other = self._services
-        ours.load(self.shop, *self.bills)
-        other.load(self.shop, *theirs)
-
-    def running(self) -> list[Running]:
-        return [_running(service) for service in self._services]
-
-    def workloads(self) -> list[Workload]:
-        page = Backfill(0, 1, self.shop["id"], 20260101, 20260101, None)
-        return [
-            Workload("page", "a page", [page], franchise=FRANCHISE),
-            Workload("bill", "one bill", [OneBill(self.bills[0]["id"])], franchise=FRANCHISE),
-            Workload("shops", "shops", [ShopList(FRANCHISE)], franchise=FRANCHISE),
-        ]
-
-
-def _running(service: RunningService) -> Running:
-    contestant = Contestant(name="service", title="a service", command=lambda _, __: [])
-    return Running(contestant, service.url, 0, {FRANCHISE: [service.key(franchise=FRANCHISE)]})
-
-
-@pytest.fixture
-def pair(tmp_path: Path) -> Iterator[Pair]:
+@contextmanager
+def pair(folder: Path, theirs: list[Any]) -> Iterator[list[Running]]:
+    """Yield two services: one with the bills, and one with these bills of the same shop."""
     with ExitStack() as stack:
-        yield Pair(tmp_path, stack)
+        found = []
+        for name, loaded in (("ours", BILLS), ("theirs", theirs)):
+            service = stack.enter_context(closing(RunningService(folder / name)))
+            service.load(SHOP, *loaded)
+            keys = {FRANCHISE: [service.key(franchise=FRANCHISE)]}
+            found.append(Running(contestant(), service.url, 0, keys))
+        yield found
 
 
-def test_services_on_the_same_records_pass_the_check_before_the_benchmark(pair: Pair) -> None:
-    pair.load(*pair.bills)
-    ours, theirs = pair.running()
-    assert check(ours, [theirs], pair.workloads()) == 3
+def contestant(**terms: Any) -> Contestant:
+    return Contestant(name="service", title="a service", command=lambda _, __: [], **terms)
 
 
-def test_a_contestant_with_different_answers_is_not_timed(pair: Pair) -> None:
-    changed = pair.bills[1] | {"cashier": "Somebody else"}
-    pair.load(pair.bills[0], changed, pair.bills[2])
-    ours, theirs = pair.running()
-    with pytest.raises(Differs, match="cashier"):
-        check(ours, [theirs], pair.workloads())
+def test_services_on_the_same_records_pass_the_check_before_the_benchmark(tmp_path: Path) -> None:
+    with pair(tmp_path, BILLS) as (ours, theirs):
+        assert check(ours, [theirs], WORKLOADS) == 3
+
+
+def test_a_contestant_with_different_answers_is_not_timed(tmp_path: Path) -> None:
+    changed = BILLS[1] | {"cashier": "Somebody else"}
+    with pair(tmp_path, [BILLS[0], changed, BILLS[2]]) as (ours, theirs), pytest.raises(Differs, match="cashier"):
+        check(ours, [theirs], WORKLOADS)
 
 
 # --- contestants with the same duties ------------------------------------------------
@@ -83,19 +66,16 @@ def test_a_contestant_with_different_answers_is_not_timed(pair: Pair) -> None:
 
 @pytest.fixture
 def service(tmp_path: Path) -> Iterator[RunningService]:
-    with ExitStack() as stack:
-        service = RunningService(tmp_path)
-        stack.callback(service.close)
+    with closing(RunningService(tmp_path)) as service:
         yield service
 
 
 def dutiful(service: RunningService, per_min: int) -> tuple[Path, Running, list[str]]:
     """Return a service's usage file, the service as a contestant with duties, and a list with one path."""
-    shop = records.shop(franchiseId=FRANCHISE)
-    service.load(shop)
-    contestant = Contestant(name="service", title="a service", command=lambda _, __: [], has_duties=True)
+    service.load(SHOP)
     keys = {duties.LIMITED: [service.key(franchise=FRANCHISE, per_min=per_min) for _ in range(2)]}
-    return service.folder / "store" / "usage.sqlite3", Running(contestant, service.url, 0, keys), ["/ext/v1/shops"]
+    running = Running(contestant(has_duties=True), service.url, 0, keys)
+    return service.folder / "store" / "usage.sqlite3", running, ["/ext/v1/shops"]
 
 
 def test_a_service_that_checks_keys_and_counts_and_records_requests_passes_the_check(service: RunningService) -> None:

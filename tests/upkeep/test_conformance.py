@@ -125,10 +125,6 @@ def test_the_serving_side_cannot_write_the_books(tmp_path: Path) -> None:
 # --- every answer in a test is checked against the document ------------------------------------------
 
 
-def answer(status: int = 200, headers: dict[str, str] | None = None, body: Any = None) -> httpx.Response:
-    return httpx.Response(status, headers=headers, json=body)
-
-
 @pytest.fixture
 def genuine(service: RunningService) -> httpx.Response:
     return service.get("shops", service.key(shop="s"), headers={"accept-encoding": "identity"})
@@ -150,7 +146,7 @@ def test_every_answer_in_a_test_is_checked_against_the_document(genuine: httpx.R
 def test_a_body_that_does_not_match_the_document_is_detected(genuine: httpx.Response, spoilt: Any) -> None:
     headers = {name: value for name, value in genuine.headers.items() if name != "content-length"}
     with pytest.raises(AssertionError, match="body"):
-        OpenApiDocument("/ext").check("shops", "GET", answer(headers=headers, body=spoilt))
+        OpenApiDocument("/ext").check("shops", "GET", httpx.Response(200, headers=headers, json=spoilt))
 
 
 def test_an_undocumented_status_is_detected(genuine: httpx.Response) -> None:
