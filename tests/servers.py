@@ -13,7 +13,6 @@ import os
 import shutil
 import signal
 import socket
-import stat
 import subprocess
 import sys
 import tempfile
@@ -35,7 +34,10 @@ HIGHEST_PORT = 55_535
 NO_FSYNC = ("fsync=off", "full_page_writes=off", "max_connections=200", "shared_buffers=64MB", "wal_level=replica")
 # The wheel contains two major versions of PostgreSQL, each in its own folder.
 INSTALLS = {18: "pginstall18", 16: "pginstall"}
+# Runs a program as an ordinary user who can still open files that only root can open, such as a Python installation in
+# root's home folder and, in some sandboxes, /dev/null.
 MAY_OPEN_ALL = ("--inh-caps=+dac_override", "--ambient-caps=+dac_override")
+AS_NOBODY = ("setpriv", "--reuid=nobody", "--clear-groups", *MAY_OPEN_ALL, "--pdeathsig=INT")
 
 # Save the rows that a migration creates, so that they can be restored after a database is emptied.
 KEEP_FIRST_ROWS = """
@@ -95,24 +97,22 @@ class Server:
         self.port = _free_port()
         self.process: subprocess.Popen[bytes] | None = None
         # PostgreSQL refuses to run as root.
-        self.user = "nobody" if os.getuid() == 0 else None
-        if self.user:
-            shutil.chown(self.folder, self.user)
+        self.as_user = AS_NOBODY if os.getuid() == 0 else ()
+        self.hand_over(self.folder)
         atexit.register(self.remove)
 
+    def hand_over(self, path: Path) -> None:
+        """Give a file or folder to the user who runs the server."""
+        if self.as_user:
+            shutil.chown(path, "nobody")
+
     def run(self, *command: str | Path) -> None:
-        if self.user and not Path(os.devnull).stat().st_mode & stat.S_IWOTH:
-            # In some sandboxes only root can write to /dev/null, which initdb needs to do.
-            command = ("setpriv", f"--reuid={self.user}", "--clear-groups", *MAY_OPEN_ALL, *command)
-            subprocess.run(command, cwd=self.folder, check=True, capture_output=True)
-        else:
-            subprocess.run(command, user=self.user, cwd=self.folder, check=True, capture_output=True)
+        subprocess.run((*self.as_user, *command), cwd=self.folder, check=True, capture_output=True)
 
     def launch(self, *command: str | Path) -> None:
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                command,
-                user=self.user,
+                (*self.as_user, *command),
                 cwd=self.folder,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -309,8 +309,7 @@ class Valkey(Server):
         if sentinel_of:
             rules = self.folder / "sentinel.conf"
             rules.write_text(f"sentinel monitor meter 127.0.0.1 {sentinel_of.port} 1\n", "utf-8")
-            if self.user:
-                shutil.chown(rules, self.user)
+            self.hand_over(rules)
             self.command_line: tuple[str | Path, ...] = (self.binary, rules, "--sentinel", *fixed)
         else:
             self.command_line = (self.binary, *fixed, "--save", "", "--appendonly", "no", *settings)

@@ -15,6 +15,5 @@ SLOWEST_FIRST = (
     "deploy/test_package.py",
     "e2e/test_third_parties.py",
     "cli/test_extras.py",
-    "faults/test_gate_away.py",
-    "faults/test_store_away.py",
+    "faults/test_servers_away.py",
 )

@@ -39,7 +39,7 @@ class Deployment:
         self.keys: dict[str, str] = {}
         self.variables: dict[str, str] = {}
         self.counters = folder / "tmp"
-        self.counters.mkdir(exist_ok=True)
+        self.counters.mkdir(parents=True, exist_ok=True)
         self.settings = settings.load({**self.addresses, "secret": SECRET}, environment={})
         if not (self.settings.database or self.store.exists()):
             copy_empty_store(self.store)

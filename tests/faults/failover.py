@@ -98,8 +98,6 @@ class FailoverScenario:
     def __init__(self, folder: Path, cluster: Cluster, valkey: Valkey) -> None:
         self.cluster = cluster
         address = cluster.database(f"trial_{abs(hash(folder)) % 10**6}")
-        for name in ("office", "node"):
-            (folder / name).mkdir()
         self.office = Deployment(folder / "office", store=address)
         self.office.load(SHOP, *(r.bill(SHOP, id=f"bill-{number}") for number in range(BILLS)))
         self.office.issue({name: {"per_min": PLENTY, "per_day": PLENTY} for name in ("reader", "puller", "checker")})

@@ -1,10 +1,9 @@
 """Nodes that share a PostgreSQL database and a Valkey server: real processes that can be disconnected or killed."""
 
-import os
 import resource
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,7 @@ class MultiNodeDeployment:
         self.valkey = valkey or servers.valkey()
         self.database, self.address = self.postgres.fresh_database()
         self.nodes: list[Node] = []
-        self.office = Deployment(self._folder("office"), store=self.address)
+        self.office = Deployment(folder / "office", store=self.address)
         self.office.load(SHOP, *bills(SHOP, 30))
         self.issue("plenty", per_min=PLENTY, per_day=PLENTY)
 
@@ -41,7 +40,7 @@ class MultiNodeDeployment:
 
     def node(self, *, meter: bool | str = True, workers: int = 1) -> "Node":
         """Start another node. `meter` is True for Valkey (through a proxy), False for the store, or an address."""
-        node = Node(self, self._folder(f"node{len(self.nodes)}"), meter, workers)
+        node = Node(self, self.folder / f"node{len(self.nodes)}", meter, workers)
         self.nodes.append(node)
         node.running.wait_until_ready()
         return node
@@ -49,11 +48,6 @@ class MultiNodeDeployment:
     def close(self) -> None:
         for node in self.nodes:
             node.close()
-
-    def _folder(self, name: str) -> Path:
-        folder = self.folder / name
-        folder.mkdir()
-        return folder
 
 
 class Node:
@@ -74,13 +68,6 @@ class Node:
         """Return a client with its own connection."""
         self._clients.append(Client(self.port, self._multi_node.key(key)))
         return self._clients[-1]
-
-    def kill(self) -> None:
-        """Kill the supervisor and its workers with SIGKILL, so that they cannot clean up."""
-        for pid in (self.running.process.pid, *self.running.pids()):
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        self.running.process.wait()
 
     def close(self) -> None:
         for client in self._clients:

@@ -7,7 +7,6 @@ import os
 import signal
 import sys
 import threading
-from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -98,7 +97,7 @@ class Member(Server):
         }
 
     def start(self) -> None:
-        self.launch(*_as_ordinary_user(self.user), sys.executable, "-m", "patroni", self.rules)
+        self.launch(sys.executable, "-m", "patroni", self.rules)
 
     def postmaster(self) -> int | None:
         with contextlib.suppress(OSError, ValueError, IndexError):
@@ -123,14 +122,6 @@ class Member(Server):
         if pid is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-
-    def launch(self, *command: str | Path) -> None:
-        # If the tests run as root, the command begins with `setpriv`, which itself must run as root to change the user.
-        user, self.user = self.user, None
-        try:
-            super().launch(*command)
-        finally:
-            self.user = user
 
 
 class Cluster:
@@ -185,17 +176,6 @@ class Cluster:
         for ender in enders:
             ender.join()
         self.etcd.remove()
-
-
-def _as_ordinary_user(user: str | None) -> tuple[str, ...]:
-    """Return a command prefix that runs a program as this user, or an empty prefix if `user` is None.
-
-    PostgreSQL refuses to run as root. The program can still read files that only root
-    can read, such as a Python installation in root's home folder.
-    """
-    if user is None:
-        return ()
-    return ("setpriv", f"--reuid={user}", "--clear-groups", *servers.MAY_OPEN_ALL, "--pdeathsig=TERM")
 
 
 def _get(port: int, path: str) -> tuple[int, bytes]:

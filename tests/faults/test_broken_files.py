@@ -171,7 +171,6 @@ def test_a_replaced_file_is_reported_by_name_and_not_partly_used(running: ServeP
 
 
 def test_the_key_file_of_another_store_makes_nobody_known(shared: ServeProcess, tmp_path: Path) -> None:
-    (tmp_path / "other").mkdir()
     other = Deployment(tmp_path / "other")
     other.issue({"stranger": {}})
     with other.database("keys") as connection:

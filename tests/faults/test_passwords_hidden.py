@@ -76,7 +76,6 @@ def test_a_service_whose_servers_fail_shows_the_password_nowhere(
 ) -> None:
     """Covers correct passwords, servers that become unavailable, and a password that is no longer valid."""
     multi_node.valkey.command(f"CONFIG SET requirepass {CANARY}")
-    (tmp_path / "node").mkdir()
     deployment = Deployment(
         tmp_path / "node",
         store=f"postgresql://postgres:{CANARY}@127.0.0.1:{multi_node.postgres.port}/{multi_node.database}",

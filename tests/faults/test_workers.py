@@ -114,20 +114,16 @@ def test_port_0_is_any_free_port_that_all_workers_share(tmp_path: Path) -> None:
 # --- restarts ----------------------------------------------------------------------------
 
 
-def connection_to_itself(port: int) -> socket.socket:
+@contextmanager
+def connection_to_itself(port: int) -> Iterator[None]:
     """Connect to a port on which nothing listens, from the same port. A client under load can get that port too."""
-    caller = socket.socket()
-    try:
-        caller.setsockopt(socket.IPPROTO_IP, IP_LOCAL_PORT_RANGE, struct.pack("HH", port, port))
-    except OSError:
-        caller.close()
-        pytest.skip("this kernel cannot limit the local ports of a socket")
-    try:
+    with socket.socket() as caller:
+        try:
+            caller.setsockopt(socket.IPPROTO_IP, IP_LOCAL_PORT_RANGE, struct.pack("HH", port, port))
+        except OSError:
+            pytest.skip("this kernel cannot limit the local ports of a socket")
         caller.connect(("127.0.0.1", port))
-    except OSError:
-        caller.close()
-        raise
-    return caller
+        yield
 
 
 def test_a_port_that_an_outgoing_connection_uses_is_refused() -> None:
@@ -137,8 +133,9 @@ def test_a_port_that_an_outgoing_connection_uses_is_refused() -> None:
 
 
 def test_the_port_of_a_service_is_never_given_to_an_outgoing_connection() -> None:
-    with hold_port("127.0.0.1", 0) as held, pytest.raises(OSError, match="Cannot assign requested address"):
-        connection_to_itself(held.getsockname()[1])
+    refused = pytest.raises(OSError, match="Cannot assign requested address")
+    with hold_port("127.0.0.1", 0) as held, refused, connection_to_itself(held.getsockname()[1]):
+        pass
 
 
 @pytest.mark.long

@@ -268,13 +268,12 @@ def test_a_load_converts_bills_itself_if_no_process_can_be_started(
     assert summary.outcomes["added"] == summary.lines
 
 
-def test_a_load_that_is_known_to_be_small_starts_no_process() -> None:
+def test_no_process_is_started_for_a_load_that_is_known_to_be_small_or_in_a_process_with_several_threads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     for size in (None, converters.MIN_BYTES - 1, converters.MIN_BYTES):
         with converter_processes(PSEUDONYMS, 1, size) as started:
             assert bool(started) == (size != converters.MIN_BYTES - 1)
-
-
-def test_a_process_with_several_threads_is_not_forked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(converters, "active_count", lambda: 2)
     with converter_processes(PSEUDONYMS, 1, None) as started:
         assert started == []

@@ -51,20 +51,6 @@ def test_a_stream_may_mix_all_kinds_and_a_bill_may_follow_its_shop_at_once(
     assert [found["id"] for found in open_store.by_day()] == ["b_1", "b_3"]
 
 
-def test_every_batch_size_leads_to_the_same_books(open_store: OpenStore, store: Store, clock: ManualClock) -> None:
-    """Loads the same stream for five shops, with a different batch size for each."""
-    seen = []
-    for batch in (1, 2, 3, 7, 500):
-        here = f"sh {batch}"
-        stream: list[Any] = [shop(here), *(bill(f"b_{n}", here) for n in range(10))]
-        stream += [shop(here, timezone="Asia/Tokyo"), gone(bill("b_3", here)), bill("b_4", here, cashier="Noi")]
-        stream += [member(), gone(member()), b"nonsense", shop("sh_2"), gone(shop("sh_2"))]
-        assert load(store, clock, stream, batch=batch).rejected == {"not_json": 1}
-        seen.append([found | {"updatedAt": "", "shopId": ""} for found in open_store.by_day(here)])
-    assert len(seen[0]) == 9
-    assert all(one == seen[0] for one in seen)
-
-
 def test_a_batch_is_one_transaction_with_one_stamp(open_store: OpenStore, store: Store, clock: ManualClock) -> None:
     load(store, clock, [shop()])
     load(store, clock, [bill(f"b_{n}") for n in range(10)], batch=4)
