@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
+import httpx
+
 # Set TEST_PATIENCE_SEC if 30 seconds is too short, for example on a busy machine.
 PATIENCE_SEC = float(os.environ.get("TEST_PATIENCE_SEC", "30"))
 PAUSE_SEC = 0.01
@@ -31,6 +33,14 @@ def throughout(seconds: float, condition: Callable[[], object], what: str) -> No
     while time.monotonic() < deadline:
         assert condition(), f"it did not stay true that {what}"
         time.sleep(PAUSE_SEC)
+
+
+def answers(address: str) -> bool:
+    """Return whether a server answers a GET of this address with status 200."""
+    try:
+        return httpx.get(address).status_code == 200
+    except httpx.TransportError:
+        return False
 
 
 async def latency(seconds: float) -> None:

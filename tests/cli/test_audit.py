@@ -17,7 +17,9 @@ def acts(counterfoil: Command, *arguments: object) -> list[str]:
     return [entry["act"] for entry in counterfoil.json("audit", *arguments)]
 
 
-def test_every_command_that_changes_a_key_is_recorded_with_the_user_and_the_host(counterfoil: Command) -> None:
+def test_every_command_that_changes_a_key_is_recorded_with_the_user_and_the_host(
+    counterfoil: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
     key_id = issue(counterfoil, "--label", "ERP")
     counterfoil("keys", "update", key_id, "--per-min", "120")
     counterfoil("keys", "revoke", key_id, "--at", "2099-01-01T00:00Z", "--yes")
@@ -27,9 +29,6 @@ def test_every_command_that_changes_a_key_is_recorded_with_the_user_and_the_host
     me = operator()
     assert {(entry["actor"], entry["via"], entry["host"]) for entry in entries} == {(me.name, "cli", me.host)}
     assert entries[2]["changes"] == {"perMin": {"before": 60, "after": 120}}
-
-
-def test_the_user_who_called_sudo_is_named(counterfoil: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SUDO_USER", "alice")
     issue(counterfoil)
     assert counterfoil.json("audit")[0]["actor"].startswith("alice as ")

@@ -17,8 +17,7 @@ from counterfoil.machine.clock import SystemClock
 
 
 def issue(counterfoil: Command, *arguments: str) -> dict[str, Any]:
-    issued: dict[str, Any] = counterfoil.json("keys", "issue", "--shop", "sh_1", *arguments)
-    return issued
+    return dict(counterfoil.json("keys", "issue", "--shop", "sh_1", *arguments))
 
 
 def test_an_issued_key_is_printed_once_and_its_secret_is_not_stored(counterfoil: Command, store: Path) -> None:
@@ -70,9 +69,7 @@ def test_invalid_options_for_a_new_key_are_misuse(counterfoil: Command, options:
     [
         (("--shop", " "), "a shop ID must not be blank"),
         (("--shop", "\udcff"), "a shop ID must not contain line breaks, control characters or invalid UTF-8"),
-        (("--shop", "a\tb"), "a shop ID must not contain line breaks, control characters or invalid UTF-8"),
         (("--shop", "a", "--label", "two\nlines"), "a label must not contain line breaks, control characters"),
-        (("--shop", "a", "--label", "a\tb"), "a label must not contain line breaks, control characters"),
         (("--shop", "a", "--label", "a" * 201), "a label must not be longer than 200 characters"),
     ],
 )

@@ -140,8 +140,6 @@ def test_an_interrupted_load_keeps_what_was_written_and_says_how_to_resume(count
     assert counterfoil.json("load", "-", stdin=lines(*SHOPS, bill(0)))["unchanged"] == 3
 
 
-# --- fields that are not used ----------------------------------------------------
-
 MISNAMED = b'{"kind":"bill","id":"b_1","shopId":"sh_1","closed_at":1760000000,"amount":{"net":1}}'
 UNREADABLE = b'{"kind":"bill","id":"b_2","shopId":"sh_1","closedAt":"14/11/2026 19:05","lines":[{"qty":"two"}]}'
 
@@ -194,9 +192,6 @@ def test_a_strict_load_rejects_such_records_and_names_their_fields(counterfoil: 
     assert counterfoil.json("load", told["rejectsFile"])["added"] == 2
 
 
-# --- a check ---------------------------------------------------------------------
-
-
 def test_a_check_of_a_delivery_creates_no_store_and_knows_the_shops_in_the_delivery(
     counterfoil: Command, store: Path, folder: Path
 ) -> None:
@@ -235,9 +230,6 @@ def test_a_check_does_not_migrate_a_store(
     told = counterfoil("load", "-", "--check", stdin=lines(*BILLS), status=1).stderr
     assert f"the books database has schema {first.number}" in told
     assert run_sql(counterfoil.store, "books", "PRAGMA user_version") == first.number
-
-
-# --- files that are not read -----------------------------------------------------
 
 
 def test_the_summary_names_files_that_were_not_read_and_files_that_are_empty(

@@ -128,12 +128,10 @@ class Deliveries(Watched):
         return [name for name in names(self.kept / place) if not name.endswith(".reason.txt")]
 
     def waiting(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self.command.json("loads", "open")
-        return found
+        return list(self.command.json("loads", "open"))
 
     def bills(self) -> int:
-        changed: list[int] = [load["changed"] for load in self.command.json("loads")]
-        return sum(changed) - len(SHOPS)
+        return sum(int(load["changed"]) for load in self.command.json("loads")) - len(SHOPS)
 
     def again(self) -> "Deliveries":
         """Start another watcher of the same folders."""

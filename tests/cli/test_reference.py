@@ -35,12 +35,11 @@ def test_an_incomplete_address_is_refused(counterfoil: Command) -> None:
         assert "is not a valid base URL. Use a URL such as https://pos.example.com/ext/v1" in said
 
 
-def test_the_examples_show_the_address_that_is_given(counterfoil: Command) -> None:
+def test_the_examples_show_the_address_that_is_given_or_the_prefix_of_the_settings(
+    counterfoil: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
     page = counterfoil.bare("reference", "--base-url", "https://pos.example.org/ext/v1").stdout
     assert "export BASE=https://pos.example.org/ext/v1" in page
-
-
-def test_the_prefix_of_the_settings_is_shown(counterfoil: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COUNTERFOIL_PREFIX", "/sales")
     assert "https://api.example.com/sales/v1" in counterfoil.bare("reference", "--format", "md").stdout
 

@@ -16,7 +16,7 @@ import pytest
 
 from cli.command import PYTHON, SHOPS, Command
 from counterfoil.machine.addresses import free_port
-from waiting import until
+from waiting import answers, until
 
 pytestmark = pytest.mark.programs
 
@@ -134,13 +134,6 @@ def exit_status(process: int) -> int:
         return found if found[0] else None
 
     return os.waitstatus_to_exitcode(until(ended, "the command ended")[1])
-
-
-def answers(address: str) -> bool:
-    try:
-        return httpx.get(address, timeout=2).status_code == 200
-    except httpx.TransportError:
-        return False
 
 
 @pytest.fixture

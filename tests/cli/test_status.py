@@ -294,11 +294,6 @@ def test_a_file_that_the_store_has_lost_fails_and_is_not_created(idle: Command, 
     assert not (store / name).exists()
 
 
-def test_a_damaged_database_fails(idle: Command, store: Path) -> None:
-    (store / "keys.sqlite3").write_bytes(b"not a database " * 1000)
-    assert checks(idle, status=1)["keys"][0]["status"] == "fail"
-
-
 @pytest.mark.parametrize("secret", ["store/secret", "store/mine", "secret"])
 def test_a_retired_folder_may_be_deleted_unless_it_contains_the_secret(
     idle: Command, store: Path, monkeypatch: pytest.MonkeyPatch, secret: str

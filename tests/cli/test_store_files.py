@@ -22,6 +22,7 @@ from counterfoil.machine.files import is_shared
 from counterfoil.ports import StoreUnavailable
 
 OPENED: list[str] = []
+READ = ("status", "doctor", "keys list", "usage", "audit", "requests", "loads", "shops")
 BILL = b'{"kind":"bill","id":"b_1","shopId":"sh_1","closedAt":1760000000,"amounts":{"net":5}}'
 
 
@@ -40,25 +41,13 @@ def key_id(loaded: Command) -> str:
 
 
 def test_reading_commands_open_the_store_read_only(loaded: Command, key_id: str) -> None:
-    OPENED.clear()
-    # No service is running, which is an error for `status`.
-    loaded("status", status=1)
-    for command in (
-        "doctor",
-        "keys list",
-        f"keys show {key_id}",
-        "usage",
-        f"usage {key_id} --disclosures",
-        "audit",
-        "requests",
-        "loads",
-        "shops",
-        "load - --check",
-    ):
-        loaded(*command.split(), stdin=BILL)
-        assert str(loaded.store) in OPENED[-1], command
-    opened = [address for address in OPENED if str(loaded.store) in address]
-    assert [address for address in opened if not address.endswith("?mode=ro")] == []
+    for command in (*READ, f"keys show {key_id}", f"usage {key_id} --disclosures", "load - --check"):
+        OPENED.clear()
+        # No service is running, which is an error for `status`.
+        loaded(*command.split(), stdin=BILL, status=1 if command == "status" else 0)
+        opened = [address for address in OPENED if str(loaded.store) in address]
+        assert opened, command
+        assert [address for address in opened if not address.endswith("?mode=ro")] == [], command
 
 
 def test_a_key_whose_revocation_only_the_usage_file_has_is_listed_as_revoked(counterfoil: Command, key_id: str) -> None:
@@ -152,26 +141,9 @@ def test_only_the_books_may_have_a_log_of_another_user_of_the_group(
         read_only(store, "books" if is_accepted else "keys")
 
 
-# Commands that open the store.
-COMMANDS = [
-    "doctor",
-    "status",
-    "shops",
-    "init",
-    "migrate",
-    "keys list",
-    "keys issue --shop sh_1",
-    "audit",
-    "usage",
-    "requests",
-    "loads",
-    "prune",
-    "load shops.ndjson",
-    "backup elsewhere",
-    "restore BACKUP --replace --yes",
-    "copy --from sqlite:STORE --to postgresql://127.0.0.1:9/nowhere",
-    "serve --port 0 --admin-port 0",
-]
+WRITE = ("init", "migrate", "prune", "keys issue --shop sh_1", "load shops.ndjson", "backup elsewhere")
+OTHERS = ("restore BACKUP --replace --yes", "serve --port 0 --admin-port 0")
+COPY = "copy --from sqlite:STORE --to postgresql://127.0.0.1:9/nowhere"
 
 
 @pytest.fixture
@@ -223,8 +195,8 @@ def test_no_command_plays_back_a_journal_that_somebody_else_has_written(backed_u
     left = {name: backed_up.store / f"{name}.sqlite3-journal" for name in NAMES}
     for name, journal in journals.items():
         left[name].write_bytes(journal)
-    for arguments in COMMANDS:
-        run = backed_up.bare if arguments.startswith("copy") else backed_up
+    for arguments in (*READ, *WRITE, *OTHERS, COPY):
+        run = backed_up.bare if arguments == COPY else backed_up
         said = run(*arguments.replace("STORE", str(backed_up.store)).split(), status=1).output
         assert re.search(r"(books|keys|usage)\.sqlite3-journal is a rollback journal, which Counterfoil never", said)
         assert f"Move {backed_up.store}" in said, arguments

@@ -6,7 +6,6 @@ import pytest
 
 from cli.command import Command, run_sql
 from counterfoil.cli.main import COMMANDS, program
-from counterfoil.settings import SettingsError, load
 from counterfoil.views.times import minute, second, show_times_in
 
 LISTS = ("loads", "shops", "keys list", "audit", "requests", "usage --disclosures")
@@ -49,12 +48,6 @@ def test_findings_name_times_in_the_zone_and_their_json_in_utc(loaded: Command, 
     assert "2026-01-31 17:30:00 UTC" in loaded("doctor", "--utc").stdout
     checks = loaded.json("doctor")["checks"]
     assert any("2026-01-31T17:30:00.000Z" in check["message"] for check in checks)
-
-
-def test_an_unknown_zone_is_refused() -> None:
-    with pytest.raises(SettingsError, match="timezone must be an IANA name") as refused:
-        load({}, {"COUNTERFOIL_TIMEZONE": "Bangkok time"})
-    assert refused.value.names == ("timezone",)
 
 
 def test_the_offset_follows_daylight_saving_time() -> None:

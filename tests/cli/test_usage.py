@@ -103,9 +103,6 @@ def test_prune_deletes_records_after_90_days_and_totals_after_400_and_reports_it
     assert len(counterfoil.json("usage", "--disclosures")) == 2
 
 
-# --- requests ----------------------------------------------------------------------------
-
-
 def found(counterfoil: Command, *options: object) -> list[str]:
     return [one["requestId"] for one in counterfoil.json("requests", *options)]
 
@@ -222,9 +219,6 @@ def test_new_requests_are_followed(
         assert [row["requestId"] for row in csv.DictReader(lines)] == ["r-0", "r-1"]
     else:
         assert [line.split()[-2:] for line in lines] == [["r-0", "internal"], ["r-1", "internal"]]
-
-
-# --- keys show --------------------------------------------------------------------------
 
 
 def read_changes(store: Path, key_id: str, shop_id: str, *passes: tuple[int, int]) -> None:

@@ -23,7 +23,7 @@ from counterfoil import __version__
 from deploy.programs import DEPLOY, ROOT, needs_program, output_of
 from e2e.serve_process import SHOP
 from running_service import SECRET, free_port
-from waiting import until
+from waiting import answers, until
 
 DOCKERFILE = DEPLOY / "container" / "Dockerfile"
 IMAGE = "localhost/counterfoil:test"
@@ -168,13 +168,6 @@ def create_logins(owner: str) -> None:
     output_of(
         psql, "--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1", *passwords, f"--dbname={owner}", "--file", script
     )
-
-
-def answers(url: str) -> bool:
-    try:
-        return httpx.get(url).status_code == 200
-    except httpx.TransportError:
-        return False
 
 
 def test_the_image_contains_no_build_tools_and_no_secrets(engine: Engine) -> None:

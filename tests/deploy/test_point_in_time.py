@@ -12,6 +12,7 @@ import pytest
 from records import EVER, bill, bills, shop
 from running_service import RunningService
 from servers import Postgres, Server
+from waiting import until
 
 # This test starts two servers, so it runs only in `make test-long`.
 pytestmark = pytest.mark.long
@@ -80,9 +81,7 @@ def test_a_store_is_restored_to_the_moment_before_an_accident_and_the_marks_of_c
     server.command("SELECT pg_switch_wal()")
     server.command("CHECKPOINT")
     service.close()
-    server.await_answer(
-        lambda: _require(not list((server.data / "pg_wal" / "archive_status").glob("*.ready"))), OSError
-    )
+    until(lambda: not list((server.data / "pg_wal" / "archive_status").glob("*.ready")), "the log is archived")
     server.remove()
 
     restored = Restored(server, vault, moment)
@@ -98,8 +97,3 @@ def test_a_store_is_restored_to_the_moment_before_an_accident_and_the_marks_of_c
     assert new["id"] == later["id"]
     again.close()
     restored.remove()
-
-
-def _require(holds: bool) -> None:
-    if not holds:
-        raise OSError

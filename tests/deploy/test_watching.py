@@ -82,35 +82,26 @@ def test_promtool_accepts_the_scrape_configuration_and_the_rules() -> None:
     assert f"{len(alerts())} rules found" in output_of("promtool", "check", "config", SCRAPE)
 
 
-class Prometheus:
+class Prometheus(httpx.Client):
     """A client for a real Prometheus server."""
 
-    def __init__(self, port: int) -> None:
-        self._client = httpx.Client(base_url=f"http://127.0.0.1:{port}/api/v1/", timeout=10)
-
-    def get(self, path: str, **parameters: str) -> Any:
-        answer = self._client.get(path, params=parameters).json()
+    def found(self, path: str, **parameters: str) -> Any:
+        answer = self.get(path, params=parameters).json()
         assert answer["status"] == "success", answer
         return answer["data"]
 
     def query(self, expression: str) -> list[Any]:
-        found: list[Any] = self.get("query", query=expression)["result"]
+        found: list[Any] = self.found("query", query=expression)["result"]
         return found
 
     def scraped(self, times: int) -> bool:
         """Return whether Prometheus has started and has scraped the service this many times."""
         try:
-            if self._client.get("status/runtimeinfo").status_code != 200:
+            if self.get("status/runtimeinfo").status_code != 200:
                 return False
             return bool(self.query(f"count_over_time(counterfoil_horizon_age_seconds[1m]) >= {times}"))
         except httpx.TransportError:
             return False
-
-    def rules(self) -> dict[str, Any]:
-        return {rule["name"]: rule for group in self.get("rules")["groups"] for rule in group["rules"]}
-
-    def close(self) -> None:
-        self._client.close()
 
 
 @contextmanager
@@ -132,11 +123,10 @@ def prometheus(folder: Path, target: int) -> Iterator[Prometheus]:
             stdout=log,
             stderr=log,
         )
-    opened = Prometheus(port)
     try:
-        yield opened
+        with Prometheus(base_url=f"http://127.0.0.1:{port}/api/v1/", timeout=10) as opened:
+            yield opened
     finally:
-        opened.close()
         process.terminate()
         process.wait(30)
 
@@ -176,13 +166,13 @@ def test_prometheus_runs_every_query_and_sees_a_rejected_line(watched: tuple[Ser
     for variable in DASHBOARD["templating"]["list"]:
         if named := re.fullmatch(r"label_values\((.+), (\w+)\)", variable.get("definition", "")):
             match = named[1].replace("$job", "counterfoil")
-            assert server.get(f"label/{named[2]}/values", **{"match[]": match}), variable["name"]
+            assert server.found(f"label/{named[2]}/values", **{"match[]": match}), variable["name"]
     rules = until(lambda: known_to_be_well(server), "every rule was evaluated")
     assert {rule["name"] for rule in rules.values() if rule["state"] == "firing"} == {"CounterfoilOpenItems"}
     assert set(rules) == set(alerts())
 
 
 def known_to_be_well(server: Prometheus) -> dict[str, Any] | None:
-    rules = server.rules()
+    rules = {rule["name"]: rule for group in server.found("rules")["groups"] for rule in group["rules"]}
     assert not [rule for rule in rules.values() if rule.get("lastError")]
     return rules if all(rule["health"] == "ok" for rule in rules.values()) else None
