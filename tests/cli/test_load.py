@@ -17,8 +17,6 @@ from cli.watched_folder import MOVED
 from counterfoil.backends.sqlite import schema
 from second_migration import add_second_migration
 
-MANY = 4_000
-
 
 def bill(number: int, shop: str = "sh_1") -> bytes:
     record: dict[str, Any] = {"kind": "bill", "id": f"b_{number}", "shopId": shop, "closedAt": 1_760_000_000 + number}
@@ -45,7 +43,12 @@ def folder(tmp_path: Path) -> Path:
 def test_several_sources_are_one_load_in_the_order_given(counterfoil: Command, folder: Path) -> None:
     told = counterfoil.json("load", folder / "z-shops.ndjson", folder / "a-bills.ndjson", "--batch", 3)
     assert (told["lines"], told["added"]) == (22, 22)
-    assert told["source"] == "z-shops.ndjson, a-bills.ndjson"
+    assert (told["source"], told["rejectsFile"]) == ("z-shops.ndjson, a-bills.ndjson", None)
+    assert not (counterfoil.store / "rejects").exists()
+
+
+def test_a_missing_source_is_reported_in_one_sentence(counterfoil: Command, tmp_path: Path) -> None:
+    assert "there is no file or folder" in counterfoil("load", tmp_path / "missing.ndjson", status=1).stderr
 
 
 def test_a_line_that_is_not_a_record_is_written_to_a_private_file_and_the_rest_is_loaded(counterfoil: Command) -> None:
@@ -129,7 +132,7 @@ def test_an_interrupted_load_keeps_what_was_written_and_says_how_to_resume(count
     load = subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=pipe)
     assert load.stdin
     # These lines exceed the buffer of a pipe, so once all of them are written, the command has read most of them.
-    load.stdin.write(lines(*SHOPS, *(bill(n) for n in range(MANY))))
+    load.stdin.write(lines(*SHOPS, *(bill(n) for n in range(4_000))))
     load.stdin.flush()
     load.send_signal(number)
     out, errors = load.communicate()

@@ -11,6 +11,7 @@ from counterfoil.serving.supervisor import hold_port
 from counterfoil.settings import TABLE, SettingsError, bound, load
 
 SECRET = "a-secret-that-nobody-should-ever-see-in-a-listing"
+NO_FOLDER = "store must be a folder or a URL that starts with postgresql://"
 
 
 def settings(counterfoil: Command, *before: object, after: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -77,9 +78,6 @@ def test_an_unusable_settings_file_is_reported(
 def test_two_listeners_on_one_port_of_one_host_are_refused(host: str, admin_host: str) -> None:
     with hold_port(host, 0) as held, pytest.raises(SettingsError, match="Choose another with --admin-port"):
         bound(admin_host, held.getsockname()[1], "admin-")
-
-
-NO_FOLDER = "store must be a folder or a URL that starts with postgresql://"
 
 
 @pytest.mark.parametrize(
