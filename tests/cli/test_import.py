@@ -235,12 +235,13 @@ def test_an_output_file_that_cannot_be_written_is_named_and_does_not_remain(coun
 
 
 @pytest.mark.parametrize(
-    ("options", "size"), [(("--mapping", "mapping.toml", "--rejects"), 250_000), (("--infer", "-o"), 10)]
+    ("rows", "options", "size"),
+    [(3_000, ("--mapping", "mapping.toml", "--rejects"), 250_000), (1, ("--infer", "-o"), 10)],
 )
 def test_rejects_and_a_proposal_that_cannot_be_written_are_named_and_do_not_remain(
-    counterfoil: Command, options: tuple[str, ...], size: int
+    counterfoil: Command, rows: int, options: tuple[str, ...], size: int
 ) -> None:
-    export(*(f"A{number},nonsense,1" for number in range(3_000)))
+    export(*(f"A{number},nonsense,1" for number in range(rows)))
     with file_size_limit(size):
         error = counterfoil.bare("import", "export.csv", *options, "new", status=1).stderr
     assert error.endswith("counterfoil: File too large: new\n")

@@ -287,8 +287,3 @@ def test_a_full_disk_under_the_output_is_reported() -> None:
         done = subprocess.run([*PYTHON, "schema", "bill"], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert done.returncode == 1
     assert done.stderr.splitlines()[0] == "counterfoil: No space left on device"
-
-
-def test_schemas_are_printed_as_json(counterfoil: Command) -> None:
-    for kind in ("shop", "base", "member", "bill"):
-        assert f'"{kind}"' in counterfoil.bare("schema", kind).stdout
