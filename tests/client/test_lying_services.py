@@ -232,13 +232,13 @@ def call(url: str, timeout_sec: float = 10.0) -> None:
 
 
 def test_a_page_of_large_records_is_read_with_a_smaller_limit() -> None:
-    """Records have at most 512 KiB, so a page of 200 may be too large, but a page of 25 is not."""
+    """A page of 200 such records has more than 16 MiB, but a page of 25 has not."""
     asked: list[str] = []
 
     def answer(path: str, headers: Mapping[str, str]) -> Answer:
         limit = parse_qs(urlsplit(path).query)["limit"][0]
         asked.append(limit)
-        rows = [{"memberId": f"m{number}", "x": "x" * 500_000} for number in range(int(limit))]
+        rows = [{"memberId": f"m{number}", "x": "x" * 100_000} for number in range(int(limit))]
         return 200, {}, json.dumps(MEMBERS | {"data": rows}).encode()
 
     with scripted_service(answer) as url, Client(url, "k", per_min=1_000) as client:

@@ -12,7 +12,7 @@ import duckdb
 import pytest
 
 import records as r
-from client.conftest import loaded_branch
+from client.conftest import loaded_branch, new_copy
 from client.pulled_copy import PLENTY, Copy, assert_equal
 from client.targets import EVERY_KIND, TARGETS, kept_open, sqlite_target
 from counterfoil.client import Client, QuotaSpent
@@ -45,7 +45,12 @@ def everything(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Everything]
         yield service, loaded_branch(service)
 
 
-@pytest.fixture(params=EVERY_KIND)
+# Only SQLite belongs to `make test`. How rows are compared and repaired depends on the target, so that is tested in
+# every kind.
+ALL_TARGETS = pytest.mark.parametrize("kind", EVERY_KIND, indirect=True)
+
+
+@pytest.fixture(params=[pytest.param(name, marks=() if name == "sqlite" else pytest.mark.long) for name in TARGETS])
 def kind(request: pytest.FixtureRequest) -> str:
     kind: str = request.param
     return kind
@@ -58,9 +63,10 @@ def pulled(everything: Everything, tmp_path_factory: pytest.TempPathFactory) -> 
 
     @cache
     def pull(kind: str) -> tuple[Path, str]:
-        folder, key = tmp_path_factory.mktemp(kind), service.key(franchise=branch["franchiseId"], **PLENTY)
-        Copy(service, key, TARGETS[kind](folder)).pull()
-        return folder, key
+        folder = tmp_path_factory.mktemp(kind)
+        copy = new_copy(service, branch, TARGETS[kind](folder))
+        copy.pull()
+        return folder, copy.key
 
     return pull
 
@@ -69,17 +75,14 @@ def pulled(everything: Everything, tmp_path_factory: pytest.TempPathFactory) -> 
 def copy(kind: str, everything: Everything, pulled: Callable[[str], tuple[Path, str]], tmp_path: Path) -> Copy:
     """A complete copy in each kind of target in turn."""
     service, branch = everything
+    target = kept_open(TARGETS[kind](tmp_path))
     if kind == "postgres":
-        copy = Copy(service, service.key(franchise=branch["franchiseId"], **PLENTY), TARGETS[kind](tmp_path))
+        copy = new_copy(service, branch, target)
         copy.pull()
         return copy
     folder, key = pulled(kind)
     shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
-    return Copy(service, key, kept_open(TARGETS[kind](tmp_path)))
-
-
-# Only SQLite belongs to `make test`.
-MOSTLY_LONG = [pytest.param(name, marks=() if name == "sqlite" else pytest.mark.long) for name in TARGETS]
+    return Copy(service, key, target)
 
 
 def compare(copy: Copy, *, fix: bool = False) -> Comparison:
@@ -105,6 +108,7 @@ def run(copy: Copy, *statements: str) -> None:
             sink.run(statement)
 
 
+@ALL_TARGETS
 def test_a_deleted_row_of_each_table_is_found_and_repaired(copy: Copy) -> None:
     run(copy, *(f"DELETE FROM {table.name} WHERE {first_row(table)}" for table in COMPARED_TABLES))
     deleted = {table.name: (1, 0, 0) for table in COMPARED_TABLES}
@@ -139,6 +143,7 @@ def added_row(table: Table) -> str:
     return f"INSERT INTO {table.name} ({', '.join(names)}) SELECT {values} FROM {table.name} WHERE {first_row(table)}"
 
 
+@ALL_TARGETS
 def test_added_and_changed_rows_of_each_table_are_found_and_repaired(copy: Copy) -> None:
     changed = {
         "shops": "timezone = 'other'",
@@ -164,7 +169,6 @@ def test_added_and_changed_rows_of_each_table_are_found_and_repaired(copy: Copy)
     assert_equal(copy)
 
 
-@pytest.mark.parametrize("kind", MOSTLY_LONG, indirect=True)
 def test_every_column_but_the_time_of_writing_is_compared(copy: Copy, kind: str) -> None:
     with closing(copy.target()) as sink:
         for table in COMPARED_TABLES:
@@ -213,7 +217,6 @@ LOSSES: dict[str, Callable[[str], list[str]]] = {
 }
 
 
-@pytest.mark.parametrize("kind", MOSTLY_LONG, indirect=True)
 @pytest.mark.parametrize("lost", LOSSES)
 def test_a_pull_after_a_loss_reads_everything_again(copy: Copy, kind: str, lost: str) -> None:
     run(copy, *LOSSES[lost](kind))

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 
 from console.running_console import Operator, RunningConsole
@@ -32,6 +33,11 @@ def tried(console: RunningConsole, shop: str) -> str:
     return f"shop:{shop}"
 
 
+def sent(alice: Operator, path: str = LIST_SHOPS, **entered: str) -> httpx.Response:
+    """Fill in and send the form of an operation."""
+    return alice.send(path, alice.fill_in(path, path, **entered))
+
+
 def key_ids(alice: Operator) -> list[str]:
     return [row["key"]["keyId"] for row in alice.json("/keys.json?show=try_it")["keys"]]
 
@@ -39,7 +45,7 @@ def key_ids(alice: Operator) -> list[str]:
 def test_a_request_is_sent_with_a_key_of_its_own_that_is_audited(
     console: RunningConsole, alice: Operator, tried: str
 ) -> None:
-    answer = alice.send(LIST_SHOPS, alice.fill_in(LIST_SHOPS, LIST_SHOPS, scope=tried))
+    answer = sent(alice, scope=tried)
     assert answer.status_code == 200
     assert "Riverside" in answer.text
     assert "cf_live_" not in answer.text
@@ -52,15 +58,15 @@ def test_a_request_is_sent_with_a_key_of_its_own_that_is_audited(
 
 def test_the_key_is_used_again_until_it_ends(console: RunningConsole, alice: Operator, tried: str) -> None:
     for _ in range(2):
-        alice.send(LIST_SHOPS, alice.fill_in(LIST_SHOPS, LIST_SHOPS, scope=tried))
+        sent(alice, scope=tried)
     (first,) = key_ids(alice)
     console.clock.advance(QUARTER_HOUR_SEC)
-    alice.send(LIST_SHOPS, alice.fill_in(LIST_SHOPS, LIST_SHOPS, scope=tried))
+    sent(alice, scope=tried)
     assert set(key_ids(alice)) > {first}
 
 
 def test_the_key_is_listed_only_on_a_card_of_its_own(console: RunningConsole, alice: Operator, tried: str) -> None:
-    alice.send(LIST_SHOPS, alice.fill_in(LIST_SHOPS, LIST_SHOPS, scope=tried))
+    sent(alice, scope=tried)
     # Stopping the service writes the records of its requests.
     console.service.restart()
     for after_sec in (0, QUARTER_HOUR_SEC):
@@ -74,15 +80,14 @@ def test_another_scope_gets_another_key(console: RunningConsole, alice: Operator
     other = branch(name="Hillside", franchiseId="noodles")
     console.service.load(other)
     for scope in (tried, "franchise:noodles"):
-        shown = alice.send(LIST_SHOPS, alice.fill_in(LIST_SHOPS, LIST_SHOPS, scope=scope)).text
+        shown = sent(alice, scope=scope).text
     assert len(key_ids(alice)) == 2
     assert "Hillside" in shown[shown.index('id="answer"') :]
 
 
 def test_parameters_are_sent_and_an_error_of_the_api_is_shown(alice: Operator, tried: str) -> None:
-    path = "/reference/try/listTransactions"
-    entered = alice.fill_in(path, path, scope=tried, shopId="elsewhere", updatedSince="1970-01-01T00:00:00Z")
-    shown = alice.send(path, entered).text
+    entered = {"scope": tried, "shopId": "elsewhere", "updatedSince": "1970-01-01T00:00:00Z"}
+    shown = sent(alice, "/reference/try/listTransactions", **entered).text
     assert "shopId=elsewhere" in shown
     assert "shop_not_in_scope" in shown
 
@@ -92,21 +97,20 @@ def test_no_telephone_number_is_shown(console: RunningConsole, alice: Operator) 
     person = member(shop, tel="0800000000")
     console.service.load(shop, base(shop), person, *bills(shop, 1))
     assert console.service.server.port == console.settings.port
-    path = "/reference/try/listMembers"
-    entered = alice.fill_in(path, path, scope=f"shop:{shop['id']}", providerId=str(shop["providerId"]))
-    shown = alice.send(path, entered).text
+    entered = {"scope": f"shop:{shop['id']}", "providerId": str(shop["providerId"])}
+    shown = sent(alice, "/reference/try/listMembers", **entered).text
     assert "points" in shown[shown.index('id="answer"') :]
     assert "0800000000" not in shown
 
 
 def test_a_service_that_does_not_answer_is_named(console: RunningConsole, alice: Operator, shop: str) -> None:
-    shown = alice.send(LIST_SHOPS, alice.fill_in(LIST_SHOPS, LIST_SHOPS, scope=f"shop:{shop}")).text
+    shown = sent(alice, scope=f"shop:{shop}").text
     assert f":{console.settings.port}" in shown
     assert str(MESSAGES["connection_refused"]) in shown
 
 
 def test_a_scope_must_be_chosen(console: RunningConsole, alice: Operator, tried: str) -> None:
-    answer = alice.send(LIST_SHOPS, alice.fill_in(LIST_SHOPS, LIST_SHOPS, scope=""))
+    answer = sent(alice, scope="")
     assert answer.status_code == 422
     # The problem is shown at the field, which has the focus.
     assert re.search('<select id="field-scope"[^>]* aria-invalid="true" autofocus>', answer.text)
