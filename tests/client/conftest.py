@@ -88,7 +88,9 @@ def loaded_branch(service: RunningService) -> r.Record:
 def new_copy(service: RunningService, branch: r.Record, target: Target) -> Copy:
     """Return a copy with a new key."""
     service.clock.advance(1)  # The service learns of new keys once a second.
-    return Copy(service, service.key(franchise=branch["franchiseId"], **PLENTY), target)
+    copy = Copy(service, service.key(franchise=branch["franchiseId"], **PLENTY), target)
+    copy.branch = branch
+    return copy
 
 
 @pytest.fixture
@@ -96,7 +98,9 @@ def pulled_copy(service: RunningService, branch: r.Record, tmp_path: Path) -> Co
     """An SQLite copy of the branch's franchise that has been pulled once."""
     target = sqlite_target(tmp_path)
     if isinstance(service, DuplicatedService):
-        return Copy(service, service.prepared.key, target)
+        copy = Copy(service, service.prepared.key, target)
+        copy.branch = branch
+        return copy
     copy = new_copy(service, branch, target)
     copy.pull()
     return copy

@@ -14,6 +14,7 @@ from counterfoil.client.pull import Options, Puller
 from counterfoil.client.pull_state import Tally
 from counterfoil.client.reconcile import Difference, Reconciler
 from counterfoil.client.sinks.sql import Sink
+from records import Record
 from running_service import RunningService
 
 PLENTY: dict[str, Any] = {"per_min": 1_000_000, "per_day": 1_000_000}
@@ -21,6 +22,8 @@ PLENTY: dict[str, Any] = {"per_min": 1_000_000, "per_day": 1_000_000}
 
 class Copy:
     """A copy of everything that one key can read. Its target is opened for every run."""
+
+    branch: Record  # what the copy contains, if a fixture has loaded it
 
     def __init__(
         self, service: RunningService, key: str, target: Callable[[], Sink], *, personal: bool = False
@@ -34,6 +37,9 @@ class Copy:
     @property
     def url(self) -> str:
         return f"{self.service.url}{self.service.settings.prefix}/v1"
+
+    def load(self, *records: Any) -> None:
+        self.service.load(*records)
 
     def pull(self, **options: Any) -> Tally:
         with closing(self.target()) as sink, Client(self.url, self.key, transport=self.transport) as client:

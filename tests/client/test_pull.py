@@ -26,44 +26,44 @@ def test_a_first_pull_copies_everything_and_a_second_one_writes_nothing(copy: Co
     assert_equal(copy)
 
 
-def test_the_next_pull_copies_and_counts_changes_of_every_kind(
-    copy: Copy, branch: r.Record, service: RunningService
-) -> None:
-    edited, voided, gone = r.bill(branch), r.bill(branch), r.bill(branch, lines=[r.line(options=[{"id": "o"}])])
-    moved = r.bill(branch, closedAt="2025-06-01T12:00:00+07:00")
-    undated = r.bill(branch, closedAt=None)
-    service.load(edited, voided, moved, gone, undated)
+def test_the_next_pull_copies_and_counts_changes_of_every_kind(copy: Copy) -> None:
+    edited, voided, gone = (
+        r.bill(copy.branch),
+        r.bill(copy.branch),
+        r.bill(copy.branch, lines=[r.line(options=[{"id": "o"}])]),
+    )
+    moved = r.bill(copy.branch, closedAt="2025-06-01T12:00:00+07:00")
+    undated = r.bill(copy.branch, closedAt=None)
+    copy.load(edited, voided, moved, gone, undated)
     copy.pull()
-    service.load(
+    copy.load(
         edited | {"lines": [], "payments": [], "cashier": "Ying"},
         voided | {"void": {"reason": "wrong table"}},
         moved | {"closedAt": "2025-12-31T12:00:00+07:00"},
         r.removal(gone),
         r.removal(undated),
-        r.bill(branch, closedAt="2025-04-01T12:00:00+07:00"),
-        r.bill(branch, closedAt=None),
-        r.member(branch),
+        r.bill(copy.branch, closedAt="2025-04-01T12:00:00+07:00"),
+        r.bill(copy.branch, closedAt=None),
+        r.member(copy.branch),
     )
     tally = copy.pull()
     assert (tally.bills_added, tally.bills_changed, tally.bills_removed, tally.bills_unchanged) == (2, 3, 2, 0)
     assert (tally.members_added, tally.members_changed, tally.members_unchanged) == (1, 0, 6)
     assert_equal(copy)
-    service.load(branch | {"timezone": "Asia/Tokyo", "name": "Renamed", "categories": []})
+    copy.load(copy.branch | {"timezone": "Asia/Tokyo", "name": "Renamed", "categories": []})
     assert copy.pull().bills_changed > 5
     assert_equal(copy)
 
 
-def test_members_that_a_full_pass_no_longer_shows_are_marked_removed(
-    copy: Copy, branch: r.Record, service: RunningService
-) -> None:
-    leaving = r.member(branch)
-    service.load(leaving)
+def test_members_that_a_full_pass_no_longer_shows_are_marked_removed(copy: Copy) -> None:
+    leaving = r.member(copy.branch)
+    copy.load(leaving)
     copy.pull()
-    service.load(r.removal(leaving))
+    copy.load(r.removal(leaving))
     assert copy.pull().members_removed == 1
     assert_equal(copy)
     assert copy.rows("SELECT count(*) FROM members WHERE removed_at IS NOT NULL") == [(1,)]
-    service.load(leaving)
+    copy.load(leaving)
     copy.pull()
     assert_equal(copy)
 
@@ -80,15 +80,15 @@ def test_members_that_moved_to_another_base_are_in_that_base_only(service: Runni
     assert_equal(copy)
 
 
-def test_fields_and_values_that_this_release_does_not_know_break_nothing(copy: Copy, service: RunningService) -> None:
-    with newer_service(service) as url:
+def test_fields_and_values_that_this_release_does_not_know_break_nothing(copy: Copy) -> None:
+    with newer_service(copy.service) as url:
 
         class Newer(Copy):
             @property
             def url(self) -> str:
                 return url
 
-        newer = Newer(service, copy.key, copy.target)
+        newer = Newer(copy.service, copy.key, copy.target)
         newer.pull(limit=5)
     held, served = newer.held(), newer.served()
     for bill in served["bills"].values():
@@ -105,16 +105,14 @@ def test_personal_data_is_copied_with_a_key_that_may_read_it(
     assert_equal(copy)
 
 
-def test_amounts_and_quantities_are_exact_also_of_a_bill_with_more_than_a_thousand_lines(
-    copy: Copy, branch: r.Record, service: RunningService
-) -> None:
+def test_amounts_and_quantities_are_exact_also_of_a_bill_with_more_than_a_thousand_lines(copy: Copy) -> None:
     lines = [r.line(name="x" * 20, options=[{"id": str(number)}]) for number in range(1500)]
     weighed = [r.line(qty=qty) for qty in (0.3333333333333333, 9e15, 1e-9)]
     amounts = {"subtotal": 8935002455.22, "net": 0.1, "tip": 1e15, "rounding": -0.03}
     payments = [{"name": "Cash", "amount": 19.99, "change": 0.01}]
-    service.load(
-        r.bill(branch, id="huge", lines=lines),
-        r.bill(branch, id="exact", lines=weighed, amounts=amounts, payments=payments),
+    copy.load(
+        r.bill(copy.branch, id="huge", lines=lines),
+        r.bill(copy.branch, id="exact", lines=weighed, amounts=amounts, payments=payments),
     )
     copy.pull()
     assert copy.rows("SELECT count(*) FROM item_options WHERE bill_id = 'huge'") == [(1500,)]
@@ -153,11 +151,11 @@ def test_a_target_of_another_format_is_recognised_whatever_its_name(
     assert (tmp_path / name).read_bytes() == content
 
 
-def test_a_bill_on_two_pages_of_a_batch_is_written_once(copy: Copy, branch: r.Record, service: RunningService) -> None:
+def test_a_bill_on_two_pages_of_a_batch_is_written_once(copy: Copy) -> None:
     """A page may contain a bill that was already on another page of the same batch."""
-    bill = r.bill(branch)
-    service.load(bill)
-    shown = msgspec.json.encode(service.data(f"transactions/{bill['id']}", copy.key))
+    bill = r.bill(copy.branch)
+    copy.load(bill)
+    shown = msgspec.json.encode(copy.service.data(f"transactions/{bill['id']}", copy.key))
     sink = copy.target()
     sink.now = "2026-01-01T00:00:00.000Z"
     with sink.transaction():

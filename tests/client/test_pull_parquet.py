@@ -11,7 +11,6 @@ from client.targets import Target, parquet_target
 from counterfoil.client.sinks import SinkError
 from counterfoil.client.sinks.duckdb import ParquetSink
 from counterfoil.client.tables import TABLES
-from running_service import RunningService
 
 FILES = {*(f"{table.name}.parquet" for table in TABLES), "views.sql"}
 
@@ -48,22 +47,20 @@ def test_every_table_is_a_file_with_the_rows_and_types_of_the_copy(copy: Copy, f
     assert rows == copy.rows("SELECT count(*), sum(net) FROM bills")
 
 
-def test_only_the_files_of_tables_that_changed_or_that_are_gone_are_written(
-    copy: Copy, folder: Path, branch: r.Record, service: RunningService
-) -> None:
+def test_only_the_files_of_tables_that_changed_or_that_are_gone_are_written(copy: Copy, folder: Path) -> None:
     copy.pull()
     before = seen(folder)
     copy.pull()
     assert seen(folder) == before
-    service.load(r.member(branch))
+    copy.load(r.member(copy.branch))
     copy.pull()
     assert renewed(before, seen(folder)) == {"members"}
     before = seen(folder)
-    service.load(r.bill(branch))
+    copy.load(r.bill(copy.branch))
     copy.pull()
     assert renewed(before, seen(folder)) == {"bills", "bill_items", "item_options", "payments", "promotions"}
     before = seen(folder)
-    service.load(branch | {"name": "Renamed"})
+    copy.load(copy.branch | {"name": "Renamed"})
     copy.pull()
     assert renewed(before, seen(folder)) == {"shops"}
     (folder / "shops.parquet").unlink()
@@ -71,9 +68,7 @@ def test_only_the_files_of_tables_that_changed_or_that_are_gone_are_written(
     assert set(seen(folder)) == FILES
 
 
-def test_the_next_run_publishes_data_that_a_run_wrote_but_did_not_publish(
-    copy: Copy, folder: Path, branch: r.Record, service: RunningService
-) -> None:
+def test_the_next_run_publishes_data_that_a_run_wrote_but_did_not_publish(copy: Copy, folder: Path) -> None:
     class Unpublished(ParquetSink):
         def publish(self) -> list[str]:
             """Publish nothing, as if the run had been killed just before."""
@@ -81,8 +76,8 @@ def test_the_next_run_publishes_data_that_a_run_wrote_but_did_not_publish(
 
     copy.pull()
     before = seen(folder)
-    service.load(r.bill(branch))
-    Copy(service, copy.key, lambda: Unpublished(folder)).pull()
+    copy.load(r.bill(copy.branch))
+    Copy(copy.service, copy.key, lambda: Unpublished(folder)).pull()
     assert seen(folder) == before
     copy.pull()
     assert "bills" in renewed(before, seen(folder))

@@ -44,26 +44,22 @@ def test_a_second_pull_into_the_same_schema_is_refused_in_one_sentence(copy: Cop
     Impatient(url).close()
 
 
-def test_copies_in_two_schemas_of_one_database_are_separate(
-    url: str, copy: Copy, branch: r.Record, service: RunningService
-) -> None:
+def test_copies_in_two_schemas_of_one_database_are_separate(url: str, copy: Copy) -> None:
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("CREATE SCHEMA pos")
-    other = Copy(service, copy.key, lambda: PostgresSink(f"{url}?options=-csearch_path%3Dpos"))
+    other = Copy(copy.service, copy.key, lambda: PostgresSink(f"{url}?options=-csearch_path%3Dpos"))
     copy.pull()
     other.pull()
-    service.load(r.bill(branch))
+    copy.load(r.bill(copy.branch))
     other.pull()
     assert_equal(other)
     assert len(copy.held()["bills"]) == len(other.held()["bills"]) - 1
 
 
-def test_a_connection_that_breaks_leaves_the_copy_as_it_was(
-    copy: Copy, url: str, branch: r.Record, service: RunningService
-) -> None:
+def test_a_connection_that_breaks_leaves_the_copy_as_it_was(copy: Copy, url: str) -> None:
     copy.pull()
     before = copy.held()
-    service.load(r.bill(branch))
+    copy.load(r.bill(copy.branch))
 
     class Cut(PostgresSink):
         def save_state(self, state: bytes) -> None:
@@ -75,18 +71,18 @@ def test_a_connection_that_breaks_leaves_the_copy_as_it_was(
             super().save_state(state)
 
     with pytest.raises(SinkError, match="PostgreSQL: "):
-        Copy(service, copy.key, lambda: Cut(url)).pull()
+        Copy(copy.service, copy.key, lambda: Cut(url)).pull()
     assert copy.held() == before
     copy.pull()
     assert_equal(copy)
 
 
-def test_a_pull_with_a_wrong_key_creates_no_tables(url: str, copy: Copy, service: RunningService) -> None:
+def test_a_pull_with_a_wrong_key_creates_no_tables(url: str, copy: Copy) -> None:
     tables = "SELECT table_name FROM information_schema.tables WHERE table_schema = current_schema()"
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("CREATE TABLE of_somebody_else (id integer)")
         with pytest.raises(Refusal, match="invalid_key"):
-            Copy(service, "cf_live_unknownkey00_" + "x" * 40, copy.target).pull()
+            Copy(copy.service, "cf_live_unknownkey00_" + "x" * 40, copy.target).pull()
         assert connection.execute(tables).fetchall() == [("of_somebody_else",)]
         with pytest.raises(CopyMismatch, match="there is no copy to compare"):
             copy.reconcile()

@@ -43,48 +43,42 @@ def copy(request: pytest.FixtureRequest, service: RunningService, branch: r.Reco
 
 
 @pulled_before
-def test_a_shop_that_appears_later_is_read_in_full(copy: Copy, branch: r.Record, service: RunningService) -> None:
-    late = r.branch(franchiseId=branch["franchiseId"])
-    service.load(late, r.bill(late, closedAt="2025-09-01T12:00:00+07:00", history=True), r.member(late))
+def test_a_shop_that_appears_later_is_read_in_full(copy: Copy) -> None:
+    late = r.branch(franchiseId=copy.branch["franchiseId"])
+    copy.load(late, r.bill(late, closedAt="2025-09-01T12:00:00+07:00", history=True), r.member(late))
     copy.pull()
     assert_equal(copy)
 
 
 @pulled_before
-def test_a_removed_shop_is_marked_and_its_bills_are_still_kept_up_to_date(
-    copy: Copy, branch: r.Record, service: RunningService
-) -> None:
-    service.load(r.removal(branch))
+def test_a_removed_shop_is_marked_and_its_bills_are_still_kept_up_to_date(copy: Copy) -> None:
+    copy.load(r.removal(copy.branch))
     copy.pull()
     assert copy.held()["shops"] == {}
     assert copy.rows("SELECT count(*) FROM shops WHERE removed_at IS NOT NULL") == [(1,)]
-    service.load(r.bill(branch, id="while away"), branch)
+    copy.load(r.bill(copy.branch, id="while away"), copy.branch)
     assert copy.pull().bills_written == 1
     assert_equal(copy)
 
 
-def test_a_shop_that_was_removed_before_the_first_pull_has_a_row_without_a_name(
-    copy: Copy, branch: r.Record, service: RunningService
-) -> None:
-    service.load(r.removal(branch))
+def test_a_shop_that_was_removed_before_the_first_pull_has_a_row_without_a_name(copy: Copy) -> None:
+    copy.load(r.removal(copy.branch))
     copy.pull()
-    assert copy.rows("SELECT shop_id, shop_name, removed_at IS NULL FROM shops") == [(branch["id"], None, False)]
+    assert copy.rows("SELECT shop_id, shop_name, removed_at IS NULL FROM shops") == [(copy.branch["id"], None, False)]
     assert copy.rows("SELECT count(*) FROM bills") == [(19,)]
 
 
-def test_a_shop_that_leaves_the_scope_keeps_its_bills_and_is_read_in_full_when_it_returns(
-    copy: Copy, branch: r.Record, service: RunningService
-) -> None:
-    gone = r.bill(branch)
-    service.load(gone)
+def test_a_shop_that_leaves_the_scope_keeps_its_bills_and_is_read_in_full_when_it_returns(copy: Copy) -> None:
+    gone = r.bill(copy.branch)
+    copy.load(gone)
     copy.pull()
-    service.load(branch | {"franchiseId": "elsewhere"})
-    service.load(r.removal(gone), r.bill(branch, id="while away"))
+    copy.load(copy.branch | {"franchiseId": "elsewhere"})
+    copy.load(r.removal(gone), r.bill(copy.branch, id="while away"))
     tally = copy.pull()
     assert copy.rows("SELECT count(*) FROM bills") == [(20,)]
     assert (tally.bills_removed, tally.bills_added) == (0, 0)
     assert copy.reconcile() == []
-    service.load(branch)
+    copy.load(copy.branch)
     tally = copy.pull()
     assert (tally.bills_removed, tally.bills_added) == (1, 1)
     assert_equal(copy)
@@ -110,11 +104,9 @@ def test_a_pull_that_spends_its_quota_saves_its_progress_and_continues_the_next_
 
 
 @pulled_before
-def test_a_copy_of_one_key_is_pulled_with_another_only_on_request(
-    copy: Copy, branch: r.Record, service: RunningService
-) -> None:
-    service.load(r.bill(branch))
-    successor = new_copy(service, branch, copy.target)
+def test_a_copy_of_one_key_is_pulled_with_another_only_on_request(copy: Copy) -> None:
+    copy.load(r.bill(copy.branch))
+    successor = new_copy(copy.service, copy.branch, copy.target)
     for options in ({}, {"since": date(2026, 1, 1)}):
         with pytest.raises(CopyMismatch, match=r"was made from http.* --adopt"):
             successor.pull(**options)
@@ -123,29 +115,27 @@ def test_a_copy_of_one_key_is_pulled_with_another_only_on_request(
     with pytest.raises(CopyMismatch):
         copy.pull()
     elsewhere = r.branch()
-    service.load(elsewhere)
+    copy.load(elsewhere)
     with pytest.raises(CopyMismatch, match="covers none of the shops"):
-        new_copy(service, elsewhere, copy.target).pull(adopt=True)
+        new_copy(copy.service, elsewhere, copy.target).pull(adopt=True)
     assert not successor.pull().changes
 
 
-def test_a_first_pull_that_was_interrupted_is_not_continued_with_another_key(
-    copy: Copy, branch: r.Record, service: RunningService
-) -> None:
+def test_a_first_pull_that_was_interrupted_is_not_continued_with_another_key(copy: Copy) -> None:
     begin_first_pull(copy, pages=2)
-    other = new_copy(service, branch, copy.target)
+    other = new_copy(copy.service, copy.branch, copy.target)
     with pytest.raises(CopyMismatch, match="--adopt"):
         other.pull()
     other.pull(adopt=True)
     assert_equal(other)
 
 
-def test_a_key_made_by_rotation_continues_the_copy(copy: Copy, branch: r.Record, service: RunningService) -> None:
+def test_a_key_made_by_rotation_continues_the_copy(copy: Copy) -> None:
     begin_first_pull(copy, pages=2)
     for _ in range(2):
-        copy.key = service.rotated(copy.key)
-        service.clock.advance(1)
-        service.load(r.bill(branch))
+        copy.key = copy.service.rotated(copy.key)
+        copy.service.clock.advance(1)
+        copy.load(r.bill(copy.branch))
         copy.pull()
         assert copy.reconcile() == []
         assert_equal(copy)
@@ -196,15 +186,13 @@ def test_a_pull_without_changes_only_counts_the_bills_of_the_copy_once(
     assert "SELECT 'bills', count(*) FROM bills UNION ALL" in counting
 
 
-def test_a_copy_with_an_expired_mark_is_read_in_full_and_loses_removed_bills(
-    copy: Copy, branch: r.Record, service: RunningService
-) -> None:
-    gone = r.bill(branch)
-    service.load(gone)
+def test_a_copy_with_an_expired_mark_is_read_in_full_and_loses_removed_bills(copy: Copy) -> None:
+    gone = r.bill(copy.branch)
+    copy.load(gone)
     copy.pull()
-    service.load(r.removal(gone), r.bill(branch))
-    service.clock.advance(401 * 86_400)
-    service.ledger.advance_horizon()
+    copy.load(r.removal(gone), r.bill(copy.branch))
+    copy.service.clock.advance(401 * 86_400)
+    copy.service.ledger.advance_horizon()
     with pytest.raises(CopyMismatch, match="too old"):
         copy.reconcile()
     tally = copy.pull()
@@ -239,10 +227,10 @@ def test_a_copy_of_another_release_is_refused_and_not_changed(copy: Copy, state:
     assert copy.rows("SELECT state FROM pull_state") == [(state.decode(),)]
 
 
-def test_a_service_without_the_feed_is_told_apart_from_a_wrong_address(copy: Copy, service: RunningService) -> None:
+def test_a_service_without_the_feed_is_told_apart_from_a_wrong_address(copy: Copy) -> None:
     missing: Answer = (404, {}, b'{"ok":false,"error":"not_found","message":"There is no such path."}')
     with (
-        proxy(service, lambda path: missing if "/changes" in path else None) as url,
+        proxy(copy.service, lambda path: missing if "/changes" in path else None) as url,
         closing(copy.target()) as sink,
         Client(url, copy.key) as client,
         pytest.raises(NotThisService, match=r"upgrade it to API version 1\.4\.0"),
@@ -250,14 +238,14 @@ def test_a_service_without_the_feed_is_told_apart_from_a_wrong_address(copy: Cop
         Puller(client, sink).run()
 
 
-def test_members_are_read_at_the_requested_interval(copy: Copy, branch: r.Record, service: RunningService) -> None:
+def test_members_are_read_at_the_requested_interval(copy: Copy) -> None:
     copy.pull(members_every_sec=3600)
-    service.load(r.member(branch))
-    service.clock.advance(1801)
-    service.ledger.advance_horizon()
+    copy.load(r.member(copy.branch))
+    copy.service.clock.advance(1801)
+    copy.service.ledger.advance_horizon()
     assert copy.pull(members_every_sec=3600).members_read == 0
-    service.clock.advance(1801)
-    service.ledger.advance_horizon()
+    copy.service.clock.advance(1801)
+    copy.service.ledger.advance_horizon()
     assert copy.pull(members_every_sec=3600).members_written == 1
     assert_equal(copy)
 
@@ -266,14 +254,14 @@ def days(copy: Copy) -> set[str | None]:
     return {bill["billDate"] for bill in copy.held()["bills"].values()}
 
 
-def test_since_leaves_out_bills_of_earlier_days(copy: Copy, branch: r.Record, service: RunningService) -> None:
-    moved = r.bill(branch, id="moved", closedAt="2026-01-01T12:00:00+07:00")
-    service.load(moved)
+def test_since_leaves_out_bills_of_earlier_days(copy: Copy) -> None:
+    moved = r.bill(copy.branch, id="moved", closedAt="2026-01-01T12:00:00+07:00")
+    copy.load(moved)
     copy.pull(since=date(2025, 12, 1))
     assert days(copy) == {None, "2026-01-01", "2026-05-05"}
     assert copy.reconcile() == []
-    service.load(
-        moved | {"closedAt": "2025-06-01T12:00:00+07:00"}, r.bill(branch, closedAt="2025-02-02T12:00:00+07:00")
+    copy.load(
+        moved | {"closedAt": "2025-06-01T12:00:00+07:00"}, r.bill(copy.branch, closedAt="2025-02-02T12:00:00+07:00")
     )
     tally = copy.pull()
     assert (tally.bills_added, tally.bills_removed) == (0, 1)
@@ -291,26 +279,24 @@ def test_another_since_changes_what_an_existing_copy_contains(copy: Copy) -> Non
     assert_equal(copy)
 
 
-def test_shops_limits_the_copy_to_these_shops(copy: Copy, branch: r.Record, service: RunningService) -> None:
-    other = r.branch(franchiseId=branch["franchiseId"])
-    service.load(other, r.bill(other), r.member(other))
+def test_shops_limits_the_copy_to_these_shops(copy: Copy) -> None:
+    other = r.branch(franchiseId=copy.branch["franchiseId"])
+    copy.load(other, r.bill(other), r.member(other))
     tally = copy.pull(shops=[other["id"], "unknown"])
     assert tally.missing_shops == ["unknown"]
     held = copy.held()
     assert {shop for shop, _ in held["bills"]} == set(held["shops"]) == {other["id"]}
     assert {base for base, _ in held["members"]} == {other["providerId"]}
-    service.load(r.bill(branch), r.bill(other))
+    copy.load(r.bill(copy.branch), r.bill(other))
     assert copy.pull().bills_added == 1
     assert copy.reconcile() == []
-    assert copy.pull(shops=[branch["id"]]).bills_removed == 2
-    assert {shop for shop, _ in copy.held()["bills"]} == {branch["id"]}
+    assert copy.pull(shops=[copy.branch["id"]]).bills_removed == 2
+    assert {shop for shop, _ in copy.held()["bills"]} == {copy.branch["id"]}
     copy.pull(shops=[])
     assert_equal(copy)
 
 
-def test_shops_that_the_key_does_not_cover_leave_the_copy_as_it_was_but_closed_shops_are_covered(
-    copy: Copy, branch: r.Record, service: RunningService
-) -> None:
+def test_shops_that_the_key_does_not_cover_leave_the_copy_as_it_was_but_closed_shops_are_covered(copy: Copy) -> None:
     with pytest.raises(CopyMismatch, match="covers none of the shops"):
         copy.pull(shops=["mistyped"])
     with pytest.raises(CopyMismatch, match="no copy to compare"):
@@ -319,37 +305,33 @@ def test_shops_that_the_key_does_not_cover_leave_the_copy_as_it_was_but_closed_s
     with pytest.raises(CopyMismatch, match="covers none of the shops"):
         copy.pull(shops=["mistyped"])
     assert_equal(copy)
-    copy.pull(shops=["mistyped", branch["id"]])
+    copy.pull(shops=["mistyped", copy.branch["id"]])
     assert_equal(copy)
-    closed = r.branch(franchiseId=branch["franchiseId"])
-    service.load(closed, r.bill(closed), r.removal(closed))
+    closed = r.branch(franchiseId=copy.branch["franchiseId"])
+    copy.load(closed, r.bill(closed), r.removal(closed))
     copy.pull(shops=[closed["id"]])
     assert copy.rows("SELECT DISTINCT shop_id FROM bills") == [(closed["id"],)]
 
 
-def test_other_shops_replace_the_members_of_the_bases_that_are_no_longer_selected(
-    copy: Copy, branch: r.Record, service: RunningService
-) -> None:
-    other = r.branch(franchiseId=branch["franchiseId"])
+def test_other_shops_replace_the_members_of_the_bases_that_are_no_longer_selected(copy: Copy) -> None:
+    other = r.branch(franchiseId=copy.branch["franchiseId"])
     coupon = {"code": "c", "status": "available", "providerId": other["providerId"]}
-    service.load(other, r.member(other, coupons=[coupon]), r.member(other))
+    copy.load(other, r.member(other, coupons=[coupon]), r.member(other))
     copy.pull()
-    tally = copy.pull(shops=[branch["id"]], members_every_sec=86400.0)
+    tally = copy.pull(shops=[copy.branch["id"]], members_every_sec=86400.0)
     assert tally.members_removed == 2
-    assert {base for base, _ in copy.held()["members"]} == {branch["providerId"]}
+    assert {base for base, _ in copy.held()["members"]} == {copy.branch["providerId"]}
     assert copy.rows("SELECT count(*) FROM coupons WHERE member_id NOT IN (SELECT member_id FROM members)") == [(0,)]
     # The members of a base that is selected again are read at once, even if its last pass was recent.
     copy.pull(shops=[], members_every_sec=86400.0)
     assert_equal(copy)
 
 
-def test_members_of_a_selected_shop_stay_if_the_shop_leaves_the_scope(
-    copy: Copy, branch: r.Record, service: RunningService
-) -> None:
-    other = r.branch(franchiseId=branch["franchiseId"])
-    service.load(other, r.member(other))
-    copy.pull(shops=[branch["id"], other["id"]])
-    service.load(other | {"franchiseId": "another"})
+def test_members_of_a_selected_shop_stay_if_the_shop_leaves_the_scope(copy: Copy) -> None:
+    other = r.branch(franchiseId=copy.branch["franchiseId"])
+    copy.load(other, r.member(other))
+    copy.pull(shops=[copy.branch["id"], other["id"]])
+    copy.load(other | {"franchiseId": "another"})
     copy.pull(since=date(2026, 1, 1))
     assert (other["providerId"],) in copy.rows("SELECT provider_id FROM members WHERE removed_at IS NOT NULL")
 
@@ -373,19 +355,17 @@ def test_a_file_in_use_is_reported_and_no_other_files_are_left_next_to_it(copy: 
     assert [path.name for path in tmp_path.glob("copy.duckdb*")] == ["copy.duckdb"]
 
 
-def test_only_changes_that_were_stored_before_a_command_ran_count_as_handled(
-    copy: Copy, branch: r.Record, service: RunningService
-) -> None:
+def test_only_changes_that_were_stored_before_a_command_ran_count_as_handled(copy: Copy) -> None:
     copy.pull()
     handled = stored_state(copy).changes
-    service.load(r.bill(branch))
+    copy.load(r.bill(copy.branch))
     copy.pull()
     # The last number was counted by a run whose transaction failed.
     for changes, is_due in ((handled, True), (handled + 1, False), (handled, False), (handled + 10, False)):
         with closing(copy.target()) as sink:
             pull_state.record_handled(sink, changes)
         assert stored_state(copy).has_unhandled_changes == is_due
-    service.load(r.bill(branch))
+    copy.load(r.bill(copy.branch))
     copy.pull()
     assert stored_state(copy).has_unhandled_changes
 

@@ -16,7 +16,6 @@ from counterfoil.client import Client
 from counterfoil.client.pull import Puller
 from counterfoil.client.sinks import SinkError
 from counterfoil.client.sinks.json_rows import ScratchFolder
-from running_service import RunningService
 
 SORT_IN_MEMORY = 2
 
@@ -26,13 +25,13 @@ def target(tmp_path: Path) -> Target:
     return sqlite_target(tmp_path)
 
 
-def test_plain_sql_reads_sorts_compares_and_adds_values_exactly(
-    copy: Copy, branch: r.Record, service: RunningService, tmp_path: Path
-) -> None:
+def test_plain_sql_reads_sorts_compares_and_adds_values_exactly(copy: Copy, tmp_path: Path) -> None:
     amounts = {"net": 1234.56, "tip": 5, "rounding": -0.03}
-    bill = r.bill(branch, id="typed", amounts=amounts, orderIds=["o1", "ใบ"], lines=[r.line(qty=1.5, cancelled=True)])
-    early = r.bill(branch, id="early", closedAt="2026-01-01T03:00:00+07:00", amounts={"net": 20.1})
-    service.load(bill, early)
+    bill = r.bill(
+        copy.branch, id="typed", amounts=amounts, orderIds=["o1", "ใบ"], lines=[r.line(qty=1.5, cancelled=True)]
+    )
+    early = r.bill(copy.branch, id="early", closedAt="2026-01-01T03:00:00+07:00", amounts={"net": 20.1})
+    copy.load(bill, early)
     copy.pull()
     with closing(sqlite3.connect(tmp_path / "copy.sqlite")) as reader:
 
@@ -62,9 +61,7 @@ def test_no_temporary_data_is_written_outside_the_folder_of_the_copy(
     assert [path.name for path in tmp_path.glob("copy*")] == ["copy.sqlite"]
 
 
-def test_temporary_data_is_private_and_that_of_a_killed_pull_is_deleted(
-    copy: Copy, tmp_path: Path, service: RunningService, branch: r.Record
-) -> None:
+def test_temporary_data_is_private_and_that_of_a_killed_pull_is_deleted(copy: Copy, tmp_path: Path) -> None:
     left_behind = tmp_path / "copy.sqlite.scratch-killed"
     left_behind.mkdir()
     (left_behind / "rows.ndjson").write_text("{}")
@@ -74,7 +71,7 @@ def test_temporary_data_is_private_and_that_of_a_killed_pull_is_deleted(
     [scratch] = tmp_path.glob("*.scratch-*")
     assert scratch != left_behind
     assert scratch.stat().st_mode & 0o777 == 0o700
-    service.load(r.bill(branch))
+    copy.load(r.bill(copy.branch))
     copy.pull()
     assert scratch.exists(), "a second pull has deleted the temporary data of a pull that is still running"
     sink.close()
@@ -105,9 +102,7 @@ def test_readers_see_the_last_commit_while_a_pull_writes(copy: Copy, tmp_path: P
         assert reader.execute("SELECT count(*) FROM bills").fetchone() == (19,)
 
 
-def test_a_second_pull_at_the_same_time_is_refused_and_changes_nothing(
-    copy: Copy, branch: r.Record, service: RunningService
-) -> None:
+def test_a_second_pull_at_the_same_time_is_refused_and_changes_nothing(copy: Copy) -> None:
     copy.pull()
     sink = copy.target()
     with Client(copy.url, copy.key) as client:
@@ -115,7 +110,7 @@ def test_a_second_pull_at_the_same_time_is_refused_and_changes_nothing(
         read_feed = slow._read_feed
 
         def overtaken(state: object) -> None:
-            service.load(r.bill(branch))
+            copy.load(r.bill(copy.branch))
             copy.pull()
             read_feed(state)  # type: ignore[arg-type]  # the state of the slow pull
 

@@ -22,24 +22,22 @@ def copy(pulled_copy: Copy) -> Copy:
     return pulled_copy
 
 
-def test_changes_removals_and_other_shops_since_the_pull_are_not_differences(
-    copy: Copy, branch: r.Record, service: RunningService
-) -> None:
-    moving, dated, undated = r.bill(branch), r.bill(branch), r.bill(branch, closedAt=None)
+def test_changes_removals_and_other_shops_since_the_pull_are_not_differences(copy: Copy) -> None:
+    moving, dated, undated = r.bill(copy.branch), r.bill(copy.branch), r.bill(copy.branch, closedAt=None)
     joining = r.branch(franchiseId="elsewhere")
-    leaving = r.branch(franchiseId=branch["franchiseId"])
-    service.load(moving, dated, undated, joining, leaving, r.bill(joining), r.bill(leaving))
+    leaving = r.branch(franchiseId=copy.branch["franchiseId"])
+    copy.load(moving, dated, undated, joining, leaving, r.bill(joining), r.bill(leaving))
     copy.pull()
-    service.load(
-        r.bill(branch),
-        r.bill(branch, closedAt=None),
-        r.bill(branch, history=True, closedAt="2025-08-08T12:00:00+07:00"),
-        r.bill(branch, history=True, closedAt=None),
+    copy.load(
+        r.bill(copy.branch),
+        r.bill(copy.branch, closedAt=None),
+        r.bill(copy.branch, history=True, closedAt="2025-08-08T12:00:00+07:00"),
+        r.bill(copy.branch, history=True, closedAt=None),
         moving | {"closedAt": "2025-06-01T12:00:00+07:00"},
         r.removal(dated),
         r.removal(undated),
-        branch | {"timezone": "America/New_York"},
-        joining | {"franchiseId": branch["franchiseId"]},
+        copy.branch | {"timezone": "America/New_York"},
+        joining | {"franchiseId": copy.branch["franchiseId"]},
         leaving | {"franchiseId": "elsewhere"},
     )
     for limit in (1, 2, 7, 200):
@@ -49,7 +47,7 @@ def test_changes_removals_and_other_shops_since_the_pull_are_not_differences(
     assert copy.held() == before
     copy.pull()
     assert copy.reconcile() == []
-    other = new_copy(service, branch, copy.target)
+    other = new_copy(copy.service, copy.branch, copy.target)
     with pytest.raises(CopyMismatch):
         other.reconcile()
 
@@ -72,16 +70,14 @@ def test_a_bill_that_the_service_does_not_have_is_found_and_dropped(copy: Copy, 
     assert_equal(copy)
 
 
-def test_undated_bills_that_are_in_no_list_are_compared_too(
-    copy: Copy, branch: r.Record, service: RunningService
-) -> None:
-    service.load(r.bill(branch, id="in no list", closedAt=None, history=True))
+def test_undated_bills_that_are_in_no_list_are_compared_too(copy: Copy) -> None:
+    copy.load(r.bill(copy.branch, id="in no list", closedAt=None, history=True))
     copy.pull()
     copy.rows("DELETE FROM bills WHERE id = 'in no list'")
     [found] = copy.reconcile(fix=True)
     assert (found.day, found.missing) == (None, 1)
     assert copy.reconcile() == []
-    assert (branch["id"], "in no list") in copy.held()["bills"]
+    assert (copy.branch["id"], "in no list") in copy.held()["bills"]
 
 
 def test_a_swap_that_leaves_all_totals_equal_is_found(copy: Copy) -> None:
@@ -119,17 +115,17 @@ def spent(copy: Copy, service: RunningService) -> int:
     return count
 
 
-def test_only_days_whose_digests_differ_are_read(copy: Copy, branch: r.Record, service: RunningService) -> None:
-    service.load(*(r.bill(branch, closedAt=f"2025-{month:02}-15T12:00:00+07:00") for month in range(1, 13)))
+def test_only_days_whose_digests_differ_are_read(copy: Copy) -> None:
+    copy.load(*(r.bill(copy.branch, closedAt=f"2025-{month:02}-15T12:00:00+07:00") for month in range(1, 13)))
     copy.pull()
-    before = spent(copy, service)
+    before = spent(copy, copy.service)
     assert copy.reconcile() == []
     # The run requests only the feed, the digests and the rate limit, and `spent` itself makes one request.
-    assert spent(copy, service) - before <= 4
+    assert spent(copy, copy.service) - before <= 4
     copy.rows("DELETE FROM bills WHERE bill_date = '2025-04-15'")
-    before = spent(copy, service)
+    before = spent(copy, copy.service)
     assert [found.day for found in copy.reconcile()] == ["2025-04-15"]
-    assert spent(copy, service) - before <= 6
+    assert spent(copy, copy.service) - before <= 6
 
 
 def test_consecutive_days_are_read_in_one_window_of_at_most_31_days() -> None:
