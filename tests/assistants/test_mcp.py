@@ -19,7 +19,9 @@ import pytest
 import records as r
 from assistants.assistant import Assistant, Refused, with_assistant
 from assistants.conftest import CANARIES
+from cli.command import Command
 from client.pulled_copy import Copy
+from client.targets import held_open_by_a_writer
 from counterfoil.client.pull_state import FORMAT
 from counterfoil.mcp.questions import MAX_ROWS, Questions
 from counterfoil.mcp.sources import (
@@ -306,22 +308,6 @@ def test_an_answer_after_the_next_pull_is_from_the_new_copy(
     assert answer["asOf"] > "2026-01-01T00:01:00"
 
 
-@contextlib.contextmanager
-def held_open_by_a_writer(file: Path) -> Iterator[None]:
-    """Change the file in another process, which keeps it open for writing until the block ends, as a pull does."""
-    source = (
-        "import duckdb, sys; db = duckdb.connect(sys.argv[1]); db.execute('CREATE OR REPLACE TABLE t AS SELECT 1');"
-        "db.execute('CHECKPOINT'); print('open', flush=True); sys.stdin.read(); db.close()"
-    )
-    other = subprocess.Popen([sys.executable, "-c", source, file], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    assert other.stdout
-    assert other.stdout.readline() == b"open\n"
-    try:
-        yield
-    finally:
-        other.communicate()
-
-
 def test_a_pull_can_write_and_answers_then_use_the_earlier_data_if_there_is_any_and_say_so(file: Path) -> None:
     with questions(file) as ask:
         with held_open_by_a_writer(file), pytest.raises(CopyLocked, match="A pull is writing"):
@@ -461,14 +447,7 @@ def test_a_file_that_is_not_a_copy_is_reported_in_one_sentence(content: bytes | 
 
 
 def test_the_command_reports_a_missing_copy_and_exits(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "counterfoil", "mcp", "--copy", tmp_path / "none.duckdb"],
-        capture_output=True,
-        text=True,
-        check=False,
-        stdin=subprocess.DEVNULL,
-    )
-    assert done.returncode == 1
+    done = Command(tmp_path).bare("mcp", "--copy", tmp_path / "none.duckdb", status=1)
     assert done.stdout == ""
     assert done.stderr.count("\n") == 1
     assert "run `counterfoil pull` first" in done.stderr

@@ -1,6 +1,9 @@
 """Targets of every kind. Each is empty at first and can be opened repeatedly."""
 
-from collections.abc import Callable
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -55,6 +58,22 @@ def kept_open(target: Target) -> Target:
         return sink
 
     return opened
+
+
+@contextmanager
+def held_open_by_a_writer(file: Path) -> Iterator[None]:
+    """Change a DuckDB file in another process, which keeps it open for writing until the block ends, as a pull does."""
+    source = (
+        "import duckdb, sys; db = duckdb.connect(sys.argv[1]); db.execute('CREATE OR REPLACE TABLE t AS SELECT 1');"
+        "db.execute('CHECKPOINT'); print('open', flush=True); sys.stdin.read(); db.close()"
+    )
+    other = subprocess.Popen([sys.executable, "-c", source, file], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert other.stdout
+    assert other.stdout.readline() == b"open\n"
+    try:
+        yield
+    finally:
+        other.communicate()
 
 
 TARGETS = {"duckdb": duckdb_target, "sqlite": sqlite_target, "parquet": parquet_target, "postgres": postgres_target}

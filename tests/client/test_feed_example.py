@@ -1,16 +1,14 @@
 """The example client in docs/feed.md keeps an exact copy of shops and bills, including undated and removed bills."""
 
 import json
-import os
 import re
 import sqlite3
-import subprocess
-import sys
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from client.forked_program import run_forked
 from records import bill, bills, branch, removal
 from running_service import RunningService
 
@@ -28,13 +26,10 @@ class FeedExample:
         folder.mkdir()
         (folder / "example.py").write_text(code)
         self.folder = folder
-        self.environment = os.environ | {"COUNTERFOIL_URL": f"{url}/ext/v1", "COUNTERFOIL_KEY": key}
+        self.environment = {"COUNTERFOIL_URL": f"{url}/ext/v1", "COUNTERFOIL_KEY": key}
 
     def run(self) -> None:
-        command = [sys.executable, "example.py"]
-        done = subprocess.run(
-            command, cwd=self.folder, env=self.environment, capture_output=True, text=True, timeout=120, check=False
-        )
+        done = run_forked(self.folder, ["example.py"], self.environment, patience_sec=120)
         assert done.returncode == 0, done.stderr
 
     def rows(self, statement: str) -> list[tuple[str, ...]]:

@@ -4,12 +4,12 @@ import psycopg
 import pytest
 
 import records as r
-from client.pulled_copy import PLENTY, Copy, assert_equal
+from client.pulled_copy import Copy, assert_equal
 from client.targets import Target, postgres_url
 from counterfoil.client.errors import CopyMismatch, Refusal
 from counterfoil.client.sinks import SinkError
 from counterfoil.client.sinks.postgres import PostgresSink
-from running_service import RunningService, free_port
+from running_service import free_port
 
 # These tests need a real server and take minutes, so they run only in `make test-long`.
 pytestmark = pytest.mark.long
@@ -94,13 +94,3 @@ def test_a_pull_with_a_wrong_key_creates_no_tables(url: str, copy: Copy) -> None
 def test_an_unavailable_server_is_reported_in_one_sentence() -> None:
     with pytest.raises(SinkError, match="cannot connect to PostgreSQL"):
         PostgresSink(f"postgresql://nobody@127.0.0.1:{free_port()}/none")
-
-
-def test_ids_with_characters_special_to_the_driver_are_plain_text(url: str, service: RunningService) -> None:
-    shop = r.branch(id="100% s? ' \" \\", providerId="%s ?", franchiseId="f")
-    service.load(shop, r.member(shop, labels=["%", "?", "\\"]), r.bill(shop, id="%s ? %(x)s"))
-    copy = Copy(service, service.key(franchise="f", **PLENTY), lambda: PostgresSink(url))
-    copy.pull()
-    service.load(r.removal({"kind": "bill", "id": "%s ? %(x)s", "shopId": shop["id"]}))
-    assert copy.pull().bills_removed == 1
-    assert_equal(copy)

@@ -3,8 +3,6 @@
 The copies are in SQLite, because a pull into it takes half as long as one into DuckDB.
 """
 
-import subprocess
-import sys
 from collections.abc import Sequence
 from contextlib import closing
 from datetime import date
@@ -17,7 +15,7 @@ import records as r
 from client.conftest import new_copy
 from client.pulled_copy import Copy, assert_equal
 from client.scripted_service import Answer, proxy
-from client.targets import Target, duckdb_target, sqlite_target
+from client.targets import Target, duckdb_target, held_open_by_a_writer, sqlite_target
 from counterfoil.client import Client, NotThisService, QuotaSpent, pull_state
 from counterfoil.client.errors import CopyMismatch, Stopped
 from counterfoil.client.pull import Options, Puller
@@ -339,15 +337,8 @@ def test_members_of_a_selected_shop_stay_if_the_shop_leaves_the_scope(copy: Copy
 def test_a_file_in_use_is_reported_and_no_other_files_are_left_next_to_it(copy: Copy, tmp_path: Path) -> None:
     copy.target = duckdb_target(tmp_path)
     copy.pull()
-    holding = "import duckdb, sys; db = duckdb.connect(sys.argv[1]); print('open', flush=True); sys.stdin.read()"
-    other = subprocess.Popen(
-        [sys.executable, "-c", holding, tmp_path / "copy.duckdb"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    )
-    assert other.stdout
-    assert other.stdout.readline() == b"open\n"
-    with pytest.raises(SinkError, match="open in another process"):
+    with held_open_by_a_writer(tmp_path / "copy.duckdb"), pytest.raises(SinkError, match="open in another process"):
         copy.pull()
-    other.communicate()
     scratch = tmp_path / "copy.duckdb.scratch"
     scratch.mkdir()
     (scratch / "rows.ndjson").write_text("left by a pull that was killed")

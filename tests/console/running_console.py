@@ -117,7 +117,7 @@ class Operator:
     device_id = ""
 
     def __init__(self, console: RunningConsole, **headers: str) -> None:
-        self._console = console
+        self.console = console
         self.client = console_client(console.url, headers)
 
     def sign_in(self, token: str, **headers: str) -> httpx.Response:

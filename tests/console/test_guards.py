@@ -28,17 +28,15 @@ def test_a_host_name_of_another_site_is_refused(shared: InUse, host: str) -> Non
 
 
 @pytest.mark.parametrize("host", ["localhost", "localhost:9999", "127.0.0.1", "127.1.2.3", "[::1]:8002", "LOCALHOST."])
-def test_names_that_other_users_of_the_machine_share_get_only_a_hint(
-    console: RunningConsole, alice: Operator, host: str
-) -> None:
-    own_name = httpx.URL(console.url).host
+def test_names_that_other_users_of_the_machine_share_get_only_a_hint(alice: Operator, host: str) -> None:
+    own_name = httpx.URL(alice.console.url).host
     for path in PATHS:
         answer = alice.get(path, host=host)
         assert answer.status_code == 421
         assert "counterfoil console link" in answer.text
         assert own_name not in answer.text + str(answer.headers)
     origin = {"host": host, "origin": f"http://{host}"}
-    answer = console.stranger().sign_in(console.token(), **origin)
+    answer = alice.console.stranger().sign_in(alice.console.token(), **origin)
     assert answer.status_code == 421
     assert "set-cookie" not in answer.headers
     assert alice.send("/sign-out", {}, **origin).status_code == 421
@@ -98,13 +96,11 @@ def test_a_name_in_the_settings_has_sessions_even_if_it_is_a_loopback_name(conso
         {"x-nothing": "at all"},
     ],
 )
-def test_a_form_from_another_site_changes_nothing(
-    console: RunningConsole, alice: Operator, headers: dict[str, str], shop: str
-) -> None:
+def test_a_form_from_another_site_changes_nothing(alice: Operator, headers: dict[str, str], shop: str) -> None:
     scope = f"shop:{shop}"
     fields = alice.fill_in("/keys/new", "/keys/new", label="x", scope=scope, per_min="1", per_day="1")
     assert alice.send("/keys/new", fields, **headers).status_code == 403
-    assert console.service.key_store.all() == []
+    assert alice.console.service.key_store.all() == []
     assert alice.send("/keys/new", fields).status_code == 200
 
 

@@ -127,12 +127,10 @@ def test_limits_and_permissions_are_changed(console: RunningConsole, alice: Oper
     assert alice.json(f"/audit.json?key={key_id}")["entries"][0]["via"] == "console"
 
 
-def test_a_change_is_refused_if_the_command_line_changed_the_key_first(
-    console: RunningConsole, alice: Operator, key_id: str
-) -> None:
+def test_a_change_is_refused_if_the_command_line_changed_the_key_first(alice: Operator, key_id: str) -> None:
     fields = alice.form_of(key_id, "change", label="Alice", per_min="1", per_day="1")
-    key_store = console.service.key_store
-    key_issuing.update(key_store, key_id, key_issuing.KeyChanges(per_day=77), console.clock.now_ms(), BOB)
+    key_store = alice.console.service.key_store
+    key_issuing.update(key_store, key_id, key_issuing.KeyChanges(per_day=77), alice.console.clock.now_ms(), BOB)
     refused = alice.send(f"/keys/{key_id}/change", fields)
     assert refused.status_code == 409
     said = message(refused)
@@ -214,12 +212,10 @@ def test_rotation_shows_the_successor_once(console: RunningConsole, alice: Opera
     assert len(console.service.key_store.all()) == 2
 
 
-def test_a_key_can_be_rotated_again_from_a_page_that_shows_its_successor(
-    console: RunningConsole, alice: Operator, key_id: str
-) -> None:
+def test_a_key_can_be_rotated_again_from_a_page_that_shows_its_successor(alice: Operator, key_id: str) -> None:
     for _ in range(2):
         assert alice.act(key_id, "rotate", overlap="keep").status_code == 200
-    assert sorted(key.successor_of or "" for key in console.service.key_store.all()) == ["", key_id, key_id]
+    assert sorted(key.successor_of or "" for key in alice.console.service.key_store.all()) == ["", key_id, key_id]
 
 
 def test_a_revoked_key_is_refused_by_the_next_call(console: RunningConsole, alice: Operator, shop: str) -> None:
@@ -233,11 +229,9 @@ def test_a_revoked_key_is_refused_by_the_next_call(console: RunningConsole, alic
 
 
 @pytest.mark.parametrize("action", ["", *ACTIONS])
-def test_the_page_of_a_revoked_key_offers_no_actions(
-    console: RunningConsole, alice: Operator, key_id: str, action: str
-) -> None:
+def test_the_page_of_a_revoked_key_offers_no_actions(alice: Operator, key_id: str, action: str) -> None:
     assert f'href="/keys/{key_id}?tab=revoke"' in alice.page(f"/keys/{key_id}")
-    key_issuing.revoke(console.service.key_store, key_id, console.clock.now_ms(), BOB)
+    key_issuing.revoke(alice.console.service.key_store, key_id, alice.console.clock.now_ms(), BOB)
     page = alice.page(f"/keys/{key_id}?tab={action}")
     assert f'action="/keys/{key_id}' not in page
     assert [name for name in ACTIONS if f'/keys/{key_id}?tab={name}"' in page] == []
@@ -270,11 +264,9 @@ def test_a_key_is_revoked_in_24_hours(console: RunningConsole, alice: Operator, 
     assert key_issuing.find(console.service.key_store, key_id).revokes_at == in_a_day
 
 
-def test_a_key_that_is_already_revoked_is_not_revoked_again(
-    console: RunningConsole, alice: Operator, key_id: str
-) -> None:
+def test_a_key_that_is_already_revoked_is_not_revoked_again(alice: Operator, key_id: str) -> None:
     fields = alice.form_of(key_id, "revoke", confirm="Warehouse")
-    key_issuing.revoke(console.service.key_store, key_id, console.clock.now_ms(), BOB)
+    key_issuing.revoke(alice.console.service.key_store, key_id, alice.console.clock.now_ms(), BOB)
     assert alice.send(f"/keys/{key_id}/revoke", fields).status_code == 409
 
 

@@ -193,33 +193,29 @@ def test_today_says_that_all_is_well_or_what_is_wrong(console: RunningConsole, a
     assert "The horizon is not moving." in page
 
 
-def test_today_shows_the_first_steps_with_commands_while_the_store_is_empty(
-    console: RunningConsole, alice: Operator
-) -> None:
+def test_today_shows_the_first_steps_with_commands_while_the_store_is_empty(alice: Operator) -> None:
     page = alice.page("/").partition('class="start"')[2]
     commands = [shlex.split(unescape(text)) for text in re.findall(r'<code class="command">([^<]+)</code>', page)]
     assert [words[1] for words in commands] == ["load", "import", "keys", "serve"]
     for words in commands:
-        assert words[-2:] == ["--store", str(console.settings.store)]
+        assert words[-2:] == ["--store", str(alice.console.settings.store)]
         named = words[1:3] if words[1] == "keys" else words[1:2]
         shown = CliRunner().invoke(program, [*named, "--help"])
         assert [word for word in words if word.startswith("--") and word not in shown.output] == []
-    console.service.load(branch())
-    console.clock.advance(3)
+    alice.console.service.load(branch())
+    alice.console.clock.advance(3)
     assert 'class="start"' not in alice.page("/")
 
 
-def test_pages_whose_figures_change_say_when_they_were_taken_and_are_updated(
-    console: RunningConsole, alice: Operator
-) -> None:
-    console.service.load(branch())
+def test_pages_whose_figures_change_say_when_they_were_taken_and_are_updated(alice: Operator) -> None:
+    alice.console.service.load(branch())
     page = alice.page("/")
     assert ">As of 07:00:00<" in page
     assert 'data-refresh="60"' in page
     loads = alice.page("/loads")
     assert "data-refresh" not in loads
     assert "counterfoil loads</code>" in loads
-    console.service.ledger.apply([], console.service.ledger.begin_load("bills.ndjson"))
+    alice.console.service.ledger.apply([], alice.console.service.ledger.begin_load("bills.ndjson"))
     assert 'data-refresh="5"' in alice.page("/loads")
 
 
@@ -418,13 +414,11 @@ def test_disclosures_are_listed_and_exported(shared: InUse) -> None:
     assert f'href="/personal-data?key={shared.key_id}"' in of_key
 
 
-def test_a_rejected_line_is_hidden_until_it_is_revealed_and_that_is_audited(
-    console: RunningConsole, alice: Operator
-) -> None:
-    console.service.load(branch(), b'{"kind":"bill","tel":"0811111111"}')
-    rejects = console.settings.store / "rejects"
+def test_a_rejected_line_is_hidden_until_it_is_revealed_and_that_is_audited(alice: Operator) -> None:
+    alice.console.service.load(branch(), b'{"kind":"bill","tel":"0811111111"}')
+    rejects = alice.console.settings.store / "rejects"
     rejects.mkdir()
-    (console.service.folder / "rejects.ndjson").rename(rejects / "rejects.ndjson")
+    (alice.console.service.folder / "rejects.ndjson").rename(rejects / "rejects.ndjson")
     (load,) = alice.json("/loads.json")["loads"]
     path = f"/loads/{load['number']}"
     page = alice.page(path)
@@ -445,13 +439,11 @@ def test_a_rejects_file_outside_the_store_is_named_without_a_path(console: Runni
     assert str(console.settings.store / "rejects") not in page
 
 
-def test_a_row_that_an_import_rejected_has_its_own_advice_and_no_text_to_reveal(
-    console: RunningConsole, alice: Operator
-) -> None:
-    progress = console.service.ledger.begin_load("export.csv")
+def test_a_row_that_an_import_rejected_has_its_own_advice_and_no_text_to_reveal(alice: Operator) -> None:
+    progress = alice.console.service.ledger.begin_load("export.csv")
     progress.lines, progress.rejected, progress.reasons = 2, 1, {"import_no_id": 1}
     progress.add_reject(RejectedLine("export.csv", 4, "import_no_id"))
-    console.service.ledger.apply([], progress)
+    alice.console.service.ledger.apply([], progress)
     page = alice.page("/loads/1")
     assert "has no valid bill ID" in page
     assert "Fix the mapping or the export, then import it again." in page
@@ -459,14 +451,12 @@ def test_a_row_that_an_import_rejected_has_its_own_advice_and_no_text_to_reveal(
     assert "/loads/1/reveal" not in page
 
 
-def test_an_open_item_is_listed_and_closed_by_its_button_and_that_is_audited(
-    console: RunningConsole, alice: Operator
-) -> None:
-    console.service.load(branch(), b'{"kind":"bill"}')
+def test_an_open_item_is_listed_and_closed_by_its_button_and_that_is_audited(alice: Operator) -> None:
+    alice.console.service.load(branch(), b'{"kind":"bill"}')
     (item,) = alice.json("/loads.json")["openItems"]
     assert (item["kind"], item["lines"]) == ("rejects", 1)
     path = f"/loads/items/{item['number']}/resolve"
-    console.service.clock.advance(180)
+    alice.console.service.clock.advance(180)
     assert path in (page := alice.page("/loads"))
     assert ">for 3 minutes<" in page
     closed = alice.send(path, {})
@@ -482,11 +472,9 @@ def test_an_open_item_is_listed_and_closed_by_its_button_and_that_is_audited(
 
 
 @pytest.mark.parametrize("verb", ["accept", "discard"])
-def test_a_held_delivery_is_decided_about_by_its_buttons_and_that_is_audited(
-    console: RunningConsole, alice: Operator, verb: str
-) -> None:
+def test_a_held_delivery_is_decided_about_by_its_buttons_and_that_is_audited(alice: Operator, verb: str) -> None:
     held = OpenItem(identity="1-bills.ndjson", kind="held", files={"bills.ndjson": 0}, path="/held/1-bills.ndjson")
-    console.service.ledger.add_items([held])
+    alice.console.service.ledger.add_items([held])
     (item,) = alice.json("/loads.json")["openItems"]
     path = f"/loads/items/{item['number']}"
     assert f"{path}/resolve" not in alice.page("/loads")
@@ -524,11 +512,9 @@ def test_a_page_that_does_not_exist_says_so(shared: InUse) -> None:
     assert shared.alice.get("/nowhere.json").json() == {"error": "There is no such page."}
 
 
-def test_the_console_answers_while_the_store_cannot_be_read_and_says_why_once(
-    console: RunningConsole, alice: Operator
-) -> None:
-    console.service.load(branch())
-    console.damage_usage()
+def test_the_console_answers_while_the_store_cannot_be_read_and_says_why_once(alice: Operator) -> None:
+    alice.console.service.load(branch())
+    alice.console.damage_usage()
     answer = alice.get("/requests")
     assert answer.status_code == 503
     assert "The store cannot be read" in answer.text
@@ -592,11 +578,9 @@ def first_cells(page: str) -> list[str]:
     return [re.sub("<[^>]*>", "", cell).split()[0] for cell in cells]
 
 
-def test_a_list_is_sorted_by_the_column_of_the_heading_that_was_followed(
-    console: RunningConsole, alice: Operator
-) -> None:
+def test_a_list_is_sorted_by_the_column_of_the_heading_that_was_followed(alice: Operator) -> None:
     quiet, busy = branch(name="Quiet"), branch(name="Busy")
-    console.service.load(quiet, busy, bill(busy, closedAt=iso_utc(console.clock.now_ms() - 60_000)))
+    alice.console.service.load(quiet, busy, bill(busy, closedAt=iso_utc(alice.console.clock.now_ms() - 60_000)))
     for order, next_order, names in (
         ("ascending", "&amp;order=desc", ["Busy", "Quiet"]),
         ("descending", "", ["Quiet", "Busy"]),

@@ -57,9 +57,7 @@ def test_permissions_in_the_audit_are_translated(console: RunningConsole, shop: 
     assert "messaging-lookup" not in page
 
 
-def test_a_placeholder_in_the_first_call_is_called_a_placeholder(
-    console: RunningConsole, alice: Operator, shop: str
-) -> None:
+def test_a_placeholder_in_the_first_call_is_called_a_placeholder(alice: Operator, shop: str) -> None:
     page = alice.issue(f"shop:{shop}").text
     assert f"{FIRST_CALL}https://api.example.com/ext/v1/shops" in unescape(page)
     assert "api.example.com is a placeholder." in page
