@@ -202,16 +202,13 @@ class Reader:
     def has_seen(self, horizon: int) -> bool:
         return self.highest >= horizon
 
-    def held(self) -> dict[str, str]:
-        return {identity: row["cashier"] for identity, row in self.copy.items()}
-
     def assert_copy_is_exact(self) -> None:
         """Read until every change has arrived, then compare the copy with the primary."""
         expected = self.fleet.expected()
         ((stamp,),) = self.fleet.primary.command("SELECT max(updated_at) FROM counterfoil.bills", self.fleet.database)
         self.until(lambda: instant(self.mark or EVER) > stamp)
         self.until(self.run)
-        assert self.held() == expected
+        assert {identity: row["cashier"] for identity, row in self.copy.items()} == expected
 
 
 def instant(written: str) -> int:

@@ -73,8 +73,14 @@ class Group:
     def people(self, of: Record) -> list[Record]:
         return [member(of, messaging=[{"userId": MESSAGING_USER}]), member(of), member(of)]
 
-    def token(self, of: Record) -> str:
-        return self.service.token(self.members[of["id"]][1]["id"])
+    def find_one_of_each(self, key: str, of: Record) -> None:
+        """Read one bill and one member of a branch."""
+        self.service.data(f"transactions/{self.bills[of['id']][0]['id']}", key)
+        self.service.data(f"members/{self.service.token(self.members[of['id']][1]['id'])}", key)
+
+    def look_up(self, of: Record) -> None:
+        query = {"providerId": of["providerId"], "messagingUserId": MESSAGING_USER}
+        self.service.data("members/lookup", self.franchise_key, **query)
 
     def close(self) -> None:
         self.connection.close()
@@ -140,16 +146,13 @@ def test_a_list_is_read_from_the_part_of_its_shop_or_base(
 
 def test_an_account_is_looked_up_in_the_part_of_its_base(group: Group, asked: list[Asked]) -> None:
     of = group.mine[1]
-    group.service.data(
-        "members/lookup", group.franchise_key, providerId=of["providerId"], messagingUserId=MESSAGING_USER
-    )
+    group.look_up(of)
     assert group.parts_planned(asked) == group.parts_of("accounts", of)
 
 
 def test_a_shops_key_finds_one_bill_and_one_member_in_one_part_each(group: Group, asked: list[Asked]) -> None:
     of = group.mine[0]
-    group.service.data(f"transactions/{group.bills[of['id']][0]['id']}", group.shop_key)
-    group.service.data(f"members/{group.token(of)}", group.shop_key)
+    group.find_one_of_each(group.shop_key, of)
     assert group.parts_planned(asked) == group.parts_of("bills", of) | group.parts_of("members", of)
 
 
@@ -157,8 +160,7 @@ def test_a_franchises_key_looks_for_one_bill_and_one_member_in_the_parts_of_its_
     group: Group, asked: list[Asked]
 ) -> None:
     of = group.mine[2]
-    group.service.data(f"transactions/{group.bills[of['id']][0]['id']}", group.franchise_key)
-    group.service.data(f"members/{group.token(of)}", group.franchise_key)
+    group.find_one_of_each(group.franchise_key, of)
     scope = group.parts_of("bills", *group.mine) | group.parts_of("members", *group.mine)
     assert group.parts_planned(asked) == scope
     assert len(scope) <= 2 * BRANCHES
@@ -177,11 +179,8 @@ def test_every_read_of_a_distributed_table_is_covered(group: Group, asked: list[
         walk(group, key, "transactions", shopId=of["id"], **NEW_YEAR)
         walk(group, key, "transactions", shopId=of["id"], updatedSince=EVER)
     walk(group, group.franchise_key, "members", providerId=of["providerId"])
-    group.service.data(
-        "members/lookup", group.franchise_key, providerId=of["providerId"], messagingUserId=MESSAGING_USER
-    )
-    group.service.data(f"transactions/{group.bills[of['id']][0]['id']}", group.franchise_key)
-    group.service.data(f"members/{group.token(of)}", group.franchise_key)
+    group.look_up(of)
+    group.find_one_of_each(group.franchise_key, of)
     constants = [
         one for value in vars(books).values() for one in (value.values() if isinstance(value, dict) else [value])
     ]

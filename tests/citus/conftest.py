@@ -6,9 +6,9 @@ import pytest
 from citus.cluster import COORDINATOR
 from citus.store import CitusStore
 from ports.backends import Store
-from ports.conftest import Run, clock, now, open_store, reads, run, shop_store, usage
+from ports.conftest import Run, clock, open_store, run, shop_store, usage
 
-__all__ = ["clock", "now", "open_store", "reads", "run", "shop_store", "store", "usage"]
+__all__ = ["clock", "open_store", "run", "shop_store", "store", "usage"]
 
 HERE = str(Path(__file__).parent)
 WHY = "Needs a Citus cluster: set COUNTERFOIL_TEST_CITUS to the address of its coordinator."

@@ -246,7 +246,7 @@ def test_a_coordinator_killed_in_the_middle_of_a_batch_leaves_no_row_below_a_rep
     stamp = two_shops.start_writing()
     with two_shops.far_node.frozen():
         two_shops.writer.go_on.set()
-        until(lambda: _runs_insert(two_shops.store.database), "the statement was sent")
+        until(lambda: cluster().coordinator.command(_INSERTS, two_shops.store.database)[0][0], "the statement was sent")
         cluster().coordinator.kill()()
         two_shops.finish_writing()
         with pytest.raises(StoreUnavailable):
@@ -309,10 +309,6 @@ def _bills_of(node: Node, database: str) -> list[Any]:
     )
 
 
-def _runs_insert(database: str) -> bool:
-    return bool(cluster().coordinator.command(_INSERTS, database)[0][0])
-
-
 def _abandoned_sessions(two_shops: TwoShops) -> int:
     ((writer,),) = cluster().coordinator.command("SELECT writer FROM counterfoil.horizon", two_shops.store.database)
     asked = f"SELECT count(*) FROM pg_stat_activity WHERE application_name = 'citus_internal gpid={writer}'"  # noqa: S608 - a number
@@ -367,7 +363,7 @@ def test_a_batch_in_two_phases_shows_a_horizon_above_rows_that_are_not_visible(
     changed = [bill("b_1", shop_id, cashier="Lek") for shop_id in SHOPS]
     with no_recovery(store.database):
         with held_batch(open_store, store, changed, second) as (release, outcomes):
-            until(lambda: _has_prepared(first, store.database), "the first worker had prepared its transactions")
+            until(lambda: first.command(_ALL_PREPARED, store.database) == [(True,)], "every session had prepared")
             start = first.kill()
             release()
             assert outcomes.result(PATIENCE_SEC) == [Outcome.CHANGED] * len(SHOPS)
@@ -415,8 +411,3 @@ def _assert_published(open_store: OpenStore, before: int, shops: set[str]) -> No
     assert _published(open_store, before) == shops
     assert {open_store.stamp("b_1", shop_id) for shop_id in shops} == {told}
     assert shops < set(SHOPS)
-
-
-def _has_prepared(node: Node, database: str) -> bool:
-    """Return whether, on this node, every session of a batch has prepared its transaction."""
-    return node.command(_ALL_PREPARED, database) == [(True,)]

@@ -131,7 +131,8 @@ class WholeUsage:
     """Combines the service's and the operator's usage objects on PostgreSQL, with or without a shared meter."""
 
     def __init__(self, log: PostgresUsage, admin: PostgresUsageAdmin, meter: RedisMeter | None = None) -> None:
-        self._log, self._meter = log, meter
+        # The meter is flushed and closed first, because it writes its counts to the log.
+        self._parts = [part for part in (meter, log) if part]
         counting = meter or log
         self.admit, self.counts = counting.admit, counting.counts
         self.note, self.disclose = log.note, log.disclose
@@ -139,14 +140,12 @@ class WholeUsage:
         self.prune = admin.prune
 
     def flush(self) -> None:
-        if self._meter:
-            self._meter.flush()
-        self._log.flush()
+        for part in self._parts:
+            part.flush()
 
     def close(self) -> None:
-        if self._meter:
-            self._meter.close()
-        self._log.close()
+        for part in self._parts:
+            part.close()
 
 
 class WholeCursors:

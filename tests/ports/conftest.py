@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from counterfoil.operator_reads import OperatorReads
 from empty_store import copy_empty_store
 from ports.backends import BACKENDS, OpenUsage, Postgres16Store, SqliteStore, Store
 from ports.open_store import OpenStore, shop
@@ -69,11 +68,6 @@ def usage(store: Store, clock: ManualClock) -> OpenUsage:
 
 
 @pytest.fixture
-def reads(store: Store) -> OperatorReads:
-    return store.operator_reads()
-
-
-@pytest.fixture
 def run() -> Iterator[Run]:
     """A function that runs coroutines on a single event loop."""
     with asyncio.Runner() as runner:
@@ -97,8 +91,3 @@ def shop_store(open_store: OpenStore) -> OpenStore:
     """A store that contains the shop `sh_1` and nothing else."""
     open_store.put(shop())
     return open_store
-
-
-@pytest.fixture
-def now(clock: ManualClock) -> int:
-    return clock.now_ms()

@@ -1,4 +1,4 @@
-"""Tests for keys: the key store for the operator, and the key lookup for requests."""
+"""Tests for keys: the key store for the operator, the key lookup for requests, and the audit log of changes."""
 
 import secrets
 import threading
@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from actors import CHANGED, OPERATOR
 from counterfoil import key_issuing
 from counterfoil.domain.access import Key, Scope
-from counterfoil.domain.audit import Act
-from counterfoil.key_issuing import AlreadyRotated, KeyChanges, KeyConflict, KeyStore
+from counterfoil.domain.audit import Act, Actor, AuditEntry, Backups, FieldChange
+from counterfoil.key_issuing import AlreadyRotated, Grant, KeyChanges, KeyConflict, KeyStore
 from counterfoil.ports import StoredKey, StoreUnavailable
 from ports.backends import Store
 from ports.conftest import Run
@@ -161,7 +161,7 @@ def test_a_full_disk_fails_the_change_and_loses_no_key(ring: Ring) -> None:
     with ring.store.out_of_space(), pytest.raises(StoreUnavailable):
         ring.change(label="lost")
     assert ring.key_store.all() == [KEY]
-    assert ring.store.operator_reads().audit(10) == []
+    assert entries(ring.store) == []
     ring.clock.advance(WITHIN_SEC)
     assert ring.find().key == KEY
 
@@ -188,7 +188,7 @@ def test_a_rotation_is_refused_if_another_one_finished_while_it_was_prepared(key
     assert refused.value.successors == [successor.key_id]
     assert successor.key_id in str(refused.value)
     assert {key.key_id for key in key_store.all()} == {"k_1", successor.key_id}
-    acts = [entry.act for entry in store.operator_reads().audit(10, "k_1")]
+    acts = [entry.act for entry in entries(store, "k_1")]
     assert acts == [Act.REVOCATION_SCHEDULED, Act.KEY_ROTATED]
 
 
@@ -247,3 +247,104 @@ def test_a_key_can_be_changed_until_the_time_of_its_scheduled_revocation(key_sto
     assert key_issuing.update(key_store, "k_1", KeyChanges(per_min=8), 9, OPERATOR).per_min == 8
     with pytest.raises(key_issuing.KeyRevoked):
         key_issuing.update(key_store, "k_1", KeyChanges(per_min=9), 10, OPERATOR)
+
+
+# --- the audit log: entries are written with the change, and never modified ------------
+
+
+def entries(store: Store, key_id: str | None = None, most: int = 100, since: int = 0) -> list[AuditEntry]:
+    return store.operator_reads().audit(most, key_id, since)
+
+
+def test_an_issued_key_is_recorded_with_its_scope_limits_and_permissions(store: Store) -> None:
+    grant = Grant(scope=KEY.scope, label=KEY.label, personal_data=True)
+    key_id = key_issuing.issue(store.key_store(), grant, secrets.token_bytes, 1_000, OPERATOR).key.key_id
+    terms: dict[str, Any] = {
+        "scope": "franchise fr_a",
+        "label": KEY.label,
+        "perMin": 60,
+        "perDay": 10_000,
+        "permissions": ["personal-data"],
+    }
+    changes = {name: FieldChange(None, value) for name, value in terms.items()}
+    assert entries(store) == [AuditEntry(at=1_000, act=Act.KEY_ISSUED, actor=OPERATOR, key_id=key_id, changes=changes)]
+
+
+def test_an_update_is_recorded_with_the_values_before_and_after_unless_it_changes_nothing(
+    key_store: KeyStore, store: Store
+) -> None:
+    bob = Actor("bob", "console", "office")
+    for now in (2_000, 3_000):
+        key_issuing.update(key_store, "k_1", KeyChanges(per_min=120, personal_data=False, per_day=70), now, bob)
+    (entry,) = entries(store)
+    assert (entry.at, entry.act, entry.actor) == (2_000, Act.KEY_CHANGED, bob)
+    permissions = FieldChange(["personal-data", "messaging-lookup"], ["messaging-lookup"])
+    assert entry.changes == {"perMin": FieldChange(7, 120), "permissions": permissions}
+
+
+def test_a_rotation_is_recorded_for_both_keys_and_a_schedule_for_the_old_one(store: Store, key_store: KeyStore) -> None:
+    later = 2_000_000_000_000
+    new = key_issuing.rotate(key_store, "k_1", secrets.token_bytes, 2_000, OPERATOR, revoke_old_at=later)
+    scheduled, rotated = entries(store, "k_1")
+    assert (scheduled.act, rotated.act) == (Act.REVOCATION_SCHEDULED, Act.KEY_ROTATED)
+    assert scheduled.changes == {"revokesAt": FieldChange(None, "2033-05-18T03:33:20.000Z")}
+    assert rotated.changes == {"successor": FieldChange(None, new.key.key_id)}
+    (about_new,) = entries(store, new.key.key_id)
+    assert about_new.changes["successorOf"] == FieldChange(None, "k_1")
+
+
+def test_a_revocation_is_recorded_once(store: Store, key_store: KeyStore) -> None:
+    for now in (2_000, 3_000):
+        key_issuing.revoke(key_store, "k_1", now, OPERATOR)
+    assert [(entry.at, entry.act) for entry in entries(store)] == [(2_000, Act.KEY_REVOKED)]
+
+
+def test_a_change_that_fails_leaves_no_entry_and_an_entry_that_fails_leaves_no_change(
+    store: Store, key_store: KeyStore
+) -> None:
+    nobody: Any = None
+    with pytest.raises(AttributeError):
+        key_store.change("k_1", lambda key: replace(key, label="lost"), Act.KEY_CHANGED, 2_000, nobody)
+    with pytest.raises(key_issuing.KeyIssuingError):
+        key_issuing.update(key_store, "k_1", KeyChanges(label="two\nlines"), 2_000, OPERATOR)
+    assert key_store.all() == [KEY]
+    assert entries(store) == []
+    assert key_issuing.update(key_store, "k_1", KeyChanges(label=""), 2_000, OPERATOR).label == ""
+
+
+def test_entries_come_newest_first_and_can_be_limited_in_number_and_time(store: Store) -> None:
+    audit = store.key_store()
+    # Entries of acts that only a newer version knows are listed, too.
+    for at, act in enumerate((Act.RECORDS_PRUNED, "of a newer version", Act.STORE_CREATED, "last"), 1):
+        audit.record(AuditEntry(at=min(at, 3), act=act, actor=OPERATOR))
+    acts = [entry.act for entry in entries(store)]
+    assert acts == ["last", Act.STORE_CREATED, "of a newer version", Act.RECORDS_PRUNED]
+    assert [entry.act for entry in entries(store, most=2)] == acts[:2]
+    assert [entry.act for entry in entries(store, since=2)] == acts[:3]
+
+
+def test_entries_cannot_be_changed_or_deleted_even_by_the_owner(store: Store) -> None:
+    store.key_store().record(AuditEntry(at=1, act=Act.STORE_CREATED, actor=OPERATOR))
+    before = entries(store)
+    for statement in ("UPDATE audit SET actor = 'nobody'", "DELETE FROM audit"):
+        with pytest.raises(Exception, match="audit entries cannot be"):
+            store.run_on_keys(statement)
+    assert entries(store) == before
+
+
+def test_the_latest_backup_of_a_store_is_known_and_one_of_the_store_it_was_moved_from_does_not_count(
+    store: Store,
+) -> None:
+    def record(at: int, act: Act) -> Backups:
+        audit = store.key_store()
+        audit.record(AuditEntry(at=at, act=act, actor=OPERATOR))
+        audit.close()
+        return store.operator_reads().backups()
+
+    assert store.operator_reads().backups() == Backups(None, None)
+    assert record(1, Act.KEY_ISSUED) == Backups(None, 1)
+    assert record(2, Act.STORE_CREATED) == Backups(None, 2)
+    record(5, Act.STORE_BACKED_UP)
+    assert record(4, Act.STORE_BACKED_UP) == Backups(5, 2)
+    assert record(7, Act.STORE_MOVED) == Backups(None, 7)
+    assert record(9, Act.STORE_BACKED_UP) == Backups(9, 7)

@@ -399,37 +399,35 @@ def test_passes_that_cannot_be_written_are_written_later_with_their_gaps(log: Lo
 # --- loads -----------------------------------------------------------------------
 
 
-def test_loads_are_listed_newest_first_with_their_rejected_lines(
-    open_store: OpenStore, reads: OperatorReads, clock: ManualClock
-) -> None:
-    began = clock.now_ms()
+def test_loads_are_listed_newest_first_with_their_rejected_lines(open_store: OpenStore) -> None:
+    began = open_store.clock.now_ms()
     first = open_store.ledger.begin_load("bills.ndjson")
-    clock.advance(2)
+    open_store.clock.advance(2)
     lines = [(4, "no_shop", []), (9, "unreadable_value", ["payments.amount"])]
     rejects = [RejectedLine("bills.ndjson", *line) for line in lines]
     counts = {"lines": 9, "changed": 7, "rejected": 2, "reasons": {"no_shop": 1, "unreadable_value": 1}}
     progress = replace(first, **counts, finished=True, new_rejects=[*rejects], rejects_file="/rejects/bills.ndjson")
     open_store.ledger.apply([], progress)
     open_store.ledger.begin_load("more.ndjson")
-    newer, older = reads.loads(10)
+    newer, older = open_store.reads.loads(10)
     assert (newer.source, newer.finished_at, newer.reasons, newer.rejects_file) == ("more.ndjson", None, {}, None)
-    assert (older.source, older.started_at, older.finished_at) == ("bills.ndjson", began, clock.now_ms())
+    assert (older.source, older.started_at, older.finished_at) == ("bills.ndjson", began, open_store.clock.now_ms())
     assert (older.lines, older.changed, older.rejected) == (9, 7, 2)
     assert (older.reasons, older.rejects_file) == (counts["reasons"], "/rejects/bills.ndjson")
-    assert reads.loads(1) == [newer]
-    assert reads.rejects(older.number, 10) == rejects
-    assert reads.rejects(older.number, 1) == rejects[:1]
-    assert reads.rejects(newer.number, 10) == []
+    assert open_store.reads.loads(1) == [newer]
+    assert open_store.reads.rejects(older.number, 10) == rejects
+    assert open_store.reads.rejects(older.number, 1) == rejects[:1]
+    assert open_store.reads.rejects(newer.number, 10) == []
 
 
-def test_the_rejected_lines_of_a_load_are_remembered_up_to_a_limit(open_store: OpenStore, reads: OperatorReads) -> None:
+def test_the_rejected_lines_of_a_load_are_remembered_up_to_a_limit(open_store: OpenStore) -> None:
     progress = open_store.ledger.begin_load("bills.ndjson")
     for batch in range(3):
         for line in range(MAX_REMEMBERED // 2):
             progress.add_reject(RejectedLine("bills.ndjson", batch * 1_000 + line, "no_shop"))
         open_store.ledger.apply([], progress)
         progress.mark_stored()
-    remembered = reads.rejects(progress.number, 10_000)
+    remembered = open_store.reads.rejects(progress.number, 10_000)
     assert len(remembered) == MAX_REMEMBERED
     assert remembered[-1].line == 1_000 + MAX_REMEMBERED // 2 - 1
 
@@ -438,7 +436,7 @@ def test_the_rejected_lines_of_a_load_are_remembered_up_to_a_limit(open_store: O
 
 
 def test_each_active_key_has_the_share_of_its_quota_that_it_used_today(
-    store: Store, usage: OpenUsage, reads: OperatorReads, clock: ManualClock, run: Run
+    store: Store, usage: OpenUsage, clock: ManualClock, run: Run
 ) -> None:
     key = Key(key_id="k_1", scope=Scope("shop", "sh_1"), per_min=100, per_day=10)
     smaller, idle = replace(key, key_id="k_2", per_day=4), replace(key, key_id="idle")
@@ -449,41 +447,39 @@ def test_each_active_key_has_the_share_of_its_quota_that_it_used_today(
         for _ in range(requests):
             run(usage.admit(each))
     usage.flush()
-    assert sorted(reads.quota_use(clock.now_ms())) == [0, 0.8, 1.25]
+    assert sorted(store.operator_reads().quota_use(clock.now_ms())) == [0, 0.8, 1.25]
     clock.advance(DAY)
     run(usage.admit(key))
     usage.flush()
-    assert sorted(reads.quota_use(clock.now_ms())) == [0, 0, 0.1]
+    assert sorted(store.operator_reads().quota_use(clock.now_ms())) == [0, 0, 0.1]
 
 
-def test_loaded_shops_are_listed_by_name_with_their_franchise(open_store: OpenStore, reads: OperatorReads) -> None:
+def test_loaded_shops_are_listed_by_name_with_their_franchise(open_store: OpenStore) -> None:
     open_store.put(shop("sh_2", name="Riverside", franchiseId="f_1"), shop("sh_1", name="Ari"), shop("sh_3"))
     open_store.put(gone(shop("sh_3")))
-    listed = [(one.shop_id, one.shop_name, one.franchise_id) for one in reads.shop_names()]
+    listed = [(one.shop_id, one.shop_name, one.franchise_id) for one in open_store.reads.shop_names()]
     assert listed == [("sh_1", "Ari", "fr_a"), ("sh_2", "Riverside", "f_1")]
 
 
-def test_bills_are_counted_per_shop_and_day(open_store: OpenStore, reads: OperatorReads) -> None:
+def test_bills_are_counted_per_shop_and_day(open_store: OpenStore) -> None:
     last_day = FIRST_DAY - timedelta(days=1)
     open_store.put(shop("sh_1"), shop("sh_2"))
     open_store.put(bill("b_1"), bill("b_2"), bill("b_3", closedAt=AFTER_MIDNIGHT), bill("b_4", "sh_2"))
-    assert reads.bills(last_day, FIRST_DAY) == [
+    assert open_store.reads.bills(last_day, FIRST_DAY) == [
         BillsOfDay("sh_1", last_day, 2),
         BillsOfDay("sh_1", FIRST_DAY, 1),
         BillsOfDay("sh_2", last_day, 1),
     ]
-    assert reads.bills(FIRST_DAY, FIRST_DAY) == [BillsOfDay("sh_1", FIRST_DAY, 1)]
+    assert open_store.reads.bills(FIRST_DAY, FIRST_DAY) == [BillsOfDay("sh_1", FIRST_DAY, 1)]
     open_store.put(gone(bill("b_3")))
-    assert reads.bills(FIRST_DAY, FIRST_DAY) == []
+    assert open_store.reads.bills(FIRST_DAY, FIRST_DAY) == []
 
 
-def test_stored_bills_are_read_with_their_revision_to_compare_a_delivery_with_them(
-    open_store: OpenStore, reads: OperatorReads
-) -> None:
+def test_stored_bills_are_read_with_their_revision_to_compare_a_delivery_with_them(open_store: OpenStore) -> None:
     open_store.put(shop("sh_1"), shop("sh_2"))
     open_store.put(bill("b_1", rev=2), bill("b_2"), bill("b_3", "sh_2"))
     wanted = ["b_1", "b_3", *(f"unknown {number}" for number in range(BILLS_PER_READ)), "b_2"]
-    found = reads.stored_bills("sh_1", wanted)
+    found = open_store.reads.stored_bills("sh_1", wanted)
     assert {bill_id: stored.rev for bill_id, stored in found.items()} == {"b_1": 2, "b_2": None}
     change = open_store.change(bill("b_2"))
     assert isinstance(change, EncodedBill)
