@@ -83,10 +83,6 @@ class Listing:
         """Move rows to the end of the list, in this order."""
         self._load(numbers)
 
-    def move_all(self) -> None:
-        """Give every row a new position without changing the order of the rows."""
-        self._load(range(1, self.size + 1))
-
     def edit(self, number: int) -> None:
         """Change a row. In the list by day and the list of members it keeps its position."""
         self._edits += 1
@@ -163,12 +159,6 @@ class ChangeList(Listing):
     @property
     def other_queries(self) -> list[dict[str, Any]]:
         return [self.query | {"updatedSince": "2000-01-01T00:00:00.001Z"}, _days(self.branch)]
-
-    def move_all(self) -> None:
-        """Change the time zone of the shop, which rewrites every bill."""
-        self.service.tick()
-        self.branch |= {"timezone": "Asia/Tokyo"}
-        self.service.load(self.branch)
 
 
 class DayList(Listing):

@@ -2,9 +2,10 @@
 
 import contextlib
 import socket
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import httpx
+from msgspec import Struct, field
 
 from running_service import RunningService
 
@@ -19,6 +20,27 @@ class Answer(NamedTuple):
     status: int
     headers: dict[str, str]
     body: bytes
+
+
+class AppRequest(Struct):
+    """A request as the server passes it to the application."""
+
+    path: str
+    query_string: str
+    headers: Any
+    method: str = "GET"
+    http_version: str = "1.1"
+
+
+class AppResponse(Struct):
+    """A response as the application passes it to the server."""
+
+    status: int = 0
+    headers: list[tuple[str, str]] = field(default_factory=list)
+    body: bytes = b""
+
+    def response_bytes(self, status: int, headers: list[tuple[str, str]], body: bytes) -> None:
+        self.status, self.headers, self.body = status, headers, body
 
 
 class Headers(dict[str, str]):

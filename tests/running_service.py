@@ -9,7 +9,7 @@ import contextlib
 import secrets
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -83,9 +83,9 @@ class ManualClock:
 
 
 class RecordSource(Source):
-    """Source records that a test passes in memory."""
+    """Records and raw lines from a test. `records` may be a generator that runs code between two records."""
 
-    def __init__(self, records: list[Any]) -> None:
+    def __init__(self, records: Iterable[Any]) -> None:
         super().__init__("test", None)
         self._records = records
 

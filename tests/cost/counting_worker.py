@@ -17,33 +17,13 @@ from typing import Any
 from msgspec import Struct, field
 
 from counterfoil import bootstrap
-from raw_http import Headers
+from raw_http import AppRequest, AppResponse, Headers
 from running_service import RunningService
 
 # A function that is called with a new connection and the name of its database.
 Watch = Callable[[sqlite3.Connection, str], None]
 
 TRIES = 3
-
-
-class Request(Struct):
-    """A request as the server passes it to the application."""
-
-    path: str
-    query_string: str
-    headers: Any
-    method: str = "GET"
-    http_version: str = "1.1"
-
-
-class Response(Struct):
-    """A response as the application passes it to the server."""
-
-    status: int = 0
-    body: bytes = b""
-
-    def response_bytes(self, status: int, _: list[tuple[str, str]], body: bytes) -> None:
-        self.status, self.body = status, body
 
 
 class Cost(Struct):
@@ -104,26 +84,26 @@ class Worker:
             with suppress(sqlite3.ProgrammingError):  # The connection is closed.
                 connection.set_progress_handler(step if is_on else None, 1)
 
-    def _question(self, path: str, key: str, encoding: str, query: dict[str, object]) -> Request:
+    def _question(self, path: str, key: str, encoding: str, query: dict[str, object]) -> AppRequest:
         headers = Headers(host="counterfoil", authorization=f"Bearer {key}")
         if encoding:
             headers["accept-encoding"] = encoding
         written = "&".join(f"{name}={value}" for name, value in query.items())
-        return Request(f"{self._service.settings.prefix}/v1/{path}", written, headers)
+        return AppRequest(f"{self._service.settings.prefix}/v1/{path}", written, headers)
 
-    def _answered(self, question: Request) -> Response:
-        wire = Response()
+    def _answered(self, question: AppRequest) -> AppResponse:
+        wire = AppResponse()
         self._runner.run(self._application.app.__rsgi__(question, wire))
         assert wire.status == 200, wire.body
         return wire
 
-    def _counting_statements(self, question: Request) -> Cost:
+    def _counting_statements(self, question: AppRequest) -> Cost:
         self._cost = Cost()
         self._cost.body = self._answered(question).body
         counted, self._cost = self._cost, Cost()
         return counted
 
-    def _counting_calls(self, question: Request) -> int:
+    def _counting_calls(self, question: AppRequest) -> int:
         calls = 0
 
         def count(frame: FrameType, event: str, _: object) -> None:
@@ -133,14 +113,14 @@ class Worker:
         async def counted() -> None:
             sys.setprofile(count)
             try:
-                await self._application.app.__rsgi__(question, Response())
+                await self._application.app.__rsgi__(question, AppResponse())
             finally:
                 sys.setprofile(None)
 
         self._runner.run(counted())
         return calls
 
-    def _counting_bytes(self, question: Request) -> int:
+    def _counting_bytes(self, question: AppRequest) -> int:
         tracemalloc.start()
         try:
             before, _ = tracemalloc.get_traced_memory()

@@ -14,7 +14,6 @@ from counterfoil.demo.worldgen.plan import WorldPlan
 from counterfoil.demo.worldgen.world import world
 from counterfoil.domain.access import Scope
 from counterfoil.domain.members import NEXT
-from counterfoil.ingest.lines import SourceLine
 from counterfoil.ingest.pipeline import Pipeline, RejectsFile, Summary
 from counterfoil.ingest.sources import Source, open_source
 from counterfoil.machine.clock import SystemClock
@@ -22,6 +21,7 @@ from counterfoil.ports import Clock
 from malformed_records import malformed
 from ports.backends import Store
 from ports.open_store import EVER, PSEUDONYMS, bills_of, open_ledger
+from running_service import RecordSource
 
 PLAN = WorldPlan(until=date(2025, 12, 31), days=10, bills=400, shops=4, members=60)
 
@@ -39,21 +39,9 @@ def load(
     ledger = open_ledger(store, clock)
     try:
         pipeline = Pipeline(ledger, PSEUDONYMS, RejectsFile(rejects), batch, on_progress)
-        return pipeline.load(records if isinstance(records, Source) else IterableSource(records))
+        return pipeline.load(records if isinstance(records, Source) else RecordSource(records))
     finally:
         ledger.close()
-
-
-class IterableSource(Source):
-    """Records and raw lines from a test. `records` may be a generator that runs code between two records."""
-
-    def __init__(self, records: Iterable[Any]) -> None:
-        super().__init__("test", None)
-        self._records = records
-
-    def lines(self) -> Iterator[SourceLine]:
-        for number, record in enumerate(self._records, 1):
-            yield SourceLine("test", number, record if isinstance(record, bytes) else json.dumps(record).encode())
 
 
 @cache

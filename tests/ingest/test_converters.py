@@ -23,9 +23,9 @@ from counterfoil.ingest import converters, pipeline
 from counterfoil.ingest.conversion import BillConverter
 from counterfoil.ingest.converters import ConverterProcess, Converters, converter_processes
 from counterfoil.ingest.pipeline import Pipeline, RejectsFile, Summary
-from ingest.loaders import IterableSource, lines_of_a_world
+from ingest.loaders import lines_of_a_world
 from ports.open_store import PSEUDONYMS
-from running_service import ManualClock
+from running_service import ManualClock, RecordSource
 
 TABLES = ("shops", "bills", "bases", "members", "accounts", "removals", "loads", "horizon")
 SHOP: dict[str, Any] = {"kind": "shop", "id": "s", "timezone": "Asia/Bangkok", "channels": [{"id": "c", "name": "One"}]}
@@ -47,7 +47,7 @@ def loaded(
         ledger = SqliteLedger(folder, ManualClock(), PSEUDONYMS.fingerprint())
         try:
             loading = Pipeline(ledger, PSEUDONYMS, rejects, batch, strict=strict, processes=started)
-            summary = loading.load(IterableSource(records))
+            summary = loading.load(RecordSource(records))
         finally:
             ledger.close()
     return summary, rows(folder), rejects.path.read_bytes() if rejects.used else b""
@@ -247,7 +247,7 @@ def test_lines_of_a_slow_source_are_not_held_back(monkeypatch: pytest.MonkeyPatc
 
     def lines() -> Iterator[Any]:
         nonlocal read
-        for line in IterableSource(map(bill, range(3_000))).lines():
+        for line in RecordSource(map(bill, range(3_000))).lines():
             read += 1
             yield line
 

@@ -19,11 +19,11 @@ from counterfoil.ingest.pipeline import Pipeline, RejectsFile, Summary
 from counterfoil.ingest.sources import SourceError, open_source
 from counterfoil.machine.clock import SystemClock
 from counterfoil.ports import StoreUnavailable
-from ingest.loaders import IterableSource, lines_of_a_world, load, load_and_kill_itself, load_file, visible_world
+from ingest.loaders import lines_of_a_world, load, load_and_kill_itself, load_file, visible_world
 from new_processes import new_processes
 from ports.backends import BACKENDS, Store
 from ports.open_store import PSEUDONYMS, OpenStore, base, bill, gone, member, shop
-from running_service import ManualClock
+from running_service import ManualClock, RecordSource
 
 PATIENCE_SEC = 30
 
@@ -109,7 +109,7 @@ def test_a_load_that_ends_with_an_error_is_stopped_at_once(
         raise failure
 
     with pytest.raises(type(failure)):
-        load(store, clock, IterableSource(broken()), batch=1)
+        load(store, clock, RecordSource(broken()), batch=1)
     seen = latest_load(store)
     assert (seen.lines, seen.changed, seen.finished, seen.is_stopped) == (2, 2, False, True)
     (listed,) = store.operator_reads().loads(10)
@@ -130,7 +130,7 @@ def test_a_load_into_a_store_that_cannot_be_written_reports_the_first_error(tmp_
     ledger = LedgerOnALostDisk(tmp_path, clock, PSEUDONYMS.fingerprint())
     pipeline = Pipeline(ledger, PSEUDONYMS, RejectsFile(Path("/dev/null")), 500)
     with pytest.raises(StoreUnavailable, match="the disk is lost"):
-        pipeline.load(IterableSource([shop()]))
+        pipeline.load(RecordSource([shop()]))
     ledger.close()
     (listed,) = SqliteReads(tmp_path).loads(10)
     assert load_state(listed, clock.now_ms()) == "running"
@@ -157,7 +157,7 @@ def test_records_keep_their_order_when_a_bill_is_converted_again(
         yield bill("b_2", cashier="the last word")
         open_store.put(shop(timezone="Asia/Tokyo"))
 
-    summary = load(store, clock, IterableSource(stream()))
+    summary = load(store, clock, RecordSource(stream()))
     assert open_store.bill("b_1") is None
     assert open_store.bill("b_2")["cashier"] == "the last word"
     assert open_store.bill("b_2")["timestamp"].endswith("+09:00")
@@ -174,7 +174,7 @@ def test_facts_that_change_with_every_batch_do_not_stall_a_load(
             yield bill(f"b_{n}")
             open_store.put(shop(timezone=("Asia/Tokyo", "Asia/Kolkata")[n % 2]))
 
-    assert load(store, clock, IterableSource(stream()), batch=3).outcomes == {"added": 12}
+    assert load(store, clock, RecordSource(stream()), batch=3).outcomes == {"added": 12}
     open_store.rewrite()
     assert {found["timestamp"][-6:] for found in open_store.by_day()} == {"+05:30"}
 
@@ -200,7 +200,7 @@ def test_a_bill_whose_shop_disappears_before_it_is_read_again_is_rejected(tmp_pa
         yield gone(bill("b_1"))
         ledger.apply([reader.change(shop(timezone="Asia/Tokyo"))])
 
-    summary = Pipeline(ledger, PSEUDONYMS, RejectsFile(tmp_path / "rejects"), 500).load(IterableSource(stream()))
+    summary = Pipeline(ledger, PSEUDONYMS, RejectsFile(tmp_path / "rejects"), 500).load(RecordSource(stream()))
     ledger.close()
     assert summary.rejected == {"unknown_shop": 1}
     assert summary.outcomes == {"added": 1, "unchanged": 1}

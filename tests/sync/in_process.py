@@ -19,11 +19,11 @@ from counterfoil.backends.sqlite.keys import SqliteKeyLookup
 from counterfoil.backends.sqlite.ledger import SqliteLedger
 from counterfoil.backends.sqlite.usage import SqliteCursors, SqliteUsage
 from counterfoil.http.app import App
-from counterfoil.http.gate import Gate, RequestHeaders
+from counterfoil.http.gate import Gate
 from counterfoil.http.wire import EntityTags
 from counterfoil.ports import ServingPorts
 from counterfoil.reads import Reads
-from raw_http import Headers
+from raw_http import AppRequest, AppResponse, Headers
 from running_service import RunningService
 
 Json = dict[str, Any]
@@ -99,11 +99,12 @@ class InProcessService(RunningService):
     def everyone_catches_up(self) -> None:
         """Let replicas catch up, if there are any."""
 
-    def answer(self, path: str, query: str, headers: dict[str, str]) -> "Reply":
+    def answer(self, path: str, query: str, headers: dict[str, str]) -> AppResponse:
         """Return the application's response. Calls from several threads are serialised."""
-        reply = Reply()
+        request = AppRequest(path, query, Headers(host="counterfoil", **headers))
+        reply = AppResponse()
         with self._turn:
-            self._loop.run_until_complete(self.app.__rsgi__(Request(path, query, headers), reply))
+            self._loop.run_until_complete(self.app.__rsgi__(request, reply))
         return reply
 
     def ask(self, key: str, path: str, **query: Any) -> Json:
@@ -120,29 +121,6 @@ class InProcessServiceOnPostgres(InProcessService):
     def _open(self, parts: StoreParts) -> ServingPorts:
         assert parts == StoreParts(), "only SQLite supports faulty parts"
         return bootstrap.serving_ports(self.settings, lambda _: None, self.clock)
-
-
-class Request:
-    """A request as the server passes it to the application."""
-
-    method = "GET"
-    http_version = "1.1"
-
-    def __init__(self, path: str, query_string: str, headers: dict[str, str]) -> None:
-        self.path = path
-        self.query_string = query_string
-        self.headers: RequestHeaders = Headers(host="counterfoil", **headers)  # type: ignore[assignment]  # `dict.get` accepts only positional arguments
-
-
-class Reply:
-    """A response as the application passes it to the server."""
-
-    status = 0
-    headers: list[tuple[str, str]]
-    body = b""
-
-    def response_bytes(self, status: int, headers: list[tuple[str, str]], body: bytes) -> None:
-        self.status, self.headers, self.body = status, headers, body
 
 
 class InProcess(httpx.BaseTransport):
@@ -162,11 +140,9 @@ class InProcess(httpx.BaseTransport):
 class InProcessServiceOverHttp(InProcessService):
     """The same service over HTTP, with the shipped server."""
 
-    def answer(self, path: str, query: str, headers: dict[str, str]) -> Reply:
+    def answer(self, path: str, query: str, headers: dict[str, str]) -> AppResponse:
         received = self.server.client.get(f"{self.url}{path}", params=query, headers=headers)
-        reply = Reply()
-        reply.response_bytes(received.status_code, _unpacked(received.headers), received.content)
-        return reply
+        return AppResponse(received.status_code, _unpacked(received.headers), received.content)
 
 
 def _unpacked(headers: httpx.Headers) -> list[tuple[str, str]]:

@@ -18,7 +18,8 @@ from counterfoil.backends.sqlite.books import SqliteBooks
 from counterfoil.backends.sqlite.files import path_of, read_only
 from counterfoil.domain.access import Admitted, Key, TooFast
 from counterfoil.ports import BillPage, MemberPage, Meter, ServingPorts
-from sync.in_process import InProcessService, Json, Reply, StoreParts
+from raw_http import AppResponse
+from sync.in_process import InProcessService, Json, StoreParts
 from sync.state_machine import SyncMachine
 
 REPLICAS = 2
@@ -146,7 +147,7 @@ class LaggingReplicaService(InProcessService):
             replica.close()
         super().close()
 
-    def answer(self, path: str, query: str, headers: dict[str, str]) -> Reply:
+    def answer(self, path: str, query: str, headers: dict[str, str]) -> AppResponse:
         """Return the response of the next node. `turn` is the node that answered last; a test may set it."""
         self.turn = (self.turn + 1) % NODES
         self.app = self.apps[self.turn]
