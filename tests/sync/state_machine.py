@@ -62,6 +62,7 @@ class SyncMachine(RuleBasedStateMachine):
 
     parts = StoreParts()
     copy: type[PulledCopy] = PulledCopy
+    pulled_copies = 2
 
     def __init__(self) -> None:
         super().__init__()
@@ -116,7 +117,8 @@ class SyncMachine(RuleBasedStateMachine):
             for scope, limit in zip(scopes, limits, strict=False)
         ]
         self.feed_readers.append(FeedReader(self.service, shared, limits[6], franchise="f"))
-        self.copies = [self.copy(self.service, shared, limits[8]), self.copy(self.service, other, 7)]
+        pulled = ((shared, limits[8]), (other, 7))[: self.pulled_copies]
+        self.copies = [self.copy(self.service, key, limit) for key, limit in pulled]
 
     def _unlimited_key(self, **scope: str) -> str:
         return self.service.key(**scope, per_min=10**9, per_day=10**9)

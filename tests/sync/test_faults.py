@@ -182,7 +182,8 @@ class CopyThatMarksLate(PulledCopy):
 
 
 def faulty(kind: type[SyncMachine] = SyncMachine, **replaced: object) -> type[SyncMachine]:
-    return type("FaultyMachine", (kind,), replaced)
+    """Return a machine with these parts. Only a faulty copy needs copies, which take most of the time."""
+    return type("FaultyMachine", (kind,), {"pulled_copies": int("copy" in replaced)} | replaced)
 
 
 def with_parts(**parts: Any) -> type[SyncMachine]:
