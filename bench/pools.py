@@ -20,12 +20,12 @@ import asyncpg
 import uvloop
 from msgspec import Struct
 
-from cost.counting_worker import Request, Response
 from counterfoil import bootstrap
 from counterfoil.backends.postgres import servers as servers_module
 from counterfoil.backends.postgres.addresses import Address, ConnectionLimits
 from counterfoil.backends.postgres.pool import GATE_SEC, Pool, open_connection, translated
 from counterfoil.ports import StoreBusy, StoreUnavailable
+from raw_http import AppRequest, AppResponse
 from records import NEW_YEAR, bills, shop
 from running_service import RunningService
 from servers import Postgres
@@ -106,14 +106,14 @@ class Round(Struct):
     cpu_us: float
 
 
-async def measured(service: bootstrap.Service, ask: Request, callers: int, seconds: float) -> Round:
+async def measured(service: bootstrap.Service, ask: AppRequest, callers: int, seconds: float) -> Round:
     """Send the same request repeatedly from `callers` concurrent callers; return the rate, latencies and CPU time."""
     took: list[float] = []
     end = time.perf_counter() + seconds
 
     async def call() -> None:
         while (began := time.perf_counter()) < end:
-            wire = Response()
+            wire = AppResponse()
             await service.app.__rsgi__(ask, wire)
             assert wire.status == 200, wire.body
             took.append((time.perf_counter() - began) * 1000)
@@ -130,7 +130,7 @@ def served(service: RunningService, pool: type[Pool]) -> bootstrap.Service:
     return bootstrap.service(service.settings, lambda _: None)
 
 
-async def compare(service: RunningService, questions: Mapping[str, Request], rounds: int, seconds: float) -> None:
+async def compare(service: RunningService, questions: Mapping[str, AppRequest], rounds: int, seconds: float) -> None:
     print("| request | callers | pool | requests per second | median | p99 | processor time per request |")
     print("|---|---|---|---|---|---|---|")
     for callers in (1, CALLERS):
@@ -209,9 +209,9 @@ def main() -> None:
         lists = f"{service.settings.prefix}/v1/transactions"
         days = f"shopId={of['id']}&limit=200&from={NEW_YEAR['from']}&to={NEW_YEAR['to']}"
         questions = {
-            "page of 200 bills": Request(lists, days, headers),
-            "poll": Request(lists, f"shopId={of['id']}&updatedSince=2099-01-01T00:00:00Z", headers),
-            "one bill": Request(f"{lists}/{sold[0]['id']}", "", headers),
+            "page of 200 bills": AppRequest(lists, days, headers),
+            "poll": AppRequest(lists, f"shopId={of['id']}&updatedSince=2099-01-01T00:00:00Z", headers),
+            "one bill": AppRequest(f"{lists}/{sold[0]['id']}", "", headers),
         }
         uvloop.run(compare(service, questions, args.rounds, args.seconds))
     print("\n| fault | pool | results of 8 requests (of 1 request while all connections are in use) |\n|---|---|---|")
