@@ -119,6 +119,12 @@ class Listing:
             assert len(rows) == limit, "a page that is followed by another one must be full"
         return Page(rows, body["nextCursor"], datetime.fromisoformat(body["serverTime"]))
 
+    def cursor(self, limit: int) -> str:
+        """Return the cursor of the first page."""
+        cursor = self.page(limit).cursor
+        assert cursor
+        return cursor
+
     def pages(self, limit: int, cursor: str | None = None, *, key: str | None = None) -> Iterator[Page]:
         """Yield the pages from a cursor, or from the start, to the end of the list."""
         most = self.size // limit + 3

@@ -2,12 +2,16 @@
 
 import os
 import signal
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
+
+from prometheus_client.core import Metric
 
 from counterfoil.machine.clock import SystemClock
 from counterfoil.observe import Counters, Layout, RequestServed
 
+Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 LAYOUT = Layout(["shops", "transactions"], ["openapi.json", "reference", "unknown"])
 
 
@@ -36,3 +40,12 @@ def count(folder: Path, requests: int, killed: bool) -> None:
         page(served())
     if killed:
         os.kill(os.getpid(), signal.SIGKILL)
+
+
+def samples_of(families: Iterable[Metric]) -> Samples:
+    """Return the values of all samples, by name and labels."""
+    return {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in families
+        for sample in family.samples
+    }

@@ -1,12 +1,8 @@
-"""Metrics include the counts of all workers, even dead ones, in a format that Prometheus can read."""
+"""Metrics include the counts of all workers, even dead ones."""
 
 from pathlib import Path
 
 import pytest
-from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import Metric
-from prometheus_client.parser import text_string_to_metric_families
-from prometheus_client.registry import Collector
 
 from counterfoil import observe
 from counterfoil.domain.problems import TABLE
@@ -14,29 +10,11 @@ from counterfoil.machine.clock import SystemClock
 from counterfoil.serving import admin
 from counterfoil.serving.admin import METRICS, request_metrics
 from new_processes import new_processes
-from observe.counting_workers import LAYOUT, count, counter_file, served
-
-Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
-
-
-class Exposed(Collector):
-    def __init__(self, metrics: list[Metric]) -> None:
-        self._metrics = metrics
-
-    def collect(self) -> list[Metric]:
-        return self._metrics
+from observe.counting_workers import LAYOUT, Samples, count, counter_file, samples_of, served
 
 
 def samples(folder: Path) -> Samples:
-    """Return the samples that Prometheus reads from our output."""
-    registry = CollectorRegistry()
-    registry.register(Exposed(list(request_metrics(LAYOUT, observe.totals(counter_file(folder), LAYOUT)))))
-    text = generate_latest(registry).decode()
-    return {
-        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
-        for family in text_string_to_metric_families(text)
-        for sample in family.samples
-    }
+    return samples_of(request_metrics(LAYOUT, observe.totals(counter_file(folder), LAYOUT)))
 
 
 def counted(folder: Path, *events: observe.Event) -> Samples:

@@ -26,7 +26,7 @@ from counterfoil.ports import StoreExtent
 from counterfoil.serving.admin import metrics, overview_metrics, probe, readiness
 from counterfoil.settings import Settings
 from counterfoil.views.store import StoreValues
-from observe.counting_workers import counter_file
+from observe.counting_workers import Samples, counter_file, samples_of
 from running_service import ManualClock
 
 OPEN = ShopActivity(
@@ -46,7 +46,6 @@ QUIET = replace(OPEN, usual_since_last=9)
 MINUTE_SEC = 60
 USUAL = DeliveryCounts(lines=300, bills=300, records={"bill": 300})
 UNDATED = replace(USUAL, undated=100, unknown={"bill: secret_name": 300})
-Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
 
 @pytest.fixture
@@ -60,10 +59,7 @@ def service_settings(tmp_path: Path) -> Settings:
 
 
 def samples(of: Settings, folder: Path) -> Samples:
-    found = metrics(of, counter_file(folder), SqliteReads(of.store))
-    return {
-        (sample.name, tuple(sorted(sample.labels.items()))): sample.value for one in found for sample in one.samples
-    }
+    return samples_of(metrics(of, counter_file(folder), SqliteReads(of.store)))
 
 
 def named(found: Samples, name: str, label: str) -> dict[str, float]:
