@@ -1,7 +1,7 @@
 """Tests for converting a raw POS bill to the published Bill, and for converting it again after the facts changed."""
 
 import json
-from datetime import date, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -102,11 +102,6 @@ def test_only_a_branch_has_its_franchise_and_the_head_offices_products() -> None
     assert (branch.bill.franchise_id, branch.bill.items[0].root_id) == ("fr_a", "r1")
     assert (independent.bill.franchise_id, independent.bill.items[0].root_id) == (None, None)
     assert reread(branch, INDEPENDENT) == independent.bill
-
-
-def test_the_instant_and_the_stamp_are_available_to_the_store() -> None:
-    found = closed(closedAt=EVENING, tradingDay="2026-01-31")
-    assert (found.closed_at, found.trading_day) == (1769857509120, date(2026, 1, 31))
 
 
 # --- under changed facts ---------------------------------------------------

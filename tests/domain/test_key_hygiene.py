@@ -30,30 +30,19 @@ def used(days_ago: float, **fields: Any) -> KeyUse:
         (key(365), used(1), [KeyWarning.NOT_ROTATED]),
         (key(per_day=100), used(0, requests_today=99), []),
         (key(per_day=100), used(0, requests_today=100), [KeyWarning.AT_QUOTA]),
+        (key(29, personal_data=True), used(1), []),
+        (key(30, personal_data=True), used(1), [KeyWarning.PERSONAL_DATA_UNUSED]),
+        (key(30, personal_data=True), used(1, last_disclosed=NOW - DAY_MS), []),
+        (
+            key(400, personal_data=True),
+            used(200),
+            [KeyWarning.IDLE, KeyWarning.NOT_ROTATED, KeyWarning.PERSONAL_DATA_UNUSED],
+        ),
+        (key(400, revoked_at=NOW - 1), KeyUse(), []),
+        (key(400, revokes_at=NOW), KeyUse(), []),
     ],
 )
-def test_a_key_should_be_used_within_a_week_and_90_days_rotated_every_year_and_within_its_quota(
+def test_a_key_in_force_should_be_used_soon_and_often_rotated_every_year_and_use_its_permission_and_quota(
     of: Key, use: KeyUse, warnings: list[KeyWarning]
 ) -> None:
     assert key_warnings(of, use, NOW) == warnings
-
-
-def test_personal_data_that_a_key_never_reads_is_pointed_out() -> None:
-    granted = key(30, personal_data=True)
-    assert key_warnings(granted, used(1), NOW) == [KeyWarning.PERSONAL_DATA_UNUSED]
-    assert key_warnings(granted, used(1, last_disclosed=NOW - DAY_MS), NOW) == []
-    assert key_warnings(key(29, personal_data=True), used(1), NOW) == []
-
-
-@pytest.mark.parametrize("revoked", [{"revoked_at": NOW - 1}, {"revokes_at": NOW}])
-def test_a_revoked_key_has_no_warnings(revoked: dict[str, int]) -> None:
-    assert key_warnings(key(400, **revoked), KeyUse(), NOW) == []
-
-
-def test_a_key_can_have_several_issues() -> None:
-    forgotten = key(400, personal_data=True)
-    assert key_warnings(forgotten, used(200), NOW) == [
-        KeyWarning.IDLE,
-        KeyWarning.NOT_ROTATED,
-        KeyWarning.PERSONAL_DATA_UNUSED,
-    ]

@@ -42,17 +42,18 @@ def test_an_unknown_time_zone_counts_as_absent(name: object) -> None:
     assert shop(timezone=name).timezone is None
 
 
+NO_CLOSINGS: list[object] = [None, "", "24:30", "25:00", "2am", "02.00", "๐๒:๐๐", 2, 200, {}, True]
+
+
 @pytest.mark.parametrize(
     ("written", "closing"),
-    [("02:00", "02:00"), ("2:30", "02:30"), (" 23:59 ", "23:59"), ("02:00:00", "02:00"), ("24:00", "24:00")],
+    [
+        *[("02:00", "02:00"), ("2:30", "02:30"), (" 23:59 ", "23:59"), ("02:00:00", "02:00"), ("24:00", "24:00")],
+        *((written, None) for written in NO_CLOSINGS),
+    ],
 )
-def test_a_closing_time_is_read_in_hours_and_minutes(written: str, closing: str) -> None:
+def test_a_closing_time_is_read_in_hours_and_minutes_or_ignored(written: object, closing: str | None) -> None:
     assert facts(closingTime=written).closing == closing
-
-
-@pytest.mark.parametrize("written", [None, "", "24:30", "25:00", "2am", "02.00", "๐๒:๐๐", 2, 200, {}, True])
-def test_an_unreadable_closing_time_is_ignored(written: object) -> None:
-    assert facts(closingTime=written).closing is None
 
 
 def test_a_channel_without_an_id_or_a_name_has_no_label() -> None:

@@ -39,11 +39,11 @@ NOWHERE = [*NEVER, "NEVER-base-secret", "NEVER-other-brands-coupon", EARLIER_VIS
 NOWHERE += [INTERNAL_ID, USER, OLDER_USER, USER[1:], OLDER_USER[1:]]
 
 
-def world() -> tuple[Record, list[Record]]:
+def world() -> list[Record]:
     of = branch(id="private-shop", providerId="private-base", franchiseId="private-franchise")
     of |= STUFFED["shop"] | {"categories": [{"id": "c1", "name": "Soups", **STUFFED["category"]}]}
     another_brand = {"code": "NEVER-other-brands-coupon", "providerId": "another-base"}
-    records = [
+    return [
         of,
         base(of, messagingChannel="now", olderMessagingChannels=["before"], secret="NEVER-base-secret"),
         member(
@@ -67,13 +67,12 @@ def world() -> tuple[Record, list[Record]]:
             **STUFFED["bill"],
         ),
     ]
-    return of, records
 
 
 @pytest.fixture(scope="module")
 def private(shared_service: RunningService) -> RunningService:
     """A service that loaded private data of every kind and answered requests with a key that has every permission."""
-    _, records = world()
+    records = world()
     shared_service.load(*records)
     # Load the same records again with changes, because an update must not leave traces either.
     shared_service.load(*[record | {"rank": "silver", "cashier": "Ann"} for record in records])

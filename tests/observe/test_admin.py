@@ -52,14 +52,6 @@ def test_ready_names_the_checks_what_is_missing_and_what_is_only_a_warning(
     assert (answer.status_code, answer.json()) == (status, expected)
 
 
-def test_readiness_is_checked_on_each_request() -> None:
-    checks = [Readiness("books", "gone")]
-    with listening(ready=lambda: checks) as admin:
-        assert admin.get("/ready").status_code == 503
-        checks[:] = READY
-        assert admin.get("/ready").status_code == 200
-
-
 def test_metrics_are_what_prometheus_reads() -> None:
     with listening(metrics=lambda: [metric("horizon_age_seconds", 0.5)]) as admin:
         answer = admin.get("/metrics?anything")
