@@ -97,16 +97,13 @@ def test_an_alarming_load_does_not_become_the_standard() -> None:
 
 
 def test_an_accepted_change_becomes_the_standard() -> None:
+    assert rules.accepted(NORMAL) == NORMAL, "without an alarm, accepting changes nothing"
     alarmed = after(load(undated=50, unknown={"bill: table_no": 900}), intake=NORMAL)
     assert len(alarmed.alarms) == 2
     intake = rules.accepted(alarmed)
     assert not intake.alarms
     assert not after(load(undated=55, unknown={"bill: table_no": 1_000}), intake=intake).alarms
     assert alarms(after(load(undated=100), intake=intake)) == [("undated", "", 100)]
-
-
-def test_accepting_without_an_alarm_changes_nothing() -> None:
-    assert rules.accepted(NORMAL) == NORMAL
 
 
 def test_a_name_that_was_rare_raises_an_alarm_when_it_becomes_frequent() -> None:

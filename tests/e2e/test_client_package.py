@@ -39,15 +39,12 @@ def project(folder: Path) -> dict[str, Any]:
     return found
 
 
-def test_the_client_needs_the_same_packages_as_in_the_whole_distribution() -> None:
+def test_the_client_has_the_licence_of_the_whole_distribution_and_needs_the_same_packages() -> None:
+    assert (CLIENT / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
     client, whole = project(CLIENT), project(ROOT)
     assert client["dependencies"] == whole["dependencies"]
     extras = client["optional-dependencies"]
     assert extras == {name: whole["optional-dependencies"][name] for name in extras}
-
-
-def test_the_client_has_the_licence_of_the_whole_distribution() -> None:
-    assert (CLIENT / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
 
 
 def test_every_module_that_the_wheel_imports_is_in_the_wheel(wheel: Path) -> None:

@@ -295,7 +295,9 @@ def test_without_the_header_nothing_is_encoded(shared_service: RunningService, l
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "zstd"])
-def test_an_encoded_answer_holds_the_same_bytes(shared_service: RunningService, large: str, encoding: str) -> None:
+def test_an_encoded_answer_holds_the_same_bytes_under_the_same_tag(
+    shared_service: RunningService, large: str, encoding: str
+) -> None:
     plain = shared_service.get("shops", large, headers=NO_ENCODING)
     sent = raw_http.send(
         shared_service, raw_http.request(b"/ext/v1/shops", b"Accept-Encoding: " + encoding.encode(), key=large)
@@ -303,14 +305,7 @@ def test_an_encoded_answer_holds_the_same_bytes(shared_service: RunningService, 
     unpacked = gzip.decompress(sent.body) if encoding == "gzip" else zstd.decompress(sent.body)
     assert unpacked == plain.content
     assert len(sent.body) < len(plain.content)
-
-
-def test_the_tag_is_the_same_in_every_encoding(shared_service: RunningService, large: str) -> None:
-    tags = {
-        shared_service.get("shops", large, headers={"accept-encoding": name}).headers["etag"]
-        for name in ("gzip", "zstd", "")
-    }
-    assert len(tags) == 1
+    assert sent.headers["etag"] == plain.headers["etag"]
 
 
 @pytest.mark.parametrize(("accepted", "encoding"), [("gzip, zstd", None), ("gzip, identity;q=0", "gzip")])

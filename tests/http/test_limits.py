@@ -89,13 +89,6 @@ def test_every_key_has_its_own_window(shared_service: RunningService) -> None:
 # --- the day quota -----------------------------------------------------------------
 
 
-def test_remaining_goes_down_to_0_with_the_last_request_of_the_quota(shared_service: RunningService) -> None:
-    key = shared_service.key(shop="s", per_day=3)
-    answers = [shared_service.get("shops", key) for _ in range(3)]
-    assert [allowance(answer) for answer in answers] == [("3", "2"), ("3", "1"), ("3", "0")]
-    assert {answer.status_code for answer in answers} == {200}
-
-
 def test_past_the_quota_requests_are_refused_until_the_next_day(shared_service: RunningService) -> None:
     key = shared_service.key(shop="s", per_day=1)
     shared_service.get("shops", key)

@@ -80,15 +80,16 @@ def test_a_franchises_key_lists_every_branch_of_it_and_no_other(shared_service: 
     assert shop_ids(shared_service, key) == [record["id"] for record in branches]
 
 
-def test_branches_of_one_franchise_may_have_different_bases_and_two_franchises_the_same(
+def test_branches_of_one_franchise_may_have_different_bases_and_names_of_categories_and_two_franchises_one_base(
     shared_service: RunningService,
 ) -> None:
-    one, sister, other = branch(), branch(), branch()
+    one, sister, other = (branch(categories=[{"id": "c1", "name": name}]) for name in ("Soups", "Rice", "Tea"))
     sister["franchiseId"], other["providerId"] = one["franchiseId"], one["providerId"]
     shared_service.load(one, sister, other)
     ours = shared_service.data("shops", shared_service.key(franchise=one["franchiseId"]))
     (theirs,) = shared_service.data("shops", shared_service.key(franchise=other["franchiseId"]))
     assert [row["providerId"] for row in (*ours, theirs)] == [of["providerId"] for of in (one, sister, one)]
+    assert [row["categories"][0]["name"] for row in ours] == ["Soups", "Rice"]
 
 
 # --- never paginated -------------------------------------------------------------
@@ -119,12 +120,3 @@ def test_categories_are_a_flat_list_by_level_and_then_in_the_order_of_the_shop(s
     assert [(row["id"], row["level"]) for row in found] == list(levels.items())
     assert found[-1]["parentId"] == "deleted"
     assert [list(row) for row in found] == [["id", "name", "level", "parentId", "hidden"]] * 6
-
-
-def test_two_branches_may_use_different_names_for_one_category_id(shared_service: RunningService) -> None:
-    franchise = fresh("franchise")
-    shared_service.load(
-        *[branch(franchiseId=franchise, categories=[{"id": "c1", "name": name}]) for name in ("Soups", "Rice")]
-    )
-    rows = shared_service.data("shops", shared_service.key(franchise=franchise))
-    assert [row["categories"][0]["name"] for row in rows] == ["Soups", "Rice"]

@@ -84,12 +84,6 @@ def test_a_till_whose_clock_is_ahead_does_not_stamp_the_change(shared_service: R
     assert updated_at(shared_service, key, record).year == 2026
 
 
-def test_an_instant_in_the_future_gives_an_empty_page(shared_service: RunningService) -> None:
-    of, key, _ = open_shop_with_bill(shared_service)
-    body = page(shared_service, of, key, "2099-01-01T00:00:00Z")
-    assert (body["data"], body["nextCursor"]) == ([], None)
-
-
 def test_loading_the_member_of_a_bill_does_not_change_the_bill(shared_service: RunningService) -> None:
     of = branch()
     someone = member(of)
