@@ -65,11 +65,6 @@ def test_a_bill_without_a_usable_id_is_refused() -> None:
         bill_from({"id": None}, RIVERSIDE, token_of)
 
 
-def test_a_bill_from_before_change_tracking_is_marked_as_such() -> None:
-    assert closed(history="1").history
-    assert not closed().history
-
-
 # --- dates -----------------------------------------------------------------
 
 

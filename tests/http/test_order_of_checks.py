@@ -164,11 +164,6 @@ def test_the_scope_is_checked_before_the_cursor_for_a_franchise_too_whatever_bil
         assert asked(their_key, outside["id"], "nonsense", "") == {(400, "bad_cursor")}
 
 
-def test_a_bad_cursor_is_refused_even_in_an_empty_list(shared_service: RunningService) -> None:
-    key = shared_service.key(shop="never-loaded")
-    assert shared_service.error("transactions", key, shopId="never-loaded", cursor="x", **NEW_YEAR) == "bad_cursor"
-
-
 def test_the_scope_is_checked_before_existence(
     shared_service: RunningService, branches: tuple[Record, Record, str, str]
 ) -> None:

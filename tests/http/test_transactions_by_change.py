@@ -161,3 +161,5 @@ def test_a_cursor_that_is_not_a_bill_of_the_list_is_a_bad_cursor(shared_service:
     of, key, _ = open_shop_with_bill(shared_service)
     for cursor in ("", "no-such-bill", "m1_abc", "0", "null", "\x00", "%00", "' OR 1=1 --", "x" * 5000):
         assert shared_service.error("transactions", key, shopId=of["id"], cursor=cursor, **mode) == "bad_cursor", cursor
+    key = shared_service.key(shop="never-loaded")
+    assert shared_service.error("transactions", key, shopId="never-loaded", cursor="x", **mode) == "bad_cursor"
