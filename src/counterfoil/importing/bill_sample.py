@@ -97,6 +97,13 @@ def _repeats_across(number: SampleColumn, groups: Sequence[SampleColumn]) -> boo
     return len(owners) > len(set(number.values))
 
 
+def first_other_day(one: SampleColumn, other: SampleColumn) -> int | None:
+    """Return the first row on which two columns have different days."""
+    pairs = enumerate(zip(one.values, other.values, strict=True))
+    days = ((row, day_of(first, "dmy"), day_of(second, "dmy")) for row, (first, second) in pairs)
+    return next((row for row, first, second in days if first and second and first != second), None)
+
+
 MOST_STATUSES = 6
 _NAMES = (headings.channel_of, headings.names_area, headings.names_payment)
 
@@ -137,6 +144,8 @@ class BillSample:
         self.marks_of_lines: list[str] = []
         self.filled_down = [] if has_line_file else self._fill_down()
         self.trading_day = next(iter(sheet.with_role("tradingDay")), None)
+        self.rival_day: SampleColumn | None = None
+        """Another column that may have the day of a bill, and has another one on some rows."""
         self.day, self.clock = self._find_times()
         self.days, self.order = self._read_days()
         self._refuse_summary()
@@ -384,6 +393,9 @@ class BillSample:
         with_time = [column for column in of_bill if column.has_times]
         day = next(iter(of_bill if clocks and of_bill and not of_bill[0].has_times else with_time or of_bill), None)
         day = day or (self.trading_day if clocks else None)
+        rank = headings.closing_rank(day.name) if day else None
+        rivals = [column for column in of_bill if column is not day and headings.closing_rank(column.name) == rank]
+        self.rival_day = next((column for column in rivals if day and first_other_day(day, column) is not None), None)
         return day, next(iter(clocks), None) if day and not day.has_times else None
 
     def _read_days(self) -> tuple[list[date | None], str | None]:

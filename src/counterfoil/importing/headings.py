@@ -25,6 +25,7 @@ _SHORTEST_PLURAL = 4
 NO_SALE = "test, a gift or a movement of cash"
 NO_ITEM = "payment, a deduction or a sum"
 _OPPOSITE: Final = {SALE: SKIP, VOID: SALE, REFUND: SALE}
+_TIMES: Final = {3: "other", 2: "opening", 0: "closing"}
 AMOUNT_ROLES: Final = frozenset(
     {"paid", "total", "net", "gross", "amount", "payout", "tendered", "change", "refunded", "discount", "fee"}
     | {"service", "delivery", "surcharge", "tax", "rounding", "tip"}
@@ -130,7 +131,7 @@ def roles_of(heading: str) -> tuple[RoleMatch, ...]:
             best = max(matching, key=lambda phrase: (phrase.letters, -phrase.rank))
             found.append(RoleMatch(best.letters, best.rank, role))
     # In `Check Status` and `Order value`, the first word only says of what.
-    heads = AMOUNT_ROLES | {"status"}
+    heads = AMOUNT_ROLES | {"status", "type"}
     return tuple(sorted(found, key=lambda match: (-match.letters, match.role not in heads)))
 
 
@@ -337,8 +338,8 @@ def is_count(heading: str) -> bool:
 
 @cache
 def closing_rank(heading: str) -> int:
-    """Return 0 for a heading of the time at which a bill was closed, 2 if it was opened then, and 1 for others."""
-    return 2 if _has(heading, "times", "opening") else 0 if _has(heading, "times", "closing") else 1
+    """Return 0 for when a bill was closed, 2 for when it was opened, 3 for when it is due, for example, 1 for others."""
+    return next((rank for rank, kind in _TIMES.items() if _has(heading, "times", kind)), 1)
 
 
 @lru_cache(maxsize=1000)

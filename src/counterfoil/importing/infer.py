@@ -12,7 +12,7 @@ from typing import Any
 
 from counterfoil.importing import column_doubts, headings
 from counterfoil.importing.bill_amounts import EITHER, PAYMENT_AMOUNTS, ROW, UNITS, BillAmounts
-from counterfoil.importing.bill_sample import BillSample, shop_ids
+from counterfoil.importing.bill_sample import BillSample, first_other_day, shop_ids
 from counterfoil.importing.bill_totals import (
     LINE,
     MIXED,
@@ -192,7 +192,12 @@ class _Inference:
 
     def _times(self) -> None:
         day, clock, trading = self._sample.day, self._sample.clock, self._sample.trading_day
-        if day:
+        if day and (rival := self._sample.rival_day):
+            row = first_other_day(day, rival) or 0
+            line = self._sheet.rows[row].line
+            text = f"{day.name} and {rival.name} have different days on line {line}. On which was the bill closed?"
+            self._result.ask("bill.closedAt", text, (day.name, rival.name), (day.values[row], rival.values[row]))
+        elif day:
             self._result.add("[bill]", "closedAt", [day.name, clock.name] if clock else day.name)
             if not clock and not day.has_times and not day.is_serial:
                 self._check("the time of day. The dates have no time, so every bill gets 12:00.")
