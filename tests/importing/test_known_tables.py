@@ -176,6 +176,13 @@ def test_payments_of_toast_are_added_up_by_check_without_the_denied_ones() -> No
     assert found.bills[0]["payments"] == [{"name": "Cash", "amount": "20.00"}, {"name": "Credit", "amount": "24.20"}]
 
 
+def test_a_payment_of_toast_with_a_date_of_voiding_but_no_such_status_is_rejected(tmp_path: Path) -> None:
+    voided = changed(tmp_path, "toast-payments.csv", (",CAPTURED,Cash", "11/14/26 7:00 PM,CAPTURED,Cash"))
+    found = imported(None, voided)
+    assert [bill.bill for bill in found.rejected] == ["1300000000000000115"]
+    assert [bill["id"] for bill in found.bills] == ["1300000000000000116"]
+
+
 def test_items_and_payments_of_toast_are_joined_by_check() -> None:
     found = example("toast-items.csv", "toast-payments.csv")
     assert (found.rejected, len(found.skipped)) == ([], 1)

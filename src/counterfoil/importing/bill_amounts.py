@@ -114,10 +114,17 @@ class BillAmounts:
             others = [part for part in missing if named.isdisjoint(part.columns)]
             finding.choices += [total.plus(*others)] if others else []
         finding.choices = [total for total in finding.choices if self.first_negative(total, bills) is None]
+        first = finding.chosen or next(iter(finding.choices), None)
+        if first and sum((first.values[bill] or 0) < 0 for bill in bills) * 2 > len(bills):
+            finding.chosen, finding.choices = None, [first.minus(), *(finding.choices or [first])]
+            finding.question = f"{finding.question} {first.name} is negative on most bills.".strip()
         return finding
 
     def first_negative(self, total: AmountSeries, bills: Sequence[int]) -> int | None:
         """Return a bill on which a total is negative, although no amount of the bill is."""
+        if total.name.startswith("- "):
+            # The export writes sales as negative amounts.
+            return None
         candidates = [one.values for one in self.candidates()]
         return next(
             (bill for bill in bills if (total.values[bill] or 0) < min([0, *(one[bill] or 0 for one in candidates)])),
@@ -256,7 +263,7 @@ class BillAmounts:
         known = {one.name: one for one in (*self.parts(), *self.candidates())}
         if text in known:
             return known[text]
-        terms = [re.fullmatch(r"(?:([+-]) )?(?:sum of )?(.*)", term) for term in re.split(r" (?=[+-] )", text.strip())]
+        terms = [re.fullmatch(r"(?:([+-]) ?)?(?:sum of )?(.*)", term) for term in re.split(r" (?=[+-] )", text.strip())]
         total: AmountSeries | None = None
         for term in filter(None, terms):
             series = known.get(term[0].lstrip("+- ")) or self._named(term[2])

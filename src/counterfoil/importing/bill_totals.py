@@ -65,7 +65,8 @@ class AmountSeries(Struct, frozen=True):
     def minus(self) -> "AmountSeries":
         """Return these amounts as something that is subtracted."""
         values = tuple(-(value or 0) for value in self.values)
-        return replace(self, name=f"- {self.name}", values=values, cell=self.cell and subtracted(self.cell))
+        cell = {"column": self.cell, "negate": True} if isinstance(self.cell, str) else subtracted(self.cell)
+        return replace(self, name=f"- {self.name}", values=values, cell=cell)
 
 
 def added(one: Any, other: Any) -> Any:
@@ -78,8 +79,8 @@ def added(one: Any, other: Any) -> Any:
 
 def subtracted(cell: Any) -> Any:
     """Return what is added instead of an entry of a mapping to subtract it."""
-    if isinstance(cell, str):
-        return f"-{cell}"
+    if cell is None or isinstance(cell, str):
+        return cell and f"-{cell}"
     if "sum" in cell:
         return {"sum": {"add": [subtracted(term) for term in _terms(cell["sum"])]}}
     return {"add": [subtracted(term) for term in cell["add"]]} if list(cell) == ["add"] else {**cell, "negate": True}
@@ -93,6 +94,8 @@ def absolute(cell: Any) -> Any:
 
 
 def _terms(cell: Any) -> list[Any]:
+    if isinstance(cell, dict) and list(cell) == ["column", "negate"]:
+        return [f"-{cell['column']}"]
     return cell["add"] if isinstance(cell, dict) and list(cell) == ["add"] else [cell]
 
 
