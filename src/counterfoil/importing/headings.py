@@ -338,7 +338,7 @@ def is_count(heading: str) -> bool:
 
 @cache
 def closing_rank(heading: str) -> int:
-    """Return 0 for when a bill was closed, 2 for when it was opened, 3 for when it is due, for example, 1 for others."""
+    """Return 0 for the time of closing, 2 for that of opening, 3 for that of a payout, for example, else 1."""
     return next((rank for rank, kind in _TIMES.items() if _has(heading, "times", kind)), 1)
 
 
