@@ -97,7 +97,7 @@ def test_the_copy_answers_every_request_as_the_source_did(tmp_path: Path, servic
     with closing(arrived(service, target, tmp_path)) as there, closing(again) as here:
         for key in keys:
             for found in agreed([here, there], key, "shops")["data"]:
-                read_lists([here, there], key, found, 50)
+                read_lists([here, there], key, found, 7)
 
 
 def test_counts_the_minute_window_and_cursors_continue_at_the_target(

@@ -2,7 +2,7 @@
 
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
@@ -31,8 +31,6 @@ from waiting import until
 # These tests start their own servers, which takes time, so they run only in `make test-long`.
 pytestmark = pytest.mark.long
 
-PATIENCE_SEC = 15.0
-
 
 class Cluster:
     """A primary, its replicas, a meter, and a service that reads from all the servers."""
@@ -50,12 +48,9 @@ class Cluster:
         for server in (*self.replicas, self.primary, self.meter):
             server.remove()
 
-    def load(self, *records: Any) -> None:
-        self.service.load(*records)
-
     def key_to(self, of: dict[str, Any], *records: Any) -> str:
         """Load a shop with its records, issue a key to it, and wait until the replicas have caught up."""
-        self.load(of, *records)
+        self.service.load(of, *records)
         key = self.service.key(shop=of["id"], per_min=1000)
         self.settled()
         return key
@@ -73,20 +68,17 @@ class Cluster:
             if isinstance(event, ServerChanged)
         }
 
-    def until(self, holds: Callable[[], bool], what: str) -> None:
-        until(holds, what, PATIENCE_SEC)
-
     def until_role(self, server: Postgres, role: str) -> None:
-        self.until(lambda: self.roles().get(str(server.port), "").startswith(role), f"{server.port} was {role}")
+        until(lambda: self.roles().get(str(server.port), "").startswith(role), f"{server.port} was {role}")
 
     def bridged(self) -> None:
         """Wait until the bridge stores every new cursor and the replicas have caught up."""
-        self.until(lambda: self.meter.command(f"EXISTS {self.bridge}:mark") == b":1", "the bridge was marked")
+        until(lambda: self.meter.command(f"EXISTS {self.bridge}:mark") == b":1", "the bridge was marked")
         self.tick(SETTLING_MS / 1000 + 1)
         self.settled()
 
     def carried_over(self) -> None:
-        self.until(lambda: self.meter.command(f"LLEN {self.bridge}:deferred") == b":0", "everything was written back")
+        until(lambda: self.meter.command(f"LLEN {self.bridge}:deferred") == b":0", "everything was written back")
 
     @property
     def bridge(self) -> str:
@@ -100,8 +92,8 @@ class Cluster:
     def load_again(self, *records: Any) -> None:
         """Load records twice, because the first load may fail after a failover."""
         with suppress(StoreUnavailable):
-            self.load(*records)
-        self.load(*records)
+            self.service.load(*records)
+        self.service.load(*records)
 
     def settled(self) -> None:
         for replica in self.replicas:
@@ -136,13 +128,13 @@ def test_a_lagging_replica_gives_an_older_server_time_and_no_gap(cluster: Cluste
     assert ids(before) == [first["id"]]
     replica.pause_replay()
     cluster.tick()
-    cluster.load(second)
+    cluster.service.load(second)
     behind = bill_list(cluster, key, of, updatedSince=EVER)
     assert ids(behind) == [first["id"]]
     assert behind["serverTime"] == before["serverTime"]
     replica.resume_replay()
     horizon = iso_utc(cluster.service.ledger.advance_horizon())
-    cluster.until(lambda: cluster.service.get("shops", key).json()["serverTime"] >= horizon, "the horizon was given")
+    until(lambda: cluster.service.get("shops", key).json()["serverTime"] >= horizon, "the horizon was given")
     assert second["id"] in ids(bill_list(cluster, key, of, updatedSince=behind["serverTime"]))
 
 
@@ -153,7 +145,7 @@ def test_a_later_page_is_read_only_from_a_server_that_has_reached_the_horizon_of
     cluster.replicas[0].pause_replay()
     cluster.tick()
     listed = bills(of, 6)
-    cluster.load(*listed)
+    cluster.service.load(*listed)
     cluster.replicas[1].wait_until_caught_up(cluster.primary)
     cluster.service.get("shops", key)
     for query in ({"updatedSince": EVER}, NEW_YEAR):
@@ -167,14 +159,14 @@ def test_a_later_page_is_read_only_from_a_server_that_has_reached_the_horizon_of
 
 def test_the_primary_is_asked_for_rows_that_a_replica_does_not_have_yet(cluster: Cluster) -> None:
     sister, replica = branch(), cluster.replicas[0]
-    cluster.load(sister)
+    cluster.service.load(sister)
     cluster.settled()
     replica.pause_replay()
     # The replica has the franchise, but not yet this branch or its base.
     of = branch(franchiseId=sister["franchiseId"])
     early, late = bills(of, 2)
     person = member(of)
-    cluster.load(of, early, late, person)
+    cluster.service.load(of, early, late, person)
     key = cluster.service.key(franchise=of["franchiseId"], per_min=1000)
     assert cluster.service.get(f"transactions/{early['id']}", key).status_code == 200
     assert cluster.service.get(f"members/{cluster.service.token(person['id'])}", key).status_code == 200
@@ -190,13 +182,13 @@ def test_a_replica_that_is_too_far_behind_is_left_out_until_it_has_caught_up(clu
     cluster.service.get("shops", key)
     cluster.until_role(replica, "replica")
     replica.pause_replay()
-    cluster.load(bill(of))
+    cluster.service.load(bill(of))
     assert ids(bill_list(cluster, key, of, updatedSince=EVER)) == []
     cluster.tick(cluster.service.settings.replica_lag_ms / 1000 + 1)
     cluster.until_role(replica, "behind")
     assert len(ids(bill_list(cluster, key, of, updatedSince=EVER))) == 1
     replica.resume_replay()
-    cluster.until(lambda: cluster.roles()[str(replica.port)] == "replica", "the replica was read again")
+    until(lambda: cluster.roles()[str(replica.port)] == "replica", "the replica was read again")
 
 
 def test_a_replica_that_dies_causes_no_failed_request_and_is_used_again_after_its_return(cluster: Cluster) -> None:
@@ -276,7 +268,7 @@ def test_keys_read_from_a_replica_count_only_if_its_horizon_proves_them_recent(c
 def test_a_pass_continues_without_a_primary_and_with_the_next_one(cluster: Cluster) -> None:
     of = shop()
     listed = bills(of, 9)
-    cluster.load(of, *listed)
+    cluster.service.load(of, *listed)
     key = cluster.service.key(shop=of["id"], per_min=1000)
     query = {"updatedSince": EVER, "limit": 2}
     bill_list(cluster, key, of, **query)
@@ -301,7 +293,7 @@ def test_a_pass_continues_without_a_primary_and_with_the_next_one(cluster: Clust
 def test_a_cursor_that_no_replica_has_yet_is_found_without_the_primary_or_refused(cluster: Cluster) -> None:
     of = shop()
     listed = bills(of, 5)
-    cluster.load(of, *listed)
+    cluster.service.load(of, *listed)
     key = cluster.service.key(shop=of["id"], per_min=1000)
     query = {"limit": 2, **NEW_YEAR}
     bill_list(cluster, key, of, **query)
@@ -319,7 +311,7 @@ def test_a_cursor_that_no_replica_has_yet_is_found_without_the_primary_or_refuse
 
 def test_personal_data_is_returned_without_a_primary_once_the_disclosure_is_recorded(cluster: Cluster) -> None:
     of = branch()
-    cluster.load(of, base(of), member(of))
+    cluster.service.load(of, base(of), member(of))
     key = cluster.service.key(shop=of["id"], per_min=1000, personal_data=True)
     cluster.settled()
     cluster.service.get("shops", key)
@@ -394,7 +386,7 @@ def test_a_new_primary_continues_from_the_highest_reported_horizon(cluster: Clus
     cluster.primary.kill()
     behind.resume_replay()
     cluster.fail_over()
-    cluster.until(
+    until(
         lambda: horizon_of(behind, cluster.database) == horizon_of(ahead, cluster.database), "the new primary caught up"
     )
     # New stamps must be above every reported horizon, even if the clock steps back.

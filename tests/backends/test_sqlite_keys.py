@@ -54,10 +54,7 @@ class Ring:
 
 
 @pytest.fixture
-def ring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ring]:
-    # A request waits less long for a locked file than in a service, where the limit is a second.
-    assert files.REQUEST_SEC <= 1
-    monkeypatch.setattr(files, "REQUEST_SEC", 0.1)
+def ring(tmp_path: Path) -> Iterator[Ring]:
     with operator(tmp_path) as key_store:
         key_store.add(StoredKey(KEY, DIGEST), [])
     with closing(Ring(tmp_path)) as ring:
@@ -92,7 +89,11 @@ def restore(folder: Path, contents: bytes) -> None:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    with closing(sqlite3.connect(path, isolation_level=None, timeout=10)) as holder:
+    """Lock a file. Meanwhile, a request waits for it less long than in a service, where the limit is a second."""
+    assert files.REQUEST_SEC <= 1
+    holder = sqlite3.connect(path, isolation_level=None, timeout=10)
+    with closing(holder), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(files, "REQUEST_SEC", 0.1)
         holder.execute("PRAGMA locking_mode = EXCLUSIVE")
         holder.execute("BEGIN EXCLUSIVE")
         yield

@@ -134,17 +134,18 @@ def test_records_are_dropped_after_ninety_days(log: Log) -> None:
 
 
 def test_totals_are_dropped_after_four_hundred_days(usage: OpenUsage, clock: ManualClock, run: Run) -> None:
-    first, idle = date(2026, 1, 1), replace(KEY, key_id="k_2")
-    run(usage.admit(idle))
+    days = [date(2026, 1, 1) + timedelta(days=n) for n in range(402)]
     for _ in range(3):
         run(usage.admit(KEY))
         clock.advance(DAY)
     clock.advance(398 * DAY)
     run(usage.admit(KEY))
+    assert usage.prune() == (0, 1)
+    assert run(usage.counts(KEY, days)) == {days[n]: 1 for n in (1, 2, 401)}
+    # The key is not used any more.
+    clock.advance(402 * DAY)
     usage.prune()
-    kept = run(usage.counts(KEY, [first + timedelta(days=n) for n in range(402)]))
-    assert kept == {first + timedelta(days=n): 1 for n in (1, 2, 401)}
-    assert run(usage.counts(idle, [first])) == {}
+    assert run(usage.counts(KEY, days)) == {}
 
 
 def test_pruning_does_not_affect_the_minute_and_the_day(usage: OpenUsage, run: Run) -> None:
