@@ -9,7 +9,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from decimal import Decimal
 from pathlib import Path
 from typing import IO, Any
@@ -83,22 +83,13 @@ def on_terminal(
         [*PYTHON, *map(str, arguments)], stdin=stdin or theirs, stdout=theirs, stderr=theirs, env=environment
     )
     os.close(theirs)
-    shown = everything_shown(mine)
+    shown = b""
+    with suppress(OSError):  # On Linux, reading fails once the other end is closed.
+        while piece := os.read(mine, 65_536):
+            shown += piece
     process.wait()
     os.close(mine)
     return shown.decode()
-
-
-def everything_shown(terminal: int) -> bytes:
-    shown = b""
-    while True:
-        try:
-            piece = os.read(terminal, 65_536)
-        except OSError:  # On Linux, reading fails once the other end is closed.
-            return shown
-        if not piece:
-            return shown
-        shown += piece
 
 
 def run_sql(store: Path, name: str, statement: str) -> Any:

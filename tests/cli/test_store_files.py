@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from cli.command import SHOPS, Command
+from cli.command import SHOPS, Command, run_sql
 from counterfoil.backends.sqlite.files import PAGE_BYTES, read_only, read_write
 from counterfoil.backends.sqlite.schema import NAMES
 from counterfoil.machine.files import is_shared
@@ -155,11 +155,6 @@ def backed_up(loaded: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     return loaded
 
 
-def is_changed(file: Path) -> bool:
-    with closing(sqlite3.connect(file)) as connection:
-        return bool(connection.execute("SELECT count(*) = 0 FROM migrations").fetchone()[0])
-
-
 def page_sum(page: bytes, nonce: int) -> int:
     """Return the checksum of a page in a journal: see https://sqlite.org/fileformat.html#the_rollback_journal."""
     return (nonce + sum(page[place] for place in range(len(page) - 200, 0, -200))) & 0xFFFFFFFF
@@ -187,9 +182,10 @@ def test_no_command_plays_back_a_journal_that_somebody_else_has_written(backed_u
     databases = {name: backed_up.store / f"{name}.sqlite3" for name in NAMES}
     journals = {name: crafted_journal(file, tmp_path / "crafted") for name, file in databases.items()}
     for name, file in databases.items():
-        victim = Path(shutil.copy(file, tmp_path / f"victim-{name}"))
+        victim = Path(shutil.copy(file, tmp_path))
         victim.with_name(f"{victim.name}-journal").write_bytes(journals[name])
-        assert is_changed(victim), "this is what happens if another program opens the database"
+        lost = run_sql(tmp_path, name, "SELECT count(*) FROM migrations") == 0
+        assert lost, "this is what happens if another program opens the database"
 
     before = {name: file.read_bytes() for name, file in databases.items()}
     left = {name: backed_up.store / f"{name}.sqlite3-journal" for name in NAMES}

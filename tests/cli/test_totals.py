@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -47,11 +46,6 @@ def export(*rows: str) -> None:
     Path("export.csv").write_text("\n".join([EXPORT.splitlines()[0], *rows]), "utf-8")
 
 
-def days_of(totals: dict[str, Any]) -> list[tuple[Any, ...]]:
-    names = ("day", "bills", "voids", "refunds", "net", "tip")
-    return [tuple(day[name] for name in names) for day in totals["days"]]
-
-
 def test_a_check_a_file_a_load_and_the_kept_load_have_the_same_totals(counterfoil: Command) -> None:
     found = [
         counterfoil.json(*IMPORT, "--check"),
@@ -63,7 +57,8 @@ def test_a_check_a_file_a_load_and_the_kept_load_have_the_same_totals(counterfoi
         counterfoil.json("loads", 1),
     ]
     totals = [one["totals"] for one in found]
-    assert days_of(totals[0]) == DAYS
+    names = ("day", "bills", "voids", "refunds", "net", "tip")
+    assert [tuple(day[name] for name in names) for day in totals[0]["days"]] == DAYS
     assert all(each == totals[0] for each in totals)
 
 
