@@ -5,6 +5,7 @@ The tests use real servers.
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -85,9 +86,8 @@ class BridgedCursors:
 
 @pytest.fixture
 def bridged() -> Iterator[BridgedCursors]:
-    bridged = BridgedCursors()
-    yield bridged
-    bridged.close()
+    with closing(BridgedCursors()) as bridged:
+        yield bridged
 
 
 def test_errors_of_valkey_name_the_bridge_and_not_the_meter(bridged: BridgedCursors) -> None:

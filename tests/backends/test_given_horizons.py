@@ -6,6 +6,7 @@ The tests use real servers.
 import asyncio
 import secrets
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 from msgspec.structs import replace
@@ -77,9 +78,8 @@ class TwoNodes:
 
 @pytest.fixture(params=["postgres", "valkey"])
 def nodes(request: pytest.FixtureRequest) -> Iterator[TwoNodes]:
-    nodes = TwoNodes(request.param)
-    yield nodes
-    nodes.close()
+    with closing(TwoNodes(request.param)) as nodes:
+        yield nodes
 
 
 def test_a_key_is_given_the_horizon_that_all_servers_have_reached_and_never_an_older_one(nodes: TwoNodes) -> None:

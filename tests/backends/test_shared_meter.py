@@ -66,9 +66,8 @@ def own(started: Valkey) -> Valkey:
 
 @pytest.fixture
 def metered(own: Valkey) -> Iterator[MeterAndStore]:
-    metered = MeterAndStore(own.url)
-    yield metered
-    metered.close()
+    with closing(MeterAndStore(own.url)) as metered:
+        yield metered
 
 
 def counts(metered: MeterAndStore, times: int, key: Key = KEY) -> list[int]:
@@ -96,16 +95,13 @@ def test_a_day_that_begins_during_an_admission_does_not_continue_the_count_of_th
     monday, tuesday = date(2026, 6, 1), date(2026, 6, 2)
     midnight = 1_780_333_200_000_000
     instants = iter([(midnight - 1_000 * n, monday) for n in (5, 4, 3, 2, 1)] + [(midnight, tuesday)] * 3)
-    metered = MeterAndStore(own.url, lambda: next(instants))
-    try:
+    with closing(MeterAndStore(own.url, lambda: next(instants))) as metered:
         assert counts(metered, 3) == [1, 2, 3]
         metered.meter.flush()
         own.command("FLUSHALL")
         # The meter reads Monday's count from the store, but it is Tuesday when the admission is repeated.
         assert metered.meter.admit(KEY) == Admitted(tuesday, 1)
         assert metered.events == []
-    finally:
-        metered.close()
 
 
 def test_all_reports_of_a_day_that_both_meters_counted_agree_on_the_higher_count(metered: MeterAndStore) -> None:
@@ -149,24 +145,18 @@ def test_a_key_stays_in_one_slot_of_a_cluster() -> None:
     server = Valkey("--cluster-enabled", "yes")
     server.command("CLUSTER ADDSLOTSRANGE 0 16383")
     server.await_answer(lambda: _require(b"cluster_state:ok" in server.everything("CLUSTER INFO")), OSError)
-    metered = MeterAndStore(f"redis+cluster://127.0.0.1:{server.port}")
-    try:
+    with closing(MeterAndStore(f"redis+cluster://127.0.0.1:{server.port}")) as metered:
         for n in range(5):
             assert counts(metered, 7, replace(KEY, key_id=f"k_{n}")) == [1, 2, 3, 4, 5]
         assert metered.meter.counts(KEY, [today()]) == {today(): 5}
-    finally:
-        metered.close()
-        server.remove()
+    server.remove()
 
 
 def test_sentinels_name_the_primary(own: Valkey) -> None:
     sentinel = Valkey(sentinel_of=own)
-    metered = MeterAndStore(f"redis+sentinel://127.0.0.1:{sentinel.port}/meter")
-    try:
+    with closing(MeterAndStore(f"redis+sentinel://127.0.0.1:{sentinel.port}/meter")) as metered:
         assert counts(metered, 7) == [1, 2, 3, 4, 5]
-    finally:
-        metered.close()
-        sentinel.remove()
+    sentinel.remove()
 
 
 def _require(holds: bool) -> None:

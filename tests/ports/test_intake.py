@@ -1,6 +1,7 @@
 """Tests for what a store remembers about earlier loads and about watched folders."""
 
 import threading
+from contextlib import closing
 
 from counterfoil.domain.intake import FORGET_FOLDER_MS, DeliveryCounts, Intake, WatchedFolder, with_load
 from ports.backends import Store
@@ -11,11 +12,8 @@ LOAD = DeliveryCounts(lines=300, bills=300, undated=3, records={"bill": 300}, un
 
 
 def add_load(store: Store, clock: ManualClock, counts: DeliveryCounts = LOAD) -> Intake:
-    ledger = open_ledger(store, clock)
-    try:
+    with closing(open_ledger(store, clock)) as ledger:
         return ledger.change_intake(lambda intake, now: with_load(intake, counts, now))
-    finally:
-        ledger.close()
 
 
 def test_a_new_store_remembers_nothing(store: Store, clock: ManualClock) -> None:

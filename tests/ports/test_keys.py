@@ -2,6 +2,7 @@
 
 import secrets
 import threading
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -33,10 +34,9 @@ WITHIN_SEC = 1.0
 
 
 def with_keys(store: Store, *keys: Key) -> None:
-    key_store = store.key_store()
-    for key in keys:
-        key_store.add(StoredKey(key, DIGEST), [])
-    key_store.close()
+    with closing(store.key_store()) as key_store:
+        for key in keys:
+            key_store.add(StoredKey(key, DIGEST), [])
 
 
 @pytest.fixture
@@ -135,9 +135,8 @@ def test_changing_keys_never_makes_them_unavailable(store: Store, clock: ManualC
 
     def work() -> None:
         for _ in range(20):
-            key_store = store.key_store()
-            key_store.change("k_1", lambda key: replace(key, label=f"{int(key.label or 0) + 1}"), *CHANGED)
-            key_store.close()
+            with closing(store.key_store()) as key_store:
+                key_store.change("k_1", lambda key: replace(key, label=f"{int(key.label or 0) + 1}"), *CHANGED)
 
     operator = threading.Thread(target=work)
     operator.start()
@@ -167,11 +166,8 @@ def test_a_full_disk_fails_the_change_and_loses_no_key(ring: Ring) -> None:
 
 
 def rotate(store: Store, random_bytes: key_issuing.Randomness = secrets.token_bytes, now_ms: int = 2) -> Key:
-    key_store = store.key_store()
-    try:
+    with closing(store.key_store()) as key_store:
         return key_issuing.rotate(key_store, "k_1", random_bytes, now_ms, OPERATOR, revoke_old_at=now_ms + 1_000).key
-    finally:
-        key_store.close()
 
 
 def test_a_rotation_is_refused_if_another_one_finished_while_it_was_prepared(key_store: KeyStore, store: Store) -> None:
@@ -336,9 +332,8 @@ def test_the_latest_backup_of_a_store_is_known_and_one_of_the_store_it_was_moved
     store: Store,
 ) -> None:
     def record(at: int, act: Act) -> Backups:
-        audit = store.key_store()
-        audit.record(AuditEntry(at=at, act=act, actor=OPERATOR))
-        audit.close()
+        with closing(store.key_store()) as audit:
+            audit.record(AuditEntry(at=at, act=act, actor=OPERATOR))
         return store.operator_reads().backups()
 
     assert store.operator_reads().backups() == Backups(None, None)
