@@ -118,9 +118,9 @@ class RunningService:
 
     # --- the operator ------------------------------------------------------------
 
-    def load(self, *records: Any, batch: int = 500) -> Summary:
+    def load(self, *records: Any, batch: int = 500, strict: bool = False) -> Summary:
         rejects = RejectsFile(self.folder / "rejects.ndjson")
-        pipeline = Pipeline(self.ledger, self._pseudonyms, rejects, batch)
+        pipeline = Pipeline(self.ledger, self._pseudonyms, rejects, batch, strict=strict)
         return pipeline.load(RecordSource(list(records)))
 
     def key(self, *, shop: str = "", franchise: str = "", **terms: Any) -> str:

@@ -13,7 +13,10 @@ from typing import Any
 from counterfoil.demo.worldgen.plan import WorldPlan
 from counterfoil.demo.worldgen.world import world
 from counterfoil.domain.access import Scope
+from counterfoil.domain.changes import KnownFacts
 from counterfoil.domain.members import NEXT
+from counterfoil.domain.shops import shop_from
+from counterfoil.ingest.lines import Reader
 from counterfoil.ingest.pipeline import Pipeline, RejectsFile, Summary
 from counterfoil.ingest.sources import Source, open_source
 from counterfoil.machine.clock import SystemClock
@@ -23,6 +26,8 @@ from ports.backends import Store
 from ports.open_store import EVER, PSEUDONYMS, bills_of, open_ledger
 from running_service import RecordSource
 
+# Converts records for which every shop is known.
+READER = Reader(PSEUDONYMS, lambda _: KnownFacts(1, shop_from({"id": "sh_1", "franchiseId": "fr_a"})[1]))
 PLAN = WorldPlan(until=date(2025, 12, 31), days=10, bills=400, shops=4, members=60)
 
 

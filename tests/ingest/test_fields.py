@@ -9,8 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from counterfoil.domain.changes import KnownFacts
-from counterfoil.domain.shops import shop_from
 from counterfoil.ingest.fields import (
     MAX_COUNTED,
     FieldCounts,
@@ -20,11 +18,10 @@ from counterfoil.ingest.fields import (
     known_fields,
     suggestion,
 )
-from counterfoil.ingest.lines import Reader, Rejected, parse_record
-from ports.open_store import PSEUDONYMS, base, bill, member, shop
+from counterfoil.ingest.lines import Rejected, parse_record
+from ingest.loaders import READER
+from ports.open_store import base, bill, member, shop
 
-FACTS = shop_from({"id": "sh_1", "franchiseId": "fr_a"})[1]
-READER = Reader(PSEUDONYMS, lambda _: KnownFacts(1, FACTS))
 # Records of a kind, and the paths of their fields that are unknown or cannot be read.
 CASES = json.loads(Path(__file__).with_name("field_cases.json").read_text("utf-8"))
 MAKE: dict[str, Callable[..., dict[str, Any]]] = {"shop": shop, "base": base, "member": member, "bill": bill}

@@ -7,9 +7,8 @@ import pytest
 
 from counterfoil import bootstrap
 from counterfoil.ingest.fields import OTHER_FIELDS
-from counterfoil.ingest.pipeline import Pipeline, RejectsFile
 from records import bill, shop
-from running_service import RecordSource, RunningService
+from running_service import RunningService
 
 PHONE = "0812345678"
 
@@ -21,12 +20,6 @@ def service(tmp_path: Path) -> Iterator[RunningService]:
     service.close()
 
 
-def load_strictly(service: RunningService, *records: object) -> None:
-    rejects = RejectsFile(service.folder / "rejects.ndjson")
-    pipeline = Pipeline(service.ledger, bootstrap.pseudonyms(service.settings), rejects, 500, strict=True)
-    pipeline.load(RecordSource(list(records)))
-
-
 def test_a_load_names_its_rejects_file_if_lines_were_rejected(service: RunningService) -> None:
     service.load(shop())
     service.load(b"not JSON")
@@ -36,7 +29,7 @@ def test_a_load_names_its_rejects_file_if_lines_were_rejected(service: RunningSe
 
 def test_wrong_fields_are_named_unless_the_name_may_be_a_value(service: RunningService) -> None:
     of = shop()
-    load_strictly(service, of, bill(of, cashierName="Lek"), bill(of, **{PHONE: 1}))
+    service.load(of, bill(of, cashierName="Lek"), bill(of, **{PHONE: 1}), strict=True)
     reads = bootstrap.store(service.settings).reads()
     (load,) = reads.loads(10)
     found = reads.rejects(load.number, 10)
@@ -48,7 +41,8 @@ def test_wrong_fields_are_named_unless_the_name_may_be_a_value(service: RunningS
 
 def test_no_value_of_a_rejected_line_is_stored(service: RunningService) -> None:
     of = shop()
-    load_strictly(service, of, PHONE.encode(), bill(of, tel=PHONE), bill(of, **{PHONE: PHONE}), {"kind": PHONE})
+    rejected = [PHONE.encode(), bill(of, tel=PHONE), bill(of, **{PHONE: PHONE}), {"kind": PHONE}]
+    service.load(of, *rejected, strict=True)
     service.close()
     stored = b"".join(file.read_bytes() for file in service.settings.store.glob("*.sqlite3*"))
     assert PHONE.encode() not in stored

@@ -10,16 +10,11 @@ from jsonschema_rs import Draft202012Validator, meta
 
 from cli.command import Command
 from counterfoil.demo.worldgen.world import world
-from counterfoil.domain.changes import KnownFacts
-from counterfoil.domain.shops import shop_from
 from counterfoil.ingest.fields import check_record, known_fields
-from counterfoil.ingest.lines import Reader, Rejected, parse_record
-from ingest.loaders import PLAN, at, paths
+from counterfoil.ingest.lines import Rejected, parse_record
+from ingest.loaders import PLAN, READER, at, paths
 from malformed_records import malformed
-from ports.open_store import PSEUDONYMS
 
-FACTS = shop_from({"id": "sh_1", "franchiseId": "fr_a"})[1]
-READER = Reader(PSEUDONYMS, lambda _: KnownFacts(1, FACTS))
 KINDS = ("shop", "base", "member", "bill")
 
 CASES = json.loads(Path(__file__).with_name("schema_cases.json").read_text("utf-8"))

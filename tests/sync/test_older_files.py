@@ -49,7 +49,7 @@ class World:
         self.service.load(self.of, *self.bills)
         self.key = self.service.key(franchise=self.of["franchiseId"], per_min=100_000, per_day=100_000)
         self.reader = FeedReader(self.service, self.key, limit=2)
-        self.tick()
+        self.service.tick(2)
         self.follow_feed()
 
     def follow_feed(self) -> int:
@@ -57,10 +57,6 @@ class World:
         before = self.reader.expired_marks
         self.reader.make_pass()
         return self.reader.expired_marks - before
-
-    def tick(self, seconds: float = 2) -> None:
-        self.service.clock.advance(seconds)
-        self.service.ledger.advance_horizon()
 
     def copy_and_change(self, copy: Callable[[RunningService, Path], None] = copied) -> Path:
         """Copy the files, and then add, change and remove bills; return the folder with the older files."""
@@ -73,14 +69,14 @@ class World:
         """Add, change and remove bills."""
         self.service.load(bill(self.of), self.bills[0] | {"receiptNumber": "R-9"}, removal(self.bills[1]))
         # The position of a file is known to all other files after a minute and a second.
-        self.tick(61)
-        self.tick()
+        self.service.tick(61)
+        self.service.tick(2)
 
     def replace(self, names: tuple[Name, ...], source: Path) -> None:
         """Stop the service, replace some of its files, and start it again."""
         self.stop_and_replace(names, source)
         self.start()
-        self.tick()
+        self.service.tick(2)
 
     def start(self) -> None:
         self.service = self.reader.service = InProcessService(self.folder, StoreParts(), clock=self.service.clock)
@@ -152,7 +148,7 @@ def test_no_cursor_that_was_handed_out_before_stands_for_another_position(world:
     world.replace((name,), older)
     # Bills whose IDs were handed out as cursors move to the end of the list, and other clients read the list.
     world.service.load(*(one | {"receiptNumber": "R-3"} for one in world.bills))
-    world.tick()
+    world.service.tick(2)
     cursor = page()["nextCursor"]
     while cursor:
         assert cursor not in held
@@ -237,7 +233,7 @@ def test_a_locked_file_does_not_delay_the_horizon(world: World) -> None:
     with closing(sqlite3.connect(world.service.settings.store / "keys.sqlite3", isolation_level=None)) as holder:
         holder.execute("BEGIN IMMEDIATE")
         began = time.monotonic()
-        world.tick(61)
+        world.service.tick(61)
         assert time.monotonic() - began < WAIT_SEC["keys"]
         holder.execute("ROLLBACK")
     assert world.audited() == []
