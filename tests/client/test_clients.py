@@ -128,15 +128,13 @@ def test_the_asynchronous_example_in_the_documents_works(
     assert capsys.readouterr().out == f"{shop['id']} 5\n"
 
 
-def test_changed_bills_are_read_from_an_instant_on(
-    call: Caller, key: str, shop: r.Record, service: RunningService
-) -> None:
+def test_changed_bills_are_read_from_an_instant_on(call: Caller, key: str, shop: r.Record) -> None:
     mark = call(key, "shop_page").server_time
-    service.load(r.bill(shop, id="late"))
+    call.service.load(r.bill(shop, id="late"))
     assert [bill["id"] for bill in call(key, "bills", shop["id"], updated_since=mark)][-1] == "late"
     since = datetime.fromisoformat(mark).astimezone(UTC)
     assert [bill["id"] for bill in call(key, "bills", shop["id"], updated_since=since)][-1] == "late"
-    assert "zstd" in {getattr(event, "encoding", None) for event in service.events}
+    assert "zstd" in {getattr(event, "encoding", None) for event in call.service.events}
 
 
 def test_pages_say_how_much_of_the_day_quota_is_left(call: Caller, key: str, shop: r.Record) -> None:
@@ -146,9 +144,7 @@ def test_pages_say_how_much_of_the_day_quota_is_left(call: Caller, key: str, sho
     assert [page.remaining for page in pages] == [999_999, 999_997, 999_996]
 
 
-def test_the_feed_of_changes_ends_with_a_mark_that_continues_it(
-    call: Caller, key: str, shop: r.Record, service: RunningService
-) -> None:
+def test_the_feed_of_changes_ends_with_a_mark_that_continues_it(call: Caller, key: str, shop: r.Record) -> None:
     pages = call(key, "change_pages", limit=4)
     assert [[element["type"] for element in page.data] for page in pages] == [
         ["shop", "bill", "bill", "bill"],
@@ -157,7 +153,7 @@ def test_the_feed_of_changes_ends_with_a_mark_that_continues_it(
     assert [page.mark is None for page in pages] == [True, False]
     assert isinstance(pages[0].data[1]["bill"]["amounts"]["net"], Decimal)
     sold = r.bill(shop)
-    service.load(sold)
+    call.service.load(sold)
     [page] = call(key, "change_pages", since=pages[-1].mark)
     assert [element["bill"]["id"] for element in page.data] == [sold["id"]]
 
@@ -169,20 +165,16 @@ def test_digests_are_exact_decimals(call: Caller, key: str, shop: r.Record) -> N
     assert isinstance(digest["tip"], Decimal)
 
 
-def test_one_bill_is_read_by_its_id_whatever_the_id(
-    call: Caller, key: str, shop: r.Record, service: RunningService
-) -> None:
+def test_one_bill_is_read_by_its_id_whatever_the_id(call: Caller, key: str, shop: r.Record) -> None:
     for bill_id in ("a/b c?d#e%f", "บิล", "lookup"):
-        service.load(r.bill(shop, id=bill_id))
+        call.service.load(r.bill(shop, id=bill_id))
         assert call(key, "bill", bill_id)["id"] == bill_id
 
 
-def test_money_is_decimal_and_exact_in_every_field(
-    call: Caller, key: str, shop: r.Record, service: RunningService
-) -> None:
+def test_money_is_decimal_and_exact_in_every_field(call: Caller, key: str, shop: r.Record) -> None:
     lines = [r.line(qty=0.1, unitPrice="19.99", total=2, options=[{"id": "o", "qty": 3}])]
     amounts = {"net": 0.3, "subtotal": 8935002455.22, "campaigns": [{"id": "c", "amount": 5}], "coupons": []}
-    service.load(r.bill(shop, id="m", lines=lines, amounts=amounts, payments=[{"name": "Cash", "amount": 0.1}]))
+    call.service.load(r.bill(shop, id="m", lines=lines, amounts=amounts, payments=[{"name": "Cash", "amount": 0.1}]))
     bill = call(key, "bill", "m")
     item, amounts = bill["items"][0], bill["amounts"]
     found = [item["qty"], item["unitPrice"], item["lineTotal"], item["options"][0]["qty"], amounts["net"]]
@@ -192,12 +184,10 @@ def test_money_is_decimal_and_exact_in_every_field(
     assert amounts["tip"] is None
 
 
-def test_members_are_read_over_all_pages_by_token_and_by_lookup(
-    call: Caller, shop: r.Record, service: RunningService
-) -> None:
+def test_members_are_read_over_all_pages_by_token_and_by_lookup(call: Caller, shop: r.Record) -> None:
     last = r.member(shop, id="found", messaging=[{"userId": ACCOUNT}], createdAt="2025-03-04T10:00:00+07:00")
-    service.load(last)
-    key = service.key(franchise=shop["franchiseId"], personal_data=True, messaging_lookup=True, **PLENTY)
+    call.service.load(last)
+    key = call.service.key(franchise=shop["franchiseId"], personal_data=True, messaging_lookup=True, **PLENTY)
     members = call(key, "members", shop["providerId"], limit=1)
     assert [member["createdDate"][8:10] for member in members] == ["01", "02", "03", "04"]
     assert {type(member["points"]) for member in members} == {Decimal}
@@ -205,7 +195,7 @@ def test_members_are_read_over_all_pages_by_token_and_by_lookup(
     assert members[0]["tel"] == "0811111111"
     token = members[0]["memberId"]
     assert call(key, "member", token)["memberId"] == token
-    assert call(key, "lookup", shop["providerId"], ACCOUNT) == service.token("found")
+    assert call(key, "lookup", shop["providerId"], ACCOUNT) == call.service.token("found")
 
 
 def test_usage_reports_the_permissions_of_the_key(call: Caller, key: str) -> None:
@@ -214,12 +204,10 @@ def test_usage_reports_the_permissions_of_the_key(call: Caller, key: str) -> Non
     assert usage["today"]["count"] == 1
 
 
-def test_the_client_stays_within_the_limit_that_the_service_reports(
-    call: Caller, shop: r.Record, service: RunningService
-) -> None:
-    key = service.key(franchise=shop["franchiseId"], per_min=5)
+def test_the_client_stays_within_the_limit_that_the_service_reports(call: Caller, shop: r.Record) -> None:
+    key = call.service.key(franchise=shop["franchiseId"], per_min=5)
     call(key, "shops", steps=12)
-    refused = [event for event in service.events if getattr(event, "status", 0) == 429]
+    refused = [event for event in call.service.events if getattr(event, "status", 0) == 429]
     assert refused == []
     assert call.slept == [61.0, 61.0]
 
@@ -249,11 +237,9 @@ def test_a_malformed_key_is_reported_before_anything_is_sent(key: str) -> None:
         Client("http://127.0.0.1", key)
 
 
-def test_the_client_for_asyncio_returns_what_the_blocking_one_returns(
-    service: RunningService, shop: r.Record, call: Caller
-) -> None:
-    service.load(r.member(shop, id="found", messaging=[{"userId": ACCOUNT}]))
-    key = service.key(franchise=shop["franchiseId"], messaging_lookup=True, **PLENTY)
+def test_the_client_for_asyncio_returns_what_the_blocking_one_returns(shop: r.Record, call: Caller) -> None:
+    call.service.load(r.member(shop, id="found", messaging=[{"userId": ACCOUNT}]))
+    key = call.service.key(franchise=shop["franchiseId"], messaging_lookup=True, **PLENTY)
     base, bill = shop["providerId"], call(key, "bills", shop["id"], updated_since=r.EVER)[0]["id"]
     asked: list[tuple[str, tuple[str, ...], dict[str, Any]]] = [
         ("shops", (), {}),
@@ -264,12 +250,12 @@ def test_the_client_for_asyncio_returns_what_the_blocking_one_returns(
         ("digest_pages", (), {}),
         ("members", (base,), {"limit": 1}),
         ("member_pages", (base,), {}),
-        ("member", (service.token("found"),), {}),
+        ("member", (call.service.token("found"),), {}),
         ("lookup", (base, ACCOUNT), {}),
     ]
 
     async def ask() -> list[Any]:
-        async with AsyncClient(service.url, key, per_min=1_000) as client:
+        async with AsyncClient(call.service.url, key, per_min=1_000) as client:
             results = [getattr(client, method)(*arguments, **options) for method, arguments, options in asked]
             return [
                 await result if inspect.isawaitable(result) else [row async for row in result] for result in results

@@ -66,14 +66,12 @@ def identities(*records: r.Record) -> set[tuple[str, str]]:
 # --- runs of a client ---------------------------------------------------------------------
 
 
-def test_the_first_run_copies_every_bill_and_member(
-    client: Client, copy: Copy, branch: r.Record, service: RunningService
-) -> None:
-    service.load(*r.bills(branch, MORE_THAN_A_PAGE), *(r.bill(branch, closedAt=None) for _ in range(3)))
-    service.load(*r.bills(branch, 3, history=True), *r.members(branch, 20))
+def test_the_first_run_copies_every_bill_and_member(client: Client, copy: Copy) -> None:
+    copy.load(*r.bills(copy.branch, MORE_THAN_A_PAGE), *(r.bill(copy.branch, closedAt=None) for _ in range(3)))
+    copy.load(*r.bills(copy.branch, 3, history=True), *r.members(copy.branch, 20))
     client.run()
     assert_equal(client, copy)
-    assert set(client.marks()) == {branch["id"]}
+    assert set(client.marks()) == {copy.branch["id"]}
 
 
 @pytest.mark.parametrize("client", EXAMPLES, indirect=True)
@@ -100,12 +98,10 @@ def test_later_runs_copy_every_change(client: Client, copy: Copy, branch: r.Reco
     assert_equal(client, copy)
 
 
-def test_two_shops_may_use_the_same_bill_id(
-    client: Client, copy: Copy, branch: r.Record, sister: r.Record, service: RunningService
-) -> None:
-    service.load(sister, r.bill(branch, id="R-1"), r.bill(sister, id="R-1"))
+def test_two_shops_may_use_the_same_bill_id(client: Client, copy: Copy, sister: r.Record) -> None:
+    copy.load(sister, r.bill(copy.branch, id="R-1"), r.bill(sister, id="R-1"))
     client.run()
-    service.load(r.bill(sister, id="R-1", cashier="Lek"))
+    copy.load(r.bill(sister, id="R-1", cashier="Lek"))
     client.run()
     assert_equal(client, copy)
 
@@ -114,16 +110,13 @@ def test_two_shops_may_use_the_same_bill_id(
 
 
 @pytest.mark.parametrize("client", CURL_LATER, indirect=True)
-def test_a_shop_that_joins_is_read_with_all_its_history(
-    client: Client, copy: Copy, branch: r.Record, sister: r.Record, service: RunningService
-) -> None:
-    # This shop is loaded before the first run, so all its bills have an `updatedAt` before the first mark.
-    service.load(sister, *r.bills(sister, 3), r.bill(sister, closedAt=None), *r.members(sister, 2), r.removal(sister))
+def test_a_shop_that_joins_is_read_with_all_its_history(client: Client, copy: Copy, sister: r.Record) -> None:
+    copy.load(sister, *r.bills(sister, 3), r.bill(sister, closedAt=None), *r.members(sister, 2), r.removal(sister))
     client.run()
-    newcomer = r.branch(franchiseId=branch["franchiseId"])
-    service.load(sister, newcomer, *r.bills(newcomer, 3, history=True), r.bill(newcomer, closedAt=None))
+    newcomer = r.branch(franchiseId=copy.branch["franchiseId"])
+    copy.load(sister, newcomer, *r.bills(newcomer, 3, history=True), r.bill(newcomer, closedAt=None))
     client.run()
-    assert set(client.marks()) == {branch["id"], sister["id"], newcomer["id"]}
+    assert set(client.marks()) == {copy.branch["id"], sister["id"], newcomer["id"]}
     assert_equal(client, copy)
 
 
@@ -137,28 +130,23 @@ def sold(shop: r.Record) -> r.Record:
 
 @pytest.mark.parametrize("leaves", [removed, sold])
 def test_a_shop_that_leaves_keeps_its_bills_and_one_that_returns_is_read_in_full(
-    client: Client,
-    copy: Copy,
-    branch: r.Record,
-    sister: r.Record,
-    service: RunningService,
-    leaves: Callable[[r.Record], r.Record],
+    client: Client, copy: Copy, sister: r.Record, leaves: Callable[[r.Record], r.Record]
 ) -> None:
     changing, going, undated = r.bill(sister), r.bill(sister), r.bill(sister, closedAt=None)
-    service.load(sister, changing, going, undated, *r.members(sister, 2))
+    copy.load(sister, changing, going, undated, *r.members(sister, 2))
     client.run()
     before, members = client.bills(), client.members()
 
-    service.load(leaves(sister), changing | {"void": True}, r.bill(branch))
+    copy.load(leaves(sister), changing | {"void": True}, r.bill(copy.branch))
     client.run()
-    assert set(client.marks()) == {branch["id"]}
+    assert set(client.marks()) == {copy.branch["id"]}
     kept = {identity: bill for identity, bill in before.items() if identity[0] == sister["id"]}
     assert_same(client.bills(), served(copy) | kept)
     assert_same(client.members(), members)
 
-    service.load(r.removal(going), r.removal(undated), r.bill(sister, history=True), r.bill(sister, closedAt=None))
+    copy.load(r.removal(going), r.removal(undated), r.bill(sister, history=True), r.bill(sister, closedAt=None))
     client.run()
-    service.load(sister)
+    copy.load(sister)
     client.run()
     assert_equal(client, copy)
     client.run()
@@ -169,16 +157,14 @@ def test_a_shop_that_leaves_keeps_its_bills_and_one_that_returns_is_read_in_full
 
 
 @pytest.mark.parametrize("client", CURL_LATER, indirect=True)
-def test_a_full_read_shows_what_a_read_by_change_does_not(
-    client: Client, copy: Copy, branch: r.Record, service: RunningService
-) -> None:
-    gone, undated_gone, reimported = r.bill(branch), r.bill(branch, closedAt=None), r.bill(branch)
-    service.load(gone, undated_gone, reimported)
+def test_a_full_read_shows_what_a_read_by_change_does_not(client: Client, copy: Copy) -> None:
+    gone, undated_gone, reimported = r.bill(copy.branch), r.bill(copy.branch, closedAt=None), r.bill(copy.branch)
+    copy.load(gone, undated_gone, reimported)
     client.run()
     before = client.bills()
-    late = r.bill(branch, closedAt="2025-12-05T12:00:00+07:00", history=True)
-    service.load(*(r.removal(bill) for bill in (gone, undated_gone, reimported)))
-    service.load(reimported | {"history": True, "cashier": "Lek"}, late, r.bill(branch))
+    late = r.bill(copy.branch, closedAt="2025-12-05T12:00:00+07:00", history=True)
+    copy.load(*(r.removal(bill) for bill in (gone, undated_gone, reimported)))
+    copy.load(reimported | {"history": True, "cashier": "Lek"}, late, r.bill(copy.branch))
     client.run()
     held, there = client.bills(), served(copy)
     assert held.keys() - there.keys() == identities(gone, undated_gone)
@@ -191,15 +177,13 @@ def test_a_full_read_shows_what_a_read_by_change_does_not(
     assert_equal(client, copy)
 
 
-def test_only_history_outside_the_windows_is_missed(
-    client: Client, copy: Copy, branch: r.Record, service: RunningService
-) -> None:
+def test_only_history_outside_the_windows_is_missed(client: Client, copy: Copy) -> None:
     client.first_day = ""  # The client then uses its default, 2025-01-01.
     days = "2024-12-31T12:00:00+07:00", "2026-12-15T12:00:00+07:00"
-    outside = [r.bill(branch, closedAt=day, history=True) for day in days]
-    service.load(*outside, *(r.bill(branch, closedAt=day) for day in days))
+    outside = [r.bill(copy.branch, closedAt=day, history=True) for day in days]
+    copy.load(*outside, *(r.bill(copy.branch, closedAt=day) for day in days))
     inside = "2025-01-01T12:00:00+07:00", "2026-02-01T12:00:00+07:00"
-    service.load(*(r.bill(branch, closedAt=day, history=True) for day in inside))
+    copy.load(*(r.bill(copy.branch, closedAt=day, history=True) for day in inside))
     client.run()
     assert served(copy).keys() - client.bills().keys() == identities(*outside)
 
@@ -233,13 +217,11 @@ def once(matches: Callable[[dict[str, str]], Any], action: Callable[[], Any]) ->
 
 
 @pytest.mark.parametrize("client", CURL_LATER, indirect=True)
-def test_a_bill_that_moves_between_windows_during_the_first_run_is_not_lost(
-    client: Client, copy: Copy, branch: r.Record, service: RunningService
-) -> None:
-    moving = r.bill(branch, closedAt="2026-01-20T12:00:00+07:00")
-    service.load(moving)
+def test_a_bill_that_moves_between_windows_during_the_first_run_is_not_lost(client: Client, copy: Copy) -> None:
+    moving = r.bill(copy.branch, closedAt="2026-01-20T12:00:00+07:00")
+    copy.load(moving)
     back = moving | {"closedAt": "2025-12-20T12:00:00+07:00"}
-    with proxy(service, once(lambda query: query.get("from", "") > "202512", lambda: service.load(back))) as url:
+    with proxy(copy.service, once(lambda query: query.get("from", "") > "202512", lambda: copy.load(back))) as url:
         client.run(url=url)
     assert identities(moving) <= client.bills().keys()
     client.run()
@@ -248,37 +230,33 @@ def test_a_bill_that_moves_between_windows_during_the_first_run_is_not_lost(
 
 @pytest.mark.parametrize("client", CURL_LATER, indirect=True)
 @pytest.mark.parametrize("full", [True, False])
-def test_bills_that_change_between_two_pages_are_copied_in_the_next_run(
-    client: Client, copy: Copy, branch: r.Record, service: RunningService, full: bool
-) -> None:
-    bills = [*r.bills(branch, MORE_THAN_A_PAGE), *(r.bill(branch, closedAt=None) for _ in range(3))]
+def test_bills_that_change_between_two_pages_are_copied_in_the_next_run(client: Client, copy: Copy, full: bool) -> None:
+    bills = [*r.bills(copy.branch, MORE_THAN_A_PAGE), *(r.bill(copy.branch, closedAt=None) for _ in range(3))]
     if full:
-        service.load(*bills)
+        copy.load(*bills)
     else:
         client.run()
-        service.load(*bills)
+        copy.load(*bills)
     changed = [bill | {"cashier": "Lek"} for bill in (bills[0], bills[100], bills[-1])]
-    second_page = once(lambda query: "updatedSince" in query and "cursor" in query, lambda: service.load(*changed))
-    with proxy(service, second_page) as url:
+    second_page = once(lambda query: "updatedSince" in query and "cursor" in query, lambda: copy.load(*changed))
+    with proxy(copy.service, second_page) as url:
         client.run(url=url)
     client.run()
     assert_equal(client, copy)
 
 
 @pytest.mark.parametrize("client", CURL_LATER, indirect=True)
-def test_a_list_whose_cursor_is_no_longer_valid_is_read_again(
-    client: Client, copy: Copy, branch: r.Record, service: RunningService
-) -> None:
-    service.load(*r.bills(branch, MORE_THAN_A_PAGE), *r.members(branch, 20))
+def test_a_list_whose_cursor_is_no_longer_valid_is_read_again(client: Client, copy: Copy) -> None:
+    copy.load(*r.bills(copy.branch, MORE_THAN_A_PAGE), *r.members(copy.branch, 20))
     gone: list[r.Record] = []
 
     def remove_the_row_of_the_first_cursor(path: str) -> None:
         cursor = asked(path).get("cursor")
         if cursor and not gone:
-            gone.append(r.bill(branch, id=cursor))
-            service.load(r.removal(gone[0]))
+            gone.append(r.bill(copy.branch, id=cursor))
+            copy.load(r.removal(gone[0]))
 
-    with proxy(service, remove_the_row_of_the_first_cursor) as url:
+    with proxy(copy.service, remove_the_row_of_the_first_cursor) as url:
         client.run(url=url)
     assert client.bills().keys() - served(copy).keys() == identities(*gone)
     client.run("--full")
@@ -309,20 +287,18 @@ def test_a_shop_that_leaves_in_the_middle_of_a_pass_stays_as_it_was(
 
 
 @pytest.mark.parametrize("client", CURL_LATER, indirect=True)
-def test_a_run_that_fails_moves_the_marks_of_finished_shops_only(
-    client: Client, copy: Copy, branch: r.Record, sister: r.Record, service: RunningService
-) -> None:
-    service.load(sister, *r.bills(sister, 2))
+def test_a_run_that_fails_moves_the_marks_of_finished_shops_only(client: Client, copy: Copy, sister: r.Record) -> None:
+    copy.load(sister, *r.bills(sister, 2))
     client.run()
     marks, before = client.marks(), client.bills()
-    service.load(r.bill(branch), *r.bills(sister, MORE_THAN_A_PAGE))
+    copy.load(r.bill(copy.branch), *r.bills(sister, MORE_THAN_A_PAGE))
     refusal: Answer = (404, {}, b'{"ok":false,"error":"not_found","message":"A proxy was misconfigured."}')
     second_page = once(lambda query: query.get("shopId") == sister["id"] and "cursor" in query, lambda: refusal)
-    with proxy(service, second_page) as url:
+    with proxy(copy.service, second_page) as url:
         failed = client.start(url=url)
     assert failed.returncode != 0
     assert failed.stderr
-    assert client.marks()[branch["id"]] > marks[branch["id"]]
+    assert client.marks()[copy.branch["id"]] > marks[copy.branch["id"]]
     assert client.marks()[sister["id"]] == marks[sister["id"]]
     assert {identity for identity in client.bills() if identity[0] == sister["id"]} <= before.keys()
     client.run()

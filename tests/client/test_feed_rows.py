@@ -19,13 +19,19 @@ PLENTY = 100_000
 class Tables:
     """Tables that support only upserts by primary key, and the state of the last pass."""
 
-    def __init__(self, service: RunningService, key: str, **options: Any) -> None:
+    def __init__(self, service: RunningService, branch: r.Record) -> None:
         self.service = service
-        self.key = key
-        self.options = options
+        self.branch = branch
+        self.key = franchise_key(service, branch)
+        self.options: dict[str, Any] = {}
         self.shops: dict[str, Row] = {}
         self.bills: dict[tuple[str, str], Row] = {}
         self.state: dict[str, Any] | None = None
+
+    def load(self, *records: r.Record) -> None:
+        self.service.clock.advance(1)
+        self.service.load(*records)
+        self.service.ledger.advance_horizon()
 
     def client(self) -> Client:
         return Client(f"{self.service.url}/ext/v1", self.key, per_min=PLENTY, **self.options)
@@ -56,74 +62,62 @@ class Tables:
 
 
 @pytest.fixture
-def of(service: RunningService) -> r.Record:
+def tables(service: RunningService) -> Tables:
     branch = r.branch()
-    load(service, branch)
-    return branch
-
-
-@pytest.fixture
-def tables(service: RunningService, of: r.Record) -> Tables:
-    return Tables(service, franchise_key(service, of))
+    tables = Tables(service, branch)
+    tables.load(branch)
+    return tables
 
 
 def franchise_key(service: RunningService, of: r.Record) -> str:
     return service.key(franchise=of["franchiseId"], per_min=PLENTY)
 
 
-def load(service: RunningService, *records: r.Record) -> None:
-    service.clock.advance(1)
-    service.load(*records)
-    service.ledger.advance_horizon()
-
-
 def ids(*records: r.Record) -> set[str]:
     return {record["id"] for record in records}
 
 
-def test_additions_and_removals_are_copied(service: RunningService, of: r.Record, tables: Tables) -> None:
-    sold = r.bills(of, 7)
-    load(service, *sold)
+def test_additions_and_removals_are_copied(tables: Tables) -> None:
+    sold = r.bills(tables.branch, 7)
+    tables.load(*sold)
     tables.make_a_pass()
     assert tables.current_bills() == ids(*sold)
-    late = r.bill(of, closedAt=None, history=True)
-    load(service, r.removal(sold[0]), late)
+    late = r.bill(tables.branch, closedAt=None, history=True)
+    tables.load(r.removal(sold[0]), late)
     tables.make_a_pass()
     assert tables.current_bills() == ids(*sold[1:], late)
 
 
 def test_the_bills_of_a_shop_that_left_count_and_those_removed_meanwhile_are_gone_when_it_returns(
-    service: RunningService, of: r.Record, tables: Tables
+    tables: Tables,
 ) -> None:
-    leaving = r.branch(franchiseId=of["franchiseId"])
+    leaving = r.branch(franchiseId=tables.branch["franchiseId"])
     kept, removed = r.bills(leaving, 2)
-    load(service, leaving, kept, removed)
+    tables.load(leaving, kept, removed)
     tables.make_a_pass()
     assert tables.state
     complete_until = tables.state["as_of"]
-    load(service, leaving | {"franchiseId": "another"})
+    tables.load(leaving | {"franchiseId": "another"})
     tables.make_a_pass()
-    load(service, r.removal(removed))
+    tables.load(r.removal(removed))
     tables.make_a_pass()
     assert tables.current_bills() == ids(kept, removed)
     assert tables.scope(leaving) == (False, complete_until)
-    load(service, leaving)
+    tables.load(leaving)
     tables.make_a_pass()
     assert tables.current_bills() == ids(kept)
     assert tables.scope(leaving) == (True, None)
 
 
-def test_a_key_that_the_copy_was_not_made_with_is_refused_unless_it_is_adopted(
-    service: RunningService, of: r.Record, tables: Tables
-) -> None:
-    leaving = r.branch(franchiseId=of["franchiseId"])
-    sold, sold_before = r.bill(of), r.bill(leaving)
-    load(service, leaving, sold_before, sold)
+def test_a_key_that_the_copy_was_not_made_with_is_refused_unless_it_is_adopted(tables: Tables) -> None:
+    leaving = r.branch(franchiseId=tables.branch["franchiseId"])
+    sold, sold_before = r.bill(tables.branch), r.bill(leaving)
+    tables.load(leaving, sold_before, sold)
     tables.make_a_pass()
     assert tables.state
     complete_until = tables.state["as_of"]
-    load(service, leaving | {"franchiseId": "another"})
-    tables.key = franchise_key(service, of)
+    tables.load(leaving | {"franchiseId": "another"})
+    tables.key = franchise_key(tables.service, tables.branch)
     for state in (tables.state, tables.state | {"full": True}):
         tables.state = state
         with pytest.raises(CopyMismatch):
@@ -136,43 +130,39 @@ def test_a_key_that_the_copy_was_not_made_with_is_refused_unless_it_is_adopted(
     tables.make_a_pass()
 
 
-def test_a_copy_without_a_mark_is_not_continued_with_a_key_that_lists_none_of_its_shops(
-    service: RunningService, of: r.Record, tables: Tables
-) -> None:
-    load(service, r.bill(of))
+def test_a_copy_without_a_mark_is_not_continued_with_a_key_that_lists_none_of_its_shops(tables: Tables) -> None:
+    tables.load(r.bill(tables.branch))
     tables.make_a_pass()
     assert tables.state
     tables.state["mark"] = None
     other = r.branch(franchiseId="another-company")
-    load(service, other)
-    own, tables.key = tables.key, franchise_key(service, other)
+    tables.load(other)
+    own, tables.key = tables.key, franchise_key(tables.service, other)
     with pytest.raises(CopyMismatch):
         tables.make_a_pass()
     tables.key = own
     tables.make_a_pass()
-    assert set(tables.shops) == {of["id"]}
+    assert set(tables.shops) == {tables.branch["id"]}
 
 
-def test_a_copy_that_has_lost_rows_is_read_again_in_full_and_keeps_the_bills_of_shops_that_left(
-    service: RunningService, of: r.Record, tables: Tables
-) -> None:
-    leaving = r.branch(franchiseId=of["franchiseId"])
-    sold, sold_before = r.bill(of), r.bill(leaving)
-    load(service, leaving, sold_before, sold)
+def test_a_copy_that_has_lost_rows_is_read_again_in_full_and_keeps_the_bills_of_shops_that_left(tables: Tables) -> None:
+    leaving = r.branch(franchiseId=tables.branch["franchiseId"])
+    sold, sold_before = r.bill(tables.branch), r.bill(leaving)
+    tables.load(leaving, sold_before, sold)
     tables.make_a_pass()
-    load(service, leaving | {"franchiseId": "another"})
+    tables.load(leaving | {"franchiseId": "another"})
     tables.make_a_pass()
     assert tables.state
-    del tables.bills[of["id"], sold["id"]]
+    del tables.bills[tables.branch["id"], sold["id"]]
     tables.state |= {"full": True}
     tables.make_a_pass()
     assert tables.current_bills() == ids(sold, sold_before)
     assert "full" not in tables.state
 
 
-def test_a_pass_whose_cursor_is_refused_is_started_again(service: RunningService, of: r.Record, tables: Tables) -> None:
-    sold = r.bills(of, 7)
-    load(service, *sold)
+def test_a_pass_whose_cursor_is_refused_is_started_again(tables: Tables) -> None:
+    sold = r.bills(tables.branch, 7)
+    tables.load(*sold)
     refused: list[httpx.URL] = []
 
     class RefusesOneCursor(httpx.HTTPTransport):
@@ -188,9 +178,7 @@ def test_a_pass_whose_cursor_is_refused_is_started_again(service: RunningService
     assert tables.current_bills() == ids(*sold)
 
 
-def test_other_refusals_are_raised_and_leave_the_state_as_it_was(
-    service: RunningService, of: r.Record, tables: Tables
-) -> None:
+def test_other_refusals_are_raised_and_leave_the_state_as_it_was(tables: Tables) -> None:
     tables.make_a_pass()
     state = tables.state
     tables.key = "cf_live_unknown"
@@ -199,10 +187,8 @@ def test_other_refusals_are_raised_and_leave_the_state_as_it_was(
     assert tables.state is state
 
 
-def test_values_keep_their_digits_and_instants_are_in_utc(
-    service: RunningService, of: r.Record, tables: Tables
-) -> None:
-    load(service, r.bill(of, amounts={"subtotal": 0.1, "net": 1234567.89}, lines=[r.line(qty=0.333)]))
+def test_values_keep_their_digits_and_instants_are_in_utc(tables: Tables) -> None:
+    tables.load(r.bill(tables.branch, amounts={"subtotal": 0.1, "net": 1234567.89}, lines=[r.line(qty=0.333)]))
     tables.make_a_pass()
     [row] = tables.bills.values()
     assert row["net"] == Decimal("1234567.89")
@@ -210,12 +196,10 @@ def test_values_keep_their_digits_and_instants_are_in_utc(
     assert '"qty":0.333' in row["items"]
 
 
-def test_all_shops_and_members_are_listed_even_without_a_pass(
-    service: RunningService, of: r.Record, tables: Tables
-) -> None:
-    load(service, r.base(of), r.member(of))
+def test_all_shops_and_members_are_listed_even_without_a_pass(tables: Tables) -> None:
+    tables.load(r.base(tables.branch), r.member(tables.branch))
     with tables.client() as client:
         [shop] = all_shop_rows(client, None)
         [member] = member_rows(client, client.shop_page())
-    assert (shop["shop_id"], shop["complete_since"], shop["removed"]) == (of["id"], None, False)
-    assert (member["provider_id"], member["tel"]) == (of["providerId"], None)
+    assert (shop["shop_id"], shop["complete_since"], shop["removed"]) == (tables.branch["id"], None, False)
+    assert (member["provider_id"], member["tel"]) == (tables.branch["providerId"], None)

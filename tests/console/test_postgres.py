@@ -1,6 +1,7 @@
 """The console shows and changes a store on PostgreSQL in the same way as an embedded store."""
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -14,51 +15,37 @@ from running_service import backend_settings
 
 @pytest.fixture
 def console(tmp_path: Path) -> Iterator[RunningConsole]:
-    with backend_settings("postgres") as settings:
-        running = RunningConsole(tmp_path, **settings)
+    with backend_settings("postgres") as settings, closing(RunningConsole(tmp_path, **settings)) as running:
         yield running
-        running.close()
 
 
-def test_pages_and_key_forms_work_on_postgresql(console: RunningConsole) -> None:
-    shop = branch(name="Riverside")
-    console.service.load(shop, base(shop), member(shop), *bills(shop, 3), b'{"kind":"bill"}')
-    alice = console.operator("alice")
-    key = revealed(alice.issue(f"shop:{shop['id']}", personal_data="on").text)
-    assert key
-    console.service.get("members", key, providerId=shop["providerId"])
-    found = console.service.get("transactions", key, shopId=shop["id"], **NEW_YEAR).headers["x-request-id"]
-    console.service.restart()
-    for path in (*PAGES, "/loads/1", f"/keys/{key.split('_')[2]}"):
-        alice.page(path)
-    assert alice.json(f"/requests.json?request={found}")["requests"][0]["status"] == 200
-    assert alice.json("/personal-data.json")["byKey"][0]["members"] == 1
-    assert alice.json("/shops.json")["shops"][0]["days"][-1] == 3
-    assert [entry["act"] for entry in alice.json("/audit.json")["entries"]] == ["key_issued", "console_signed_in"]
-
-
-def test_the_login_of_the_console_needs_no_other_role_than_administration(
+def test_pages_and_key_forms_work_on_postgresql_with_a_login_that_has_only_the_role_of_administration(
     console: RunningConsole, tmp_path: Path
 ) -> None:
-    shop = branch(name="Riverside")
-    console.service.load(shop, *bills(shop, 3), b'{"kind":"bill"}')
+    shop, service = branch(name="Riverside"), console.service
+    service.load(shop, base(shop), member(shop), *bills(shop, 3), b'{"kind":"bill"}')
     bootstrap.make_roles(console.settings)
     server = servers.postgres(18)
     if not server.command("SELECT 1 FROM pg_roles WHERE rolname = 'a_console'"):
         server.command("CREATE ROLE a_console LOGIN IN ROLE counterfoil_administration")
     database = console.settings.database.rpartition("/")[2]
-    restricted = RunningConsole(tmp_path / "restricted", store=server.url(database, "a_console"))
-    alice = restricted.operator("alice")
-    key = revealed(alice.issue(f"shop:{shop['id']}", personal_data="on").text)
-    assert key
-    path = f"/keys/{key.split('_')[2]}"
-    for name in (*PAGES, path):
-        alice.page(name)
-    for action, entered in (("change", {"per_min": "7", "per_day": "70"}), ("rotate", {"overlap": "7d"})):
-        assert alice.act(key.split("_")[2], action, **entered).status_code == 200
-    acts = {entry["act"] for entry in alice.json("/audit.json")["entries"]}
-    assert acts == {"console_signed_in", "key_issued", "key_changed", "key_rotated", "revocation_scheduled"}
-    # In these tests, nothing advances the horizon regularly, so the checks of the service and the horizon may fail.
-    failed = {finding["check"] for finding in alice.json("/store.json")["checks"] if finding["status"] == "fail"}
-    assert failed <= {"service", "horizon"}
-    restricted.close()
+    with closing(RunningConsole(tmp_path / "restricted", store=server.url(database, "a_console"))) as restricted:
+        alice = restricted.operator("alice")
+        key = revealed(alice.issue(f"shop:{shop['id']}", personal_data="on").text)
+        assert key
+        service.get("members", key, providerId=shop["providerId"])
+        found = service.get("transactions", key, shopId=shop["id"], **NEW_YEAR).headers["x-request-id"]
+        service.restart()
+        key_id = key.split("_")[2]
+        for path in (*PAGES, "/loads/1", f"/keys/{key_id}"):
+            alice.page(path)
+        assert alice.json(f"/requests.json?request={found}")["requests"][0]["status"] == 200
+        assert alice.json("/personal-data.json")["byKey"][0]["members"] == 1
+        assert alice.json("/shops.json")["shops"][0]["days"][-1] == 3
+        for action, entered in (("change", {"per_min": "7", "per_day": "70"}), ("rotate", {"overlap": "7d"})):
+            assert alice.act(key_id, action, **entered).status_code == 200
+        acts = {entry["act"] for entry in alice.json("/audit.json")["entries"]}
+        assert acts == {"console_signed_in", "key_issued", "key_changed", "key_rotated", "revocation_scheduled"}
+        # In these tests, nothing advances the horizon regularly, so the checks of the service and the horizon may fail.
+        failed = {finding["check"] for finding in alice.json("/store.json")["checks"] if finding["status"] == "fail"}
+        assert failed <= {"service", "horizon"}

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -22,9 +23,8 @@ def console(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RunningC
         if "store" in settings:
             # The address names the same server twice, so that the page lists servers.
             settings["store"] = re.sub(r"@([^/]+)/", r"@\1,\1/", settings["store"])
-        running = RunningConsole(tmp_path, **settings)
-        yield running
-        running.close()
+        with closing(RunningConsole(tmp_path, **settings)) as running:
+            yield running
 
 
 def test_the_named_commands_show_all_data_of_the_page(console: RunningConsole) -> None:

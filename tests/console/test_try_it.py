@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import httpx
@@ -20,10 +21,9 @@ QUARTER_HOUR_SEC = 15 * 60
 @pytest.fixture
 def console(tmp_path: Path) -> Iterator[RunningConsole]:
     """A console beside a service that listens on the port of the settings."""
-    running = RunningConsole(tmp_path, port=free_port())
-    running.service.port = running.settings.port
-    yield running
-    running.close()
+    with closing(RunningConsole(tmp_path, port=free_port())) as running:
+        running.service.port = running.settings.port
+        yield running
 
 
 @pytest.fixture
