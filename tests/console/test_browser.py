@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +16,9 @@ import httpx
 import pytest
 
 from cli.command import PYTHON, SHOPS, Command
+from client.scripted_service import Answer, scripted_service
 from console.running_console import PAGES
 from counterfoil.machine.addresses import free_port
-from counterfoil.machine.private_listener import ListenerRequest, ListenerResponse, PrivateListener
 from waiting import until
 from web import test_browser
 from web.test_browser import SCHEMES, Visit, visiting
@@ -362,42 +362,27 @@ def test_everything_but_live_parts_works_without_scripts(browser: Any, demo: Run
         page.wait_for_url(f"{demo.console}/sign-in?out=1")
 
 
-@pytest.fixture
-def other_user() -> Iterator["OtherUser"]:
-    running = OtherUser()
-    yield running
-    running.listener.stop()
-
-
-class OtherUser:
-    """The web server of another user of this machine. It keeps the headers that browsers send to it."""
-
-    def __init__(self) -> None:
-        self.received: list[Mapping[str, str]] = []
-        self.listener = PrivateListener(
-            "127.0.0.1", 0, self._answer, lambda status, _: ListenerResponse(status, [], b"")
-        )
-        self.listener.start()
-
-    def _answer(self, request: ListenerRequest) -> ListenerResponse:
-        self.received.append(request.headers)
-        return ListenerResponse(200, [("content-type", "text/html")], b"<title>A page of somebody else</title>")
-
-
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "other.localhost"])
 def test_a_page_on_another_port_of_this_machine_gets_no_cookie_and_no_data(
-    demo: RunningDemo, visit: Visit, other_user: OtherUser, host: str
+    demo: RunningDemo, visit: Visit, host: str
 ) -> None:
     (cookie,) = visit.page.context.cookies()
     assert demo.console.startswith(f"http://{cookie['domain']}:")
-    page = visit.page.context.new_page()
-    page.goto(f"http://{host}:{other_user.listener.port}/")
-    assert page.title() == "A page of somebody else"
-    assert other_user.received
-    assert [headers["cookie"] for headers in other_user.received if "cookie" in headers] == []
-    for address in (demo.console, f"http://{host}:{demo.console.rpartition(':')[2]}"):
-        script = f"fetch('{address}/keys.json', {{credentials: 'include'}}).then(() => 'read', () => 'refused')"
-        assert page.evaluate(script) == "refused"
+    received: list[str] = []
+
+    def answer(_: str, headers: Mapping[str, str]) -> Answer:
+        received.extend(map(str.lower, headers))
+        return 200, {"content-type": "text/html"}, b"<title>A page of somebody else</title>"
+
+    with scripted_service(answer) as other_user:
+        page = visit.page.context.new_page()
+        page.goto(other_user.replace("127.0.0.1", host))
+        assert page.title() == "A page of somebody else"
+        assert "host" in received
+        assert "cookie" not in received
+        for address in (demo.console, f"http://{host}:{demo.console.rpartition(':')[2]}"):
+            script = f"fetch('{address}/keys.json', {{credentials: 'include'}}).then(() => 'read', () => 'refused')"
+            assert page.evaluate(script) == "refused"
     visit.page.goto(f"{demo.console}/keys")
     assert visit.page.get_by_text("Signed in as").count()
 
@@ -432,20 +417,17 @@ class KillableService:
 
         until(is_ready, "the service is ready")
 
-    def kill(self) -> None:
-        """Kill the supervisor and its workers with SIGKILL, so that they cannot clean up."""
-        _kill(self.service)
-
     def link(self) -> str:
         assert self.console.stdout
         return str(json.loads(self.console.stdout.readline())["console"])
 
     def close(self) -> None:
         for process in (self.service, self.console):
-            _kill(process)
+            kill(process)
 
 
-def _kill(process: subprocess.Popen[bytes]) -> None:
+def kill(process: subprocess.Popen[bytes]) -> None:
+    """Kill a process and those that it started with SIGKILL, so that they cannot clean up."""
     if process.poll() is None:
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
@@ -453,23 +435,17 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
         process.stdout.close()
 
 
-@pytest.fixture
-def killable(tmp_path: Path) -> Iterator[KillableService]:
-    running = KillableService(tmp_path)
-    yield running
-    running.close()
-
-
-def test_pages_say_that_the_service_was_killed_and_that_it_runs_again(browser: Any, killable: KillableService) -> None:
-    link = killable.link()
-    console = link.partition("/sign-in#")[0]
-    with visiting(browser, link, locale="en") as visit:
+def test_pages_say_that_the_service_or_the_console_was_killed_and_that_the_service_runs_again(
+    browser: Any, tmp_path: Path
+) -> None:
+    with closing(KillableService(tmp_path)) as killable, visiting(browser, killable.link(), locale="en") as visit:
         page = visit.page
-        page.wait_for_url(f"{console}/")
+        page.wait_for_url("**/")
+        console = page.url.removesuffix("/")
         page.goto(f"{console}/keys")
         banner = page.locator("#service")
         assert banner.text_content() == ""
-        killable.kill()
+        kill(killable.service)
         # The open page reports the outage without being reloaded.
         page.get_by_text("The API is not available.").wait_for(timeout=60_000)
         assert "No service responds at" in banner.text_content()
@@ -485,10 +461,5 @@ def test_pages_say_that_the_service_was_killed_and_that_it_runs_again(browser: A
         page.goto(f"{console}/shops")
         assert banner.text_content() == ""
         assert page.locator("tbody tr").count() == 2
-
-
-def test_an_open_page_says_that_the_console_was_killed(browser: Any, killable: KillableService) -> None:
-    with visiting(browser, killable.link(), locale="en") as visit:
-        visit.page.wait_for_url("**/")
-        killable.console.kill()
-        visit.page.get_by_text("The console cannot be reached.").wait_for(timeout=60_000)
+        kill(killable.console)
+        page.get_by_text("The console cannot be reached.").wait_for(timeout=60_000)
