@@ -176,6 +176,11 @@ def test_payments_of_toast_are_added_up_by_check_without_the_denied_ones() -> No
     assert found.bills[0]["payments"] == [{"name": "Cash", "amount": "20.00"}, {"name": "Credit", "amount": "24.20"}]
 
 
+def test_payments_of_a_toast_check_may_have_different_words_for_a_sale(tmp_path: Path) -> None:
+    mixed = changed(tmp_path, "toast-payments.csv", (",CAPTURED,Cash", ",,Cash"))
+    assert sums(imported(None, mixed)) == sums(example("toast-payments.csv"))
+
+
 def test_a_payment_of_toast_with_a_date_of_voiding_but_no_such_status_is_rejected(tmp_path: Path) -> None:
     voided = changed(tmp_path, "toast-payments.csv", (",CAPTURED,Cash", "11/14/26 7:00 PM,CAPTURED,Cash"))
     found = imported(None, voided)

@@ -393,8 +393,11 @@ class TableBillConverter:
     def _compared_text(self, source: CellSource, row: TableRow) -> str:
         if source.terms or source.factors:
             return " ".join(row.cells[position] for position in positions_of(source, row.sheet))
-        is_id = source is self._mapping.bill.fields["id"]
-        return key_text(source, row, self._day_columns) if is_id else cell_text(source, row)
+        if source is self._mapping.bill.fields["id"]:
+            return key_text(source, row, self._day_columns)
+        # Payments of a bill may have different words for the same: cash has no status, and a card was captured.
+        text, rules = cell_text(source, row), self._mapping.statuses
+        return next((rule.values.get(text.casefold(), text) for rule in rules if rule.source is source), text)
 
     def _positions(self, sheet: Sheet) -> list[int]:
         found = self._own_positions.get(id(sheet))
