@@ -688,3 +688,19 @@ def test_a_total_beside_an_amount_that_was_refunded_is_asked_for_with_both_readi
     [question] = inferred(export, shop="s")[0].questions
     assert question.choices == ("Total", "Total - Refunded")
     assert all(not inferred(export, shop="s", bill_amounts_net=one)[0].questions for one in question.choices)
+
+
+def test_words_of_cyrillic_letters_are_read_in_their_encoding(tmp_path: Path) -> None:
+    text = "№ чека;Закрыт;К оплате;Статус\n1001;09.11.2026 22:10;512,00;Оплачен\n1002;10.11.2026 22:10;12,00;Оплачен\n"
+    export = tmp_path / "export.csv"
+    export.write_bytes(text.encode("windows-1251"))
+    proposal = propose([export], [], [], None, today=date(2026, 11, 16))
+    assert not proposal.questions
+    assert 'amounts.net = "К оплате"' in proposal.text()
+
+
+def test_a_row_of_descriptions_above_the_headings_is_not_the_header_row(tmp_path: Path) -> None:
+    descriptions = ",".join(f"Description of item {number}" for number in range(5))
+    text = f"{descriptions}\nOrder ID,Order Date,Order Status,Total,Tip\n1,2026-11-09 12:00,Paid,10.00,0.00\n"
+    proposal = propose([written(tmp_path, text)], [], [], None, today=date(2026, 11, 16))
+    assert "headingLine = 2" in proposal.text()

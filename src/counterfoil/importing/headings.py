@@ -22,6 +22,7 @@ _ACCENT = re.compile(r"[\u0300-\u036f]")
 _INNER_CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _STATED_RATE = re.compile(r"\d+(?:[.,]\d+)?\s*%")
 _SHORTEST_PLURAL = 4
+LONGEST_HEADING = 60
 NO_SALE = "test, a gift or a movement of cash"
 NO_ITEM = "payment, a deduction or a sum"
 _OPPOSITE: Final = {SALE: SKIP, VOID: SALE, REFUND: SALE}
@@ -142,7 +143,8 @@ def may_change_totals(heading: str) -> bool:
 
 
 def recognised_headings(cells: Iterable[str]) -> int:
-    return sum(bool(roles_of(cell)) for cell in cells)
+    """Return how many kinds of columns are named. A row of descriptions has longer cells, often of the same kind."""
+    return len({found[0].role for cell in cells if len(cell) <= LONGEST_HEADING and (found := roles_of(cell))})
 
 
 def _meanings(words: Sequence[str]) -> set[str]:

@@ -217,7 +217,9 @@ class Recognition(MappingSection, frozen=True):
 class FileSection(MappingSection, frozen=True):
     """How a file is written, as the mapping says. What is None is found in the file."""
 
-    encoding: Annotated[str, Meta(pattern="^(utf-8|utf-8-sig|cp874|tis-620|windows-1252|cp932|utf-16)$")] | None = None
+    encoding: (
+        Annotated[str, Meta(pattern="^(utf-8|utf-8-sig|cp874|tis-620|windows-1252|windows-1251|cp932|utf-16)$")] | None
+    ) = None
     delimiter: Annotated[str, Meta(pattern="^(comma|semicolon|tab|pipe|[,;\t|])$")] | None = None
     heading_line: Annotated[int, Meta(ge=1)] | None = None
     sheet: str | None = None

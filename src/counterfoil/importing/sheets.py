@@ -38,7 +38,8 @@ NOT_CSV = {
     b"[": "is JSON, not a table. Import it with `counterfoil import --format` and the name of its format.",
 }
 CANDIDATES = ",;\t|"
-THAI_BYTES = range(0xA1, 0xFC)
+# The bytes of the letters in old encodings of Cyrillic and Thai. Thai words always have some that Cyrillic ones lack.
+ALPHABETS = {"windows-1251": frozenset({0xA8, 0xB8, 0xB9, *range(0xC0, 0x100)}), "cp874": frozenset(range(0xA1, 0xFC))}
 SAMPLE_BYTES = 64 * 1024
 HEADING_ROWS = 15
 """The number of rows in which the header row is looked for."""
@@ -560,8 +561,9 @@ def guess_encoding(start: bytes) -> str | None:
     except UnicodeDecodeError:
         words = re.findall(rb"[\x80-\xff]+", start)
         # Between other letters, a single one is an accent.
-        is_thai = all(byte in THAI_BYTES for word in words for byte in word) and max(map(len, words), default=0) > 2
-        return "cp874" if is_thai else next(filter(partial(_can_decode, start), ("windows-1252", "cp932")), None)
+        alphabets = ALPHABETS if max(map(len, words), default=0) > 2 else {}
+        fitting = [name for name, letters in alphabets.items() if letters.issuperset(b"".join(words))]
+        return next(iter(fitting), None) or next(filter(partial(_can_decode, start), ("windows-1252", "cp932")), None)
     return None
 
 
