@@ -281,6 +281,13 @@ def test_a_bill_has_the_same_id_however_a_file_writes_its_day(tmp_path: Path) ->
         assert [bill["id"] for bill in imported(None, export).bills] == ids
 
 
+def test_a_foodstory_report_without_its_row_of_totals_may_be_cut(tmp_path: Path) -> None:
+    text = (EXAMPLES / "foodstory-orders.csv").read_text("utf-8")
+    rows = text.splitlines(keepends=True)
+    [rejected] = imported(None, written(tmp_path, "".join(rows[:-1]))).rejected
+    assert "no row of totals" in rejected.detail
+
+
 def test_the_totals_of_foodstory_are_compared_with_voids_included(tmp_path: Path) -> None:
     def differences(found: Outcome) -> list[str]:
         return [one.column for one in found.totals if one.stated != one.computed]

@@ -31,6 +31,14 @@ def test_what_the_sample_did_not_have_is_right_or_rejected_in_a_later_file(
     assert ("rejected" if found.rejected else days_of(found)) == export.get("laterDays", "rejected")
 
 
+@pytest.mark.parametrize("export", [one for one in EXPORTS if "tip" in one], ids=lambda export: export["name"])
+def test_a_line_with_the_name_of_a_tip_is_the_tip_of_its_bill(export: dict[str, Any], tmp_path: Path) -> None:
+    sample = written(tmp_path, export["bills"], "bills.csv")
+    found = imported("csv", sample, mapping=propose([sample], [], [], None, today=TODAY).text())
+    assert sum(Decimal(bill["amounts"]["tip"]) for bill in found.bills) == Decimal(export["tip"])
+    assert any(line["tip"] for bill in found.bills for line in bill["lines"])
+
+
 def ending(export: dict[str, Any], folder: Path) -> object:
     """Return the bills and the net of each day or, if the export is asked about, what the test expects to be named."""
     bills = written(folder, export["bills"], "bills.csv")

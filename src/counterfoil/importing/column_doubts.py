@@ -136,7 +136,7 @@ def ask_about_words(sample: BillSample, result: Proposal, answers: Mapping[str, 
             if is_spoken and not headings.channel_of(value) and headings.status_of(value) == SKIP:
                 # A remark such as `hold the ice` says nothing about the bill.
                 meaning = SKIP
-            if not meaning or f"status.{value}" in answers:
+            if not meaning or f"status.{value}" in answers or (is_item and headings.names_tip(value)):
                 continue
             is_negative = meaning == REFUND or (meaning == headings.NO_ITEM and not headings.is_payment(value))
             explained = sample.rows_with_status(meaning) | (paid_back if is_negative else set())

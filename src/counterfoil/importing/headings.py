@@ -24,7 +24,7 @@ _STATED_RATE = re.compile(r"\d+(?:[.,]\d+)?\s*%")
 _SHORTEST_PLURAL = 4
 LONGEST_HEADING = 60
 NO_SALE = "test, a gift or a movement of cash"
-NO_ITEM = "payment, a deduction or a sum"
+NO_ITEM = "tip, a payment, a deduction or a sum"
 _OPPOSITE: Final = {SALE: SKIP, VOID: SALE, REFUND: SALE}
 _TIMES: Final = {3: "other", 2: "opening", 0: "closing"}
 AMOUNT_ROLES: Final = frozenset(
@@ -263,7 +263,7 @@ def may_be_no_sale(value: str) -> bool:
 @lru_cache(maxsize=5000)
 def exception_in(value: str, *, is_item: bool = False) -> str | None:
     """Return why a text says that a bill is no sale, or a row no item: by a word, or as a whole, such as `Training`."""
-    if is_item and (is_payment(value) or _folded(value) in _whole_values("no_items")):
+    if is_item and (is_payment(value) or names_tip(value) or _folded(value) in _whole_values("no_items")):
         return NO_ITEM
     if (value.isascii() and not _exception_words().search(value)) or channel_of(value):
         return None
@@ -288,6 +288,11 @@ def _exception_words() -> re.Pattern[str]:
     tables = (("status", VOID), ("status", REFUND), ("no_sale",), ("cash_movements",))
     phrases = [phrase for path in tables for phrase in _list(*path)]
     return re.compile("|".join({re.escape(phrase.words[-1]) for phrase in phrases}), re.IGNORECASE)
+
+
+def names_tip(value: str) -> bool:
+    """Return whether the name of an item is that of a tip."""
+    return _folded(value) in _whole_values("headings", "tip")
 
 
 def is_payment(value: str) -> bool:

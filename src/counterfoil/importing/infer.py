@@ -550,9 +550,24 @@ class _Inference:
                 self._result.add("[line]", entry, cell)
         if total := self._line_total(sheet):
             self._result.add("[line]", "total", self._amounts.cell(sheet, total))
+            self._tip_entries(sheet, self._amounts.cell(sheet, total))
+        elif self._total and self._total.level == LINE:
+            self._tip_entries(sheet, self._total.cell["sum"])
         cancelled = self._sample.cancelled
         if cancelled and not cancelled.unknown:
             self._result.add("[line]", "cancelled", {"column": cancelled.column.name, "values": cancelled.values})
+
+    def _tip_entries(self, sheet: SheetSample, amount: Any) -> None:
+        """Propose which lines are tips, by the names of their items."""
+        for column in sheet.with_role("item")[:1]:
+            tips = [name for name in column.distinct if headings.names_tip(name)]
+            tips = [name for name in tips if f"status.{name}" not in self._answers]
+            if tips and not self._result.has("[bill]", "amounts.tip"):
+                self._result.allowed += tips
+                cell = {"column": column.name, "values": dict.fromkeys(tips, True)}
+                self._result.add("[line]", "tip", {**cell, "others": False}, "other items are no tips")
+                share = {"column": column.name, "values": dict.fromkeys(tips, "1"), "others": "0"}
+                self._result.add("[bill]", "amounts.tip", {"sum": {"multiply": [amount, share]}})
 
     def _key_entry(self, section: str, sheet: SheetSample, what: str) -> bool:
         """Propose how the rows of another file are joined to their bills; return False if that is not known."""

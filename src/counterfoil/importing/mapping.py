@@ -69,6 +69,8 @@ class CellSource(MappingSection, frozen=True, kw_only=True):
     over: Annotated[str, Meta(pattern="^rows$")] | None = None
     """Set if the sum is over the rows of the bills file, even if the lines are in another file."""
     values: dict[str, str] = {}
+    others: str | None = None
+    """What stands for a value that is not listed. If it is None, the value stays as it is."""
     default: str = ""
     separator: str | None = None
     split: str | None = None

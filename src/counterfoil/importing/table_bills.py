@@ -99,7 +99,7 @@ def cell_text(source: CellSource, row: TableRow, separator: str = "-") -> str:
             cells = [_MIDNIGHT.sub("", cells[0]), *cells[1:]] if any(cells[1:]) else cells
         text = (separator if source.separator is None else source.separator).join(cell for cell in cells if cell)
     if source.values:
-        text = source.values.get(text.casefold(), text)
+        text = source.values.get(text.casefold(), text if source.others is None else source.others)
     return text or source.default
 
 
