@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from decimal import Decimal
+from functools import cached_property
 from itertools import accumulate, zip_longest
 from math import prod
 from typing import Any
@@ -23,6 +24,7 @@ from counterfoil.importing.bill_totals import (
     AmountSeries,
     TotalFinding,
     TotalSearch,
+    shown_by_sums,
     subtracted,
 )
 from counterfoil.importing.column_profiles import SampleColumn, SheetSample
@@ -78,6 +80,18 @@ class BillAmounts:
         return self._series(self._sample.sheet, [column.name], role, BILL if level == EITHER else level)
 
     def candidates(self) -> list[AmountSeries]:
+        return [*self._stated, *self._shown[1], *self.payments()]
+
+    @cached_property
+    def _shown(self) -> tuple[list[AmountSeries], list[AmountSeries]]:
+        """The charges and discounts, and the sums of columns, that only the arithmetic shows."""
+        columns = [one for one in self._sample.sheet.columns.values() if one.role == "other" and one.is_number]
+        columns += [one for one in self._sample.sheet.columns.values() if one.role is None and self.may_be_money(one)]
+        unknown = [self.of(column, UNKNOWN_ROLE) for column in columns]
+        return shown_by_sums(self._stated, self._stated_parts, unknown, self.sales)
+
+    @cached_property
+    def _stated(self) -> list[AmountSeries]:
         sheet = self._sample.sheet
         found = []
         for column in sheet.with_role(*TOTAL_ROLES):
@@ -100,7 +114,7 @@ class BillAmounts:
             is_of_line = bool(grows and not stays)
             names = factors[1:] if is_of_line else factors
             found.append(self._series(lines, names, LINES_ROLE, LINE, is_product=not is_of_line))
-        return found + self.payments()
+        return found
 
     def _search(self, bills: Sequence[int], *others: AmountSeries) -> TotalSearch:
         return TotalSearch([*self.candidates(), *others], self.parts(), bills)
@@ -199,7 +213,7 @@ class BillAmounts:
         if role is None:
             is_mark = any(map(flag_of, column.distinct)) and all(flag_of(one) is not None for one in column.distinct)
             is_reference = bool(column.distinct) and all(map(sample.refers_to_bill, column.distinct))
-            return not (is_mark or is_reference or names_group(column.name))
+            return not (is_mark or is_reference or (column.is_whole and names_group(column.name)))
         return role != "gross" and role in (*TOTAL_ROLES, "refunded", "unitPrice")
 
     def _unexplained(self, total: AmountSeries, bills: Sequence[int]) -> list[AmountSeries]:
@@ -207,7 +221,8 @@ class BillAmounts:
         payments = [one for one in self.payments() if one.columns != total.columns]
         if any(all(_is_close(one, total, bill) for bill in bills) for one in payments):
             return []
-        explained = {*self._search(bills).explained_columns(), *total.columns}
+        related = self._search(bills).explained_columns()
+        explained = {*related, *total.columns, *(name for part in self.parts() for name in part.columns)}
         found = []
         for sheet in filter(None, (self._sample.sheet, self._lines)):
             explained.update(one.name for one in sheet.with_role("unitPrice")[:1])
@@ -260,6 +275,8 @@ class BillAmounts:
             # The sample does not show of which columns the amounts are those of lines, but the answer does.
             either = [name for name, level in self.levels.items() if level == EITHER]
             self.levels |= dict.fromkeys((*either, *(one.name for one in self._sample.sheet.with_role("tax"))), LINE)
+            for name in ("_stated", "_stated_parts", "_shown"):
+                self.__dict__.pop(name, None)
         known = {one.name: one for one in (*self.parts(), *self.candidates())}
         if text in known:
             return known[text]
@@ -282,7 +299,11 @@ class BillAmounts:
         return self.of(sheet.columns[name], "unknown")
 
     def parts(self) -> list[AmountSeries]:
-        """Return the charges, discounts and fees that the export states."""
+        """Return the charges, discounts and fees that the headings or the arithmetic show."""
+        return [*self._stated_parts, *self._shown[0]]
+
+    @cached_property
+    def _stated_parts(self) -> list[AmountSeries]:
         found = [self.of(column, column.role or "") for column in self._sample.sheet.with_role(*CHARGES, *DEDUCTIONS)]
         tips = self._payments.with_role("tip")[:1] if self._payments else []
         if self._payments and tips:

@@ -31,6 +31,10 @@ MOST_UNKNOWN, MOST_PARTS_OF_UNKNOWN = 8, 4
 TAX_RATES = (4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 27)
 _ROLE_ORDER = ("paid", "total", "net", "gross", "amount", LINES_ROLE, "payout", PAYMENTS_ROLE, UNKNOWN_ROLE)
 
+# Amounts before discounts and charges, then those to which taxes may be added, then what the customer paid.
+_STAGES = (("gross", LINES_ROLE), ("net", "amount"), ("total", "paid"))
+BILLS_TO_TRY, MOST_KNOWN_PARTS = 100, 3
+
 _Contents = dict[int, dict[int, int]]
 """The candidates that are related to one, and how often each of them contains a part more or less than that one."""
 
@@ -147,6 +151,54 @@ def without_parts_of_sums(parts: Sequence[AmountSeries], bills: Sequence[int]) -
             if all(part in left for part in (whole, *some)) and all(abs(gap) <= TOLERANCE for gap in gaps):
                 left = [part for part in left if part not in some]
     return left[:MOST_PARTS]
+
+
+def shown_by_sums(
+    candidates: Sequence[AmountSeries],
+    parts: Sequence[AmountSeries],
+    unknown: Sequence[AmountSeries],
+    bills: Sequence[int],
+) -> tuple[list[AmountSeries], list[AmountSeries]]:
+    """Return unknown amounts that on all bills lead from one amount to a later one, or are the parts of its sum."""
+    some = bills[:BILLS_TO_TRY]
+    amounts = [one for one in unknown if any(one.values[bill] for bill in some)][:MOST_UNKNOWN]
+    # On one bill, an amount may fit by chance.
+    likely = [one for one in amounts if sum(bool(one.values[bill]) for bill in some) > 1]
+    signed = [*likely, *(one.minus() for one in likely)]
+    added = {_sums(few, some): few for size in (2, 1) for few in combinations(signed, size)}
+    wholes = {_sums(few, some): few for size in range(len(amounts), 1, -1) for few in combinations(amounts, size)}
+    charged = [replace(part, values=effects(part)) for part in without_parts_of_sums(parts, bills)]
+    stages = [(stage, one) for one in candidates for stage, roles in enumerate(_STAGES) if one.role in roles]
+    pairs = [([target], [base]) for late, target in stages for early, base in stages if early < late]
+    pairs += [([target], []) for stage, target in stages if stage == len(_STAGES) - 1]
+    shown: list[AmountSeries] = []
+    sums: list[AmountSeries] = []
+    for target, base in pairs if amounts else ():
+        for few in (few for size in range(MOST_KNOWN_PARTS + 1) for few in combinations(charged, size)):
+            rest = [*target, *(one.minus() for one in (*base, *few))]
+            gap = _sums(rest, some)
+            found = (added if base else wholes).get(gap, ()) if any(gap) else ()
+            if base and not any(gap):
+                break
+            if not found or _sums(rest, bills) != _sums(found, bills):
+                continue
+            if not base:
+                sums.append(replace(found[0].plus(*found[1:]), role="gross"))
+                continue
+            if all(_size(one, bills) * 2 < _size(target[0], bills) for one in found):
+                discounts = [one.columns for one in found if sum(_sums([one], bills)) < 0]
+                shown += [replace(one, role="charge") for one in found if one.columns not in discounts]
+                shown += [replace(one, role="discount") for one in amounts if one.columns in discounts]
+            break
+    return list({one.columns: one for one in shown}.values()), list({one.columns: one for one in sums}.values())
+
+
+def _size(amounts: AmountSeries, bills: Sequence[int]) -> int:
+    return sum(abs(amounts.values[bill] or 0) for bill in bills)
+
+
+def _sums(amounts: Sequence[AmountSeries], bills: Sequence[int]) -> tuple[int, ...]:
+    return tuple(sum(one.values[bill] or 0 for one in amounts) for bill in bills)
 
 
 class TotalSearch:

@@ -34,7 +34,8 @@ AMOUNT_ROLES: Final = frozenset(
 # Roles of columns that hold a sum of money from which others are added or taken off.
 TOTAL_ROLES: Final = ("paid", "total", "net", "gross", "amount", "payout")
 # What a customer pays beside the price of the items, what is taken off, and what a bank or a platform keeps.
-CHARGES: Final = ("service", "delivery", "surcharge", "tax", "rounding", "tip")
+# Only the arithmetic shows that an amount is a `charge`.
+CHARGES: Final = ("service", "delivery", "surcharge", "tax", "rounding", "tip", "charge")
 DEDUCTIONS: Final = ("discount", "fee")
 
 
@@ -123,11 +124,14 @@ def _has(text: str, *path: str) -> bool:
 @cache
 def roles_of(heading: str) -> tuple[RoleMatch, ...]:
     """Return the roles that a heading may have, the most probable first."""
-    words = words_of(_STATED_RATE.sub("", re.sub(r" \(\d+\)$", "", heading)))
+    text = _STATED_RATE.sub("", re.sub(r" \(\d+\)$", "", heading))
+    words = words_of(text)
+    # A name with capital letters within it may be one word: PromptPay.
+    joined = words_of(text.casefold())
     is_amount = not any(phrase.is_in(words) for phrase in _list("not_amounts"))
     found = []
     for role in _table("headings"):
-        matching = [phrase for phrase in _list("headings", role) if phrase.is_in(words)]
+        matching = [phrase for phrase in _list("headings", role) if phrase.is_in(words) or phrase.is_in(joined)]
         if matching and (is_amount or role not in AMOUNT_ROLES):
             best = max(matching, key=lambda phrase: (phrase.letters, -phrase.rank))
             found.append(RoleMatch(best.letters, best.rank, role))
