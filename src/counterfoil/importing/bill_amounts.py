@@ -35,11 +35,13 @@ from counterfoil.importing.headings import (
     TOTAL_ROLES,
     flag_of,
     heading_status,
+    is_no_amount,
+    names_discount,
     names_group,
     names_other_unit,
 )
 from counterfoil.importing.mapping import REFUND, SALE, VOID
-from counterfoil.importing.results import ImportFailed
+from counterfoil.importing.results import ImportFailed, message
 
 # A column that differs between the rows of a bill, which are its payments; and one that is the same on all lines of a
 # bill, but on too few bills to be sure.
@@ -102,7 +104,7 @@ class BillAmounts:
                 found.append(self.of(column, _role_on_lines(column), LINE))
             elif level in (ROW, EITHER):
                 found.append(self.of(column, column.role or "", ROW))
-        amounts = [column for column in sheet.columns.values() if column.role is None and column.is_number]
+        amounts = [column for column in sheet.columns.values() if column.role is None and self.may_be_money(column)]
         unknown = [self.of(column, UNKNOWN_ROLE) for column in amounts if len(column.distinct) > 1]
         found += unknown[: MOST_UNKNOWN if found else None]
         for column in self._lines.with_role(*TOTAL_ROLES) if self._lines else ():
@@ -114,6 +116,8 @@ class BillAmounts:
             is_of_line = bool(grows and not stays)
             names = factors[1:] if is_of_line else factors
             found.append(self._series(lines, names, LINES_ROLE, LINE, is_product=not is_of_line))
+            shares = [name for name, column in lines.columns.items() if column.is_number and _is_discount_rate(name)]
+            found += [self._series(lines, [*names, name], LINES_ROLE, LINE, rate=name) for name in shares]
         return found
 
     def _search(self, bills: Sequence[int], *others: AmountSeries) -> TotalSearch:
@@ -157,8 +161,7 @@ class BillAmounts:
         if product and product.level == LINE and (row := self._item_with_parts(product)) is not None:
             sheet = self._lines or self._sample.sheet
             item, line = sheet.with_role("item")[0].values[row], sheet.rows[row].line
-            text = f"{item} on line {line} costs as much as the rows below it. Are these its parts, and not paid again?"
-            return TotalFinding(choices=[product], question=text)
+            return TotalFinding(choices=[product], question=message("parts_of_sets", item=item, line=line))
         totals = [product] if product else finding.choices
         named = {name for total in totals for name in total.columns}
         if totals and (doubts := [one for one in self._unexplained(totals[0], bills) if named.isdisjoint(one.columns)]):
@@ -213,7 +216,8 @@ class BillAmounts:
         if role is None:
             is_mark = any(map(flag_of, column.distinct)) and all(flag_of(one) is not None for one in column.distinct)
             is_reference = bool(column.distinct) and all(map(sample.refers_to_bill, column.distinct))
-            return not (is_mark or is_reference or (column.is_whole and names_group(column.name)))
+            is_other = is_no_amount(column.name) or (column.is_whole and names_group(column.name))
+            return not (is_mark or is_reference or is_other)
         return role != "gross" and role in (*TOTAL_ROLES, "refunded", "unitPrice")
 
     def _unexplained(self, total: AmountSeries, bills: Sequence[int]) -> list[AmountSeries]:
@@ -239,6 +243,9 @@ class BillAmounts:
                 is_price = level == LINE and _is_alike(amounts, total, bills)
                 is_known = column.name in explained or is_count or is_price or (role == "payout" and all(values))
                 found += [amounts] if any(values) and not is_known else []
+        found += [
+            one for one in self._stated if _is_discount_rate(one.columns[-1]) and one.columns[-1] not in explained
+        ]
         # What was given in cash may be more than what was paid.
         given = [one for one in payments[-1:] if one.columns and not explained.issuperset(one.columns)]
         return found + [
@@ -341,8 +348,12 @@ class BillAmounts:
         title: str = "",
         *,
         is_product: bool = False,
+        rate: str = "",
     ) -> AmountSeries:
-        """Return what columns of a file add up to, or their product, for each bill. A name with `-` is subtracted."""
+        """Return what columns of a file add up to, or their product, for each bill. A name with `-` is subtracted.
+
+        If the last column is the `rate` of a discount, the others are multiplied by what it leaves.
+        """
         own, cancelled = sheet is self._sample.sheet, self._sample.cancelled
         columns = [sheet.columns.get(name) or sheet.columns[name.removeprefix("-")] for name in names]
         signs = [1 if name in sheet.columns else -1 for name in names]
@@ -352,16 +363,22 @@ class BillAmounts:
             if own and level == LINE and cancelled:
                 rows = [row for row in rows if not cancelled.has(row)]
             cells = [[self._in_units(column, row) for column in columns] for row in rows]
-            if is_product:
+            if rate:
+                numbers = [prod(number or 0 for number in row[:-1]) * (1 - (row[-1] or Decimal()) / 100) for row in cells]
+            elif is_product:
                 numbers = [(quantity or 0) * (price or 0) for quantity, price in cells]
             else:
                 signed = [pair for row in cells for pair in zip(signs, row, strict=True)]
                 numbers = [sign * number for sign, number in signed if number is not None]
             values.append(round(sum(numbers) * SCALE) if numbers else None)
         text = " × ".join(names) if is_product else " + ".join(names).replace("+ -", "- ")
+        text = f"{' × '.join(names[:-1])} × (1 - {rate})" if rate else text
         title = title or (text if level == BILL else f"sum of {text}")
         # A mapping cannot compute the total of a bill from another file's payments.
         cell = None if sheet is self._payments else self._cell(sheet, names, level, is_product=is_product)
+        if rate:
+            left = {"add": [{"constant": "1"}, {"multiply": [rate, {"constant": "-0.01"}]}]}
+            cell = {"sum": {"multiply": [*(self.cell(sheet, name) for name in names[:-1]), left]}}
         plain = tuple(column.name for column in columns) if cell is not None else ()
         return AmountSeries(title, role, level, tuple(values), plain, cell, is_product=is_product)
 
@@ -450,6 +467,10 @@ class BillAmounts:
         several = [row for bill in self._sample.bills if len(bill) > 1 for row in bill]
         rows = several or range(len(sheet.rows))
         return all(abs(column.amount(row) - quantities[0].amount(row) * prices[0].amount(row)) <= _CENT for row in rows)
+
+
+def _is_discount_rate(heading: str) -> bool:
+    return is_no_amount(heading) and names_discount(heading)
 
 
 def _is_close(one: AmountSeries, total: AmountSeries, bill: int, *, is_given: bool = False) -> bool:

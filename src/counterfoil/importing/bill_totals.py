@@ -120,6 +120,8 @@ class TotalFinding(Struct):
     """Amounts that nothing relates to `shown`, so that the customer may have paid them in addition, or instead."""
     shown: AmountSeries | None = None
     """The total that the arithmetic shows, apart from the doubts."""
+    is_impossible: bool = False
+    """Whether no answer would be right."""
 
 
 class _Relation(Struct, frozen=True):
@@ -221,6 +223,8 @@ class TotalSearch:
     def finding(self) -> TotalFinding:
         if not self._candidates:
             return TotalFinding(question="No column with the bill's total was found.")
+        if text := self._sometimes_included():
+            return TotalFinding(question=text, is_impossible=True)
         found = [one for place in self._known if (one := self._judge(place))]
         if not found:
             return TotalFinding(choices=self._plain(), question=message("no_total"))
@@ -290,6 +294,35 @@ class TotalSearch:
             return []
         known = {columns[place] for place in related}
         return [one for place, one in enumerate(self._candidates) if place not in related and one.columns in known]
+
+    def _sometimes_included(self) -> str | None:
+        """Return which charge a total includes on some bills only, though everything else adds up on all of them."""
+        places = range(len(self._parts))
+        charges = [part for part in places if self._parts[part].role in CHARGES]
+        related = {(one.target, one.base) for one in self._relations}
+        for target, base in [pair for pair in permutations(self._known, 2) if pair not in related]:
+            gaps = [
+                (self._candidates[target].values[bill] or 0) - (self._candidates[base].values[bill] or 0)
+                for bill in self._bills
+            ]
+            for charge, others in (
+                (part, some) for part in charges for size in range(3) for some in combinations(places, size)
+            ):
+                rest = [
+                    gap - sum(self._effects[part][bill] for part in others)
+                    for bill, gap in zip(self._bills, gaps, strict=True)
+                ]
+                extra = [self._effects[charge][bill] for bill in self._bills]
+                if charge in others or not all(
+                    min(abs(gap), abs(gap - more)) <= TOLERANCE for gap, more in zip(rest, extra, strict=True)
+                ):
+                    continue
+                included = [abs(gap) > TOLERANCE for gap, more in zip(rest, extra, strict=True) if more]
+                if 1 < sum(included) < len(included) - 1:
+                    counts = {"count": sum(included), "others": len(included) - sum(included)}
+                    names = {"total": self._candidates[target].name, "part": self._parts[charge].name}
+                    return message("sometimes_included", **counts, **names)
+        return None
 
     # --- relations ---------------------------------------------------------------
 

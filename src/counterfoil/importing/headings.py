@@ -253,6 +253,15 @@ def names_group(heading: str) -> bool:
     return _has(heading, "groups")
 
 
+def is_no_amount(heading: str) -> bool:
+    """Return whether a heading is that of a rate, a code or a count, though other words are those of an amount."""
+    return _has(heading, "not_amounts")
+
+
+def names_discount(heading: str) -> bool:
+    return _has(heading, "headings", "discount")
+
+
 def is_no_sale(value: str) -> bool:
     """Return whether a value says that a bill may not be a sale: training, or a meal of the staff."""
     return _folded(value) in _whole_values("no_sale")

@@ -456,6 +456,8 @@ class _Inference:
         if answer is None:
             return None
         finding, total = self._amounts.find_total(bills), self._amounts.expression(answer)
+        if finding.is_impossible:
+            raise ImportFailed(f"--set {NET}: {finding.question}")
         shown = finding.shown.values if finding.shown else total.values
         doubts = [one.values for one in finding.doubts]
         clear = [bill for bill in bills if all(one[bill] in (None, 0, shown[bill]) for one in doubts)]
