@@ -10,36 +10,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from counterfoil.importing import bill_totals, headings
 from counterfoil.importing.bill_sample import BillSample
-from counterfoil.importing.bill_totals import (
-    BILL,
-    LINE,
-    LINES_ROLE,
-    MIXED,
-    MOST_UNKNOWN,
-    PAYMENTS_ROLE,
-    SCALE,
-    TOLERANCE,
-    UNKNOWN_ROLE,
-    AmountSeries,
-    TotalFinding,
-    TotalSearch,
-    shown_by_sums,
-    subtracted,
-)
+from counterfoil.importing.bill_totals import BILL, LINE, LINES_ROLE, PAYMENTS_ROLE, SCALE, AmountSeries, TotalFinding
 from counterfoil.importing.column_profiles import SampleColumn, SheetSample
-from counterfoil.importing.headings import (
-    AMOUNT_ROLES,
-    CHARGES,
-    DEDUCTIONS,
-    TOTAL_ROLES,
-    flag_of,
-    heading_status,
-    is_no_amount,
-    names_discount,
-    names_group,
-    names_other_unit,
-)
+from counterfoil.importing.headings import AMOUNT_ROLES, CHARGES, DEDUCTIONS, TOTAL_ROLES, flag_of, heading_status
 from counterfoil.importing.mapping import REFUND, SALE, VOID
 from counterfoil.importing.results import ImportFailed, message
 
@@ -49,6 +24,7 @@ ROW, EITHER = "row", "either"
 ENOUGH_BILLS_WITH_LINES = 5
 MOST_ANSWERS = 8
 BANKNOTE = 5 * SCALE
+MOST_BILLS = 200
 PAYMENT_AMOUNTS = ("tendered", "amount", "paid", "total")
 _CENT = Decimal("0.01")
 UNITS = {"units": Decimal(1), "cents": _CENT, "thousands": Decimal(1000)}
@@ -87,10 +63,9 @@ class BillAmounts:
     @cached_property
     def _shown(self) -> tuple[list[AmountSeries], list[AmountSeries]]:
         """The charges and discounts, and the sums of columns, that only the arithmetic shows."""
-        columns = [one for one in self._sample.sheet.columns.values() if one.role == "other" and one.is_number]
-        columns += [one for one in self._sample.sheet.columns.values() if one.role is None and self.may_be_money(one)]
-        unknown = [self.of(column, UNKNOWN_ROLE) for column in columns]
-        return shown_by_sums(self._stated, self._stated_parts, unknown, self.sales)
+        columns = [one for one in self._sample.sheet.columns.values() if one.role is None and self.may_be_money(one)]
+        unknown = [self.of(column, bill_totals.UNKNOWN_ROLE) for column in columns]
+        return bill_totals.shown_by_sums(self._stated, self._stated_parts, unknown, self.sales[:MOST_BILLS])
 
     @cached_property
     def _stated(self) -> list[AmountSeries]:
@@ -105,8 +80,8 @@ class BillAmounts:
             elif level in (ROW, EITHER):
                 found.append(self.of(column, column.role or "", ROW))
         amounts = [column for column in sheet.columns.values() if column.role is None and self.may_be_money(column)]
-        unknown = [self.of(column, UNKNOWN_ROLE) for column in amounts if len(column.distinct) > 1]
-        found += unknown[: MOST_UNKNOWN if found else None]
+        unknown = [self.of(column, bill_totals.UNKNOWN_ROLE) for column in amounts if len(column.distinct) > 1]
+        found += unknown[: bill_totals.MOST_UNKNOWN if found else None]
         for column in self._lines.with_role(*TOTAL_ROLES) if self._lines else ():
             found.append(self._series(self._lines or sheet, [column.name], _role_on_lines(column), LINE))
         lines = self._lines or (sheet if self._sample.is_flat else None)
@@ -120,8 +95,8 @@ class BillAmounts:
             found += [self._series(lines, [*names, name], LINES_ROLE, LINE, rate=name) for name in shares]
         return found
 
-    def _search(self, bills: Sequence[int], *others: AmountSeries) -> TotalSearch:
-        return TotalSearch([*self.candidates(), *others], self.parts(), bills)
+    def _search(self, bills: Sequence[int], *others: AmountSeries) -> bill_totals.TotalSearch:
+        return bill_totals.TotalSearch([*self.candidates(), *others], self.parts(), bills)
 
     def find_total(self, bills: Sequence[int]) -> TotalFinding:
         """Find the total. A question about it has choices with charges, unless they are shown to be included."""
@@ -189,7 +164,7 @@ class BillAmounts:
                 for price in readings
             ]
             return TotalFinding(choices=[*sums, *(readings if charges else ())], question=text)
-        if not product.is_product or product.level == MIXED:
+        if not product.is_product or product.level == bill_totals.MIXED:
             return finding
         sheet, (quantity, price) = self._lines or self._sample.sheet, product.columns
         grows, stays = _price_changes(sheet, sheet.columns[quantity], sheet.columns[price])
@@ -216,7 +191,7 @@ class BillAmounts:
         if role is None:
             is_mark = any(map(flag_of, column.distinct)) and all(flag_of(one) is not None for one in column.distinct)
             is_reference = bool(column.distinct) and all(map(sample.refers_to_bill, column.distinct))
-            is_other = is_no_amount(column.name) or (column.is_whole and names_group(column.name))
+            is_other = headings.is_no_amount(column.name) or (column.is_whole and headings.names_group(column.name))
             return not (is_mark or is_reference or is_other)
         return role != "gross" and role in (*TOTAL_ROLES, "refunded", "unitPrice")
 
@@ -363,10 +338,11 @@ class BillAmounts:
             if own and level == LINE and cancelled:
                 rows = [row for row in rows if not cancelled.has(row)]
             cells = [[self._in_units(column, row) for column in columns] for row in rows]
+            known = [[number or Decimal() for number in row] for row in cells]
             if rate:
-                numbers = [prod(number or 0 for number in row[:-1]) * (1 - (row[-1] or Decimal()) / 100) for row in cells]
+                numbers = [prod(row[:-1], start=1 - row[-1] / 100) for row in known]
             elif is_product:
-                numbers = [(quantity or 0) * (price or 0) for quantity, price in cells]
+                numbers = [quantity * price for quantity, price in known]
             else:
                 signed = [pair for row in cells for pair in zip(signs, row, strict=True)]
                 numbers = [sign * number for sign, number in signed if number is not None]
@@ -396,7 +372,7 @@ class BillAmounts:
 
     def _is_converted(self, column: SampleColumn) -> bool:
         is_other = self._factor != 1 and column.role != "qty"
-        return is_other and (names_other_unit(column.name) or column.is_whole)
+        return is_other and (headings.names_other_unit(column.name) or column.is_whole)
 
     def _in_units(self, column: SampleColumn, row: int) -> Decimal | None:
         number = column.number(row)
@@ -404,7 +380,9 @@ class BillAmounts:
 
     def _cell(self, sheet: SheetSample, names: Sequence[str], level: str, *, is_product: bool) -> Any:
         cells = [
-            self.cell(sheet, name) if name in sheet.columns else subtracted(self.cell(sheet, name.removeprefix("-")))
+            self.cell(sheet, name)
+            if name in sheet.columns
+            else bill_totals.subtracted(self.cell(sheet, name.removeprefix("-")))
             for name in names
         ]
         inner = cells[0] if len(cells) == 1 else {"multiply" if is_product else "add": cells}
@@ -470,13 +448,13 @@ class BillAmounts:
 
 
 def _is_discount_rate(heading: str) -> bool:
-    return is_no_amount(heading) and names_discount(heading)
+    return headings.is_no_amount(heading) and headings.names_discount(heading)
 
 
 def _is_close(one: AmountSeries, total: AmountSeries, bill: int, *, is_given: bool = False) -> bool:
     """Return whether two amounts are equal on a bill or, if `is_given`, the first may be banknotes for the second."""
     gap = (one.values[bill] or 0) - (total.values[bill] or 0)
-    return abs(gap) <= TOLERANCE or (is_given and gap > 0 and (one.values[bill] or 0) % BANKNOTE == 0)
+    return abs(gap) <= bill_totals.TOLERANCE or (is_given and gap > 0 and (one.values[bill] or 0) % BANKNOTE == 0)
 
 
 def _is_alike(one: AmountSeries, total: AmountSeries, bills: Sequence[int]) -> bool:

@@ -12,15 +12,8 @@ from itertools import pairwise, permutations
 
 from msgspec import Struct
 
-from counterfoil.importing import headings
-from counterfoil.importing.column_profiles import (
-    MANY_VALUES,
-    NUMBER_ROLES,
-    SampleColumn,
-    SheetSample,
-    day_of,
-    guess_date_order,
-)
+from counterfoil.importing import column_profiles, headings
+from counterfoil.importing.column_profiles import MANY_VALUES, SampleColumn, SheetSample, day_of
 from counterfoil.importing.export_totals import is_total_label, is_total_word
 from counterfoil.importing.mapping import REFUND, SALE, SKIP, VOID
 from counterfoil.importing.results import ImportFailed, message
@@ -403,7 +396,7 @@ class BillSample:
         column = self.day or self.trading_day
         if column is None:
             return [None] * len(self.sheet.rows), None
-        order = self._answers.get("dates.order") or guess_date_order(
+        order = self._answers.get("dates.order") or column_profiles.guess_date_order(
             [value for one in (self.day, self.trading_day) if one for value in one.distinct]
         )
         by_value = {value: day_of(value, order or "dmy") for value in column.distinct}
@@ -564,7 +557,7 @@ class BillSample:
             return len(values) == 1
         of_heading = headings.heading_status(column.name)
         if (of_heading in (VOID, REFUND) or column.heading_role in headings.CHARGES) and any(
-            match.role in NUMBER_ROLES for match in column.matches
+            match.role in column_profiles.NUMBER_ROLES for match in column.matches
         ):
             # Void Qty, Void Amount and Charges are not flags.
             return False

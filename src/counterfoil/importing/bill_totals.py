@@ -6,7 +6,7 @@ result is a question that names the columns in doubt.
 """
 
 from collections.abc import Collection, Sequence
-from itertools import combinations, islice, permutations
+from itertools import combinations, islice, permutations, product, takewhile
 from typing import Any
 
 from msgspec import Struct, field
@@ -33,7 +33,7 @@ _ROLE_ORDER = ("paid", "total", "net", "gross", "amount", LINES_ROLE, "payout", 
 
 # Amounts before discounts and charges, then those to which taxes may be added, then what the customer paid.
 _STAGES = (("gross", LINES_ROLE), ("net", "amount"), ("total", "paid"))
-BILLS_TO_TRY, MOST_KNOWN_PARTS = 100, 3
+MOST_KNOWN_PARTS = 3
 
 _Contents = dict[int, dict[int, int]]
 """The candidates that are related to one, and how often each of them contains a part more or less than that one."""
@@ -156,47 +156,30 @@ def without_parts_of_sums(parts: Sequence[AmountSeries], bills: Sequence[int]) -
 
 
 def shown_by_sums(
-    candidates: Sequence[AmountSeries],
-    parts: Sequence[AmountSeries],
-    unknown: Sequence[AmountSeries],
-    bills: Sequence[int],
+    candidates: Sequence[AmountSeries], parts: list[AmountSeries], unknown: list[AmountSeries], bills: Sequence[int]
 ) -> tuple[list[AmountSeries], list[AmountSeries]]:
-    """Return unknown amounts that on all bills lead from one amount to a later one, or are the parts of its sum."""
-    some = bills[:BILLS_TO_TRY]
-    amounts = [one for one in unknown if any(one.values[bill] for bill in some)][:MOST_UNKNOWN]
+    """Return unknown amounts that lead from an amount to a later one, and sums of them that do so from nothing."""
     # On one bill, an amount may fit by chance.
-    likely = [one for one in amounts if sum(bool(one.values[bill]) for bill in some) > 1]
-    signed = [*likely, *(one.minus() for one in likely)]
-    added = {_sums(few, some): few for size in (2, 1) for few in combinations(signed, size)}
-    wholes = {_sums(few, some): few for size in range(len(amounts), 1, -1) for few in combinations(amounts, size)}
-    charged = [replace(part, values=effects(part)) for part in without_parts_of_sums(parts, bills)]
+    amounts = [one for one in unknown if sum(bool(one.values[bill]) for bill in bills) > 1][:MOST_UNKNOWN]
+    signed = {_sums([one], bills): one for amount in amounts for one in (amount, amount.minus())}
+    wholes = {_sums(few, bills): few for size in range(len(amounts), 1, -1) for few in combinations(amounts, size)}
+    taken = [replace(part, values=effects(part)).minus() for part in without_parts_of_sums(parts, bills)]
     stages = [(stage, one) for one in candidates for stage, roles in enumerate(_STAGES) if one.role in roles]
-    pairs = [([target], [base]) for late, target in stages for early, base in stages if early < late]
+    pairs = [([target], [base.minus()]) for late, target in stages for early, base in stages if early < late]
     pairs += [([target], []) for stage, target in stages if stage == len(_STAGES) - 1]
-    shown: list[AmountSeries] = []
-    sums: list[AmountSeries] = []
+    charges, sums = {}, {}
     for target, base in pairs if amounts else ():
-        for few in (few for size in range(MOST_KNOWN_PARTS + 1) for few in combinations(charged, size)):
-            rest = [*target, *(one.minus() for one in (*base, *few))]
-            gap = _sums(rest, some)
-            found = (added if base else wholes).get(gap, ()) if any(gap) else ()
+        for few in (few for size in range(MOST_KNOWN_PARTS + 1) for few in combinations(taken, size)):
+            gap = _sums([*target, *base, *few], bills)
             if base and not any(gap):
                 break
-            if not found or _sums(rest, bills) != _sums(found, bills):
-                continue
-            if not base:
-                sums.append(replace(found[0].plus(*found[1:]), role="gross"))
-                continue
-            if all(_size(one, bills) * 2 < _size(target[0], bills) for one in found):
-                discounts = [one.columns for one in found if sum(_sums([one], bills)) < 0]
-                shown += [replace(one, role="charge") for one in found if one.columns not in discounts]
-                shown += [replace(one, role="discount") for one in amounts if one.columns in discounts]
-            break
-    return list({one.columns: one for one in shown}.values()), list({one.columns: one for one in sums}.values())
-
-
-def _size(amounts: AmountSeries, bills: Sequence[int]) -> int:
-    return sum(abs(amounts.values[bill] or 0) for bill in bills)
+            if base and (found := signed.get(gap)):
+                plain = next(one for one in amounts if one.columns == found.columns)
+                is_charge = sum(gap) > 0
+                charges[plain.name] = replace(found if is_charge else plain, role="charge" if is_charge else "discount")
+            elif not base and (some := wholes.get(gap)):
+                sums[some] = replace(some[0].plus(*some[1:]), role="gross")
+    return list(charges.values()), list(sums.values())
 
 
 def _sums(amounts: Sequence[AmountSeries], bills: Sequence[int]) -> tuple[int, ...]:
@@ -297,31 +280,17 @@ class TotalSearch:
 
     def _sometimes_included(self) -> str | None:
         """Return which charge a total includes on some bills only, though everything else adds up on all of them."""
-        places = range(len(self._parts))
-        charges = [part for part in places if self._parts[part].role in CHARGES]
-        related = {(one.target, one.base) for one in self._relations}
-        for target, base in [pair for pair in permutations(self._known, 2) if pair not in related]:
-            gaps = [
-                (self._candidates[target].values[bill] or 0) - (self._candidates[base].values[bill] or 0)
-                for bill in self._bills
-            ]
-            for charge, others in (
-                (part, some) for part in charges for size in range(3) for some in combinations(places, size)
-            ):
-                rest = [
-                    gap - sum(self._effects[part][bill] for part in others)
-                    for bill, gap in zip(self._bills, gaps, strict=True)
-                ]
-                extra = [self._effects[charge][bill] for bill in self._bills]
-                if charge in others or not all(
-                    min(abs(gap), abs(gap - more)) <= TOLERANCE for gap, more in zip(rest, extra, strict=True)
-                ):
-                    continue
-                included = [abs(gap) > TOLERANCE for gap, more in zip(rest, extra, strict=True) if more]
-                if 1 < sum(included) < len(included) - 1:
-                    counts = {"count": sum(included), "others": len(included) - sum(included)}
-                    names = {"total": self._candidates[target].name, "part": self._parts[charge].name}
-                    return message("sometimes_included", **counts, **names)
+        charges = [part for part in self._parts if part.role in CHARGES]
+        taken = [replace(part, values=effects(part)).minus() for part in self._parts]
+        pairs = permutations([self._candidates[place] for place in self._known], 2)
+        sums = [few for size in range(3) for few in combinations(taken, size)]
+        for (target, base), few, charge in product(pairs, sums, charges):
+            gaps = ((_sums([target, base.minus(), *few], [bill])[0], charge.values[bill] or 0) for bill in self._bills)
+            known = list(takewhile(lambda gap: min(abs(gap[0]), abs(gap[0] - gap[1])) <= TOLERANCE, gaps))
+            included = [abs(gap) > TOLERANCE for gap, amount in known if amount]
+            if len(known) == len(self._bills) and 1 < (count := sum(included)) < len(included) - 1:
+                names = {"total": target.name, "part": charge.name}
+                return message("sometimes_included", count=count, others=len(included) - count, **names)
         return None
 
     # --- relations ---------------------------------------------------------------
@@ -421,11 +390,6 @@ class TotalSearch:
         """Return the question about a candidate with parts that it lacks, or that are unknown; None if it is clear."""
         candidate, lacking = self._candidates[place], [self._parts[part] for part in missing]
         name, total = candidate.name, candidate.plus(*lacking)
-        unrelated = [
-            self._parts[part]
-            for part in missing
-            if self._parts[part].role not in ("tip", "tax") and not _differs(part, related)
-        ]
         if outside := [self._parts[part] for part in (*missing, *unknown) if self._parts[part].cell is None]:
             is_shown = not unknown and (self._has_bare(related) or not is_paid)
             text = f"{_names(outside)} {'is not' if is_shown else 'may not be'} in {name}, and a mapping cannot add"
@@ -442,15 +406,14 @@ class TotalSearch:
             names = _names([self._parts[part] for part in unknown])
             text = f"The amounts do not show whether {name} already takes {names} into account."
             return TotalFinding(choices=[*sums[:4], *self._plain()], question=text)
-        if is_paid and missing:
-            text = f"The payments equal {name}, but its other amounts add up without {_names(lacking)}."
-            return TotalFinding(choices=[candidate, total], question=text)
-        if unrelated:
-            text = f"{name} adds up without {_names(unrelated)}. Did the customer pay it in addition?"
-            return TotalFinding(choices=[candidate, total], question=text)
-        if missing and not is_proved:
-            text = f"The amounts do not show whether {name} includes {_names(lacking)}."
-            return TotalFinding(choices=[total, candidate], question=text)
+        clear = [part for part in missing if self._parts[part].role in ("tip", "tax") or _differs(part, related)]
+        doubtful = [part for part in missing if is_paid or not is_proved or part not in clear]
+        if doubtful:
+            names = _names([self._parts[part] for part in doubtful])
+            text = f"{name} adds up without {names}. Did the customer pay it in addition?"
+            return TotalFinding(
+                choices=[candidate, total] if is_paid or is_proved else [total, candidate], question=text
+            )
         if not is_proved and not self._is_only_amount(place):
             others = _names([one for one in self._candidates if one is not candidate])
             text = f"Only its heading says that {name} is what the customer paid. Nothing in the export adds up to it"

@@ -9,20 +9,12 @@ from collections.abc import Collection, Sequence
 from datetime import date, timedelta
 from decimal import Decimal
 
+from counterfoil.importing import values as cell_values
 from counterfoil.importing.headings import exception_in
 from counterfoil.importing.mapping import REFUND, CellSource, ImportMapping
 from counterfoil.importing.results import ImportFailed, Reason, message
 from counterfoil.importing.sheets import Sheet, TableRow
-from counterfoil.importing.values import (
-    DateFormat,
-    NumberFormat,
-    UnreadableCell,
-    day_in,
-    has_half_day,
-    number_shape,
-    read_decimal,
-    shown,
-)
+from counterfoil.importing.values import NumberFormat, UnreadableCell, day_in, number_shape, read_decimal, shown
 
 MOST_DECIMALS = 2
 """An amount with more decimals than that may be one with a separator of thousands."""
@@ -65,7 +57,7 @@ class RowChecks:
         if not cell:
             text = f"has nothing in the column {shown(name)}, which had a number on all rows of the sample"
             return text if name in checks.filled else None
-        if name in checks.half_days and not has_half_day(cell) and not sheet.is_typed:
+        if name in checks.half_days and not cell_values.has_half_day(cell) and not sheet.is_typed:
             return f"has {shown(cell)} in the column {shown(name)}, but all times of the sample have AM or PM"
         if name in checks.whole and re.search(r"\d[.,]\d", cell):
             return f"has {shown(cell)} in the column {shown(name)}, whose numbers are converted from another unit"
@@ -152,7 +144,12 @@ def text_of(source: CellSource) -> str:
 
 
 def check_days(
-    name: str, cells: Collection[str], dates: DateFormat, order: str, today: date | None, known: Sequence[str]
+    name: str,
+    cells: Collection[str],
+    dates: cell_values.DateFormat,
+    order: str,
+    today: date | None,
+    known: Sequence[str],
 ) -> None:
     """Raise `ImportFailed` if the days of a file are improbable, unlike those in the other order of day and month."""
     other = "mdy" if order == "dmy" else "dmy"

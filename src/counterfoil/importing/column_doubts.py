@@ -7,18 +7,11 @@ from itertools import permutations
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from counterfoil.importing import headings
+from counterfoil.importing import column_profiles, headings
 from counterfoil.importing.bill_amounts import BillAmounts
 from counterfoil.importing.bill_sample import BillSample
 from counterfoil.importing.checks import check_days
-from counterfoil.importing.column_profiles import (
-    ANY_CENTURY,
-    DATE_ROLES,
-    MANY_VALUES,
-    NUMBER_ROLES,
-    SampleColumn,
-    SheetSample,
-)
+from counterfoil.importing.column_profiles import DATE_ROLES, NUMBER_ROLES, SampleColumn, SheetSample
 from counterfoil.importing.mapping import REFUND, SALE, SKIP, VOID
 from counterfoil.importing.proposals import Proposal
 from counterfoil.importing.results import ImportFailed, message
@@ -155,7 +148,7 @@ def payment_states(payments: SheetSample, result: Proposal, answers: Mapping[str
     for column in payments.columns.values():
         is_status = column.role == "status" or headings.heading_status(column.name) in (VOID, REFUND)
         is_state = is_status or column.role in ("type", "method")
-        meanings = headings.statuses_of(column.name, column.distinct[:MANY_VALUES]) if is_state else {}
+        meanings = headings.statuses_of(column.name, column.distinct[: column_profiles.MANY_VALUES]) if is_state else {}
         meanings = {value: answers.get(f"status.{value}", meaning) for value, meaning in meanings.items()}
         for value, meaning in meanings.items():
             is_answered = f"status.{value}" in answers
@@ -257,7 +250,7 @@ def _first_and_last_day(sample: BillSample, result: Proposal, today: date) -> li
     dates = {text for value in column.distinct if (text := ordered_date(value))}
     try:
         if sample.order in ("dmy", "mdy"):
-            check_days("", dates, ANY_CENTURY, sample.order, None, known)
+            check_days("", dates, column_profiles.ANY_CENTURY, sample.order, None, known)
     except ImportFailed:
         return []
     return known

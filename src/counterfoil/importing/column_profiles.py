@@ -10,34 +10,17 @@ from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
 
-from counterfoil.importing import sheets
+from counterfoil.importing import headings, sheets
+from counterfoil.importing import values as cell_values
 from counterfoil.importing.export_totals import is_total_word
-from counterfoil.importing.headings import (
-    AMOUNT_ROLES,
-    flag_of,
-    heading_status,
-    is_placeholder,
-    recognised_headings,
-    roles_of,
-)
 from counterfoil.importing.mapping import REFUND, VOID, FileLayout
 from counterfoil.importing.results import ImportFailed, RowProblem, message
-from counterfoil.importing.values import (
-    DateFormat,
-    NumberFormat,
-    UnreadableCell,
-    day_in,
-    decimals_named,
-    number_in,
-    order_of,
-    ordered_date,
-    read_decimal,
-)
+from counterfoil.importing.values import DateFormat, NumberFormat, UnreadableCell, number_in, read_decimal
 
 SAMPLE_ROWS = 20_000
 MANY_VALUES = 40
 POINT, COMMA = NumberFormat(".", ","), NumberFormat(",", ".")
-NUMBER_ROLES = AMOUNT_ROLES | {"qty", "unitPrice", "wayOfPaying"}
+NUMBER_ROLES = headings.AMOUNT_ROLES | {"qty", "unitPrice", "wayOfPaying"}
 _TAKEN_OFF = {"wayOfPaying": "discount", "surcharge": "fee"}
 DATE_ROLES = frozenset({"datetime", "tradingDay"})
 _NUMBER_LIKE = re.compile(r"[^\d]{0,6}\d[\d.,'’ \u00a0\u202f]*[^\d]{0,6}")
@@ -60,7 +43,7 @@ class SampleColumn:
         self.name = name
         self.values = values
         self.numbers = numbers
-        self.matches = roles_of(name)
+        self.matches = headings.roles_of(name)
 
     @cached_property
     def filled(self) -> list[str]:
@@ -83,13 +66,13 @@ class SampleColumn:
     @property
     def has_amounts(self) -> bool:
         """Whether the heading is that of an amount, or all values are numbers, and not only a dash."""
-        has_digits = all(any(map(str.isdigit, value)) for value in self.distinct if not is_placeholder(value))
+        has_digits = all(any(map(str.isdigit, value)) for value in self.distinct if not headings.is_placeholder(value))
         return (self.is_number and has_digits) or any(match.role in NUMBER_ROLES for match in self.matches)
 
     @property
     def has_void_amounts(self) -> bool:
         """Whether the heading is that of amounts that were voided or refunded."""
-        return heading_status(self.name) in (VOID, REFUND) and self.has_amounts
+        return headings.heading_status(self.name) in (VOID, REFUND) and self.has_amounts
 
     @cached_property
     def is_date(self) -> bool:
@@ -160,7 +143,7 @@ class SampleColumn:
         if (
             role in ("id", "cashier")
             and len(self.distinct) > 1
-            and all(flag_of(one) is not None for one in self.distinct)
+            and all(headings.flag_of(one) is not None for one in self.distinct)
         ):
             # `Demo order` and `Staff meal` with yes and no.
             return False
@@ -245,7 +228,7 @@ class SheetSample:
             plain = [value for value in values if re.fullmatch(r"\D*\d+\D*", value)]
             are_thousands = all(len(re.sub(r"\D", "", value)) <= 3 for value in plain)
             names = [name for column in self.with_role("currency") for name in column.distinct]
-            places = {decimals_named(text) for text in (*self.columns, *names, *values)} - {None}
+            places = {cell_values.decimals_named(text) for text in (*self.columns, *names, *values)} - {None}
             if len(places) == 1:
                 are_thousands = places == {0}
             has_commas = any("," in value for value in values)
@@ -288,25 +271,25 @@ def _opened(path: Path, layout: FileLayout) -> list[sheets.TableFile]:
     counts = [0]
 
     def note(cells: Collection[str]) -> bool:
-        counts.append(recognised_headings(cells))
+        counts.append(headings.recognised_headings(cells))
         return False
 
     with contextlib.suppress(ImportFailed):
         # If the file cannot be read, this fails again below.
         sheets.open_table(path, layout, note)
     most = max(counts)
-    return sheets.open_tables(path, layout, lambda cells: recognised_headings(cells) == most > 1)
+    return sheets.open_tables(path, layout, lambda cells: headings.recognised_headings(cells) == most > 1)
 
 
 def guess_date_order(values: Sequence[str]) -> str | None:
     """Return the order of day, month and year, or None if the dates are ambiguous or contradict each other."""
-    orders = {order_of(day) for value in values if (day := ordered_date(value))}
+    orders = {cell_values.order_of(day) for value in values if (day := cell_values.ordered_date(value))}
     proved = [order for order in orders if order]
     return proved[0] if len(proved) == 1 else None if proved or None in orders else "ymd"
 
 
 def day_of(value: str, order: str) -> date | None:
-    return day_in(value, ANY_CENTURY, order)
+    return cell_values.day_in(value, ANY_CENTURY, order)
 
 
 def _share(values: Counter[str], is_readable: Callable[[str], object]) -> bool:

@@ -14,15 +14,8 @@ from typing import Any, Self
 
 from msgspec import Struct
 
-from counterfoil.importing.mapping import (
-    VOID,
-    FileLayout,
-    ImportMapping,
-    Recognition,
-    merged,
-    parse_mapping,
-    read_mapping,
-)
+from counterfoil.importing import mapping as mappings
+from counterfoil.importing.mapping import ImportMapping, merged, parse_mapping
 from counterfoil.importing.orders import JsonOrder, OrderImport, in_snake_case, order_apis, read_orders
 from counterfoil.importing.results import Imported, ImportFailed, message
 from counterfoil.importing.sheets import OnRead, ignore_reads, open_table, start_of
@@ -43,12 +36,12 @@ class KnownTable(Struct, frozen=True):
     format_name: str
     text: str
     content: dict[str, Any]
-    recognition: Recognition
+    recognition: mappings.Recognition
     headings: dict[str, str]
 
     @classmethod
     def read(cls, format_name: str, path: Path | Traversable) -> Self:
-        content, name = read_mapping(path), path.name
+        content, name = mappings.read_mapping(path), path.name
         mapping = parse_mapping(content, name)
         if mapping.recognition is None:
             raise ImportFailed(f"{name} has no section [recognise], so no file is recognised by it.")
@@ -125,7 +118,7 @@ def recognised(
     wanted = [one for one in (*own, *built_in_tables()) if format_name in (None, one.format_name)]
     is_own = {id(one) for one in own}
     for encoding in ENCODINGS_TRIED:
-        layout = FileLayout(encoding=encoding)
+        layout = mappings.FileLayout(encoding=encoding)
         table_file = open_table(path, layout, lambda names: any(one.fits(names) for one in wanted), on_read)
         columns = table_file.sheet.columns
         # The operator's mappings come first, and of the built-in ones, the one that names the most headings.
@@ -195,7 +188,7 @@ def _missing_statuses(mapping: ImportMapping, files: Sequence[RecognisedFile]) -
     """Yield the columns that would show which bills are void, but are in none of the files."""
     columns = {mapping.file.headings.get(name, name) for file in files for name in file.columns}
     for rule in mapping.statuses:
-        if VOID in rule.values.values() and columns.isdisjoint(rule.source.columns):
+        if mappings.VOID in rule.values.values() and columns.isdisjoint(rule.source.columns):
             yield " and ".join(rule.source.columns)
 
 

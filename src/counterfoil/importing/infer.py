@@ -10,19 +10,10 @@ from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
-from counterfoil.importing import column_doubts, headings
+from counterfoil.importing import bill_totals, column_doubts, headings
 from counterfoil.importing.bill_amounts import EITHER, PAYMENT_AMOUNTS, ROW, UNITS, BillAmounts
 from counterfoil.importing.bill_sample import BillSample, first_other_day, shop_ids
-from counterfoil.importing.bill_totals import (
-    LINE,
-    MIXED,
-    SCALE,
-    TOLERANCE,
-    AmountSeries,
-    TotalFinding,
-    absolute,
-    without_parts_of_sums,
-)
+from counterfoil.importing.bill_totals import LINE, SCALE, TOLERANCE, AmountSeries, TotalFinding, absolute
 from counterfoil.importing.column_profiles import MANY_VALUES, SampleColumn, SheetSample, day_of, sample_of
 from counterfoil.importing.mapping import REFUND, SALE, VOID
 from counterfoil.importing.proposals import Proposal, quoted, toml
@@ -490,7 +481,7 @@ class _Inference:
     def _part_entries(self) -> None:
         net = self._total.columns if self._total else ()
         subtotals = [column for column in self._sheet.with_role("gross") if column.name not in net]
-        parts = without_parts_of_sums(self._amounts.parts(), self._amounts.sales)
+        parts = bill_totals.without_parts_of_sums(self._amounts.parts(), self._amounts.sales)
         parts += [self._amounts.of(column, "gross", self._rows_level(column)) for column in subtotals[:1]]
         for role, entry in AMOUNT_ENTRIES.items():
             found = [part for part in parts if part.role == role]
@@ -587,7 +578,7 @@ class _Inference:
     def _line_total(self, sheet: SheetSample) -> str | None:
         """Return the column with the total of a line: the one that the bill's total sums, or the first one."""
         total, is_own = self._total, sheet is self._sheet
-        if total and total.level in (LINE, MIXED) and not total.is_product:
+        if total and total.level in (LINE, bill_totals.MIXED) and not total.is_product:
             first = total.columns[0]
             if first in sheet.columns and (not is_own or self._amounts.levels[first] in (LINE, EITHER)):
                 return first

@@ -20,38 +20,15 @@ from msgspec import Struct
 
 from counterfoil.domain.json_documents import BYTE_ORDER_MARK, JsonSplitter
 from counterfoil.domain.pos_values import record_id
-from counterfoil.importing.mapping import (
-    BILL_FIELDS,
-    GROUPS,
-    LINE_FIELDS,
-    PAYMENT_FIELDS,
-    REFUND,
-    VOID,
-    Cell,
-    ImportMapping,
-)
+from counterfoil.importing import mapping as mappings
+from counterfoil.importing import results
+from counterfoil.importing import values as cell_values
+from counterfoil.importing.mapping import REFUND, VOID, Cell, ImportMapping
 from counterfoil.importing.order_paths import Order, condition, expression, word_of
-from counterfoil.importing.results import (
-    Imported,
-    ImportedRecord,
-    ImportFailed,
-    Reason,
-    RejectedRow,
-    RowProblem,
-    SkippedRow,
-    message,
-)
+from counterfoil.importing.results import ImportedRecord, ImportFailed, Reason, RejectedRow, RowProblem, message
 from counterfoil.importing.table_bills import negate_amounts, refunded, written
 from counterfoil.importing.tables import ImportOptions, shop_record
-from counterfoil.importing.values import (
-    DateFormat,
-    UnreadableCell,
-    decimal_places,
-    is_plausible,
-    read_day,
-    read_time,
-    shown,
-)
+from counterfoil.importing.values import DateFormat, UnreadableCell, decimal_places, shown
 from counterfoil.text import printable
 
 CHUNK = 64 * 1024
@@ -130,7 +107,7 @@ LEVELS_READ = 16
 UTC_TIMES = DateFormat("ymd", "UTC")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 # The fields of orders that are not fields of source records, or have no type there.
-_KINDS = {**BILL_FIELDS, **LINE_FIELDS, **PAYMENT_FIELDS, "tendered": Cell.NUMBER}
+_KINDS = {**mappings.BILL_FIELDS, **mappings.LINE_FIELDS, **mappings.PAYMENT_FIELDS, "tendered": Cell.NUMBER}
 _QUANTITY = "qty"
 
 Field = dict[str, Any] | list[Any] | str
@@ -204,7 +181,7 @@ class OrderImport(Struct):
     options: ImportOptions
     named: set[str] = set()
 
-    def records(self, paths: Sequence[Path]) -> Iterator[Imported]:
+    def records(self, paths: Sequence[Path]) -> Iterator[results.Imported]:
         """Yield a source record for each order that is a bill, and a result for each order that was not converted."""
         is_elsewhere = self.api.needs_timezone or self.options.currency != HOME_CURRENCY
         if self.options.write_shops and not self.options.timezone and is_elsewhere:
@@ -219,13 +196,13 @@ class OrderImport(Struct):
                 else:
                     yield from self._converted(order)
 
-    def _converted(self, order: JsonOrder) -> Iterator[Imported]:
+    def _converted(self, order: JsonOrder) -> Iterator[results.Imported]:
         reader = OrderReader(self.api, in_snake_case(order.content), self.options.currency)
         bill_id = reader.text(self.api.id)
         try:
             status = reader.text(self.api.status)
             if status in self.api.skipped:
-                yield SkippedRow(order.file, order.line, self.api.skipped[status])
+                yield results.SkippedRow(order.file, order.line, self.api.skipped[status])
                 return
             reader.check(is_void=self.api.statuses.get(status) == VOID)
             if status not in self.api.statuses:
@@ -329,7 +306,7 @@ class OrderReader(Struct):
             if isinstance(field, dict) and "each" in field:
                 parts = self._parts_of(field, part, is_signed=name != "options")
                 value: Any = parts if parts or name == "options" else None
-            elif name in GROUPS and isinstance(field, dict) and "of" not in field:
+            elif name in mappings.GROUPS and isinstance(field, dict) and "of" not in field:
                 value = self._fields(field, part, built, f"{name}.") or None
             else:
                 value = self._value(group + name, field, part, fields | built)
@@ -357,7 +334,7 @@ class OrderReader(Struct):
         if kind == Cell.TIME:
             return max((self._time(name, word) for word in words if word != "0"), default=None)
         if kind == Cell.DAY:
-            return _read(name, read_day, words[0]) if words else None
+            return _read(name, cell_values.read_day, words[0]) if words else None
         return _translated(words, table)
 
     def _number(self, name: str, table: dict[str, Any], part: Order, built: dict[str, Any]) -> Any:
@@ -414,7 +391,7 @@ class OrderReader(Struct):
         if self.api.times == "iso":
             return word
         if self.api.times == "utc":
-            return _read(name, read_time, word)
+            return _read(name, cell_values.read_time, word)
         try:
             if int(word) < 0:
                 raise ValueError
@@ -484,7 +461,7 @@ def written_number(value: object, name: str) -> Decimal | None:
         number = Decimal(str(value))
     except InvalidOperation:
         raise _unreadable(name, f"{shown(str(value))} is not a number") from None
-    if not number.is_finite() or not is_plausible(number) or abs(number) >= LARGEST_NUMBER:
+    if not number.is_finite() or not cell_values.is_plausible(number) or abs(number) >= LARGEST_NUMBER:
         raise _unreadable(name, f"{shown(str(value))} is not a number that can be stored")
     return number
 

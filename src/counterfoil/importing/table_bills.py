@@ -13,36 +13,14 @@ from zoneinfo import ZoneInfo
 
 from counterfoil.domain.pos_values import record_id
 from counterfoil.importing import headings
+from counterfoil.importing import mapping as mappings
+from counterfoil.importing import values as cell_values
 from counterfoil.importing.checks import RowChecks, check_equal
-from counterfoil.importing.mapping import (
-    BILL_FIELDS,
-    LINE_FIELDS,
-    PAYMENT_FIELDS,
-    REFUND,
-    SALE,
-    SKIP,
-    STATUSES,
-    VOID,
-    Cell,
-    CellSource,
-    ImportMapping,
-    RowRule,
-    StatusRule,
-    TableMapping,
-)
+from counterfoil.importing.mapping import REFUND, SALE, SKIP, VOID, Cell, CellSource, ImportMapping, TableMapping
 from counterfoil.importing.results import Reason, RowProblem, message
 from counterfoil.importing.sheets import Sheet, TableRow
 from counterfoil.importing.sorted_rows import BillRows
-from counterfoil.importing.values import (
-    EXACT,
-    UnreadableCell,
-    decimal_text,
-    read_day,
-    read_decimal,
-    read_time,
-    read_zone,
-    shown,
-)
+from counterfoil.importing.values import EXACT, UnreadableCell, decimal_text, read_decimal, shown
 
 # The fields of lines and payments that are made negative in a refund. Other numbers, such as unit prices, are made
 # positive.
@@ -123,7 +101,7 @@ def key_text(
     return cell_text(source, row)
 
 
-def matches(rule: RowRule | None, row: TableRow) -> bool:
+def matches(rule: mappings.RowRule | None, row: TableRow) -> bool:
     if rule is None or rule.column not in row.sheet.columns:
         return False
     return row.cells[row.sheet.columns[rule.column]].casefold() in rule.values
@@ -145,8 +123,8 @@ class TableBillConverter:
         self._day_columns = day_columns(mapping)
         self._zone: tzinfo | None = None
         self._readers: dict[str, Callable[[str], Any]] = {
-            Cell.TIME: lambda cell: read_time(cell, mapping.dates, order, self._zone),
-            Cell.DAY: lambda cell: read_day(cell, mapping.dates, order),
+            Cell.TIME: lambda cell: cell_values.read_time(cell, mapping.dates, order, self._zone),
+            Cell.DAY: lambda cell: cell_values.read_day(cell, mapping.dates, order),
             Cell.FLAG: _read_flag,
         }
         self._own_positions: dict[int, list[int]] = {}
@@ -163,7 +141,7 @@ class TableBillConverter:
             if self._statuses(row) != statuses:
                 detail = f"has another status than line {rows[0].line} of the same bill"
                 raise row.problem(Reason.DIFFERENT_ROWS, detail)
-        status = max(statuses, key=STATUSES.index)
+        status = max(statuses, key=mappings.STATUSES.index)
         return status, None if status == SKIP else self._record(rows, group, statuses)
 
     def _voided_sale(self, one: TableRow, other: TableRow) -> TableRow | None:
@@ -179,7 +157,7 @@ class TableBillConverter:
     def _statuses(self, row: TableRow) -> set[str]:
         """Return what the columns of a row say about the status of its bill."""
         found = {SALE, REFUND} if matches(self._mapping.refund, row) else {SALE}
-        unknown: list[tuple[StatusRule, str]] = []
+        unknown: list[tuple[mappings.StatusRule, str]] = []
         for rule in self._mapping.statuses:
             if not positions_of(rule.source, row.sheet):
                 continue
@@ -214,7 +192,7 @@ class TableBillConverter:
         for name, source in bill.fields.items():
             if name in _NOT_WRITTEN:
                 continue
-            value = self._value(name, source, BILL_FIELDS[name], first, rows if source.over else summed)
+            value = self._value(name, source, mappings.BILL_FIELDS[name], first, rows if source.over else summed)
             if value not in (None, ""):
                 _put(record, name, value)
             elif name == "closedAt" and not source.optional:
@@ -226,7 +204,9 @@ class TableBillConverter:
         if net and not net.optional and not is_void and "net" not in record.get("amounts", {}):
             raise first.problem(Reason.NO_AMOUNT, "has no total (amounts.net)")
         if self._mapping.line:
-            record["lines"] = [self._part(self._mapping.line, LINE_FIELDS, row, (), is_refund) for row in line_rows]
+            record["lines"] = [
+                self._part(self._mapping.line, mappings.LINE_FIELDS, row, (), is_refund) for row in line_rows
+            ]
         payment_rows = self._of_one_bill(group.payments, "payments", group)
         record["payments"] = self._payments(rows, payment_rows, summed, is_refund=is_refund)
         if not is_void:
@@ -330,7 +310,7 @@ class TableBillConverter:
     def _plain_day(self, cell: str) -> str:
         """Return a day as ISO-8601, so that a bill has the same ID in a CSV file and in a workbook."""
         try:
-            return read_day(cell, self._mapping.dates, self._order)
+            return cell_values.read_day(cell, self._mapping.dates, self._order)
         except UnreadableCell:
             return cell
 
@@ -338,7 +318,7 @@ class TableBillConverter:
         """Return the time zone that a row names for its times, or None if the times are in the usual zone."""
         source = self._mapping.bill.fields.get("timezone")
         name = cell_text(source, row) if source else ""
-        zone = read_zone(name)
+        zone = cell_values.read_zone(name)
         if name and zone is None:
             detail = f"timezone: {shown(name)} is not a known time zone"
             raise row.problem(Reason.UNREADABLE_VALUE, detail)
@@ -495,7 +475,7 @@ class TableBillConverter:
             is_sum = any(source.sums() for source in table.fields.values())
             sources = rows if table.key else bill_rows[:1] if self._is_flat or is_sum else bill_rows
             for row in sources:
-                payment = self._part(table, PAYMENT_FIELDS, row, summed, is_refund)
+                payment = self._part(table, mappings.PAYMENT_FIELDS, row, summed, is_refund)
                 if payment.pop("cancelled", False):
                     continue
                 # If each payment method has its own column, the columns of unused methods are empty or 0.
@@ -522,7 +502,7 @@ def _read_flag(cell: str) -> bool:
     return flag
 
 
-def _unlisted_status(rule: StatusRule, word: str) -> str | None:
+def _unlisted_status(rule: mappings.StatusRule, word: str) -> str | None:
     """Return the status of a value that the mapping does not list, or None if it must be explained."""
     if rule.others in (VOID, REFUND, SKIP):
         return SALE if headings.says_nothing(word) else rule.others

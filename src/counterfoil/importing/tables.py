@@ -13,32 +13,13 @@ from typing import Any
 
 from msgspec import Struct
 
-from counterfoil.importing import table_bills
+from counterfoil.importing import mapping as mappings
+from counterfoil.importing import results, table_bills
 from counterfoil.importing.checks import HeadingCheck, check_days
 from counterfoil.importing.export_totals import NOT_ASSIGNED, TOTALS_ROW, AmountColumn, BillsAbove, SheetTotals
 from counterfoil.importing.headings import may_change_totals
-from counterfoil.importing.mapping import (
-    BILL_FIELDS,
-    LINE_FIELDS,
-    PAYMENT_FIELDS,
-    SKIP,
-    VOID,
-    Cell,
-    CellSource,
-    ImportMapping,
-    SampleChecks,
-)
-from counterfoil.importing.results import (
-    Imported,
-    ImportedRecord,
-    ImportFailed,
-    ImportNote,
-    Reason,
-    RejectedRow,
-    RowProblem,
-    SkippedRow,
-    message,
-)
+from counterfoil.importing.mapping import BILL_FIELDS, SKIP, VOID, Cell, CellSource, ImportMapping
+from counterfoil.importing.results import ImportedRecord, ImportFailed, Reason, RejectedRow, RowProblem, message
 from counterfoil.importing.sheets import OnRead, Sheet, TableRow, ignore_reads, open_tables
 from counterfoil.importing.sorted_rows import BILL, LINE, PAYMENT, BillRows, SortedRows
 from counterfoil.importing.values import AUTO, ERRORS, is_rounded_id, order_of, ordered_date, shown
@@ -89,7 +70,7 @@ def table_records(
     bills: Sequence[Path],
     lines: Sequence[Path],
     payments: Sequence[Path],
-) -> Iterator[Imported]:
+) -> Iterator[results.Imported]:
     """Return the results of an import. A file without the right header row is reported before anything is written."""
     opened = []
     is_flat = mapping.line is not None and not lines
@@ -110,8 +91,8 @@ def mapped_cells(mapping: ImportMapping, kind: int, *, is_flat: bool) -> Iterato
     line_kind = BILL if is_flat or not mapping.line else LINE
     own = [(BILL, mapping.bill, BILL_FIELDS)]
     if mapping.line:
-        own.append((line_kind, mapping.line, LINE_FIELDS))
-    own += [(PAYMENT if table.key else BILL, table, PAYMENT_FIELDS) for table in mapping.payments]
+        own.append((line_kind, mapping.line, mappings.LINE_FIELDS))
+    own += [(PAYMENT if table.key else BILL, table, mappings.PAYMENT_FIELDS) for table in mapping.payments]
     for table_kind, table, kinds in own:
         if table_kind == kind and table.key and not (is_flat and table is mapping.line):
             yield "key", table.key, ""
@@ -160,7 +141,7 @@ class TableImport:
         self._check(kinds)
         self._totals = {id(one.sheet): self._sheet_totals(one) for one in inputs}
 
-    def records(self) -> Iterator[Imported]:
+    def records(self) -> Iterator[results.Imported]:
         """Yield a source record for each bill, and a result for each row that was not converted."""
         yield from self._notes()
         with closing(SortedRows()) as rows_by_bill:
@@ -186,7 +167,7 @@ class TableImport:
 
     def _orphans(
         self, converter: table_bills.TableBillConverter, key: str, rows: Sequence[tuple[int, TableRow]]
-    ) -> Iterator[Imported]:
+    ) -> Iterator[results.Imported]:
         """Yield a voided bill if a bill without a row of its own has only cancelled lines, which show when it was."""
         first, fields = rows[0][1], self._mapping.bill.fields
         own = [fields[name] for name in ("id", "shopId", "closedAt") if name in fields]
@@ -196,7 +177,7 @@ class TableImport:
             return
         for kind, row in rows:
             if kind == LINE and converter.is_cancelled(row):
-                yield SkippedRow(row.sheet.name, row.line, CANCELLED_LINE)
+                yield results.SkippedRow(row.sheet.name, row.line, CANCELLED_LINE)
                 continue
             detail = f"is a {KIND_NAMES[kind]} of the bill {key}, which is not in the bills file"
             yield RejectedRow(row.sheet.name, row.line, Reason.NO_BILL, detail, key)
@@ -224,21 +205,21 @@ class TableImport:
             if not any(name in one.sheet.columns for one in self._inputs):
                 raise ImportFailed(f"no file has the column {shown(name)}, which the mapping {mapping.name} names.")
 
-    def _notes(self) -> Iterator[ImportNote]:
+    def _notes(self) -> Iterator[results.ImportNote]:
         """Yield what the format does not show or, of a mapping written by hand, what was not compared with a sample."""
         mapping = self._mapping
         if mapping.recognition:
-            yield from [ImportNote(mapping.recognition.note)] if mapping.recognition.note else []
+            yield from [results.ImportNote(mapping.recognition.note)] if mapping.recognition.note else []
             return
-        if mapping.checks == SampleChecks() and not mapping.database:
-            yield ImportNote(message("no_checks", mapping=mapping.name))
+        if mapping.checks == mappings.SampleChecks() and not mapping.database:
+            yield results.ImportNote(message("no_checks", mapping=mapping.name))
         cells = [cell for kind in KIND_NAMES for _, cell, _ in mapped_cells(mapping, kind, is_flat=self._is_flat)]
         named = {*mapping.file.columns, *mapping.file.fill_down, *(rule.column for rule in mapping.rejects)}
         for one in self._inputs:
             used = {at for cell in cells for at in table_bills.positions_of(cell, one.sheet)}
             others = [name for name, at in one.sheet.columns.items() if at not in used and name not in named]
             if doubtful := ", ".join(name for name in others if may_change_totals(name)):
-                yield ImportNote(message("unused_columns", name=one.sheet.name, columns=doubtful))
+                yield results.ImportNote(message("unused_columns", name=one.sheet.name, columns=doubtful))
 
     def _sheet_totals(self, one: TableInput) -> SheetTotals:
         mapping, sheet = self._mapping, one.sheet
@@ -258,7 +239,7 @@ class TableImport:
         columns, ids = list(amounts.values()), self._id_positions(one)
         return SheetTotals(sheet, mapping.totals, columns, ids, dates, names, has_unnamed_rows)
 
-    def _fill(self, one: TableInput, rows_by_bill: SortedRows) -> Iterator[Imported]:
+    def _fill(self, one: TableInput, rows_by_bill: SortedRows) -> Iterator[results.Imported]:
         """Store the rows of a table by bill; yield a result for each row that does not belong to a bill."""
         sheet, dated, key_source = rows_by_bill.add_sheet(one.sheet), self._dated(), self._key(one.kind)
         has_sums = not self._mapping.line and any(source.sums() for source in self._mapping.bill.fields.values())
@@ -274,7 +255,7 @@ class TableImport:
         latest_key, unread, days = "", None, table_bills.day_columns(self._mapping)
         headings = HeadingCheck(self._mapping, one.sheet)
         for row in self._rows(one):
-            if isinstance(row, SkippedRow):
+            if isinstance(row, results.SkippedRow):
                 yield row
                 continue
             if isinstance(row, RowProblem):
@@ -304,14 +285,14 @@ class TableImport:
             rows_by_bill.add(one.kind, key, sheet, row.line, row.cells)
         headings.finish()
 
-    def _rows(self, one: TableInput) -> Iterator[TableRow | LastRow | RowProblem | SkippedRow]:
+    def _rows(self, one: TableInput) -> Iterator[TableRow | LastRow | RowProblem | results.SkippedRow]:
         """Yield the rows that have an ID, with filled cells, and a result for each other row."""
         totals, ids, key_source = self._totals[id(one.sheet)], self._id_positions(one), self._key(one.kind)
         filled = FilledDown(self._mapping.file.fill_down, one.sheet)
         last_rows: list[TableRow] = []
         for row in one.rows:
             if isinstance(row, TableRow) and totals.is_total(row.cells):
-                yield SkippedRow(row.sheet.name, row.line, totals.keep(row))
+                yield results.SkippedRow(row.sheet.name, row.line, totals.keep(row))
                 continue
             if isinstance(row, TableRow) and totals.may_be_total(row.cells) and len(last_rows) < MAX_LAST_ROWS:
                 last_rows.append(row)
@@ -319,7 +300,7 @@ class TableImport:
             if isinstance(row, RowProblem):
                 filled.forget()
             if isinstance(row, RowProblem) and totals.is_short_total(row.cells):
-                yield SkippedRow(row.file, row.line, NOT_ASSIGNED)
+                yield results.SkippedRow(row.file, row.line, NOT_ASSIGNED)
                 continue
             yield from (other.problem(Reason.NO_ID, HAS_NO_ID) for other in last_rows)
             last_rows.clear()
@@ -330,7 +311,7 @@ class TableImport:
             problem = _id_problem(table_bills.cell_text(key_source, row), [row.cells[position] for position in ids])
             if one.kind == BILL and self._is_skipped(row, has_id=not problem):
                 totals.add(row, SKIP, SKIP, is_first=True)
-                yield SkippedRow(row.sheet.name, row.line, NOT_BILLS)
+                yield results.SkippedRow(row.sheet.name, row.line, NOT_BILLS)
             else:
                 yield row.problem(Reason.NO_ID, problem) if problem else row
         yield from map(LastRow, last_rows)
@@ -385,7 +366,7 @@ class TableImport:
                 check_days(name, self._dates[name], mapping.dates, order, self._options.today, mapping.checks.days)
         return order
 
-    def _bills(self, converter: table_bills.TableBillConverter, rows_by_bill: SortedRows) -> Iterator[Imported]:
+    def _bills(self, converter: table_bills.TableBillConverter, rows_by_bill: SortedRows) -> Iterator[results.Imported]:
         # Whether these bills are complete is known when all rows are summed.
         last_bills: dict[str, ImportedRecord] = {}
         above: dict[str, BillsAbove] = {}
@@ -403,7 +384,7 @@ class TableImport:
         for key, rows in self._last_rows.items():
             yield from self._last_bill(key, rows, last_bills.get(key))
 
-    def _bill(self, converter: table_bills.TableBillConverter, group: BillRows) -> Iterator[Imported]:
+    def _bill(self, converter: table_bills.TableBillConverter, group: BillRows) -> Iterator[results.Imported]:
         first = group.bills[0]
         if unread := self._doubtful.get(group.key):
             yield RejectedRow(first.sheet.name, first.line, unread.reason, _incomplete(unread), group.key)
@@ -422,7 +403,7 @@ class TableImport:
             return
         self._add_to_totals(converter, group, status)
         if record is None:
-            yield from (SkippedRow(row.sheet.name, row.line, NOT_BILLS) for row in group.bills)
+            yield from (results.SkippedRow(row.sheet.name, row.line, NOT_BILLS) for row in group.bills)
             return
         if self._options.write_shops and record["shopId"] not in self._named_shops:
             self._named_shops.add(record["shopId"])
@@ -450,12 +431,12 @@ class TableImport:
                     return True
         return False
 
-    def _last_bill(self, key: str, rows: Sequence[TableRow], bill: ImportedRecord | None) -> Iterator[Imported]:
+    def _last_bill(self, key: str, rows: Sequence[TableRow], bill: ImportedRecord | None) -> Iterator[results.Imported]:
         """Yield the bill before the last rows of a table if these are totals, otherwise reject it with them."""
         problem = None
         for row in rows:
             if self._totals[id(row.sheet)].is_sum(row):
-                yield SkippedRow(row.sheet.name, row.line, TOTALS_ROW)
+                yield results.SkippedRow(row.sheet.name, row.line, TOTALS_ROW)
             else:
                 problem = row.problem(Reason.NO_ID, HAS_NO_ID)
                 yield RejectedRow(problem.file, problem.line, Reason.NO_ID, HAS_NO_ID)
