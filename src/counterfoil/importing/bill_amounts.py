@@ -95,8 +95,9 @@ class BillAmounts:
             found += [self._series(lines, [*names, name], LINES_ROLE, LINE, rate=name) for name in shares]
         return found
 
-    def _search(self, bills: Sequence[int], *others: AmountSeries) -> bill_totals.TotalSearch:
-        return bill_totals.TotalSearch([*self.candidates(), *others], self.parts(), bills)
+    @cached_property
+    def _search(self) -> bill_totals.TotalSearch:
+        return bill_totals.TotalSearch(self.candidates(), self.parts(), self.sales)
 
     def find_total(self, bills: Sequence[int]) -> TotalFinding:
         """Find the total. A question about it has choices with charges, unless they are shown to be included."""
@@ -127,12 +128,14 @@ class BillAmounts:
     def other_parts(self, total: AmountSeries, bills: Sequence[int]) -> list[AmountSeries]:
         """Return what is not added to a total, and what the sample does not show to be in it."""
         candidate = total if total.role in TOTAL_ROLES else replace(total, role="unknown")
-        return self._search(bills, candidate).other_parts(total)
+        return bill_totals.TotalSearch([*self.candidates(), candidate], self.parts(), bills).other_parts(total)
 
     def _find_total(self, bills: Sequence[int]) -> TotalFinding:
         """Find the total. If it is quantity by price, the sample must show that the price is that of one unit."""
-        finding = self._search(bills).finding()
+        finding = self._search.finding()
         product = finding.chosen
+        if product and product.level == LINE and (rate := self._unreadable_rate(product)):
+            return TotalFinding(question=message("rate_as_text", name=rate), is_impossible=True)
         if product and product.level == LINE and (row := self._item_with_parts(product)) is not None:
             sheet = self._lines or self._sample.sheet
             item, line = sheet.with_role("item")[0].values[row], sheet.rows[row].line
@@ -145,7 +148,10 @@ class BillAmounts:
             answers = {one.name: one for some in zip_longest(*choices) for one in some if one}
             finding.choices = list(answers.values())[:MOST_ANSWERS]
             others = [one for one in doubts if one not in choices[0]]
-            texts = [finding.question, *(_difference(one, totals[0], bills) for one in doubts if one not in others)]
+            texts = [finding.question]
+            for one in [one for one in doubts if one not in others]:
+                count = sum(not _is_close(one, totals[0], bill) for bill in bills)
+                texts.append(f"{one.name} differs from {totals[0].name} on {count:,} of {len(bills):,} bills.")
             if others:
                 names = ", ".join(one.name for one in others)
                 texts.append(f"Nothing shows whether {totals[0].name} takes {names} into account.")
@@ -174,12 +180,22 @@ class BillAmounts:
         text = f"The sample does not show whether {price} is the price of one unit or of the whole line."
         return TotalFinding(choices=[product, of_lines], question=text)
 
+    def _unreadable_rate(self, total: AmountSeries) -> str | None:
+        """Return a column with discounts such as `10%`, if the total is quantity by price, without them."""
+        sheet = self._lines or self._sample.sheet
+        known = {*self._search.explained_columns(), *total.columns}
+        prices = [one.name for one in (*sheet.with_role("qty")[:1], *sheet.with_role("unitPrice")[:1])]
+        rates = [
+            one for one in sheet.columns.values() if known.issuperset(prices) and headings.names_discount(one.name)
+        ]
+        return next((one.name for one in rates if any(value.endswith("%") for value in one.distinct)), None)
+
     @property
     def _has_single_lines(self) -> bool:
         return self._sample.is_flat and all(len(bill) == 1 for bill in self._sample.bills)
 
     def equations(self) -> list[tuple[AmountSeries, AmountSeries]]:
-        return self._search(self.sales).equations()
+        return self._search.equations()
 
     def may_be_money(self, column: SampleColumn) -> bool:
         """Return whether a column may have sums of money, beside the charges and deductions that are known."""
@@ -200,7 +216,7 @@ class BillAmounts:
         payments = [one for one in self.payments() if one.columns != total.columns]
         if any(all(_is_close(one, total, bill) for bill in bills) for one in payments):
             return []
-        related = self._search(bills).explained_columns()
+        related = self._search.explained_columns()
         explained = {*related, *total.columns, *(name for part in self.parts() for name in part.columns)}
         found = []
         for sheet in filter(None, (self._sample.sheet, self._lines)):
@@ -218,16 +234,13 @@ class BillAmounts:
                 is_price = level == LINE and _is_alike(amounts, total, bills)
                 is_known = column.name in explained or is_count or is_price or (role == "payout" and all(values))
                 found += [amounts] if any(values) and not is_known else []
-        found += [
-            one for one in self._stated if _is_discount_rate(one.columns[-1]) and one.columns[-1] not in explained
-        ]
-        # What was given in cash may be more than what was paid.
-        given = [one for one in payments[-1:] if one.columns and not explained.issuperset(one.columns)]
-        return found + [
-            one
-            for one in given
-            if any(one.values[bill] and not _is_close(one, total, bill, is_given=True) for bill in bills)
-        ]
+        rates = [one for one in self._stated if _is_discount_rate(one.columns[-1])]
+        found += [one for one in rates if one.columns[-1] not in explained]
+        for one in payments[-1:]:
+            # What was given in cash may be more than what was paid.
+            is_other = any(one.values[bill] and not _is_close(one, total, bill, is_given=True) for bill in bills)
+            found += [one] if is_other and not explained.issuperset(one.columns) else []
+        return found
 
     def _item_with_parts(self, total: AmountSeries) -> int | None:
         """Return the row of a set that costs as much as the rows below it: its items, with prices of their own."""
@@ -257,7 +270,7 @@ class BillAmounts:
             # The sample does not show of which columns the amounts are those of lines, but the answer does.
             either = [name for name, level in self.levels.items() if level == EITHER]
             self.levels |= dict.fromkeys((*either, *(one.name for one in self._sample.sheet.with_role("tax"))), LINE)
-            for name in ("_stated", "_stated_parts", "_shown"):
+            for name in ("_stated", "_stated_parts", "_shown", "_search"):
                 self.__dict__.pop(name, None)
         known = {one.name: one for one in (*self.parts(), *self.candidates())}
         if text in known:
@@ -325,10 +338,7 @@ class BillAmounts:
         is_product: bool = False,
         rate: str = "",
     ) -> AmountSeries:
-        """Return what columns of a file add up to, or their product, for each bill. A name with `-` is subtracted.
-
-        If the last column is the `rate` of a discount, the others are multiplied by what it leaves.
-        """
+        """Return the sum or the product of columns for each bill, less a discount at a `rate`. A `-` subtracts."""
         own, cancelled = sheet is self._sample.sheet, self._sample.cancelled
         columns = [sheet.columns.get(name) or sheet.columns[name.removeprefix("-")] for name in names]
         signs = [1 if name in sheet.columns else -1 for name in names]
@@ -461,11 +471,6 @@ def _is_alike(one: AmountSeries, total: AmountSeries, bills: Sequence[int]) -> b
     """Return whether amounts are between half a total and twice as much on most bills."""
     pairs = [(one.values[bill] or 0, total.values[bill] or 0) for bill in bills]
     return sum(amount <= 2 * size <= 4 * amount for amount, size in pairs) * 2 > len(pairs)
-
-
-def _difference(one: AmountSeries, total: AmountSeries, bills: Sequence[int]) -> str:
-    count = sum(not _is_close(one, total, bill) for bill in bills)
-    return f"{one.name} differs from {total.name} on {count:,} of {len(bills):,} bills."
 
 
 def _with_or_instead(total: AmountSeries, doubts: Sequence[AmountSeries], bills: Sequence[int]) -> list[AmountSeries]:

@@ -289,8 +289,8 @@ class TotalSearch:
             known = list(takewhile(lambda gap: min(abs(gap[0]), abs(gap[0] - gap[1])) <= TOLERANCE, gaps))
             included = [abs(gap) > TOLERANCE for gap, amount in known if amount]
             if len(known) == len(self._bills) and 1 < (count := sum(included)) < len(included) - 1:
-                names = {"total": target.name, "part": charge.name}
-                return message("sometimes_included", count=count, others=len(included) - count, **names)
+                others = len(included) - count
+                return message("sometimes_included", count=count, others=others, total=target.name, part=charge.name)
         return None
 
     # --- relations ---------------------------------------------------------------

@@ -13,7 +13,7 @@ from pathlib import Path
 from counterfoil.importing import headings, sheets
 from counterfoil.importing import values as cell_values
 from counterfoil.importing.export_totals import is_total_word
-from counterfoil.importing.mapping import REFUND, VOID, FileLayout
+from counterfoil.importing.mapping import FileLayout
 from counterfoil.importing.results import ImportFailed, RowProblem, message
 from counterfoil.importing.values import DateFormat, NumberFormat, UnreadableCell, number_in, read_decimal
 
@@ -68,11 +68,6 @@ class SampleColumn:
         """Whether the heading is that of an amount, or all values are numbers, and not only a dash."""
         has_digits = all(any(map(str.isdigit, value)) for value in self.distinct if not headings.is_placeholder(value))
         return (self.is_number and has_digits) or any(match.role in NUMBER_ROLES for match in self.matches)
-
-    @property
-    def has_void_amounts(self) -> bool:
-        """Whether the heading is that of amounts that were voided or refunded."""
-        return headings.heading_status(self.name) in (VOID, REFUND) and self.has_amounts
 
     @cached_property
     def is_date(self) -> bool:
@@ -136,10 +131,8 @@ class SampleColumn:
             return self.is_number
         if role in DATE_ROLES:
             return self.is_date or self.is_serial or self.is_epoch
-        if role == "time":
-            return self.is_clock
-        if role == "options":
-            return not self.is_number
+        if role in ("time", "options"):
+            return self.is_clock if role == "time" else not self.is_number
         if (
             role in ("id", "cashier")
             and len(self.distinct) > 1

@@ -429,10 +429,10 @@ class _Inference:
         unseen = [
             column.name
             for column in self._sheet.columns.values()
-            if column.heading_role in roles or column.has_void_amounts or self._amounts.may_be_money(column)
-            if column.name not in total.columns
-            if (values := self._amounts.of(column, "").values)
-            if not any(values if column.has_void_amounts else map(values.__getitem__, bills))
+            if (is_void := headings.heading_status(column.name) in (VOID, REFUND) and column.has_amounts)
+            or (column.heading_role in roles or self._amounts.may_be_money(column))
+            if column.name not in total.columns and (values := self._amounts.of(column, "").values)
+            if not any(values if is_void else map(values.__getitem__, bills))
         ]
         for number, name in enumerate(unseen, start=1):
             reason = f"no bill of the sample had {name}, so it is not known whether {total.name} includes it"
@@ -450,8 +450,7 @@ class _Inference:
         if finding.is_impossible:
             raise ImportFailed(f"--set {NET}: {finding.question}")
         shown = finding.shown.values if finding.shown else total.values
-        doubts = [one.values for one in finding.doubts]
-        clear = [bill for bill in bills if all(one[bill] in (None, 0, shown[bill]) for one in doubts)]
+        clear = [bill for bill in bills if all(one.values[bill] in (None, 0, shown[bill]) for one in finding.doubts)]
         differing = [bill for bill in clear if abs((shown[bill] or 0) - (total.values[bill] or 0)) > TOLERANCE]
         if finding.is_proved and len(differing) * 20 > (0 if finding.is_exact else len(bills)):
             paid, evidence = _money(shown[differing[0]]), "; ".join(finding.evidence)
@@ -468,10 +467,9 @@ class _Inference:
         if (negative := self._amounts.first_negative(total, bills)) is not None:
             raise ImportFailed(message("answer_negative", **self._answered_values(answer, total, negative)))
         doubtful = [one for one in finding.doubts if not set(one.columns) & set(total.columns)]
-        if others := ", ".join(
-            one.name.removeprefix("- ") for one in (*self._amounts.other_parts(total, bills), *doubtful)
-        ):
-            self._check(f"whether {answer} takes {others} into account. Nothing in the sample shows it.")
+        others = [one.name.removeprefix("- ") for one in (*self._amounts.other_parts(total, bills), *doubtful)]
+        if others:
+            self._check(f"whether {answer} takes {', '.join(others)} into account. Nothing in the sample shows it.")
         return TotalFinding(chosen=total, evidence=["as answered"], doubts=finding.doubts)
 
     def _answered_values(self, answer: str, total: AmountSeries, bill: int) -> dict[str, object]:
@@ -553,8 +551,7 @@ class _Inference:
     def _tip_entries(self, sheet: SheetSample, amount: Any) -> None:
         """Propose which lines are tips, by the names of their items."""
         for column in sheet.with_role("item")[:1]:
-            tips = [name for name in column.distinct if headings.names_tip(name)]
-            tips = [name for name in tips if f"status.{name}" not in self._answers]
+            tips = [one for one in column.distinct if headings.names_tip(one) and f"status.{one}" not in self._answers]
             if tips and not self._result.has("[bill]", "amounts.tip"):
                 self._result.allowed += tips
                 cell = {"column": column.name, "values": dict.fromkeys(tips, True)}
