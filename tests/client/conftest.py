@@ -8,7 +8,7 @@ import pytest
 
 import records as r
 from client.pulled_copy import PLENTY, Copy
-from client.targets import TARGETS, Target, kept_open, sqlite_target
+from client.targets import TARGETS, Target, sqlite_target
 from running_service import DEPLOYMENTS, RunningService, backend_settings, reserved_port
 
 # To save time, `make test` covers only DuckDB and SQLite. `make test-long` covers all targets.
@@ -18,7 +18,7 @@ KINDS = [pytest.param(name, marks=() if name in ("duckdb", "sqlite") else pytest
 @pytest.fixture(params=KINDS)
 def target(request: pytest.FixtureRequest, tmp_path: Path) -> Target:
     """An empty target of each kind in turn."""
-    return kept_open(TARGETS[request.param](tmp_path))
+    return TARGETS[request.param](tmp_path)
 
 
 @dataclass(frozen=True)

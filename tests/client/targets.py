@@ -44,22 +44,6 @@ def postgres_target(_: Path) -> Target:
     return lambda: PostgresSink(url)
 
 
-def kept_open(target: Target) -> Target:
-    """Return the same target, whose DuckDB file stays open in this process as long as the target is used.
-
-    Opening it again then takes a third of the time, but DuckDB's own client cannot open it.
-    """
-    kept: list[object] = []
-
-    def opened() -> Sink:
-        sink = target()
-        if isinstance(sink, DuckDBSink) and not kept:
-            kept.append(sink._db.cursor())
-        return sink
-
-    return opened
-
-
 @contextmanager
 def held_open_by_a_writer(file: Path) -> Iterator[None]:
     """Change a DuckDB file in another process, which keeps it open for writing until the block ends, as a pull does."""

@@ -13,7 +13,7 @@ import pytest
 import records as r
 from client import plain_sql
 from client.pulled_copy import PLENTY, Copy, assert_equal
-from client.targets import EVERY_KIND, TARGETS, kept_open
+from client.targets import EVERY_KIND, TARGETS
 from counterfoil.client.pull_state import Tally
 from counterfoil.client.sinks import SinkError
 from counterfoil.client.tables import TABLES
@@ -34,7 +34,7 @@ def branch() -> r.Record:
 @pytest.fixture
 def model_copy(kind: str, service: RunningService, branch: r.Record, tmp_path: Path) -> Copy:
     service.load(branch, r.base(branch), r.member(branch))
-    return Copy(service, service.key(franchise=FRANCHISE, **PLENTY), kept_open(TARGETS[kind](tmp_path)))
+    return Copy(service, service.key(franchise=FRANCHISE, **PLENTY), TARGETS[kind](tmp_path))
 
 
 def pull(copy: Copy, *records: r.Record, **options: Any) -> Tally:

@@ -9,7 +9,7 @@ import pytest
 import records as r
 from client.conftest import new_copy
 from client.pulled_copy import PLENTY, Copy, assert_equal
-from client.targets import EVERY_KIND, TARGETS, kept_open
+from client.targets import EVERY_KIND, TARGETS
 from counterfoil.client import Client
 from counterfoil.client.errors import CopyMismatch
 from counterfoil.client.reconcile import Reconciler, consecutive
@@ -144,7 +144,7 @@ def test_a_comparison_says_what_it_leaves_out_and_compares_closed_shops(
     kind: str, service: RunningService, tmp_path: Path
 ) -> None:
     staying, leaving, closing_down = (r.branch(franchiseId="franchise-to-compare") for _ in range(3))
-    copy = Copy(service, service.key(franchise="franchise-to-compare", **PLENTY), kept_open(TARGETS[kind](tmp_path)))
+    copy = Copy(service, service.key(franchise="franchise-to-compare", **PLENTY), TARGETS[kind](tmp_path))
     service.load(staying, leaving, closing_down, *(r.bill(of) for of in (staying, closing_down)), *r.bills(leaving, 4))
     copy.pull()
     service.load(r.removal(closing_down))

@@ -14,7 +14,7 @@ import pytest
 import records as r
 from client.conftest import loaded_branch, new_copy
 from client.pulled_copy import PLENTY, Copy, assert_equal
-from client.targets import EVERY_KIND, TARGETS, kept_open, sqlite_target
+from client.targets import EVERY_KIND, TARGETS, sqlite_target
 from counterfoil.client import Client, QuotaSpent
 from counterfoil.client.errors import CopyMismatch
 from counterfoil.client.reconcile import Comparison, Reconciler
@@ -75,7 +75,7 @@ def pulled(everything: Everything, tmp_path_factory: pytest.TempPathFactory) -> 
 def copy(kind: str, everything: Everything, pulled: Callable[[str], tuple[Path, str]], tmp_path: Path) -> Copy:
     """A complete copy in each kind of target in turn."""
     service, branch = everything
-    target = kept_open(TARGETS[kind](tmp_path))
+    target = TARGETS[kind](tmp_path)
     if kind == "postgres":
         copy = new_copy(service, branch, target)
         copy.pull()
