@@ -1,7 +1,4 @@
-"""Entry point of `python -m counterfoil` and of the `counterfoil` command.
-
-Worker processes import this module again, so it must not import anything that a worker does not need.
-"""
+"""The entry point. Worker processes import it again, so it must not import anything that a worker does not need."""
 
 import gc
 

@@ -1,7 +1,4 @@
-"""Records sign-in links, signs devices in and out, and revokes them. Every change leaves an entry in the audit log.
-
-The statements are written for SQLite, and a store on PostgreSQL translates them: see `operator_reads.py`.
-"""
+"""Sign-in links and signed-in devices. Every change is audited. SQL is written as in `operator_reads.py`."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager

@@ -1,8 +1,4 @@
-"""Issues, updates, rotates and revokes keys.
-
-Randomness, the current time and the acting operator are passed as arguments. A secret is returned only once, in
-`Issued`, and only its hash is stored. Every change leaves an entry in the audit log.
-"""
+"""Issues, updates, rotates and revokes keys, and audits each change. Only hashes of secrets are stored."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Sequence

@@ -1,7 +1,4 @@
-"""Events, and the log and the counters that are made from them.
-
-No event contains a secret, a query string, or anything that identifies a person.
-"""
+"""Events, and the log and counters made from them. None has a secret, a query string or what identifies a person."""
 
 import fcntl
 import mmap

@@ -65,10 +65,7 @@ class QueryTooSlow(StoreUnavailable):
 
 
 class RequestFilter(Struct, frozen=True, kw_only=True):
-    """Selects request records. A condition that is None is not applied.
-
-    `since` is inclusive, `until` exclusive. `before` is the `next` of the previous page: it selects older records.
-    """
+    """Selects request records; None is not applied. `until` is exclusive; `before` is the previous page's `next`."""
 
     request_id: str | None = None
     key_id: str | None = None

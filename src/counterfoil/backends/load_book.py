@@ -168,10 +168,7 @@ class LoadBook(ABC):
 
     @abstractmethod
     def _take_stamp(self) -> tuple[int, int]:
-        """Take the write lock and a stamp, and move the horizon to it. Return the stamp and the current time.
-
-        The stamp is the current time, or 1 ms above the old horizon if that is later.
-        """
+        """Take the write lock, move the horizon to now or, if later, 1 ms on; return that stamp and the time."""
 
     @abstractmethod
     def _open(self, needed: NeededRows) -> tuple[Batch, int]:
@@ -287,10 +284,7 @@ class LoadBook(ABC):
     # --- chores of the supervisor ----------------------------------------------------
 
     def prune_removals(self) -> int:
-        """Delete removals older than REMOVALS_KEPT_MS; return the count.
-
-        If any are deleted, raise the oldest valid mark, because a pass from an older mark would miss them.
-        """
+        """Delete old removals, raise the oldest valid mark, as older ones would miss them, and return the count."""
         with self._unlocked():
             deleted: int = self._run(_PRUNE_REMOVALS, kept=REMOVALS_KEPT_MS).rowcount
             if deleted:

@@ -1,7 +1,4 @@
-"""Reads the numbered migrations of a database: SQL files such as `0020_books.sql`.
-
-Numbers below 20 were used before the first release. This version cannot read stores with such a schema.
-"""
+"""Reads numbered migrations, such as `0020_books.sql`. Numbers below 20 predate the first release."""
 
 from functools import cache
 from pathlib import Path

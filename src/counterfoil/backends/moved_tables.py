@@ -1,7 +1,4 @@
-"""The tables that `counterfoil copy` moves, and how their rows are grouped.
-
-The statements are written for SQLite, as in `operator_reads.py`.
-"""
+"""The tables that `counterfoil copy` moves, in groups of rows. SQL is written as in `operator_reads.py`."""
 
 import tomllib
 from pathlib import Path

@@ -73,10 +73,7 @@ Progress = Callable[[MoveStage, int, int], None]
 
 
 class _Comparison(Struct):
-    """The keys of a group to fetch from the source and to delete at the target, and its number of rows on both sides.
-
-    In a table without a key, all rows have the same empty key.
-    """
+    """Keys to fetch from the source and to delete at the target (empty if the table has none), and row counts."""
 
     to_fetch: set[Row]
     to_delete: set[Row]
@@ -162,10 +159,7 @@ class StoreMove:
     def _compare(
         self, tables: Iterable[MovedTable], since: int, sync: Callable[[MovedTable, Any, _Comparison], int]
     ) -> int:
-        """Read every column of every row on both sides, report the differences, and return how many rows were moved.
-
-        Request records from before the hour `since` are left out.
-        """
+        """Compare all rows except request records before the hour `since`, report, and return how many moved."""
         moved = self._rows_seen = self._rows_moved = 0
         rows: Counter[str] = Counter()
         found: list[TableDifference] = []

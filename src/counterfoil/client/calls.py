@@ -80,10 +80,7 @@ def bills(shop_id: str, **selection: Unpack[Selection]) -> Call:
 
 
 def bill_windows(shop_id: str, **selection: Unpack[Selection]) -> Iterator[Call]:
-    """Yield the calls for a list of bills: one, or several if `first` and `last` span more than WINDOW_DAYS.
-
-    A cursor belongs to one window, so with a cursor the service gets the range as it is.
-    """
+    """Yield the calls for a list of bills, one per window of WINDOW_DAYS. A cursor belongs to a single window."""
     whole = bills(shop_id, **selection)
     first, last = selection.get("first"), selection.get("last")
     if not first or not last or first > last or selection.get("cursor"):

@@ -148,10 +148,7 @@ def response_to(
     get: Callable[[Call], Outcome],
     sleep: Callable[[float, str], None],
 ) -> HttpResponse:
-    """Send a call at the pace of the key, and repeat it with growing pauses while errors are temporary.
-
-    `get` sends one request, and `sleep` gets the seconds and the reason.
-    """
+    """Call `get` at the key's pace, and again while errors are temporary. `sleep` gets the seconds and the reason."""
     tries = 0
     while True:
         wait = pace.reserve(environment.monotonic())

@@ -1,7 +1,4 @@
-"""Reads the change feed ahead of the thread that writes the copy.
-
-One thread fetches pages. Another collects them into batches, whose elements are grouped for the sink, and parses bills.
-"""
+"""Reads the change feed ahead of the writer: one thread fetches pages, another makes batches and parses bills."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -145,10 +142,7 @@ class FeedGroup:
         self.shops_with_bills: set[str] = set()
 
     def add(self, element: Element) -> bool:
-        """Add an element and return True, or return False if the feed's order requires it to be in the next group.
-
-        Elements of unknown types, and elements of shops that are not selected, are ignored.
-        """
+        """Add an element of a selected shop; return False if the feed's order requires it to be in the next group."""
         kind, shop_id = element.type, element.shop_id
         if kind not in ELEMENT_TYPES or not self._selection.has_shop(shop_id):
             return True
@@ -227,10 +221,7 @@ _BATCHES_AHEAD = 1
 
 
 class BatchReader:
-    """Reads the batches of one pass in a thread, from pages that another thread reads. The sink parses the bills.
-
-    `new_batch` returns an empty batch, and `on_page` is called for each page. The last batch has a mark or an error.
-    """
+    """Reads the batches of a pass in a thread, and pages in another. The last batch has a mark or an error."""
 
     def __init__(
         self,

@@ -62,10 +62,7 @@ class FeedRows:
         return {"mark": self._mark, "as_of": self._as_of, "shops": self._shops}
 
     def rows(self) -> Iterator[tuple[str, Row]]:
-        """Yield pairs of a table name and a row, in the order in which the rows must be stored.
-
-        Raise `CopyMismatch` before the first row if the copy was made with another key.
-        """
+        """Yield table names and rows in the order to store them. First raise `CopyMismatch` if the key is another."""
         for _ in range(MAX_ATTEMPTS):
             has_cursor = False
             try:

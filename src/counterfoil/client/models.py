@@ -18,10 +18,7 @@ Row = TypeVar("Row")
 
 
 class Page(Struct, Generic[Row], frozen=True):
-    """One page of a list. `remaining` is the number of requests left in the day's quota.
-
-    `mark` is set only on the last page of a pass through the change feed.
-    """
+    """One page of a list. `remaining` requests are left today; `mark` is set on the last page of a feed's pass."""
 
     data: list[Row]
     next_cursor: Position | None = field(name="nextCursor", default=None)

@@ -189,10 +189,7 @@ class Puller:
         client.on_wait = self._report_wait
 
     def run(self) -> Tally:
-        """Bring the copy up to date. If a run is interrupted, the next run continues where it stopped.
-
-        If another thread closes the client, save the progress and raise `Stopped`.
-        """
+        """Bring the copy up to date, or continue a run. If the client is closed, save and raise `Stopped`."""
         state = self.state = pull_state.decode(self._sink.state())
         try:
             counts = self._sink.row_counts() if state.origin else {}

@@ -1,7 +1,4 @@
-"""The progress of a pull, which is stored in the copy together with the rows, and the counts of a run.
-
-Every instant comes from the service, never from this machine's clock.
-"""
+"""The progress of a pull, stored in the copy with the rows, and the counts of a run. All times are the service's."""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime
@@ -77,9 +74,8 @@ class State(Struct):
     """The stored progress.
 
     `copied_at` is the latest time that a row has got. `changes` counts the rows that were ever added, changed or
-    removed. `changes_handled` is the value that `changes` had when the `pull --then` command last succeeded.
-    `rows` says how many rows each table has at least, and `lost` lists tables that lacked columns when the copy was
-    opened.
+    removed. `changes_handled` is the value that `changes` had when the `pull --then` command last succeeded. `rows`
+    says how many rows each table has at least, and `lost` lists tables that lacked columns when the copy was opened.
     """
 
     format: int = FORMAT
@@ -105,10 +101,7 @@ class State(Struct):
 
 
 def set_write_time(sink: Sink, state: State, now: str) -> None:
-    """Let rows be written with the service's time, or with a later one that rows have already got.
-
-    The service's time is earlier if the service was restored from a backup, or if a later pass was interrupted.
-    """
+    """Write rows with the service's time, or with the rows' latest one if a restored service is behind it."""
     if not state.copied_at or seconds_between(state.copied_at, now) > 0:
         state.copied_at = now
     sink.now = state.copied_at
@@ -150,10 +143,7 @@ def record_handled(sink: Sink, changes: int) -> None:
 
 
 class Tally(Struct):
-    """The progress of a pull or of a comparison: counts, times, and the list that is being read.
-
-    While the client waits, `waiting_for` says for what, and how long. `on_progress` is called after every change.
-    """
+    """The progress of a pull or a comparison. `waiting_for` has a reason; every change calls `on_progress`."""
 
     shops: int = 0
     shops_done: int = 0

@@ -32,10 +32,7 @@ Sides = tuple[ShopDayTotals, ShopDayTotals]
 
 
 class Difference(Struct, frozen=True, kw_only=True):
-    """A day on which the copy and the service differ. `day` is None for undated bills.
-
-    `missing` counts bills that only the service has, `removed` bills that only the copy has, `different` the others.
-    """
+    """A day (None: undated bills) with bills that only the service has, that only the copy has, or that differ."""
 
     shop_id: str
     day: str | None
@@ -66,11 +63,7 @@ Picked = TypeVar("Picked")
 
 
 class Comparison(Struct):
-    """The result of a comparison, complete or partial.
-
-    `days` counts the days that were compared, and `unread` lists the shops that were not. `tables` are the tables that
-    differ in a deep comparison.
-    """
+    """The result of a comparison: days compared, shops that were not, and tables that differ in a deep one."""
 
     tally: Tally
     tables: list[RowDifferences] = msgspec.field(default_factory=list)
@@ -103,11 +96,7 @@ class Reconciler:
         self.result = Comparison(Tally(on_progress=on_progress))
 
     def run(self) -> Iterator[Difference]:
-        """Yield differences as they are found.
-
-        If a full pass still has to be finished, for example because the first pull was interrupted, yield nothing and
-        list all shops of the copy in `unread`.
-        """
+        """Yield the differences. If a full pass is not finished, yield none and list all shops in `unread`."""
         state = self._complete_state()
         if state is None:
             return
@@ -187,10 +176,7 @@ class Reconciler:
             raise
 
     def _differing_days(self, state: State) -> dict[str, dict[str | None, Sides]]:
-        """Return, for each shop, the days whose digests differ, with both totals.
-
-        Shops and days outside the copy's selection are not compared.
-        """
+        """Return, for each selected shop, the selected days whose digests differ, with both totals."""
         self.result.tally.reading = "digests"
         selection = state.selection
         service = self._read_list(calls.digests(first=self._since), _decode_digests, _day_totals)
@@ -345,10 +331,7 @@ class Reconciler:
 
 
 class _Pending(Struct):
-    """Changes that the copy does not have yet.
-
-    `shops` are those that the feed sends in full or that left the scope, and `listed_shops` all whose own rows changed.
-    """
+    """Changes that the copy does not have: `shops` sent in full or gone, and `listed_shops` whose own rows changed."""
 
     shops: set[str] = msgspec.field(default_factory=set)
     listed_shops: set[str] = msgspec.field(default_factory=set)

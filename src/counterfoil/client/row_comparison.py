@@ -39,10 +39,7 @@ class RowDifferences(Struct, frozen=True, kw_only=True):
 
 
 class LeftOut(Struct, frozen=True):
-    """What was not compared: how many shops, bills and members of the copy the service no longer returns.
-
-    `pending` counts bills and shops that changed since the last pull.
-    """
+    """What the service no longer returns, and as `pending` the bills and shops that changed since the last pull."""
 
     shops: int = 0
     bills: int = 0

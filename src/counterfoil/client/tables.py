@@ -35,10 +35,7 @@ class Column(Struct, frozen=True):
 
 
 class Table(Struct, frozen=True):
-    """A table, and the names of the columns that identify a row.
-
-    `each` has the paths to the nested lists that its rows come from, outermost first.
-    """
+    """A table, the columns that identify a row, and the paths to the nested lists of its rows, outermost first."""
 
     name: str
     columns: tuple[Column, ...]
@@ -180,10 +177,7 @@ def incomplete_tables(found: Mapping[str, set[str]]) -> list[str]:
 
 
 def missing_statements(found: Mapping[str, set[str]], dialect: Dialect) -> Iterator[str]:
-    """Yield the statements that create the missing tables, columns, indexes and views of a copy.
-
-    `found` contains the columns of each existing table or view, by its name.
-    """
+    """Yield the statements that create what a copy lacks. `found` has the columns of each existing table or view."""
     types, indexes = dialect.types, INDEXES if dialect.has_keys else {}
     for name, columns in OWN_TABLES.items():
         if name not in found:

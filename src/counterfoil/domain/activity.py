@@ -154,10 +154,7 @@ def _weeks_of_trade(count: Callable[[int, int], int], last_bill_at: int) -> int:
 
 
 def _usual(count: Callable[[int, int], int], began_at: int, after: int, until: int, closed_ms: int = 0) -> float:
-    """Return how many bills a shop usually has in a period. `count` counts the bills between two instants.
-
-    In the first week, the shop may be closed for `closed_ms` of the period.
-    """
+    """Return how many bills a shop usually has in a period; in its first week, it may be closed for `closed_ms`."""
     from statistics import fmean, median  # noqa: PLC0415 - most commands import this module but do not need it
 
     def earlier(step: int, steps: range) -> list[int]:

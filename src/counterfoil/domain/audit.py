@@ -14,11 +14,7 @@ FieldValue = int | str | list[str] | None
 
 
 class Actor(Struct, frozen=True):
-    """The system user, console operator or automatic process that performed an action.
-
-    `host` is the name of the machine, the ID of a device that is signed in to the console, or the address of the proxy
-    that identified a console operator.
-    """
+    """The user, console operator or process that acted. `host` is a machine, a device's ID or a proxy's address."""
 
     name: str
     via: Via

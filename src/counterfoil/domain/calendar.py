@@ -1,7 +1,4 @@
-"""Functions for instants, calendar days and trading days, and for formatting them as ISO 8601.
-
-An instant is a whole number of milliseconds since 1970 UTC; a day is a `datetime.date`. Nothing here reads a clock.
-"""
+"""Functions for instants (milliseconds since 1970 UTC), days (`datetime.date`) and trading days. None reads a clock."""
 
 from contextlib import suppress
 from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
@@ -56,10 +53,7 @@ def iso(instant: int, zone: tzinfo) -> str:
 
 @lru_cache(maxsize=8192)
 def _offset_in_hour(hour: int, zone: tzinfo) -> tuple[int, str] | None:
-    """Return the UTC offset of a zone during an hour since 1970, or None if it changes within the hour.
-
-    It is cached, because thousands of bills fall into the same hour, and it is most of the cost of a timestamp.
-    """
+    """Return a zone's UTC offset in an hour since 1970, or None if it changes. Cached: it costs the most."""
     first, last = _offset(hour * HOUR_MS, zone), _offset((hour + 1) * HOUR_MS - 1, zone)
     return first if first == last else None
 

@@ -85,10 +85,7 @@ class FoundRow(Struct, frozen=True):
 
 
 class FeedPage(Struct, frozen=True):
-    """A page of the feed, encoded as JSON. `last` is the position of its last element, or None if the pass ends here.
-
-    `oldest` is the oldest mark from which a pass can still start.
-    """
+    """A page of the feed as JSON. `last` is None if the pass ends here; `oldest` is the oldest mark still valid."""
 
     elements: list[bytes]
     seal: bytes

@@ -31,11 +31,7 @@ class Lifetimes(Struct, frozen=True, kw_only=True):
 
 
 class Device(Struct, frozen=True, kw_only=True):
-    """A browser that a sign-in link signed in, or will sign in until `link_until`. Times are milliseconds since 1970.
-
-    `days` is None if the device is signed in for a working session only. `made_by` made the link, on the machine
-    `made_on`.
-    """
+    """A browser that a link signed in, or will until `link_until`. `days` is None for a working session only."""
 
     device_id: str
     name: str

@@ -259,10 +259,7 @@ def template_of(record: StoredMember) -> bytes:
 
 
 def _amounts_over_time(lots: list[Lot]) -> bytes:
-    """Return the usable amount over time: an amount, the instant until which it is valid, the next amount, and so on.
-
-    The last entry is the final amount. All instants have the same number of digits, to be compared as bytes.
-    """
+    """Return amounts, each with the instant until which it is valid, then the final one. Instants compare as bytes."""
     ends = sorted({lot.expire_at for lot in lots if lot.expire_at is not None and lot.expire_at > 0})
     steps = [b"%b %015d " % (_encode(usable_amount(lots, end - 1)), end) for end in ends]
     return b"".join(steps) + _encode(usable_amount(lots, ends[-1] if ends else 0))

@@ -36,10 +36,7 @@ class RequestHeaders(Protocol):
 
 
 def names_one_host(headers: RequestHeaders, http_version: str) -> bool:
-    """Return whether there is exactly one readable Host header, or none in HTTP/1.0, where it is optional.
-
-    If a request had two Host headers, a proxy and this service might each use a different one.
-    """
+    """Return whether there is one readable Host header (a proxy might use the other of two), or none in HTTP/1.0."""
     return len(headers.get_all("host")) == 1 or (http_version == HTTP_1_0 and "host" not in headers)
 
 

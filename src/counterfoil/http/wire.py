@@ -116,10 +116,7 @@ def bare_headers(request: str) -> Headers:
 
 
 class EntityTags:
-    """Computes weak ETags, which do not depend on the encoding or on serverTime.
-
-    They are keyed: whoever saw the plain hash of a member could try phone numbers until one matched.
-    """
+    """Computes ETags that ignore encoding and serverTime, keyed so that nobody can try phone numbers on a hash."""
 
     def __init__(self, key: bytes) -> None:
         self._key = key

@@ -438,10 +438,7 @@ class _ReadLimit:
 def _read_lines(
     name: str, text: IO[bytes], on_read: Callable[[], None], *, is_cut_off: bool = False
 ) -> Iterator[SourceLine]:
-    """Yield the non-blank lines. Shorten lines that are too long; if `is_cut_off`, leave out an incomplete last line.
-
-    In an array, or if records span several lines, each record is yielded like a line.
-    """
+    """Yield the non-blank lines, or the records of an array; shorten long ones, and drop an `is_cut_off` last one."""
     number, is_first = 0, True
     splitter: JsonSplitter | None = None
     limit = _ReadLimit(on_read)

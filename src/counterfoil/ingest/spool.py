@@ -283,10 +283,7 @@ class Spool:
             return self.keep("quarantined", replaced, reason, done)
 
     def keep(self, kind: Kind, delivery: DeliveredFile, reason: str, folder: int | None = None) -> OpenItem:
-        """Quarantine or hold an entry, write the reason to a file next to it, and return an open item about it.
-
-        It is in the watched folder, unless one of our own folders is given.
-        """
+        """Quarantine or hold an entry of the watched folder, or of another of ours; return an open item about it."""
         digest = delivery.digest() if kind == "held" else ""
         delivered = printable(_delivered_name(delivery.name))
         with self._own(PLACES[kind]) as place:
@@ -352,10 +349,7 @@ class Spool:
         return (self._places[place] or self.folder / place).absolute() / name
 
     def _move(self, delivery: DeliveredFile, folder: int, target: int) -> tuple[str, bool]:
-        """Move an entry to one of our folders. Return its name there, and whether it was copied.
-
-        A file that is ours already keeps its name, because its item is known by it.
-        """
+        """Move an entry to our folder; return its name (ours keep it, for their items) and whether it was copied."""
         name = kept_name(delivery.name) if folder == self._descriptor else delivery.name
         os.close(os.open(name, CREATE, 0o600, dir_fd=target))
         try:

@@ -31,10 +31,7 @@ class Loader(Protocol):
     """Loads the files of the folder into the store, and reports to it."""
 
     def load(self, files: FileSet, *, is_beside: bool, is_accepted: bool = False) -> bool:
-        """Load the files. Return False if the load was interrupted, so that the files are left where they are.
-
-        Unless `is_accepted`, those that differ sharply from earlier deliveries are not loaded, but added to `held`.
-        """
+        """Load the files; return False if interrupted. Unless `is_accepted`, unusual ones are added to `held`."""
 
     def report(self, files: int, kept: list[OpenItem], *, loaded: FileSet | None) -> None:
         """Report how many files were loaded, which ones were quarantined or held, and the summary of the load."""
@@ -47,10 +44,7 @@ class Loader(Protocol):
 
 
 class FolderWatch:
-    """Takes what is delivered to a folder. Nothing that a deliverer does there raises an exception.
-
-    The files of each user are loaded in the order of their names. Those of different users are independent.
-    """
+    """Takes what is delivered to a folder, each user's files by name. Nothing that a deliverer does raises here."""
 
     def __init__(
         self,
@@ -155,10 +149,7 @@ class FolderWatch:
         return next(filter(None, [self._unreadable, *unmoved, *self._left()]), "")
 
     def carry_out(self) -> None:
-        """Load held files that were accepted, and move files away whose items say that they are not held any more.
-
-        The item is changed before its file is moved, so that a file whose watcher was killed in between is moved later.
-        """
+        """Load accepted files and move those no longer held. Items change first, so that a killed move is repeated."""
         names, now = self._spool.held_names(), self._steady_ms()
         if not names and now - self._looked_at < LOOK_MS:
             return

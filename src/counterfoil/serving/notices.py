@@ -30,10 +30,7 @@ Change = Literal["appeared", "worsened", "improved", "resolved"]
 
 
 def current(findings: Iterable[Finding]) -> dict[str, Known]:
-    """Return the problems among the findings, each under a name that stays the same while the problem lasts.
-
-    Those of the notifications themselves are left out: the receiver does not get them.
-    """
+    """Return the problems by a name that stays while they last, without those of notifications, which are not sent."""
     problems: dict[str, Known] = {}
     for found in findings:
         if found.status != "ok" and found.check != "notices":

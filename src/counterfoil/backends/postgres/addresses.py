@@ -1,7 +1,4 @@
-"""Parses the list of servers in a database address, and defines session settings and connection limits.
-
-Code for both drivers uses this module, so it must not import either of them.
-"""
+"""Parses the servers of an address; has settings and limits of connections. It must import neither driver."""
 
 from urllib.parse import parse_qsl, unquote
 

@@ -1,10 +1,8 @@
 """Reads shops, bills and members from any server that is up to date.
 
-Apart from the change feed and the digests, all rows of an answer are read by
-one statement and therefore from one snapshot. The last column of every row is
-the horizon of that snapshot, on replicas too. Large tables are always queried
-by shop or base, so that all rows of a shop or a base can be stored on one
-shard.
+Apart from the change feed and the digests, all rows of an answer are read by one statement and therefore from one
+snapshot. The last column of every row is the horizon of that snapshot, on replicas too. Large tables are always queried
+by shop or base, so that all rows of a shop or a base can be stored on one shard.
 """
 
 from collections.abc import Mapping
@@ -300,10 +298,9 @@ class PostgresBooks:
     async def _found_in(self, parts: str, scope: Scope, statement: str, asked: str, reached: int) -> list[Any]:
         """Return a record that belongs to one of the scope's shops or bases.
 
-        The shops or bases are read first and passed as values instead of
-        joined, so that a distributed store reads only their shards. Both
-        statements go to the same server, because a record could seem to be
-        missing if the list of shops or bases were outdated.
+        The shops or bases are read first and passed as values instead of joined, so that a distributed store reads only
+        their shards. Both statements go to the same server, because a record could seem to be missing if the list of
+        shops or bases were outdated.
         """
 
         async def ask(pool: Pool) -> list[Any]:

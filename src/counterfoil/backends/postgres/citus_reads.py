@@ -100,10 +100,7 @@ _EXISTING = "SELECT id FROM bills WHERE shop = $1 AND id = ANY($2)"
 
 
 class SplitStatement(str):
-    """A statement in two parts: the head (on the coordinator) and the rows (on a shard), which is the text itself.
-
-    `read` runs both parts and combines their results.
-    """
+    """A statement in two parts: the head, for the coordinator, and the text itself, for a shard. `read` joins both."""
 
     __slots__ = ("head", "read")
 

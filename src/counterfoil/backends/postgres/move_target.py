@@ -1,8 +1,4 @@
-"""The database that `counterfoil copy` writes to. It is closed to services and loaders until the cut-over.
-
-Until then, the stored fingerprint of the secret has a prefix that marks the
-copy as unfinished, and the books cannot be opened.
-"""
+"""The database that `counterfoil copy` writes to. Until the cut-over, a prefix of its fingerprint closes it."""
 
 from collections.abc import Callable, Iterable, Iterator
 from decimal import Decimal

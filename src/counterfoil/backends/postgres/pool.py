@@ -116,11 +116,7 @@ def run_in_new_loop(work: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
 
 
 class Pool:
-    """Connections to one server, opened on demand and replaced when they break.
-
-    Requests leave no session state behind, so connections need no reset between
-    requests, which saves a round trip.
-    """
+    """Connections to one server, opened on demand. Requests leave no session state, so that none needs a reset."""
 
     def __init__(self, url: str, address: Address | None = None, limits: ConnectionLimits | None = None) -> None:
         self._url = url

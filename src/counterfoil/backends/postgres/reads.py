@@ -1,7 +1,4 @@
-"""Reads a store on PostgreSQL on behalf of the operator.
-
-With several servers, it reads from the primary or, while there is no primary, from the server with the newest horizon.
-"""
+"""Reads a store for the operator: from the primary or, while there is none, from the newest replica."""
 
 import asyncio
 from collections.abc import Iterator, Sequence

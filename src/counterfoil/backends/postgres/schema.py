@@ -1,7 +1,4 @@
-"""The numbered migrations, and the check that this version of Counterfoil can use a schema.
-
-Code for both drivers uses this module, so it must not import either of them.
-"""
+"""The numbered migrations, and the check that this version can use a schema. It must import neither driver."""
 
 import re
 from pathlib import Path

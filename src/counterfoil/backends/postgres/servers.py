@@ -263,10 +263,7 @@ class Servers:
         return await self._ask(self._primary, ask)
 
     def write_now(self, write: Callable[[Any], Awaitable[None]], within: float) -> None:
-        """Run a transaction on the primary from outside the event loop, over a new connection.
-
-        Raise StoreUnreachable if it has not finished within `within` seconds.
-        """
+        """Run a transaction on the primary, outside the event loop; raise StoreUnreachable after `within` seconds."""
         run_in_new_loop(lambda: self._write_in_time(write, within))
 
     async def _write_in_time(self, write: Callable[[Any], Awaitable[None]], within: float) -> None:

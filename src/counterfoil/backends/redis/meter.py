@@ -55,10 +55,7 @@ class RedisMeter:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def close(self, within: float = STOP_SAVE_SEC) -> None:
-        """Close the connections and write the counts that are not stored yet.
-
-        Raise StoreUnavailable if the counts cannot be written within `within` seconds.
-        """
+        """Close the connections and write the remaining counts; raise StoreUnavailable after `within` seconds."""
         give_up = time.monotonic() + within
         if self._timer is not None:
             self._timer.cancel()

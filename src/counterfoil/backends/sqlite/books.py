@@ -1,9 +1,8 @@
 """Reads shops, bills and members over a read-only connection.
 
-The rows of an answer and its horizon are read by one statement and therefore
-from one snapshot, so the horizon is exact for these rows. The list of shops,
-the change feed and the digests are exceptions: they are read after their
-horizon, from a snapshot that is at least as new.
+The rows of an answer and its horizon are read by one statement and therefore from one snapshot, so the horizon is exact
+for these rows. The list of shops, the change feed and the digests are exceptions: they are read after their horizon,
+from a snapshot that is at least as new.
 """
 
 import sqlite3

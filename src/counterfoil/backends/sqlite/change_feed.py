@@ -1,7 +1,4 @@
-"""Reads pages of the change feed and of digests.
-
-A page is read in one transaction and therefore from one snapshot.
-"""
+"""Reads pages of the change feed and of digests, each in one transaction and therefore from one snapshot."""
 
 import sqlite3
 from collections.abc import Iterator

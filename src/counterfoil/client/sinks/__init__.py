@@ -1,7 +1,4 @@
-"""Sinks store a copy. Rows and the progress of the pull are committed in one transaction.
-
-`parse_destination` parses the name of a target. Its engine is imported only when the sink is opened.
-"""
+"""Sinks store a copy: rows and progress in one transaction. An engine is imported only when its sink is opened."""
 
 import os
 import sys
@@ -74,10 +71,7 @@ class Destination(Struct, frozen=True):
 
 @contextmanager
 def private_files() -> Iterator[None]:
-    """Make new files and folders readable only by their owner, because a copy may contain personal data.
-
-    DuckDB creates its log and its temporary files itself, so the umask is set for the whole process.
-    """
+    """Set the umask, because a copy may contain personal data, and DuckDB creates its log and other files itself."""
     before = os.umask(0o077)
     try:
         yield

@@ -50,10 +50,7 @@ ParsedRows = NewType("ParsedRows", str)
 
 
 class Fill(Struct, frozen=True):
-    """A table of the copy to insert rows into. `supplied` has SQL for columns that are not in the response.
-
-    With `is_staged`, the rows are inserted into the temporary table `staged_...` instead.
-    """
+    """A table to insert rows into, or with `is_staged` its `staged_...`. `supplied` has SQL for columns of our own."""
 
     table: Table
     supplied: dict[str, str] = field(default_factory=dict)
@@ -217,11 +214,7 @@ def _type(node: Any) -> str:
 
 
 class ScratchFolder:
-    """A new folder that only its owner can read. A pull keeps it locked as long as it runs.
-
-    If `target` is given, the folder is next to that file, because the system's folder for temporary files may be small
-    or in memory.
-    """
+    """A new private folder, locked while a pull runs; beside `target` if given, as the system's one may be small."""
 
     def __init__(self, target: Path | None) -> None:
         prefix, parent = "counterfoil-pull-", None

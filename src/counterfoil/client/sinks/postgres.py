@@ -63,11 +63,7 @@ class PostgresSink(Sink):
         self.make_tables()
 
     def make_tables(self) -> None:
-        """Create missing tables. If there is no copy yet, leave this to its first transaction.
-
-        A pull begins its first transaction only after the service has accepted the key, so a wrong key leaves no empty
-        tables behind.
-        """
+        """Create missing tables, but leave a new copy to its first transaction: a wrong key then leaves no tables."""
         found = {row[0] for row in self.existing()}
         self._is_new = found.isdisjoint({"pull_state", *(table.name for table in TABLES)})
         if not self._is_new:

@@ -103,10 +103,7 @@ _PARSED_OF_BILLS = tuple(fill.table for fill in _FILLS_OF_BILLS)
 
 
 class Sink(ABC):
-    """A copy in an SQL engine. Statements use `?` as the placeholder for a value.
-
-    Each row is a JSON object from a response, as bytes. A bill is identified by its shop and ID.
-    """
+    """A copy in an SQL engine. Statements have `?` for values, and rows are JSON objects of responses, as bytes."""
 
     DIALECT: layout.Dialect
     # Selects all (table, column) pairs of the copy's tables, at least one pair for each view, and maybe other pairs.
@@ -175,10 +172,7 @@ class Sink(ABC):
     # --- the copy ------------------------------------------------------------------
 
     def make_tables(self) -> None:
-        """Create missing tables, columns, indexes and views. Usually, a single query shows that nothing is missing.
-
-        The state then lists the tables that were not complete, because only a full pass fills them.
-        """
+        """Create missing tables, columns, indexes and views. List incomplete tables, which only a full pass fills."""
         found: dict[str, set[str]] = {}
         for name, column in self.existing():
             found.setdefault(name, set()).add(column)
@@ -417,10 +411,7 @@ class Sink(ABC):
         self.changed(table, whole)
 
     def find_different(self, table: Table) -> None:
-        """Fill `different` with the identities of the rows that differ from the copy's.
-
-        `served` and `held` are 1 if the service, or the copy, has a row that the other does not have.
-        """
+        """Fill `different` with the rows that differ; `served` and `held` are 1 if only the service or copy has one."""
         key, identity = ", ".join(key_of(table)), ", ".join(table.identity)
         names = column_names(table, without="copied_at")
         # EXCEPT removes duplicates, so equal rows are counted.
@@ -442,10 +433,7 @@ class Sink(ABC):
     def put_bills(
         self, rows: Sequence[bytes], parsed: ParsedRows | None = None, shop_ids: Collection[str] | None = None
     ) -> Written:
-        """Upsert bills, which must be of these shops. The copy must not contain a later version of any of them.
-
-        `parsed` is the result of `parse_bills` for the same rows, if it was called. It can be used only once.
-        """
+        """Upsert bills of these shops, none older than the copy's. `parsed`, from `parse_bills`, is used only once."""
         if not rows:
             return Written()
         if not self._read_bills(rows, parsed, shop_ids):

@@ -1,7 +1,4 @@
-"""Example requests for an operation: with curl, with `counterfoil.client`, and in several languages.
-
-The address and the key come from the environment variables BASE and KEY, so that an example can be copied and run.
-"""
+"""Example requests in several languages. BASE and KEY come from the environment, so each can be copied and run."""
 
 import json
 import re

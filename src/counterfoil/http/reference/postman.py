@@ -1,7 +1,4 @@
-"""Writes the example requests as a Postman collection (version 2.1), which Bruno imports too.
-
-The base URL, the key, the IDs and the days are variables of the collection, so that a reader sets each of them once.
-"""
+"""Writes the example requests as a Postman collection (2.1), also for Bruno. A reader sets each variable once."""
 
 from msgspec import json
 
