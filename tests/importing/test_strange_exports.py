@@ -130,3 +130,15 @@ def test_a_row_of_a_bill_that_is_no_item_is_asked_about_and_rejected_later(name:
     assert ending({"bills": heading + items + extra, "asks": f"Item has {name}"}, tmp_path) == f"Item has {name}"
     mapping = propose([written(tmp_path, heading + items)], [], [], None, today=TODAY).text()
     assert imported("csv", written(tmp_path, heading + extra), mapping=mapping).rejected != []
+
+
+@pytest.mark.parametrize("left", ["Payout", "Net Payable", "Amount Due", "Bank deposit"])
+@pytest.mark.parametrize(
+    "kept", ["Uber Service Fee", "Service Charge", "Delivery Fee", "Servicegebühr", "サービス料", "VAT", "Withholding Tax"]
+)
+def test_what_a_platform_keeps_is_not_taken_off_what_the_customer_paid(kept: str, left: str, tmp_path: Path) -> None:
+    rows = [f"100{number},13/11/2026 1{number}:00,{number + 10}.00,-3.15,{number + 6}.85\n" for number in range(5)]
+    export = {"bills": "".join([f"Order ID,Date,Total,{kept},{left}\n", *rows])}
+    assert ending(export, tmp_path) == {"2026-11-13": [5, "60.00"]}
+    mapping = tomllib.loads(propose([tmp_path / "bills.csv"], [], [], None, today=TODAY).text())
+    assert mapping["bill"]["amounts"] == {"net": "Total"}

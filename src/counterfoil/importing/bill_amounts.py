@@ -108,6 +108,8 @@ class BillAmounts:
             others = [part for part in missing if named.isdisjoint(part.columns)]
             finding.choices += [total.plus(*others)] if others else []
         finding.choices = [total for total in finding.choices if self.first_negative(total, bills) is None]
+        left = [one for one in self.candidates() if one.role == "payout"]
+        finding.choices = [total for total in finding.choices if not _is_sum_of(total, left, bills)]
         first = finding.chosen or next(iter(finding.choices), None)
         if first and sum((first.values[bill] or 0) < 0 for bill in bills) * 2 > len(bills):
             finding.chosen, finding.choices = None, [first.minus(), *(finding.choices or [first])]
@@ -465,6 +467,12 @@ def _is_close(one: AmountSeries, total: AmountSeries, bill: int, *, is_given: bo
     """Return whether two amounts are equal on a bill or, if `is_given`, the first may be banknotes for the second."""
     gap = (one.values[bill] or 0) - (total.values[bill] or 0)
     return abs(gap) <= bill_totals.TOLERANCE or (is_given and gap > 0 and (one.values[bill] or 0) % BANKNOTE == 0)
+
+
+def _is_sum_of(total: AmountSeries, others: Sequence[AmountSeries], bills: Sequence[int]) -> bool:
+    """Return whether a sum of columns is another amount, such as what was left after fees, on all bills."""
+    is_sum = len(total.columns) > 1
+    return is_sum and any(all(_is_close(one, total, bill) for bill in bills) for one in others)
 
 
 def _is_alike(one: AmountSeries, total: AmountSeries, bills: Sequence[int]) -> bool:

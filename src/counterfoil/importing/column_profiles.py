@@ -21,7 +21,8 @@ SAMPLE_ROWS = 20_000
 MANY_VALUES = 40
 POINT, COMMA = NumberFormat(".", ","), NumberFormat(",", ".")
 NUMBER_ROLES = headings.AMOUNT_ROLES | {"qty", "unitPrice", "wayOfPaying"}
-_TAKEN_OFF = {"wayOfPaying": "discount", "surcharge": "fee"}
+# A voucher that is taken off is no payment, and what a platform keeps, or the tax on that, no charge of the customer.
+_TAKEN_OFF = {"wayOfPaying": "discount"} | dict.fromkeys(set(headings.CHARGES) - {"rounding"}, "fee")
 DATE_ROLES = frozenset({"datetime", "tradingDay"})
 _NUMBER_LIKE = re.compile(r"[^\d]{0,6}\d[\d.,'’ \u00a0\u202f]*[^\d]{0,6}")
 _COMMA_DECIMALS = re.compile(r"\d,\d{1,2}(?!\d)(?!.*[.,])|\.\d{3},\d|\d\.\d{3}\.\d{3}|(?<!\d)0,\d", re.ASCII)
@@ -44,6 +45,13 @@ class SampleColumn:
         self.values = values
         self.numbers = numbers
         self.matches = headings.roles_of(name)
+        self.is_taken_off = False
+        """Whether the numbers have the sign opposite to that of the totals."""
+
+    def with_values(self, values: list[str]) -> "SampleColumn":
+        column = SampleColumn(self.name, values, self.numbers)
+        column.is_taken_off = self.is_taken_off
+        return column
 
     @cached_property
     def filled(self) -> list[str]:
@@ -109,13 +117,15 @@ class SampleColumn:
         """The distinct values, most frequent first."""
         return [value for value, _ in Counter(self.filled).most_common()]
 
-    @cached_property
+    @property
     def role(self) -> str | None:
-        """The most probable role that the values fit. A voucher or a fee that is taken off is no payment or charge."""
+        """The most probable role that the values fit, and their sign."""
+        role = self.role_by_values
+        return _TAKEN_OFF.get(role or "", role) if self.is_taken_off else role
+
+    @cached_property
+    def role_by_values(self) -> str | None:
         found = next((match.role for match in self.matches if self._fits(match.role)), None)
-        if found in _TAKEN_OFF:
-            numbers = [number_in(value, self.numbers) or 0 for value in self.distinct]
-            return _TAKEN_OFF[found] if any(numbers) and max(numbers) <= 0 else found
         return None if found == "unknown" else found
 
     @property
@@ -176,6 +186,7 @@ class SheetSample:
         names = list(dict.fromkeys(name for file in files for name in file.sheet.columns))
         self.columns = {name: SampleColumn(name, [_cell(row, name) for row in self.rows]) for name in names}
         self.question = self._find_number_formats(decimal)
+        self._find_deductions()
 
     @property
     def file(self) -> sheets.TableFile:
@@ -190,14 +201,24 @@ class SheetSample:
         self.rows = [row for place, row in enumerate(self.rows) if place not in rows]
         for name, column in self.columns.items():
             values = [value for place, value in enumerate(column.values) if place not in rows]
-            self.columns[name] = SampleColumn(name, values, column.numbers)
+            self.columns[name] = column.with_values(values)
 
     def fill_down(self, name: str, rows: Sequence[int]) -> None:
         """Give cells of a column the value of the row above."""
         column = self.columns[name]
         for row in rows:
             column.values[row] = column.values[row - 1]
-        self.columns[name] = SampleColumn(name, column.values, column.numbers)
+        self.columns[name] = column.with_values(column.values)
+
+    def _find_deductions(self) -> None:
+        """Note which charges and payments nearly always have the sign opposite to that of the row's total."""
+        totals = [column for column in self.columns.values() if column.role_by_values in headings.TOTAL_ROLES]
+        for column in self.columns.values() if totals else ():
+            if column.role_by_values in _TAKEN_OFF:
+                rows = [row for row in range(len(self.rows)) if column.number(row)]
+                sizes = [(column.amount(row), next(filter(None, (one.amount(row) for one in totals)), 0)) for row in rows]
+                opposite, same = sum(one * other < 0 for one, other in sizes), sum(one * other > 0 for one, other in sizes)
+                column.is_taken_off = opposite > 4 * same
 
     def _find_number_formats(self, decimal: str | None) -> str | None:
         """Find how each column writes its numbers, or use the decimal mark. Return the column that does not show it."""
