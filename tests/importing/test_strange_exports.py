@@ -134,7 +134,8 @@ def test_a_row_of_a_bill_that_is_no_item_is_asked_about_and_rejected_later(name:
 
 @pytest.mark.parametrize("left", ["Payout", "Net Payable", "Amount Due", "Bank deposit"])
 @pytest.mark.parametrize(
-    "kept", ["Uber Service Fee", "Service Charge", "Delivery Fee", "Servicegebühr", "サービス料", "VAT", "Withholding Tax"]
+    "kept",
+    ["Uber Service Fee", "Service Charge", "Delivery Fee", "Servicegebühr", "サービス料", "VAT", "Withholding Tax"],
 )
 def test_what_a_platform_keeps_is_not_taken_off_what_the_customer_paid(kept: str, left: str, tmp_path: Path) -> None:
     rows = [f"100{number},13/11/2026 1{number}:00,{number + 10}.00,-3.15,{number + 6}.85\n" for number in range(5)]
@@ -142,3 +143,47 @@ def test_what_a_platform_keeps_is_not_taken_off_what_the_customer_paid(kept: str
     assert ending(export, tmp_path) == {"2026-11-13": [5, "60.00"]}
     mapping = tomllib.loads(propose([tmp_path / "bills.csv"], [], [], None, today=TODAY).text())
     assert mapping["bill"]["amounts"] == {"net": "Total"}
+
+
+@pytest.mark.parametrize(
+    ("heading", "entry"),
+    [(name, "tip") for name in ("CHARGETIPS", "TIPAMOUNT", "Trinkgeldbetrag", "Server Tip", "Tip (Card)")]
+    + [(name, "vat") for name in ("TAXAMT", "SALESTAX", "Total Taxes", "total_taxes", "Mehrwertsteuerbetrag")],
+)
+def test_a_tip_or_tax_in_the_total_is_named_whatever_words_are_glued_to_it(
+    heading: str, entry: str, tmp_path: Path
+) -> None:
+    answers = {"bill.amounts.net": f"TOTAL + {heading}"}
+    assert amounts_with(heading, answers, tmp_path) == {"net": {"add": ["TOTAL", heading]}, entry: heading}
+
+
+def amounts_with(heading: str, answers: dict[str, str], folder: Path) -> Any:
+    """Return how the amounts of bills with a total and another column of numbers are read."""
+    rows = [f"100{number},13/11/2026 1{number}:00,{number + 10}.00,{number % 3}.35\n" for number in range(5)]
+    bills = written(folder, "".join([f"Order ID,Date,TOTAL,{heading}\n", *rows]), "bills.csv")
+    return tomllib.loads(propose([bills], [], [], None, today=TODAY, answers=answers).text())["bill"]["amounts"]
+
+
+def test_a_column_can_be_named_as_the_tip_or_the_tax(tmp_path: Path) -> None:
+    answers = {"bill.amounts.net": "TOTAL + Extra", "bill.amounts.tip": "Extra"}
+    assert amounts_with("Extra", answers, tmp_path)["tip"] == "Extra"
+    answers = {"bill.amounts.net": "TOTAL", "bill.amounts.vat": "Extra"}
+    assert amounts_with("Extra", answers, tmp_path) == {"net": "TOTAL", "vat": "Extra"}
+    for column in ("Nothing", "Date"):
+        with pytest.raises(ImportFailed, match=f"bill.amounts.tip: {column}"):
+            amounts_with("Extra", {"bill.amounts.tip": column}, tmp_path)
+
+
+def test_the_zone_and_the_columns_that_join_files_can_be_named(tmp_path: Path) -> None:
+    bills = written(tmp_path, "Order ID,Date,Time zone,Total\n1001,2026-11-13 12:00,Heure de l'Est,5.00\n", "bills.csv")
+    lines = written(tmp_path, "Belongs to,Item,Qty,Price\n1001,Tea,1,5.00\n1002,Tea,1,5.00\n", "lines.csv")
+    answers = {"shop.timezone": "America/Toronto", "line.key": "Belongs to"}
+    proposal = propose([bills], [lines], [], None, today=TODAY, answers=answers)
+    mapping = tomllib.loads(proposal.text())
+    assert (mapping["shop"]["timezone"], mapping["line"]["key"]) == ("America/Toronto", "Belongs to")
+    assert "timezone" not in mapping["bill"]
+    asked = propose([bills], [lines], [], None, today=TODAY).questions
+    assert {one.entry: one.choices for one in asked} == {"shop.timezone": (), "line.key": ("Belongs to",)}
+    for entry, wrong in (("shop.timezone", "Nowhere"), ("line.key", "Nothing")):
+        with pytest.raises(ImportFailed, match=wrong):
+            propose([bills], [lines], [], None, today=TODAY, answers={**answers, entry: wrong})

@@ -151,7 +151,11 @@ def _show_bills(proposal: Proposal, content: dict[str, Any], unset: Sequence[str
 
 def _sample_records(mapping: ImportMapping, proposal: Proposal) -> Iterator[Imported]:
     sheets = zip((BILL, LINE, PAYMENT), (proposal.bills, proposal.lines, proposal.payments), strict=True)
-    inputs = [TableInput(kind, sheet.file.sheet, sheet.rows) for kind, sheet in sheets if sheet]
+    # How the rows of another file belong to bills may still be a question.
+    keys = {LINE: mapping.line and mapping.line.key, PAYMENT: any(table.key for table in mapping.payments)}
+    inputs = [
+        TableInput(kind, sheet.file.sheet, sheet.rows) for kind, sheet in sheets if sheet and keys.get(kind, True)
+    ]
     # The sample may contain lines whose bill is not in it, so a line without a bill is not an error here. Nor is an
     # order of day and month that is only assumed.
     yield from TableImport(mapping, inputs, ImportOptions(is_order_sure=True), has_all_bills=False).records()

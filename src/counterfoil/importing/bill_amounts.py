@@ -1,7 +1,7 @@
 """The amounts that a sample states for its bills: possible totals, charges and deductions, and payments."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from functools import cached_property
 from itertools import accumulate, zip_longest
@@ -36,10 +36,11 @@ class BillAmounts:
     """The amounts of the bills of a sample, in units of SCALE."""
 
     def __init__(
-        self, sample: BillSample, lines: SheetSample | None, payments: SheetSample | None, unit: str = "units"
+        self, sample: BillSample, lines: SheetSample | None, payments: SheetSample | None, answers: Mapping[str, str]
     ) -> None:
         self._sample = sample
-        self._factor = UNITS[unit]
+        self._factor = UNITS[answers.get("numbers.unit", "units")]
+        self._answers = answers
         self._lines = lines
         self._payments = payments
         self.levels = {name: self._level(column) for name, column in sample.sheet.columns.items()}
@@ -407,6 +408,11 @@ class BillAmounts:
         key, number = self._sample.key, self._sample.number
         if key is None or number is None:
             return [], []
+        entry = "line.key" if sheet is self._lines else "payment.key"
+        if answer := self._answers.get(entry):
+            if answer not in sheet.columns:
+                raise ImportFailed(f"--set {entry}: there is no column {answer} in {sheet.file.sheet.name}.")
+            return [number.name], [answer]
         if all(name in sheet.columns for name in key.columns):
             return list(key.columns), list(key.columns)
         if number.name in sheet.columns:

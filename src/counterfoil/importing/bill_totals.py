@@ -400,6 +400,8 @@ class TotalSearch:
                 return TotalFinding(total, [], evidence, question=text, shown=total, is_proved=True)
             return TotalFinding(question=f"{text} Only if {name} does, use --set 'bill.amounts.net={name}'.")
         if unknown:
+            # The tip comes first, because it is the most probable answer.
+            unknown.sort(key=lambda part: self._parts[part].role != "tip")
             added = [self._as_added(part, is_paid=True) for part in unknown]
             sizes = (0, len(added), *range(1, len(added)))
             sums = [total.plus(*some) for size in sizes for some in combinations(added, size)]

@@ -50,7 +50,7 @@ class SampleColumn:
 
     def with_values(self, values: list[str]) -> "SampleColumn":
         column = SampleColumn(self.name, values, self.numbers)
-        column.is_taken_off = self.is_taken_off
+        column.is_taken_off, column.matches = self.is_taken_off, self.matches
         return column
 
     @cached_property
@@ -210,14 +210,30 @@ class SheetSample:
             column.values[row] = column.values[row - 1]
         self.columns[name] = column.with_values(column.values)
 
+    def give_role(self, entry: str, answer: str, role: str) -> None:
+        """Give columns, as in `VAT 7% + VAT 0%`, the role that a person says they have. No other column has it then."""
+        names = answer.split(" + ")
+        for name in names:
+            if name not in self.columns or not self.columns[name].is_number or self.columns[name].is_taken_off:
+                raise ImportFailed(message("answer_no_amount", entry=entry, name=name, columns=", ".join(self.columns)))
+        for name, column in self.columns.items():
+            others = tuple(match for match in column.matches if match.role != role)
+            self.columns[name] = column.with_values(column.values)
+            self.columns[name].matches = (headings.RoleMatch(len(name), 0, role),) if name in names else others
+
     def _find_deductions(self) -> None:
         """Note which charges and payments nearly always have the sign opposite to that of the row's total."""
         totals = [column for column in self.columns.values() if column.role_by_values in headings.TOTAL_ROLES]
         for column in self.columns.values() if totals else ():
             if column.role_by_values in _TAKEN_OFF:
                 rows = [row for row in range(len(self.rows)) if column.number(row)]
-                sizes = [(column.amount(row), next(filter(None, (one.amount(row) for one in totals)), 0)) for row in rows]
-                opposite, same = sum(one * other < 0 for one, other in sizes), sum(one * other > 0 for one, other in sizes)
+                sizes = [
+                    (column.amount(row), next(filter(None, (one.amount(row) for one in totals)), 0)) for row in rows
+                ]
+                opposite, same = (
+                    sum(one * other < 0 for one, other in sizes),
+                    sum(one * other > 0 for one, other in sizes),
+                )
                 column.is_taken_off = opposite > 4 * same
 
     def _find_number_formats(self, decimal: str | None) -> str | None:

@@ -3,7 +3,7 @@
 import re
 import tomllib
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from importlib import resources
 from typing import Any, Final
@@ -23,6 +23,7 @@ _INNER_CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _STATED_RATE = re.compile(r"\d+(?:[.,]\d+)?\s*%")
 _SHORTEST_PLURAL = 4
 LONGEST_HEADING = 60
+_SHORT: Final = {"amt": "amount"}
 NO_SALE = "test, a gift or a movement of cash"
 NO_ITEM = "tip, a payment, a deduction or a sum"
 _OPPOSITE: Final = {SALE: SKIP, VOID: SALE, REFUND: SALE}
@@ -57,7 +58,34 @@ def words_of(text: str) -> list[str]:
 
 
 def _singular(word: str) -> str:
-    return word[:-1] if len(word) >= _SHORTEST_PLURAL and word.endswith("s") and not word.endswith("ss") else word
+    is_plural = len(word) >= _SHORTEST_PLURAL and word.endswith("s") and not word.endswith("ss")
+    return word[:-1] if is_plural else _SHORT.get(word, word)
+
+
+@cache
+def _heading_words() -> list[frozenset[str]]:
+    """Return the words of headings in each language, also as parts of longer words."""
+    found: dict[str, set[str]] = {}
+    for role in _table("headings"):
+        for language, text in _table("headings", role).items():
+            words = [word for word in words_of(text) if len(word) > 1 and word.isascii()]
+            found.setdefault(language, set(_SHORT)).update(words, [f"{word}s" for word in words])
+    return [frozenset(words) for words in found.values()]
+
+
+def _split(word: str) -> list[str]:
+    """Return the words of which one like TIPAMOUNT consists, if that is clear."""
+    ways = [way for words in _heading_words() for way in _ways_to_split(word, words)]
+    fewest = {way for way in ways if len(way) == min(map(len, ways))}
+    return [_singular(part) for part in fewest.pop()] if len(fewest) == 1 else [word]
+
+
+def _ways_to_split(word: str, words: Collection[str]) -> Iterator[tuple[str, ...]]:
+    if word in words:
+        yield (word,)
+    for end in range(3, len(word) - 1):
+        if word[:end] in words:
+            yield from ((word[:end], *rest) for rest in _ways_to_split(word[end:], words))
 
 
 class _Phrase(Struct, frozen=True):
@@ -128,16 +156,38 @@ def roles_of(heading: str) -> tuple[RoleMatch, ...]:
     words = words_of(text)
     # A name with capital letters within it may be one word: PromptPay.
     joined = words_of(text.casefold())
+    return _roles_of(words, joined) or _roles_of([part for word in words for part in _split(word)])
+
+
+def _roles_of(words: Sequence[str], joined: Sequence[str] = ()) -> tuple[RoleMatch, ...]:
     is_amount = not any(phrase.is_in(words) for phrase in _list("not_amounts"))
-    found = []
+    best: dict[str, _Phrase] = {}
     for role in _table("headings"):
         matching = [phrase for phrase in _list("headings", role) if phrase.is_in(words) or phrase.is_in(joined)]
         if matching and (is_amount or role not in AMOUNT_ROLES):
-            best = max(matching, key=lambda phrase: (phrase.letters, -phrase.rank))
-            found.append(RoleMatch(best.letters, best.rank, role))
+            best[role] = max(matching, key=lambda phrase: (phrase.letters, -phrase.rank))
+    # In `Total Taxes` and `Server Tip`, the other words only say of what, but not in `Total incl. tax`.
+    is_whole = "id" not in best and {word for phrase in best.values() for word in phrase.words} >= set(words)
+    first = [role for role in ("tip", "tax") if is_whole and role in best and not _is_in_others(role, best)]
     # In `Check Status` and `Order value`, the first word only says of what.
     heads = AMOUNT_ROLES | {"status", "type"}
-    return tuple(sorted(found, key=lambda match: (-match.letters, match.role not in heads)))
+    last = words[-1] if words and not joined else ""
+    order = sorted(
+        best,
+        # What a word such as `Rechnungsbetrag` is, its last part says.
+        key=lambda role: (
+            role not in first,
+            last and last not in best[role].words,
+            -best[role].letters,
+            role not in heads,
+        ),
+    )
+    return tuple(RoleMatch(best[role].letters, best[role].rank, role) for role in order)
+
+
+def _is_in_others(role: str, phrases: Mapping[str, _Phrase]) -> bool:
+    own = set(phrases[role].words)
+    return any(own < set(phrase.words) for phrase in phrases.values())
 
 
 def may_change_totals(heading: str) -> bool:

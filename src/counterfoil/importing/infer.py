@@ -10,6 +10,7 @@ from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
+from counterfoil.domain.calendar import zone_named
 from counterfoil.importing import bill_totals, column_doubts, headings
 from counterfoil.importing.bill_amounts import EITHER, PAYMENT_AMOUNTS, ROW, UNITS, BillAmounts
 from counterfoil.importing.bill_sample import BillSample, first_other_day, shop_ids
@@ -19,7 +20,7 @@ from counterfoil.importing.mapping import REFUND, SALE, VOID
 from counterfoil.importing.proposals import Proposal, quoted, toml
 from counterfoil.importing.results import ImportFailed, message
 from counterfoil.importing.sheets import CsvFile
-from counterfoil.importing.values import DATE_ORDERS
+from counterfoil.importing.values import DATE_ORDERS, read_zone
 
 NOON = "12:00"
 MANY_SHOPS = 10
@@ -29,8 +30,10 @@ NET, UNIT = "bill.amounts.net", "numbers.unit"
 COLUMN_ANSWERS = ("bill.id", "bill.closedAt", "bill.shopId", "line.cancelled")
 CHOICES = {"dates.order": DATE_ORDERS, "dates.calendar": ("gregorian", "buddhist"), "numbers.decimal": (".", ",")}
 CHOICES |= {"void": ("line", "bill"), UNIT: tuple(UNITS)}
-ANSWERS = (NET, *COLUMN_ANSWERS, *CHOICES, "shop.franchiseId", "file.sheet", "skip")
+KEYS, ZONE = ("line.key", "payment.key"), "shop.timezone"
 TEXT_ENTRIES, AMOUNT_ENTRIES, LINE_ENTRIES = map(headings.entries_of, ("texts", "amounts", "lines"))
+ROLE_ANSWERS = {f"bill.{entry}": role for role, entry in AMOUNT_ENTRIES.items()}
+ANSWERS = (NET, *ROLE_ANSWERS, *COLUMN_ANSWERS, *KEYS, *CHOICES, ZONE, "shop.franchiseId", "file.sheet", "skip")
 
 
 def propose(
@@ -51,7 +54,12 @@ def propose(
         sample_of(payments, answers) if payments else None,
     )
     _check_answers(answers)
-    _Inference(result, shop, today, timezone, answers).fill()
+    for entry, files in zip(KEYS, (lines, payments), strict=True):
+        if entry in answers and not files:
+            raise ImportFailed(f"--set {entry}: there is no such file. Add it with --{entry.partition('.')[0]}s.")
+    for entry in sorted(ROLE_ANSWERS.keys() & answers.keys()):
+        result.bills.give_role(entry, answers[entry], ROLE_ANSWERS[entry])
+    _Inference(result, shop, today, timezone or answers.get(ZONE), answers).fill()
     return result
 
 
@@ -61,6 +69,8 @@ def _check_answers(answers: Mapping[str, str]) -> None:
         section = name.partition(".")[0]
         if name not in ANSWERS and section != "status":
             raise ImportFailed(f"--set {name}: only these can be set: {', '.join(ANSWERS)} and status.VALUE.")
+        if name == ZONE and zone_named(answer) is None:
+            raise ImportFailed(f"--set {name}: {answer} is not the name of a time zone, such as {DEFAULT_ZONE}.")
         choices = column_doubts.MEANINGS if section == "status" else CHOICES.get(name)
         if choices and answer not in choices:
             raise ImportFailed(f"--set {name}: {answer} is none of {', '.join(choices)}.")
@@ -85,7 +95,7 @@ class _Inference:
             # The import reads both rows as one voided bill.
             self._sheet.leave_out(voided)
             self._sample = BillSample(self._sheet, **given, answers=answers, has_voided_sales=True)
-        self._amounts = BillAmounts(self._sample, self._lines, self._payments, answers.get(UNIT, "units"))
+        self._amounts = BillAmounts(self._sample, self._lines, self._payments, answers)
         self._total: AmountSeries | None = None
         self._parts_of_total: frozenset[str] = frozenset()
 
@@ -260,15 +270,17 @@ class _Inference:
             self._result.add(section, "timezone", self._timezone or DEFAULT_ZONE, "" if self._timezone else "assumed")
         elif zone := column_doubts.zone_of_shop(self._sample, column, name):
             self._result.add(section, "timezone", zone)
-        elif not any(question.entry == "shop.timezone" for question in self._result.questions):
-            where = "each [[shop]]" if franchise else "[shop]"
-            text = f"{column.name} does not name one known time zone for {name}. Use --timezone, or set it in {where}."
-            self._result.ask("shop.timezone", text)
+        elif not any(question.entry == ZONE for question in self._result.questions):
+            text = f"{column.name} does not name one known time zone for {name}. Use --set {ZONE}=NAME."
+            text += " If the shops are in several, set it in each [[shop]]." if franchise else ""
+            self._result.ask(ZONE, text)
         self._result.comment(section, 'closingTime = "02:00"  # if the business day ends after midnight')
 
     @property
     def _zone_column(self) -> SampleColumn | None:
-        return next((column for column in self._sheet.with_role("timezone") if column.filled), None)
+        column = next((column for column in self._sheet.with_role("timezone") if column.filled), None)
+        # A zone that was named stands for names that are not known.
+        return column if column and (not self._timezone or all(map(read_zone, column.distinct))) else None
 
     def _bill_id(self) -> None:
         key, number = self._sample.key, self._sample.number
@@ -483,6 +495,8 @@ class _Inference:
         parts += [self._amounts.of(column, "gross", self._rows_level(column)) for column in subtotals[:1]]
         for role, entry in AMOUNT_ENTRIES.items():
             found = [part for part in parts if part.role == role]
+            if answer := self._answers.get(f"bill.{entry}"):
+                found = [self._amounts.of(self._sheet.columns[name], role) for name in answer.split(" + ")]
             # The same amounts under two headings count once, unless the total has both.
             first = {part.values: part for part in reversed(found)}
             found = [part for part in found if part.name in self._parts_of_total] or list(first.values())[::-1]
@@ -563,8 +577,12 @@ class _Inference:
         """Propose how the rows of another file are joined to their bills; return False if that is not known."""
         own, foreign = self._amounts.shared_key(sheet)
         if not own:
-            text = f"No column of {sheet.file.sheet.name} says which bill a {what} belongs to."
-            self._result.ask(f"{what}.key", text)
+            columns = [one.name for one in sheet.columns.values() if one.role in (None, "id") and one.is_like_an_id]
+            text = (
+                f"No column of {sheet.file.sheet.name} says which bill a {what} belongs to. Which one has its number?"
+            )
+            if self._sample.number:
+                self._result.ask(f"{what}.key", text, columns[:4])
             return False
         self._result.add(section, "key", foreign if len(foreign) > 1 else foreign[0])
         key = self._sample.key
