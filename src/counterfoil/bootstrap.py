@@ -62,8 +62,7 @@ def serving_ports(settings: Settings, observe: Callable[[Event], None], clock: C
 
 
 def deployment_secret(settings: Settings) -> bytes:
-    # Open the store only if the secret is missing: on PostgreSQL, this imports psycopg, which workers do not need
-    # otherwise.
+    # Open the store only if the secret is missing: this may import psycopg, which workers do not need otherwise.
     return read_secret(settings, lambda: store(settings).reads().is_built())
 
 

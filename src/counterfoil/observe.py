@@ -205,8 +205,7 @@ class EventLog:
 
 # --- counters that the workers share with the supervisor, which serves `/metrics` --
 #
-# Every worker maps a section of one file into its memory. Counting needs no system call, and the counts of a killed
-# worker can still be read.
+# Every worker maps a section of one file, so counting needs no system call, and a killed worker's counts remain.
 
 BUCKETS_US = (100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 1_000_000, 5_000_000)
 # Pairs of status and error code. The last pair stands for every other outcome.

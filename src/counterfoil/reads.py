@@ -162,8 +162,7 @@ class Reads:
             seal=page.seal,
             next_cursor=self._feed_tokens.text_of(caller.key, cursor) if cursor else None,
             mark=self._feed_tokens.text_of(caller.key, Mark(window.until)) if cursor is None else None,
-            # A caller gets a mark only after reading everything up to it, so at the end of this pass the caller has
-            # read everything from the beginning.
+            # A caller with a mark has read everything up to it, so at the end of this pass it has read everything.
             change_list=(caller.key.lineage, CHANGE_FEED, ""),
             rows=len(page.elements),
         )

@@ -27,8 +27,7 @@ from counterfoil.client.tables import TABLES
 
 # --- the members of a base: every pass reads all of them, because the API lists no changes --
 #
-# A pass may take several runs. The copy stores which members the pass has seen; when the pass ends, all other members
-# of the base are marked as removed.
+# A pass may take several runs. When it ends, members of the base that it has not seen are marked as removed.
 
 
 class _MemberId(Struct):
@@ -106,8 +105,7 @@ class MemberPass:
             self._tally.members_read += len(page.data)
             for row in page.data:
                 member_id = calls.decode_row(row, _decode_member_id).member_id
-                # If a member is returned twice, the later row is used. Rows without a token cannot be identified and
-                # are skipped.
+                # Of a member that is returned twice, the later row is used. One without a token is skipped.
                 if member_id is not None:
                     batch.latest[member_id] = row
             base.cursor, base.asked = page.next_cursor, mark
@@ -248,8 +246,7 @@ class Puller:
         if known.url != self._client.base_url or (feed.mark is None and feed.cursor is None):
             pull_state.require_origin(known, origin_of(self._client))
         elif drops_position:
-            # This run drops the position, so no later request would show whether the key belongs to the right lineage.
-            # Check this now.
+            # This run drops the position, so no later request would show whether the lineage is right.
             try:
                 self._client.send(calls.changes(since=feed.mark, cursor=feed.cursor, limit=1))
             except Refusal as refusal:

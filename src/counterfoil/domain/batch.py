@@ -90,8 +90,7 @@ class Batch:
         self.shops = {row.shop_id: row for row in shops}
         self.bills = {(row.shop, row.bill_id): row for row in bills}
         self.bases = {row.provider_id: row for row in bases}
-        # If a load was killed while it moved a member to another base, both bases have a row for that member. The last
-        # row in `members` is the current one.
+        # If a load was killed while it moved a member, two bases have a row for it. The last is the current one.
         stored = list(members)
         self.members = {row.token: row for row in stored}
         self._removals = dict(removals)

@@ -114,8 +114,7 @@ class PageBuilder:
         """Return the sections of a shop that this pass still has to read, in order."""
         since, until = self._window.since, self._window.until
         if shop.joined_at > until or (since == BEGINNING and not shop.in_scope):
-            # A shop that joined or left the scope after this pass began is reported by the next pass. A first pass
-            # reports only shops in scope.
+            # The next pass reports a shop that joined or left since this one began. A first one reports none that left.
             return []
         whole = shop.joined_at > since
         starts_at = (BEGINNING if whole else since) + 1
@@ -158,8 +157,7 @@ class PageBuilder:
 
     def _append(self, position: FeedPosition, element: bytes, seal: bytes | None = None) -> None:
         self._elements.append(element)
-        # The seal of a page includes the seals of its bills. Other elements are short or rare, so they are included
-        # in full.
+        # A page's seal includes those of its bills, and other elements, which are short or rare, in full.
         self._seals.append(json.encode(position.shop_id) + seal if seal else element)
         self._bytes += len(element)
         self._last = position

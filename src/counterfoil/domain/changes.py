@@ -274,8 +274,7 @@ def account_values(rows: Iterable[MemberRow]) -> list[Row]:
             record.token,
             place,
             account.user,
-            # A lookup returns a person's most recently created record, so a record without a creation time counts as
-            # the oldest.
+            # A lookup returns the person's newest record; one without a creation time counts as the oldest.
             -1 if record.created_at is None else record.created_at,
             account.channel,
         )

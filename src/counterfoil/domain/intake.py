@@ -225,8 +225,7 @@ def accepted(intake: Intake) -> Intake:
 
 
 def _with_normal_group(intake: Intake, group: DeliveryCounts) -> Intake:
-    # In the first groups, every unknown field name is remembered. Later, rare names are not remembered, so that an
-    # alarm is raised if they become frequent.
+    # After the first groups, rare names are not remembered, so that an alarm is raised if they become frequent.
     is_first = len(intake.earlier) < MIN_EARLIER_GROUPS
     names = [name for name, count in group.unknown.items() if is_first or count >= MIN_AFFECTED]
     known_names = list(dict.fromkeys([*(name for name in intake.known_names if name not in names), *names]))

@@ -15,8 +15,7 @@ from counterfoil.domain.calendar import as_number, thai_day
 # format, PostgreSQL can merge ranges itself.
 
 
-# A list keeps at most this many ranges. The oldest are dropped rather than joined, so that changes that were not read
-# never appear to have been read.
+# At most so many ranges: the oldest are dropped, not joined, so that no change wrongly appears to have been read.
 MAX_RANGES = 50
 
 # The first and the last instant of a range, in milliseconds since 1970 UTC.

@@ -11,8 +11,7 @@ from counterfoil.domain.resources import Category, Shop
 
 # --- categories --------------------------------------------------------------
 #
-# Tills record promotional groupings, such as best sellers, among the categories. Groupings are neither listed nor
-# shown on the lines of a bill.
+# Tills record groupings, such as best sellers, among the categories. They are neither listed nor shown on lines.
 
 
 def categories_from(value: object) -> tuple[list[Category], frozenset[str]]:

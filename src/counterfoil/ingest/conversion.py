@@ -23,11 +23,9 @@ from counterfoil.domain.tokens import Pseudonyms
 from counterfoil.ingest.fields import Findings, check_record
 from counterfoil.ingest.lines import MAX_ITEMS, MAX_LINE_BYTES, Reader, Rejected, is_too_large, parse_record
 
-# Tokens are cached, because computing one takes as long as converting the rest of a small bill, and the same members
-# occur in many bills.
+# Tokens are cached: one takes as long as the rest of a small bill, and the same members have many bills.
 MAX_TOKENS = 16_384
-# A published line is kept in memory if its source has at most MAX_KEPT_BYTES. When MAX_KEPT_LINES are kept, all of them
-# are dropped.
+# Published lines are kept if their source has at most MAX_KEPT_BYTES. At MAX_KEPT_LINES, all are dropped.
 MAX_KEPT_LINES = 8_192
 MAX_KEPT_BYTES = 512
 MAX_KEPT_SHOPS = 10_000

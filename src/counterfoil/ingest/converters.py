@@ -33,8 +33,7 @@ if TYPE_CHECKING:
 
 # A load that is known to be smaller than this starts no processes.
 MIN_BYTES = 4 * 1024 * 1024
-# A message ends when it has this many bytes, or with the first line that is read after this time, so that lines from a
-# slow source are not held back for long.
+# A message ends with so many bytes, or after this time, so that lines of a slow source are not held back.
 MESSAGE_BYTES = 256 * 1024
 MESSAGE_SEC = 0.05
 # The maximum number of unanswered messages per process. They keep it busy while the loader writes a large batch.

@@ -35,8 +35,7 @@ PLACES: dict[Kind, str] = {"quarantined": QUARANTINE, "held": HELD}
 REASON_SUFFIX = ".reason.txt"
 # What the note beside a kept file says after the reason.
 DELIVERED_AS, DIGEST, MAX_NOTE_BYTES = "It was delivered as ", "SHA-256: ", 10_000
-# At most this many files are loaded together. Such a load reads shops, bases and members before bills, so a bill may
-# be in an earlier file than its shop.
+# At most this many files are loaded together, bills last, so a bill may be in an earlier file than its shop.
 MAX_FILES = 250
 # If the system cannot say whether a file is open for writing, it is complete once it has not changed for this time.
 SETTLE_MS = 2_000
@@ -53,8 +52,7 @@ MOUNTS = Path("/proc/self/mountinfo")
 COPY_BYTES = 1 << 20
 OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-# The longest name of a file is 255 bytes. It has a prefix, one of our suffixes, and the first and last bytes of the
-# name under which the file was delivered.
+# A name has at most 255 bytes: a prefix, a suffix of ours, and the first and last bytes of the delivered name.
 FIRST_BYTES, LAST_BYTES = 120, 40
 # SQLite or we give a meaning to names that end like this.
 RESERVED_ENDINGS = ("-journal", "-wal", "-shm", ".sqlite3", ".lock", ".part", ".tmp", REASON_SUFFIX)

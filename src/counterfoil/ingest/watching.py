@@ -16,8 +16,7 @@ from counterfoil.text import printable
 RETRY_MS = 60_000
 # While no files are held, items about held files are read so often, because they may be about files that are gone.
 LOOK_MS = 10_000
-# A file that has so many rejected lines and nearly no others is quarantined, because rejecting millions of short lines
-# would hold up other files for minutes.
+# A file with so many rejected lines and nearly no others is quarantined, because it would hold up other files.
 MAX_REJECT_SCORE = 50_000
 # If a load takes longer than this, files that other users have delivered are loaded beside it, at most so many at once.
 ALONE_MS, MAX_BESIDE = 2_000, 3

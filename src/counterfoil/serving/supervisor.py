@@ -54,8 +54,7 @@ PRUNE_SEC = 3600.0
 # Maximum number of days whose totals are computed per transaction. Each day blocks loads for a few milliseconds.
 TOTALS_AT_ONCE = 10
 TOTALS_SEC = 1.0
-# How long to wait for all chores when the service stops. A load can block a chore for up to a minute, so stopping does
-# not wait for every chore to finish.
+# How long to wait for chores when the service stops. A load can block one for up to a minute.
 STOP_SEC = 2.0
 
 
@@ -95,8 +94,7 @@ class Chores:
         for thread in self._threads:
             if thread.is_alive():
                 thread.join(max(0.0, give_up - time.monotonic()))
-        # If a chore is still waiting for another process's lock, leave the stores open: they are closed when this
-        # process ends.
+        # A chore may still wait for another process's lock. The stores are then closed when this process ends.
         if not any(thread.is_alive() for thread in self._threads):
             self._close.close()
 

@@ -29,8 +29,7 @@ SILENCE_MS = 15_000
 
 # Every join in the loader starts from a few rows, so hash and merge joins, which scan whole tables, are disabled.
 _SETTINGS = SESSION_SETTINGS | {"lock_timeout": f"{LOCK_SEC}s", "enable_hashjoin": "off", "enable_mergejoin": "off"}
-# SQLSTATE prefixes of errors that the statement did not cause: the server is unreachable, stopping or starting, has too
-# many connections, or is a replica.
+# SQLSTATE prefixes of errors of the server: unreachable, stopping, starting, a replica, or too many connections.
 _UNREACHABLE = ("08", "57P0", "53300", "25006")
 
 _HAS_MIGRATIONS = "SELECT to_regclass('counterfoil.migrations') IS NOT NULL"

@@ -26,8 +26,7 @@ from counterfoil.ports import AccountList, BillPage, FoundAccount, FoundBill, Fo
 
 _HORIZON = "SELECT at FROM horizon"
 
-# `horizon` has exactly one row and the other tables are left-joined to it, so that the horizon is returned even if a
-# list is empty.
+# The other tables are left-joined to `horizon`, which has one row, so that even an empty list has the horizon.
 _SHOPS_OF = {
     "shop": """
         SELECT shops.body, horizon.at FROM horizon LEFT JOIN shops ON shops.id = $1 AND NOT removed

@@ -10,6 +10,7 @@ from contextlib import closing, contextmanager
 from itertools import starmap
 from typing import Any
 
+from counterfoil.backends.postgres import ledger
 from counterfoil.backends.postgres.admin_connections import (
     STATEMENT_SEC,
     Connection,
@@ -17,21 +18,7 @@ from counterfoil.backends.postgres.admin_connections import (
     connect,
     translated,
 )
-from counterfoil.backends.postgres.ledger import (
-    ADD_ACCOUNTS,
-    BASES,
-    LAST_SHOP,
-    MEMBERS,
-    NOW,
-    PUT_BILLS,
-    PUT_MEMBERS,
-    REMOVALS,
-    SHOPS,
-    PostgresLedger,
-    all_rows,
-    asked_rows,
-    only,
-)
+from counterfoil.backends.postgres.ledger import NOW, PostgresLedger, all_rows, asked_rows, only
 from counterfoil.backends.postgres.schema import IS_DISTRIBUTED
 from counterfoil.backends.postgres.written_rows import columns, rev_text
 from counterfoil.backends.refusals import refusal
@@ -142,8 +129,7 @@ def _value(connection: Connection, statement: str, *values: object) -> Any:
 # Rows per statement. PostgreSQL accepts at most 65,535 parameters in one statement.
 ROWS = 1_000
 
-# Only one writer at a time holds this lock. It belongs to the session, so it is released at the latest when the session
-# ends.
+# Only one writer at a time holds this lock. It belongs to the session, so it is released when that ends.
 _LOCK = "SELECT pg_advisory_lock(hashtext('counterfoil write'))"
 _UNLOCK = "SELECT pg_advisory_unlock(hashtext('counterfoil write'))"
 
@@ -161,8 +147,7 @@ _ADVANCE = f"""
 _UNPUBLISHED = "SELECT taken, writer FROM horizon WHERE taken > at"
 _PUBLISH_ABANDONED = "UPDATE horizon SET at = taken WHERE taken = %s AND taken > at"
 
-# Terminates the remaining sessions of a dead writer on all nodes, and waits up to 3 seconds for each of them to end.
-# Returns whether none is left.
+# Terminates a dead writer's sessions on all nodes, waits up to 3 s for each, and returns whether none is left.
 _WRITER_IS_GONE = """
     SELECT coalesce(bool_and(success AND result = 't'), true) FROM run_command_on_all_nodes(format(
         'SELECT coalesce(bool_and(pg_terminate_backend(pid, 3000)), true) FROM pg_stat_activity
@@ -208,8 +193,7 @@ class DistributedLedger(PostgresLedger):
         with translated(), self._line.within(STATEMENT_SEC) as connection:
             horizon, unpublished = self._advance(connection)
             if unpublished:
-                # If a stamp is still unpublished once we hold the lock, its writer has died: a live writer publishes
-                # its stamp before it releases the lock.
+                # A live writer publishes its stamp before it releases the lock, so one that is left is a dead writer's.
                 connection.execute(_LOCK)
                 try:
                     self._publish_abandoned(connection)
@@ -268,14 +252,14 @@ class DistributedLedger(PostgresLedger):
     def _open(self, needed: NeededRows) -> tuple[Batch, int]:
         connection = self._line()
         stamp, now = self._take_stamp()
-        shops = list(starmap(ShopRow, all_rows(asked_rows(connection, SHOPS, needed.shops))))
-        removals = asked_rows(connection, REMOVALS, *columns(needed.removals)) if needed.removals else None
+        shops = list(starmap(ShopRow, all_rows(asked_rows(connection, ledger.SHOPS, needed.shops))))
+        removals = asked_rows(connection, ledger.REMOVALS, *columns(needed.removals)) if needed.removals else None
         batch = Batch(
             stamp,
-            only(connection.execute(LAST_SHOP))[0] if needed.new_shops else 0,
+            only(connection.execute(ledger.LAST_SHOP))[0] if needed.new_shops else 0,
             shops,
             self._known_bills(needed, shops),
-            starmap(BaseRow, all_rows(asked_rows(connection, BASES, needed.bases))),
+            starmap(BaseRow, all_rows(asked_rows(connection, ledger.BASES, needed.bases))),
             self._known_members(needed),
             {row[:3]: row[3] for row in all_rows(removals)},
         )
@@ -298,7 +282,7 @@ class DistributedLedger(PostgresLedger):
 
     def _known_members(self, needed: NeededRows) -> list[MemberRow]:
         """Return stored members of all bases. If a writer died while moving one, it has two rows, the newest last."""
-        found = starmap(MemberRow, all_rows(asked_rows(self._line(), MEMBERS, needed.tokens)))
+        found = starmap(MemberRow, all_rows(asked_rows(self._line(), ledger.MEMBERS, needed.tokens)))
         return sorted(found, key=lambda row: float("-inf") if row.rev is None else row.rev)
 
     def _write_small_tables(self, batch: Batch) -> None:
@@ -319,7 +303,7 @@ class DistributedLedger(PostgresLedger):
 
     def _put_bills(self, rows: Sequence[BillRow]) -> None:
         for _, of_shop in _grouped(row.values(rev_text(row.rev)) for row in rows):
-            self._insert(PUT_BILLS, _BILL, of_shop)
+            self._insert(ledger.PUT_BILLS, _BILL, of_shop)
 
     def _settle_bills(self, rows: Sequence[BillRow]) -> None:
         self._settle(_SETTLE_BILLS, (row.settled_values(rev_text(row.rev)) for row in rows))
@@ -341,8 +325,8 @@ class DistributedLedger(PostgresLedger):
             rows = [row for _, row in of_base]
             with self._line().transaction():
                 self._line().execute(_REMOVE_ACCOUNTS, (provider_id, [row.token for row in rows]))
-                self._insert(PUT_MEMBERS, _MEMBER, [row.values(rev_text(row.rev)) for row in rows])
-                self._insert(ADD_ACCOUNTS, _ACCOUNT, account_values(rows))
+                self._insert(ledger.PUT_MEMBERS, _MEMBER, [row.values(rev_text(row.rev)) for row in rows])
+                self._insert(ledger.ADD_ACCOUNTS, _ACCOUNT, account_values(rows))
         for provider_id, gone in _grouped(batch.removed_members()):
             tokens = [token for _, token in gone]
             with self._line().transaction():

@@ -55,8 +55,7 @@ class PostgresKeyLookup:
             if not self._trusts_memory:
                 await asyncio.shield(lookup)
                 if self._as_of is not None and self._as_of < arrived - _REFRESH_US and not self._failure:
-                    # The lookup that just ended began more than REFRESH_SEC before this request, so it may have missed
-                    # a revocation.
+                    # That lookup began more than REFRESH_SEC ago, so it may have missed a revocation.
                     await asyncio.shield(self._start_lookup())
             if self._failure and not self._trusts_memory:
                 raise self._failure
@@ -91,8 +90,7 @@ class PostgresKeyLookup:
         if self._lookup is lookup:
             self._lookup = None
         if not lookup.cancelled():
-            # Retrieve the exception even if no request is waiting, because asyncio logs exceptions that are never
-            # retrieved.
+            # Retrieve the exception even if no request waits, because asyncio logs it otherwise.
             lookup.exception()
 
     async def _refresh_all(self) -> None:
@@ -108,8 +106,7 @@ class PostgresKeyLookup:
             with suppress(StoreUnreachable):
                 await self._servers.on_replica(self._refresh_from_replica)
         if failure is None:
-            # The interval is counted from the start of the read, because keys may change as soon as the server has
-            # read them.
+            # Counted from the start of the read, because keys may change as soon as they are read.
             self._due = now + _REFRESH_US
         elif self._trusts_memory:
             self._due = self._clock.steady_us() + _REFRESH_US

@@ -17,8 +17,7 @@ import asyncpg
 from counterfoil.backends.postgres.addresses import SESSION_SETTINGS, Address, ConnectionLimits, parameter, server_error
 from counterfoil.ports import MESSAGES, StoreBusy, StoreUnavailable, StoreUnreachable
 
-# Time limit for short statements, such as those that read keys and count requests, so that a request fails quickly if
-# the primary does not respond.
+# Time limit for short statements, so that a request fails quickly if the primary does not respond.
 GATE_SEC = 1.5
 # A connection that was idle for longer than this is replaced, because a firewall may have dropped it silently.
 IDLE_SEC = 300.0

@@ -31,8 +31,7 @@ _PERMISSIONS = """
         pg_has_role(nspowner, 'USAGE')
     FROM pg_namespace WHERE nspname = 'counterfoil'
 """
-# After a switch between the store's own meter and a shared meter, both `meters` and `daily_totals` may have a count for
-# the same day. The higher count is newer.
+# After a switch to or from a shared meter, both tables may have a count of the same day. The higher one is newer.
 _COUNTS = """
     SELECT key_id, day, max(count) FROM (
         SELECT key_id, day, count FROM daily_totals WHERE day BETWEEN :first AND :last

@@ -18,8 +18,7 @@ IS_DISTRIBUTED = """
     )
 """
 
-# If a migration contains this comment, running programs that were built for the given schema or a newer schema can keep
-# using the store after the migration.
+# Says that running programs that were built for this schema or a newer one can keep using the migrated store.
 _SUITS = re.compile(r"^-- Suits programs that know schema (\d+)\.$", re.MULTILINE)
 
 

@@ -25,8 +25,7 @@ CHECK_SOON_SEC = 0.1
 CHECK_TIMEOUT_SEC = 0.5
 FAILED_CHECKS = 2
 LAG_MS = 5_000
-# While no server has reached the horizon that a read needs, the read is retried at this interval. It fails
-# after RETRY_FOR_SEC.
+# A read that needs a horizon that no server has reached is retried at this interval, for RETRY_FOR_SEC.
 RETRY_EVERY_SEC = 0.05
 RETRY_FOR_SEC = 2.0
 
@@ -52,8 +51,7 @@ class DatabaseServer:
         self.name = address.name if address else "the server"
         self.role = ServerRole.AWAY if address else ServerRole.PRIMARY
         self.horizon = 0
-        # Timeline of the write-ahead log. If two servers accept writes, the server with the lower timeline was replaced
-        # in a failover.
+        # Timeline of the write-ahead log. Of two servers that accept writes, that with the lower one was replaced.
         self.timeline = ""
         # True if the watcher's last check of this server failed, or if a request to it has failed since that check.
         self.suspect = False
@@ -237,8 +235,7 @@ class Servers:
         if len(fit) > 1:
             self._turn = (self._turn + 1) % len(fit)
             fit = fit[self._turn :] + fit[: self._turn]
-            # Servers known to have reached the horizon come first. The others may have reached it since their last
-            # check.
+            # First those known to have reached the horizon. The others may have done so since their last check.
             fit.sort(key=lambda server: server.horizon < reached)
         return [*fit, self._primary] if self._primary and self.writable else fit
 
@@ -310,8 +307,7 @@ class Servers:
                 missed = 0
             except StoreUnavailable as error:
                 server.disconnect()
-                # A late answer may be the fault of this process, so the check is repeated. After a connection error,
-                # the server counts as unreachable at once.
+                # A late answer may be this process's fault, so check again. A connection error counts at once.
                 missed += 1 if isinstance(error.__cause__, TimeoutError) else FAILED_CHECKS
                 if missed >= FAILED_CHECKS:
                     server.role = ServerRole.AWAY

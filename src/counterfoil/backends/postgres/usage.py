@@ -95,8 +95,7 @@ class PostgresUsage(PendingUsage):
         super().__init__()
         self._servers = servers
         self._instant = instant
-        # What is being written, by `id()`. If the worker stops before a write has ended, the write is repeated over
-        # a new connection.
+        # What is being written, by `id()`. If the worker stops meanwhile, a new connection repeats the write.
         self._in_flight: dict[int, _InFlight] = {}
         self._months: set[int] = set()
         self._flushing: asyncio.Task[None] | None = None
@@ -289,8 +288,7 @@ _INSERT = """
     INSERT INTO cursors (lineage, resource, query, cursor, row_id, major, minor, earliest, latest, ends_at)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (lineage, resource, query, cursor)
 """
-# Stores a cursor that was handed out while there was no primary. Its ID is long and random, so an existing row with
-# this ID is the same cursor, already stored.
+# Stores a cursor that was handed out without a primary. A row with its long random ID is the same cursor.
 _ADOPT = f"{_INSERT} DO NOTHING"
 # Stores a cursor that was lost in a failover or not transferred yet. It overwrites any other cursor with the same ID.
 _CORRECT = f"""{_INSERT} DO UPDATE SET
@@ -306,8 +304,7 @@ class PostgresCursors(StoredCursors):
     def __init__(self, servers: Servers, clock: Clock) -> None:
         super().__init__(clock)
         self._servers = servers
-        # With several servers, do not wait long for an unresponsive primary: the bridge, if there is one, can store the
-        # cursor instead.
+        # With several servers, do not wait long for the primary: the bridge may store the cursor instead.
         self._within = GATE_SEC if servers.several else None
 
     def close(self) -> None:

@@ -23,12 +23,10 @@ from counterfoil.domain.paging import LIFETIME_MS, Listing, Position, StoredCurs
 from counterfoil.domain.request_records import RequestRecord
 from counterfoil.ports import MESSAGES, Clock, RequestLog, StoreUnavailable, StoreUnreachable
 
-# How long Valkey keeps a cursor that the store has too, in case the store loses its copy in a failover without
-# synchronous replication.
+# How long Valkey keeps a cursor that the store has too, in case the store loses it in a failover.
 KEEP_SEC = 86_400
 MAINTAIN_SEC = 1.0
-# Lifetime of the mark, which `maintain` renews. If no worker renews the mark, none writes cursors to the bridge either,
-# so the mark must expire.
+# Lifetime of the mark. If no worker renews it, none writes cursors to the bridge either, so it must expire.
 MARK_SEC = 60
 # A new mark is this far above the horizon, so that requests in progress finish before the horizon reaches the mark.
 SETTLING_MS = 10_000
@@ -94,8 +92,7 @@ class Bridge:
         if isinstance(stored, BaseException):
             raise stored
         if here is not None and (stored is None or stored.position != here.position):
-            # The store lost this cursor in a failover, or has not received it yet. Valkey has the position that was
-            # handed out, so write it to the store.
+            # The store lost this cursor in a failover, or does not have it yet. Write the position to it.
             await self._store.correct(listing, cursor, here)
             return here
         if stored is None or here is None:
@@ -116,8 +113,7 @@ class Bridge:
             return fresh
         if cursor is None or await self._hold(listing, cursor, held, KEEP_SEC):
             return cursor
-        # The ID already stands for another position, which the store lost in a failover. `find` restores that position,
-        # and the caller tries another ID.
+        # The ID stands for a position that the store lost. `find` restores it, and the caller tries another.
         await self.find(listing, cursor)
         return None
 
@@ -184,16 +180,14 @@ class Bridge:
         for entry in waiting:
             await self._transfer(entry)
             with translated(_ROLE):
-                # Remove the entry by value, because another worker may be transferring it too. A disclosure that is
-                # transferred twice is recorded twice.
+                # Remove it by value: another worker may be transferring it too, and then records it twice.
                 await self._opened().lrem(self._deferred, 1, entry)
 
     async def _transfer(self, entry: bytes) -> None:
         try:
             deferred = _deferred(entry)
         except DecodeError:
-            # Another version wrote this entry. Move it to a separate list, where it is kept but does not block other
-            # entries.
+            # Another version wrote this entry. Keep it in a separate list, where it blocks no others.
             with translated(_ROLE):
                 await self._opened().rpush(f"{self._deferred}:unreadable", entry)
             return

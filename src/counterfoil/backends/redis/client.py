@@ -18,8 +18,7 @@ from redis.exceptions import NoScriptError, RedisError
 from counterfoil.domain.messages import Message
 from counterfoil.ports import MESSAGES, StoreUnavailable
 
-# Time limit for scripts and for the meter's other commands, including connecting, so that a request fails quickly if
-# the server is unreachable.
+# Time limit for commands, including connecting, so that a request fails quickly if the server is unreachable.
 GATE_SEC = 1.5
 TIMEOUT_SEC = 1.0
 # A stopping worker waits up to this long for its connections to close.

@@ -138,8 +138,7 @@ _MEMBER_OF = {
     for kind, bases in _BASES_OF.items()
 }
 
-# `horizon` has exactly one row and the other tables are left-joined to it, so the horizon is returned even if
-# there are no matching accounts.
+# The other tables are left-joined to `horizon`, which has one row, so that it is returned without accounts too.
 _ACCOUNTS = """
     SELECT horizon.at, bases.body, accounts.channel, accounts.token FROM horizon
     LEFT JOIN bases ON bases.id = ?1

@@ -87,8 +87,7 @@ Result = TypeVar("Result")
 # first waits for one millisecond, which is long enough for thirty admissions.
 RETRY_SEC = 0.000_05
 SLOWEST_RETRY_SEC = 0.005
-# Pages of `books` are large because a request reads many bills. Pages of `usage` are small because an admission writes
-# only one page.
+# Pages of `books` are large, as a request reads many bills; those of `usage` small, as an admission writes one.
 PAGE_BYTES = {"books": 8192, "keys": 4096, "usage": 1024}
 # How long to wait for a file that is locked when it is opened. After a crash, the first process to open `usage` locks
 # it while it reads the whole log, which may be long.
@@ -116,8 +115,7 @@ LONGEST_LOG = {"books": 4_000, "keys": 4_000, "usage": 65_536}
 LONG_LOG_BYTES = 32_000_000
 RESTART_SEC = 0.05
 
-# Databases are not memory-mapped: if a mapped file is truncated, the next read kills the process (SIGBUS). Without
-# mapping, SQLite reports the file as damaged.
+# Not memory-mapped: reading a truncated mapped file kills the process. Otherwise, SQLite reports it as damaged.
 _PRAGMAS = """
     PRAGMA busy_timeout = 0;
     PRAGMA synchronous = NORMAL;
@@ -221,8 +219,7 @@ def _settled(folder: Path, name: Name) -> sqlite3.Connection:
         try:
             # The page size can be set only while the file is empty.
             connection.execute(f"PRAGMA page_size = {PAGE_BYTES[name]}")
-            # If two processes create a store at the same time, SQLite tells one of them that the file is locked,
-            # without waiting for the busy timeout.
+            # If two processes create a store, SQLite tells one at once that the file is locked.
             _wait_for_lock(lambda: connection.execute("PRAGMA journal_mode = WAL"), SETTLE_SEC)
             with writing(connection, SETTLE_SEC):
                 run_migrations(connection, name)

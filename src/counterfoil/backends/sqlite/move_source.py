@@ -156,8 +156,7 @@ class SqliteMoveSource:
         return row[0]
 
     def _settle_revocations(self) -> None:
-        # If an older keys.sqlite3 was restored, some revocations are recorded only in usage.sqlite3. Add them to
-        # keys.sqlite3 before it is copied.
+        # With an older, restored keys.sqlite3, some revocations are only in usage.sqlite3. Add them before copying.
         with closing(SqliteKeyStore(self._folder, self._clock.now_ms)) as keys:
             keys.settle_revocations()
 

@@ -16,8 +16,7 @@ from counterfoil.backends.sqlite.files import read_only, translated, writing
 from counterfoil.backends.sqlite.schema import NAMES, Name
 from counterfoil.ports import Clock, StoreMismatch, StoreUnavailable
 
-# How often positions are written to each file, in this order, in microseconds. Every write to `keys` makes the workers
-# read all keys again.
+# How often positions are written, in microseconds. A write to `keys` makes the workers read all keys again.
 EXCHANGE_US: dict[Name, int] = {"books": 1_000_000, "usage": 1_000_000, "keys": 60_000_000}
 
 _READ = "SELECT name, at FROM positions"
@@ -41,8 +40,7 @@ def older_files(folder: Path) -> list[Name]:
     known = known_positions(folder)
     if not _behind(known, known):
         return []
-    # A running service may have written positions between two of the reads above. A file's own position is written
-    # first, so it is read again here.
+    # A running service may have written positions meanwhile, a file's own first, so they are read again.
     return _behind(known, known_positions(folder))
 
 

@@ -25,8 +25,7 @@ from counterfoil.ports import DiskUse, StoreBusy, StoreExtent, StoreMismatch, St
 # SQLite checks the time limit each time its virtual machine has run this many steps, which takes less than 1 ms.
 STEPS = 10_000
 
-# Each statement is quick and reads at least the last page of a table or an index, so it usually detects a truncated or
-# overwritten file.
+# Each is quick and reads at least the last page of a table or index, so it usually detects a damaged file.
 _PROBES: dict[Name, tuple[str, ...]] = {
     "books": ("SELECT max(number) FROM shops", "SELECT max(number) FROM bills", "SELECT max(number) FROM members"),
     "keys": ("SELECT count(*) FROM keys",),

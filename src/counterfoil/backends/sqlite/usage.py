@@ -276,8 +276,7 @@ class SqliteUsage(PendingUsage):
             # No request depends on these records, so do not block the event loop waiting for the lock.
             self._save(0, moved=moved)
         except StoreUnavailable:
-            # The next admission writes the records, or reports that the store is unavailable. The counts stay pending
-            # until the next flush.
+            # The next admission writes the records, or says that it cannot. The counts stay until the next flush.
             return
 
     # --- for the operator --------------------------------------------------------

@@ -19,8 +19,7 @@ from counterfoil.client.tables import DUCKDB_VIEWS, OWN_TABLES, TABLES, Dialect,
 from counterfoil.text import first_line
 
 DUCKDB = duckdb_engine()
-# DuckDB merges its log into the file when the log reaches this size. Almost every transaction would reach the default
-# of 16 MB.
+# DuckDB merges a log of this size into the file. Almost every transaction would reach the default of 16 MB.
 CHECKPOINT_AT = "1GB"
 # The format of new files. DuckDB 1.1 and later can open it. In this format, compressing texts with FSST takes about a
 # third of a checkpoint, and files of 20,000 bills have about the same size without it.
@@ -112,8 +111,7 @@ class ParquetSink(DuckDBSink):
 
     def make_tables(self) -> None:
         super().make_tables()
-        # This table lists the tables that changed since their files were written. It is stored because a run may be
-        # killed before it writes the files.
+        # Lists tables that changed since their files were written: a run may be killed before it writes them.
         self.run("CREATE TABLE IF NOT EXISTS pull_unpublished (name VARCHAR)")
 
     def changed(self, *tables: Table) -> None:

@@ -39,8 +39,7 @@ TYPES = {
     Kind.LOCAL_TIME: "TIMESTAMP",
     Kind.DAY: "DATE",
 }
-# DuckDB reads the JSON number 8935002455.22 as 8935002455.219999. Reading it as text keeps the digits exact. The text
-# of an instant has the local time.
+# DuckDB reads 8935002455.22 as 8935002455.219999, so numbers are read as text. Instants keep the local time.
 _READ_AS = {**TYPES, **dict.fromkeys((Kind.DECIMAL, Kind.QUANTITY, Kind.INSTANT), "VARCHAR")}
 
 Rows = list[tuple[Any, ...]]

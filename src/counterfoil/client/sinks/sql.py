@@ -81,8 +81,7 @@ _DAY_TOTALS = """
 _PAIRS_PER_STATEMENT = 400
 
 
-# A shop, a bill or a member is a row of the first table, and its parts are rows of the others. The identity of a part
-# begins with that of the whole.
+# A shop, bill or member is a row of the first table. The identity of its parts, in the others, begins with its own.
 WHOLES = ((SHOPS, CATEGORIES), (BILLS, *PARTS_OF_BILL), (MEMBERS, COUPONS))
 WHOLE_OF = {table.name: tables[0] for tables in WHOLES for table in tables}
 COMPARED_TABLES = tuple(table for tables in WHOLES for table in tables)

@@ -44,8 +44,7 @@ def _resource(name: str, schema: Json) -> Json:
     plain: Json = _simplify(schema)
     for field, described in plain["properties"].items():
         if "enum" in described:
-            # Generators name an enumeration after its title. Without a title, a nullable enumeration becomes several
-            # types.
+            # Generators name an enumeration after its title. A nullable one without it becomes several types.
             described["title"] = field[0].upper() + field[1:]
     return plain | {"examples": examples.examples_of(name)}
 

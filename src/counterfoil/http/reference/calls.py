@@ -67,8 +67,7 @@ class _Template(Template):
 
 _TEXTS: dict[str, Any] = tomllib.loads(text_file("counterfoil.http.reference", "calls.toml"))
 _LANGUAGES: dict[str, dict[str, str]] = _TEXTS["languages"]
-# The parameters of the examples, by operation and mode. An operation that is not listed here has one example, with its
-# required parameters.
+# The parameters of the examples, by operation and mode. Other operations have one, with what they require.
 MODES: dict[str, dict[str, list[str]]] = _TEXTS["modes"]
 # The client's names for days.
 _DAYS = {"from": "first", "to": "last"}

@@ -3,28 +3,11 @@
 from typing import Any
 
 from counterfoil.domain.problems import TABLE, Problem
+from counterfoil.http.reference import content
 from counterfoil.http.reference.calls import ExampleCall, coloured, json_lines, samples
-from counterfoil.http.reference.content import (
-    FIRST_CALL,
-    DescribedObject,
-    DescribedRow,
-    Endpoint,
-    Reference,
-    order_of_checks,
-)
-from counterfoil.web.html import (
-    Child,
-    Html,
-    blocks,
-    content_security_policy,
-    element,
-    fill,
-    icon,
-    inline,
-    markup,
-    style_element,
-    style_sheet,
-)
+from counterfoil.http.reference.content import DescribedObject, DescribedRow, Endpoint, Reference
+from counterfoil.web import html
+from counterfoil.web.html import Child, Html, blocks, element, inline, markup
 
 PAGE_SCRIPT = "reference.js"
 # Example responses longer than this many characters are left out of the page, except for the first one of an
@@ -33,25 +16,23 @@ MAX_EXTRA_EXAMPLE = 600
 
 
 def page_style_sheet() -> str:
-    return style_sheet("counterfoil.http.reference", "reference.css")
+    return html.style_sheet("counterfoil.http.reference", "reference.css")
 
 
 def render_page(
     reference: Reference, *, is_served: bool = False, home: tuple[str, str] | None = None, try_at: str | None = None
 ) -> bytes:
-    """Return the page. If `is_served` is set, the page has a search field, whose script must be served next to it, and
-    links to the other formats and to the OpenAPI document.
+    """Return the page, which has a search field and links to the other formats if it `is_served` with its script.
 
-    `home` is the address and the name of a page to link back to; below the address `try_at`, each operation has a page
-    where it can be tried.
+    `home` is the address and name of a page to link back to. Below `try_at`, each operation has a page to try it.
     """
     style = page_style_sheet()
     page = _template(
         "page",
         reference=reference,
-        policy=content_security_policy(style, runs_scripts=is_served, in_header=False),
-        icon=icon(),
-        style=style_element(style),
+        policy=html.content_security_policy(style, runs_scripts=is_served, in_header=False),
+        icon=html.icon(),
+        style=html.style_element(style),
         script=element("script", src=PAGE_SCRIPT, defer=True) if is_served else None,
         line_break="\n",
         home=element("p", element("a", f"← {home[1]}", href=home[0])) if home else None,
@@ -64,7 +45,7 @@ def render_page(
 
 
 def _template(name: str, **values: object) -> Html:
-    return fill("counterfoil.http.reference", f"templates/{name}.html", **values)
+    return html.fill("counterfoil.http.reference", f"templates/{name}.html", **values)
 
 
 def _navigation(reference: Reference) -> Html:
@@ -87,7 +68,7 @@ def _main(reference: Reference, try_at: str | None) -> Html:
     return _template(
         "main",
         introduction=blocks(reference.introduction),
-        first_call=blocks(FIRST_CALL),
+        first_call=blocks(content.FIRST_CALL),
         authentication=inline(reference.authentication),
         setup=coloured(f"export BASE={reference.base_url}\nexport KEY=cf_live_…\n\n{first}"),
         guides=[
@@ -107,7 +88,7 @@ def _main(reference: Reference, try_at: str | None) -> Html:
         common_errors=[(_code_link(code), " ") for code in reference.common_errors],
         errors=map(_error, TABLE),
         error_body=_table("Body of an error response", reference.error_body),
-        checks=blocks(order_of_checks()),
+        checks=blocks(content.order_of_checks()),
         request_headers=_table("Request headers of every endpoint", reference.request_headers),
         response_headers=_table("Response headers", reference.response_headers),
         envelope=_table("Fields of a successful response besides data", reference.envelope),
