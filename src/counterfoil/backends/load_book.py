@@ -168,7 +168,7 @@ class LoadBook(ABC):
 
     @abstractmethod
     def _take_stamp(self) -> tuple[int, int]:
-        """Take the write lock, move the horizon to now or, if later, 1 ms on; return that stamp and the time."""
+        """Take the write lock, and move the horizon to the time, or at least 1 ms on. Return it and the time."""
 
     @abstractmethod
     def _open(self, needed: NeededRows) -> tuple[Batch, int]:

@@ -39,7 +39,7 @@ class RowDifferences(Struct, frozen=True, kw_only=True):
 
 
 class LeftOut(Struct, frozen=True):
-    """What the service no longer returns, and as `pending` the bills and shops that changed since the last pull."""
+    """Counts of what was not compared: no longer returned or, if `pending`, changed since the last pull."""
 
     shops: int = 0
     bills: int = 0

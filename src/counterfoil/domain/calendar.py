@@ -53,7 +53,7 @@ def iso(instant: int, zone: tzinfo) -> str:
 
 @lru_cache(maxsize=8192)
 def _offset_in_hour(hour: int, zone: tzinfo) -> tuple[int, str] | None:
-    """Return a zone's UTC offset in an hour since 1970, or None if it changes. Cached: it costs the most."""
+    """Return a zone's UTC offset in an hour since 1970, or None if it changes. Cached: most of a timestamp's cost."""
     first, last = _offset(hour * HOUR_MS, zone), _offset((hour + 1) * HOUR_MS - 1, zone)
     return first if first == last else None
 

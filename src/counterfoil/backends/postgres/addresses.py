@@ -1,4 +1,4 @@
-"""Parses the servers of an address; has settings and limits of connections. It must import neither driver."""
+"""Parses the servers in an address; defines session settings and connection limits. Must import neither driver."""
 
 from urllib.parse import parse_qsl, unquote
 

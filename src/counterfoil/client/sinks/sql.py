@@ -171,7 +171,7 @@ class Sink(ABC):
     # --- the copy ------------------------------------------------------------------
 
     def make_tables(self) -> None:
-        """Create missing tables, columns, indexes and views. List incomplete tables, which only a full pass fills."""
+        """Create missing tables, columns, indexes and views. The state lists such tables: a full pass fills them."""
         found: dict[str, set[str]] = {}
         for name, column in self.existing():
             found.setdefault(name, set()).add(column)
