@@ -233,8 +233,6 @@ def meter(address: str, problem: Message | None) -> Finding:
     return finding("meter_problem", address=address, problem=problem.as_sentence())
 
 
-# --- notifications --------------------------------------------------------------------
-
 NOTICES = "notices.json"
 _FAILING = {"notify": "notify_failing", "heartbeat": "heartbeat_failing"}
 

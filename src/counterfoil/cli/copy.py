@@ -53,20 +53,16 @@ def command(ctx: click.Context, source: str, target: str, cut_over: bool, as_jso
         def on_progress(stage: MoveStage, seen: int, moved: int) -> None:
             show(f"{stage.value}: {seen:,} of about {rows:,} rows read, {moved:,} moved")
 
+        entry = audit_entry(Act.STORE_MOVED, f"from {folder.resolve()}")
+        switch = CutOver(without_password(database), entry) if cut_over else None
         try:
-            report = StoreMove(source_store, target_store, on_progress).run(
-                _cut_over(folder, database) if cut_over else None
-            )
+            report = StoreMove(source_store, target_store, on_progress).run(switch)
         except KeyboardInterrupt:
             echo("Stopped. Progress saved. Run the same command to resume.", err=True)
             raise click.exceptions.Exit(INTERRUPTED) from None
     _print_report(report, time.perf_counter() - began, as_json, folder)
     if not report.verified and not report.nothing_to_do:
         raise click.exceptions.Exit(DIFFERENT)
-
-
-def _cut_over(folder: Path, database: str) -> CutOver:
-    return CutOver(without_password(database), audit_entry(Act.STORE_MOVED, f"from {folder.resolve()}"))
 
 
 def _folder(source: str) -> Path:

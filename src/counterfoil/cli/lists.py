@@ -32,10 +32,7 @@ BAR_WIDTH = 10
 
 
 def since_time(value: str) -> int:
-    """Parse a duration before now such as `7d`, or a time, and return the time in milliseconds since 1970.
-
-    A time without a zone is in the zone in which times are shown.
-    """
+    """Parse a duration before now such as `7d`, or a time (by default in the shown zone); return ms since 1970."""
     try:
         if value[-1:] in "mhdw":
             return SystemClock().now_ms() - duration(value)
@@ -51,9 +48,6 @@ def _note_more(found: Sequence[object], limit: int, noun: str, option: str = "--
         terminal.print_note(f"there are more {noun}; only the latest {latest} shown. Use {option} N to see more.")
 
 
-# --- shops ------------------------------------------------------------------------
-
-
 @click.command()
 @click.option("--franchise", metavar="ID")
 @utc_option
@@ -67,9 +61,6 @@ def shops(ctx: click.Context, franchise: str | None, store: str | None, as_json:
             raise click.ClickException(f"no shops of franchise {franchise} are loaded. Loaded franchises: {known}.")
     nothing = "no shops are loaded yet. Run `counterfoil load` to load some."
     terminal.print_rows(shop_views.columns(), found, as_json, nothing=nothing)
-
-
-# --- the audit log ----------------------------------------------------------------
 
 
 @click.command()
@@ -90,8 +81,6 @@ def audit(
     )
     _note_more(found, limit, "entries")
 
-
-# --- requests -------------------------------------------------------------------------
 
 FOLLOW_SEC = 1.0
 ERRORS = [ANY_ERROR, *sorted(RECORDED_CODES)]
@@ -185,9 +174,6 @@ def _print_one(request: RecordedRequest, labels: Mapping[str, str]) -> None:
     headings, values = csv_lines(columns(labels)[1:], [request])
     named = [(str(heading).replace("_", " "), str(value)) for heading, value in zip(headings, values, strict=True)]
     terminal.print_fields([("time", second(request.at)), *((name, value) for name, value in named if value)])
-
-
-# --- usage ----------------------------------------------------------------------------
 
 
 @click.command()

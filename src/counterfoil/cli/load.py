@@ -429,7 +429,6 @@ class StoreLoader:
         """Record in the store that this watcher is running or has stopped, and how many files it has just processed.
 
         With `spool`, also open items for quarantined and held files that the store does not know, as after a crash.
-        If the store is unavailable, retry until it is available or the watcher is asked to stop.
         """
 
         def call() -> None:

@@ -88,17 +88,14 @@ def run_load(
     is_beside: bool = False,
     on_batch: Callable[[], None] = lambda: None,
 ) -> None:
-    """Run the load and complete the report, even if it fails. A guarded load does not replace many bills by others.
-
-    A load beside another one of this process shows no progress and starts no processes, which have to be forked before
-    the first store is opened.
-    """
+    """Run the load and complete the report, even if it fails. A guarded load does not replace many bills by others."""
     records, is_check = report.records, report.check
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
     began = time.perf_counter()
     # A check prints no tokens, so any secret will do. `bootstrap.pseudonyms` would create the secret of a new store.
     pseudonyms = Pseudonyms(bytes(MIN_SECRET_BYTES)) if is_check else bootstrap.pseudonyms(settings)
     doing = "Checking" if is_check else "Loading"
+    # Beside another load, no processes are started: they have to be forked before the first store is opened.
     most = 0 if is_beside else min(settings.converters, free_cores())
     with (
         converter_processes(pseudonyms, most, records.total) as processes,

@@ -84,10 +84,7 @@ def summary(name: str) -> str:
 
 
 def describe(command: click.Command, path: str) -> None:
-    """Give a command, its options and its subcommands their help texts, and put options that few people need last.
-
-    `path` has the names after the program's.
-    """
+    """Give a command and its parts their help texts, advanced options last. `path` is without the program's name."""
     texts = {**_help_texts()["every command"], **_help_texts().get(path or "counterfoil", {})}
     command.help = command.help or texts.get("help")
     if not path and "demo" not in COMMANDS:

@@ -13,21 +13,9 @@ from functools import partial
 import click
 from msgspec import Struct, structs
 
+from counterfoil.cli import remote
 from counterfoil.cli.main import FAILED, INTERRUPTED
-from counterfoil.cli.remote import (
-    EXPECTED_ERRORS,
-    KEY_VARIABLE,
-    ExitStatus,
-    Remote,
-    duration,
-    exit_status,
-    exit_with,
-    print_error,
-    pull_progress,
-    remote_options,
-    sigterm_as_interrupt,
-    since_option,
-)
+from counterfoil.cli.remote import ExitStatus, Remote
 from counterfoil.cli.terminal import json_option, message, print_fields, print_json, print_note
 from counterfoil.client import Client, pull_state
 from counterfoil.client.calls import MAX_FEED_LIMIT
@@ -60,10 +48,7 @@ class PullReport(Struct):
 
     @property
     def needs_follow_up(self) -> bool:
-        """Whether the `--then` command must be run: the copy has changed since the command last succeeded.
-
-        It is not run after an interrupted pull.
-        """
+        """Whether to run the `--then` command: the copy has changed since it last succeeded; not if interrupted."""
         if self.outcome.status == "interrupted":
             return False
         # After an error that a retry cannot fix, such as a revoked key, the command runs only if this run made changes.
@@ -82,11 +67,11 @@ def command_words(text: str) -> list[str]:
 
 
 @click.command()
-@remote_options
-@since_option
+@remote.remote_options
+@remote.since_option
 @click.option("--shops", metavar="IDS")
-@click.option("--members-every", type=duration, metavar="TIME")
-@click.option("--every", type=duration, metavar="TIME")
+@click.option("--members-every", type=remote.duration, metavar="TIME")
+@click.option("--every", type=remote.duration, metavar="TIME")
 @click.option("--then", "follow_up", type=command_words, metavar="CMD")
 @click.option("--limit", type=click.IntRange(1, MAX_FEED_LIMIT), default=MAX_FEED_LIMIT)
 @click.option("--adopt", is_flag=True)
@@ -94,7 +79,7 @@ def command_words(text: str) -> list[str]:
 @json_option
 def command(
     *,
-    remote: Remote,
+    given: Remote,
     since: date | None,
     shops: str | None,
     members_every: float | None,
@@ -111,49 +96,49 @@ def command(
     options = Options(
         since=since, shops=_shop_ids(shops), members_every_sec=members_interval, limit=limit, adopt=adopt, full=full
     )
-    with sigterm_as_interrupt():
-        report = _run(remote, options, follow_up, as_json)
+    with remote.sigterm_as_interrupt():
+        report = _run(given, options, follow_up, as_json)
         if report.outcome.status != "target":
-            _warn_if_readable(remote)
+            _warn_if_readable(given)
         while every is not None and report.outcome.can_retry:
             _wait_for_next_run(report, every)
-            report = _run(remote, structs.replace(options, adopt=False), follow_up, as_json)
-    exit_with(report.outcome.exit_code)
+            report = _run(given, structs.replace(options, adopt=False), follow_up, as_json)
+    remote.exit_with(report.outcome.exit_code)
 
 
-def _run(remote: Remote, options: Options, follow_up: list[str] | None, as_json: bool) -> PullReport:
+def _run(given: Remote, options: Options, follow_up: list[str] | None, as_json: bool) -> PullReport:
     """Run one pull and print its report. If the copy has unhandled changes, run the `--then` command."""
-    report = pull_once(remote, options)
+    report = pull_once(given, options)
     _print_report(report, options, as_json)
     if follow_up and report.needs_follow_up:
         failure = run_follow_up(follow_up, report.target, report.tally)
         if failure is None:
-            _record_handled(remote, report.state.changes)
+            _record_handled(given, report.state.changes)
         else:
             failed = ExitStatus("then", FAILED, failure)
-            print_error(failed, "")
+            remote.print_error(failed, "")
             report.outcome = report.outcome if report.outcome.exit_code else failed
     return report
 
 
-def _record_handled(remote: Remote, changes: int) -> None:
+def _record_handled(given: Remote, changes: int) -> None:
     """Store in the copy that the `--then` command has succeeded, so that the next run does not repeat it."""
     try:
-        with private_files(), closing(remote.destination.open()) as sink:
+        with private_files(), closing(given.destination.open()) as sink:
             pull_state.record_handled(sink, changes)
     except SinkError as error:
         print_note(message("then_not_recorded", error=str(error)))
 
 
-def pull_once(remote: Remote, options: Options) -> PullReport:
+def pull_once(given: Remote, options: Options) -> PullReport:
     """Run one pull. The target is open only during the run, so that other programs can read it between runs."""
     began = time.perf_counter()
-    report = PullReport(remote.destination.display_name, Tally(), State())
+    report = PullReport(given.destination.display_name, Tally(), State())
     try:
-        with private_files(), pull_progress() as show, remote.client() as client:
-            run_interruptibly(partial(_pull, remote.destination, client, options, report, show), client)
-    except EXPECTED_ERRORS as error:
-        report.outcome = exit_status(error)
+        with private_files(), remote.pull_progress() as show, given.client() as client:
+            run_interruptibly(partial(_pull, given.destination, client, options, report, show), client)
+    except remote.EXPECTED_ERRORS as error:
+        report.outcome = remote.exit_status(error)
     report.seconds = time.perf_counter() - began
     return report
 
@@ -189,9 +174,9 @@ def _shop_ids(text: str | None) -> tuple[str, ...] | None:
     return () if ids == ("*",) else ids
 
 
-def _warn_if_readable(remote: Remote) -> None:
-    if remote.destination.readable_by_others():
-        name = remote.destination.display_name
+def _warn_if_readable(given: Remote) -> None:
+    if given.destination.readable_by_others():
+        name = given.destination.display_name
         print_note(message("copy_readable", name=name, quoted=shlex.quote(name)))
 
 
@@ -220,7 +205,7 @@ def _print_report(report: PullReport, options: Options, as_json: bool) -> None:
     for shop_id in report.tally.shops_that_left:
         print_note(f"shop {shop_id} has left the key's scope. Its bills stay in the copy, and are no longer updated.")
     saved = FULL_PROGRESS_SAVED if options.full else PROGRESS_SAVED
-    print_error(report.outcome, saved if report.tally.has_read else NOTHING_READ)
+    remote.print_error(report.outcome, saved if report.tally.has_read else NOTHING_READ)
 
 
 def _summary(report: PullReport) -> list[tuple[str, str]]:
@@ -273,21 +258,14 @@ def _view(report: PullReport) -> dict[str, object]:
     }
 
 
-# --- the command given with --then ----------------------------------------------------
-
-
 REPEATED = "The copy is not affected. The next run with --then runs the command again."
 
 
 def run_follow_up(words: list[str], target: str, tally: Tally) -> str | None:
-    """Run the command with its output on standard error, and return an error message if it fails.
-
-    Environment variables tell the command the target and how many rows were added, changed and removed. They do
-    not include the API key.
-    """
+    """Run the command with the target and the counts, but not the key, in variables; return an error if it fails."""
     import subprocess  # noqa: PLC0415 - only `--then` needs it
 
-    environment = {name: value for name, value in os.environ.items() if name != KEY_VARIABLE}
+    environment = {name: value for name, value in os.environ.items() if name != remote.KEY_VARIABLE}
     environment["COUNTERFOIL_PULL_TARGET"] = target
     for rows in ("bills", "members"):
         for what in CHANGES:
@@ -303,14 +281,8 @@ def run_follow_up(words: list[str], target: str, tally: Tally) -> str | None:
     return f"{words[0]} exited with status {done.returncode}. {REPEATED}" if done.returncode else None
 
 
-# --- interruption ---------------------------------------------------------------------
-
-
 def run_interruptibly(work: Callable[[], None], client: Client) -> None:
-    """Run the work to completion, and raise its error if it fails.
-
-    On Ctrl-C, close the client, let the work save the rows that it has received, then raise KeyboardInterrupt.
-    """
+    """Run the work and raise its error. On Ctrl-C, let it save the rows it has received, then raise the interrupt."""
     errors: list[BaseException] = []
     # `Thread.join` is unsuitable: after an interrupted call, it reports that the thread has ended, even if it has not.
     done = SignalSafeEvent()

@@ -7,19 +7,8 @@ from datetime import date
 import click
 from msgspec import Struct, field, to_builtins
 
-from counterfoil.cli.remote import (
-    DIFFERENT,
-    EXPECTED_ERRORS,
-    ExitStatus,
-    Remote,
-    exit_status,
-    exit_with,
-    print_error,
-    pull_progress,
-    remote_options,
-    sigterm_as_interrupt,
-    since_option,
-)
+from counterfoil.cli import remote
+from counterfoil.cli.remote import ExitStatus, Remote
 from counterfoil.cli.terminal import echo, json_option, message, print_json, print_list, print_note
 from counterfoil.client.errors import CopyMismatch
 from counterfoil.client.pull_state import Tally
@@ -58,33 +47,33 @@ class Report(Struct):
 
 
 @click.command()
-@remote_options
-@since_option
+@remote.remote_options
+@remote.since_option
 @click.option("--deep", is_flag=True)
 @click.option("--fix", is_flag=True)
 @json_option
-def command(*, remote: Remote, since: date | None, deep: bool, fix: bool, as_json: bool) -> None:
+def command(*, given: Remote, since: date | None, deep: bool, fix: bool, as_json: bool) -> None:
     if deep and since is not None:
         raise click.UsageError("--deep compares everything, so it cannot be used with --since.")
-    with sigterm_as_interrupt():
-        report = compare(remote, since=since, deep=deep, fix=fix)
+    with remote.sigterm_as_interrupt():
+        report = compare(given, since=since, deep=deep, fix=fix)
         _print_report(report, as_json)
     is_different = report.result.lost_tables or (report.differences and not fix)
     is_different = is_different or not report.result.is_first_pull_finished
-    exit_with(report.outcome.exit_code or (DIFFERENT if is_different else 0))
+    remote.exit_with(report.outcome.exit_code or (remote.DIFFERENT if is_different else 0))
 
 
-def compare(remote: Remote, *, since: date | None, deep: bool, fix: bool) -> Report:
+def compare(given: Remote, *, since: date | None, deep: bool, fix: bool) -> Report:
     """Run one comparison and return its result."""
     report = Report(deep)
     try:
-        if not remote.destination.exists():
-            raise CopyMismatch(f"there is no copy at {remote.destination.display_name}. Run `counterfoil pull` first.")
+        if not given.destination.exists():
+            raise CopyMismatch(f"there is no copy at {given.destination.display_name}. Run `counterfoil pull` first.")
         with (
             private_files(),
-            closing(remote.destination.open()) as sink,
-            remote.client() as client,
-            pull_progress() as show,
+            closing(given.destination.open()) as sink,
+            given.client() as client,
+            remote.pull_progress() as show,
         ):
             reconciler = Reconciler(client, sink, since=since, fix=fix, on_progress=show)
             report.result = reconciler.result
@@ -92,8 +81,8 @@ def compare(remote: Remote, *, since: date | None, deep: bool, fix: bool) -> Rep
                 reconciler.compare_rows()
             for difference in () if deep else reconciler.run():
                 report.found.append(difference)
-    except EXPECTED_ERRORS as error:
-        report.outcome = exit_status(error)
+    except remote.EXPECTED_ERRORS as error:
+        report.outcome = remote.exit_status(error)
     return report
 
 
@@ -108,7 +97,7 @@ def _print_report(report: Report, as_json: bool) -> None:
         if report.result.tables:
             print_list(_TABLE_COLUMNS, report.result.tables)
         echo(_summary(report))
-    print_error(report.outcome, "any fixes made so far are saved. Run the same command to restart the report.")
+    remote.print_error(report.outcome, "any fixes made so far are saved. Run the same command to restart the report.")
 
 
 def _summary(report: Report) -> str:

@@ -62,7 +62,7 @@ since_option = click.option("--since", type=past_day, metavar="DATE")
 
 
 def remote_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options `--url`, `--key-file` and `--to`, and pass them to the command as `remote`."""
+    """Add the options `--url`, `--key-file` and `--to`, and pass them to the command as `given`."""
 
     @click.option("--url", required=True, envvar="COUNTERFOIL_URL", show_envvar=True, metavar="URL")
     @click.option(
@@ -72,7 +72,7 @@ def remote_options(command: Callable[..., None]) -> Callable[..., None]:
     @click.option("--to", "target_name", default="counterfoil.duckdb", metavar="TARGET")
     @wraps(command)
     def with_remote(url: str, key_file: Path | None, bare_key: str | None, target_name: str, **others: Any) -> None:
-        command(remote=_remote(url, _key(key_file, bare_key), target_name), **others)
+        command(given=_remote(url, _key(key_file, bare_key), target_name), **others)
 
     return with_remote
 

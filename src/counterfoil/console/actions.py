@@ -71,9 +71,6 @@ def record_proxy_sign_in(settings: Settings, actor: Actor, now_ms: int) -> None:
         audit.record(entry)
 
 
-# --- issuing -------------------------------------------------------------------------
-
-
 def issue(visit: Visit) -> ConsoleResponse:
     try:
         if not visit.request.form.get("label", "").strip():
@@ -115,9 +112,6 @@ def _reveal(visit: Visit, issued: key_issuing.Issued, old: Key | None) -> Consol
     return page(visit, "keys", keys_page.draw_issued(visit, issued, old, is_loaded=is_loaded))
 
 
-# --- trying a request ----------------------------------------------------------------
-
-
 def try_request(visit: Visit) -> ConsoleResponse:
     view = try_page.read(visit)
     try:
@@ -138,9 +132,6 @@ def _try_key(visit: Visit) -> key_issuing.Issued:
     with closing(bootstrap.store(visit.settings).key_store()) as key_store:
         visit.session.try_key = key_issuing.issue(key_store, grant, secrets.token_bytes, visit.now, visit.session.actor)
     return visit.session.try_key
-
-
-# --- changing ------------------------------------------------------------------------
 
 
 def change_key(visit: Visit, action: str) -> ConsoleResponse:
@@ -223,9 +214,6 @@ def _key_page(visit: Visit, message: Html | str, kind: str, status: int = 200, a
     return page(visit, "keys", content, status=status, as_json=f"/keys/{visit.values['key_id']}.json")
 
 
-# --- open items ----------------------------------------------------------------------
-
-
 def close_item(visit: Visit, verb: Verb) -> ConsoleResponse:
     """Close an open item by hand, or let the watcher load a held file or move it to quarantine."""
     t, number = visit.t, int(visit.values["number"])
@@ -235,9 +223,6 @@ def close_item(visit: Visit, verb: Verb) -> ConsoleResponse:
     text = t(f"items.{VERBS[verb][1]}" if found else "items.not_open", number=number)
     content = loads_page.draw(visit, loads_page.read(visit), notice(text, "good" if found else "warn"))
     return page(visit, "loads", content, status=200 if found else 409, as_json="/loads.json")
-
-
-# --- devices -------------------------------------------------------------------------
 
 
 def revoke_device(visit: Visit) -> ConsoleResponse:
@@ -258,9 +243,6 @@ def _revoke_devices(visit: Visit, device_ids: list[str]) -> ConsoleResponse:
         raise NotFound(visit.t.message(error.message)) from error
     content = devices_page.draw(visit, devices_page.read(visit), notice(visit.t("devices.revoked"), "good"))
     return page(visit, "devices", content, as_json="/devices.json")
-
-
-# --- rejected lines ------------------------------------------------------------------
 
 
 def reveal_line(visit: Visit) -> ConsoleResponse:

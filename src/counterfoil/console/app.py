@@ -170,10 +170,8 @@ class ConsoleApp:
 
 
 def _is_https(request: ListenerRequest) -> bool:
-    """Return whether the browser is known to use HTTPS. A false claim only makes the rules for cookies stricter.
-
-    Each of several proxies adds its own protocol; the first is that of the browser.
-    """
+    """Return whether the browser is known to use HTTPS. A false claim only makes the rules for cookies stricter."""
+    # Each of several proxies adds its own protocol; the first is that of the browser.
     protocol = request.header(PROTOCOL_HEADER).partition(",")[0].strip().lower()
     return protocol == "https" or request.header("origin").lower().startswith("https:")
 

@@ -49,14 +49,12 @@ class Slot(Struct, frozen=True, kw_only=True):
 
 
 class Use(Struct, frozen=True, kw_only=True, rename="camel"):
-    """The use of a key, or of all keys. `measured` is the number of recorded requests whose duration was read.
-
-    `before` is the number of requests in a range of the same length before this one, up to the same time of day.
-    """
+    """The use of a key, or of all keys. `measured` is the number of recorded requests whose duration was read."""
 
     range: str
     key_id: str | None
     measured: int
+    # The requests in a range of the same length before this one, up to the same time of day.
     before: int | None
     slots: RowList[Slot]
 

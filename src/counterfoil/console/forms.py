@@ -75,10 +75,7 @@ def select(
     hint: str = "",
     problem: Child = None,
 ) -> Html:
-    """Return a drop-down list of values with their labels. A group without a name has no heading.
-
-    `problem` says what is wrong with the choice. It is shown below the list, which gets the focus.
-    """
+    """Return a drop-down list of values with their labels. `problem` is shown below the list, which gets the focus."""
     drawn = []
     for group, choices in groups.items():
         options = [element("option", text, value=value, selected=value == chosen) for value, text in choices.items()]

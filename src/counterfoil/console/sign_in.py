@@ -62,10 +62,8 @@ def link_key(secret: bytes) -> bytes:
 
 
 def own_name(key: bytes, audience: str) -> str:
-    """Return the host name of the console at the address `audience`, which nobody can guess without the link key.
-
-    Browsers resolve every name below `localhost` to this machine, and send a cookie only to the name that set it.
-    """
+    """Return the host name of the console at the address `audience`, which nobody can guess without the link key."""
+    # Browsers resolve every name below `localhost` to this machine, and send a cookie only to the name that set it.
     digest = hmac.digest(key, f"host name {audience}".encode(), "sha256")
     return f"{base64.b32encode(digest).decode().lower()[:_NAME_LENGTH]}.localhost"
 

@@ -161,11 +161,7 @@ def number_in(text: str, otherwise: Result) -> int | Result:
 
 
 class PageContent(Struct, frozen=True, kw_only=True):
-    """The content of a page. The commands show the same data in a terminal, unless `command_text` says what they do.
-
-    `shows_service` is true if the content already says whether the service is ready. If `refresh_sec` is set, a script
-    updates the page this often.
-    """
+    """The content of a page. The commands show the same data in a terminal, unless `command_text` says what they do."""
 
     title: str
     main: Html
@@ -173,7 +169,9 @@ class PageContent(Struct, frozen=True, kw_only=True):
     more_commands: tuple[str, ...] = ()
     command_text: str | None = None
     lead: Html | None = None
+    # Whether the content already says whether the service is ready.
     shows_service: bool = False
+    # How often a script updates the page.
     refresh_sec: int | None = None
 
 

@@ -30,11 +30,8 @@ class DemoPorts(NamedTuple):
 def chosen_ports(
     host: str, port: int, admin: int | None, console: int | None, *, is_cluster: bool
 ) -> Iterator[DemoPorts]:
-    """Yield the ports to use: the admin listener has the port after `port`, and the console the next one.
-
-    If `port` is 0, or the console's port is in use, free ports are reserved while the demo runs, because it listens on
-    them only after it has created its data, and another demo could choose the same ones.
-    """
+    """Yield the ports to use: the admin listener has the port after `port`, and the console the next one."""
+    # Free ports are reserved while the demo runs: another demo could choose the same ones before it listens on them.
     with ExitStack() as reserved:
         following = 0
         if port:
@@ -51,10 +48,8 @@ def chosen_ports(
 
 @contextmanager
 def demo_console(settings: Settings) -> Iterator[Callable[[], str | None]]:
-    """Run the console in a process. Yield a function that waits for it and returns its sign-in link, or None.
-
-    The process stops when its standard input closes, which also happens if the demo is killed.
-    """
+    """Run the console in a process. Yield a function that waits for it and returns its sign-in link, or None."""
+    # The process stops when its standard input closes, which also happens if the demo is killed.
     api_url = settings.api_url or url(settings.host, settings.port, f"{settings.prefix}/v1")
     command = [sys.executable, "-m", "counterfoil", "console", "--json", "--until-end-of-input"]
     process = subprocess.Popen(

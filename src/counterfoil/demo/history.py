@@ -117,13 +117,10 @@ async def _write(settings: Settings, requests: list[tuple[DemoKey, RequestRecord
 
 
 def _completed_lists(demo_key: DemoKey, record: RequestRecord, newest: int) -> Iterator[ChangeList]:
-    """Yield each list of changes that the request read to its end, which are those of the key's shops.
-
-    So that the console can show outdated copies, a key with several shops never reads the first one, and does not read
-    the third one in the last four days.
-    """
+    """Yield each list of changes that the request read to its end, which are those of the key's shops."""
     if record.route != "transactions" or record.error:
         return
+    # The console shows outdated copies: of several shops, the first is never read, nor the third in the last four days.
     for position, shop_id in enumerate(demo_key.shop_ids[1:] or demo_key.shop_ids):
         if position != 1 or record.at <= newest - 4 * DAY_MS:
             yield (demo_key.key.lineage, CHANGES_OF_SHOP, shop_id)

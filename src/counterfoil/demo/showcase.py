@@ -121,9 +121,6 @@ def build(
     )
 
 
-# --- keys --------------------------------------------------------------------
-
-
 def _issue_keys(
     key_store: KeyStore, group: Group, randomness: Callable[[str], Randomness], now_ms: int
 ) -> list[DemoKey]:
@@ -168,9 +165,6 @@ def _main_franchise(group: Group) -> Franchise:
     """Return the franchise whose base contains the sample member, or the first franchise if there is none."""
     wanted = group.sample.base.id if group.sample else None
     return next((franchise for franchise in group.franchises if wanted in franchise.provider_ids), group.franchises[0])
-
-
-# --- records -----------------------------------------------------------------
 
 
 class MovingClock(SystemClock):

@@ -52,12 +52,9 @@ def stop_signals_as_interrupt() -> AbstractContextManager[None]:
 
 
 class SignalSafeEvent:
-    """An event that a signal handler can set, and that the main thread can wait for without missing a signal.
+    """An event that a signal handler can set, and that the main thread can wait for without missing a signal."""
 
-    A `threading.Event` is unsuitable. If the signal arrives while the main thread
-    holds the lock of the event, setting the event in the handler blocks forever.
-    """
-
+    # If the signal arrives while the main thread holds the lock of a `threading.Event`, setting it blocks forever.
     def __init__(self) -> None:
         self._is_set = False
         # Contains an item whenever a waiting thread should wake up.

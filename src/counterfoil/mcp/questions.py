@@ -127,10 +127,7 @@ class _Period(Struct, frozen=True):
 
 
 class Questions:
-    """Answers questions from the newest snapshot of a copy. An assistant gets these methods as tools.
-
-    Every answer repeats what it is limited to, and says how current the data is.
-    """
+    """The tools of an assistant. Every answer repeats what it is limited to, and says how current the data is."""
 
     def __init__(self, reader: CopyReader) -> None:
         self._reader = reader
@@ -329,13 +326,8 @@ def _newest(rows: list[Json], period: str, limit: int) -> Json:
 
 
 def _freshness(snapshot: Snapshot, shop_ids: set[str]) -> Json:
-    """Return how current and complete a result about these shops is.
-
-    `asOf` is the instant up to which the result includes every change to its shops. Shops whose first pull has not
-    ended have no such instant and are listed in `incompleteShops`. Shops that have left the key's scope are no longer
-    updated, and are listed with an instant of their own. `asOf` is about them only if the result is about no other
-    shop.
-    """
+    """Return the instant `asOf` up to which a result about these shops has every change, and the incomplete shops."""
+    # Shops that have left the key's scope are no longer updated. `asOf` is about them only if there is no other shop.
     left = {shop_id: until for shop_id, until in _shops_that_left(snapshot).items() if shop_id in shop_ids}
     marks = {shop_id: snapshot.progress.feed.last_complete for shop_id in shop_ids if shop_id not in left} or left
     answer = _earliest_and_incomplete(marks, "asOf", "incompleteShops")
@@ -360,12 +352,7 @@ def _selection_and_note(snapshot: Snapshot, note: str | None) -> Json:
 
 
 def _members_freshness(snapshot: Snapshot, name: str) -> Json:
-    """Return how current and complete the members are.
-
-    The field `name` is the start of the last complete pass over the members of a base, or the earliest of these
-    instants if there are several bases. Bases whose first pass has not ended have no such instant and are listed in
-    `incompleteBases`.
-    """
+    """Return the start of the last complete pass over the members, the earliest one of several bases, as `name`."""
     bases = snapshot.progress.bases
     marks = {row[0]: bases[row[0]].passed if row[0] in bases else None for row in snapshot.rows(TEXTS.bases)}
     answer = _earliest_and_incomplete(marks, name, "incompleteBases")

@@ -104,9 +104,6 @@ def _selected(table: Table, convert: Callable[[str, Kind], str]) -> str:
     return ", ".join(f'{value} AS "{name}"' for name, value in values.items())
 
 
-# --- DuckDB --------------------------------------------------------------------------
-
-
 def _fill_from_duckdb(snapshot: duckdb.DuckDBPyConnection, path: Path, scratch: Path) -> bytes | None:
     """Copy the tables from a private copy of the file, so that the file itself is locked only briefly."""
     private = scratch.with_suffix(".duckdb")
@@ -159,9 +156,6 @@ def _files(path: Path) -> tuple[Path, Path]:
 def _remove(path: Path) -> None:
     for file in _files(path):
         file.unlink(missing_ok=True)
-
-
-# --- SQLite --------------------------------------------------------------------------
 
 
 def _fill_from_sqlite(snapshot: duckdb.DuckDBPyConnection, path: Path, scratch: Path) -> bytes | None:
@@ -326,10 +320,8 @@ def _fetched(number: int, name: str, kind: str) -> str:
 
 
 def limit_process_memory() -> None:
-    """Make allocations of this process fail above a limit, so that a question cannot use up the machine's memory.
-
-    DuckDB and Python report a failed allocation as an error, and the server can answer the next question.
-    """
+    """Make allocations of this process fail above a limit, so that a question cannot use up the machine's memory."""
+    # DuckDB and Python report a failed allocation as an error, and the server can answer the next question.
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
     wanted = PROCESS_MB * 1024**2
     if soft == resource.RLIM_INFINITY or soft > wanted:

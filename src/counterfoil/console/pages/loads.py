@@ -9,18 +9,8 @@ from itertools import groupby
 from msgspec import Struct
 from msgspec.structs import replace
 
-from counterfoil.console.display import (
-    ago,
-    badge,
-    command_line,
-    fields,
-    list_table,
-    moment,
-    name_of,
-    number,
-    section,
-    translated,
-)
+from counterfoil.console import display
+from counterfoil.console.display import list_table, name_of, section
 from counterfoil.console.forms import button_form
 from counterfoil.console.layout import notice
 from counterfoil.console.texts import Texts
@@ -79,10 +69,10 @@ def draw(visit: Visit, view: LoadsView, result: Html | None = None) -> PageConte
 
     def started(load: LoadRow) -> Child:
         run = runs.get(load.number)
-        newest = ago(t, load.started_at, visit.now, is_focusable=run is not None)
+        newest = display.ago(t, load.started_at, visit.now, is_focusable=run is not None)
         if not run:
             return element("a", newest, href=address(load))
-        span = element("small", newest, " – ", ago(t, run[-1].started_at, visit.now))
+        span = element("small", newest, " – ", display.ago(t, run[-1].started_at, visit.now))
         return markup(element("a", t("loads.run", count=len(run)), href=address(load)), " ", span)
 
     def took(load: LoadRow) -> Child:
@@ -130,7 +120,7 @@ def _open_items(visit: Visit, found: RowList[OpenItem]) -> Html | None:
     t = visit.t
     cells: dict[str, Callable[[OpenItem], Child]] = {
         "items.kind": lambda item: _kind(t, item),
-        "items.since": lambda item: ago(t, item.opened_at, visit.now, past="for"),
+        "items.since": lambda item: display.ago(t, item.opened_at, visit.now, past="for"),
         "items.file": lambda item: element("code", name_of(item.path)) if item.path else "–",
         "items.close": lambda item: _item_buttons(visit, item),
     }
@@ -159,7 +149,7 @@ def _kind(t: Texts, item: OpenItem) -> Child:
 def _rejected(load: LoadRow, address: str) -> Html:
     if not load.rejected:
         return element("span", "0", class_="muted")
-    return element("a", number(load.rejected), href=address, class_="count warn")
+    return element("a", display.number(load.rejected), href=address, class_="count warn")
 
 
 _REASONS: Sequence[ListColumn[tuple[str, int]]] = (
@@ -182,13 +172,13 @@ def _reasons(visit: Visit, loads: Sequence[LoadRow]) -> Html | None:
 
 
 def _meaning(t: Texts, reason: str) -> Html:
-    return markup(t("load.line_that"), translated(t, MEANINGS.get(reason, NOTHING)))
+    return markup(t("load.line_that"), display.translated(t, MEANINGS.get(reason, NOTHING)))
 
 
 def load_badge(visit: Visit, load: LoadRow) -> Html:
     """Return the state of a load: a problem if it has stopped or loaded nothing, a warning if it rejected lines."""
     state = _state(load, visit.now)
-    return badge(visit.t(f"load.{state}"), _KINDS.get(state, ""))
+    return display.badge(visit.t(f"load.{state}"), _KINDS.get(state, ""))
 
 
 _KINDS = {"stopped": "bad", "all_rejected": "bad", "some_rejected": "warn"}
@@ -206,13 +196,13 @@ def draw_one(visit: Visit, view: OneLoadView, revealed: Html | None = None) -> P
     facts: list[tuple[str, Child]] = [
         (t("load.source"), name_of(load.source)),
         (t("load.files"), file_names(load)),
-        *((t("load.alarms"), translated(t, describe(alarm))) for alarm in load.alarms),
+        *((t("load.alarms"), display.translated(t, describe(alarm))) for alarm in load.alarms),
         (t("state"), load_badge(visit, load)),
-        (t("load.started"), moment(load.started_at)),
-        (t("load.finished_at"), moment(load.finished_at)),
-        (t("load.lines"), number(load.lines)),
-        (t("load.changed"), number(load.changed)),
-        (t("load.rejected"), number(load.rejected)),
+        (t("load.started"), display.moment(load.started_at)),
+        (t("load.finished_at"), display.moment(load.finished_at)),
+        (t("load.lines"), display.number(load.lines)),
+        (t("load.changed"), display.number(load.changed)),
+        (t("load.rejected"), display.number(load.rejected)),
         (t("load.rejects_file"), element("code", name_of(load.rejects_file)) if load.rejects_file else "–"),
     ]
     cells: dict[str, Callable[[RejectedLine], Child]] = {
@@ -228,7 +218,7 @@ def draw_one(visit: Visit, view: OneLoadView, revealed: Html | None = None) -> P
         title=t("load.title", number=load.number),
         lead=revealed,
         main=markup(
-            fields(facts),
+            display.fields(facts),
             notice(t("load.stopped_text"), "warn") if load_state(load, visit.now) == "stopped" else None,
             section(
                 t("load.rejects"),
@@ -254,7 +244,7 @@ def _advice(visit: Visit, load: LoadRow) -> Html:
     file = visit.settings.store / "rejects" / load.rejects_file
     if not os.path.isfile(file):  # noqa: PTH113 - Path.is_file raises an error if the folder is not readable
         return element("p", t("load.fix_elsewhere", file=name_of(load.rejects_file)), class_="muted")
-    command = element("p", command_line(f"counterfoil load {shlex.quote(str(file))}"))
+    command = element("p", display.command_line(f"counterfoil load {shlex.quote(str(file))}"))
     return markup(element("p", t("load.fix"), class_="muted"), command)
 
 

@@ -10,23 +10,8 @@ from urllib.parse import quote
 from msgspec import Struct
 from msgspec.structs import replace
 
-from counterfoil.console.display import (
-    ago,
-    badge,
-    button_link,
-    button_row,
-    fields,
-    key_link,
-    link_list,
-    list_table,
-    moment,
-    name_of,
-    section,
-    status_badge,
-    template,
-    translated,
-    zone_text,
-)
+from counterfoil.console import display
+from counterfoil.console.display import ago, button_link, list_table, section, status_badge
 from counterfoil.console.forms import select
 from counterfoil.console.key_parts import base_label, scope_names
 from counterfoil.console.layout import notice
@@ -141,7 +126,7 @@ def _search(visit: Visit, view: RequestsView) -> Html:
     t, query = visit.t, visit.query
     anything = {"": t("requests.any")}
     labels = visit.store.labels()
-    keys = {key_id: f"{name_of(label)} ({key_id})" if label else key_id for key_id, label in labels.items()}
+    keys = {key_id: f"{display.name_of(label)} ({key_id})" if label else key_id for key_id, label in labels.items()}
     routes = {route: route for route, handler in ROUTES.items() if handler}
     errors = {ANY_ERROR: t("requests.any_error"), **{code: code for code in RECORDED_CODES}}
     choices = [
@@ -149,23 +134,23 @@ def _search(visit: Visit, view: RequestsView) -> Html:
         select(t("route"), "route", {"": anything | routes}, query.get("route", "")),
         select(t("error"), "error", {"": anything | errors}, query.get("error", "")),
     ]
-    since, until = (t(f"requests.{name}", zone=zone_text(t)) for name in _TIMES)
+    since, until = (t(f"requests.{name}", zone=display.zone_text(t)) for name in _TIMES)
     given = {name: query.get(name) for name in PARAMETERS}
-    form = template("search", t, given=given, choices=choices, since=since, until=until)
+    form = display.template("search", t, given=given, choices=choices, since=since, until=until)
     # The form stays closed, so that a phone shows what was found.
     conditions = [
-        (f"{name}: {name_of(value)} ×", visit.address("/requests", **{name: None, "before": None}), False)
+        (f"{name}: {display.name_of(value)} ×", visit.address("/requests", **{name: None, "before": None}), False)
         for name, value in view.wanted.items()
     ]
-    return markup(form, link_list("cards", t("requests.conditions"), conditions) if conditions else None)
+    return markup(form, display.link_list("cards", t("requests.conditions"), conditions) if conditions else None)
 
 
 def _one_request(visit: Visit, request: RecordedRequest) -> Html:
     t, error = visit.t, request.error
-    disclosed = t("requests.disclosed", count=request.personal_members, base=name_of(request.personal_base))
+    disclosed = t("requests.disclosed", count=request.personal_members, base=display.name_of(request.personal_base))
     pairs: list[tuple[str, Child]] = [
-        (t("time"), moment(request.at)),
-        (t("key"), key_link(request.key_id, visit.store.labels().get(request.key_id))),
+        (t("time"), display.moment(request.at)),
+        (t("key"), display.key_link(request.key_id, visit.store.labels().get(request.key_id))),
         (t("route"), element("code", request.route)),
         (t("status"), markup(status_badge(request.status), " ", element("code", error) if error else None)),
         (t("took"), _took(request)),
@@ -173,8 +158,8 @@ def _one_request(visit: Visit, request: RecordedRequest) -> Html:
         (t("personal.title"), disclosed if request.personal_members else t("no")),
     ]
     if error and explanation(error):
-        pairs += [(t("errors.action"), translated(t, what_to_do(error)))]
-    return section(t("requests.returned", request_id=name_of(request.request_id)), fields(pairs))
+        pairs += [(t("errors.action"), display.translated(t, what_to_do(error)))]
+    return section(t("requests.returned", request_id=display.name_of(request.request_id)), display.fields(pairs))
 
 
 def _returned(visit: Visit, returned: RequestDetail) -> Iterator[tuple[str, Child]]:
@@ -186,7 +171,7 @@ def _returned(visit: Visit, returned: RequestDetail) -> Iterator[tuple[str, Chil
     names = markup([[element("code", name), " "] for name in returned.names])
     yield t("requests.parameters"), names or t("permission.none")
     if returned.shop_id:
-        yield t("shop"), element("code", name_of(returned.shop_id))
+        yield t("shop"), element("code", display.name_of(returned.shop_id))
     if returned.rows is not None:
         more = "" if returned.is_last else f" ({t('requests.more_pages')})"
         yield t("requests.rows"), f"{returned.rows:,}{more}"
@@ -199,7 +184,7 @@ def _took(request: RecordedRequest) -> str:
 def _list(visit: Visit, view: RequestsView) -> Html:
     t = visit.t
     cells: dict[str, Callable[[RecordedRequest], Child]] = {
-        "time": lambda request: _link(request, moment(request.at, is_focusable=False)),
+        "time": lambda request: _link(request, display.moment(request.at, is_focusable=False)),
         "status": lambda request: _status(visit, request),
         "took": _took,
     }
@@ -213,9 +198,9 @@ def _list(visit: Visit, view: RequestsView) -> Html:
     caption, none = t("requests.caption"), t("requests.more_to_search") if view.next else t("requests.none")
     listed = list_table(visit, caption, view.requests, cells, first=_FIRST, empty=none, body_id="rows", kind="page")
     return markup(
-        template("follow", t) if newest and "request" not in view.wanted else None,
+        display.template("follow", t) if newest and "request" not in view.wanted else None,
         element("div", listed, id="list"),
-        button_row(*buttons),
+        display.button_row(*buttons),
     )
 
 
@@ -227,7 +212,7 @@ def _status(visit: Visit, request: RecordedRequest) -> Html:
     """Return the status with links to the same error, and a mark if personal data was disclosed."""
     found = request.error
     error = found and element("a", element("code", found), href=visit.address("/requests", error=found, before=None))
-    personal = badge(visit.t("requests.personal_short"), "warn") if request.personal_members else None
+    personal = display.badge(visit.t("requests.personal_short"), "warn") if request.personal_members else None
     return markup(status_badge(request.status), [" ", error] if error else None, [" ", personal] if personal else None)
 
 
@@ -321,7 +306,7 @@ def _disclosed_list(visit: Visit, view: PersonalView) -> Html | None:
     if not view.disclosures.rows:
         return None
     older = button_link(t("requests.older"), visit.address("/personal-data", before=view.next)) if view.next else None
-    return section(t("personal.list"), disclosure_table(visit, view.disclosures.rows), button_row(older))
+    return section(t("personal.list"), disclosure_table(visit, view.disclosures.rows), display.button_row(older))
 
 
 def disclosure_table(visit: Visit, rows: Sequence[RecordedRequest], *, of_key: bool = False) -> Html:

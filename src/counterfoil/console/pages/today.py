@@ -7,22 +7,9 @@ from datetime import date, timedelta
 from msgspec import Struct
 
 from counterfoil.checks.findings import Finding, Status, worst_first, worst_status
+from counterfoil.console import display
 from counterfoil.console.charts import Use, read_use, use_charts
-from counterfoil.console.display import (
-    LATEST_LOAD,
-    command_line,
-    finding_list,
-    finding_text,
-    key_link,
-    list_table,
-    number,
-    parts,
-    percent,
-    section,
-    template,
-    tile,
-    tiles,
-)
+from counterfoil.console.display import LATEST_LOAD, list_table, number, section, tile
 from counterfoil.console.layout import notice
 from counterfoil.console.pages.shops import silent_rule
 from counterfoil.console.visit import ConsolePage, PageContent, Visit
@@ -148,8 +135,8 @@ def _first_steps(visit: Visit) -> Html:
         "key": "keys issue --shop ID --label NAME",
         "serve": "serve",
     }
-    commands = {name: command_line(f"counterfoil {text}{store}") for name, text in words.items()}
-    return section(visit.t("start.title"), template("start", visit.t, **commands))
+    commands = {name: display.command_line(f"counterfoil {text}{store}") for name, text in words.items()}
+    return section(visit.t("start.title"), display.template("start", visit.t, **commands))
 
 
 def draw(visit: Visit, view: TodayView) -> PageContent:
@@ -184,8 +171,8 @@ def _verdict(visit: Visit, view: TodayView) -> Html:
     summary = element("summary", t("today.others", count=len(others)))
     return element(
         "div",
-        element("p", element("strong", t(f"today.{view.status}")), " ", finding_text(t, first)),
-        element("details", summary, finding_list(t, others)) if others else None,
+        element("p", element("strong", t(f"today.{view.status}")), " ", display.finding_text(t, first)),
+        element("details", summary, display.finding_list(t, others)) if others else None,
         class_=f"notice {kind}",
         role="status",
     )
@@ -194,17 +181,17 @@ def _verdict(visit: Visit, view: TodayView) -> Html:
 def _tiles(visit: Visit, view: TodayView) -> Html:
     t, today, earlier = visit.t, view.days[-1], view.days[:-1]
     usual, usual_errors = sum(day.requests for day in earlier), sum(day.errors for day in earlier)
-    usual_share = t("today.usual_errors", share=percent(usual_errors, usual))
+    usual_share = t("today.usual_errors", share=display.percent(usual_errors, usual))
     has_many = today.requests and today.errors / today.requests > max(0.05, 2 * usual_errors / (usual or 1))
     load = "–" if view.last_load_idle_ms is None else t("span.ago", span=t.message(duration(view.last_load_idle_ms)))
     count = view.last_load_rejected
     rejected = None if count is None else element("a", t("today.rejected", count=number(count)), href=LATEST_LOAD)
     horizon = None if view.horizon_age_ms is None else f"{view.horizon_age_ms / 1000:,.1f} s"
     is_late = view.horizon_age_ms is None or view.horizon_age_ms > MOST_HORIZON_MS
-    near_quota = markup([[key_link(key.key_id, key.label), " "] for key in view.near_quota[:3]])
-    return tiles(
+    near_quota = markup([[display.key_link(key.key_id, key.label), " "] for key in view.near_quota[:3]])
+    return display.tiles(
         tile(t("today.requests"), number(today.requests), t("today.by_now", count=number(view.yesterday_by_now))),
-        tile(t("today.errors"), percent(today.errors, today.requests), usual_share, "warn" if has_many else ""),
+        tile(t("today.errors"), display.percent(today.errors, today.requests), usual_share, "warn" if has_many else ""),
         tile(t("today.load"), load, rejected, "warn" if count else ""),
         tile(t("today.horizon"), horizon or t("unknown"), t("today.horizon_note"), "bad") if is_late else None,
         tile(t("today.near_quota"), number(len(view.near_quota)), near_quota, "warn") if view.near_quota else None,
@@ -216,7 +203,7 @@ def _silent(visit: Visit, view: TodayView) -> Html | None:
         return None
     t = visit.t
     cells: dict[str, Callable[[ShopActivity], Child]] = {
-        "shop": lambda shop: element("a", parts(shop.name), href=f"/shops#shop-{shop.shop_id}")
+        "shop": lambda shop: element("a", display.parts(shop.name), href=f"/shops#shop-{shop.shop_id}")
     }
     shown = [column for column in columns() if column.page in ("shop", "shops.last_bill", "shops.usual_since")]
     return section(t("today.silent"), list_table(visit, silent_rule(t), RowList(shown, view.silent_shops.rows), cells))

@@ -80,11 +80,8 @@ def demo_world(plan: WorldPlan, now_ms: int) -> Iterator[Delivery]:
 
 
 def silent_shop(group: Group) -> DemoShop:
-    """Return the shop whose till has stopped: the busiest franchise shop in Thailand.
-
-    The first shop of each franchise is left out: the demo's examples read it, so it must have bills. If no shop
-    remains, the busiest of all shops is returned.
-    """
+    """Return the shop whose till has stopped: the busiest franchise shop in Thailand or, without one, of all shops."""
+    # The demo's examples read the first shop of each franchise, so it must have bills.
     first = {franchise.shop_ids[0] for franchise in group.franchises}
     others = [shop for shop in group.shops if shop.zone is THAI_TIME and shop.franchise_id and shop.id not in first]
     return max(others or group.shops, key=lambda shop: shop.popularity)
