@@ -26,6 +26,5 @@ SHELLS: dict[str, type[ShellComplete]] = {"bash": BashComplete, "zsh": ZshComple
 @click.pass_context
 def completion(ctx: click.Context, shell: str) -> None:
     script = SHELLS[shell](ctx.find_root().command, {}, "counterfoil", VARIABLE)
-    # Do not call `source()`: for bash, it runs bash to check the version, and a machine that builds packages may not
-    # have bash.
+    # Not `source()`, which runs bash to check its version: a machine that builds packages may have no bash.
     print_document((script.source_template % script.source_vars()).strip() + "\n")

@@ -37,8 +37,7 @@ from counterfoil.settings import Settings
 from counterfoil.text import counted, printable
 from counterfoil.views.loads import alarms_json
 
-# A load creates thousands of lists per batch but no reference cycles. With Python's default threshold, garbage
-# collection took 6% of the load time.
+# A load creates many lists but no cycles. With Python's default threshold, garbage collection took 6% of its time.
 OBJECTS_BETWEEN_COLLECTIONS = 100_000
 
 # Exit statuses in addition to those in `cli/main.py`. `pull` already uses 4 and 5.

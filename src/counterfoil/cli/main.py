@@ -21,8 +21,7 @@ from counterfoil.machine.process import wants_colour
 FAILED, USAGE_ERROR, INTERRUPTED = 1, 2, 130
 FIRST_FREE_DESCRIPTOR = 3
 
-# A command is implemented by the function `command` in the module of the same name, or by the function of its own name
-# in the module that MODULES names.
+# A command is the function `command` in the module of its name, or the function of its name in the module named here.
 MODULES = {
     **dict.fromkeys(("init", "migrate", "prune", "backup", "restore"), "store"),
     **dict.fromkeys(("shops", "usage", "requests", "audit"), "lists"),
@@ -150,8 +149,7 @@ class Program(click.Group):
             return None
         module = importlib.import_module(f"counterfoil.cli.{_module_of(cmd_name)}")
         if not gc.isenabled():
-            # Garbage collection was off during the imports (see `__main__.py`). The objects that exist now stay in use,
-            # so the collector need not examine them.
+            # `__main__.py` has turned it off for the imports, whose objects stay in use and need not be examined.
             gc.freeze()
             gc.enable()
         command: click.Command = getattr(module, cmd_name if cmd_name in MODULES else "command")

@@ -149,8 +149,7 @@ def _pull(
     destination.import_engine()
     origin = None
     if not destination.exists():
-        # A new copy is created only after the service has accepted the key, so that a wrong address or key does not
-        # leave an empty copy behind.
+        # First the service must accept the key, so that a wrong address or key leaves no empty copy behind.
         try:
             origin = origin_of(client)
         finally:

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 Row = TypeVar("Row")
 COLUMN_GAP = "  "
 BLOCK_INDENT = 4
-# `style` writes this instead of the start of an escape sequence, and `echo` replaces it. Other text cannot contain it,
-# because it is random.
+# `style` writes this for the start of an escape sequence, and `echo` replaces it. It is random, so no text contains it.
 _STYLE_MARK = f"{{{os.urandom(8).hex()}}}"
 _SEQUENCE_START = "\x1b["
 # Stands for a space at which a line is not wrapped.

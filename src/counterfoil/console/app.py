@@ -124,9 +124,8 @@ class ConsoleApp:
             return self._sign_in_page(t, request, 200, message, session)
         signed_in = self._devices.sign_in(request.form.get("link", ""))
         if signed_in is None:
-            return (
-                redirect("/") if session else self._sign_in_page(t, request, 403, notice(t("sign_in.refused"), "bad"))
-            )
+            refused = notice(t("sign_in.refused"), "bad")
+            return redirect("/") if session else self._sign_in_page(t, request, 403, refused)
         self._sign_out_devices(request)
         return redirect("/", ("set-cookie", self._cookie(request, *signed_in)))
 

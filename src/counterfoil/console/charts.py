@@ -34,9 +34,6 @@ RANGES: Final = {"24h": 1, "7d": 7, "30d": 30, "90d": 90, "400d": DAILY_TOTAL_DA
 MONTHS_FROM = 90
 
 
-# --- requests, errors and durations in a range ---------------------------------------
-
-
 class Slot(Struct, frozen=True, kw_only=True):
     """The requests of an hour or a day (Thailand time) that begins at `since`, and how long recorded ones took."""
 
@@ -165,9 +162,6 @@ def _bar(visit: Visit, use: Use, slot: Slot, **conditions: str) -> "Bar":
     return Bar(label, axis, slot, f"/requests?{query}" if is_recorded else None, is_open=slot.until > visit.now)
 
 
-# --- drawing -------------------------------------------------------------------------
-
-
 class Bar(Struct, frozen=True):
     """What a chart shows at one place. `label` is for the tooltip, `axis` is below it. An open hour or day goes on."""
 
@@ -263,14 +257,10 @@ def _rect(x: float, y: float, width: float, height: float, style: str) -> Html:
 def spark(values: Sequence[int]) -> Html:
     """Return a small chart without labels. Screen readers skip it, because the page shows the total beside it."""
     most, width, height = max([1, *values]), 6, 18
+    sizes = [height * value / most for value in values]
     return element(
         "svg",
-        [
-            _rect(
-                position * 8, height - height * value / most, width, height * value / most, "bar" if value else "none"
-            )
-            for position, value in enumerate(values)
-        ],
+        [_rect(i * 8, height - size, width, size, "bar" if size else "none") for i, size in enumerate(sizes)],
         viewBox=f"0 0 {len(values) * 8 - 2} {height}",
         width=len(values) * 8 - 2,
         height=height,

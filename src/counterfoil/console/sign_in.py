@@ -33,8 +33,7 @@ from counterfoil.settings import BY_NAME, Settings
 SIGN_IN_PATH = "/sign-in"
 DEFAULT_VALIDITY_MS = 15 * 60_000
 MAX_VALIDITY_MS = 24 * HOUR_MS
-# A link may be this much older than the console, because another process makes it, and that process may read the clock
-# just before the console starts.
+# A link may be this much older than the console: the process that makes it may read the clock just before.
 CLOCK_TOLERANCE_MS = 1_000
 # Letters and digits of 5 bits each: 100 bits.
 _NAME_LENGTH = 20

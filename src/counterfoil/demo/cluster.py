@@ -97,8 +97,7 @@ class LocalCluster:
         self._running: list[Process] = []
         # PostgreSQL refuses to run as root.
         self._user = "nobody" if os.getuid() == 0 else None
-        # The servers start one after another. Until each has started, its port must not be given to another program,
-        # such as a second cluster.
+        # Until each server has started, its port must not be given to another program, such as a second cluster.
         self._reservations = contextlib.ExitStack()
         self._primary_port, self._replica_port, self._meter_port, *rest = (
             reserved_port(HOST, self._reservations) for _ in range(3 + 2 * NODES)
@@ -111,8 +110,6 @@ class LocalCluster:
         if not self._haproxy:
             # Without HAProxy, clients use the first node.
             self._nodes[0] = (self._front_port, self._nodes[0][1])
-
-    # --- addresses -------------------------------------------------------------------
 
     def _address_of(self, port: int, database: str = DATABASE) -> str:
         return f"postgresql://postgres@{HOST}:{port}/{database}"
@@ -144,8 +141,6 @@ class LocalCluster:
 
     def _pid(self, name: str) -> int | str:
         return next((process.pid for process in self._running if process.name == name), "not started")
-
-    # --- starting ----------------------------------------------------------------------
 
     def start_stores(self) -> None:
         """Start PostgreSQL with a replica, create the schema, and start Valkey."""
@@ -235,8 +230,6 @@ class LocalCluster:
         shutil.copy(binary, program)
         program.chmod(0o755)
         return program
-
-    # --- processes -----------------------------------------------------------------------
 
     def _start(self, name: str, command: list[str], **options: Any) -> Process:
         self._running.append(Process(name, command, self._folder, **options))

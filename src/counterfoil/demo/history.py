@@ -20,8 +20,7 @@ from counterfoil.settings import Settings
 DAYS = 14
 # The history ends this long ago, so that no key has used up a part of its limit per minute.
 UNUSED_MS = 2 * 60_000
-# Maps a key's purpose to its average number of requests per day and the routes from which they are drawn at random.
-# Keys with other purposes are unused.
+# By purpose of the key: its average number of requests per day, and the routes from which they are drawn.
 _PLANS: dict[str, tuple[int, tuple[str, ...]]] = {
     "franchise": (70, ("transactions", "transactions", "transactions", "shops", "transactions/{id}")),
     "shop": (24, ("transactions", "transactions", "usage")),
@@ -30,8 +29,7 @@ _PLANS: dict[str, tuple[int, tuple[str, ...]]] = {
     "default limits": (18, ("transactions", "digests")),
     "tiny limits": (6, ("shops",)),
 }
-# The errors that some requests in the invented history get, by route. Each route has only some of its possible errors.
-# Requests to routes that are not listed fail only if they exceed the rate limit.
+# The errors that some requests get, by route. Other requests fail only if they exceed the rate limit.
 ERRORS_OF_ROUTES: dict[str, tuple[Problem, ...]] = {
     "transactions": (BAD_CURSOR, BAD_QUERY, SHOP_NOT_IN_SCOPE),
     "transactions/{id}": (NOT_FOUND,),

@@ -230,9 +230,6 @@ def _samples(settings: Settings, plan: WorldPlan, group: Group, sample_bill: byt
     )
 
 
-# --- the reference page: its examples use the demo's IDs --
-
-
 def reference_url(settings: Settings) -> str:
     return url(settings.host, settings.port, settings.prefix + PATH)
 

@@ -65,12 +65,9 @@ def free_port(host: str) -> int:
 
 
 def reserved_port(host: str, stack: ExitStack, port: int = 0) -> int:
-    """Reserve a free port until the stack is closed: the system does not assign the port to other processes.
-
-    A process that knows the port number can still listen on the port, because the reserving socket does not listen and
-    both sockets set `SO_REUSEADDR`. The API, the admin listener, the console and `free_port` all set this option, and
-    so do PostgreSQL, Valkey and HAProxy.
-    """
+    """Reserve a free port until the stack is closed: the system does not assign the port to other processes."""
+    # A process that knows the port can still listen on it, because the reserving socket does not listen, and both set
+    # SO_REUSEADDR, as all our listeners, PostgreSQL, Valkey and HAProxy do.
     found: int = stack.enter_context(bound_socket(host, port)).getsockname()[1]
     return found
 

@@ -96,9 +96,6 @@ def _named(error: OSError, name: str) -> OSError:
     return OSError(error.errno, error.strerror or str(error), name)
 
 
-# --- the file with the deployment secret ------------------------------------
-
-
 def read_or_create_secret(file: Path) -> bytes:
     """Return the secret in this file; create the file with a random secret if it does not exist."""
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

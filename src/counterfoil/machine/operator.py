@@ -9,11 +9,8 @@ from counterfoil.text import printable
 
 
 def operator() -> Actor:
-    """Return the user who runs this command, and the user who called sudo if there is one.
-
-    Users can set `SUDO_USER` to any name. This is accepted, because a user who can run this command could also write
-    another name to the store directly.
-    """
+    """Return the user who runs this command, and the user who called sudo if there is one."""
+    # Users can set `SUDO_USER` to any name, but whoever runs this command could also write to the store directly.
     user, caller = _user_name(os.getuid()), os.environ.get("SUDO_USER", "")
     name = f"{caller} as {user}" if caller not in ("", user) else user
     return Actor(printable(name), "cli", machine_name())

@@ -29,10 +29,9 @@ Json = dict[str, Any]
 # How long SQLite waits for a writer that has locked the whole file.
 SQLITE_WAIT_SEC = 5.0
 
-# The columns that an assistant may see: the facts of all tables that have facts of their own. Contact data, names of
-# people, IDs of members and text that staff can type freely are not loaded into the snapshot: a table may be named
-# after a guest, and a reason or a label can contain anything. Neither are coupons: whoever knows the code of a coupon
-# can redeem it.
+# The columns that an assistant may see: the facts of all tables that have facts of their own. Contact data, names, IDs
+# of members and text that staff can type freely, which may name a guest, are not loaded into the snapshot. Neither are
+# coupons: whoever knows the code of a coupon can redeem it.
 PUBLISHED = {
     table.name: structs.replace(
         table, columns=tuple(column for column in table.columns if column.content is Content.FACT)
@@ -42,8 +41,7 @@ PUBLISHED = {
 }
 # The views of the copy that need only published columns.
 VIEWS = {name: view for name, view in DUCKDB_VIEWS.items() if name != "member_activity"}
-# Boolean columns that are computed when the copy is read, keyed by table. An entry names the column and a withheld
-# column; the computed column is true in the rows in which the withheld column is not null.
+# By table: a boolean column that is computed, and the withheld column that is not null where it is true.
 PRESENCE = {"bills": ("has_member", "member_id")}
 
 _DUCKDB_COLUMNS = "SELECT table_name, column_name FROM duckdb_columns() WHERE database_name = 'pulled'"

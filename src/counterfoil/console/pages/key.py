@@ -109,16 +109,13 @@ def draw(visit: Visit, view: OneKeyView, message: Html | None = None, tab: str =
 
 def _buttons(visit: Visit, key: Key, shown: str, *, can_change: bool) -> Html | None:
     t = visit.t
+    path, link = f"/keys/{key.key_id}?tab=", display.button_link
     actions = [
-        display.button_link(
-            t(f"{action}.open"), f"/keys/{key.key_id}?tab={action}", None, style, is_current=action == shown
-        )
+        link(t(f"{action}.open"), path + action, None, style, is_current=action == shown)
         for action, style in ACTIONS.items()
         if can_change
     ]
-    return display.button_row(
-        *actions, display.button_link(t("requests.title"), f"/requests?key={key.key_id}", style="plain")
-    )
+    return display.button_row(*actions, link(t("requests.title"), f"/requests?key={key.key_id}", style="plain"))
 
 
 def _tab(visit: Visit, view: OneKeyView, shown: str) -> Html:

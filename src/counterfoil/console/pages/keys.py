@@ -68,20 +68,13 @@ def draw(visit: Visit, view: KeysView) -> PageContent:
 
 def _cards(visit: Visit, view: KeysView) -> Html:
     t = visit.t
+
+    def content(name: str) -> Html:
+        style = "warn" if name in (COPY_BEHIND, *WARNINGS) else None
+        return markup(element("strong", display.number(view.counts[name]), class_=style), " ", t(f"keys.filter.{name}"))
+
     cards = (
-        (
-            markup(
-                element(
-                    "strong",
-                    display.number(view.counts[name]),
-                    class_="warn" if name in (COPY_BEHIND, *WARNINGS) else None,
-                ),
-                " ",
-                t(f"keys.filter.{name}"),
-            ),
-            "/keys" if name == "active" else f"/keys?show={name}",
-            name == view.show,
-        )
+        (content(name), "/keys" if name == "active" else f"/keys?show={name}", name == view.show)
         for name in SHOWN
         # A card that would select nothing is left out.
         if view.counts[name] or name in ("active", view.show)

@@ -99,17 +99,11 @@ def draw(visit: Visit, view: TryView, sent: ApiAnswer | None = None, problem: Ht
     key = issued.key if issued else None
     hints = {row.name: row.first_sentence for row in _endpoint(visit).parameters}
     chosen = entered.get("scope", f"{key.scope.kind}:{key.scope.id}" if key else "")
+    scopes = scope_choices(t, view.scopes)
     drawn = form(
         visit,
         f"{TRY_PATH}/{view.operation}#answer",
-        select(
-            t("scope"),
-            "scope",
-            scope_choices(t, view.scopes),
-            chosen,
-            hint=t("try.scope_hint"),
-            problem=None if chosen else problem,
-        ),
+        select(t("scope"), "scope", scopes, chosen, hint=t("try.scope_hint"), problem=None if chosen else problem),
         [text_field(name, name, value, hint=hints[name]) for name, value in view.values.items()],
         button=t("try.button"),
         id_="try",

@@ -189,18 +189,14 @@ def _list(visit: Visit, view: RequestsView) -> Html:
         "took": _took,
     }
     newest = "before" not in visit.query
-    buttons = [
-        None if newest else button_link(t("requests.newest"), visit.address("/requests", before=None)),
-        button_link(t("requests.older"), visit.address("/requests", before=view.next), rel="next")
-        if view.next
-        else None,
-    ]
+    back = button_link(t("requests.newest"), visit.address("/requests", before=None))
+    older = button_link(t("requests.older"), visit.address("/requests", before=view.next), rel="next")
     caption, none = t("requests.caption"), t("requests.more_to_search") if view.next else t("requests.none")
     listed = list_table(visit, caption, view.requests, cells, first=_FIRST, empty=none, body_id="rows", kind="page")
     return markup(
         display.template("follow", t) if newest and "request" not in view.wanted else None,
         element("div", listed, id="list"),
-        display.button_row(*buttons),
+        display.button_row(None if newest else back, older if view.next else None),
     )
 
 

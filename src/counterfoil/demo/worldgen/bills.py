@@ -103,8 +103,7 @@ def _campaigns(shop: DemoShop, subtotal: int, draw: Random) -> tuple[list[Source
 
 
 def _coupons(shop: DemoShop, draw: Random) -> tuple[list[SourcePromotion], int]:
-    # A gift card is worth more than most bills. The till records its whole value as a discount, even if it is more than
-    # the amount due.
+    # The till records the whole value of a gift card as a discount, even if it is more than the amount due.
     is_gift_card = draw.random() < GIFT_CARD_CHANCE / COUPON_CHANCE
     name, worth = GIFT_CARD if is_gift_card else pick(draw, COUPONS)
     return _promotion(shop, name, worth), worth * 100

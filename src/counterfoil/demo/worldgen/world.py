@@ -18,9 +18,8 @@ from counterfoil.domain.source_bills import SourceBill
 LATE_VOID_CHANCE = 0.005
 LATE_LINK_CHANCE = 0.008
 OFFLINE_CHANCE = 0.03
-# One shop of the demo has had no bills for this many whole days, and none today. With the default number of bills, it
-# counts as silent at any time of the day, because in two whole days it usually has more than MISSING_BILLS bills in
-# total (see domain/activity.py).
+# One shop has had no bills for this many whole days, and none today. It counts as silent at any time of the day: it
+# usually has more than MISSING_BILLS bills in two days (see domain/activity.py).
 SILENT_DAYS = 2
 _encode = msgspec.json.Encoder().encode
 
