@@ -313,6 +313,26 @@ def test_a_proposal_for_headings_with_control_characters_is_valid_toml(counterfo
     assert proposal["bill"]["id"] == ["Date", "Bill No"]
 
 
+def test_a_proposal_is_overwritten_by_the_next_one_unless_somebody_has_changed_it(counterfoil: Command) -> None:
+    export(BILL)
+    proposal, infer = Path("proposal.toml"), ("import", "--infer", "export.csv", "-o", "proposal.toml")
+    counterfoil.bare(*infer)
+    first = proposal.read_text("utf-8")
+    counterfoil.bare(*infer, "--set", "shop.timezone=Asia/Tokyo")
+    assert "Asia/Tokyo" in proposal.read_text("utf-8").replace(first, "")
+    changed = proposal.read_text("utf-8").replace("My shop", "Our shop")
+    proposal.write_text(changed, "utf-8")
+    assert "already exists" in counterfoil.bare(*infer, status=1).output
+    assert proposal.read_text("utf-8") == changed
+
+
+def test_the_preview_of_a_sample_that_ends_in_totals_rejects_nothing(counterfoil: Command) -> None:
+    rows = "".join(f"100{number},2026-11-13 12:0{number},5.00\n" for number in range(5))
+    Path("totals.csv").write_text(f"Receipt,Date,Total\n{rows}Total,,25.00\n")
+    assert "rejected" not in counterfoil.bare("import", "--infer", "totals.csv", "-o", "totals.toml").stderr
+    assert tomllib.loads(Path("totals.toml").read_text())["checks"]["totals"] is True
+
+
 def test_a_mapping_that_exists_is_not_overwritten_by_a_proposal(counterfoil: Command) -> None:
     export(BILL)
     said = counterfoil.bare("import", "--infer", "export.csv", "-o", MAPPING_FILE, status=1).output

@@ -6,6 +6,7 @@ import tomllib
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -104,17 +105,33 @@ def _write(output: str, text: str) -> None:
         with names_file(STANDARD_OUTPUT_NAME):
             print_document(text)
         return
-    path = Path(output)
+    path, text = Path(output), text + _mark(text)
+    if _is_own(path):
+        path.unlink()
     try:
         file = open_output(path, flags=os.O_EXCL)
     except FileExistsError:
-        raise ImportFailed(f"{path} already exists. Choose a new file name, or delete the file.") from None
+        raise ImportFailed(
+            f"{path} already exists, and is not a proposal that nobody has changed. Use another name, or delete it."
+        ) from None
     try:
         with file:
             file.write(text.encode())
     except BaseException:
         path.unlink(missing_ok=True)
         raise
+
+
+def _mark(text: str) -> str:
+    """Return the last line of a file. It shows that nobody has changed the file, so that it may be overwritten."""
+    return f"# sha256 of the lines above: {sha256(text.encode()).hexdigest()}\n"
+
+
+def _is_own(path: Path) -> bool:
+    if not path.is_file() or path.is_symlink():
+        return False
+    *lines, last = path.read_bytes().decode(errors="replace").splitlines(keepends=True) or [""]
+    return last == _mark("".join(lines))
 
 
 def _show_bills(proposal: Proposal, content: dict[str, Any], unset: Sequence[str]) -> None:
@@ -125,6 +142,8 @@ def _show_bills(proposal: Proposal, content: dict[str, Any], unset: Sequence[str
     is_order_missing = "dates.order" in unset
     shown = merged(content, {"dates": {"order": "dmy"}}) if is_order_missing else dict(content)
     shown.pop("undecided", None)
+    # The row of totals is not in the sample.
+    shown["checks"] = {name: check for name, check in content.get("checks", {}).items() if name != "totals"}
     found = list(_sample_records(parse_mapping(shown, "proposal"), proposal))
     records = [one for one in found if isinstance(one, ImportedRecord)]
     facts = {one.record["id"]: shop_from(one.record)[1] for one in records if one.record["kind"] == "shop"}

@@ -556,9 +556,7 @@ class BillSample:
             # All amounts are in this currency. Several ones are asked about.
             return len(values) == 1
         of_heading = headings.heading_status(column.name)
-        if (of_heading in (VOID, REFUND) or column.heading_role in headings.CHARGES) and any(
-            match.role in column_profiles.NUMBER_ROLES for match in column.matches
-        ):
+        if (of_heading in (VOID, REFUND) or column.heading_role in headings.CHARGES) and column.is_named_as_amount:
             # Void Qty, Void Amount and Charges are not flags.
             return False
         if (of_heading or headings.names_no_sale(column.name)) and all(map(_is_flag, values)):

@@ -75,7 +75,12 @@ class SampleColumn:
     def has_amounts(self) -> bool:
         """Whether the heading is that of an amount, or all values are numbers, and not only a dash."""
         has_digits = all(any(map(str.isdigit, value)) for value in self.distinct if not headings.is_placeholder(value))
-        return (self.is_number and has_digits) or any(match.role in NUMBER_ROLES for match in self.matches)
+        return (self.is_number and has_digits) or self.is_named_as_amount
+
+    @property
+    def is_named_as_amount(self) -> bool:
+        is_named = any(match.role in NUMBER_ROLES for match in self.matches)
+        return is_named and (self.is_number or not self.filled)
 
     @cached_property
     def is_date(self) -> bool:
