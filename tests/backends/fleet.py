@@ -75,12 +75,12 @@ class Fleet:
         self.load(bill(self.version % BILLS, self.version))
 
     @contextmanager
-    def changing(self, at_least: int = 0) -> Iterator[None]:
-        """Change bills one at a time in a thread, until the block ends and the version is at least `at_least`."""
+    def changing(self) -> Iterator[None]:
+        """Change bills one at a time in a thread, until the block ends."""
         over = threading.Event()
 
         def keep_changing() -> None:
-            while not over.is_set() or self.version < at_least:
+            while not over.is_set():
                 self.change()
 
         loader = threading.Thread(target=keep_changing)
@@ -95,13 +95,6 @@ class Fleet:
         grant = key_issuing.Grant(scope=Scope("franchise", "f"), per_min=PLENTY, per_day=PLENTY)
         with closing(bootstrap.store(self.settings).key_store()) as key_store:
             return key_issuing.issue(key_store, grant, secrets.token_bytes, 0, OPERATOR).text
-
-    def rotated(self, key: str) -> str:
-        with closing(bootstrap.store(self.settings).key_store()) as key_store:
-            known = [each.key_id for each in key_store.all()]
-            return key_issuing.rotate(
-                key_store, key.split("_")[2], secrets.token_bytes, 0, OPERATOR, known_successors=known
-            ).text
 
     def delay(self, replica: int, milliseconds: int) -> None:
         """Make a replica apply each commit this many milliseconds late."""

@@ -17,7 +17,7 @@ from msgspec import json
 
 import servers
 from actors import OPERATOR
-from backends.test_same_answers import agreed, load_a_world, of_kind, read_lists, same_key
+from backends.test_same_answers import agreed, franchise_keys, load_a_world, read_lists
 from cli.command import PYTHON
 from counterfoil import bootstrap, key_issuing, settings
 from counterfoil.backends.moved_tables import TABLES, MoveRefused
@@ -25,7 +25,6 @@ from counterfoil.backends.moving import CutOver, StoreMove
 from counterfoil.backends.postgres.move_target import PostgresMoveTarget
 from counterfoil.backends.sqlite.move_source import SqliteMoveSource
 from counterfoil.cli.main import program
-from counterfoil.domain.access import Scope
 from counterfoil.domain.audit import Act, AuditEntry
 from counterfoil.domain.calendar import iso_utc
 from counterfoil.ingest.pipeline import Pipeline, RejectsFile
@@ -83,9 +82,8 @@ def run(service: RunningService, target: str, *more: str, status: int = 0) -> Re
 
 @pytest.mark.parametrize("major", [18, 16])
 def test_the_copy_answers_every_request_as_the_source_did(tmp_path: Path, service: RunningService, major: int) -> None:
-    lines = load_a_world(service)
-    franchises = sorted({str(one["franchiseId"]) for one in of_kind(lines, "shop") if one.get("franchiseId")})
-    keys = [same_key([service], Scope("franchise", franchise)) for franchise in franchises]
+    load_a_world(service)
+    keys = franchise_keys([service])
     target = servers.postgres(major).fresh_database()[1]
     # The retired source no longer answers requests, so a copy of its files gives the expected responses.
     shutil.copytree(service.settings.store, tmp_path / "again" / "store")

@@ -57,20 +57,6 @@ def test_a_copy_is_exact_when_a_replica_crosses_the_lag_limit_and_comes_back(fle
     assert reader.failed == []
 
 
-def test_a_replica_paused_within_the_limit_only_holds_server_time_back(fleet_of: Make) -> None:
-    fleet = fleet_of(replicas=1)
-    reader = Reader(fleet, fleet.key())
-    reader.until(lambda: reader.mark is not None)
-    fleet.replicas[0].pause_replay()
-    fleet.change()
-    before = reader.highest
-    assert reader.run()
-    fleet.replicas[0].resume_replay()
-    reader.until(lambda: reader.highest > before)
-    reader.assert_copy_is_exact()
-    assert reader.failed == []
-
-
 @pytest.mark.parametrize("nodes", [1, 2])
 def test_a_copy_is_exact_through_a_failover(fleet_of: Make, nodes: int) -> None:
     fleet = fleet_of(nodes=nodes)

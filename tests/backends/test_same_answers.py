@@ -13,7 +13,7 @@ from actors import OPERATOR
 from counterfoil import key_issuing
 from counterfoil.domain import credentials
 from counterfoil.domain.access import Scope
-from ingest.loaders import lines_of_a_world
+from ingest.loaders import lines_of_a_world, shops_of_a_world
 from records import EVER, days
 from running_service import RunningService, backend_settings
 
@@ -34,31 +34,14 @@ def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[RunningS
         yield services
 
 
-def load_a_world(*services: RunningService) -> list[bytes]:
-    """Load the same deliveries into each service; return their lines. The last delivery changes a shop's time zone."""
+def load_a_world(*services: RunningService) -> None:
+    """Load the same deliveries into each service. The last delivery changes a shop's time zone."""
     lines = lines_of_a_world()
     for service in services:
         service.load(*lines[: len(lines) // 2], batch=37)
         service.clock.advance(5)
         service.load(*lines, batch=200)
-        service.load(moved(lines))
-    return lines
-
-
-def of_kind(lines: list[bytes], kind: str) -> list[dict[str, Any]]:
-    return [record for line in lines if b'"kind"' in line and (record := _object(line)).get("kind") == kind]
-
-
-def _object(line: bytes) -> dict[str, Any]:
-    try:
-        found = json.decode(line)
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def moved(lines: list[bytes]) -> dict[str, Any]:
-    return of_kind(lines, "shop")[0] | {"timezone": "Asia/Tokyo", "closingTime": "04:00"}
+        service.load(shops_of_a_world()[0] | {"timezone": "Asia/Tokyo", "closingTime": "04:00"})
 
 
 def same_key(services: list[RunningService], scope: Scope) -> str:
@@ -102,11 +85,15 @@ def read_lists(services: list[RunningService], key: str, shop: dict[str, Any], l
         read_all(services, key, "members", providerId=shop["providerId"], limit=limit)
 
 
+def franchise_keys(services: list[RunningService]) -> list[str]:
+    """Issue a key to each franchise."""
+    franchises = {str(shop["franchiseId"]) for shop in shops_of_a_world() if shop.get("franchiseId")}
+    return [same_key(services, Scope("franchise", franchise)) for franchise in sorted(franchises)]
+
+
 def shops_of(services: list[RunningService]) -> list[tuple[str, dict[str, Any]]]:
     """Return the shops of all franchises, each with a key that can read it."""
-    franchises = {record.get("franchiseId") for record in of_kind(lines_of_a_world(), "shop")} - {None}
-    keys = [same_key(services, Scope("franchise", str(franchise))) for franchise in sorted(map(str, franchises))]
-    return [(key, shop) for key in keys for shop in agreed(services, key, "shops")["data"]]
+    return [(key, shop) for key in franchise_keys(services) for shop in agreed(services, key, "shops")["data"]]
 
 
 def test_every_list_is_identical_on_every_back_end_at_any_page_size(services: list[RunningService]) -> None:

@@ -287,14 +287,11 @@ def test_on_postgresql_the_commands_say_what_to_do_instead(target: Path, monkeyp
         assert "docs/operate-backup.md" in command.bare(*words, status=1).stderr
 
 
-def test_a_backup_is_not_restored_onto_itself(loaded: Command, target: Path) -> None:
+def test_a_backup_is_neither_made_inside_its_store_nor_restored_onto_itself(loaded: Command, target: Path) -> None:
+    assert "inside the store itself" in loaded("backup", loaded.store / "backup", status=1).stderr
     loaded("backup", target)
     refused = Command(target)("restore", target, "--replace", "--yes", status=1)
     assert "is the backup itself" in refused.stderr
-
-
-def test_a_backup_inside_its_own_store_is_refused(loaded: Command) -> None:
-    assert "inside the store itself" in loaded("backup", loaded.store / "backup", status=1).stderr
 
 
 @pytest.mark.parametrize("file", ["backup.json", "keys.sqlite3", "secret"])

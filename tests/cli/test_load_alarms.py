@@ -61,13 +61,6 @@ def test_the_operator_accepts_a_change_and_it_is_normal_from_then_on(usual: Comm
     assert "no sudden change to accept" in usual("load", "--accept-change").stdout
 
 
-def test_a_load_may_accept_its_own_change(usual: Command) -> None:
-    told = usual.json("load", "-", "--accept-change", stdin=bills(1_000, table_no=4))
-    assert told["alarms"] == []
-    assert [alarm["field"] for alarm in told["accepted"]] == ["bill: table_no"]
-    assert usual.json("load", "--accept-change") == {"accepted": []}
-
-
 def test_a_jump_in_rejected_lines_raises_an_alarm(usual: Command) -> None:
     told = usual.json("load", "-", stdin=bills(1_000) + b"nonsense\n" * 40, status=6)
     assert [alarm["measure"] for alarm in told["alarms"]] == ["rejected"]

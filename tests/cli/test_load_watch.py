@@ -66,15 +66,6 @@ def test_a_watcher_prints_the_time_and_the_names_of_the_files_of_each_load(start
     assert re.match(f"{time}  Stopped.", last)
 
 
-def test_files_that_are_still_being_written_are_left_alone(spool: Path, store: Path) -> None:
-    watched = Watched(spool, store)
-    for name in (".a.ndjson", "b.ndjson.part", "c.tmp"):
-        watched.deliver(name, SHOP_LINES[:20])
-    watched.take(d=SHOP_LINES)
-    assert names(watched.done) == ["d.ndjson"]
-    assert names(spool) == [".a.ndjson", "b.ndjson.part", "c.tmp", "done"]
-
-
 def test_a_file_that_changes_while_it_is_loaded_is_loaded_again(spool: Path, store: Path) -> None:
     watched = Watched(spool, store)
     file = watched.deliver("growing.ndjson")

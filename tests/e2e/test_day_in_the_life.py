@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from cli.watched_folder import bills
 from e2e.serve_process import SHOP, Deployment, ServeProcess
 from notice_receiver import Receiver
 from waiting import until
@@ -18,20 +19,6 @@ from waiting import until
 pytestmark = pytest.mark.programs
 
 PROGRAM = (sys.executable, "-m", "counterfoil")
-
-
-def bills(first: int, number: int = 250, **fields: Any) -> list[dict[str, Any]]:
-    """Return ordinary bills; `fields` replace those of every tenth one."""
-    found = []
-    for place in range(first, first + number):
-        bill: dict[str, Any] = {"kind": "bill", "id": f"b_{place}", "shopId": "sh_1", "closedAt": 1_790_000_000 + place}
-        bill |= {"lines": [{"name": "Soup", "qty": 1}], "amounts": {"net": 1}}
-        found.append(bill | fields if place % 10 == 0 else bill)
-    return found
-
-
-def lines(*records: dict[str, Any]) -> bytes:
-    return b"".join(json.dumps(record).encode() + b"\n" for record in records)
 
 
 class Day:
@@ -42,9 +29,8 @@ class Day:
         self._deployment = Deployment(folder)
         self._deployment.variables = {"COUNTERFOIL_NOTIFY_URL": receiver.url, "COUNTERFOIL_NOTIFY_EVERY_SEC": "1"}
         self._deployment.issue({"erp": {}})
-        self._deployment.load(SHOP, *bills(0))
-        self._deployment.load(*bills(300))
-        self._deployment.load(*bills(600))
+        for first in (0, 300, 600):
+            self._deployment.load(SHOP, *bills(first).splitlines())
         self.incoming = folder / "incoming"
         self.incoming.mkdir()
         self.service: ServeProcess = self._deployment.start()
@@ -118,7 +104,7 @@ def day(tmp_path: Path) -> Iterator[Day]:
 
 def test_what_goes_wrong_is_told_and_stays_a_warning_until_it_is_dealt_with(day: Day) -> None:
     # A delivery arrives damaged. The fix is delivered, and the operator says that it replaces the damaged file.
-    whole = gzip.compress(lines(*bills(1_000)))
+    whole = gzip.compress(bills(1_000))
     day.deliver("bills-16.ndjson.gz", whole[:-9])
     assert day.wait_for_notice("appeared", "items_quarantined")["severity"] == "warn"
     assert day.warnings() == ["items_quarantined"]
@@ -137,11 +123,11 @@ def test_what_goes_wrong_is_told_and_stays_a_warning_until_it_is_dealt_with(day:
     assert day.run("loads", "open") == []
 
     # A line of another delivery is rejected, because its shop is not there. Then the rejects file is loaded.
-    day.deliver("bills-17.ndjson", lines(*bills(2_000, 20), {"kind": "bill", "id": "b_x", "shopId": "sh_9"}))
+    day.deliver("bills-17.ndjson", bills(2_000, 20) + b'{"kind":"bill","id":"b_x","shopId":"sh_9"}')
     day.wait_for_notice("appeared", "items_rejects")
     item = day.open_item()
     assert (item["kind"], item["source"], item["lines"]) == ("rejects", "bills-17.ndjson", 1)
-    day.deliver("shops.ndjson", lines({"kind": "shop", "id": "sh_9", "name": "Hillside"}))
+    day.deliver("shops.ndjson", b'{"kind":"shop","id":"sh_9","name":"Hillside"}')
     day.wait_for_load({"shops.ndjson": 0})
     day.run("load", item["path"])
     day.wait_for_notice("resolved", "items_rejects")
@@ -150,7 +136,7 @@ def test_what_goes_wrong_is_told_and_stays_a_warning_until_it_is_dealt_with(day:
     assert entry["actor"]
 
     # A delivery differs sharply from earlier ones. It is not served until it is accepted.
-    day.deliver("bills-18.ndjson", lines(*bills(3_000, lines=[])))
+    day.deliver("bills-18.ndjson", bills(3_000, lines=[]))
     day.wait_for_notice("appeared", "items_held")
     assert day.warnings() == ["items_held"]
     assert (day.is_served("b_3000"), day.is_served("b_3001")) == (False, False)

@@ -58,6 +58,10 @@ def lines_of_a_world() -> list[bytes]:
     return list(_world())
 
 
+def shops_of_a_world() -> list[dict[str, Any]]:
+    return [json.loads(line) for line in _world() if line.startswith(b'{"kind":"shop"')]
+
+
 # --- values of a record ---------------------------------------------------------
 
 
@@ -107,7 +111,7 @@ def visible_world(store: Store) -> dict[str, Any]:
 
 
 async def _visible_world(store: Store) -> dict[str, Any]:
-    shops = [json.loads(line) for line in _world() if line.startswith(b'{"kind":"shop"')]
+    shops = shops_of_a_world()
     bases = [json.loads(line)["id"] for line in _world() if line.startswith(b'{"kind":"base"')]
     books = store.books()
     seen: dict[str, Any] = {}

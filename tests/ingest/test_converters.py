@@ -23,7 +23,7 @@ from counterfoil.ingest import converters, pipeline
 from counterfoil.ingest.conversion import BillConverter
 from counterfoil.ingest.converters import ConverterProcess, Converters, converter_processes
 from counterfoil.ingest.pipeline import Pipeline, RejectsFile, Summary
-from ingest.loaders import lines_of_a_world
+from ingest.loaders import lines_of_a_world, shops_of_a_world
 from ports.open_store import PSEUDONYMS
 from running_service import ManualClock, RecordSource
 
@@ -66,7 +66,7 @@ def bill(number: int, shop: str = "s", **fields: Any) -> dict[str, Any]:
 def world_with_errors() -> list[Any]:
     """Return generated records in random order, with dirty values, invalid lines, duplicates and removals."""
     lines: list[Any] = lines_of_a_world()
-    shops = [json.loads(line) for line in lines if line.startswith(b'{"kind":"shop"')]
+    shops = shops_of_a_world()
     bills = [json.loads(line) for line in lines if line.startswith(b'{"kind":"bill"') and b"NaN" not in line]
     lines += dirty_lines()
     lines += [shop | {"timezone": "Europe/London", "closingTime": "04:00"} for shop in shops[:2]]

@@ -19,7 +19,7 @@ from counterfoil.ingest.pipeline import Pipeline, RejectsFile, Summary
 from counterfoil.ingest.sources import SourceError, open_source
 from counterfoil.machine.clock import SystemClock
 from counterfoil.ports import StoreUnavailable
-from ingest.loaders import lines_of_a_world, load, load_and_kill_itself, load_file, visible_world
+from ingest.loaders import lines_of_a_world, load, load_and_kill_itself, load_file, shops_of_a_world, visible_world
 from new_processes import new_processes
 from ports.backends import BACKENDS, Store
 from ports.open_store import PSEUDONYMS, OpenStore, base, bill, gone, member, shop
@@ -220,9 +220,8 @@ def _undisturbed(folder: Path, path: Path) -> dict[str, Any]:
 def _world(folder: Path) -> Path:
     """Write generated records to a file, followed by changes to shops and bills and by removals; return its path."""
     lines = lines_of_a_world()
-    records = [json.loads(line) for line in lines if line.startswith(b'{"kind":"shop"')]
     bills = [line for line in lines if line.startswith(b'{"kind":"bill"') and b"NaN" not in line]
-    later = [json.dumps(record | {"timezone": "Asia/Tokyo"}).encode() for record in records[:2]]
+    later = [json.dumps(record | {"timezone": "Asia/Tokyo"}).encode() for record in shops_of_a_world()[:2]]
     for number, line in enumerate(bills[:60]):
         record = json.loads(line)
         record.pop("rev", None)

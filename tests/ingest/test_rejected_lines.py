@@ -1,9 +1,7 @@
 """The store records where and why lines were rejected, but not their values."""
 
-from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
-
-import pytest
 
 from counterfoil import bootstrap
 from counterfoil.ingest.fields import OTHER_FIELDS
@@ -13,36 +11,21 @@ from running_service import RunningService
 PHONE = "0812345678"
 
 
-@pytest.fixture
-def service(tmp_path: Path) -> Iterator[RunningService]:
-    service = RunningService(tmp_path)
-    yield service
-    service.close()
-
-
-def test_a_load_names_its_rejects_file_if_lines_were_rejected(service: RunningService) -> None:
-    service.load(shop())
-    service.load(b"not JSON")
-    second, first = bootstrap.store(service.settings).reads().loads(10)
-    assert (first.rejects_file, second.rejects_file) == (None, "rejects.ndjson")
-
-
-def test_wrong_fields_are_named_unless_the_name_may_be_a_value(service: RunningService) -> None:
+def test_of_a_rejected_line_the_names_of_wrong_fields_are_stored_and_no_value_or_name_that_may_be_one(
+    tmp_path: Path,
+) -> None:
     of = shop()
-    service.load(of, bill(of, cashierName="Lek"), bill(of, **{PHONE: 1}), strict=True)
-    reads = bootstrap.store(service.settings).reads()
-    (load,) = reads.loads(10)
-    found = reads.rejects(load.number, 10)
-    assert [(one.reason, list(one.fields)) for one in found] == [
+    wrong = [bill(of, cashierName="Lek"), bill(of, **{PHONE: PHONE})]
+    with closing(RunningService(tmp_path)) as service:
+        service.load(of, *wrong, bill(of, tel=PHONE), PHONE.encode(), {"kind": PHONE}, strict=True)
+        reads = bootstrap.store(service.settings).reads()
+        (load,) = reads.loads(10)
+        assert load.rejects_file == "rejects.ndjson"
+        rejects = reads.rejects(load.number, 10)
+    assert len(rejects) == 5
+    assert [(one.reason, list(one.fields)) for one in rejects[:2]] == [
         ("unknown_field", ["cashierName"]),
         ("unknown_field", [OTHER_FIELDS]),
     ]
-
-
-def test_no_value_of_a_rejected_line_is_stored(service: RunningService) -> None:
-    of = shop()
-    rejected = [PHONE.encode(), bill(of, tel=PHONE), bill(of, **{PHONE: PHONE}), {"kind": PHONE}]
-    service.load(of, *rejected, strict=True)
-    service.close()
     stored = b"".join(file.read_bytes() for file in service.settings.store.glob("*.sqlite3*"))
     assert PHONE.encode() not in stored

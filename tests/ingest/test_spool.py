@@ -100,17 +100,17 @@ def test_a_file_that_stays_open_without_changes_is_stuck(local: Spool, path: Pat
 
 
 def test_unfinished_files_and_folders_with_files_are_named_after_an_hour(local: Spool, tmp_path: Path) -> None:
-    names = [".bills.ndjson.x7", "bills.ndjson.part", "monday"]
+    names = [".bills.ndjson.x7", "bills.ndjson.part", "c.tmp", "monday"]
     for name in ("done", "empty", "monday", ".hidden"):
         (tmp_path / name).mkdir()
     delivered(tmp_path / "monday", "bills.ndjson")
     delivered(tmp_path / ".hidden", "state")
-    for name in (*names[:2], ".DS_Store"):
+    for name in (*names[:3], ".DS_Store"):
         delivered(tmp_path, name)
     assert (waiting(local, NOW), waiting(local, NOW + WAITING_MS - 1), local.waiting) == ([], [], [])
     assert (waiting(local, NOW + WAITING_MS), local.waiting) == ([], names)
     delivered(tmp_path, names[1]).write_bytes(b"{}\n{}\n")
-    assert (waiting(local, NOW + WAITING_MS), local.waiting) == ([], [names[0], names[2]])
+    assert (waiting(local, NOW + WAITING_MS), local.waiting) == ([], [names[0], *names[2:]])
 
 
 def test_the_file_system_of_a_folder_is_that_of_its_mount(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
