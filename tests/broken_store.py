@@ -112,3 +112,13 @@ def _opened(service: RunningService, database: str) -> Iterator[Any]:
     else:
         with closing(sqlite3.connect(service.settings.store / f"{database}.sqlite3", timeout=30)) as file:
             yield file
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Lock a file of a store so that nobody else can read or write it."""
+    with closing(sqlite3.connect(path, timeout=10, isolation_level=None)) as holder:
+        holder.execute("PRAGMA locking_mode = EXCLUSIVE")
+        holder.execute("BEGIN EXCLUSIVE")
+        yield
+        holder.execute("ROLLBACK")

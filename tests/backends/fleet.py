@@ -2,9 +2,8 @@
 
 import itertools
 import secrets
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable
+from contextlib import closing, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from counterfoil import bootstrap, key_issuing, settings
 from counterfoil.domain.access import Scope
 from counterfoil.ingest.pipeline import Pipeline, RejectsFile
 from counterfoil.ports import StoreUnavailable
+from faults.http_clients import Repeating
 from running_service import SECRET, RecordSource, ServerThread
 from servers import Postgres, Valkey, address_of
 
@@ -74,22 +74,9 @@ class Fleet:
         self.version += 1
         self.load(bill(self.version % BILLS, self.version))
 
-    @contextmanager
-    def changing(self) -> Iterator[None]:
+    def changing(self) -> Repeating:
         """Change bills one at a time in a thread, until the block ends."""
-        over = threading.Event()
-
-        def keep_changing() -> None:
-            while not over.is_set():
-                self.change()
-
-        loader = threading.Thread(target=keep_changing)
-        loader.start()
-        try:
-            yield
-        finally:
-            over.set()
-            loader.join()
+        return Repeating(self.change, patience_sec=600)
 
     def key(self) -> str:
         grant = key_issuing.Grant(scope=Scope("franchise", "f"), per_min=PLENTY, per_day=PLENTY)

@@ -5,7 +5,6 @@ import shutil
 import signal
 import sqlite3
 import subprocess
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
@@ -29,6 +28,7 @@ from counterfoil.domain.audit import Act, AuditEntry
 from counterfoil.domain.calendar import iso_utc
 from counterfoil.ingest.pipeline import Pipeline, RejectsFile
 from counterfoil.ports import StoreMismatch, StoreUnavailable
+from faults.http_clients import Repeating
 from records import EVER, NEW_YEAR, bill, bills, branch, member, removal, shop
 from running_service import SECRET, RecordSource, RunningService
 from servers import Postgres, address_of
@@ -237,24 +237,17 @@ def test_a_copy_command_that_was_killed_resumes_where_it_stopped(service: Runnin
 def test_loads_may_continue_during_the_copy(service: RunningService, target: str, tmp_path: Path) -> None:
     of = shop()
     service.load(of, *bills(of, 300))
-    stop, loaded = threading.Event(), 0
+    loaded = 0
 
     def load() -> None:
         nonlocal loaded
-        other = bootstrap.store(service.settings, service.clock).ledger()
-        with closing(other):
-            while not stop.is_set():
-                pipeline = Pipeline(other, bootstrap.pseudonyms(service.settings), RejectsFile(tmp_path / "r"), 50)
-                loaded += pipeline.load(RecordSource(bills(of, 50))).lines
+        with closing(bootstrap.store(service.settings, service.clock).ledger()) as other:
+            pipeline = Pipeline(other, bootstrap.pseudonyms(service.settings), RejectsFile(tmp_path / "r"), 50)
+            loaded += pipeline.load(RecordSource(bills(of, 50))).lines
 
-    thread = threading.Thread(target=load)
-    thread.start()
-    try:
+    with Repeating(load):
         for _ in range(3):
             assert copied(service, target)["equal"]
-    finally:
-        stop.set()
-        thread.join()
     told = copied(service, target, "--cut-over")
     assert told["rows"]["bills"] == 300 + loaded
 

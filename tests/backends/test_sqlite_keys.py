@@ -5,7 +5,7 @@ import secrets
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import pytest
 from msgspec.structs import replace
 
 from actors import CHANGED
+from broken_store import locked
 from cost.counting_worker import statements_run
 from counterfoil.backends.moved_tables import TABLES
 from counterfoil.backends.sqlite import files
@@ -87,17 +88,11 @@ def restore(folder: Path, contents: bytes) -> None:
     path_of(folder, "keys").write_bytes(contents)
 
 
-@contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Lock a file. Meanwhile, a request waits for it less long than in a service, where the limit is a second."""
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a request wait for a locked file less long than in a service, where the limit is a second."""
     assert files.REQUEST_SEC <= 1
-    holder = sqlite3.connect(path, isolation_level=None, timeout=10)
-    with closing(holder), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(files, "REQUEST_SEC", 0.1)
-        holder.execute("PRAGMA locking_mode = EXCLUSIVE")
-        holder.execute("BEGIN EXCLUSIVE")
-        yield
-        holder.execute("ROLLBACK")
+    monkeypatch.setattr(files, "REQUEST_SEC", 0.1)
 
 
 # --- restored files --------------------------------------------------------------------
@@ -176,6 +171,7 @@ def test_all_keys_are_read_again_well_within_five_minutes_even_if_the_file_looks
 # --- locks ---------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("impatient")
 def test_a_locked_file_leaves_known_keys_in_use_for_less_than_five_minutes(ring: Ring) -> None:
     with locked(path_of(ring.folder, "keys")):
         ring.clock.advance(KEYS_TRUSTED_SEC - 1)
@@ -188,6 +184,7 @@ def test_a_locked_file_leaves_known_keys_in_use_for_less_than_five_minutes(ring:
     assert ring.find()
 
 
+@pytest.mark.usefixtures("impatient")
 def test_a_key_that_may_be_new_is_refused_within_a_second_while_the_file_is_locked(ring: Ring) -> None:
     change(ring.folder, label="written since")
     with locked(path_of(ring.folder, "keys")):
@@ -197,6 +194,7 @@ def test_a_key_that_may_be_new_is_refused_within_a_second_while_the_file_is_lock
         assert time.monotonic() - began < WAIT_SEC["keys"]
 
 
+@pytest.mark.usefixtures("impatient")
 def test_a_file_that_was_written_and_is_then_locked_admits_nobody(ring: Ring) -> None:
     revoke(ring.folder)
     with locked(path_of(ring.folder, "keys")):

@@ -5,8 +5,8 @@ import os
 import shutil
 import stat
 import subprocess
-import threading
 from collections.abc import Callable
+from contextlib import closing
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from actors import OPERATOR
 from cli.command import PYTHON, SHOPS, Command, run_sql
 from counterfoil import bootstrap
 from counterfoil.backends.sqlite.backup import rotating
+from faults.http_clients import Repeating
 from records import EVER, bills, shop
 from running_service import RunningService
 
@@ -164,29 +165,19 @@ def test_a_backup_taken_during_loads_and_requests_is_consistent(tmp_path: Path) 
     service = RunningService(tmp_path)
     one = shop()
     service.load(one, *bills(one, 40))
-    key, stop = service.key(shop=one["id"], per_min=100_000, per_day=100_000), threading.Event()
+    key = service.key(shop=one["id"], per_min=100_000, per_day=100_000)
 
     def read() -> None:
-        while not stop.is_set():
-            service.get_unchecked("transactions", key, shopId=one["id"], updatedSince=EVER, limit=10)
+        service.get_unchecked("transactions", key, shopId=one["id"], updatedSince=EVER, limit=10)
 
     def write() -> None:
-        while not stop.is_set():
-            service.clock.advance(0.001)
-            service.load(*bills(one, 5))
+        service.clock.advance(0.001)
+        service.load(*bills(one, 5))
 
-    threads = [threading.Thread(target=act) for act in (read, write)]
     assert service.url
-    for thread in threads:
-        thread.start()
-    try:
+    with closing(service), Repeating(read), Repeating(write):
         for number in range(5):
             bootstrap.back_up(service.settings, tmp_path / f"b{number}", with_secret=False, clock=service.clock)
-    finally:
-        stop.set()
-        for thread in threads:
-            thread.join()
-        service.close()
 
 
 def restarted(service: RunningService, target: Path) -> RunningService:

@@ -2,9 +2,6 @@
 
 import subprocess
 import sys
-import threading
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
@@ -12,6 +9,7 @@ import pytest
 
 import servers
 from e2e.serve_process import SHOP, Deployment
+from faults.http_clients import Repeating
 from records import bills
 
 # Moving a store to a real server takes time, so this test runs only in `make test-long`.
@@ -37,26 +35,18 @@ def test_no_count_no_horizon_and_no_change_is_lost_when_a_served_store_is_moved(
     old.load(SHOP, *bills(SHOP, 30))
     old.issue(PLENTY)
     service = old.start(workers=2)
-    is_moved = threading.Event()
-
-    def answers() -> Iterator[httpx.Response]:
-        while not is_moved.is_set():
-            yield service.get("shops", old.keys["caller"])
-
-    with ThreadPoolExecutor(1) as caller:
-        called = caller.submit(lambda: list(answers()))
-        try:
-            copy(old, database)
-            old.load(*bills(SHOP, 5))
-            copy(old, database, "--cut-over")
-        finally:
-            is_moved.set()
-    admitted = [answer for answer in called.result() if answer.status_code == 200]
-    refused = [answer for answer in called.result() if answer.status_code != 200]
+    answers: list[httpx.Response] = []
+    with Repeating(lambda: answers.append(service.get("shops", old.keys["caller"]))):
+        copy(old, database)
+        old.load(*bills(SHOP, 5))
+        copy(old, database, "--cut-over")
+    admitted = [answer for answer in answers if answer.status_code == 200]
+    refused = [answer for answer in answers if answer.status_code != 200]
     for answer in (*refused, service.get("shops", old.keys["caller"])):
         assert (answer.status_code, answer.json()["error"]) == (503, "auth_unavailable")
-    assert "was moved to postgresql://" in old.log.read_text("utf-8")
+    # The service writes its log a moment later, at the latest when it stops.
     service.stop()
+    assert "was moved to postgresql://" in old.log.read_text("utf-8")
 
     (tmp_path / "new").mkdir()
     new = Deployment(tmp_path / "new", store=database)

@@ -6,12 +6,13 @@ import signal
 import sqlite3
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from broken_store import locked
 from counterfoil.domain import credentials
 from counterfoil.serving.workers import PAUSE_SEC
 from e2e.serve_process import SHOP, Deployment, ServeProcess
@@ -74,16 +75,6 @@ def running(deployment: Deployment) -> Iterator[ServeProcess]:
     assert running.get("shops", running.key("k")).status_code == 200
     yield running
     assert running.stop() == 0
-
-
-@contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Lock the file so that nobody else can read or write it."""
-    with closing(sqlite3.connect(path, timeout=10, isolation_level=None)) as holder:
-        holder.execute("PRAGMA locking_mode = EXCLUSIVE")
-        holder.execute("BEGIN EXCLUSIVE")
-        yield
-        holder.execute("ROLLBACK")
 
 
 def call_at_once(running: ServeProcess, key: str) -> list[Call]:

@@ -6,9 +6,8 @@ import socket
 import struct
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,7 @@ from counterfoil.machine.addresses import is_listening
 from counterfoil.serving.supervisor import hold_port
 from counterfoil.settings import SettingsError
 from e2e.serve_process import SHOP, Deployment, ServeProcess, alive
+from faults.http_clients import Repeating
 from records import bills
 from running_service import free_port
 from waiting import until
@@ -159,23 +159,17 @@ def test_a_service_restarts_at_once_under_load(tmp_path: Path, number: signal.Si
 @contextmanager
 def load_on(port: int) -> Iterator[list[int]]:
     """Send requests on new connections all the time; yield a list with the number of responses so far."""
-    answered, done = [0], threading.Event()
+    answered = [0]
 
     def ask() -> None:
-        while not done.wait(0.001):
-            with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=10) as caller:
-                caller.sendall(b"GET /ext/v1/openapi.json HTTP/1.1\r\nHost: x\r\n\r\n")
-                answered[0] += caller.recv(100).startswith(b"HTTP/1.1 200")
+        with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=10) as caller:
+            caller.sendall(b"GET /ext/v1/openapi.json HTTP/1.1\r\nHost: x\r\n\r\n")
+            answered[0] += caller.recv(100).startswith(b"HTTP/1.1 200")
 
-    threads = [threading.Thread(target=ask) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    try:
+    with ExitStack() as callers:
+        for _ in range(4):
+            callers.enter_context(Repeating(ask, every_sec=0.001))
         yield answered
-    finally:
-        done.set()
-        for thread in threads:
-            thread.join()
 
 
 # --- the log -----------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """Tests for what a store remembers about earlier loads and about watched folders."""
 
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
 from counterfoil.domain.intake import FORGET_FOLDER_MS, DeliveryCounts, Intake, WatchedFolder, with_load
@@ -34,11 +34,9 @@ def test_what_is_remembered_is_stored(store: Store, clock: ManualClock) -> None:
 
 def test_loads_that_end_at_the_same_time_are_all_counted(store: Store, clock: ManualClock) -> None:
     open_ledger(store, clock).close()
-    threads = [threading.Thread(target=add_load, args=(store, clock)) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(8) as loaders:
+        for _ in range(8):
+            loaders.submit(add_load, store, clock)
     assert store.operator_reads().intake().judged == 8
 
 
