@@ -187,3 +187,18 @@ def test_the_zone_and_the_columns_that_join_files_can_be_named(tmp_path: Path) -
     for entry, wrong in (("shop.timezone", "Nowhere"), ("line.key", "Nothing")):
         with pytest.raises(ImportFailed, match=wrong):
             propose([bills], [lines], [], None, today=TODAY, answers={**answers, entry: wrong})
+
+
+@pytest.mark.parametrize("export", [one for one in EXPORTS if "asks" in one], ids=lambda export: export["name"])
+def test_no_answer_that_is_offered_is_refused_when_it_is_given(export: dict[str, Any], tmp_path: Path) -> None:
+    bills = written(tmp_path, export["bills"], "bills.csv")
+    payments = [written(tmp_path, export["payments"], "payments.csv")] if "payments" in export else []
+    answers = export.get("answers", {})
+    try:
+        questions = propose([bills], [], payments, None, today=TODAY, answers=answers).questions
+    except ImportFailed:
+        return
+    for question in questions:
+        for choice in question.choices:
+            given = {**answers, question.name or question.entry: choice}
+            propose([bills], [], payments, None, today=TODAY, answers=given)

@@ -411,6 +411,7 @@ class _Inference:
         if chosen and not text:
             text = "The export has a row per payment, but no column with the total of a bill. Export the total too."
         choices = [total for total in finding.choices if total.cell is not None]
+        choices = [total for total in choices if not self._refusal(total.name, total, finding, bills)]
         text = f"What did the customer pay, tip included? {text}"
         self._result.ask(NET, text, [total.name for total in choices], self._examples(choices, bills))
         for total in choices:
@@ -459,30 +460,36 @@ class _Inference:
         if answer is None:
             return None
         finding, total = self._amounts.find_total(bills), self._amounts.expression(answer)
+        if refusal := self._refusal(answer, total, finding, bills):
+            raise ImportFailed(refusal)
+        doubtful = [one for one in finding.doubts if not set(one.columns) & set(total.columns)]
+        others = [one.name.removeprefix("- ") for one in (*self._amounts.other_parts(total, bills), *doubtful)]
+        if others:
+            self._check(f"whether {answer} takes {', '.join(others)} into account. Nothing in the sample shows it.")
+        return TotalFinding(chosen=total, evidence=["as answered"], doubts=finding.doubts)
+
+    def _refusal(self, answer: str, total: AmountSeries, finding: TotalFinding, bills: Sequence[int]) -> str | None:
+        """Return why an answer cannot be what the customer paid. Such an answer is not offered either."""
         if finding.is_impossible:
-            raise ImportFailed(f"--set {NET}: {finding.question}")
+            return f"--set {NET}: {finding.question}"
         shown = finding.shown.values if finding.shown else total.values
         clear = [bill for bill in bills if all(one.values[bill] in (None, 0, shown[bill]) for one in finding.doubts)]
         differing = [bill for bill in clear if abs((shown[bill] or 0) - (total.values[bill] or 0)) > TOLERANCE]
         if finding.is_proved and len(differing) * 20 > (0 if finding.is_exact else len(bills)):
             paid, evidence = _money(shown[differing[0]]), "; ".join(finding.evidence)
             values = self._answered_values(answer, total, differing[0])
-            raise ImportFailed(message("answer_contradicted", paid=paid, evidence=evidence, **values))
+            return message("answer_contradicted", paid=paid, evidence=evidence, **values)
         fees = ", ".join(one.name for one in self._amounts.parts() if one.role == "fee" and any(one.values))
         if fees and total.role == "payout":
-            raise ImportFailed(f"--set {NET}: {answer} is what was left after {fees}. The customer paid more.")
+            return f"--set {NET}: {answer} is what was left after {fees}. The customer paid more."
         totals = [one.values for one in self._amounts.candidates() if one.role in ("paid", "total")]
         empty = [bill for bill in bills if not total.values[bill] and any(one[bill] for one in totals)]
         if len(empty) * 10 > len(bills):
             values = self._answered_values(answer, total, empty[0])
-            raise ImportFailed(message("answer_empty", count=len(empty), **values))
+            return message("answer_empty", count=len(empty), **values)
         if (negative := self._amounts.first_negative(total, bills)) is not None:
-            raise ImportFailed(message("answer_negative", **self._answered_values(answer, total, negative)))
-        doubtful = [one for one in finding.doubts if not set(one.columns) & set(total.columns)]
-        others = [one.name.removeprefix("- ") for one in (*self._amounts.other_parts(total, bills), *doubtful)]
-        if others:
-            self._check(f"whether {answer} takes {', '.join(others)} into account. Nothing in the sample shows it.")
-        return TotalFinding(chosen=total, evidence=["as answered"], doubts=finding.doubts)
+            return message("answer_negative", **self._answered_values(answer, total, negative))
+        return None
 
     def _answered_values(self, answer: str, total: AmountSeries, bill: int) -> dict[str, object]:
         line = self._sheet.rows[self._sample.bills[bill][0]].line
