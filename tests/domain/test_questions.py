@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from counterfoil.domain.problems import Refused
-from counterfoil.domain.questions import ByChange, bill_list, instant, limit, lookup, parameters
+from counterfoil.domain.questions import bill_list, instant, limit, lookup, parameters
 
 NO_LIMITS = "|0|0.9|-3|-0.5|1e3| 5 |5 |1_0|๕|５|0x10|ten|NaN|Infinity|.|5.|--5"
 LIMITS = {
@@ -105,12 +105,6 @@ def test_any_text_is_an_instant_or_a_bad_query(text: str) -> None:
     except Refused as refused:
         code = refused.problem.code
     assert code in ("", "bad_query")
-
-
-def test_updated_since_is_mode_b() -> None:
-    question = bill_list({"shopId": "s", "updatedSince": "2026-01-01T00:00:00Z", "limit": "7", "cursor": ""})
-    assert question.selection == ByChange(EPOCH_2026)
-    assert (question.limit, question.cursor) == (7, "")
 
 
 @pytest.mark.parametrize(

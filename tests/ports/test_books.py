@@ -121,15 +121,6 @@ def test_bills_of_another_shop_never_appear(open_store: OpenStore) -> None:
     assert ids(open_store.by_change("sh_2")) == ["b_2"]
 
 
-def test_a_page_has_a_seal_that_changes_with_its_bills(shop_store: OpenStore) -> None:
-    shop_store.put(bill())
-    before = shop_store.day_page("sh_1", *EVER, None, 10).seal
-    shop_store.put(bill(cashier="Noi"))
-    after = shop_store.day_page("sh_1", *EVER, None, 10).seal
-    assert before != after
-    assert shop_store.books.bill(FRANCHISE, "b_1").seal == after
-
-
 # --- bills by change ---------------------------------------------------------
 
 
