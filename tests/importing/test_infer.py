@@ -661,13 +661,6 @@ def test_neither_an_answer_nor_a_choice_subtracts_what_was_already_taken_off(tmp
         inferred(bills, shop="s", bill_amounts_net="Net - Comp")
 
 
-def test_an_answer_about_rows_of_one_bill_that_differ_is_refused(tmp_path: Path) -> None:
-    rows = "1,31/10/2026 10:00,SALE,5\n2,31/10/2026 11:00,SALE,12\n2,31/10/2026 11:00,VOID,-12\n"
-    export = written(tmp_path, "Receipt No,Date,Type,Amount\n" + rows)
-    with pytest.raises(ImportFailed, match=r"status.VOID: Type on line 4"):
-        inferred(export, shop="s", status_VOID="void")
-
-
 def test_a_japanese_export_is_read_and_an_unknown_encoding_is_named(tmp_path: Path) -> None:
     export = tmp_path / "bills.csv"
     export.write_bytes("日付,伝票番号,合計金額\n2026/10/31 10:00,1,1200\n2026/10/31 11:00,2,950\n".encode("cp932"))

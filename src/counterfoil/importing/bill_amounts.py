@@ -11,6 +11,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from counterfoil.importing import bill_totals, headings
+from counterfoil.importing.answers import UNITS
 from counterfoil.importing.bill_sample import BillSample
 from counterfoil.importing.bill_totals import BILL, LINE, LINES_ROLE, PAYMENTS_ROLE, SCALE, AmountSeries, TotalFinding
 from counterfoil.importing.column_profiles import SampleColumn, SheetSample
@@ -27,7 +28,6 @@ BANKNOTE = 5 * SCALE
 MOST_BILLS = 200
 PAYMENT_AMOUNTS = ("tendered", "amount", "paid", "total")
 _CENT = Decimal("0.01")
-UNITS = {"units": Decimal(1), "cents": _CENT, "thousands": Decimal(1000)}
 # What tills write before the name of an item that is a part of the one above it.
 _MARKS = frozenset("-+*>•·└~")
 
@@ -189,7 +189,9 @@ class BillAmounts:
         known = {*self._search.explained_columns(), *total.columns}
         prices = [one.name for one in (*sheet.with_role("qty")[:1], *sheet.with_role("unitPrice")[:1])]
         rates = [
-            one for one in sheet.columns.values() if known.issuperset(prices) and headings.names_discount(one.name)
+            one
+            for one in sheet.columns.values()
+            if known.issuperset(prices) and headings.names(one.name, "headings", "discount")
         ]
         return next((one.name for one in rates if any(value.endswith("%") for value in one.distinct)), None)
 
@@ -210,8 +212,8 @@ class BillAmounts:
         if role is None:
             is_mark = any(map(flag_of, column.distinct)) and all(flag_of(one) is not None for one in column.distinct)
             is_reference = bool(column.distinct) and all(map(sample.refers_to_bill, column.distinct))
-            is_other = headings.is_no_amount(column.name) or (column.is_whole and headings.names_group(column.name))
-            return not (is_mark or is_reference or is_other)
+            is_group = column.is_whole and headings.names(column.name, "groups")
+            return not (is_mark or is_reference or is_group or headings.names(column.name, "not_amounts"))
         return role != "gross" and role in (*TOTAL_ROLES, "refunded", "unitPrice")
 
     def _unexplained(self, total: AmountSeries, bills: Sequence[int]) -> list[AmountSeries]:
@@ -385,7 +387,7 @@ class BillAmounts:
 
     def _is_converted(self, column: SampleColumn) -> bool:
         is_other = self._factor != 1 and column.role != "qty"
-        return is_other and (headings.names_other_unit(column.name) or column.is_whole)
+        return is_other and (headings.names(column.name, "units") or column.is_whole)
 
     def _in_units(self, column: SampleColumn, row: int) -> Decimal | None:
         number = column.number(row)
@@ -466,7 +468,7 @@ class BillAmounts:
 
 
 def _is_discount_rate(heading: str) -> bool:
-    return headings.is_no_amount(heading) and headings.names_discount(heading)
+    return headings.names(heading, "not_amounts") and headings.names(heading, "headings", "discount")
 
 
 def _is_close(one: AmountSeries, total: AmountSeries, bill: int, *, is_given: bool = False) -> bool:

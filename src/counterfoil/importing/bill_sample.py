@@ -5,16 +5,20 @@ do not, so the safe key contains the day, unless the numbers are unique by their
 """
 
 import re
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import date
 from functools import cached_property
 from itertools import pairwise, permutations
+from unicodedata import combining, normalize
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from counterfoil.importing import column_profiles, headings
+from counterfoil.importing.answers import Answers
 from counterfoil.importing.column_profiles import MANY_VALUES, SampleColumn, SheetSample, day_of
-from counterfoil.importing.export_totals import is_total_label, is_total_word
+from counterfoil.importing.export_totals import is_caption, is_total_label, is_total_word
 from counterfoil.importing.mapping import REFUND, SALE, SKIP, VOID
 from counterfoil.importing.results import ImportFailed, message
 
@@ -24,6 +28,7 @@ _UUID = re.compile(r"[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f
 _LONG_NUMBER = 10
 _LONG_CODE = 12
 _MANY_SWITCHES = 3
+_LONGEST_CODE = 2
 _LAST_NUMBER = re.compile(r"(\d+)\D*$")
 
 
@@ -67,29 +72,6 @@ def contains_day(value: str, day: date | None) -> bool:
     )
 
 
-def _increases(number: SampleColumn, days: Sequence[date | None], groups: Sequence[SampleColumn]) -> bool:
-    """Return whether the numbers of each branch and till go on increasing over at least a week."""
-    if len({day for day in days if day}) < DAYS_OF_PROOF:
-        return False
-    ranges: dict[tuple[str, ...], dict[date, list[int]]] = {}
-    for row, day in enumerate(days):
-        found = _LAST_NUMBER.search(number.values[row])
-        if day is None or found is None:
-            return False
-        group = tuple(column.values[row] for column in groups)
-        ranges.setdefault(group, {}).setdefault(day, []).append(int(found[1]))
-    return all(
-        max(by_day[earlier]) < min(by_day[later])
-        for by_day in ranges.values()
-        for earlier, later in pairwise(sorted(by_day))
-    )
-
-
-def _repeats_across(number: SampleColumn, groups: Sequence[SampleColumn]) -> bool:
-    owners = set(zip(number.values, *(column.values for column in groups), strict=True))
-    return len(owners) > len(set(number.values))
-
-
 def first_other_day(one: SampleColumn, other: SampleColumn) -> int | None:
     """Return the first row on which two columns have different days."""
     pairs = enumerate(zip(one.values, other.values, strict=True))
@@ -98,7 +80,7 @@ def first_other_day(one: SampleColumn, other: SampleColumn) -> int | None:
 
 
 MOST_STATUSES = 6
-_NAMES = (headings.channel_of, headings.names_area, headings.names_payment)
+_NAMES = (headings.channel_of, lambda value: headings.names_area(value) and not value.isdigit(), headings.names_payment)
 
 
 class CancelledLines(Struct, frozen=True):
@@ -121,7 +103,7 @@ class BillSample:
         *,
         has_line_file: bool,
         names_shop: bool,
-        answers: Mapping[str, str],
+        answers: Answers,
         has_voided_sales: bool = False,
     ) -> None:
         self.sheet = sheet
@@ -145,11 +127,17 @@ class BillSample:
         named = self._answered("bill.shopId") or [one for one in sheet.with_role("shopId") if one.filled]
         self.shop = None if names_shop else next(iter(named), None)
         self.is_flat = not has_line_file and self._has_lines()
-        self.key = self._find_key()
+        self._tills = [one for one in sheet.with_role("deviceId") if len(one.filled) == len(sheet.rows)][:1]
+        self._groups = [column for column in (self.shop, *self._tills) if column]
+        """The branch and the till, each of which may have numbers of its own."""
+        key, kinds = self._find_key(), [one.name for one in self._kinds if "bill.id" not in answers]
+        self.key = replace(key, columns=(*key.columns, *kinds)) if key else None
         self.bills = bills_of(sheet, self.key.columns) if self.key else [[row] for row in range(len(sheet.rows))]
         self.cancelled: CancelledLines | None = None
         self.statuses: dict[str, dict[str, str | None]] = {}
         """What each value of a status column says. None is a value that must be explained."""
+        self.states_of_rows: dict[str, list[str]] = {}
+        """The values of a status that is not the same on all rows of a bill, and not that of a line."""
         self._find_statuses()
 
     def is_of_bill(self, column: SampleColumn) -> bool:
@@ -158,7 +146,8 @@ class BillSample:
 
     def status_of(self, bill: list[int]) -> str:
         """Return what the status columns say about a bill. The strongest counts; one that is not known is no sale."""
-        found = self._meanings(bill)
+        statuses = [(self.sheet.columns[name].values[bill[0]], one) for name, one in self.statuses.items()]
+        found = {meanings.get(value) or SKIP for value, meanings in statuses}
         return next((status for status in (SKIP, VOID, REFUND) if status in found), SALE)
 
     def rows_with_status(self, status: str) -> set[int]:
@@ -184,10 +173,6 @@ class BillSample:
             if rest and all(one == first for one in rest):
                 return bill[0]
         return None
-
-    def first_void_that_is_skipped(self) -> list[int] | None:
-        """Return a bill that is void by one status column, and not finished by another."""
-        return next((bill for bill in self.bills if {VOID, SKIP} <= self._meanings(bill)), None)
 
     def voided_sales(self) -> set[int]:
         """Return the rows of sales that another row with the same number and amount voids."""
@@ -220,10 +205,6 @@ class BillSample:
                     return [bill[0], following]
         return None
 
-    def _meanings(self, bill: list[int]) -> set[str]:
-        row = bill[0]
-        return {meanings.get(self.sheet.columns[name].values[row]) or SKIP for name, meanings in self.statuses.items()}
-
     # --- which rows belong to which bill ----------------------------------------------
 
     def _skipped_rows(self, *, has_line_file: bool) -> dict[str, list[str]]:
@@ -235,7 +216,7 @@ class BillSample:
         found = {}
         for column in items:
             wanted = [text.strip() for text in texts.split(",")]
-            answered = [text for text in column.distinct if self._answers.get(f"status.{text}") == SKIP]
+            answered = [text for text in column.distinct if self._answers.about(column.name, text) == SKIP]
             if values := list(dict.fromkeys([*answered, *filter(None, wanted)])):
                 found[column.name] = values
                 rows = {row for row, text in enumerate(column.values) if text in values}
@@ -248,18 +229,19 @@ class BillSample:
         sheet = self.sheet
         dated = [column for column in sheet.with_role("datetime", "tradingDay") if column.is_date or column.is_serial]
         numbers, items = sheet.with_role("id"), sheet.with_role("item")
-        left_out: set[int] = set()
+        left_out, is_text = set[int](), False
         for row in range(len(sheet.rows)):
             cells = {name: column.values[row] for name, column in sheet.columns.items()}
             words = [name for name, cell in cells.items() if cell and is_total_word(cell)]
             words += [column.name for column in (*numbers, *dated) if is_total_label(cells[column.name])]
+            is_text = [is_caption(cell) for cell in cells.values() if cell] == [True]
             has_day = any(day_of(cells[column.name], order) for column in dated for order in ("dmy", "mdy"))
             has_day = has_day or any(column.is_serial and cells[column.name] for column in dated)
             is_labelled = words and (any(column.name in words for column in numbers) or (dated and not has_day))
             is_bare = dated and numbers and not has_day and not any(cells[one.name] for one in (*numbers, *items))
-            if is_labelled or is_bare:
+            if is_labelled or is_bare or is_text:
                 left_out.add(row)
-        self.ends_in_totals = len(sheet.rows) - 1 in left_out
+        self.ends_in_totals = len(sheet.rows) - 1 in left_out and not is_text
         if left_out and len(left_out) < len(sheet.rows):
             sheet.leave_out(left_out)
 
@@ -287,8 +269,8 @@ class BillSample:
 
     def _fill_down(self) -> list[str]:
         """If a bill's number is only on its first row, fill it down; return the columns that are only there."""
-        sheet, number, items = self.sheet, self.number, self.sheet.with_role("item")
-        if number is None or not items or not sheet.rows:
+        sheet, number = self.sheet, self.number
+        if number is None or not sheet.rows:
             return []
         starts = [bool(value) for value in number.values]
         repeats = [row > 0 and value == number.values[row - 1] for row, value in enumerate(number.values)]
@@ -299,7 +281,8 @@ class BillSample:
             return []
         firsts = [row for row, is_start in enumerate(starts) if is_start]
         rest = [row for row, is_start in enumerate(starts) if not is_start]
-        if not rest or not all(items[0].values[row] for row in rest):
+        items = sheet.with_role("item") or (list(sheet.columns.values()) if "bill.id" in self._answers else [])
+        if not rest or not any(all(item.values[row] for row in rest) for item in items):
             return []
         names = [
             name
@@ -328,7 +311,7 @@ class BillSample:
     def _may_mark_lines(self, column: SampleColumn, firsts: Sequence[int]) -> bool:
         """Return whether a void that only some bills have, on their first row, may be that of the line."""
         is_mark = headings.heading_status(column.name) in (VOID, REFUND) or any(
-            headings.exception_in(value) or self._answers.get(f"status.{value}") == VOID for value in column.distinct
+            headings.exception_in(value) or self._answers.about(column.name, value) == VOID for value in column.distinct
         )
         return is_mark and not all(column.values[row] for row in firsts)
 
@@ -354,7 +337,7 @@ class BillSample:
         """The rows that follow each other and seem to belong to one bill: same number, branch and till."""
         sheet = self.sheet
         is_row_per_bill = not sheet.with_role("item", "qty", "method")
-        same = [self.number, *sheet.with_role("shopId")[:1], *sheet.with_role("deviceId")[:1]]
+        same = [self.number, *sheet.with_role("shopId")[:1], *sheet.with_role("deviceId")[:1], *self._kinds]
         cells = [column.values for column in same if column]
         runs: list[list[int]] = []
         for row in range(len(sheet.rows)):
@@ -421,6 +404,18 @@ class BillSample:
             return self.number is not None and (repeats or bool(sheet.with_role("qty", "unitPrice")))
         return repeats and bool(sheet.with_role("qty"))
 
+    @cached_property
+    def _kinds(self) -> list[SampleColumn]:
+        """The column that says whether a row is a sale or its refund, if both have the same number."""
+        kinds = [] if self.sheet.with_role("item", "qty") else self.sheet.with_role("type", "status")
+        for column in kinds if self.number else ():
+            meanings, found = headings.statuses_of(column.name, column.distinct), defaultdict[str, set[str | None]](set)
+            for number, value in zip(self.number.values if self.number else (), column.values, strict=True):
+                found[number].add(meanings.get(value))
+            if {frozenset(one) for one in found.values() if len(one) > 1} == {frozenset({SALE, REFUND})}:
+                return [column]
+        return []
+
     def _find_key(self) -> BillKey | None:
         """Return the columns that identify a bill: its number, and what makes it unique."""
         number, sheet, days = self.number, self.sheet, self.days
@@ -430,10 +425,10 @@ class BillSample:
             return BillKey(tuple(column.name for column in named), "as answered", is_proved=True)
         if number.distinct and all(map(_is_long_id, number.distinct)):
             return BillKey((number.name,), "the IDs are long", is_proved=True)
-        tills = [column for column in sheet.with_role("deviceId") if len(column.filled) == len(sheet.rows)][:1]
-        groups = [column for column in (self.shop, *tills) if column]
-        if _increases(number, days, groups):
-            if not _repeats_across(number, groups):
+        tills, groups = self._tills, self._groups
+        if self._increases():
+            owners = set(zip(number.values, *(column.values for column in groups), strict=True))
+            if len(owners) == len(set(number.values)):
                 return BillKey((number.name,), f"the numbers increase over {len(set(days)):,} days", is_proved=True)
             joined = [column.name for column in groups if len(column.distinct) > 1]
             reason = "the numbers increase from day to day, and repeat between " + " and ".join(joined)
@@ -447,6 +442,29 @@ class BillSample:
         columns += [till.name for till in tills if self._is_till_of_bill(till, [*columns, number.name])]
         reason = "the IDs contain the day" if has_day else "numbers may start again every day"
         return BillKey((*columns, number.name), reason, is_proved=has_day)
+
+    def group_of(self, row: int) -> tuple[str, ...]:
+        return tuple(column.values[row] for column in self._groups)
+
+    def number_in(self, row: int) -> int:
+        """Return the last digits of a bill's number, or 0 if it has none."""
+        found = _LAST_NUMBER.search(self.number.values[row]) if self.number else None
+        return int(found[1]) if found else 0
+
+    def _increases(self) -> bool:
+        """Return whether the numbers of each branch and till go on increasing over at least a week."""
+        if len({day for day in self.days if day}) < DAYS_OF_PROOF:
+            return False
+        ranges: dict[tuple[str, ...], dict[date, list[int]]] = {}
+        for row, day in enumerate(self.days):
+            if day is None or not self.number_in(row):
+                return False
+            ranges.setdefault(self.group_of(row), {}).setdefault(day, []).append(self.number_in(row))
+        return all(
+            max(by_day[earlier]) < min(by_day[later])
+            for by_day in ranges.values()
+            for earlier, later in pairwise(sorted(by_day))
+        )
 
     def _is_till_of_bill(self, till: SampleColumn, key: Sequence[str]) -> bool:
         """Return whether each till has bills of its own. If not, a bill's items were ordered at several devices."""
@@ -470,7 +488,8 @@ class BillSample:
                 # A value in a later file must be explained.
                 self.statuses[name] = {"": SALE}
             is_named = self._is_answered(column) or column in self._answered("line.cancelled")
-            is_status = len(values) <= MANY_VALUES and name not in key and self._is_status(column)
+            is_free = name not in key or column.role in ("status", "type")
+            is_status = len(values) <= MANY_VALUES and is_free and self._is_status(column)
             if not values or name in self.marks_in_doubt or not (is_named or is_status):
                 continue
             meanings = self._explained(column)
@@ -479,34 +498,23 @@ class BillSample:
                 meanings[value] = REFUND if self.refers_to_bill(value) else None
             is_of_line = column in self._answered("line.cancelled") or name in self.marks_of_lines
             if is_of_line or not self.is_of_bill(column):
-                is_about_lines = self.is_flat and any(meaning != SALE for meaning in meanings.values())
-                answered = [value for value in values if self._answers.get(f"status.{value}", SALE) != SALE]
-                if answered and not self.is_flat:
-                    self._refuse_answer(column, answered[0])
-                if is_about_lines and self.cancelled is None:
+                others = [value for value, meaning in meanings.items() if meaning != SALE]
+                if others and not self.is_flat:
+                    self.states_of_rows[name] = others
+                elif others and self.cancelled is None:
                     self.cancelled = self._cancelled_lines(column, meanings)
                 continue
             if len(column.filled) < len(column.values):
                 is_flag = all(map(_is_flag, values))
                 are_exceptions = all(meaning in (VOID, REFUND) for meaning in meanings.values())
-                is_answered = f"status.{name}" in self._answers
-                meanings[""] = SALE if is_flag or are_exceptions or is_answered else None
+                meanings[""] = SALE if is_flag or are_exceptions or self._is_answered(column) else None
             self.statuses[name] = meanings
-
-    def _refuse_answer(self, column: SampleColumn, value: str) -> None:
-        """Refuse an answer about a status that is not the same on all rows of a bill, because it has no effect."""
-        row = next(row for bill in self.bills for row in bill if column.values[row] != column.values[bill[0]])
-        line = self.sheet.rows[row].line
-        raise ImportFailed(message("status_differs", value=value, name=column.name, line=line))
 
     def _explained(self, column: SampleColumn) -> dict[str, str | None]:
         """Return what the values of a status column mean, by their words and by what the operator said."""
         meanings = headings.statuses_of(column.name, column.distinct)
         if whole := self._answers.get(f"status.{column.name}"):
-            known = meanings if whole == SALE else {}
-            meanings = {
-                value: SALE if headings.says_nothing(value) else known.get(value) or whole for value in meanings
-            }
+            meanings = {value: SALE if headings.says_nothing(value) else whole for value in meanings}
         elif self._is_answered(column):
             meanings = dict.fromkeys(meanings, SALE)
         elif column.role == "currency":
@@ -517,27 +525,33 @@ class BillSample:
         for value in meanings:
             if meanings[value] == REFUND and self._is_state_of_sale(column, value):
                 meanings[value] = None
-            meanings[value] = self._answers.get(f"status.{value}", meanings[value])
+            meanings[value] = self._answers.about(column.name, value) or meanings[value]
         return meanings
 
     def _is_state_of_sale(self, column: SampleColumn, value: str) -> bool:
         """Return whether a value says that the sale of its row was refunded. A refund of its own may be negative."""
         rows = self._rows_with(column, value)
         return (
-            headings.is_refunded_state(column.name if headings.flag_of(value) else value)
+            headings.is_one_of(column.name if headings.flag_of(value) else value, "refunded")
             and not rows <= self.negative_rows()
         )
 
     def _reversals(self, column: SampleColumn, meanings: Mapping[str, str | None]) -> list[str]:
         """Return the values of bills that are void and negative, unless a row with the same number has the sale."""
         voids = [
-            value for value, meaning in meanings.items() if meaning == VOID and f"status.{value}" not in self._answers
+            one for one, meaning in meanings.items() if meaning == VOID and not self._answers.about(column.name, one)
         ]
         is_known = self._has_voided_sales or f"status.{column.name}" in self._answers
         return [] if is_known else [value for value in voids if self._rows_with(column, value) <= self.negative_rows()]
 
     def _rows_with(self, column: SampleColumn, value: str) -> set[int]:
         return {row for row, text in enumerate(column.values) if text == value}
+
+    def answer_name(self, column: str, value: str) -> str:
+        """Return what `--set` names for a value: also its column, if others have the value too, or it is yes or no."""
+        others = [name for name, one in self.sheet.columns.items() if name != column and value in one.distinct]
+        is_common = others or not value or headings.flag_of(value) is not None
+        return f"status.{column}.{value}" if is_common else f"status.{value}"
 
     def refers_to_bill(self, value: str) -> bool:
         """Return whether a text names the number of a bill, which is longer than that of a table or a guest."""
@@ -559,7 +573,7 @@ class BillSample:
         if (of_heading in (VOID, REFUND) or column.heading_role in headings.CHARGES) and column.is_named_as_amount:
             # Void Qty, Void Amount and Charges are not flags.
             return False
-        if (of_heading or headings.names_no_sale(column.name)) and all(map(_is_flag, values)):
+        if (of_heading or headings.names(column.name, "no_sale")) and all(map(_is_flag, values)):
             return True
         has_exceptions = VOID in known or REFUND in known
         return column.role is None and ((len(known) == len(values) and has_exceptions) or self._may_be_status(column))
@@ -567,7 +581,8 @@ class BillSample:
     def has_other_values(self, column: SampleColumn) -> bool:
         """Return whether a later file may have more values in a column of words, such as new ways of paying."""
         names_way = column.role in ("method", "channel") and column.name not in self.statuses
-        return self._is_answered(column) or (names_way and len(column.distinct) <= MANY_VALUES)
+        is_open = self._is_answered(column) and not any(map(self.refers_to_bill, column.distinct))
+        return is_open or (names_way and len(column.distinct) <= MANY_VALUES)
 
     def _is_answered(self, column: SampleColumn) -> bool:
         """Return whether a person has said that bills with some way of paying, or another value, do not count."""
@@ -577,24 +592,25 @@ class BillSample:
         is_open = column.role in (None, "method", "channel") and (
             not column.is_number or all(map(_is_flag, column.distinct))
         )
-        values = [value for value in column.distinct if is_open or not value.isdigit()]
-        answers = [self._answers.get(f"status.{value}", SALE) for value in values]
-        return column.role not in ("item", "status", "type") and any(answer != SALE for answer in answers)
+        answers = [
+            self._answers.get(f"status.{column.name}.{value}")
+            or (self._answers.about(column.name, value) if is_open or not value.isdigit() else None)
+            for value in column.distinct
+        ]
+        return column.role not in ("item", "status", "type") and any(answer not in (SALE, None) for answer in answers)
 
     def _may_be_status(self, column: SampleColumn) -> bool:
         """Return whether a column of a few codes or words may be a status, so that it is asked about."""
         values, rows = column.distinct, len(column.values)
         filled = [other for other in self.sheet.columns.values() if other.filled]
         is_foreign = sum(other.role is None for other in filled) * 3 >= len(filled) > 2
-        are_flags, has_digits = all(map(_is_flag, values)), any(map(str.isdigit, "".join(values)))
+        are_flags = all(map(_is_flag, values))
+        are_codes = all(value.isalnum() and len(value) <= _LONGEST_CODE and value != "0" for value in values)
+        has_numbers = any(map(str.isdigit, "".join(values))) and not are_codes
         is_everywhere = len(column.filled) * 10 >= rows * 9 and len(values) * 2 <= rows
-        are_names = headings.names_group(column.name) or any(all(map(is_name, values)) for is_name in _NAMES)
-        if are_names or not (is_foreign or are_flags or is_everywhere) or (has_digits and not are_flags):
-            return False
-        is_of_lines = self.is_flat and not self.is_of_bill(column)
-        if is_of_lines and not (
-            is_foreign or are_flags or any(map(headings.status_of, values)) or any(map(headings.is_payment, values))
-        ):
+        is_group = headings.names(column.name, "harmless_flags" if are_flags else "groups")
+        are_names = is_group or any(all(map(is_name, values)) for is_name in _NAMES)
+        if are_names or not (is_foreign or are_flags or is_everywhere) or (has_numbers and not are_flags):
             return False
         return len(values) <= MOST_STATUSES and len({*column.values}) > 1
 
@@ -603,11 +619,9 @@ class BillSample:
         if len(column.filled) < len(column.values):
             values[""] = False
         # Among the lines of a bill, a payment is not a sale.
-        unknown = [one for one, meaning in meanings.items() if meaning not in (SALE, VOID) or self._is_unclear(one)]
+        unclear = [one for one in meanings if headings.is_payment(one) and not self._answers.about(column.name, one)]
+        unknown = [one for one, meaning in meanings.items() if meaning not in (SALE, VOID) or one in unclear]
         return CancelledLines(column, values, tuple(unknown))
-
-    def _is_unclear(self, value: str) -> bool:
-        return headings.is_payment(value) and f"status.{value}" not in self._answers
 
 
 def _is_flag(value: str) -> bool:
@@ -617,7 +631,8 @@ def _is_flag(value: str) -> bool:
 def shop_ids(names: Sequence[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for number, name in enumerate(names, start=1):
-        letters = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in name.casefold())
+        plain = "".join(letter for letter in normalize("NFKD", name.casefold()) if not combining(letter))
+        letters = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in plain)
         slug = "-".join(part for part in letters.split("-") if part) or f"shop-{number}"
         found[name] = slug if slug not in found.values() else f"{slug}-{number}"
     return found

@@ -1,28 +1,29 @@
 """Proposes or asks what columns mean that say, beside the status, that a bill does not count as it stands."""
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from datetime import date
 from itertools import permutations
 from typing import Any
 from zoneinfo import ZoneInfo
 
 from counterfoil.importing import column_profiles, headings
+from counterfoil.importing.answers import MEANINGS, Answers
 from counterfoil.importing.bill_amounts import BillAmounts
 from counterfoil.importing.bill_sample import BillSample
 from counterfoil.importing.checks import check_days
 from counterfoil.importing.column_profiles import DATE_ROLES, NUMBER_ROLES, SampleColumn, SheetSample
 from counterfoil.importing.mapping import REFUND, SALE, SKIP, VOID
-from counterfoil.importing.proposals import Proposal
+from counterfoil.importing.proposals import Proposal, quoted
 from counterfoil.importing.results import ImportFailed, message
 from counterfoil.importing.sheets import CsvFile
 from counterfoil.importing.values import has_half_day, number_shape, ordered_date, read_zone
 
 # What a value may mean for a bill, and what happens to the bill then.
-MEANINGS = (SALE, VOID, REFUND, SKIP)
 EXPLAINED = ("it counts", "it is a voided bill", "its amounts are paid back", "it is left out")
 _CHOICES = (MEANINGS, EXPLAINED)
 ENOUGH_ROWS = 5
+MANY_QUESTIONS = 3
 SMALLEST_IN_CENTS = 100
 """No bill is smaller than that, in cents. Where amounts have no decimals, some are."""
 BUDDHIST_SHIFT = 43
@@ -35,7 +36,7 @@ _NUMBER = re.compile(r"[\d\s.,'’()+−-]+")
 def column_in_doubtful_unit(sheet: SheetSample) -> SampleColumn | None:
     """Return a column with totals that may be in cents: its heading says so, or all amounts are long whole numbers."""
     amounts = [column for column in sheet.columns.values() if column.role in headings.AMOUNT_ROLES | {"unitPrice"}]
-    named = next((column for column in amounts if headings.names_other_unit(column.name)), None)
+    named = next((column for column in amounts if headings.names(column.name, "units")), None)
     totals = [column for column in amounts if column.role in headings.TOTAL_ROLES]
     currencies = [value for column in sheet.with_role("currency") for value in column.distinct]
     if named or not totals or not all(column.is_whole for column in amounts):
@@ -48,22 +49,35 @@ def column_in_doubtful_unit(sheet: SheetSample) -> SampleColumn | None:
     return totals[0] if are_long and is_odd else None
 
 
-def add_statuses_in_advance(sample: BillSample, result: Proposal, answers: Mapping[str, str]) -> None:
+def add_statuses_in_advance(sample: BillSample, result: Proposal, answers: Answers) -> None:
     """Add what the operator says about words that later files may have, but not the sample."""
     sheets = [sheet for sheet in (result.bills, result.lines, result.payments) if sheet]
     known = {value for sheet in sheets for column in sheet.columns.values() for value in column.distinct}
     known.update(sample.sheet.columns, *sample.skipped.values())
-    columns = [name for name in sample.statuses if sample.sheet.columns[name].role != "currency"]
-    for entry, answer in answers.items():
-        section, _, value = entry.partition(".")
-        if section != "status" or value in known:
+    statuses = [name for name in sample.statuses if sample.sheet.columns[name].role != "currency"]
+    for entry, owner, value, answer in answers.statuses(sample.sheet.columns):
+        if value in known if owner is None else value in ("", *sample.sheet.columns[owner].distinct):
             continue
+        columns = [name for name in statuses if owner in (None, name)]
         if value in sample.values_left_out:
             raise ImportFailed(f"--set {entry}: only rows that are left out have {value}, so it has no effect.")
-        if len(columns) != 1 or value.casefold() in map(str.casefold, known):
+        if len(columns) != 1 or (not owner and value.casefold() in map(str.casefold, known)):
             raise ImportFailed(f"--set {entry}: no column has the value {value}. Upper and lower case matter.")
         sample.statuses[columns[0]][value] = answer
         result.undecided.append(f"whether {value} is a value of {columns[0]}. The sample does not have it.")
+
+
+def refuse_answers_without_effect(sample: BillSample, result: Proposal, answers: Answers) -> None:
+    """Refuse what the operator says about a value or a column if the mapping does not have it, or cannot tell which."""
+    sections = [lines for name, lines in result.sections.items() if name not in ("[file]", "[checks]")]
+    text = "\n".join(line for lines in sections for line in lines)
+    for entry, owner, value, answer in answers.statuses(sample.sheet.columns):
+        having = [name for name, meanings in sample.statuses.items() if value in meanings and not owner]
+        if len(having) > 1 and answer != SALE and (value.isdigit() or headings.flag_of(value) is not None):
+            raise ImportFailed(message("answer_ambiguous", entry=entry, value=value, one=having[0], other=having[1]))
+        is_written = quoted(value) in text or f"{value} = " in text
+        if answer != SALE and not (result.questions or is_written):
+            raise ImportFailed(message("answer_without_effect", entry=entry, value=value))
 
 
 def propose_voids(sample: BillSample, result: Proposal) -> None:
@@ -95,10 +109,12 @@ def ask_about_references(sample: BillSample, result: Proposal) -> None:
     for column in sample.sheet.columns.values():
         is_known = column.name in result.used or column is sample.number or column.role in NUMBER_ROLES
         is_rare = 0 < len(column.filled) * 2 < len(column.values)
-        if is_rare and not is_known and all(map(sample.refers_to_bill, column.distinct)):
+        values = list(filter(sample.refers_to_bill, column.distinct)) if is_rare and not is_known else []
+        are_all = len(values) == len(column.distinct)
+        for value in values[:1] if are_all else values[:MANY_QUESTIONS]:
             result.used.add(column.name)
-            text = f"{_place(sample.sheet, column, column.filled[0])}, which is another bill. What is the bill with it?"
-            result.ask("refund", text, *_CHOICES, f"status.{column.name}")
+            text = f"{_place(sample.sheet, column, value)}, which is another bill. What is the bill with it?"
+            result.ask("refund", text, *_CHOICES, f"status.{column.name if are_all else value}")
 
 
 def worded_columns(sample: BillSample, sheet: SheetSample) -> list[SampleColumn]:
@@ -114,10 +130,10 @@ def worded_columns(sample: BillSample, sheet: SheetSample) -> list[SampleColumn]
 
 def _is_explained(column: SampleColumn) -> bool:
     """Return whether a heading is that of a void or a refund, or of names of people."""
-    return headings.heading_status(column.name) in (VOID, REFUND) or headings.names_people(column.name)
+    return headings.heading_status(column.name) in (VOID, REFUND) or headings.names(column.name, "people")
 
 
-def ask_about_words(sample: BillSample, result: Proposal, answers: Mapping[str, str]) -> None:
+def ask_about_words(sample: BillSample, result: Proposal, answers: Answers) -> None:
     """Ask about voids, refunds, tests and payments that only the name of an item, a remark or another column shows."""
     entries = {VOID: "bill.void", REFUND: "refund"}
     paid_back = sample.negative_rows()
@@ -129,7 +145,7 @@ def ask_about_words(sample: BillSample, result: Proposal, answers: Mapping[str, 
             if is_spoken and not headings.channel_of(value) and headings.status_of(value) == SKIP:
                 # A remark such as `hold the ice` says nothing about the bill.
                 meaning = SKIP
-            if not meaning or f"status.{value}" in answers or (is_item and headings.names_tip(value)):
+            if not meaning or answers.about(column.name, value) or (is_item and headings.names_tip(value)):
                 continue
             is_negative = meaning == REFUND or (meaning == headings.NO_ITEM and not headings.is_payment(value))
             explained = sample.rows_with_status(meaning) | (paid_back if is_negative else set())
@@ -142,17 +158,18 @@ def ask_about_words(sample: BillSample, result: Proposal, answers: Mapping[str, 
                 result.allowed.append(value)
 
 
-def payment_states(payments: SheetSample, result: Proposal, answers: Mapping[str, str]) -> dict[str, Any]:
+def payment_states(payments: SheetSample, result: Proposal, answers: Answers) -> dict[str, Any]:
     """Return which payments in a file of their own count; ask about those that may be voided or refunded."""
     cell: dict[str, Any] = {}
     for column in payments.columns.values():
         is_status = column.role == "status" or headings.heading_status(column.name) in (VOID, REFUND)
         is_state = is_status or column.role in ("type", "method")
         meanings = headings.statuses_of(column.name, column.distinct[: column_profiles.MANY_VALUES]) if is_state else {}
-        meanings = {value: answers.get(f"status.{value}", meaning) for value, meaning in meanings.items()}
+        meanings = {value: answers.about(column.name, value) or meaning for value, meaning in meanings.items()}
         for value, meaning in meanings.items():
-            is_answered = f"status.{value}" in answers
-            if not is_answered and (meaning != SALE if is_status else meaning in (VOID, REFUND, SKIP)):
+            if not answers.about(column.name, value) and (
+                meaning != SALE if is_status else meaning in (VOID, REFUND, SKIP)
+            ):
                 text = f"{_place(payments, column, value)}. Does the payment count?"
                 result.ask("payment.cancelled", text, (SALE, VOID), ("it does", "it does not"), f"status.{value}")
         if meanings and (is_status or any(meaning == VOID for meaning in meanings.values())):
@@ -166,11 +183,11 @@ def _place(sheet: SheetSample, column: SampleColumn, value: str) -> str:
     return f"{column.name} has {value} on line {row.line} of {row.sheet.name}"
 
 
-def ask_about_currencies(sample: BillSample, result: Proposal, answers: Mapping[str, str]) -> None:
+def ask_about_currencies(sample: BillSample, result: Proposal, answers: Answers) -> None:
     amounts = [column for column in sample.sheet.columns.values() if column.role in headings.AMOUNT_ROLES]
     for column in (*sample.sheet.with_role("currency"), *amounts):
         texts = [_NUMBER.sub("", value) if column in amounts else value for value in column.distinct]
-        texts = [text for text in texts if answers.get(f"status.{text}") != SKIP]
+        texts = [text for text in texts if answers.about(column.name, text) != SKIP]
         found = {text.casefold(): text for text in texts if text and not headings.is_placeholder(text)}
         if len(found) > 1:
             text = message("currencies", name=column.name, found=", ".join(found.values()))
@@ -178,9 +195,7 @@ def ask_about_currencies(sample: BillSample, result: Proposal, answers: Mapping[
             result.ask("skip", text, choices, ("it is left out",), f"status.{next(reversed(found.values()))}")
 
 
-def propose_checks(
-    sample: BillSample, amounts: BillAmounts, result: Proposal, answers: Mapping[str, str], today: date
-) -> None:
+def propose_checks(sample: BillSample, amounts: BillAmounts, result: Proposal, answers: Answers, today: date) -> None:
     """Note what is true of all rows of the sample, so that a later file in which it is not true is noticed."""
     checks: dict[str, Any] = {
         "words": [],
@@ -207,8 +222,8 @@ def propose_checks(
                     checks["decimals"][column.name] = sorted({decimals for decimals, _, _ in shapes})
                     checks["currencies"] |= {currency: None for _, _, currency in shapes if currency}
     checks |= {name: list(dict.fromkeys(checks[name])) for name in ("words", "currencies")}
-    sales = [entry for entry, answer in answers.items() if answer == SALE and entry.startswith("status.")]
-    checks["allowed"] = [*(entry.removeprefix("status.") for entry in sales), *result.allowed]
+    sales = [value for _, _, value, answer in answers.statuses(sample.sheet.columns) if answer == SALE]
+    checks["allowed"] = [*sales, *result.allowed]
     checks["totals"] = sample.ends_in_totals
     checks["whole"] = amounts.converted(sheets)
     checks["equal"] = [[one.cell, other.cell] for one, other in amounts.equations()]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from counterfoil.importing import headings, sheets
 from counterfoil.importing import values as cell_values
-from counterfoil.importing.export_totals import is_total_word
+from counterfoil.importing.export_totals import is_other_table, is_total_label
 from counterfoil.importing.mapping import FileLayout
 from counterfoil.importing.results import ImportFailed, RowProblem, message
 from counterfoil.importing.values import DateFormat, NumberFormat, UnreadableCell, number_in, read_decimal
@@ -29,7 +29,7 @@ _COMMA_DECIMALS = re.compile(r"\d,\d{1,2}(?!\d)(?!.*[.,])|\.\d{3},\d|\d\.\d{3}\.
 _POINT_DECIMALS = re.compile(r"\d\.(?:\d{1,2}|\d{4,})(?!\d)(?!.*[.,])|,\d{3}\.\d|\d,\d{3},\d{3}|(?<!\d)0\.\d", re.ASCII)
 _DECIMALS = {COMMA: _COMMA_DECIMALS, POINT: _POINT_DECIMALS}
 _THREE_AFTER_POINT = re.compile(r"(?<![\d.,])[1-9]\d{0,2}\.\d{3}(?![\d.,])", re.ASCII)
-_CLOCK = re.compile(r"\d{1,2}[:.]\d{2}(?:[:.]\d{2})?\s*(?:[ap]\.?\s?m\.?|น\.?)?", re.ASCII | re.IGNORECASE)
+_HAS_MARK = re.compile("[:.]")
 _PART_OF_DAY = re.compile(r"0?\.\d{3,}", re.ASCII)
 _HAS_CLOCK = re.compile(r"\d:\d\d|\d{1,2}\.\d{2} ?น|\b\d{14}\b")
 _EPOCH = re.compile(r"1\d{9}(?:\d{3})?", re.ASCII)
@@ -60,11 +60,17 @@ class SampleColumn:
     @cached_property
     def _data(self) -> Counter[str]:
         """How often each value occurs, without the labels of rows of totals."""
-        return Counter({value: count for value, count in Counter(self.filled).items() if not is_total_word(value)})
+        return Counter({value: count for value, count in Counter(self.filled).items() if not is_total_label(value)})
 
     @cached_property
     def is_number(self) -> bool:
         return _share(self._data, lambda value: read_decimal(value, self.numbers) is not None or value == "-")
+
+    @property
+    def continues_heading(self) -> bool:
+        """Whether the heading is a number above numbers, or a date above dates, so that it is none."""
+        above = SampleColumn("", [self.name], self.numbers)
+        return (above.is_date and self.is_date) or (above.is_number and self.is_number)
 
     @cached_property
     def is_whole(self) -> bool:
@@ -87,10 +93,6 @@ class SampleColumn:
         """Whether nearly all values begin with a date, in day/month or month/day order."""
         return any(_share(self._data, partial(day_of, order=order)) for order in ("dmy", "mdy"))
 
-    @property
-    def has_some_days(self) -> bool:
-        return any(day_of(value, order) for value in self.distinct[:MANY_VALUES] for order in ("dmy", "mdy"))
-
     @cached_property
     def is_serial(self) -> bool:
         """Whether all values are numbers by which Excel writes days."""
@@ -110,7 +112,8 @@ class SampleColumn:
 
     @cached_property
     def is_clock(self) -> bool:
-        return any(_share(self._data, pattern.fullmatch) for pattern in (_CLOCK, _PART_OF_DAY))
+        is_clock = _share(self._data, lambda value: _HAS_MARK.search(value) and cell_values.clock_in(value))
+        return is_clock or _share(self._data, _PART_OF_DAY.fullmatch)
 
     @cached_property
     def has_times(self) -> bool:
@@ -186,11 +189,15 @@ class SheetSample:
             for row in islice(file.rows(), SAMPLE_ROWS):
                 if isinstance(row, sheets.TableRow):
                     self.rows.append(row)
-                else:
+                elif not is_other_table(row.cells, len(file.sheet.columns)):
                     self.problems.append(row)
         names = list(dict.fromkeys(name for file in files for name in file.sheet.columns))
         self.columns = {name: SampleColumn(name, [_cell(row, name) for row in self.rows]) for name in names}
         self.question = self._find_number_formats(decimal)
+        data = [column.name for column in self.columns.values() if column.continues_heading]
+        if len(data) > 1:
+            sheet, line = self.file.sheet.name, self.file.heading_line
+            raise ImportFailed(message("no_headings", name=sheet, line=line, cells=" and ".join(data[:2])))
         self._find_deductions()
 
     @property

@@ -17,11 +17,11 @@ from msgspec import Struct, field
 from counterfoil.importing.mapping import REFUND, SALE, SKIP, VOID, TotalsRule
 from counterfoil.importing.results import ExportTotals, ImportedRecord, Reason, RejectedRow, message
 from counterfoil.importing.sheets import Sheet, TableRow
-from counterfoil.importing.values import EXACT, TOTAL_WORDS, NumberFormat, number_in
+from counterfoil.importing.values import EXACT, TOTAL_WORDS, DateFormat, NumberFormat, day_in, number_in
 
 TOTALS_ROW = "a row of totals"
 NOT_COMPARED = "a row of totals that was not compared, because the export has more than 2,000"
-NOT_ASSIGNED = "a row of totals that was not compared, because it does not have the columns of the header row"
+NO_ROW = "a line of text, or a row of another table, beside the table of the bills"
 MAX_TOTALS = 2000
 MAX_TRIED = 50_000
 """The number of sums of earlier rows that are tried for all totals of a sheet. Only wrong totals need that many."""
@@ -31,6 +31,7 @@ FEW_BILLS, MANY_BILLS = 2, 8
 _DAY = r"\d{1,4}([/.-])\d{1,2}\1\d{1,4}\W*"
 _TOTAL = re.compile(rf"\W*(?:{'|'.join(TOTAL_WORDS)})\W*(?:(?:for|of|per|on|วันที่|ประจำวันที่)?\W*{_DAY})?", re.IGNORECASE)
 _TOTAL_WORD = re.compile(rf"(?<!\w)(?:{'|'.join(TOTAL_WORDS)})(?!\w)", re.IGNORECASE)
+_CAPTION = re.compile(r"[^\W\d]{2,}\.? |[^\W\d] [^\W\d]")
 
 _Sums = dict[tuple[str, bool], list[Decimal | None]]
 """The sum of each amount by status, over all rows (False) and over the first row of each bill (True)."""
@@ -84,12 +85,11 @@ class SheetTotals(Struct):
         is_unnamed = not any(cells[at] for at in (*self.dates, *self.names))
         return is_unnamed and all(_is_number(cell) for cell in cells if cell)
 
-    def is_short_total(self, cells: Sequence[str]) -> bool:
-        """Return whether a row with too few cells is a label and numbers, which cannot be assigned to columns."""
-        filled = [cell for cell in cells if cell]
-        if not filled or not self.ids or max(self.ids) >= len(cells) or not self._has_no_id(cells):
-            return False
-        return is_total_word(filled[0]) and all(map(_is_number, filled[1:]))
+    def is_no_row(self, cells: Sequence[str]) -> bool:
+        """Return whether a row is a line of text, such as a number of a page, or below the table."""
+        width, filled = len(self.sheet.columns), [at for at, cell in enumerate(cells) if cell]
+        is_text = len(filled) == 1 and filled[0] in (*self.ids, *self.dates) and is_caption(cells[filled[0]])
+        return is_text or (bool(self.dates) and is_other_table(cells, width))
 
     def _has_no_id(self, cells: Sequence[str]) -> bool:
         return bool(self.ids) and all(not cells[at] or is_total_label(cells[at]) for at in self.ids)
@@ -223,6 +223,19 @@ def _candidates(sums: dict[tuple[str, bool], Decimal], *, is_once: bool) -> list
 
 def _fits(stated: Decimal, sums: dict[tuple[str, bool], Decimal], *, is_once: bool) -> bool:
     return stated in _candidates(sums, is_once=False) or (is_once and stated in _candidates(sums, is_once=True))
+
+
+def is_caption(cell: str) -> bool:
+    return bool(_CAPTION.search(cell)) and not has_day(cell)
+
+
+def is_other_table(cells: Sequence[str], width: int) -> bool:
+    """Return whether a row has too few cells and no day, unlike the rows of bills: it is below their table."""
+    return 0 < len(cells) < width and not any(map(has_day, cells))
+
+
+def has_day(cell: str) -> bool:
+    return any(day_in(cell, DateFormat(serial=True), order) for order in ("dmy", "mdy"))
 
 
 def is_total_word(cell: str) -> bool:

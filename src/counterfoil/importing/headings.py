@@ -144,9 +144,15 @@ def _folded(text: str) -> str:
     return " ".join(words_of(text)) or text.strip()
 
 
-def _has(text: str, *path: str) -> bool:
+def names(text: str, *path: str) -> bool:
+    """Return whether a heading or a value contains a phrase of a table."""
     words = words_of(text)
     return any(phrase.is_in(words) for phrase in _list(*path))
+
+
+def is_one_of(value: str, *path: str) -> bool:
+    """Return whether a whole value is in a table."""
+    return _folded(value) in _whole_values(*path)
 
 
 @cache
@@ -212,7 +218,7 @@ def _meanings(words: Sequence[str]) -> set[str]:
 def status_of(value: str) -> str | None:
     """Return what a value says about a bill: sale, void, refund, skip (not finished), or None if that is not clear."""
     words = words_of(value)
-    if _folded(value) in _whole_values("exact", "sale"):
+    if is_one_of(value, "exact", "sale"):
         return SALE
     if any(phrase.is_in(words, begins=True) for phrase in _list("doubt")):
         return None
@@ -221,7 +227,7 @@ def status_of(value: str) -> str | None:
     if len(meanings) != 1:
         return None
     [meaning] = meanings
-    return _OPPOSITE.get(meaning) if prefixed or _has(value, "negation", "words") else meaning
+    return _OPPOSITE.get(meaning) if prefixed or names(value, "negation", "words") else meaning
 
 
 def _without_prefixes(words: Sequence[str]) -> set[str]:
@@ -239,7 +245,7 @@ def flag_of(value: str) -> bool | None:
 
 
 def is_placeholder(value: str) -> bool:
-    return not value or _folded(value) in _whole_values("placeholders")
+    return not value or is_one_of(value, "placeholders")
 
 
 def says_nothing(value: str) -> bool:
@@ -262,7 +268,7 @@ def statuses_of(heading: str, values: Iterable[str]) -> dict[str, str | None]:
             flag = False
         if flag is not None and of_heading:
             found[value] = of_heading if flag else _OPPOSITE.get(of_heading, SALE)
-        elif not of_heading and says_nothing(value) and names_no_sale(heading):
+        elif not of_heading and says_nothing(value) and names(heading, "no_sale"):
             found[value] = SALE
         else:
             meaning = status_of(value)
@@ -273,7 +279,7 @@ def statuses_of(heading: str, values: Iterable[str]) -> dict[str, str | None]:
 def _says_more(value: str) -> bool:
     """Return whether a value has words beside those of a status that may change it: `Paid Out`, `Success (test)`."""
     words = words_of(value)
-    if _folded(value) in _whole_values("exact", "sale"):
+    if is_one_of(value, "exact", "sale"):
         return False
     tables = [("exact", "sale"), ("negation", "words"), ("fillers",)]
     tables += [("status", meaning) for meaning in (SALE, VOID, REFUND, SKIP)]
@@ -283,50 +289,23 @@ def _says_more(value: str) -> bool:
     return not all(_without_prefixes([word]) for word in rest)
 
 
-def names_other_unit(heading: str) -> bool:
-    """Return whether a heading says that amounts are in cents or in thousands."""
-    return _has(heading, "units")
-
-
 def has_whole_amounts(heading: str) -> bool:
     """Return whether a heading, or the value of a currency, is of a country where amounts rarely have decimals."""
-    return bool(_UNSPACED.search(unicodedata.normalize("NFKD", heading))) or _has(heading, "whole_amounts")
-
-
-def names_no_sale(heading: str) -> bool:
-    """Return whether a mark in a column says that a bill may not be a sale: `Training`, `Is test`, `Staff meal`."""
-    return _has(heading, "no_sale")
-
-
-def names_group(heading: str) -> bool:
-    """Return whether a heading is one of parts of the day or the house, or of kinds of items and guests."""
-    return _has(heading, "groups")
-
-
-def is_no_amount(heading: str) -> bool:
-    """Return whether a heading is that of a rate, a code or a count, though other words are those of an amount."""
-    return _has(heading, "not_amounts")
-
-
-def names_discount(heading: str) -> bool:
-    return _has(heading, "headings", "discount")
-
-
-def is_no_sale(value: str) -> bool:
-    """Return whether a value says that a bill may not be a sale: training, or a meal of the staff."""
-    return _folded(value) in _whole_values("no_sale")
+    return bool(_UNSPACED.search(unicodedata.normalize("NFKD", heading))) or names(heading, "whole_amounts")
 
 
 @lru_cache(maxsize=1000)
 def may_be_no_sale(value: str) -> bool:
     """Return whether a word of a value, such as a way of paying, says that a bill may be void, refunded or not paid."""
-    return is_no_sale(value) or status_of(value) not in (SALE, None) or bool(_meanings(words_of(value)) - {SALE})
+    return (
+        is_one_of(value, "no_sale") or status_of(value) not in (SALE, None) or bool(_meanings(words_of(value)) - {SALE})
+    )
 
 
 @lru_cache(maxsize=5000)
 def exception_in(value: str, *, is_item: bool = False) -> str | None:
     """Return why a text says that a bill is no sale, or a row no item: by a word, or as a whole, such as `Training`."""
-    if is_item and (is_payment(value) or names_tip(value) or _folded(value) in _whole_values("no_items")):
+    if is_item and (is_payment(value) or names_tip(value) or is_one_of(value, "no_items")):
         return NO_ITEM
     if (value.isascii() and not _exception_words().search(value)) or channel_of(value):
         return None
@@ -342,7 +321,7 @@ def exception_in(value: str, *, is_item: bool = False) -> str | None:
             if is_in:
                 return meaning
     is_cash = any(phrase.is_in(words) for phrase in _list("cash_movements"))
-    return NO_SALE if not is_item and (is_cash or is_no_sale(value)) else None
+    return NO_SALE if not is_item and (is_cash or is_one_of(value, "no_sale")) else None
 
 
 @cache
@@ -355,12 +334,12 @@ def _exception_words() -> re.Pattern[str]:
 
 def names_tip(value: str) -> bool:
     """Return whether the name of an item is that of a tip."""
-    return _folded(value) in _whole_values("headings", "tip")
+    return is_one_of(value, "headings", "tip")
 
 
 def is_payment(value: str) -> bool:
     """Return whether the name of an item, or the kind of a row, is a payment."""
-    return any(_folded(value) in _whole_values(*path) for path in (("payment_rows",), ("headings", "wayOfPaying")))
+    return any(is_one_of(value, *path) for path in (("payment_rows",), ("headings", "wayOfPaying")))
 
 
 @lru_cache(maxsize=1000)
@@ -383,22 +362,13 @@ def status_like(heading: str, listed: frozenset[tuple[str, str]], value: str) ->
     agree = all(found[word] in (None, status) for word, status in listed)
     is_understood = any(found[word] == status and meaning in (status, VOID) for word, status in listed)
     # What is left out, and a sale that was refunded, must be explained.
-    is_clear = meaning != SKIP and not is_refunded_state(value)
+    is_clear = meaning != SKIP and not is_one_of(value, "refunded")
     return meaning if agree and is_understood and is_clear else None
-
-
-def is_refunded_state(value: str) -> bool:
-    """Return whether a word says that a sale was refunded, and not that the row is the refund itself."""
-    return _folded(value) in _whole_values("refunded")
-
-
-def names_people(heading: str) -> bool:
-    return _has(heading, "people")
 
 
 def names_area(value: str) -> bool:
     """Return whether a value is a table or an area of a restaurant, such as T4, 12, Table 7 or Patio."""
-    return bool(_TABLE.fullmatch(value)) or _has(value, "areas")
+    return bool(_TABLE.fullmatch(value)) or names(value, "areas")
 
 
 def is_count(heading: str) -> bool:
@@ -409,13 +379,13 @@ def is_count(heading: str) -> bool:
 @cache
 def closing_rank(heading: str) -> int:
     """Return 0 for the time of closing, 2 for that of opening, 3 for that of a payout, for example, else 1."""
-    return next((rank for rank, kind in _TIMES.items() if _has(heading, "times", kind)), 1)
+    return next((rank for rank, kind in _TIMES.items() if names(heading, "times", kind)), 1)
 
 
 @lru_cache(maxsize=1000)
 def names_no_shop(value: str) -> bool:
-    return _folded(value) in _whole_values("no_shop") or is_total_word(value)
+    return is_one_of(value, "no_shop") or is_total_word(value)
 
 
 def channel_of(value: str) -> str | None:
-    return next((code for code in _table("channels") if _has(value, "channels", code)), None)
+    return next((code for code in _table("channels") if names(value, "channels", code)), None)

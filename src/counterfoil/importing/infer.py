@@ -10,30 +10,36 @@ from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
-from counterfoil.domain.calendar import zone_named
 from counterfoil.importing import bill_totals, column_doubts, headings
-from counterfoil.importing.bill_amounts import EITHER, PAYMENT_AMOUNTS, ROW, UNITS, BillAmounts
+from counterfoil.importing.answers import (
+    CHOICES,
+    DEFAULT_ZONE,
+    KEYS,
+    MEANINGS,
+    NET,
+    NIGHT,
+    ROLE_ANSWERS,
+    UNIT,
+    UNITS,
+    ZONE,
+    Answers,
+)
+from counterfoil.importing.bill_amounts import EITHER, PAYMENT_AMOUNTS, ROW, BillAmounts
 from counterfoil.importing.bill_sample import BillSample, first_other_day, shop_ids
 from counterfoil.importing.bill_totals import LINE, SCALE, TOLERANCE, AmountSeries, TotalFinding, absolute
 from counterfoil.importing.column_profiles import MANY_VALUES, SampleColumn, SheetSample, day_of, sample_of
+from counterfoil.importing.export_totals import has_day
 from counterfoil.importing.mapping import REFUND, SALE, VOID
 from counterfoil.importing.proposals import Proposal, quoted, toml
 from counterfoil.importing.results import ImportFailed, message
+from counterfoil.importing.sample_times import SampleTimes
 from counterfoil.importing.sheets import CsvFile
-from counterfoil.importing.values import DATE_ORDERS, read_zone
+from counterfoil.importing.values import read_zone
 
 NOON = "12:00"
 MANY_SHOPS = 10
-DEFAULT_ZONE = "Asia/Bangkok"
 FRANCHISE = "my-group"
-NET, UNIT = "bill.amounts.net", "numbers.unit"
-COLUMN_ANSWERS = ("bill.id", "bill.closedAt", "bill.shopId", "line.cancelled")
-CHOICES = {"dates.order": DATE_ORDERS, "dates.calendar": ("gregorian", "buddhist"), "numbers.decimal": (".", ",")}
-CHOICES |= {"void": ("line", "bill"), UNIT: tuple(UNITS)}
-KEYS, ZONE = ("line.key", "payment.key"), "shop.timezone"
 TEXT_ENTRIES, AMOUNT_ENTRIES, LINE_ENTRIES = map(headings.entries_of, ("texts", "amounts", "lines"))
-ROLE_ANSWERS = {f"bill.{entry}": role for role, entry in AMOUNT_ENTRIES.items()}
-ANSWERS = (NET, *ROLE_ANSWERS, *COLUMN_ANSWERS, *KEYS, *CHOICES, ZONE, "shop.franchiseId", "file.sheet", "skip")
 
 
 def propose(
@@ -47,13 +53,13 @@ def propose(
     answers: Mapping[str, str] | None = None,
 ) -> Proposal:
     """Return a proposal for files of bills and, if given, the files with their lines and payments."""
-    answers = answers or {}
+    answers = Answers(answers or {})
     result = Proposal(
         sample_of(bills, answers, answers.get("file.sheet")),
         sample_of(lines, answers) if lines else None,
         sample_of(payments, answers) if payments else None,
     )
-    _check_answers(answers)
+    answers.check()
     for entry, files in zip(KEYS, (lines, payments), strict=True):
         if entry in answers and not files:
             raise ImportFailed(f"--set {entry}: there is no such file. Add it with --{entry.partition('.')[0]}s.")
@@ -63,23 +69,8 @@ def propose(
     return result
 
 
-def _check_answers(answers: Mapping[str, str]) -> None:
-    """Refuse an answer that would have no effect, because nobody asked or it is none of the choices."""
-    for name, answer in answers.items():
-        section = name.partition(".")[0]
-        if name not in ANSWERS and section != "status":
-            raise ImportFailed(f"--set {name}: only these can be set: {', '.join(ANSWERS)} and status.VALUE.")
-        if name == ZONE and zone_named(answer) is None:
-            raise ImportFailed(f"--set {name}: {answer} is not the name of a time zone, such as {DEFAULT_ZONE}.")
-        choices = column_doubts.MEANINGS if section == "status" else CHOICES.get(name)
-        if choices and answer not in choices:
-            raise ImportFailed(f"--set {name}: {answer} is none of {', '.join(choices)}.")
-
-
 class _Inference:
-    def __init__(
-        self, result: Proposal, shop: str | None, today: date, timezone: str | None, answers: Mapping[str, str]
-    ) -> None:
+    def __init__(self, result: Proposal, shop: str | None, today: date, timezone: str | None, answers: Answers) -> None:
         self._result = result
         self._sheet, self._lines, self._payments = result.bills, result.lines, result.payments
         self._shop = shop
@@ -116,6 +107,7 @@ class _Inference:
             self._result.add("[skip]", "column", column)
             self._result.add("[skip]", "values", values)
         column_doubts.propose_checks(self._sample, self._amounts, self._result, self._answers, self._today)
+        column_doubts.refuse_answers_without_effect(self._sample, self._result, self._answers)
         self._missing()
 
     def _check(self, text: str) -> None:
@@ -169,7 +161,9 @@ class _Inference:
             self._result.add("[dates]", "order", order)
         else:
             text = f"Does the day or the month come first in {column.name}, for example in {column.filled[0]}?"
-            self._result.ask("dates.order", text, ("dmy", "mdy"), [_read_as(column, order) for order in ("dmy", "mdy")])
+            days = {order: [day_of(value, order) for value in column.filled] for order in ("dmy", "mdy")}
+            examples = [next((f"{day:%d %b %Y}" for day in days[order] if day), "") for order in days]
+            self._result.ask("dates.order", text, tuple(days), examples)
         self._calendar(column)
         self._result.comment("[dates]", 'timezone = "UTC"  # only if the times are not the shop\'s local time')
 
@@ -193,12 +187,22 @@ class _Inference:
 
     def _times(self) -> None:
         day, clock, trading = self._sample.day, self._sample.clock, self._sample.trading_day
-        if day and (rival := self._sample.rival_day):
+        times = SampleTimes(self._sample)
+        row = None if "bill.closedAt" in self._answers else times.first_without_half_day()
+        if day is None and trading is None:
+            self._ask_for_date()
+        elif day and (rival := self._sample.rival_day):
             row = first_other_day(day, rival) or 0
             line = self._sheet.rows[row].line
             text = f"{day.name} and {rival.name} have different days on line {line}. On which was the bill closed?"
             self._result.ask("bill.closedAt", text, (day.name, rival.name), (day.values[row], rival.values[row]))
+        elif day and row is not None:
+            column, line = clock or day, self._sheet.rows[row].line
+            text = message("half_days", name=column.name, value=column.values[row], line=line)
+            choices = (f"{day.name} + {clock.name}", day.name) if clock else (day.name,)
+            self._result.ask("bill.closedAt", text, choices, ("it was at night", "only the day is used"))
         elif day:
+            trading = self._trading_day(times, day)
             self._result.add("[bill]", "closedAt", [day.name, clock.name] if clock else day.name)
             if not clock and not day.has_times and not day.is_serial:
                 self._check("the time of day. The dates have no time, so every bill gets 12:00.")
@@ -209,14 +213,26 @@ class _Inference:
                 self._check("the time zone. Times without an offset are the shop's local time.")
         if trading:
             self._result.add("[bill]", "tradingDay", trading.name)
-        if not day and not trading:
-            self._ask_for_date()
+
+    def _trading_day(self, times: SampleTimes, day: SampleColumn) -> SampleColumn | None:
+        """Return the column with the day of business, and propose on which calendar day its night is, or ask."""
+        entry, clock, trading, row = NIGHT, self._sample.clock, self._sample.trading_day, times.first_night
+        goes_on = times.goes_on_after_midnight()
+        answer = self._answers.get(entry) or (None if goes_on is None else CHOICES[entry][not goes_on])
+        if clock is None or row is None or not (day is trading or goes_on or entry in self._answers):
+            return trading
+        if answer:
+            self._result.add("[dates]", "nightUntil", answer, "times before this are on the next calendar day")
+        else:
+            text = message("night", day=day.name, clock=clock.values[row], line=self._sheet.rows[row].line)
+            self._result.ask(entry, text, CHOICES[entry], ("on the calendar day after it", "on that day"))
+        return day
 
     def _ask_for_date(self) -> None:
         roles = ("datetime", "tradingDay", "time")
         named = [one for one in self._sheet.columns.values() if any(match.role in roles for match in one.matches)]
         unknown = [one for one in self._sheet.columns.values() if one.role is None and one.filled]
-        dated = [one for one in unknown if one.has_some_days]
+        dated = [one for one in unknown if any(map(has_day, one.distinct[:MANY_VALUES]))]
         columns = list(dict.fromkeys(one.name for one in (*named, *dated) if one.filled))[:4]
         columns = columns or [one.name for one in unknown][:4]
         examples = [f"as in {self._sheet.columns[name].filled[0]}" for name in columns]
@@ -295,20 +311,22 @@ class _Inference:
             self._result.comment("[bill]", 'id = "..."  # which column identifies a bill?')
             return
         words = [value for value in number.distinct if not any(map(str.isdigit, value))]
-        words = [value for value in words if f"status.{value}" not in self._answers]
+        words = [value for value in words if not self._answers.about(number.name, value)]
         if 0 < len(words) * 2 < len(number.distinct):
             line = self._sheet.rows[number.values.index(words[0])].line
             text = f"{number.name} has {words[0]} on line {line}, unlike the others. Is it a bill?"
-            self._result.ask("skip", text, column_doubts.MEANINGS, column_doubts.EXPLAINED, f"status.{words[0]}")
+            self._result.ask("skip", text, MEANINGS, column_doubts.EXPLAINED, f"status.{words[0]}")
         if apart := self._sample.first_bill_in_parts():
             lines = " and ".join(str(self._sheet.rows[row].line) for row in apart)
             text = message("bills_between", name=number.name, value=number.values[apart[0]], lines=lines)
             self._result.ask("bill.id", text, (" + ".join(key.columns),), ("if they are",))
             return
         if not key.is_proved:
-            joined = " and ".join(key.columns[:-1])
-            what = f"bill.id joins {joined} to it" if joined else "the export has no day that could be joined to it"
-            self._check(message("numbers_restart", name=number.name, what=what))
+            days = [one.name for one in (self._sample.trading_day, self._sample.day) if one]
+            joined = " and ".join(name for name in key.columns if name != number.name)
+            what = f"so bill.id joins {joined} to it" if joined else "and no day can be joined to it"
+            kept = " + ".join(name for name in key.columns if name not in days)
+            self._check(message("numbers_restart", name=number.name, what=what, kept=kept))
         self._result.add("[bill]", "id", key.columns if len(key.columns) > 1 else number.name, key.reason)
         if any(match.role == "receiptNumber" for match in number.matches):
             self._result.add("[bill]", "receiptNumber", number.name)
@@ -319,7 +337,7 @@ class _Inference:
         listed = {column.name: self._ways_of_paying(column) for column in others if column.filled}
         for number, (name, all_meanings) in enumerate((listed | self._sample.statuses).items(), start=1):
             # Of many values, such as numbers of bills, only those are listed that were explained.
-            explained = {value: all_meanings[value] for value in all_meanings if f"status.{value}" in self._answers}
+            explained = {value: all_meanings[value] for value in all_meanings if self._answers.about(name, value)}
             meanings = explained if name in listed and len(all_meanings) > MANY_VALUES else all_meanings
             unknown = [value for value, meaning in meanings.items() if not meaning]
             for value in [one for one, meaning in headings.statuses_of(name, unknown).items() if meaning == VOID]:
@@ -327,19 +345,25 @@ class _Inference:
                 text = (
                     f"{name} has {value} for negative amounts. Does it return what an earlier bill sold, or did none?"
                 )
-                self._result.ask("bill.void", text, (REFUND, VOID), column_doubts.EXPLAINED[2:0:-1], f"status.{value}")
+                self._result.ask(
+                    "bill.void",
+                    text,
+                    (REFUND, VOID),
+                    column_doubts.EXPLAINED[2:0:-1],
+                    self._sample.answer_name(name, value),
+                )
             values = ", ".join(value or "an empty cell" for value in unknown)
             note = ""
-            if any(map(headings.is_refunded_state, (name, *unknown))):
+            if any(headings.is_one_of(one, "refunded") for one in (name, *unknown)):
                 note = " A sale that was refunded is a sale if a row of its own returns the amount, otherwise void."
             if unknown and len(unknown) == len(meanings):
                 text = f"What do these values of {name} mean: {values}?{note} If all count: --set 'status.{name}=sale'."
-                self._result.ask(
-                    f"status.{name}", text, column_doubts.MEANINGS, column_doubts.EXPLAINED, f"status.{unknown[0]}"
-                )
+                text += " Otherwise answer for each of them." if len(unknown) > 1 else ""
+                first = self._sample.answer_name(name, unknown[0])
+                self._result.ask(f"status.{name}", text, MEANINGS, column_doubts.EXPLAINED, first)
                 continue
             if unknown:
-                first = name if headings.flag_of(unknown[0]) is not None else unknown[0]
+                first = self._sample.answer_name(name, unknown[0])
                 self._check(message("unknown_words", name=name, values=values, first=first, note=note))
             self._result.add(f"[[status]]#{number}", "column", name)
             if (whole := self._answers.get(f"status.{name}", SALE)) != SALE:
@@ -366,7 +390,7 @@ class _Inference:
             unknown = [
                 value for value in found if not (headings.names_payment(value) or headings.may_be_no_sale(value))
             ]
-            found |= {value: self._answers.get(f"status.{value}") for value in unknown}
+            found |= {value: self._answers.about(column.name, value) for value in unknown}
             if len(column.filled) < len(column.values):
                 found[""] = SALE
         return found
@@ -377,14 +401,20 @@ class _Inference:
             value, line = self._sheet.columns[name].values[row], self._sheet.rows[row].line
             text = f"{name} has {value} on line {line}, the first line of a bill. What was cancelled?"
             self._result.ask("line.cancelled", text, CHOICES["void"], ("only that line", "the whole bill"), "void")
-        if skipped := self._sample.first_void_that_is_skipped():
-            names, line = " and ".join(self._sample.statuses), self._sheet.rows[skipped[0]].line
-            self._check(message("void_or_unfinished", names=names, line=line))
+        for name, values in self._sample.states_of_rows.items():
+            column = self._sheet.columns[name]
+            line = self._sheet.rows[column.values.index(values[0])].line
+            text = message("states_of_rows", name=name, value=values[0], line=line)
+            known = [one for one, meaning in headings.statuses_of(name, values).items() if meaning]
+            choices = [f"{name}={', '.join(known)}"] if known else [f"{name}={value}" for value in column.distinct]
+            self._result.ask("skip", text, choices, ["such rows are left out"] * len(choices))
         cancelled = self._sample.cancelled
         if cancelled and cancelled.unknown:
             text = f"What do these values of {cancelled.column.name} mean for a line: {', '.join(cancelled.unknown)}?"
-            examples = ("it counts", "it does not count")
-            self._result.ask("line.cancelled", text, ("sale", "void"), examples, f"status.{cancelled.unknown[0]}")
+            text += " Answer for each of them." if len(cancelled.unknown) > 1 else ""
+            first, examples = cancelled.unknown[0], ("it counts", "it does not count")
+            first = self._sample.answer_name(cancelled.column.name, first)
+            self._result.ask("line.cancelled", text, ("sale", "void"), examples, first)
 
     # --- amounts -----------------------------------------------------------------------------
 
@@ -635,7 +665,7 @@ class _Inference:
             return [found[0] | ({"change": self._amounts.cell(sheet, change)} if change else {}), *found[1:]]
         if ways:
             names = ", ".join(ways)
-            self._check(f"whether {names} are payments. They do not add up to the total, so they are not used.")
+            self._check(f"which of these are payments: {names}. They do not add up to the total, so they are not used.")
         method = next((column for column in sheet.with_role("method") if column.filled), None)
         if method is None:
             return []
@@ -671,11 +701,6 @@ class _Inference:
             missing.append("the payments. If they are in another file, pass it with --payments.")
         if not self._sample.has_status and not self._result.has("[bill]", "voidReason"):
             missing.append("whether a bill was voided. A bill that is voided after the import will stay completed.")
-
-
-def _read_as(column: SampleColumn, order: str) -> str:
-    """Return how a date is read in an order of day and month."""
-    return next((f"{day:%d %b %Y}" for value in column.filled if (day := day_of(value, order))), "")
 
 
 def _money(value: int | None) -> str:

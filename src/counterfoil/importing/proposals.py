@@ -83,7 +83,7 @@ class Proposal(Struct):
         """Yield what a person must know: the kind of a remark, its text, and what can be typed to answer."""
         yield from (("Question", question.text, question.answers) for question in self.questions)
         yield from (("To decide", text, []) for text in self.undecided)
-        yield from (("Missing", text, []) for text in self.missing)
+        yield from (("Not in the export", text, []) for text in self.missing)
         if self.unused:
             yield "Unused columns", ", ".join(self.unused), []
 

@@ -3,7 +3,7 @@
 import tomllib
 from collections.abc import Sequence
 from decimal import Decimal
-from enum import StrEnum, auto
+from enum import StrEnum
 from importlib import resources
 from typing import Any
 
@@ -19,21 +19,14 @@ def message(code: str, /, **values: object) -> str:
     return str(_TEXTS[code]).format(**values)
 
 
-class Reason(StrEnum):
-    BAD_ROW = auto()
-    NO_ID = auto()
-    NO_SHOP = auto()
-    NO_TIME = auto()
-    NO_AMOUNT = auto()
-    UNREADABLE_VALUE = auto()
-    DOUBTFUL_VALUE = auto()
-    UNKNOWN_STATUS = auto()
-    NO_BILL = auto()
-    REPEATED_BILL = auto()
-    DIFFERENT_ROWS = auto()
-    OTHER_CURRENCY = auto()
-    NOT_AN_ORDER = auto()
-
+Reason = StrEnum(
+    "Reason",
+    """
+    BAD_ROW NO_ID NO_SHOP NO_TIME NO_AMOUNT UNREADABLE_VALUE DOUBTFUL_VALUE UNKNOWN_STATUS NO_BILL
+    REPEATED_BILL DIFFERENT_ROWS OTHER_CURRENCY NOT_AN_ORDER
+    """,
+)
+"""Why a row was rejected."""
 
 REJECT_REASONS: dict[str, str] = _TEXTS["reject"]
 

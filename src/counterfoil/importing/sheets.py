@@ -23,7 +23,7 @@ from msgspec.structs import replace
 from counterfoil.importing.mapping import FileLayout
 from counterfoil.importing.results import ImportFailed, Reason, RowProblem
 from counterfoil.importing.values import BLANKS, NO_RESULT, clean
-from counterfoil.text import printable
+from counterfoil.text import counted, printable
 
 BYTE_ORDER_MARKS = {b"\xef\xbb\xbf": "utf-8-sig", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 WORKBOOK = b"PK\x03\x04"
@@ -106,6 +106,7 @@ class Heading(Struct, frozen=True):
     line: int
     names: list[str]
     fits: bool
+    cells: list[str]
 
 
 class TableFile(Protocol):
@@ -174,6 +175,8 @@ class CsvFile:
         heading = self._heading(layout, fits)
         self.heading_line = heading.line
         self.sheet = Sheet(self._name, numbered(heading.names, self._name))
+        self._headings = heading.cells
+        """The header row, which some tills repeat on each page."""
 
     def rows(self) -> Iterator[TableRow | RowProblem]:
         with self._open() as text:
@@ -184,7 +187,7 @@ class CsvFile:
         for record in self._records(text):
             if isinstance(record, RowProblem):
                 yield record
-            elif record[0] > self.heading_line and any(map(str.strip, record[1])):
+            elif record[0] > self.heading_line and any(map(str.strip, record[1])) and record[1] != self._headings:
                 yield self._row(*record)
 
     def _ends_in_cell(self) -> bool:
@@ -207,6 +210,8 @@ class CsvFile:
             lengths = {digits for digits, _ in ends if digits}
             is_alike = end in ends and (end[0] == 0 or (end[0] > 0 and len(lengths) == 1))
             latest = replace(latest, may_be_cut=not is_alike)
+        elif latest:
+            latest.cells = ()
         if latest is not None:
             yield latest
 
@@ -216,7 +221,7 @@ class CsvFile:
         while len(cells) > expected and not cells[-1].strip():
             cells.pop()
         if len(cells) != expected:
-            detail = f"has {len(cells)} cells, but the header row has {expected}"
+            detail = f"has {counted(len(cells), 'cell')}, but the header row has {expected}"
             return RowProblem(Reason.BAD_ROW, detail, line, self._name, [clean(cell) for cell in cells])
         text = "".join(cells)
         if not text.isascii() and _LONE.search(text):
@@ -310,16 +315,17 @@ class WorkbookFile:
         self.heading_line = heading.line
         name = f"{self._name} {self._title}" if self.same or layout.sheet else self._name
         self.sheet = Sheet(name, numbered(heading.names, self._name), is_typed=True)
+        self._headings = heading.cells
 
     def rows(self) -> Iterator[TableRow | RowProblem]:
         columns = self.sheet.columns
         width = len(columns)
         marks = [self._layout.decimals.get(name, self._layout.decimal) for name in columns]
         for line, cells in self._cells(self._title, marks):
-            if line <= self.heading_line or not any(cells):
+            if line <= self.heading_line or not any(cells) or cells == self._headings:
                 continue
             if len(cells) > width:
-                detail = f"has {len(cells)} cells, but the header row has {width}"
+                detail = f"has {counted(len(cells), 'cell')}, but the header row has {width}"
                 yield RowProblem(Reason.BAD_ROW, detail, line, self._name)
             else:
                 yield TableRow(self.sheet, line, cells + [""] * (width - len(cells)))
@@ -537,7 +543,7 @@ def find_heading(rows: Iterable[tuple[int, list[str]]], layout: FileLayout, fits
         names = [layout.headings.get(name, name) for name in map(clean, cells)]
         while names and not names[-1]:
             names.pop()
-        heading = Heading(line, names, fits is None or fits(names))
+        heading = Heading(line, names, fits is None or fits(names), cells)
         if line >= wanted if wanted else names and heading.fits:
             return heading
         first = first or (heading if names and not wanted else None)

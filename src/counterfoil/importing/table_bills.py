@@ -123,7 +123,7 @@ class TableBillConverter:
         self._day_columns = day_columns(mapping)
         self._zone: tzinfo | None = None
         self._readers: dict[str, Callable[[str], Any]] = {
-            Cell.TIME: lambda cell: cell_values.read_time(cell, mapping.dates, order, self._zone),
+            Cell.TIME: self._read_time,
             Cell.DAY: lambda cell: cell_values.read_day(cell, mapping.dates, order),
             Cell.FLAG: _read_flag,
         }
@@ -307,6 +307,15 @@ class TableBillConverter:
             raise row.problem(Reason.NO_ID, f"has {shown(text)} as the bill ID, which is not a valid ID")
         return text
 
+    def _read_time(self, cell: str) -> str:
+        """Return a time. One after midnight, beside the day of business, may be on that day or on the next one."""
+        text = cell_values.read_time(cell, self._mapping.dates, self._order, self._zone)
+        closed, trading = (self._mapping.bill.fields.get(name) for name in ("closedAt", "tradingDay"))
+        is_of_business = closed and trading and closed.columns[1:] and closed.columns[:1] == trading.columns
+        if is_of_business and not self._mapping.dates.night_until and text[11:16] < f"{cell_values.NIGHT_ENDS:%H:%M}":
+            raise UnreadableCell(message("night_unknown", cell=shown(cell)))
+        return text
+
     def _plain_day(self, cell: str) -> str:
         """Return a day as ISO-8601, so that a bill has the same ID in a CSV file and in a workbook."""
         try:
@@ -330,7 +339,7 @@ class TableBillConverter:
             source = CellSource(columns=(rule.column,))
             for row in rows:
                 if number := self._value(rule.column, source, Cell.NUMBER, row):
-                    detail = f"has {decimal_text(number)} in the column {shown(rule.column)}. {rule.reason}"
+                    detail = f"has {decimal_text(number)} in the column {shown(rule.column)}: {rule.reason}"
                     raise row.problem(Reason.DOUBTFUL_VALUE, detail)
 
     def _check_agreement(self, rows: Sequence[TableRow]) -> None:

@@ -16,7 +16,7 @@ from msgspec import Struct
 from counterfoil.importing import mapping as mappings
 from counterfoil.importing import results, table_bills
 from counterfoil.importing.checks import HeadingCheck, check_days
-from counterfoil.importing.export_totals import NOT_ASSIGNED, TOTALS_ROW, AmountColumn, BillsAbove, SheetTotals
+from counterfoil.importing.export_totals import NO_ROW, TOTALS_ROW, AmountColumn, BillsAbove, SheetTotals
 from counterfoil.importing.headings import may_change_totals
 from counterfoil.importing.mapping import BILL_FIELDS, SKIP, VOID, Cell, CellSource, ImportMapping
 from counterfoil.importing.results import ImportedRecord, ImportFailed, Reason, RejectedRow, RowProblem, message
@@ -299,8 +299,8 @@ class TableImport:
                 continue
             if isinstance(row, RowProblem):
                 filled.forget()
-            if isinstance(row, RowProblem) and totals.is_short_total(row.cells):
-                yield results.SkippedRow(row.file, row.line, NOT_ASSIGNED)
+            if not self._mapping.file.fill_down and totals.is_no_row(row.cells):
+                yield results.SkippedRow(one.sheet.name, row.line, NO_ROW)
                 continue
             yield from (other.problem(Reason.NO_ID, HAS_NO_ID) for other in last_rows)
             last_rows.clear()
@@ -407,7 +407,9 @@ class TableImport:
             return
         if self._options.write_shops and record["shopId"] not in self._named_shops:
             self._named_shops.add(record["shopId"])
-            found = self._found_shop(record["shopId"], converter.zone_name)
+            names = {own: foreign for foreign, own in self._mapping.shop_ids.items()}
+            zone = self._options.timezone or converter.zone_name or self._mapping.dates.timezone
+            found = shop_record(record["shopId"], names.get(record["shopId"], record["shopId"]), zone)
             yield ImportedRecord(first.sheet.name, first.line, found, is_found_shop=True)
         yield ImportedRecord(first.sheet.name, first.line, record)
 
@@ -455,11 +457,6 @@ class TableImport:
                 line_status = VOID if is_line and converter.is_cancelled(row) else status
                 totals.add(row, status, line_status, is_first=id(row.sheet) not in seen)
                 seen.add(id(row.sheet))
-
-    def _found_shop(self, shop_id: str, zone_name: str | None) -> dict[str, Any]:
-        names = {own: foreign for foreign, own in self._mapping.shop_ids.items()}
-        timezone = self._options.timezone or zone_name or self._mapping.dates.timezone
-        return shop_record(shop_id, names.get(shop_id, shop_id), timezone)
 
 
 class FilledDown:

@@ -29,6 +29,8 @@ MOST_DIGITS = 28
 LOWEST_EXPONENT = -100
 # Sums and products are exact. A result that would have to be rounded raises an exception.
 EXACT = Context(prec=120, traps=[Inexact, InvalidOperation, Overflow])
+NIGHT_ENDS = time(6)
+"""A day of business that ends after midnight ends before this."""
 DATE_ORDERS = ("dmy", "mdy", "ymd")
 AUTO = "auto"
 
@@ -52,9 +54,11 @@ _THOUSANDS_SPACE = re.compile(r"(?<=\d)[ '’](?=\d{3}(?!\d))", re.ASCII)
 _PLAIN_NUMBER = re.compile(r"\d+(?:\.\d*)?|\.\d+", re.ASCII)
 _SCIENTIFIC = re.compile(r"[+-]?\d+(?:[.,]\d+)?e[+-]?\d+", re.ASCII | re.IGNORECASE)
 _GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d*)?", re.ASCII)
-_NOT_CURRENCY = re.compile(r"[\d๐-๙\s.,'’()+–—−-]+", re.ASCII)
+_NOT_CURRENCY = re.compile(r"[\d\s.,'’()+–—−-]+", re.ASCII)
 _DIGITS = re.compile(r"\d[\d.,]*(?<=\d)", re.ASCII)
-_THAI_DIGITS = str.maketrans("๐๑๒๓๔๕๖๗๘๙", "0123456789")
+# Thai, Arabic and Persian digits, and the marks between Arabic ones.
+_OTHER_DIGITS = str.maketrans("๐๑๒๓๔๕๖๗๘๙٠١٢٣٤٥٦٧٨٩۰۱۲۳۴۵۶۷۸۹٫٬", "0123456789" * 3 + ".,")
+_HALF_DAYS = str.maketrans({"ص": "AM", "م": "PM"})
 _FORMULA = re.compile(r'="(.*)"', re.DOTALL)
 
 _DATE = re.compile(r"(\d{1,4})[/\-. ](\d{1,2})[/\-. ](\d{1,4})(?=\D|$)", re.ASCII)
@@ -62,6 +66,7 @@ _DATE = re.compile(r"(\d{1,4})[/\-. ](\d{1,2})[/\-. ](\d{1,4})(?=\D|$)", re.ASCI
 _COMPACT_DATE = re.compile(
     r"((?:19|2[0-6])\d{2})(0[1-9]|1[0-2])([0-3]\d)(?=\D|$|[0-2]\d[0-5]\d(?:[0-5]\d)?$)", re.ASCII
 )
+_CHINESE_DATE = re.compile(r"(\d{4})\s*[年년]\s*(\d{1,2})\s*[月월]\s*(\d{1,2})\s*[日일]")
 _DAY_OF_NAMED_MONTH = re.compile(
     r"(\d{1,2})[\s\-/.]*(?:de\s+)?([^\W\d][^\d\s,/-]*)[\s\-/.,]*(?:de[l]?\s+)?(\d{4}|\d{2})(?=\D|$)"
 )
@@ -110,6 +115,8 @@ class DateFormat(Struct, frozen=True, rename="camel", forbid_unknown_fields=True
     """The calendar of two-digit years."""
     serial: bool = False
     """Whether a number is a day as a spreadsheet counts it, such as 45975.75."""
+    night_until: Annotated[str, Meta(pattern=r"^[01]\d:[0-5]\d$")] | None = None
+    """Times before this are on the calendar day after the one in the column, which has the day of business."""
     is_any_century: bool = False
     """Whether a two-digit year may be decades away, because its calendar is not known yet."""
 
@@ -140,7 +147,7 @@ def read_decimal(cell: str, written: NumberFormat) -> Decimal | None:
     """Return the exact number in a cell, or None if the cell is empty or contains only a dash."""
     if written.decimal == "." and _PLAIN_NUMBER.fullmatch(cell):
         return _exact(cell, cell)
-    text = cell.translate(_THAI_DIGITS).translate(_WIDE_SPACES)
+    text = cell.translate(_OTHER_DIGITS).translate(_WIDE_SPACES)
     if _ONLY_CURRENCY.fullmatch(text):
         return None
     text = _LEADING_CURRENCY.sub(r"\1", text, count=1) if _LEADING_CURRENCY.match(text) else text
@@ -170,9 +177,10 @@ def number_in(cell: str, written: NumberFormat) -> Decimal | None:
 
 def number_shape(cell: str, mark: str) -> tuple[int, bool, str]:
     """Return the decimals of a number, whether it has a comma or a point between thousands, and its currency."""
-    found = _DIGITS.search(cell.translate(_THAI_DIGITS))
+    found = _DIGITS.search(cell.translate(_OTHER_DIGITS))
     whole, _, decimals = found[0].partition(mark) if found else ("", "", "")
-    return len(decimals), ("." if mark == "," else ",") in whole, _NOT_CURRENCY.sub("", cell).casefold()
+    currency = _NOT_CURRENCY.sub("", cell.translate(_OTHER_DIGITS)).casefold()
+    return len(decimals), ("." if mark == "," else ",") in whole, currency
 
 
 def _exact(text: str, cell: str) -> Decimal:
@@ -228,7 +236,7 @@ def read_time(cell: str, written: DateFormat, order: str, zone: tzinfo | None = 
         if written.default_time is None:
             raise UnreadableCell(f"{shown(cell)} has no time of day. Map the time column too, or set dates.defaultTime")
         rest = written.default_time
-    clock = _CLOCK.fullmatch(rest) or _COMPACT_CLOCK.fullmatch(rest)
+    clock = clock_in(rest)
     if clock is None:
         raise UnreadableCell(f"{shown(cell)} is not a time")
     try:
@@ -236,21 +244,37 @@ def read_time(cell: str, written: DateFormat, order: str, zone: tzinfo | None = 
         offset = _offset(clock[6]) if clock[6] else None
     except ValueError:
         raise UnreadableCell(f"{shown(cell)} is not a time") from None
+    if written.night_until and f"{moment:%H:%M}" < written.night_until:
+        moment += timedelta(days=1)
     if offset is not None:
         return moment.replace(tzinfo=offset).isoformat()
     zone = zone or zone_named(written.timezone)
     return moment.replace(tzinfo=zone).isoformat() if zone else moment.isoformat()
 
 
+def time_in(cell: str, written: DateFormat, order: str) -> time | None:
+    """Return the time of day after the day in a cell, or None if there is none that can be read."""
+    try:
+        return datetime.fromisoformat(read_time(cell, written, order)).time()
+    except ValueError:
+        return None
+
+
+def clock_in(text: str) -> re.Match[str] | None:
+    """Return the parts of a text that is a time of day, such as the one after a date."""
+    plain = text.translate(_OTHER_DIGITS).translate(_HALF_DAYS)
+    return _CLOCK.fullmatch(plain) or _COMPACT_CLOCK.fullmatch(plain)
+
+
 def has_half_day(cell: str) -> bool:
-    clock = _CLOCK.search(cell)
+    clock = _CLOCK.search(cell.translate(_OTHER_DIGITS).translate(_HALF_DAYS))
     return bool(clock and clock[5])
 
 
 def read_day(cell: str, written: DateFormat, order: str) -> str:
     """Return a cell's day as YYYY-MM-DD. A time of day after it is ignored."""
     day, rest = _split_day(cell, written, order)
-    if rest.strip() and not (_CLOCK.fullmatch(rest) or _COMPACT_CLOCK.fullmatch(rest)):
+    if rest.strip() and not clock_in(rest):
         raise UnreadableCell(f"{shown(cell)} is not a day")
     return day.isoformat()
 
@@ -278,7 +302,7 @@ def read_zone(cell: str) -> tzinfo | None:
 
 def ordered_date(cell: str) -> str | None:
     """Return the date at the start of a cell if its first two numbers are the day and the month, in either order."""
-    found = _DATE.match(cell.translate(_THAI_DIGITS))
+    found = _DATE.match(cell.translate(_OTHER_DIGITS))
     return found[0] if found and not _starts_with_year(found) else None
 
 
@@ -293,7 +317,7 @@ def order_of(day: str) -> str | None:
 
 def _split_day(cell: str, written: DateFormat, order: str) -> tuple[date, str]:
     """Return the day at the start of a cell, and the text after it."""
-    text = cell.translate(_THAI_DIGITS).translate(_WIDE_SPACES)
+    text = _CHINESE_DATE.sub(r"\1-\2-\3 ", cell.translate(_OTHER_DIGITS).translate(_WIDE_SPACES))
     if serial := _SERIAL.fullmatch(text):
         return _from_serial(serial, cell, written)
     text = _WEEKDAY.sub("", text, count=1) if _WEEKDAY.match(text) else text
