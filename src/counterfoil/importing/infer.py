@@ -10,20 +10,9 @@ from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
+from counterfoil.importing import answers as set_answers
 from counterfoil.importing import bill_totals, column_doubts, headings
-from counterfoil.importing.answers import (
-    CHOICES,
-    DEFAULT_ZONE,
-    KEYS,
-    MEANINGS,
-    NET,
-    NIGHT,
-    ROLE_ANSWERS,
-    UNIT,
-    UNITS,
-    ZONE,
-    Answers,
-)
+from counterfoil.importing.answers import CHOICES, MEANINGS, NET, UNIT, ZONE, Answers
 from counterfoil.importing.bill_amounts import EITHER, PAYMENT_AMOUNTS, ROW, BillAmounts
 from counterfoil.importing.bill_sample import BillSample, first_other_day, shop_ids
 from counterfoil.importing.bill_totals import LINE, SCALE, TOLERANCE, AmountSeries, TotalFinding, absolute
@@ -60,11 +49,11 @@ def propose(
         sample_of(payments, answers) if payments else None,
     )
     answers.check()
-    for entry, files in zip(KEYS, (lines, payments), strict=True):
+    for entry, files in zip(set_answers.KEYS, (lines, payments), strict=True):
         if entry in answers and not files:
             raise ImportFailed(f"--set {entry}: there is no such file. Add it with --{entry.partition('.')[0]}s.")
-    for entry in sorted(ROLE_ANSWERS.keys() & answers.keys()):
-        result.bills.give_role(entry, answers[entry], ROLE_ANSWERS[entry])
+    for entry in sorted(set_answers.ROLE_ANSWERS.keys() & answers.keys()):
+        result.bills.give_role(entry, answers[entry], set_answers.ROLE_ANSWERS[entry])
     _Inference(result, shop, today, timezone or answers.get(ZONE), answers).fill()
     return result
 
@@ -216,7 +205,7 @@ class _Inference:
 
     def _trading_day(self, times: SampleTimes, day: SampleColumn) -> SampleColumn | None:
         """Return the column with the day of business, and propose on which calendar day its night is, or ask."""
-        entry, clock, trading, row = NIGHT, self._sample.clock, self._sample.trading_day, times.first_night
+        entry, clock, trading, row = set_answers.NIGHT, self._sample.clock, self._sample.trading_day, times.first_night
         goes_on = times.goes_on_after_midnight()
         answer = self._answers.get(entry) or (None if goes_on is None else CHOICES[entry][not goes_on])
         if clock is None or row is None or not (day is trading or goes_on or entry in self._answers):
@@ -283,7 +272,9 @@ class _Inference:
             self._result.add(section, "franchiseId", franchise)
         column = None if self._timezone else self._zone_column
         if column is None:
-            self._result.add(section, "timezone", self._timezone or DEFAULT_ZONE, "" if self._timezone else "assumed")
+            self._result.add(
+                section, "timezone", self._timezone or set_answers.DEFAULT_ZONE, "" if self._timezone else "assumed"
+            )
         elif zone := column_doubts.zone_of_shop(self._sample, column, name):
             self._result.add(section, "timezone", zone)
         elif not any(question.entry == ZONE for question in self._result.questions):
@@ -425,9 +416,9 @@ class _Inference:
         self._result.used.update(name for doubt in finding.doubts for name in doubt.columns)
         if UNIT not in self._answers and (column := column_doubts.column_in_doubtful_unit(self._sheet)):
             number = next(number for row in range(len(self._sheet.rows)) if (number := column.number(row)))
-            examples = [f"{number} is {number * factor:,.2f}" for factor in UNITS.values()]
+            examples = [f"{number} is {number * factor:,.2f}" for factor in set_answers.UNITS.values()]
             text = f"Is {column.name} in the currency's unit? Nothing shows it."
-            self._result.ask(NET, text, tuple(UNITS), examples, UNIT)
+            self._result.ask(NET, text, tuple(set_answers.UNITS), examples, UNIT)
             return
         chosen, text = finding.chosen, finding.question
         if chosen and chosen.cell is not None:
