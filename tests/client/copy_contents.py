@@ -10,21 +10,9 @@ from typing import Any
 
 import msgspec
 
+from counterfoil.client import tables
 from counterfoil.client.sinks.sql import Sink
-from counterfoil.client.tables import (
-    BILL_ITEMS,
-    BILLS,
-    CATEGORIES,
-    COUPONS,
-    ITEM_OPTIONS,
-    MEMBERS,
-    PAYMENTS,
-    PROMOTIONS,
-    SHOPS,
-    Column,
-    Kind,
-    Table,
-)
+from counterfoil.client.tables import Column, Kind, Table
 
 Json = dict[str, Any]
 INSTANTS = {"timestamp", "updatedAt", "createdDate", "expireAt"}
@@ -68,27 +56,27 @@ def assert_same(held: dict[Any, Json], served: dict[Any, Json]) -> None:
 
 def shops(sink: Sink) -> dict[str, Json]:
     """Return the shops that are not marked as removed in the copy."""
-    categories = _lists(sink, CATEGORIES, "shop_id", "position")
+    categories = _lists(sink, tables.CATEGORIES, "shop_id", "position")
     found = {}
-    for row in _rows(sink, SHOPS, "WHERE removed_at IS NULL"):
-        shop = _record(SHOPS, row)
+    for row in _rows(sink, tables.SHOPS, "WHERE removed_at IS NULL"):
+        shop = _record(tables.SHOPS, row)
         found[shop["shopId"]] = shop | {"categories": categories.get((shop["shopId"],), [])}
     return found
 
 
 def bills(sink: Sink) -> dict[tuple[str, str], Json]:
     """Return every bill in the copy, keyed by shop and ID."""
-    items = _lists(sink, BILL_ITEMS, "shop_id, bill_id", "line", options=[])
-    for row in _rows(sink, ITEM_OPTIONS, "ORDER BY line, position"):
-        items[row["shop_id"], row["bill_id"]][row["line"] - 1]["options"].append(_record(ITEM_OPTIONS, row))
-    payments = _lists(sink, PAYMENTS, "shop_id, bill_id", "position")
+    items = _lists(sink, tables.BILL_ITEMS, "shop_id, bill_id", "line", options=[])
+    for row in _rows(sink, tables.ITEM_OPTIONS, "ORDER BY line, position"):
+        items[row["shop_id"], row["bill_id"]][row["line"] - 1]["options"].append(_record(tables.ITEM_OPTIONS, row))
+    payments = _lists(sink, tables.PAYMENTS, "shop_id, bill_id", "position")
     promotions: dict[tuple[str, str, str], list[Json]] = {}
-    for row in _rows(sink, PROMOTIONS, "ORDER BY position"):
+    for row in _rows(sink, tables.PROMOTIONS, "ORDER BY position"):
         owner = row["shop_id"], row["bill_id"], row["kind"]
-        promotions.setdefault(owner, []).append(_record(PROMOTIONS, row))
+        promotions.setdefault(owner, []).append(_record(tables.PROMOTIONS, row))
     found = {}
-    for row in _rows(sink, BILLS):
-        bill = _record(BILLS, row)
+    for row in _rows(sink, tables.BILLS):
+        bill = _record(tables.BILLS, row)
         identity = bill["shopId"], bill["id"]
         assert identity not in found, f"{identity} is in the copy twice"
         bill["items"], bill["payments"] = items.pop(identity, []), payments.pop(identity, [])
@@ -103,10 +91,10 @@ def bills(sink: Sink) -> dict[tuple[str, str], Json]:
 
 def members(sink: Sink, *, personal: bool = False) -> dict[tuple[str, str], Json]:
     """Return the members that are not marked as removed in the copy, keyed by base and token."""
-    coupons = _lists(sink, COUPONS, "member_id", "position")
+    coupons = _lists(sink, tables.COUPONS, "member_id", "position")
     found = {}
-    for row in _rows(sink, MEMBERS, "WHERE removed_at IS NULL"):
-        member = _record(MEMBERS, row)
+    for row in _rows(sink, tables.MEMBERS, "WHERE removed_at IS NULL"):
+        member = _record(tables.MEMBERS, row)
         if not personal:
             assert [member.pop(name) for name in PERSONAL] == [None, None]
         identity = row["provider_id"], member["memberId"]

@@ -56,19 +56,16 @@ class Client:
         assert done.returncode == 0, done.stderr
 
     def bills(self) -> dict[tuple[str, str], Json]:
-        return {(bill["shopId"], bill["id"]): plain(bill) for bill in self._bills()}
+        return {(bill["shopId"], bill["id"]): plain(bill) for bill in self._read("bills")}
 
     def members(self) -> dict[str, Json]:
-        return {member["memberId"]: plain(member) for member in self._members()}
+        return {member["memberId"]: plain(member) for member in self._read("members")}
 
     def marks(self) -> dict[str, str]:
         """Return the marks, keyed by shop."""
         raise NotImplementedError
 
-    def _bills(self) -> list[Json]:
-        raise NotImplementedError
-
-    def _members(self) -> list[Json]:
+    def _read(self, kind: str) -> list[Json]:
         raise NotImplementedError
 
 
@@ -84,11 +81,8 @@ class PythonClient(Client):
     def marks(self) -> dict[str, str]:
         return dict(self._rows("SELECT id, mark FROM shops WHERE mark IS NOT NULL"))
 
-    def _bills(self) -> list[Json]:
-        return [json.loads(body) for [body] in self._rows("SELECT body FROM bills")]
-
-    def _members(self) -> list[Json]:
-        return [json.loads(body) for [body] in self._rows("SELECT body FROM members")]
+    def _read(self, kind: str) -> list[Json]:
+        return [json.loads(body) for [body] in self._rows(f"SELECT body FROM {kind}")]  # noqa: S608 - the client's tables
 
     def _rows(self, statement: str) -> list[Any]:
         with closing(sqlite3.connect(self.folder / "copy.sqlite3")) as db:
@@ -103,12 +97,6 @@ class CurlClient(Client):
         kept = json.loads((self.folder / "marks.json").read_text())
         return {shop: mark for shop, mark in kept.items() if mark}
 
-    def _bills(self) -> list[Json]:
-        return self._rows("bills")
-
-    def _members(self) -> list[Json]:
-        return self._rows("members")
-
-    def _rows(self, kind: str) -> list[Json]:
+    def _read(self, kind: str) -> list[Json]:
         files = sorted((self.folder / kind).glob("*.json"))
         return [row for file in files for row in json.loads(file.read_text())["data"]]

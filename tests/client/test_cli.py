@@ -260,10 +260,10 @@ def test_another_key_is_refused_until_it_is_adopted(copy_owner: CopyOwner) -> No
 
 
 @contextmanager
-def kept(copy_owner: CopyOwner, every: str, *words: str) -> Iterator["subprocess.Popen[str]"]:
-    """Run a process that pulls repeatedly for the duration of the block."""
+def pulling(copy_owner: CopyOwner, *words: str) -> Iterator["subprocess.Popen[str]"]:
+    """Run a process that pulls for the duration of the block."""
     process = subprocess.Popen(
-        [*PYTHON, *copy_owner.words("pull", "--every", every, "--json", *words)],
+        [*PYTHON, *copy_owner.words("pull", "--json", *words)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -281,7 +281,7 @@ def told(process: "subprocess.Popen[str]") -> Any:
 
 @pytest.mark.programs
 def test_a_repeated_pull_copies_new_data_until_it_is_stopped(copy_owner: CopyOwner) -> None:
-    with kept(copy_owner, "1s") as process:
+    with pulling(copy_owner, "--every", "1s") as process:
         assert told(process)["billsWritten"] == 19
         copy_owner.service.load(r.bill(copy_owner.branch))
         later = [told(process), told(process)]
@@ -293,7 +293,7 @@ def test_a_repeated_pull_copies_new_data_until_it_is_stopped(copy_owner: CopyOwn
 
 @pytest.mark.programs
 def test_the_file_can_be_read_between_runs_and_a_terminated_pull_dies_of_the_signal(copy_owner: CopyOwner) -> None:
-    with kept(copy_owner, "1h", *DUCKDB) as process:
+    with pulling(copy_owner, "--every", "1h", *DUCKDB) as process:
         told(process)
         with duckdb.connect(str(copy_owner.folder / "counterfoil.duckdb"), read_only=True) as db:
             assert db.sql("FROM bills").shape[0] == 19
@@ -305,13 +305,10 @@ def test_the_file_can_be_read_between_runs_and_a_terminated_pull_dies_of_the_sig
 @pytest.mark.programs
 def test_a_pull_that_is_interrupted_says_so_at_once_and_saves_its_progress(copy_owner: CopyOwner) -> None:
     copy_owner.take_key(per_min=3, per_day=1000)
-    command = [*PYTHON, *copy_owner.words("pull", "--limit", "5", "--json", *DUCKDB)]
-    process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=copy_owner.folder
-    )
-    until((copy_owner.folder / "counterfoil.duckdb.scratch" / "rows.ndjson").exists, "the pull has read a page")
-    process.send_signal(signal.SIGINT)
-    stdout, stderr = process.communicate(timeout=20)
+    with pulling(copy_owner, "--limit", "5", *DUCKDB) as process:
+        until((copy_owner.folder / "counterfoil.duckdb.scratch" / "rows.ndjson").exists, "the pull has read a page")
+        process.send_signal(signal.SIGINT)
+        stdout, stderr = process.communicate(timeout=20)
     assert process.returncode == 130, stderr
     assert "saving the rows" in stderr
     assert "progress saved" in stderr
@@ -369,7 +366,7 @@ def test_a_command_is_run_for_changes_of_a_run_that_was_killed(copy_owner: CopyO
 def test_a_command_that_failed_is_run_again_in_the_next_round(copy_owner: CopyOwner) -> None:
     fails_once = "import os, sys; path = sys.argv[1]; os.path.exists(path) or sys.exit(open(path, 'w').close() or 1)"
     then = python(f"{fails_once}; open('done', 'a').write('x')", "tried")
-    with kept(copy_owner, "1s", "--then", then) as process:
+    with pulling(copy_owner, "--every", "1s", "--then", then) as process:
         for _ in range(4):
             told(process)
     assert (copy_owner.folder / "done").read_text() == "x"

@@ -30,20 +30,13 @@ class Caller:
         self.slept: list[float] = []
 
     def __call__(
-        self,
-        key: str,
-        method: str,
-        *arguments: Any,
-        url: str | None = None,
-        per_min: int | None = None,
-        steps: int = 1,
-        **options: Any,
+        self, key: str, method: str, *arguments: Any, url: str | None = None, steps: int = 1, **options: Any
     ) -> Any:
         """Call a method `steps` times; return the last result. Iterators are consumed completely."""
         clock = self.service.clock
         environment = Environment(lambda: clock.steady_us() / 1e6, lambda: clock.now_ms() / 1000, lambda: 1.0)
         url = f"{self.service.url}/ext/v1" if url is None else url
-        with Client(url, key, per_min=per_min, sleep=self._sleep, environment=environment) as client:
+        with Client(url, key, sleep=self._sleep, environment=environment) as client:
             for _ in range(steps):
                 result = getattr(client, method)(*arguments, **options)
                 result = list(result) if isinstance(result, Iterator) else result

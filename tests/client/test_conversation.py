@@ -7,17 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from counterfoil.client.connection import (
-    FAILED_REQUEST,
-    MAX_TRIES,
-    RATE_LIMIT,
-    Call,
-    Environment,
-    HttpResponse,
-    Outcome,
-    Pace,
-    response_to,
-)
+from counterfoil.client import connection
+from counterfoil.client.connection import Call, Environment, HttpResponse, Outcome, Pace
 from counterfoil.client.errors import CounterfoilError, NotThisService, QuotaSpent, Refusal, Unreachable
 
 CALL = Call("shops")
@@ -46,7 +37,7 @@ def held(
         return next(coming)
 
     try:
-        return steps, response_to(
+        return steps, connection.response_to(
             CALL, pace or Pace(1000), environment, get, lambda seconds, reason: steps.append((seconds, reason))
         )
     except CounterfoilError as error:
@@ -61,32 +52,23 @@ def test_when_the_minute_is_full_the_client_waits_and_never_gives_up() -> None:
     full = refused(429, "rate_limited", {"retry-after": "7"})
     steps, end = held(*[full] * 50, OK)
     assert end == OK
-    assert steps == [CALL, (7.0, RATE_LIMIT)] * 50 + [CALL]
+    assert steps == [CALL, (7.0, connection.RATE_LIMIT)] * 50 + [CALL]
 
 
 @pytest.mark.parametrize(
     ("header", "seconds"),
-    [
-        ("17", 17),
-        ("1", 1),
-        ("0", 1),
-        ("", 1),
-        ("Wed, 21 Oct 2026 07:28:00 GMT", 1),
-        ("-5", 1),
-        ("nan", 60),
-        ("1e9", 60),
-    ],
+    [("17", 17), ("0", 1), ("", 1), ("Wed, 21 Oct 2026 07:28:00 GMT", 1), ("-5", 1), ("nan", 60), ("1e9", 60)],
 )
 def test_when_the_minute_is_full_the_wait_is_what_the_service_says_if_that_is_plausible(
     header: str, seconds: float
 ) -> None:
     steps, _ = held(refused(429, "rate_limited", {"retry-after": header}), OK)
-    assert steps[1] == (seconds, RATE_LIMIT)
+    assert steps[1] == (seconds, connection.RATE_LIMIT)
 
 
 def test_the_wait_is_taken_from_the_body_if_a_proxy_removed_the_header() -> None:
     steps, _ = held(refused(429, "rate_limited", retryAfterSec=9), OK)
-    assert steps[1] == (9.0, RATE_LIMIT)
+    assert steps[1] == (9.0, connection.RATE_LIMIT)
 
 
 def test_the_limit_is_learned_from_a_refusal() -> None:
@@ -102,10 +84,10 @@ def test_a_temporary_failure_only_costs_time() -> None:
 
 
 def test_pauses_grow_and_the_last_failure_is_raised() -> None:
-    steps, end = held(*[Unreachable("ConnectError: refused")] * MAX_TRIES)
+    steps, end = held(*[Unreachable("ConnectError: refused")] * connection.MAX_TRIES)
     assert isinstance(end, Unreachable)
     assert "ConnectError: refused" in str(end)
-    pauses = [(seconds, FAILED_REQUEST) for seconds in (0.5, 1, 2, 4, 8, 16, 32)]
+    pauses = [(seconds, connection.FAILED_REQUEST) for seconds in (0.5, 1, 2, 4, 8, 16, 32)]
     assert steps == [CALL, *(step for pause in pauses for step in (pause, CALL))]
 
 
@@ -118,7 +100,7 @@ def test_two_clients_that_failed_together_retry_at_different_times(luck: float) 
 
 def test_full_minutes_do_not_count_as_failed_attempts() -> None:
     full = refused(429, "rate_limited", {"retry-after": "1"})
-    outcomes = [outcome for _ in range(MAX_TRIES - 1) for outcome in (Unreachable("reset"), full)]
+    outcomes = [outcome for _ in range(connection.MAX_TRIES - 1) for outcome in (Unreachable("reset"), full)]
     assert held(*outcomes, OK)[1] == OK
 
 
@@ -159,4 +141,4 @@ def test_no_request_is_sent_before_the_minute_has_a_free_slot() -> None:
     clock = Environment(lambda: next(seconds), lambda: 0.0, lambda: 1.0)
     pace = Pace(1)
     held(OK, pace=pace, environment=clock)
-    assert held(OK, pace=pace, environment=clock) == ([(61.0, RATE_LIMIT), CALL], OK)
+    assert held(OK, pace=pace, environment=clock) == ([(61.0, connection.RATE_LIMIT), CALL], OK)

@@ -5,7 +5,6 @@ BigQuery and Snowflake are parsed in their dialects, translated, and run in Duck
 """
 
 import re
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +13,15 @@ import sqlglot
 from sqlglot import exp
 
 import records as r
-from client.pulled_copy import PLENTY, Copy
-from client.targets import TARGETS, Target
+from client.conftest import new_copy
+from client.pulled_copy import PLENTY
+from client.targets import TARGETS
 from counterfoil.client import Client
 from running_service import RunningService
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "digests.md"
 TRANSLATED = ("bigquery", "snowflake")
+NAMES = ("shopId", "day", "bills", "voids", "net", "tip", "hash")
 
 
 def statement(dialect: str) -> str:
@@ -32,9 +33,15 @@ def statement(dialect: str) -> str:
 def test_the_statement_gives_the_digests_of_the_service(
     service: RunningService, branch: r.Record, tmp_path: Path, dialect: str
 ) -> None:
-    copy = pulled(service, branch, TARGETS["postgres" if dialect == "postgresql" else "duckdb"](tmp_path))
+    service.load(*(r.bill(branch, id=f"ใบ {number}", amounts={"net": 0.1, "tip": 0.7}) for number in range(5)))
+    service.load(r.bill(branch, void=True), r.bill(branch, closedAt="2025-12-24T12:00:00+07:00", history=True))
+    copy = new_copy(service, branch, TARGETS["postgres" if dialect == "postgresql" else "duckdb"](tmp_path))
+    copy.pull()
+    with Client(copy.url, copy.key) as client:
+        served = [tuple(digest[name] for name in NAMES) for page in client.digest_pages() for digest in page.data]  # type: ignore[literal-required]
+    assert len(served) > 4
     text = in_duckdb_sql(dialect) if dialect in TRANSLATED else statement(dialect)
-    assert [_row(*row) for row in copy.rows(text)] == served_digests(copy)
+    assert [(shop, day and str(day), *figures) for shop, day, *figures in copy.rows(text)] == served
 
 
 def in_duckdb_sql(dialect: str) -> str:
@@ -56,22 +63,6 @@ def _with_wide_numbers(node: exp.Expr) -> exp.Expr:
     return node
 
 
-def pulled(service: RunningService, branch: r.Record, target: Target) -> Copy:
-    service.load(*(r.bill(branch, id=f"ใบ {number}", amounts={"net": 0.1, "tip": 0.7}) for number in range(5)))
-    service.load(r.bill(branch, void=True), r.bill(branch, closedAt="2025-12-24T12:00:00+07:00", history=True))
-    copy = Copy(service, service.key(franchise=branch["franchiseId"], **PLENTY), target)
-    copy.pull()
-    return copy
-
-
-def served_digests(copy: Copy) -> list[dict[str, Any]]:
-    with Client(copy.url, copy.key) as client:
-        served = [digest for page in client.digest_pages() for digest in page.data]
-    names = ("shopId", "day", "bills", "voids", "net", "tip", "hash")
-    assert len(served) > 4
-    return [{name: digest[name] for name in names} for digest in served]  # type: ignore[literal-required]
-
-
 def test_the_python_function_gives_the_hash_of_the_service(service: RunningService, branch: r.Record) -> None:
     [code] = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text("utf-8"), re.DOTALL)
     defined: dict[str, Any] = {}
@@ -81,8 +72,3 @@ def test_the_python_function_gives_the_hash_of_the_service(service: RunningServi
     [digest] = service.data("digests", key, shopId=branch["id"], **r.NEW_YEAR)
     assert len(bills) == digest["bills"] > 10
     assert defined["hash_of"](bills) == digest["hash"]
-
-
-def _row(shop_id: str, day: Any, bills: int, voids: int, net: Decimal, tip: Decimal, hashed: str) -> dict[str, Any]:
-    written = None if day is None else str(day)
-    return {"shopId": shop_id, "day": written, "bills": bills, "voids": voids, "net": net, "tip": tip, "hash": hashed}

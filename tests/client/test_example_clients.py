@@ -109,7 +109,6 @@ def test_two_shops_may_use_the_same_bill_id(client: Client, copy: Copy, sister: 
 # --- shops that join, leave and return ------------------------------------------------------
 
 
-@pytest.mark.parametrize("client", CURL_LATER, indirect=True)
 def test_a_shop_that_joins_is_read_with_all_its_history(client: Client, copy: Copy, sister: r.Record) -> None:
     copy.load(sister, *r.bills(sister, 3), r.bill(sister, closedAt=None), *r.members(sister, 2), r.removal(sister))
     client.run()
@@ -120,15 +119,11 @@ def test_a_shop_that_joins_is_read_with_all_its_history(client: Client, copy: Co
     assert_equal(client, copy)
 
 
-def removed(shop: r.Record) -> r.Record:
-    return r.removal(shop)
-
-
 def sold(shop: r.Record) -> r.Record:
     return shop | {"franchiseId": r.fresh("franchise")}
 
 
-@pytest.mark.parametrize("leaves", [removed, sold])
+@pytest.mark.parametrize("leaves", [r.removal, sold])
 def test_a_shop_that_leaves_keeps_its_bills_and_one_that_returns_is_read_in_full(
     client: Client, copy: Copy, sister: r.Record, leaves: Callable[[r.Record], r.Record]
 ) -> None:
@@ -156,7 +151,6 @@ def test_a_shop_that_leaves_keeps_its_bills_and_one_that_returns_is_read_in_full
 # --- limits of the procedure ---------------------------------------------------------------
 
 
-@pytest.mark.parametrize("client", CURL_LATER, indirect=True)
 def test_a_full_read_shows_what_a_read_by_change_does_not(client: Client, copy: Copy) -> None:
     gone, undated_gone, reimported = r.bill(copy.branch), r.bill(copy.branch, closedAt=None), r.bill(copy.branch)
     copy.load(gone, undated_gone, reimported)
@@ -216,7 +210,6 @@ def once(matches: Callable[[dict[str, str]], Any], action: Callable[[], Any]) ->
     return happens
 
 
-@pytest.mark.parametrize("client", CURL_LATER, indirect=True)
 def test_a_bill_that_moves_between_windows_during_the_first_run_is_not_lost(client: Client, copy: Copy) -> None:
     moving = r.bill(copy.branch, closedAt="2026-01-20T12:00:00+07:00")
     copy.load(moving)
@@ -228,7 +221,6 @@ def test_a_bill_that_moves_between_windows_during_the_first_run_is_not_lost(clie
     assert_equal(client, copy)
 
 
-@pytest.mark.parametrize("client", CURL_LATER, indirect=True)
 @pytest.mark.parametrize("full", [True, False])
 def test_bills_that_change_between_two_pages_are_copied_in_the_next_run(client: Client, copy: Copy, full: bool) -> None:
     bills = [*r.bills(copy.branch, MORE_THAN_A_PAGE), *(r.bill(copy.branch, closedAt=None) for _ in range(3))]
@@ -245,7 +237,6 @@ def test_bills_that_change_between_two_pages_are_copied_in_the_next_run(client: 
     assert_equal(client, copy)
 
 
-@pytest.mark.parametrize("client", CURL_LATER, indirect=True)
 def test_a_list_whose_cursor_is_no_longer_valid_is_read_again(client: Client, copy: Copy) -> None:
     copy.load(*r.bills(copy.branch, MORE_THAN_A_PAGE), *r.members(copy.branch, 20))
     gone: list[r.Record] = []
@@ -263,7 +254,6 @@ def test_a_list_whose_cursor_is_no_longer_valid_is_read_again(client: Client, co
     assert_equal(client, copy)
 
 
-@pytest.mark.parametrize("client", CURL_LATER, indirect=True)
 @pytest.mark.parametrize("joined", [True, False])
 def test_a_shop_that_leaves_in_the_middle_of_a_pass_stays_as_it_was(
     client: Client, copy: Copy, branch: r.Record, sister: r.Record, service: RunningService, joined: bool
@@ -286,7 +276,6 @@ def test_a_shop_that_leaves_in_the_middle_of_a_pass_stays_as_it_was(
     assert_equal(client, copy)
 
 
-@pytest.mark.parametrize("client", CURL_LATER, indirect=True)
 def test_a_run_that_fails_moves_the_marks_of_finished_shops_only(client: Client, copy: Copy, sister: r.Record) -> None:
     copy.load(sister, *r.bills(sister, 2))
     client.run()

@@ -26,7 +26,7 @@ class Tables:
         self.options: dict[str, Any] = {}
         self.shops: dict[str, Row] = {}
         self.bills: dict[tuple[str, str], Row] = {}
-        self.state: dict[str, Any] | None = None
+        self.state: dict[str, Any] = {}
 
     def load(self, *records: r.Record) -> None:
         self.service.clock.advance(1)
@@ -36,10 +36,13 @@ class Tables:
     def client(self) -> Client:
         return Client(f"{self.service.url}/ext/v1", self.key, per_min=PLENTY, **self.options)
 
-    def make_a_pass(self, limit: int = 3) -> None:
+    def make_a_pass(self, *changes: r.Record) -> None:
+        """Load these changes, if any, and copy what has changed."""
+        if changes:
+            self.load(*changes)
         # Convert the state to JSON and back, as the connectors' tools do.
         with self.client() as client:
-            feed = FeedRows(client, json.loads(json.dumps(self.state)), limit)
+            feed = FeedRows(client, json.loads(json.dumps(self.state)), limit=3)
             for table, row in feed.rows():
                 if table == "shops":
                     self.shops[row["shop_id"]] = row
@@ -79,12 +82,10 @@ def ids(*records: r.Record) -> set[str]:
 
 def test_additions_and_removals_are_copied(tables: Tables) -> None:
     sold = r.bills(tables.branch, 7)
-    tables.load(*sold)
-    tables.make_a_pass()
+    tables.make_a_pass(*sold)
     assert tables.current_bills() == ids(*sold)
     late = r.bill(tables.branch, closedAt=None, history=True)
-    tables.load(r.removal(sold[0]), late)
-    tables.make_a_pass()
+    tables.make_a_pass(r.removal(sold[0]), late)
     assert tables.current_bills() == ids(*sold[1:], late)
 
 
@@ -93,18 +94,13 @@ def test_the_bills_of_a_shop_that_left_count_and_those_removed_meanwhile_are_gon
 ) -> None:
     leaving = r.branch(franchiseId=tables.branch["franchiseId"])
     kept, removed = r.bills(leaving, 2)
-    tables.load(leaving, kept, removed)
-    tables.make_a_pass()
-    assert tables.state
+    tables.make_a_pass(leaving, kept, removed)
     complete_until = tables.state["as_of"]
-    tables.load(leaving | {"franchiseId": "another"})
-    tables.make_a_pass()
-    tables.load(r.removal(removed))
-    tables.make_a_pass()
+    tables.make_a_pass(leaving | {"franchiseId": "another"})
+    tables.make_a_pass(r.removal(removed))
     assert tables.current_bills() == ids(kept, removed)
     assert tables.scope(leaving) == (False, complete_until)
-    tables.load(leaving)
-    tables.make_a_pass()
+    tables.make_a_pass(leaving)
     assert tables.current_bills() == ids(kept)
     assert tables.scope(leaving) == (True, None)
 
@@ -112,9 +108,7 @@ def test_the_bills_of_a_shop_that_left_count_and_those_removed_meanwhile_are_gon
 def test_a_key_that_the_copy_was_not_made_with_is_refused_unless_it_is_adopted(tables: Tables) -> None:
     leaving = r.branch(franchiseId=tables.branch["franchiseId"])
     sold, sold_before = r.bill(tables.branch), r.bill(leaving)
-    tables.load(leaving, sold_before, sold)
-    tables.make_a_pass()
-    assert tables.state
+    tables.make_a_pass(leaving, sold_before, sold)
     complete_until = tables.state["as_of"]
     tables.load(leaving | {"franchiseId": "another"})
     tables.key = franchise_key(tables.service, tables.branch)
@@ -131,9 +125,7 @@ def test_a_key_that_the_copy_was_not_made_with_is_refused_unless_it_is_adopted(t
 
 
 def test_a_copy_without_a_mark_is_not_continued_with_a_key_that_lists_none_of_its_shops(tables: Tables) -> None:
-    tables.load(r.bill(tables.branch))
-    tables.make_a_pass()
-    assert tables.state
+    tables.make_a_pass(r.bill(tables.branch))
     tables.state["mark"] = None
     other = r.branch(franchiseId="another-company")
     tables.load(other)
@@ -148,11 +140,8 @@ def test_a_copy_without_a_mark_is_not_continued_with_a_key_that_lists_none_of_it
 def test_a_copy_that_has_lost_rows_is_read_again_in_full_and_keeps_the_bills_of_shops_that_left(tables: Tables) -> None:
     leaving = r.branch(franchiseId=tables.branch["franchiseId"])
     sold, sold_before = r.bill(tables.branch), r.bill(leaving)
-    tables.load(leaving, sold_before, sold)
-    tables.make_a_pass()
-    tables.load(leaving | {"franchiseId": "another"})
-    tables.make_a_pass()
-    assert tables.state
+    tables.make_a_pass(leaving, sold_before, sold)
+    tables.make_a_pass(leaving | {"franchiseId": "another"})
     del tables.bills[tables.branch["id"], sold["id"]]
     tables.state |= {"full": True}
     tables.make_a_pass()
@@ -188,8 +177,7 @@ def test_other_refusals_are_raised_and_leave_the_state_as_it_was(tables: Tables)
 
 
 def test_values_keep_their_digits_and_instants_are_in_utc(tables: Tables) -> None:
-    tables.load(r.bill(tables.branch, amounts={"subtotal": 0.1, "net": 1234567.89}, lines=[r.line(qty=0.333)]))
-    tables.make_a_pass()
+    tables.make_a_pass(r.bill(tables.branch, amounts={"subtotal": 0.1, "net": 1234567.89}, lines=[r.line(qty=0.333)]))
     [row] = tables.bills.values()
     assert row["net"] == Decimal("1234567.89")
     assert row["timestamp"] == "2026-01-01T05:00:00.000Z"

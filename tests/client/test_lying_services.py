@@ -39,27 +39,24 @@ SHOP = {
     "categories": [],
 }
 BILL = {"id": "b1", "shopId": "s1", "status": "completed", "amounts": {"net": 1}, "billDate": "2026-01-31"}
-FEED = {
-    "ok": True,
-    "data": [
-        {"type": "shop", "shopId": "s1", "full": True, "inScope": True, "shop": SHOP},
-        {"type": "bill", "shopId": "s1", "bill": BILL},
-        {"type": "billRemoved", "shopId": "s1", "id": "b2"},
-    ],
-    "serverTime": NOW,
-    "nextCursor": None,
-    "mark": "m1",
-}
-MEMBERS = {"ok": True, "data": [{"memberId": "m1"}], "serverTime": NOW, "nextCursor": None}
+FEED = [
+    {"type": "shop", "shopId": "s1", "full": True, "inScope": True, "shop": SHOP},
+    {"type": "bill", "shopId": "s1", "bill": BILL},
+    {"type": "billRemoved", "shopId": "s1", "id": "b2"},
+]
 DIGEST = {"shopId": "s1", "day": "2026-01-31", "bills": 1, "voids": 0, "net": 1.5, "tip": 0, "hash": "another"}
-DIGESTS = {"ok": True, "data": [DIGEST], "serverTime": NOW, "nextCursor": None}
-BILLS = {"ok": True, "data": [BILL], "serverTime": NOW, "nextCursor": None}
+
+
+def page(*rows: dict[str, Any], **fields: str) -> dict[str, Any]:
+    return {"ok": True, "data": list(rows), "serverTime": NOW, "nextCursor": None, **fields}
+
+
 HONEST: dict[str, Any] = {
     "usage": USAGE,
-    "changes": FEED,
-    "members": MEMBERS,
-    "digests": DIGESTS,
-    "transactions": BILLS,
+    "changes": page(*FEED, mark="m1"),
+    "members": page({"memberId": "m1"}),
+    "digests": page(DIGEST),
+    "transactions": page(BILL),
 }
 
 
@@ -95,13 +92,10 @@ def run(command: str, url: str, to: str = "copy.sqlite") -> Result:
     return result
 
 
-def nested(depth: int) -> bytes:
-    return b"[" * depth + b"]" * depth
-
-
 @pytest.mark.parametrize("path", ["usage", "changes", "members"])
 def test_deeply_nested_json_is_reported_in_a_plain_sentence(path: str) -> None:
-    body = b'{"data":' + nested(100_000) + b',"serverTime":"' + NOW.encode() + b'","mark":"m"}'
+    nested = b"[" * 100_000 + b"]" * 100_000
+    body = b'{"data":' + nested + b',"serverTime":"' + NOW.encode() + b'","mark":"m"}'
     with service(**{path: body}) as url:
         result = run("pull", url)
     assert result.exit_code == 1
@@ -149,8 +143,9 @@ except SystemExit as end:
 
 
 @contextmanager
-def raw_sender(send: Callable[[socket.socket], None]) -> Iterator[str]:
-    """Run a service that answers each connection with what `send` writes to it, until the client hangs up."""
+def raw_sender(head: bytes, repeated: bytes, pause_sec: float = 0) -> Iterator[str]:
+    """Run a service that sends each connection `head`, and then the same bytes until the client hangs up."""
+    pause = threading.Event()
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def serve() -> None:
@@ -161,7 +156,9 @@ def raw_sender(send: Callable[[socket.socket], None]) -> Iterator[str]:
                     return
                 with peer, suppress(OSError):
                     peer.recv(65_536)
-                    send(peer)
+                    peer.sendall(HEAD + head)
+                    while not pause.wait(pause_sec):
+                        peer.sendall(repeated)
 
         threading.Thread(target=serve, daemon=True).start()
         try:
@@ -174,60 +171,35 @@ HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n"
 CHUNK = b"10000\r\n" + b" " * 65_536 + b"\r\n"
 
 
-def endless_chunks(peer: socket.socket) -> None:
-    peer.sendall(HEAD + b"transfer-encoding: chunked\r\n\r\n")
-    while True:
-        peer.sendall(CHUNK)
+# A frame that never ends, and that becomes 128 KiB with every 4 bytes.
+ZSTD_FRAME, ZSTD_BLOCKS = b"\x28\xb5\x2f\xfd\x00\x58", b"\x02\x00\x10 " * 4_096
 
 
-def endless_until_close(peer: socket.socket) -> None:
-    peer.sendall(HEAD + b"\r\n")
-    while True:
-        peer.sendall(CHUNK)
-
-
-def endless_zstd(peer: socket.socket) -> None:
-    """Send a frame that never ends, and that becomes 128 KiB with every 4 bytes."""
-    peer.sendall(HEAD + b"content-encoding: zstd\r\n\r\n" + b"\x28\xb5\x2f\xfd\x00\x58")
-    while True:
-        peer.sendall(b"\x02\x00\x10 " * 4_096)
-
-
-@pytest.mark.parametrize("send", [endless_chunks, endless_until_close, endless_zstd])
-def test_an_endless_body_is_not_read_to_its_end(send: Callable[[socket.socket], None]) -> None:
-    with raw_sender(send) as url, pytest.raises(ResponseTooLarge, match="larger than 16 MiB"):
+@pytest.mark.parametrize(
+    ("head", "repeated"),
+    [
+        (b"transfer-encoding: chunked\r\n\r\n", CHUNK),
+        (b"\r\n", CHUNK),
+        (b"content-encoding: zstd\r\n\r\n" + ZSTD_FRAME, ZSTD_BLOCKS),
+    ],
+    ids=["chunks", "until the connection is closed", "zstd"],
+)
+def test_an_endless_body_is_not_read_to_its_end(head: bytes, repeated: bytes) -> None:
+    with raw_sender(head, repeated) as url, pytest.raises(ResponseTooLarge, match="larger than 16 MiB"):
         call(url)
 
 
-def trickling_body(peer: socket.socket) -> None:
-    peer.sendall(HEAD + b"content-length: 100000\r\n\r\n")
-    trickle(peer)
-
-
-def trickling_head(peer: socket.socket) -> None:
-    peer.sendall(HEAD + b"x: ")
-    trickle(peer)
-
-
-def trickle(peer: socket.socket) -> None:
-    """Send a byte whenever the client is about to stop waiting for one."""
-    pause = threading.Event()
-    while not pause.wait(0.02):
-        peer.sendall(b"x")
-
-
-@pytest.mark.parametrize("send", [trickling_body, trickling_head])
-def test_a_response_that_trickles_ends_after_some_timeouts(
-    send: Callable[[socket.socket], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("head", [b"content-length: 100000\r\n\r\n", b"x: "], ids=["body", "head"])
+def test_a_response_that_trickles_ends_after_some_timeouts(head: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("counterfoil.client.connection.MAX_TRIES", 1)
     monkeypatch.setattr("counterfoil.client.connection.TIMEOUTS_PER_RESPONSE", 0.01)
-    with raw_sender(send) as url, pytest.raises(Unreachable, match=r"not complete after 0\.1 seconds"):
-        call(url, timeout_sec=10)
+    # A byte arrives whenever the client is about to stop waiting for one.
+    with raw_sender(head, b"x", 0.02) as url, pytest.raises(Unreachable, match=r"not complete after 0\.1 seconds"):
+        call(url)
 
 
-def call(url: str, timeout_sec: float = 10.0) -> None:
-    with Client(url, "k", per_min=1_000, timeout_sec=timeout_sec, sleep=lambda _: None) as client:
+def call(url: str) -> None:
+    with Client(url, "k", per_min=1_000, timeout_sec=10.0, sleep=lambda _: None) as client:
         client.shops()
 
 
@@ -239,7 +211,7 @@ def test_a_page_of_large_records_is_read_with_a_smaller_limit() -> None:
         limit = parse_qs(urlsplit(path).query)["limit"][0]
         asked.append(limit)
         rows = [{"memberId": f"m{number}", "x": "x" * 100_000} for number in range(int(limit))]
-        return 200, {}, json.dumps(MEMBERS | {"data": rows}).encode()
+        return 200, {}, json.dumps(page(*rows)).encode()
 
     with scripted_service(answer) as url, Client(url, "k", per_min=1_000) as client:
         assert len(list(client.members("p"))) == 25
@@ -248,28 +220,18 @@ def test_a_page_of_large_records_is_read_with_a_smaller_limit() -> None:
 
 # --- a service whose responses have another form -------------------------------------
 
-ODD: list[Any] = [
-    None,
-    True,
+ODD_TEXTS = ["", "x", "\u0000", "\x1b[2J", "x" * 10_000]
+ODD_NUMBERS_AND_TIMES = [
     0,
     -1,
     10**30,
     1e308,
-    "",
-    "x",
-    "\u0000",
-    "\x1b[2J",
-    "x" * 10_000,
-    [],
-    {},
-    [[]],
-    [None],
-    {"a": None},
     "NaN",
     "1e999999999",
     "2026-02-31T99:00:00Z",
     "9999-12-31T23:59:59+14:00",
 ]
+ODD: list[Any] = [None, True, [], {}, [[]], [None], {"a": None}, *ODD_TEXTS, *ODD_NUMBERS_AND_TIMES]
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
