@@ -1,8 +1,8 @@
 """Reads everything that the service's lists return, for comparison with a copy."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import date, timedelta
-from typing import Any, Protocol
+from typing import Any
 
 from client.copy_contents import Json, plain
 
@@ -11,9 +11,8 @@ EVER = "1970-01-01T00:00:00Z"
 FIRST, LAST = date(2024, 12, 1), date(2026, 12, 31)
 
 
-class Ask(Protocol):
-    def __call__(self, path: str, **query: Any) -> Json:
-        """Return the body of a successful response."""
+# Takes a path and the parameters of a query, and returns the body of a successful response.
+Ask = Callable[..., Json]
 
 
 def shops(ask: Ask) -> dict[str, Json]:

@@ -27,8 +27,10 @@ def _fetched(kind: str, target: Target, folder: Path, statement: str) -> Rows:
             with closing(sqlite3.connect(folder / "copy.sqlite")) as database:
                 return database.execute(statement).fetchall()
         case "postgres":
-            with closing(target()) as sink, psycopg.connect(_address(sink)) as connection:
-                return connection.execute(statement).fetchall()
+            with closing(target()) as sink:
+                assert isinstance(sink, PostgresSink)
+                with psycopg.connect(sink._db.info.dsn) as connection:
+                    return connection.execute(statement).fetchall()
         case "duckdb":
             with duckdb.connect(str(folder / "copy.duckdb"), read_only=True) as opened:
                 return list(opened.execute(statement).fetchall())
@@ -37,12 +39,6 @@ def _fetched(kind: str, target: Target, folder: Path, statement: str) -> Rows:
                 opened.execute(f"SET file_search_path = '{folder / 'parquet'}'")
                 opened.execute((folder / "parquet" / "views.sql").read_text("utf-8"))
                 return list(opened.execute(statement).fetchall())
-
-
-def _address(sink: Any) -> str:
-    assert isinstance(sink, PostgresSink)
-    info = sink._db.info
-    return f"postgresql://{info.user}@{info.host}:{info.port}/{info.dbname}"
 
 
 def _plain(value: Any) -> Any:

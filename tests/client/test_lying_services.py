@@ -39,7 +39,7 @@ SHOP = {
     "categories": [],
 }
 BILL = {"id": "b1", "shopId": "s1", "status": "completed", "amounts": {"net": 1}, "billDate": "2026-01-31"}
-FEED = [
+FEED: list[dict[str, Any]] = [
     {"type": "shop", "shopId": "s1", "full": True, "inScope": True, "shop": SHOP},
     {"type": "bill", "shopId": "s1", "bill": BILL},
     {"type": "billRemoved", "shopId": "s1", "id": "b2"},

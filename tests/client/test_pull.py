@@ -149,7 +149,6 @@ def test_a_target_of_another_format_is_recognised_whatever_its_name(
 
 
 def test_a_bill_on_two_pages_of_a_batch_is_written_once(copy: Copy) -> None:
-    """A page may contain a bill that was already on another page of the same batch."""
     bill = r.bill(copy.branch)
     copy.load(bill)
     shown = msgspec.json.encode(copy.service.data(f"transactions/{bill['id']}", copy.key))
