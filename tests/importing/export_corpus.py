@@ -174,14 +174,14 @@ def true_bills(style: Style) -> list[TrueBill]:
             for shop in style.shops:
                 till = style.tills[place % len(style.tills)]
                 today = style.first_day + timedelta(days=day)
-                counters[shop, till if style.restarts == "till" else "", today if style.restarts else ""] += 1
-                number = counters[shop, till if style.restarts == "till" else "", today if style.restarts else ""]
+                counter = (shop, till if style.restarts == "till" else "", today if style.restarts else "")
+                counters[counter] += 1
                 status = (
                     statuses[place % len(statuses)]
                     if statuses and day < 2 and 2 <= place < 2 + len(statuses)
                     else "sale"
                 )
-                bills.append(_true_bill(style, dice, shop, till, number, today, place, status))
+                bills.append(_true_bill(style, dice, shop, till, counters[counter], today, place, status))
     return bills
 
 
@@ -221,7 +221,7 @@ def truth(style: Style) -> Figures:
     for bill in true_bills(style):
         if bill.status == "open":
             continue
-        day = figures.setdefault((bill.shop, bill.closed.date().isoformat()), _no_figures())
+        day = figures.setdefault((bill.shop, bill.closed.date().isoformat()), no_figures())
         day["bills"] += 1
         day["voids"] += bill.status == "void"
         day["refunds"] += bill.status == "refund"
@@ -234,7 +234,7 @@ def truth(style: Style) -> Figures:
     return figures
 
 
-def _no_figures() -> dict[str, Decimal]:
+def no_figures() -> dict[str, Decimal]:
     return {name: Decimal() for name in ("bills", "voids", "refunds", "net", "tip", "tax")}
 
 
@@ -349,9 +349,9 @@ def _cell(
         "dated_id": lambda: f"INV{bill.closed:%y%m%d}-{bill.number:03}",
         "long_id": lambda: f"13{bill.closed:%Y%m%d}{bill.shop == 'Riverside':d}{bill.number:08}",
         "uuid": lambda: _uuid(bill),
-        "date": lambda: _date(style, bill.closed, style.date),
+        "date": lambda: _date(style, bill.closed),
         "time": lambda: bill.closed.strftime(style.time),
-        "datetime": lambda: f"{_date(style, bill.closed, style.date)} {bill.closed.strftime(style.time)}",
+        "datetime": lambda: f"{_date(style, bill.closed)} {bill.closed.strftime(style.time)}",
         "shop": lambda: bill.shop,
         "till": lambda: bill.till,
         "zone": lambda: "Asia/Bangkok",
@@ -379,9 +379,9 @@ def _cell(
     return style.written(sign * value)
 
 
-def _date(style: Style, moment: datetime, form: str) -> str:
+def _date(style: Style, moment: datetime) -> str:
     year = moment.year + style.year_offset
-    form = form.replace("%Y", str(year)).replace("%y", f"{year % 100:02}")
+    form = style.date.replace("%Y", str(year)).replace("%y", f"{year % 100:02}")
     return moment.strftime(form)
 
 

@@ -27,6 +27,9 @@ qty = "Qty"
 total = "Amount"
 """
 HEADING = "Bill,Date,Item,Qty,Amount,Total\n"
+SUMMED = MAPPING.replace('amounts.net = "Total"', 'amounts.net = { sum = "Amount" }')
+# The start of a mapping for a table of bills, which may go on with further entries of a bill.
+BILLS = '[shop]\nid = "s"\n[bill]\nid = "No"\n'
 
 
 class Outcome:

@@ -11,7 +11,7 @@ import pytest
 from counterfoil.importing.infer import propose
 from counterfoil.importing.proposals import Proposal
 from counterfoil.importing.results import ImportFailed
-from importing.export_corpus import STYLES, Figures, Style, truth, write
+from importing.export_corpus import STYLES, Figures, Style, no_figures, truth, write
 from importing.exports import Outcome, imported
 
 TODAY = date(2026, 11, 30)
@@ -57,9 +57,7 @@ def figures(style: Style, found: Outcome) -> Figures:
     result: Figures = {}
     for bill in found.bills:
         shop = names[bill["shopId"]] if len(names) > 1 or names[bill["shopId"]] in style.shops else style.shops[0]
-        day = result.setdefault(
-            (shop, bill["closedAt"][:10]), dict.fromkeys(("bills", "voids", "refunds", "net", "tip", "tax"), Decimal())
-        )
+        day = result.setdefault((shop, bill["closedAt"][:10]), no_figures())
         amounts: dict[str, Any] = bill["amounts"]
         net = Decimal(amounts["net"])
         day["bills"] += 1

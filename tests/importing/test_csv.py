@@ -12,7 +12,7 @@ from counterfoil.importing import export_totals
 from counterfoil.importing.results import ImportFailed
 from counterfoil.importing.sheets import MAX_COLUMNS, MAX_ROW, ROWS_PER_CALL, numbered
 from counterfoil.importing.sorted_rows import BILL, SortedRows
-from importing.exports import HEADING, MAPPING, imported, written
+from importing.exports import BILLS, HEADING, MAPPING, SUMMED, imported, written
 
 TWO_BILLS = (
     "A1,14/11/2026 18:05,Khao soi,2,190.00,240.00\n"
@@ -63,26 +63,16 @@ def test_a_row_that_cannot_be_read_rejects_the_bills_of_the_rows_next_to_it(tmp_
 
 @pytest.mark.parametrize(
     ("encoding", "named"),
-    [("utf-8", None), ("utf-8-sig", None), ("utf-16", None), ("cp874", "cp874"), ("tis-620", "tis-620")],
+    [
+        *((encoding, None) for encoding in ("utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be")),
+        *((encoding, encoding) for encoding in ("cp874", "tis-620")),
+    ],
 )
 def test_thai_text_is_read_in_every_encoding(tmp_path: Path, encoding: str, named: str | None) -> None:
     export = written(tmp_path, HEADING + "ก1,14/11/2569 18:05,ข้าวซอย,2,190,190\n", encoding=encoding)
     mapping = MAPPING + (f'[file]\nencoding = "{named}"\n' if named else "")
     bill = imported("csv", export, mapping=mapping).bill
     assert (bill["id"], bill["lines"][0]["name"], bill["closedAt"]) == ("ก1", "ข้าวซอย", "2026-11-14T18:05:00")
-
-
-@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
-def test_the_delimiter_is_found_in_the_heading(tmp_path: Path, delimiter: str) -> None:
-    rows = [["Bill", "Date", "Item", "Qty", "Amount", "Total"], ["A1", "14/11/2026 18:05", "Tea", "1", "50", "50"]]
-    export = written(tmp_path, "".join(delimiter.join(row) + "\n" for row in rows))
-    assert imported("csv", export, mapping=MAPPING).bill["lines"] == [{"name": "Tea", "qty": "1", "total": "50"}]
-
-
-def test_a_title_above_the_heading_is_skipped(tmp_path: Path) -> None:
-    export = written(tmp_path, "Sales report,,,,,\n\n" + HEADING + TWO_BILLS)
-    found = imported("csv", export, mapping=MAPPING + "[file]\nheadingLine = 3\n")
-    assert len(found.bills) == 2
 
 
 JOINED = """
@@ -122,26 +112,16 @@ def test_lines_and_payments_of_other_files_are_joined_by_their_key(tmp_path: Pat
 
 
 def test_one_column_per_payment_method_gives_the_payments_that_were_made(tmp_path: Path) -> None:
-    mapping = """
-[shop]
-id = "s"
-[bill]
-id = "No"
-amounts.net = "Total"
-[[payment]]
-name = { constant = "Cash" }
-amount = "Cash"
-[[payment]]
-name = { constant = "Card" }
-amount = "Card"
-"""
+    mapping = BILLS + 'amounts.net = "Total"\n'
+    for name in ("Cash", "Card"):
+        mapping += f'[[payment]]\nname = {{ constant = "{name}" }}\namount = "{name}"\n'
     export = written(tmp_path, "No,Total,Cash,Card\n1,100,100,0.00\n2,90,40,50\n3,0,,\n")
     found = imported("csv", export, mapping=mapping)
     assert [[one["name"] for one in bill["payments"]] for bill in found.bills] == [["Cash"], ["Cash", "Card"], []]
 
 
 def test_rows_that_differ_only_in_the_payment_are_a_split_payment(tmp_path: Path) -> None:
-    mapping = '[shop]\nid = "s"\n[bill]\nid = "No"\namounts.net = "Total"\n[payment]\nname = "Type"\namount = "Paid"\n'
+    mapping = BILLS + 'amounts.net = "Total"\n[payment]\nname = "Type"\namount = "Paid"\n'
     export = written(tmp_path, "No,Total,Type,Paid\n1,100,Cash,60\n1,100,Card,40\n")
     assert imported("csv", export, mapping=mapping).bill["payments"] == [
         {"name": "Cash", "amount": "60"},
@@ -149,39 +129,24 @@ def test_rows_that_differ_only_in_the_payment_are_a_split_payment(tmp_path: Path
     ]
 
 
-def test_a_refund_keeps_a_positive_unit_price_whichever_sign_the_export_writes(tmp_path: Path) -> None:
+def test_a_refund_has_negative_amounts_and_a_positive_price_whichever_sign_the_export_writes(tmp_path: Path) -> None:
     mapping = MAPPING + 'unitPrice = "Price"\n[refund]\ncolumn = "Kind"\nvalues = ["refund"]\n'
-    rows = "A1,14/11/2026 18:05,Tea,2,-40,-80,-80,refund\n"
-    found = imported("csv", written(tmp_path, "Bill,Date,Item,Qty,Price,Amount,Total,Kind\n" + rows), mapping=mapping)
-    [line] = found.bill["lines"]
-    assert (line["qty"], line["unitPrice"], line["total"]) == ("-2", "40", "-80")
-
-
-def test_a_refund_is_a_bill_with_negative_amounts_whichever_sign_the_export_writes(tmp_path: Path) -> None:
-    mapping = MAPPING + '[refund]\ncolumn = "Kind"\nvalues = ["refund"]\n'
-    heading = HEADING.replace("\n", ",Kind\n")
-    export = written(
-        tmp_path,
-        heading
-        + "A1,14/11/2026 18:05,Tea,1,50,50,Refund\n"
-        + "A2,14/11/2026 18:05,Tea,-1,-50,-50,Refund\n"
-        + "A3,14/11/2026 18:05,Tea,1,50,50,Sale\n",
+    rows = (
+        "A1,14/11/2026 18:05,Tea,2,40,80,80,Refund\n"
+        "A2,14/11/2026 18:05,Tea,-2,40,-80,-80,Refund\n"
+        "A3,14/11/2026 18:05,Tea,2,-40,-80,-80,Refund\n"
+        "A4,14/11/2026 18:05,Tea,2,40,80,80,Sale\n"
     )
-    found = imported("csv", export, mapping=mapping).bills
-    assert [bill["amounts"]["net"] for bill in found] == ["-50", "-50", "50"]
-    assert [bill["lines"][0]["qty"] for bill in found] == ["-1", "-1", "1"]
-    assert [bill["lines"][0]["total"] for bill in found] == ["-50", "-50", "50"]
+    found = imported("csv", written(tmp_path, "Bill,Date,Item,Qty,Price,Amount,Total,Kind\n" + rows), mapping=mapping)
+    assert [bill["amounts"]["net"] for bill in found.bills] == ["-80", "-80", "-80", "80"]
+    lines = [bill["lines"][0] for bill in found.bills]
+    refund, sale = ("-2", "40", "-80"), ("2", "40", "80")
+    assert [(line["qty"], line["unitPrice"], line["total"]) for line in lines] == [refund, refund, refund, sale]
 
 
 def test_a_void_keeps_its_bill_and_its_reason(tmp_path: Path) -> None:
-    mapping = """
-[shop]
-id = "s"
-[bill]
-id = "No"
-void = { column = "Status", values = { "Void" = true, "Paid" = false } }
-voidReason = "Reason"
-"""
+    mapping = BILLS + 'void = { column = "Status", values = { "Void" = true, "Paid" = false } }\n'
+    mapping += 'voidReason = "Reason"\n'
     export = written(tmp_path, "No,Status,Reason\n1,Void,Spilled\n2,VOID,\n3,Paid,\n4,Unheard of,\n")
     found = imported("csv", export, mapping=mapping)
     assert [bill.get("void") for bill in found.bills] == [{"reason": "Spilled"}, True, None]
@@ -236,16 +201,15 @@ def test_a_cancelled_payment_is_left_out(tmp_path: Path) -> None:
 
 
 def test_rows_that_the_mapping_skips_are_counted_and_not_lost(tmp_path: Path) -> None:
-    mapping = '[shop]\nid = "s"\n[bill]\nid = "No"\n[skip]\ncolumn = "Status"\nvalues = ["Open"]\n'
+    mapping = BILLS + '[skip]\ncolumn = "Status"\nvalues = ["Open"]\n'
     found = imported("csv", written(tmp_path, "No,Status\n1,Open\n2,Paid\n"), mapping=mapping)
     assert [bill["id"] for bill in found.bills] == ["2"]
     assert [one.line for one in found.skipped] == [2]
 
 
 def test_sums_over_the_lines_are_exact(tmp_path: Path) -> None:
-    mapping = MAPPING.replace('amounts.net = "Total"', 'amounts.net = { sum = "Amount" }')
     rows = "".join(f"A1,14/11/2026 18:05,Tea,1,0.1,{number}\n" for number in range(10))
-    assert imported("csv", written(tmp_path, HEADING + rows), mapping=mapping).bill["amounts"]["net"] == "1.0"
+    assert imported("csv", written(tmp_path, HEADING + rows), mapping=SUMMED).bill["amounts"]["net"] == "1.0"
 
 
 @pytest.mark.parametrize(
@@ -302,8 +266,8 @@ def test_rows_of_a_bill_that_disagree_on_its_total_are_rejected(tmp_path: Path) 
 
 
 def test_the_same_bill_number_twice_in_a_file_of_bills_is_rejected(tmp_path: Path) -> None:
-    mapping = '[shop]\nid = "s"\n[bill]\nid = "No"\namounts.net = "Total"\n'
-    found = imported("csv", written(tmp_path, "No,Total\n1,10\n1,20\n2,5\n2,5\n"), mapping=mapping)
+    export = written(tmp_path, "No,Total\n1,10\n1,20\n2,5\n2,5\n")
+    found = imported("csv", export, mapping=BILLS + 'amounts.net = "Total"\n')
     assert found.bills == []
     assert found.reasons == [("export.csv", 3, "repeated_bill"), ("export.csv", 5, "repeated_bill")]
 
@@ -325,12 +289,11 @@ def test_a_bill_that_differs_between_two_files_is_rejected(tmp_path: Path) -> No
 
 def test_rows_that_are_in_a_file_twice_reject_their_bill(tmp_path: Path) -> None:
     rows = "A1,14/11/2026 18:05,Tea,1,50,50\nA2,14/11/2026 18:10,Tea,1,50,50\n"
-    mapping = MAPPING.replace('amounts.net = "Total"', 'amounts.net = { sum = "Amount" }')
-    found = imported("csv", written(tmp_path, HEADING + rows + rows), mapping=mapping)
+    found = imported("csv", written(tmp_path, HEADING + rows + rows), mapping=SUMMED)
     assert (found.bills, {one.reason for one in found.rejected}) == ([], {"repeated_bill"})
     # The same product twice, one after the other, is sold twice.
     first = rows.partition("\n")[0] + "\n"
-    assert imported("csv", written(tmp_path, HEADING + first + first), mapping=mapping).bill["amounts"]["net"] == "100"
+    assert imported("csv", written(tmp_path, HEADING + first + first), mapping=SUMMED).bill["amounts"]["net"] == "100"
 
 
 HALVES = [
@@ -446,55 +409,40 @@ ROW = "A1,14/11/2026 18:05,Tea,1,50,50\n"
         (HEADING + ROW).replace("\n", "\r"),
         (HEADING + ROW).replace("\n", "\r\n"),
         (HEADING + ROW).replace(",", "\t"),
+        (HEADING + ROW).replace(",", ";"),
+        (HEADING + ROW).replace(",", "|"),
         HEADING + ROW.strip(),
         (HEADING + ROW).replace("\n", ",\n"),
         "Sales report\nBranch: Riverside, Old Town\n\n" + HEADING + ROW,
         ",,,Amounts,,\n" + HEADING + ROW,
+        HEADING + ROW.replace("Tea", '"Pizza 12" large"'),
     ],
-    ids=["sep", "sep after a mark", "CR", "CRLF", "tab", "no last line end", "last comma", "titles", "two header rows"],
+    ids=[
+        *("sep", "sep after a mark", "CR", "CRLF", "tab", "semicolon", "bar", "no last line end", "last comma"),
+        *("titles", "two header rows", "quotes within a quoted cell"),
+    ],
 )
 def test_a_table_is_read_however_the_file_is_written(tmp_path: Path, text: str) -> None:
     found = imported("csv", written(tmp_path, text), mapping=MAPPING)
     assert (found.bill["id"], found.bill["amounts"], found.rejected) == ("A1", {"net": "50"}, [])
-
-
-@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
-def test_utf_16_is_read_without_its_byte_order_mark(tmp_path: Path, encoding: str) -> None:
-    export = written(tmp_path, HEADING + ROW.replace("Tea", "ชา"), encoding=encoding)
-    assert imported("csv", export, mapping=MAPPING).bill["lines"][0]["name"] == "ชา"
+    assert (found.bill["lines"][0]["qty"], found.bill["lines"][0]["total"]) == ("1", "50")
 
 
 ROWS = "".join(f"A{number},14/11/2026 18:05,Tea,1,50,50\n" for number in range(6))
 
 
 @pytest.mark.parametrize(
-    ("damage", "lines"),
-    [
-        (("A2,14/11/2026 18:05,Tea", 'A2,14/11/2026 18:05,"Tea'), (4,)),
-        (
-            (
-                "A2,14/11/2026 18:05,Tea,1,50,50\nA3,14/11/2026 18:05,Tea",
-                'A2,14/11/2026 18:05,"Tea,1,50,50\nA3,14/11/2026 18:05,Tea"',
-            ),
-            (4,),
-        ),
-        (
-            (
-                "A2,14/11/2026 18:05,Tea,1,50,50\nA3,14/11/2026 18:05,Tea",
-                'A2,14/11/2026 18:05,"Tea,1,50,50\nA3,14/11/2026 18:05,"Tea"',
-            ),
-            (4,),
-        ),
-    ],
+    ("second", "third"),
+    [('"Tea', "Tea"), ('"Tea', 'Tea"'), ('"Tea', '"Tea"')],
     ids=["to the end", "to a quote before a comma", "to a quote before text"],
 )
-def test_an_open_quote_that_swallows_rows_is_rejected_with_its_line(
-    tmp_path: Path, damage: tuple[str, str], lines: tuple[int, ...]
-) -> None:
-    found = imported("csv", written(tmp_path, HEADING + ROWS.replace(*damage)), mapping=MAPPING)
+def test_an_open_quote_that_swallows_rows_is_rejected_with_its_line(tmp_path: Path, second: str, third: str) -> None:
+    rows = ROWS.replace("A2,14/11/2026 18:05,Tea", f"A2,14/11/2026 18:05,{second}")
+    rows = rows.replace("A3,14/11/2026 18:05,Tea", f"A3,14/11/2026 18:05,{third}")
+    found = imported("csv", written(tmp_path, HEADING + rows), mapping=MAPPING)
     assert found.bills[0]["id"] == "A0"
     assert {bill["id"] for bill in found.bills} <= {"A0", "A5"}
-    assert tuple(line for _, line, reason in found.reasons if reason == "bad_row" and line in lines) == lines
+    assert found.reasons.count(("export.csv", 4, "bad_row")) == 1
     assert {"A1", "A2", "A3"}.isdisjoint(bill["id"] for bill in found.bills)
 
 
@@ -530,11 +478,6 @@ def test_a_last_value_that_may_be_cut_off_rejects_its_bill(tmp_path: Path, text:
     found = imported("csv", written(tmp_path, text), mapping=mapping)
     assert len(found.bills) == bills
     assert {one.reason for one in found.rejected} <= {"doubtful_value"}
-
-
-def test_quotes_within_a_quoted_cell_do_not_cost_the_bill(tmp_path: Path) -> None:
-    export = written(tmp_path, HEADING + 'A1,14/11/2026 18:05,"Pizza 12" large",1,50,50\n')
-    assert imported("csv", export, mapping=MAPPING).bill["lines"][0]["total"] == "50"
 
 
 def test_files_with_the_same_name_in_two_folders_are_two_files(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from counterfoil.importing.orders import JsonOrder, read_orders, split_orders
 from counterfoil.importing.results import ImportFailed, Reason, RowProblem
+from importing.exports import written
 
 ORDERS = [
     {"id": "1", "name": 'a "quoted" {brace} [bracket] \\', "lines": [{"data": [{"id": "inner"}]}]},
@@ -56,8 +57,7 @@ def test_an_empty_element_of_a_list_is_returned_so_that_it_can_be_reported() -> 
 
 @pytest.mark.parametrize("text", ['{"id": 1}\n***\n{"id": 2}', '{"id": 1}}', "hello"])
 def test_text_that_is_not_an_order_is_reported_and_never_skipped(text: str, tmp_path: Path) -> None:
-    path = tmp_path / "orders.json"
-    path.write_text(text, "utf-8")
+    path = written(tmp_path, text, "orders.json")
     found = list(read_orders(path, ("data",)))
     assert len([one for one in found if isinstance(one, RowProblem)]) == 1
 
@@ -71,8 +71,7 @@ def test_a_page_may_have_anything_before_and_after_its_lists(tmp_path: Path) -> 
 
 
 def test_deep_nesting_is_reported_in_a_sentence(tmp_path: Path) -> None:
-    path = tmp_path / "orders.json"
-    path.write_text('{"id": ' + "[" * 200_000 + "]" * 200_000 + '}\n{"id": 2}', "utf-8")
+    path = written(tmp_path, '{"id": ' + "[" * 200_000 + "]" * 200_000 + '}\n{"id": 2}', "orders.json")
     first, second = read_orders(path, ("data",))
     assert isinstance(first, RowProblem)
     assert (first.reason, first.detail) == (Reason.NOT_AN_ORDER, "is nested too deeply to be an order")
@@ -89,15 +88,13 @@ def test_an_empty_file_is_called_empty(content: bytes, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ['{"data": [{"id": 1}', '[{"id": 1}', '{"id": "', '{"id": 1}\n"'])
 def test_incomplete_json_is_refused_and_never_skipped(text: str, tmp_path: Path) -> None:
-    path = tmp_path / "orders.json"
-    path.write_text(text, "utf-8")
+    path = written(tmp_path, text, "orders.json")
     with pytest.raises(ImportFailed, match=r"orders\.json"):
         list(read_orders(path, ("data",)))
 
 
 def test_an_object_that_is_not_valid_json_is_reported_with_its_line(tmp_path: Path) -> None:
-    path = tmp_path / "orders.json"
-    path.write_text('{"id": 1}\n{"id": nope}\n{"id": 3}\n', "utf-8")
+    path = written(tmp_path, '{"id": 1}\n{"id": nope}\n{"id": 3}\n', "orders.json")
     first, second, third = read_orders(path, ("data",))
     assert isinstance(first, JsonOrder)
     assert isinstance(third, JsonOrder)
@@ -125,8 +122,7 @@ def test_a_list_within_an_order_list_is_found_as_one_element() -> None:
 
 
 def test_an_element_that_is_not_an_object_is_reported_and_the_orders_next_to_it_are_read(tmp_path: Path) -> None:
-    path = tmp_path / "orders.json"
-    path.write_text('{"data": [{"id": 1},\nnull,\nnope,\n{"id": 2}]}', "utf-8")
+    path = written(tmp_path, '{"data": [{"id": 1},\nnull,\nnope,\n{"id": 2}]}', "orders.json")
     first, second, third, fourth = read_orders(path, ("data",))
     assert isinstance(first, JsonOrder)
     assert isinstance(fourth, JsonOrder)

@@ -72,21 +72,35 @@ def test_thai_headings_decimal_commas_and_buddhist_years_are_recognised(tmp_path
     assert (second["void"], second["payments"]) == (True, [{"name": "พร้อมเพย์", "amount": "80.00"}])
 
 
-def test_single_accents_are_not_taken_for_thai_letters(tmp_path: Path) -> None:
-    text = "Numéro de ticket;Date;Total payé;Annulé\nA1;14/11/2026 18:05;240,00;Non\nA2;14/11/2026 18:06;80,00;Oui\n"
-    proposal, mapping = inferred(written(tmp_path, text, encoding="windows-1252"))
-    assert mapping["file"]["encoding"] == "windows-1252"
-    assert (mapping["bill"]["amounts"]["net"], proposal.questions) == ("Total payé", [])
+@pytest.mark.parametrize(
+    ("encoding", "total", "text"),
+    [
+        ("windows-1252", "Total payé", "Numéro de ticket;Date;Total payé;Annulé\nA1;14/11/2026 18:05;240,00;Non\n"),
+        ("windows-1251", "К оплате", "№ чека;Закрыт;К оплате;Статус\n1001;09.11.2026 22:10;512,00;Оплачен\n"),
+        ("cp932", "合計金額", "日付,伝票番号,合計金額\n2026/10/31 10:00,1,1200\n2026/10/31 11:00,2,950\n"),
+    ],
+    ids=["single accents", "Cyrillic", "Japanese"],
+)
+def test_an_export_is_read_in_the_encoding_of_its_language(
+    tmp_path: Path, encoding: str, total: str, text: str
+) -> None:
+    proposal, mapping = inferred(written(tmp_path, text, encoding=encoding))
+    assert (mapping["file"]["encoding"], mapping["bill"]["amounts"]["net"]) == (encoding, total)
+    assert proposal.questions == []
+
+
+def test_an_encoding_that_is_not_known_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "bills.csv").write_bytes(b"Bill,Date,\x81\xff\x8dTotal\n1,2026-10-31 10:00,5\n")
+    with pytest.raises(ImportFailed, match="UTF-8"):
+        inferred(tmp_path / "bills.csv", shop="s")
 
 
 def test_a_way_of_paying_that_is_not_known_is_a_sale_beside_one_that_was_explained(tmp_path: Path) -> None:
     export = written(tmp_path, "Bill,Date,Total,Payment\n1,13/11/2026 10:00,60,Cash\n2,13/11/2026 11:00,40,Void\n")
     mapping = propose([export], [], [], None, today=TODAY, answers={"status.Void": "void"}).text()
     later = "Bill,Date,Total,Payment\n3,14/11/2026 10:00,60,TrueMoney\n4,14/11/2026 11:00,50,Void\n"
-    assert [bill.get("void", False) for bill in imported("csv", written(tmp_path, later), mapping=mapping).bills] == [
-        False,
-        True,
-    ]
+    found = imported("csv", written(tmp_path, later), mapping=mapping)
+    assert [bill.get("void", False) for bill in found.bills] == [False, True]
 
 
 def test_short_thai_headings_are_recognised(tmp_path: Path) -> None:
@@ -104,21 +118,10 @@ def test_the_preview_has_a_void_and_a_refund_however_late_they_are(tmp_path: Pat
     export = written(tmp_path, "".join(["Bill No,Date,Total,Status\n", *rows]))
     shown = CliRunner().invoke(program, ["import", "--infer", str(export)]).stderr
     assert "5 of 12 bills in the sample, as the API would serve them" in shown
-    assert [line.strip() for line in shown.splitlines() if line.startswith("  id: ")] == [
-        'id: "2026-11-14-A0"',
-        'id: "2026-11-14-A1"',
-        'id: "2026-11-14-A2"',
-        'id: "2026-11-14-V1"',
-        'id: "2026-11-14-R1"',
-    ]
+    ids = [line.split("-")[-1] for line in shown.splitlines() if line.startswith("  id: ")]
+    assert ids == ['A0"', 'A1"', 'A2"', 'V1"', 'R1"']
     assert 'status: "void"' in shown
     assert '"net":-80' in shown
-
-
-def test_the_last_hint_names_the_entries_that_must_be_set_first(tmp_path: Path) -> None:
-    export = written(tmp_path, "Bill No,Date,Total\n1,03/04/2026 18:05,10\n2,04/04/2026 18:05,20\n")
-    shown = CliRunner().invoke(program, ["import", "--infer", str(export), "-o", str(tmp_path / "m.toml")]).stderr
-    assert f"The mapping is in {tmp_path / 'm.toml'}. Set dates.order, check the rest, then run:" in shown
 
 
 def test_the_date_order_is_not_asked_for_if_the_export_has_no_dates(tmp_path: Path) -> None:
@@ -186,15 +189,6 @@ def test_one_column_per_payment_method_becomes_payments(tmp_path: Path) -> None:
     assert [one["amount"] for one in mapping["payment"]] == ["Cash", "Credit Card"]
 
 
-def test_open_bills_are_skipped_and_unknown_states_are_asked_about(tmp_path: Path) -> None:
-    rows = "1,31/10/2026 10:00,5,Open\n2,31/10/2026 11:00,5,Paid\n3,31/10/2026 11:00,5,Zurp\n"
-    export = written(tmp_path, "Bill No,Date,Total,Status\n" + rows)
-    proposal, mapping = inferred(export, shop="s")
-    assert mapping["status"] == [{"column": "Status", "values": {"Open": "skip", "Paid": "sale"}}]
-    assert any("what these values of Status mean: Zurp" in one for one in proposal.undecided)
-    assert imported("csv", export, mapping=proposal.text()).reasons == [("export.csv", 4, "unknown_status")]
-
-
 def test_data_missing_from_an_export_is_reported(tmp_path: Path) -> None:
     proposal, _ = inferred(written(tmp_path, "Colour,Shape,Bill No\nred,round,1\n"), shop="s")
     assert [question.entry for question in proposal.questions] == ["bill.closedAt", "bill.amounts.net"]
@@ -202,20 +196,14 @@ def test_data_missing_from_an_export_is_reported(tmp_path: Path) -> None:
     assert proposal.unused == ["Colour", "Shape"]
 
 
-def test_columns_are_recognised_despite_a_row_of_totals(tmp_path: Path) -> None:
-    text = "วันที่,เวลา,เลขที่ใบเสร็จ,ยอดสุทธิ\n14/11/2569,18:05,R1,220\n14/11/2569,19:20,R2,80\nรวม,,,300\n"
-    export = written(tmp_path, text)
-    proposal, mapping = inferred(export, shop="s")
-    assert mapping["bill"]["closedAt"] == ["วันที่", "เวลา"]
-    found = imported("csv", export, mapping=proposal.text())
-    assert [bill["closedAt"] for bill in found.bills] == ["2026-11-14T18:05:00", "2026-11-14T19:20:00"]
-    assert ([one.line for one in found.skipped], found.reasons) == ([4], [])
-
-
-def test_a_title_above_the_heading_is_skipped(tmp_path: Path) -> None:
-    text = "Sales report,,\n,,\nBill No,Date,Total\n1,31/10/2026 10:00,5\n"
-    proposal, mapping = inferred(written(tmp_path, text), shop="s")
-    assert mapping["file"]["headingLine"] == 3
+@pytest.mark.parametrize(
+    ("above", "line"),
+    [("Sales report,,\n,,\n", 3), ("Description of the number,Description of the date,Description of the total\n", 2)],
+    ids=["a title", "descriptions"],
+)
+def test_what_is_above_the_headings_is_skipped(tmp_path: Path, above: str, line: int) -> None:
+    proposal, mapping = inferred(written(tmp_path, f"{above}Bill No,Date,Total\n1,31/10/2026 10:00,5\n"), shop="s")
+    assert mapping["file"]["headingLine"] == line
     assert len(imported("csv", tmp_path / "export.csv", mapping=proposal.text()).bills) == 1
 
 
@@ -244,22 +232,6 @@ def test_two_bills_with_the_same_number_are_never_added_up(tmp_path: Path) -> No
     found = imported("csv", export, mapping=inferred(export, shop="s")[0].text())
     assert [bill["amounts"]["net"] for bill in found.bills] == ["50"]
     assert [reason for _, _, reason in found.reasons] == ["repeated_bill"]
-
-
-def test_a_time_of_voiding_makes_a_bill_void(tmp_path: Path) -> None:
-    rows = "1,31/10/2026 10:00,5,\n2,31/10/2026 11:00,6,31/10/2026 11:20\n"
-    export = written(tmp_path, "Bill No,Date,Total,Voided At\n" + rows)
-    found = imported("csv", export, mapping=inferred(export, shop="s")[0].text())
-    assert [bool(bill.get("void")) for bill in found.bills] == [False, True]
-
-
-def test_bills_with_an_amount_of_which_the_sample_had_no_example_are_rejected(tmp_path: Path) -> None:
-    heading = "Bill No,Date,Subtotal,Tax,Total,Tip\n"
-    sample = written(tmp_path, heading + "1,31/10/2026 10:00,100,7,107,0\n2,31/10/2026 11:00,200,14,214,0\n")
-    mapping = inferred(sample, shop="s")[0].text()
-    later = written(tmp_path, heading + "3,31/10/2026 12:00,100,7,107,20\n", "later.csv")
-    assert imported("csv", sample, mapping=mapping).rejected == []
-    assert imported("csv", later, mapping=mapping).bills == []
 
 
 def test_a_value_that_names_no_shop_is_rejected(tmp_path: Path) -> None:
@@ -336,34 +308,23 @@ def test_only_a_value_that_is_no_placeholder_voids_a_bill(heading: str, value: s
     assert [bool(bill.get("void")) for bill in found.bills] == [False, False, False, True]
 
 
-def test_a_void_mark_that_the_status_contradicts_is_asked_about(tmp_path: Path) -> None:
-    rows = "1,31/10/2026 10:00,5,Paid,-\n2,31/10/2026 11:00,5,Paid,-\n3,31/10/2026 12:00,5,Paid,Mali\n"
-    [question] = inferred(written(tmp_path, "Bill No,Date,Total,Status,Voided by\n" + rows), shop="s")[0].questions
-    assert question.entry == "bill.void"
-    assert "Voided by" in question.text
-
-
 @pytest.mark.parametrize(
-    "word", ["Paid Out", "PAIDOUT", "Paid In", "Success (test)", "Training", "Complimentary", "Refunded", "Devuelto"]
+    "word",
+    ["Zurp", "Paid Out", "PAIDOUT", "Paid In", "Success (test)", "Training", "Complimentary", "Refunded", "Devuelto"],
 )
 def test_a_state_that_may_be_no_sale_rejects_its_bill_and_is_asked_about(word: str, tmp_path: Path) -> None:
-    export = written(tmp_path, f"Bill No,Date,Total,Status\n1,31/10/2026 10:00,5,Paid\n2,31/10/2026 11:00,5,{word}\n")
+    rows = f"1,31/10/2026 10:00,5,Open\n2,31/10/2026 11:00,5,Paid\n3,31/10/2026 11:00,5,{word}\n"
+    export = written(tmp_path, "Bill No,Date,Total,Status\n" + rows)
     proposal, mapping = inferred(export, shop="s")
-    assert mapping["status"] == [{"column": "Status", "values": {"Paid": "sale"}}]
+    assert mapping["status"] == [{"column": "Status", "values": {"Open": "skip", "Paid": "sale"}}]
     assert any(f"values of Status mean: {word}." in one and "=sale" not in one for one in proposal.undecided)
-    assert imported("csv", export, mapping=proposal.text()).reasons == [("export.csv", 3, "unknown_status")]
+    assert imported("csv", export, mapping=proposal.text()).reasons == [("export.csv", 4, "unknown_status")]
 
 
 @pytest.mark.parametrize("word", ["Paid in full", "Order completed", "Đã thanh toán", "Sudah dibayar", "ชำระเงินแล้ว"])
 def test_words_that_change_nothing_about_a_sale_need_no_question(word: str, tmp_path: Path) -> None:
     export = written(tmp_path, f"Bill No,Date,Total,Status\n1,31/10/2026 10:00,5,{word}\n2,31/10/2026 11:00,5,Void\n")
     assert inferred(export, shop="s")[1]["status"][0]["values"] == {word: "sale", "Void": "void"}
-
-
-def test_a_negative_row_that_was_refunded_is_the_refund(tmp_path: Path) -> None:
-    export = written(tmp_path, "Bill No,Date,Total,Status\n1,31/10/2026 10:00,5,Paid\n2,31/10/2026 11:00,-5,Refunded\n")
-    found = imported("csv", export, mapping=inferred(export, shop="s")[0].text())
-    assert [bill["amounts"]["net"] for bill in found.bills] == ["5", "-5"]
 
 
 @pytest.mark.parametrize("heading", ["Payment", "Order Type"])
@@ -418,12 +379,6 @@ def test_a_time_zone_without_a_known_name_is_asked_about(zone: str, tmp_path: Pa
     [question] = inferred(export, shop="s")[0].questions
     assert (question.entry, "Time Zone" in question.text) == ("shop.timezone", True)
     assert propose([export], [], [], "s", today=TODAY, timezone="Asia/Singapore").questions == []
-
-
-def test_several_currencies_are_asked_about(tmp_path: Path) -> None:
-    rows = "1,31/10/2026 10:00,5,THB\n2,31/10/2026 11:00,6,USD\n"
-    [question] = inferred(written(tmp_path, "Bill No,Date,Total,Currency\n" + rows), shop="s")[0].questions
-    assert "Currency has THB, USD" in question.text
 
 
 @pytest.mark.parametrize(("price", "nets"), [("50", ["240", "150"]), ("150", ["145", "150"])])
@@ -590,11 +545,8 @@ def test_amounts_in_cents_are_converted(tmp_path: Path) -> None:
     first, second = imported("csv", export, mapping=proposal.text()).bills
     assert [bill["amounts"]["net"] for bill in (first, second)] == ["4.50", "36.00"]
     assert second["amounts"]["discountTotal"] == "0.03"
-    assert (second["lines"][0]["qty"], second["lines"][0]["unitPrice"], second["lines"][0]["total"]) == (
-        "3",
-        "12.01",
-        "36.03",
-    )
+    [line] = second["lines"]
+    assert (line["qty"], line["unitPrice"], line["total"]) == ("3", "12.01", "36.03")
     later = written(tmp_path, heading + "3,31/10/2026 11:00,Rice,1,12.01,12.01,12.01,0\n", "later.csv")
     assert imported("csv", later, mapping=proposal.text()).bills == []
 
@@ -659,41 +611,3 @@ def test_neither_an_answer_nor_a_choice_subtracts_what_was_already_taken_off(tmp
     assert not any("- Comp" in choice for choice in question.choices)
     with pytest.raises(ImportFailed, match="line 3"):
         inferred(bills, shop="s", bill_amounts_net="Net - Comp")
-
-
-def test_a_japanese_export_is_read_and_an_unknown_encoding_is_named(tmp_path: Path) -> None:
-    export = tmp_path / "bills.csv"
-    export.write_bytes("日付,伝票番号,合計金額\n2026/10/31 10:00,1,1200\n2026/10/31 11:00,2,950\n".encode("cp932"))
-    proposal, mapping = inferred(export, shop="s")
-    assert mapping["file"]["encoding"] == "cp932"
-    assert [bill["amounts"]["net"] for bill in imported("csv", export, mapping=proposal.text()).bills] == [
-        "1200",
-        "950",
-    ]
-    export.write_bytes(b"Bill,Date,\x81\xff\x8dTotal\n1,2026-10-31 10:00,5\n")
-    with pytest.raises(ImportFailed, match="UTF-8"):
-        inferred(export, shop="s")
-
-
-def test_a_total_beside_an_amount_that_was_refunded_is_asked_for_with_both_readings(tmp_path: Path) -> None:
-    rows = "1,31/10/2026 10:00,27.80,12.50\n2,31/10/2026 11:00,29.60,0\n3,31/10/2026 12:00,9.90,0\n"
-    export = written(tmp_path, "Bill No,Date,Total,Refunded\n" + rows)
-    [question] = inferred(export, shop="s")[0].questions
-    assert question.choices == ("Total", "Total - Refunded")
-    assert all(not inferred(export, shop="s", bill_amounts_net=one)[0].questions for one in question.choices)
-
-
-def test_words_of_cyrillic_letters_are_read_in_their_encoding(tmp_path: Path) -> None:
-    text = "№ чека;Закрыт;К оплате;Статус\n1001;09.11.2026 22:10;512,00;Оплачен\n1002;10.11.2026 22:10;12,00;Оплачен\n"
-    export = tmp_path / "export.csv"
-    export.write_bytes(text.encode("windows-1251"))
-    proposal = propose([export], [], [], None, today=date(2026, 11, 16))
-    assert not proposal.questions
-    assert 'amounts.net = "К оплате"' in proposal.text()
-
-
-def test_a_row_of_descriptions_above_the_headings_is_not_the_header_row(tmp_path: Path) -> None:
-    descriptions = ",".join(f"Description of item {number}" for number in range(5))
-    text = f"{descriptions}\nOrder ID,Order Date,Order Status,Total,Tip\n1,2026-11-09 12:00,Paid,10.00,0.00\n"
-    proposal = propose([written(tmp_path, text)], [], [], None, today=date(2026, 11, 16))
-    assert "headingLine = 2" in proposal.text()

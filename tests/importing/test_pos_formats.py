@@ -500,9 +500,7 @@ def square_order(**fields: Any) -> dict[str, Any]:
 
 
 def json_file(folder: Path, content: object) -> Path:
-    path = folder / "orders.json"
-    path.write_text(json.dumps(content), "utf-8")
-    return path
+    return written(folder, json.dumps(content), "orders.json")
 
 
 @pytest.mark.parametrize(

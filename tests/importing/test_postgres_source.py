@@ -14,6 +14,10 @@ from importing.pos_database import MAPPING, TABLES, PosImport, bills_in
 
 pytestmark = pytest.mark.xdist_group("postgres")
 
+BY_TRANSACTION = MAPPING.replace("state, updated FROM", "state, written FROM").replace(
+    'watermark = "updated"\noverlap = "10 minutes"', 'watermark = "written"\nkind = "xid"'
+)
+
 
 @pytest.fixture
 def url() -> Iterator[str]:
@@ -24,6 +28,7 @@ def url() -> Iterator[str]:
     server.command(f"CREATE DATABASE {name}")
     for table in TABLES:
         server.command(table.format(time="timestamptz"), name)
+    server.command("ALTER TABLE bills ADD written xid8 NOT NULL DEFAULT pg_current_xact_id()", name)
     yield server.url(name)
     server.command(f"DROP DATABASE {name} WITH (FORCE)")
 
@@ -81,12 +86,7 @@ def test_a_transaction_that_commits_after_later_ones_were_read_is_not_missed(pos
 
 
 def test_transaction_ids_as_the_watermark_need_no_overlap_and_no_clock(tmp_path: Path, url: str) -> None:
-    with psycopg.connect(url) as connection:
-        connection.execute("ALTER TABLE bills ADD written xid8 NOT NULL DEFAULT pg_current_xact_id()")
-    mapping = MAPPING.replace("state, updated FROM", "state, written FROM").replace(
-        'watermark = "updated"\noverlap = "10 minutes"', 'watermark = "written"\nkind = "xid"'
-    )
-    pos = PosImport(tmp_path, url, mapping)
+    pos = PosImport(tmp_path, url, BY_TRANSACTION)
     sell(url, 1)
     assert bills_in(pos.run()) == 1
     with psycopg.connect(url) as slow:
@@ -103,12 +103,7 @@ def test_transaction_ids_as_the_watermark_need_no_overlap_and_no_clock(tmp_path:
 def test_however_transactions_and_imports_interleave_the_store_ends_up_like_the_database(
     tmp_path: Path, url: str, kind: str, seed: int
 ) -> None:
-    with psycopg.connect(url) as connection:
-        connection.execute("ALTER TABLE bills ADD written xid8 NOT NULL DEFAULT pg_current_xact_id()")
-    by_id = MAPPING.replace("state, updated FROM", "state, written FROM").replace(
-        'watermark = "updated"\noverlap = "10 minutes"', 'watermark = "written"\nkind = "xid"'
-    )
-    pos = PosImport(tmp_path, url, by_id if kind == "xid" else MAPPING)
+    pos = PosImport(tmp_path, url, BY_TRANSACTION if kind == "xid" else MAPPING)
     chance = random.Random(seed)  # noqa: S311 - a schedule, not a secret
     with ExitStack() as stack:
         idle = [stack.enter_context(psycopg.connect(url)) for _ in range(4)]
