@@ -3,20 +3,20 @@
 The browser is Debian's Chromium. If Chromium or playwright is missing, these tests are skipped with a message.
 """
 
-import json
 import os
 import signal
 import subprocess
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from cli.command import PYTHON, SHOPS, Command
+from cli.command import PYTHON, Command
 from client.scripted_service import Answer, scripted_service
+from console import test_process
 from console.running_console import PAGES
 from counterfoil.machine.addresses import free_port
 from waiting import until
@@ -24,7 +24,8 @@ from web import test_browser
 from web.test_browser import SCHEMES, Visit, visiting
 
 # If there is no browser, these tests are skipped too.
-pytestmark, browser = test_browser.pytestmark, test_browser.browser
+pytestmark, browser, printed = test_browser.pytestmark, test_browser.browser, test_browser.demo
+store = test_process.store
 LANGUAGES = ("en", "th")
 WIDTHS = (320, 390, 768, 900, 1100, 1280, 1440)
 # Returns whether any table extends beyond the content column of the page.
@@ -38,39 +39,23 @@ _WIDE_TABLE = """() => {
 class RunningDemo:
     """A demo with its console. `link` makes a new sign-in link."""
 
-    def __init__(self, folder: Path, told: dict[str, Any], process: subprocess.Popen[bytes]) -> None:
-        self.folder = folder
-        self.told = told
-        self.process = process
-        self.console = told["console"].partition("/sign-in#")[0]
-        self.keys = {key["purpose"]: key for key in told["keys"]}
+    def __init__(self, printed: dict[str, Any]) -> None:
+        self._printed = printed
+        self.console = printed["console"].partition("/sign-in#")[0]
+        self.keys = {key["purpose"]: key for key in printed["keys"]}
 
     def link(self) -> str:
         port = self.console.rpartition(":")[2]
-        words = [*PYTHON, "console", "link", "--store", self.told["store"], "--console-port", port, "--json"]
-        made = subprocess.run(words, capture_output=True, check=True, env=_environment(self.folder))
-        return str(json.loads(made.stdout)["console"])
+        return str(Command(self._printed["store"]).json("console", "link", "--console-port", port)["console"])
 
     def call(self, purpose: str, path: str = "/shops") -> httpx.Response:
         headers = {"authorization": f"Bearer {self.keys[purpose]['key']}"}
-        return httpx.get(self.told["baseUrl"] + path, headers=headers, timeout=30)
-
-
-def _environment(folder: Path) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("COUNTERFOIL_")}
-    return kept | {"TMPDIR": str(folder)}
+        return httpx.get(self._printed["baseUrl"] + path, headers=headers, timeout=30)
 
 
 @pytest.fixture(scope="module")
-def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningDemo]:
-    folder = tmp_path_factory.mktemp("console")
-    words = [*PYTHON, "demo", "--port", "0", "--bills", "500", "--json"]
-    with subprocess.Popen(
-        words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=_environment(folder)
-    ) as process:
-        assert process.stdout
-        yield RunningDemo(folder, json.loads(process.stdout.readline()), process)
-        process.send_signal(signal.SIGTERM)
+def demo(printed: dict[str, Any]) -> RunningDemo:
+    return RunningDemo(printed)
 
 
 @contextmanager
@@ -387,79 +372,56 @@ def test_a_page_on_another_port_of_this_machine_gets_no_cookie_and_no_data(
     assert visit.page.get_by_text("Signed in as").count()
 
 
-class KillableService:
-    """A service and a console on the same store, each in a process of its own."""
+@contextmanager
+def service(store: Path, admin_port: int) -> Iterator[None]:
+    """Run a service in processes of its own, and kill them with SIGKILL, so that they cannot clean up."""
+    ports = ["--port", str(free_port("127.0.0.1")), "--admin-port", str(admin_port)]
+    words = [*PYTHON, "serve", "--store", str(store), *ports, "--workers", "1"]
 
-    def __init__(self, folder: Path) -> None:
-        self._store = folder / "store"
-        self._folder = folder
-        self._environment = _environment(folder) | {"COUNTERFOIL_ADMIN_PORT": str(free_port("127.0.0.1"))}
-        self._port, self._console_port = free_port("127.0.0.1"), free_port("127.0.0.1")
-        Command(self._store)("load", "-", stdin=b"\n".join(SHOPS))
-        self.start()
-        self.console = self._run("console", "--console-port", str(self._console_port), "--json")
+    def is_ready() -> bool:
+        with suppress(httpx.TransportError):
+            return httpx.get(f"http://127.0.0.1:{admin_port}/ready", timeout=5).status_code == 200
+        return False
 
-    def _run(self, *words: str) -> subprocess.Popen[bytes]:
-        command = [*PYTHON, *words, "--store", str(self._store)]
-        return subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=self._environment, start_new_session=True
-        )
-
-    def start(self) -> None:
-        self.service = self._run("serve", "--port", str(self._port), "--workers", "1")
-        address = f"http://127.0.0.1:{self._environment['COUNTERFOIL_ADMIN_PORT']}/ready"
-
-        def is_ready() -> bool:
-            try:
-                return httpx.get(address, timeout=5).status_code == 200
-            except httpx.TransportError:
-                return False
-
-        until(is_ready, "the service is ready")
-
-    def link(self) -> str:
-        assert self.console.stdout
-        return str(json.loads(self.console.stdout.readline())["console"])
-
-    def close(self) -> None:
-        for process in (self.service, self.console):
-            kill(process)
-
-
-def kill(process: subprocess.Popen[bytes]) -> None:
-    """Kill a process and those that it started with SIGKILL, so that they cannot clean up."""
-    if process.poll() is None:
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-    if process.stdout:
-        process.stdout.close()
+    with subprocess.Popen(
+        words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+    ) as process:
+        try:
+            until(is_ready, "the service is ready")
+            yield
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 def test_pages_say_that_the_service_or_the_console_was_killed_and_that_the_service_runs_again(
-    browser: Any, tmp_path: Path
+    browser: Any, store: Path
 ) -> None:
-    with closing(KillableService(tmp_path)) as killable, visiting(browser, killable.link(), locale="en") as visit:
+    port, admin_port = free_port("127.0.0.1"), free_port("127.0.0.1")
+    with (
+        test_process.console(store, port, COUNTERFOIL_ADMIN_PORT=str(admin_port)) as console,
+        visiting(browser, "about:blank", locale="en") as visit,
+    ):
         page = visit.page
-        page.wait_for_url("**/")
-        console = page.url.removesuffix("/")
-        page.goto(f"{console}/keys")
-        banner = page.locator("#service")
-        assert banner.text_content() == ""
-        kill(killable.service)
+        with service(store, admin_port):
+            page.goto(test_process.printed_link(console))
+            page.wait_for_url("**/")
+            address = page.url.removesuffix("/")
+            page.goto(f"{address}/keys")
+            banner = page.locator("#service")
+            assert banner.text_content() == ""
         # The open page reports the outage without being reloaded.
         page.get_by_text("The API is not available.").wait_for(timeout=60_000)
         assert "No service responds at" in banner.text_content()
         assert "Run counterfoil serve, or check admin_host and admin_port." in banner.text_content()
         assert visit.violations() == []
-        page.goto(f"{console}/shops")
-        assert "No service responds at" in banner.text_content()
-        page.goto(f"{console}/")
+        page.goto(f"{address}/")
         assert "Something is wrong:" in page.locator(".notice.bad").text_content()
-        page.goto(f"{console}/shops")
-        killable.start()
-        page.get_by_text("The service is running again.").wait_for(timeout=60_000)
-        page.goto(f"{console}/shops")
-        assert banner.text_content() == ""
-        assert page.locator("tbody tr").count() == 2
-        kill(killable.console)
-        page.get_by_text("The console cannot be reached.").wait_for(timeout=60_000)
+        page.goto(f"{address}/shops")
+        assert "No service responds at" in banner.text_content()
+        with service(store, admin_port):
+            page.get_by_text("The service is running again.").wait_for(timeout=60_000)
+            page.goto(f"{address}/shops")
+            assert banner.text_content() == ""
+            assert page.locator("tbody tr").count() == 2
+            console.kill()
+            page.get_by_text("The console cannot be reached.").wait_for(timeout=60_000)

@@ -15,10 +15,6 @@ from counterfoil.domain.messages import quoted
 from counterfoil.views.times import THAILAND, show_times_in
 
 
-def axis_labels(chart: str) -> list[str]:
-    return re.findall(r'class="axis below[^"]*">([^<]*)<', chart)
-
-
 @pytest.fixture
 def _in_berlin() -> Iterator[None]:
     show_times_in("Europe/Berlin")

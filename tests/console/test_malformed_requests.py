@@ -101,7 +101,7 @@ def test_the_admin_listener_survives_any_bytes(capfd: pytest.CaptureFixture[str]
 def test_a_malformed_host_gets_400(shared: InUse) -> None:
     admin = Admin("127.0.0.1", 0, list, list)
     admin.start()
-    for host in (b"[]", b"[::1", b"[abc]", b"a b", b"a,b", b"a@b", b"localhost:x", b"\xe0", b"x/y"):
+    for host in (b"[]", b"[::1", b"[abc]", b"a b", b"a,b", b"localhost:1@evil", b"localhost:x", b"\xe0", b"x/y"):
         for port in (shared.console.settings.console_port, admin.port):
             assert exchange(port, b"GET / HTTP/1.1\r\nHost: " + host + b"\r\n\r\n").status == 400, host
     admin.stop()
