@@ -6,8 +6,8 @@ so the SDK is imported only when a test uses it.
 
 import os
 import sys
-from collections.abc import Callable, Coroutine
-from contextlib import closing
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +43,13 @@ class Assistant:
         return result.structured_content
 
 
+@contextmanager
+def questions(copy: Path) -> Iterator[Questions]:
+    """Yield a `Questions` object for this copy, for tests that do not need the MCP protocol."""
+    with closing(CopyReader(copy)) as reader:
+        yield Questions(reader)
+
+
 Talk = Callable[[Assistant], Coroutine[Any, Any, None]]
 
 
@@ -63,8 +70,8 @@ def with_tools(copy: Path, talk: Talk) -> None:
     """Pass `talk` a client of a server in this process, which takes less time than a process of its own."""
     from counterfoil.mcp.server import make_server  # noqa: PLC0415
 
-    with closing(CopyReader(copy)) as reader:
-        _converse(make_server(Questions(reader)), talk)
+    with questions(copy) as ask:
+        _converse(make_server(ask), talk)
 
 
 def _converse(server: Any, talk: Talk) -> None:

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 import records as r
-from assistants.assistant import Assistant, Refused, with_tools
+from assistants.assistant import Assistant, Refused, questions, with_tools
 from client.pulled_copy import PLENTY, Copy
 from client.targets import duckdb_target
 from counterfoil.mcp.questions import Questions, SalesGroup
-from counterfoil.mcp.sources import CopyReader, QueryRefused
+from counterfoil.mcp.sources import QueryRefused
 from running_service import RunningService, backend_settings
 
 FRANCHISE = "franchise-of-the-answers"
@@ -60,8 +60,8 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def ask(file: Path) -> Iterator[Questions]:
-    with closing(CopyReader(file)) as reader:
-        yield Questions(reader)
+    with questions(file) as ask:
+        yield ask
 
 
 # --- what was asked ------------------------------------------------------------------
@@ -231,8 +231,7 @@ def test_weekdays_are_in_the_order_of_the_calendar(ask: Questions) -> None:
 
 def test_the_time_of_a_shop_that_has_left_stands_still(service: RunningService, tmp_path: Path) -> None:
     copy, [staying, leaving] = pulled(service, tmp_path)
-    with closing(CopyReader(tmp_path / "copy.duckdb")) as reader:
-        ask = Questions(reader)
+    with questions(tmp_path / "copy.duckdb") as ask:
         last_seen = ask.sales((), shop_ids=[leaving["id"]], limit=1)["asOf"]
         # This bill never reaches the copy, because the shop leaves before the next pull.
         service.clock.advance(60)
@@ -261,8 +260,7 @@ def test_a_closed_shop_is_still_updated(service: RunningService, tmp_path: Path)
     service.load(r.removal(closing_down))
     service.ledger.advance_horizon()
     copy.pull()
-    with closing(CopyReader(tmp_path / "copy.duckdb")) as reader:
-        ask = Questions(reader)
+    with questions(tmp_path / "copy.duckdb") as ask:
         answer = ask.sales((), shop_ids=[closing_down["id"]], limit=1)
         assert "shopsThatLeft" not in answer
         assert answer["asOf"] == ask.sales((), limit=1)["asOf"]

@@ -16,7 +16,7 @@ import duckdb
 import pytest
 
 import records as r
-from assistants.assistant import Assistant, Refused, with_assistant
+from assistants.assistant import Assistant, Refused, questions, with_assistant
 from assistants.conftest import CANARIES
 from cli.command import Command
 from client.pulled_copy import Copy
@@ -24,17 +24,10 @@ from client.targets import held_open_by_a_writer
 from counterfoil.client.pull_state import FORMAT
 from counterfoil.mcp import sources
 from counterfoil.mcp.questions import MAX_ROWS, Questions
-from counterfoil.mcp.sources import PUBLISHED, CopyError, CopyLocked, CopyReader, QueryRefused
+from counterfoil.mcp.sources import PUBLISHED, CopyError, CopyLocked, QueryRefused
 from running_service import RunningService
 
 TOOLS = {"copy_state", "list_shops", "sales", "product_mix", "find_bill", "member_summary", "query"}
-
-
-@contextlib.contextmanager
-def questions(file: Path) -> Iterator[Questions]:
-    """Yield a `Questions` object for this copy, for tests that do not need the MCP protocol."""
-    with contextlib.closing(CopyReader(file)) as reader:
-        yield Questions(reader)
 
 
 @pytest.fixture(scope="module")
@@ -144,8 +137,7 @@ def test_neither_an_answer_nor_the_snapshot_contains_personal_data(file: Path, c
     stored = snapshot.read_bytes()
     assert b"Riverside" in stored
     assert [text for text in hidden if text.encode() in stored] == []
-    with contextlib.closing(CopyReader(file)) as reader:
-        ask = Questions(reader)
+    with questions(file) as ask:
         answers: list[Any] = [ask.copy_state(), ask.list_shops(MAX_ROWS), ask.member_summary(MAX_ROWS)]
         answers += [ask.sales([group], limit=MAX_ROWS) for group in ("day", "hour", "shop", "channel")]
         answers += [ask.find_bill(bill_id, None) for bill_id in ("b-1", "b-4")]

@@ -45,6 +45,11 @@ class Copy:
         with closing(self.target()) as sink, Client(self.url, self.key, transport=self.transport) as client:
             return Puller(client, sink, Options(**options)).run()
 
+    def pull_after(self, *changes: Record) -> Tally:
+        """Load these changes, and pull."""
+        self.load(*changes)
+        return self.pull()
+
     def reconcile(self, **options: Any) -> list[Difference]:
         with closing(self.target()) as sink, Client(self.url, self.key) as client:
             return list(Reconciler(client, sink, **options).run())

@@ -31,9 +31,8 @@ def test_the_next_pull_copies_and_counts_changes_of_every_kind(copy: Copy) -> No
     gone = r.bill(copy.branch, id="%s ? %(x)s '", lines=[r.line(options=[{"id": "o"}])])
     moved = r.bill(copy.branch, closedAt="2025-06-01T12:00:00+07:00")
     undated = r.bill(copy.branch, closedAt=None)
-    copy.load(edited, voided, moved, gone, undated)
-    copy.pull()
-    copy.load(
+    copy.pull_after(edited, voided, moved, gone, undated)
+    tally = copy.pull_after(
         edited | {"lines": [], "payments": [], "cashier": "Ying"},
         voided | {"void": {"reason": "wrong table"}},
         moved | {"closedAt": "2025-12-31T12:00:00+07:00"},
@@ -43,25 +42,21 @@ def test_the_next_pull_copies_and_counts_changes_of_every_kind(copy: Copy) -> No
         r.bill(copy.branch, closedAt=None),
         r.member(copy.branch),
     )
-    tally = copy.pull()
     assert (tally.bills_added, tally.bills_changed, tally.bills_removed, tally.bills_unchanged) == (2, 3, 2, 0)
     assert (tally.members_added, tally.members_changed, tally.members_unchanged) == (1, 0, 6)
     assert_equal(copy)
-    copy.load(copy.branch | {"timezone": "Asia/Tokyo", "name": "Renamed", "categories": []})
-    assert copy.pull().bills_changed > 5
+    tally = copy.pull_after(copy.branch | {"timezone": "Asia/Tokyo", "name": "Renamed", "categories": []})
+    assert tally.bills_changed > 5
     assert_equal(copy)
 
 
 def test_members_that_a_full_pass_no_longer_shows_are_marked_removed(copy: Copy) -> None:
     leaving = r.member(copy.branch)
-    copy.load(leaving)
-    copy.pull()
-    copy.load(r.removal(leaving))
-    assert copy.pull().members_removed == 1
+    copy.pull_after(leaving)
+    assert copy.pull_after(r.removal(leaving)).members_removed == 1
     assert_equal(copy)
     assert copy.rows("SELECT count(*) FROM members WHERE removed_at IS NOT NULL") == [(1,)]
-    copy.load(leaving)
-    copy.pull()
+    copy.pull_after(leaving)
     assert_equal(copy)
 
 
@@ -107,11 +102,10 @@ def test_amounts_and_quantities_are_exact_also_of_a_bill_with_more_than_a_thousa
     weighed = [r.line(qty=qty) for qty in (0.3333333333333333, 9e15, 1e-9)]
     amounts = {"subtotal": 8935002455.22, "net": 0.1, "tip": 1e15, "rounding": -0.03}
     payments = [{"name": "Cash", "amount": 19.99, "change": 0.01}]
-    copy.load(
+    copy.pull_after(
         r.bill(copy.branch, id="huge", lines=lines),
         r.bill(copy.branch, id="exact", lines=weighed, amounts=amounts, payments=payments),
     )
-    copy.pull()
     assert copy.rows("SELECT count(*) FROM item_options WHERE bill_id = 'huge'") == [(1500,)]
     [copied] = copy.rows("SELECT subtotal, net, tip, rounding FROM bills WHERE id = 'exact'")
     expected = ("8935002455.22", "0.1", "1000000000000000", "-0.03")

@@ -56,8 +56,7 @@ def test_only_the_files_of_tables_that_changed_or_that_are_gone_are_written(copy
         ([copy.branch | {"name": "Renamed"}], {"shops"}),
     ):
         before = seen(folder)
-        copy.load(*records)
-        copy.pull()
+        copy.pull_after(*records)
         assert renewed(before, seen(folder)) == tables
     (folder / "shops.parquet").unlink()
     copy.pull()

@@ -43,41 +43,34 @@ def copy(request: pytest.FixtureRequest, service: RunningService, branch: r.Reco
 @pulled_before
 def test_a_shop_that_appears_later_is_read_in_full(copy: Copy) -> None:
     late = r.branch(franchiseId=copy.branch["franchiseId"])
-    copy.load(late, r.bill(late, closedAt="2025-09-01T12:00:00+07:00", history=True), r.member(late))
-    copy.pull()
+    copy.pull_after(late, r.bill(late, closedAt="2025-09-01T12:00:00+07:00", history=True), r.member(late))
     assert_equal(copy)
 
 
 @pulled_before
 def test_a_removed_shop_is_marked_and_its_bills_are_still_kept_up_to_date(copy: Copy) -> None:
-    copy.load(r.removal(copy.branch))
-    copy.pull()
+    copy.pull_after(r.removal(copy.branch))
     assert copy.held()["shops"] == {}
     assert copy.rows("SELECT count(*) FROM shops WHERE removed_at IS NOT NULL") == [(1,)]
-    copy.load(r.bill(copy.branch, id="while away"), copy.branch)
-    assert copy.pull().bills_written == 1
+    assert copy.pull_after(r.bill(copy.branch, id="while away"), copy.branch).bills_written == 1
     assert_equal(copy)
 
 
 def test_a_shop_that_was_removed_before_the_first_pull_has_a_row_without_a_name(copy: Copy) -> None:
-    copy.load(r.removal(copy.branch))
-    copy.pull()
+    copy.pull_after(r.removal(copy.branch))
     assert copy.rows("SELECT shop_id, shop_name, removed_at IS NULL FROM shops") == [(copy.branch["id"], None, False)]
     assert copy.rows("SELECT count(*) FROM bills") == [(19,)]
 
 
 def test_a_shop_that_leaves_the_scope_keeps_its_bills_and_is_read_in_full_when_it_returns(copy: Copy) -> None:
     gone = r.bill(copy.branch)
-    copy.load(gone)
-    copy.pull()
+    copy.pull_after(gone)
     copy.load(copy.branch | {"franchiseId": "elsewhere"})
-    copy.load(r.removal(gone), r.bill(copy.branch, id="while away"))
-    tally = copy.pull()
+    tally = copy.pull_after(r.removal(gone), r.bill(copy.branch, id="while away"))
     assert copy.rows("SELECT count(*) FROM bills") == [(20,)]
     assert (tally.bills_removed, tally.bills_added) == (0, 0)
     assert copy.reconcile() == []
-    copy.load(copy.branch)
-    tally = copy.pull()
+    tally = copy.pull_after(copy.branch)
     assert (tally.bills_removed, tally.bills_added) == (1, 1)
     assert_equal(copy)
 
@@ -133,8 +126,7 @@ def test_a_key_made_by_rotation_continues_the_copy(copy: Copy) -> None:
     for _ in range(2):
         copy.key = copy.service.rotated(copy.key)
         copy.service.clock.advance(1)
-        copy.load(r.bill(copy.branch))
-        copy.pull()
+        copy.pull_after(r.bill(copy.branch))
         assert copy.reconcile() == []
         assert_equal(copy)
 
@@ -186,8 +178,7 @@ def test_a_pull_without_changes_only_counts_the_bills_of_the_copy_once(
 
 def test_a_copy_with_an_expired_mark_is_read_in_full_and_loses_removed_bills(copy: Copy) -> None:
     gone = r.bill(copy.branch)
-    copy.load(gone)
-    copy.pull()
+    copy.pull_after(gone)
     copy.load(r.removal(gone), r.bill(copy.branch))
     copy.service.clock.advance(401 * 86_400)
     copy.service.ledger.advance_horizon()
@@ -258,10 +249,9 @@ def test_since_leaves_out_bills_of_earlier_days(copy: Copy) -> None:
     copy.pull(since=date(2025, 12, 1))
     assert days(copy) == {None, "2026-01-01", "2026-05-05"}
     assert copy.reconcile() == []
-    copy.load(
+    tally = copy.pull_after(
         moved | {"closedAt": "2025-06-01T12:00:00+07:00"}, r.bill(copy.branch, closedAt="2025-02-02T12:00:00+07:00")
     )
-    tally = copy.pull()
     assert (tally.bills_added, tally.bills_removed) == (0, 1)
     assert days(copy) == {None, "2026-01-01", "2026-05-05"}
     assert copy.reconcile() == []
@@ -285,8 +275,7 @@ def test_shops_limits_the_copy_to_these_shops(copy: Copy) -> None:
     held = copy.held()
     assert {shop for shop, _ in held["bills"]} == set(held["shops"]) == {other["id"]}
     assert {base for base, _ in held["members"]} == {other["providerId"]}
-    copy.load(r.bill(copy.branch), r.bill(other))
-    assert copy.pull().bills_added == 1
+    assert copy.pull_after(r.bill(copy.branch), r.bill(other)).bills_added == 1
     assert copy.reconcile() == []
     assert copy.pull(shops=[copy.branch["id"]]).bills_removed == 2
     assert {shop for shop, _ in copy.held()["bills"]} == {copy.branch["id"]}
@@ -314,8 +303,7 @@ def test_shops_that_the_key_does_not_cover_leave_the_copy_as_it_was_but_closed_s
 def test_other_shops_replace_the_members_of_the_bases_that_are_no_longer_selected(copy: Copy) -> None:
     other = r.branch(franchiseId=copy.branch["franchiseId"])
     coupon = {"code": "c", "status": "available", "providerId": other["providerId"]}
-    copy.load(other, r.member(other, coupons=[coupon]), r.member(other))
-    copy.pull()
+    copy.pull_after(other, r.member(other, coupons=[coupon]), r.member(other))
     tally = copy.pull(shops=[copy.branch["id"]], members_every_sec=86400.0)
     assert tally.members_removed == 2
     assert {base for base, _ in copy.held()["members"]} == {copy.branch["providerId"]}
@@ -349,15 +337,13 @@ def test_a_file_in_use_is_reported_and_no_other_files_are_left_next_to_it(copy: 
 def test_only_changes_that_were_stored_before_a_command_ran_count_as_handled(copy: Copy) -> None:
     copy.pull()
     handled = stored_state(copy).changes
-    copy.load(r.bill(copy.branch))
-    copy.pull()
+    copy.pull_after(r.bill(copy.branch))
     # The last number was counted by a run whose transaction failed.
     for changes, is_due in ((handled, True), (handled + 1, False), (handled, False), (handled + 10, False)):
         with closing(copy.target()) as sink:
             pull_state.record_handled(sink, changes)
         assert stored_state(copy).has_unhandled_changes == is_due
-    copy.load(r.bill(copy.branch))
-    copy.pull()
+    copy.pull_after(r.bill(copy.branch))
     assert stored_state(copy).has_unhandled_changes
 
 

@@ -31,8 +31,7 @@ def test_plain_sql_reads_sorts_compares_and_adds_values_exactly(copy: Copy, tmp_
         copy.branch, id="typed", amounts=amounts, orderIds=["o1", "ใบ"], lines=[r.line(qty=1.5, cancelled=True)]
     )
     early = r.bill(copy.branch, id="early", closedAt="2026-01-01T03:00:00+07:00", amounts={"net": 20.1})
-    copy.load(bill, early)
-    copy.pull()
+    copy.pull_after(bill, early)
     with closing(sqlite3.connect(tmp_path / "copy.sqlite")) as reader:
 
         def rows(columns: str, condition: str = "bills.id IN ('typed', 'early')") -> list[Any]:
@@ -71,8 +70,7 @@ def test_temporary_data_is_private_and_that_of_a_killed_pull_is_deleted(copy: Co
     [scratch] = tmp_path.glob("*.scratch-*")
     assert scratch != left_behind
     assert scratch.stat().st_mode & 0o777 == 0o700
-    copy.load(r.bill(copy.branch))
-    copy.pull()
+    copy.pull_after(r.bill(copy.branch))
     assert scratch.exists(), "a second pull has deleted the temporary data of a pull that is still running"
     sink.close()
     assert not scratch.exists()
@@ -110,8 +108,7 @@ def test_a_second_pull_at_the_same_time_is_refused_and_changes_nothing(copy: Cop
         read_feed = slow._read_feed
 
         def overtaken(state: object) -> None:
-            copy.load(r.bill(copy.branch))
-            copy.pull()
+            copy.pull_after(r.bill(copy.branch))
             read_feed(state)  # type: ignore[arg-type]  # the state of the slow pull
 
         slow._read_feed = overtaken  # type: ignore[method-assign]

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -116,6 +116,10 @@ def revenue(bill: Json) -> Decimal:
     return Decimal(0) if bill["status"] == "void" else Decimal(amounts["net"] or 0) - (amounts["tip"] or 0)
 
 
+def total(bills: Iterable[Json]) -> Decimal:
+    return sum(map(revenue, bills), Decimal(0))
+
+
 def sums(pairs: Any) -> dict[Any, tuple[Decimal, ...]]:
     found: dict[Any, list[Decimal]] = {}
     for key, *values in pairs:
@@ -178,9 +182,7 @@ FIGURES: dict[str, Callable[[World], Counter[tuple[Any, ...]]]] = {
     "Share of voids": lambda world: Counter(
         [(percent(Decimal(len(world.bills) - len(world.sold)), Decimal(len(world.bills))),)]
     ),
-    "Average bill": lambda world: Counter(
-        [(plain(round(sum(map(revenue, world.bills), Decimal(0)) / len(world.sold), 2)),)]
-    ),
+    "Average bill": lambda world: Counter([(plain(round(total(world.bills) / len(world.sold), 2)),)]),
     "Hour of day": lambda world: rows(sums((hour_of(world, bill), 1, revenue(bill)) for bill in world.sold)),
     "Category": lambda world: rows(
         sums(((bill["shopId"], of_level_1(world, bill, line)), line["lineTotal"]) for bill, line in world.lines())
@@ -193,14 +195,7 @@ FIGURES: dict[str, Callable[[World], Counter[tuple[Any, ...]]]] = {
         )
     ),
     "Share of members": lambda world: Counter(
-        [
-            (
-                percent(
-                    sum((revenue(bill) for bill in world.bills if bill["memberId"]), Decimal(0)),
-                    sum(map(revenue, world.bills), Decimal(0)),
-                ),
-            )
-        ]
+        [(percent(total(bill for bill in world.bills if bill["memberId"]), total(world.bills)),)]
     ),
     "A shop that left": lambda world: rows(
         sums(
@@ -253,8 +248,8 @@ def asked(ask: Questions, world: World, question: str) -> Counter[tuple[Any, ...
             bills, voids = numbers(totals, "bills", "voids")
             return Counter([(percent(voids, bills + voids),)])
         case "Average bill":
-            total, bills = numbers(totals, "revenue", "bills")
-            return Counter([(plain(round(total / bills, 2)),)])
+            revenues, bills = numbers(totals, "revenue", "bills")
+            return Counter([(plain(round(revenues / bills, 2)),)])
         case "Hour of day":
             hours = ask.sales(["hour"], limit=MAX_ROWS)["groups"]
             return Counter((f"{row['hour']:02}", *numbers(row, "bills", "revenue")) for row in hours if row["bills"])
@@ -358,7 +353,7 @@ def test_member_activity_counts_the_bills_and_sales_of_each_member(world: World)
     for member in {bill["memberId"] for bill in world.bills} - {None}:
         own = [bill for bill in world.sold if bill["memberId"] == member]
         days = sorted(bill["billDate"] for bill in own)
-        expected[member] = (len(own), plain(sum(map(revenue, own), Decimal(0))), days[0], days[-1])
+        expected[member] = (len(own), plain(total(own)), days[0], days[-1])
     assert len(expected) == 2
     columns = "member_id, bills, revenue, CAST(first_day AS VARCHAR), CAST(last_day AS VARCHAR)"
     found = world.rows(f"SELECT {columns} FROM member_activity")  # noqa: S608 - our own columns

@@ -26,8 +26,7 @@ def test_changes_removals_and_other_shops_since_the_pull_are_not_differences(cop
     moving, dated, undated = r.bill(copy.branch), r.bill(copy.branch), r.bill(copy.branch, closedAt=None)
     joining = r.branch(franchiseId="elsewhere")
     leaving = r.branch(franchiseId=copy.branch["franchiseId"])
-    copy.load(moving, dated, undated, joining, leaving, r.bill(joining), r.bill(leaving))
-    copy.pull()
+    copy.pull_after(moving, dated, undated, joining, leaving, r.bill(joining), r.bill(leaving))
     copy.load(
         r.bill(copy.branch),
         r.bill(copy.branch, closedAt=None),
@@ -71,8 +70,7 @@ def test_a_bill_that_the_service_does_not_have_is_found_and_dropped(copy: Copy, 
 
 
 def test_undated_bills_that_are_in_no_list_are_compared_too(copy: Copy) -> None:
-    copy.load(r.bill(copy.branch, id="in no list", closedAt=None, history=True))
-    copy.pull()
+    copy.pull_after(r.bill(copy.branch, id="in no list", closedAt=None, history=True))
     copy.rows("DELETE FROM bills WHERE id = 'in no list'")
     [found] = copy.reconcile(fix=True)
     assert (found.day, found.missing) == (None, 1)
@@ -116,8 +114,7 @@ def spent(copy: Copy, service: RunningService) -> int:
 
 
 def test_only_days_whose_digests_differ_are_read(copy: Copy) -> None:
-    copy.load(*(r.bill(copy.branch, closedAt=f"2025-{month:02}-15T12:00:00+07:00") for month in range(1, 13)))
-    copy.pull()
+    copy.pull_after(*(r.bill(copy.branch, closedAt=f"2025-{month:02}-15T12:00:00+07:00") for month in range(1, 13)))
     before = spent(copy, copy.service)
     assert copy.reconcile() == []
     # The run requests only the feed, the digests and the rate limit, and `spent` itself makes one request.

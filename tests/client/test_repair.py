@@ -245,8 +245,7 @@ def test_a_copy_without_its_progress_is_refused_because_its_key_is_not_known(cop
 def test_lost_records_of_removed_bills_are_noticed(pulled_copy: Copy) -> None:
     sold = r.bill(pulled_copy.branch)
     for change in (sold, r.removal(sold)):
-        pulled_copy.load(change)
-        pulled_copy.pull()
+        pulled_copy.pull_after(change)
     run(pulled_copy, "DELETE FROM removed_bills")
     assert pulled_copy.pull().lost_tables == ["removed_bills"]
     assert pulled_copy.pull().lost_tables == []
@@ -328,8 +327,7 @@ def test_a_bill_whose_part_was_written_again_counts_as_written(copy: Copy, every
 def test_changes_since_the_pull_are_not_differences(pulled_copy: Copy) -> None:
     moving, removed = (r.bill(pulled_copy.branch) for _ in range(2))
     leaving = r.branch(franchiseId=pulled_copy.branch["franchiseId"])
-    pulled_copy.load(moving, removed, leaving, r.bill(leaving))
-    pulled_copy.pull()
+    pulled_copy.pull_after(moving, removed, leaving, r.bill(leaving))
     pulled_copy.load(
         moving | {"closedAt": "2025-06-01T12:00:00+07:00"},
         r.removal(removed),
