@@ -132,12 +132,15 @@ def test_the_date_order_is_not_asked_for_if_the_export_has_no_dates(tmp_path: Pa
     assert "the day comes before the month" not in shown
 
 
-def test_the_date_order_of_a_trading_day_is_inferred_or_asked_for(tmp_path: Path) -> None:
-    clear = written(tmp_path, "Bill No,Business Date,Total\n1,31/10/2026,10\n", "clear.csv")
+@pytest.mark.parametrize(("heading", "time"), [("Business Date", ""), ("Date", " 18:05")])
+def test_the_date_order_is_inferred_or_asked_for(tmp_path: Path, heading: str, time: str) -> None:
+    clear = written(tmp_path, f"Bill No,{heading},Total\n1,31/10/2026{time},10\n", "clear.csv")
     assert inferred(clear, shop="s")[1]["dates"]["order"] == "dmy"
-    ambiguous = written(tmp_path, "Bill No,Business Date,Total\n1,03/04/2026,10\n", "ambiguous.csv")
+    ambiguous = written(tmp_path, f"Bill No,{heading},Total\n1,03/04/2026{time},10\n", "ambiguous.csv")
+    assert "order" not in inferred(ambiguous, shop="s")[1]["dates"]
     shown = CliRunner().invoke(program, ["import", "--infer", str(ambiguous), "-o", str(tmp_path / "m.toml")]).stderr
     assert "--set dates.order=dmy  03 Apr 2026" in shown
+    assert "--set dates.order=mdy  04 Mar 2026" in shown
     assert f"The mapping is in {tmp_path / 'm.toml'}. Set dates.order, check the rest, then run:" in shown
 
 
@@ -152,14 +155,6 @@ def test_lines_and_payments_of_other_files_are_found(tmp_path: Path) -> None:
     assert found.rejected == []
     assert found.bills[0]["payments"] == [{"name": "Cash", "amount": "300", "change": "60"}]
     assert [line["name"] for line in found.bills[0]["lines"]] == ["Tea", "Rice"]
-
-
-def test_an_ambiguous_date_order_is_left_to_the_operator(tmp_path: Path) -> None:
-    export = written(tmp_path, "Bill No,Date,Total\n1,01/10/2026 10:00,5\n2,02/10/2026 10:00,6\n")
-    proposal, mapping = inferred(export, shop="s")
-    assert "order" not in mapping["dates"]
-    [question] = proposal.questions
-    assert (question.entry, question.choices) == ("dates.order", ("dmy", "mdy"))
 
 
 def test_dates_without_a_time_of_day_get_noon_and_a_question(tmp_path: Path) -> None:
@@ -244,15 +239,11 @@ def test_a_value_that_names_no_shop_is_rejected(tmp_path: Path) -> None:
 
 
 def test_a_mapping_from_one_day_keeps_the_bills_of_all_days_apart(tmp_path: Path) -> None:
-    heading = "Bill No,Date,Time,Total,Status\n"
-    days = [
-        written(
-            tmp_path,
-            heading + "".join(f"{number},{day}/11/2026,18:{number:02},{day + number},Paid\n" for number in range(1, 9)),
-            f"{day}.csv",
-        )
-        for day in range(13, 27)
-    ]
+    def export(day: int) -> Path:
+        rows = [f"{number},{day}/11/2026,18:{number:02},{day + number},Paid\n" for number in range(1, 9)]
+        return written(tmp_path, "".join(["Bill No,Date,Time,Total,Status\n", *rows]), f"{day}.csv")
+
+    days = [export(day) for day in range(13, 27)]
     mapping = inferred(days[0], shop="s")[0].text()
     found = imported("csv", *days, mapping=mapping)
     assert (len(found.bills), found.rejected) == (14 * 8, [])

@@ -28,6 +28,10 @@ BILLS = "Bill No,Date,Subtotal,Discount,Tax,Total,Tip\n"
 ROWS = [(100, 0, 7), (200, 20, 14), (300, 0, 21), (150, 50, 10.5), (80, 0, 5.6), (90, 0, 6.3)]
 
 
+TOTALS = "Bill,Date,Total\n"
+THREE_DAYS = TOTALS + "".join(f"{day}1,{day}/11/2026 10:00,60\n" for day in range(13, 16))
+
+
 def mapping_of(folder: Path, sample: str, **answers: str) -> str:
     given = {name.replace("_", "."): value for name, value in answers.items()}
     return propose([written(folder, sample, "sample.csv")], [], [], None, today=TODAY, answers=given).text()
@@ -137,10 +141,8 @@ def test_a_total_may_be_rounded_to_a_coin_but_not_differ_otherwise(tmp_path: Pat
 def test_a_file_with_the_month_first_is_refused_if_the_mapping_has_the_day_first(
     tmp_path: Path, days: list[str]
 ) -> None:
-    heading = "Bill,Date,Total\n"
-    sample = heading + "".join(f"{day}1,{day}/11/2026 10:00,60\n" for day in range(13, 16))
-    mapping = mapping_of(tmp_path, sample)
-    text = heading + "".join(f"9{place},{day} 10:00,60\n" for place, day in enumerate(days))
+    mapping = mapping_of(tmp_path, THREE_DAYS)
+    text = TOTALS + "".join(f"9{place},{day} 10:00,60\n" for place, day in enumerate(days))
     export = written(tmp_path, text, "later.csv")
     with pytest.raises(ImportFailed, match="--date-order"):
         imported("csv", export, mapping=mapping, today=TODAY)
@@ -151,9 +153,7 @@ def test_a_file_with_the_month_first_is_refused_if_the_mapping_has_the_day_first
 
 @pytest.mark.parametrize("day", ["16/11/2026", "01/12/2026", "05/10/2026", "19/12/2026", "12/11/2026"])
 def test_a_file_of_another_day_is_read_as_the_mapping_says(tmp_path: Path, day: str) -> None:
-    heading = "Bill,Date,Total\n"
-    sample = heading + "".join(f"{number}1,{number}/11/2026 10:00,60\n" for number in range(13, 16))
-    found = later(tmp_path, sample, heading + f"99,{day} 10:00,60\n")
+    found = later(tmp_path, THREE_DAYS, TOTALS + f"99,{day} 10:00,60\n")
     assert found.bills[0]["closedAt"].startswith("-".join(reversed(day.split("/"))))
 
 
@@ -202,9 +202,8 @@ def test_tables_and_areas_in_a_column_of_locations_are_asked_about(tmp_path: Pat
 
 
 def test_whole_amounts_may_have_decimals_later(tmp_path: Path) -> None:
-    heading = "Bill,Date,Total\n"
-    sample = heading + "1,13/11/2026 10:00,60\n2,13/11/2026 11:00,40\n"
-    found = later(tmp_path, sample, heading + "3,14/11/2026 10:00,60.50\n4,14/11/2026 10:00,1250\n")
+    sample = TOTALS + "1,13/11/2026 10:00,60\n2,13/11/2026 11:00,40\n"
+    found = later(tmp_path, sample, TOTALS + "3,14/11/2026 10:00,60.50\n4,14/11/2026 10:00,1250\n")
     assert sum(Decimal(bill["amounts"]["net"]) for bill in found.bills) == Decimal("1310.50")
 
 
@@ -291,9 +290,8 @@ def test_a_way_of_paying_that_may_be_no_payment_is_no_sale(tmp_path: Path, word:
 
 
 def test_a_single_day_that_is_probable_only_in_the_other_order_is_refused(tmp_path: Path) -> None:
-    heading = "Bill,Date,Total\n"
-    mapping = mapping_of(tmp_path, heading + "1,13/1/2026 10:00,60\n2,14/1/2026 11:00,40\n")
-    export = written(tmp_path, heading + "3,3/1/2026 10:00,60\n")
+    mapping = mapping_of(tmp_path, TOTALS + "1,13/1/2026 10:00,60\n2,14/1/2026 11:00,40\n")
+    export = written(tmp_path, TOTALS + "3,3/1/2026 10:00,60\n")
     assert imported("csv", export, mapping=mapping, today=date(2026, 1, 4)).bills
     with pytest.raises(ImportFailed, match="2026-03-01"):
         imported("csv", export, mapping=mapping, today=date(2026, 3, 2))

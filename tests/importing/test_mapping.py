@@ -36,15 +36,6 @@ def test_amounts_are_computed_from_the_columns_of_a_row(tmp_path: Path, cell: st
     assert amounts(tmp_path, "1,10.00,3.50,\n2,10.00,,\n3,,,\n", cell) == expected
 
 
-def test_a_factor_that_is_not_listed_rejects_the_bill(tmp_path: Path) -> None:
-    cell = '{ add = ["A", { multiply = ["B", { column = "C", values = { "added" = 1, "included" = 0 } }] }] }'
-    assert amounts(tmp_path, "1,10,3,added\n2,10,3,included\n", cell) == ["13", "10"]
-    export = written(tmp_path, "No,A,B,C\n1,10,3,perhaps\n")
-    found = imported("csv", export, mapping=f"{BILLS}amounts.net = {cell}\n")
-    assert [one.reason for one in found.rejected] == ["unreadable_value"]
-    assert "perhaps" in found.rejected[0].detail
-
-
 def test_a_sum_over_rows_adds_up_payments_although_the_lines_are_in_another_file(tmp_path: Path) -> None:
     payments = written(tmp_path, "No,Paid\n1,60\n1,40\n2,5\n", "payments.csv")
     lines = written(tmp_path, "No,Item,A\n1,Tea,90\n2,Tea,5\n", "lines.csv")
@@ -58,35 +49,12 @@ def test_a_sum_over_rows_adds_up_payments_although_the_lines_are_in_another_file
     assert [one["amount"] for one in found.bills[0]["payments"]] == ["60", "40"]
 
 
-def test_a_file_may_have_headings_of_another_language(tmp_path: Path) -> None:
-    export = written(tmp_path, "Número,Total\n1,10\n")
-    mapping = '[headings]\nNo = ["Número", "Nr"]\n' + BILLS + 'amounts.net = "Total"\n'
-    assert imported("csv", export, mapping=mapping).bill["id"] == "1"
-
-
-def test_a_status_is_read_from_several_columns_together(tmp_path: Path) -> None:
-    export = written(tmp_path, "No,Kind,State\n1,Payment,Done\n2,,Cancelled\n3,,Done\n")
-    mapping = (
-        BILLS + '[[status]]\ncolumns = ["Kind", "State"]\nvalues = { "Payment-Done" = "sale", Cancelled = "void" }\n'
-    )
-    found = imported("csv", export, mapping=mapping)
-    assert [(bill["id"], "void" in bill) for bill in found.bills] == [("1", False), ("2", True)]
-    assert [(one.bill, one.reason) for one in found.rejected] == [("3", "unknown_status")]
-
-
 def test_a_number_whose_meaning_is_not_known_rejects_its_bill(tmp_path: Path) -> None:
     export = written(tmp_path, "No,Tax\n1,0.00\n2,\n3,0.70\n")
     found = imported("csv", export, mapping=BILLS + '[[reject]]\ncolumn = "Tax"\nreason = "Ask the till."\n')
     assert [bill["id"] for bill in found.bills] == ["1", "2"]
     assert [(one.bill, one.reason) for one in found.rejected] == [("3", "doubtful_value")]
     assert "Ask the till." in found.rejected[0].detail
-
-
-def test_a_bill_of_which_all_lines_are_cancelled_is_void(tmp_path: Path) -> None:
-    export = written(tmp_path, "No,Item,A,Void\n1,Tea,5,yes\n1,Cake,7,yes\n2,Tea,5,yes\n2,Cake,7,no\n")
-    mapping = BILLS + 'amounts.net = { sum = "A" }\n[line]\nname = "Item"\ncancelled = "Void"\n'
-    found = imported("csv", export, mapping=mapping)
-    assert [(bill["amounts"]["net"], "void" in bill) for bill in found.bills] == [("0", True), ("7", False)]
 
 
 def test_an_amount_that_is_written_with_either_sign_is_read_without_it(tmp_path: Path) -> None:
@@ -458,12 +426,6 @@ def test_a_total_that_is_also_a_payment_counts_once_for_a_bill(tmp_path: Path) -
     rows = TWO_DAYS.format(first="", second="Total,,,,400.00,400.00\n")
     found = imported("csv", written(tmp_path, HEADING + rows), mapping=mapping)
     assert [(one.field, str(one.computed)) for one in found.totals] == [("amounts.net", "400.00"), ("total", "400.00")]
-
-
-def test_amounts_of_a_bill_are_added_to_sums_over_its_lines(tmp_path: Path) -> None:
-    mapping = MAPPING.replace('amounts.net = "Total"', 'amounts.net = { add = [{ sum = "Amount" }, "Total"] }')
-    rows = "A1,14/11/2026 18:05,Khao soi,2,190,20\nA1,14/11/2026 18:05,Iced tea,1,50,20\n"
-    assert imported("csv", written(tmp_path, HEADING + rows), mapping=mapping).bill["amounts"]["net"] == "260"
 
 
 def test_a_label_of_totals_in_place_of_a_number_is_no_bill(tmp_path: Path) -> None:

@@ -353,18 +353,14 @@ def test_a_receipt_of_loyverse_has_its_tip_in_the_net() -> None:
     assert [line["total"] for line in sale["lines"]] == ["200", "50"]
     assert sale["payments"] == [{"name": "Cash", "amount": "100"}, {"name": "Card", "amount": "160"}]
     assert cancelled["void"] is True
-    assert (refund["amounts"]["net"], refund["lines"][0]["qty"], refund["orderIds"]) == (
-        "-95",
-        "-1",
-        ["1-0005", "1-0003"],
-    )
+    assert (refund["amounts"]["net"], refund["lines"][0]["qty"]) == ("-95", "-1")
+    assert refund["orderIds"] == ["1-0005", "1-0003"]
 
 
 @pytest.mark.parametrize(("paid", "net"), [(240, "240"), (260, "260")])
 def test_payments_show_whether_the_total_of_a_receipt_includes_the_tip(tmp_path: Path, paid: int, net: str) -> None:
-    found = imported(
-        "loyverse", json_file(tmp_path, loyverse_receipt(payments=[{"name": "Cash", "money_amount": paid}]))
-    )
+    receipt = loyverse_receipt(payments=[{"name": "Cash", "money_amount": paid}])
+    found = imported("loyverse", json_file(tmp_path, receipt))
     assert found.bill["amounts"]["net"] == net
 
 

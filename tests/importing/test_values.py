@@ -4,16 +4,8 @@ from decimal import Decimal
 
 import pytest
 
-from counterfoil.importing.values import (
-    DateFormat,
-    NumberFormat,
-    UnreadableCell,
-    clean,
-    decimal_text,
-    read_day,
-    read_decimal,
-    read_time,
-)
+from counterfoil.importing import values
+from counterfoil.importing.values import DateFormat, NumberFormat, UnreadableCell
 
 COMMA = NumberFormat(",", ".")
 
@@ -51,10 +43,10 @@ COMMA = NumberFormat(",", ".")
     ],
 )
 def test_a_number_is_read_exactly(cell: str, number: str) -> None:
-    found = read_decimal(cell, NumberFormat())
+    found = values.read_decimal(cell, NumberFormat())
     assert found == Decimal(number)
     assert found is not None
-    assert "E" not in decimal_text(found)
+    assert "E" not in values.decimal_text(found)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +61,7 @@ def test_a_number_is_read_exactly(cell: str, number: str) -> None:
     ],
 )
 def test_a_decimal_comma_is_read_where_the_mapping_says_so(cell: str, number: str) -> None:
-    assert read_decimal(cell, COMMA) == Decimal(number)
+    assert values.read_decimal(cell, COMMA) == Decimal(number)
 
 
 @pytest.mark.parametrize(
@@ -81,18 +73,18 @@ def test_a_decimal_comma_is_read_where_the_mapping_says_so(cell: str, number: st
 )
 def test_a_number_in_another_format_is_refused_and_not_guessed(cell: str) -> None:
     with pytest.raises(UnreadableCell):
-        read_decimal(cell, NumberFormat())
+        values.read_decimal(cell, NumberFormat())
 
 
 @pytest.mark.parametrize("cell", ["1.25", "1,250.00"])
 def test_a_decimal_point_is_refused_where_the_mapping_says_comma(cell: str) -> None:
     with pytest.raises(UnreadableCell):
-        read_decimal(cell, COMMA)
+        values.read_decimal(cell, COMMA)
 
 
 @pytest.mark.parametrize("cell", ["", "-", "–", "฿"])
 def test_an_empty_cell_has_no_number(cell: str) -> None:
-    assert read_decimal(cell, NumberFormat()) is None
+    assert values.read_decimal(cell, NumberFormat()) is None
 
 
 @pytest.mark.parametrize(
@@ -131,17 +123,21 @@ def test_an_empty_cell_has_no_number(cell: str) -> None:
     ],
 )
 def test_a_time_is_read_in_the_order_of_the_mapping(cell: str, order: str, iso: str) -> None:
-    assert read_time(cell, DateFormat(), order) == iso
+    assert values.read_time(cell, DateFormat(), order) == iso
 
 
 def test_a_time_zone_of_the_mapping_becomes_an_offset() -> None:
-    assert read_time("14/11/2026 18:05", DateFormat(timezone="UTC"), "dmy") == "2026-11-14T18:05:00+00:00"
-    assert read_time("14/07/2026 18:05", DateFormat(timezone="Europe/Berlin"), "dmy") == "2026-07-14T18:05:00+02:00"
-    assert read_time("14/11/2026 18:05Z", DateFormat(timezone="Asia/Bangkok"), "dmy") == "2026-11-14T18:05:00+00:00"
+    assert values.read_time("14/11/2026 18:05", DateFormat(timezone="UTC"), "dmy") == "2026-11-14T18:05:00+00:00"
+    assert (
+        values.read_time("14/07/2026 18:05", DateFormat(timezone="Europe/Berlin"), "dmy") == "2026-07-14T18:05:00+02:00"
+    )
+    assert (
+        values.read_time("14/11/2026 18:05Z", DateFormat(timezone="Asia/Bangkok"), "dmy") == "2026-11-14T18:05:00+00:00"
+    )
 
 
 def test_a_two_digit_buddhist_year_is_read_if_the_mapping_says_so() -> None:
-    assert read_day("14/11/69", DateFormat(calendar="buddhist"), "dmy") == "2026-11-14"
+    assert values.read_day("14/11/69", DateFormat(calendar="buddhist"), "dmy") == "2026-11-14"
 
 
 @pytest.mark.parametrize(
@@ -149,7 +145,7 @@ def test_a_two_digit_buddhist_year_is_read_if_the_mapping_says_so() -> None:
 )
 def test_a_two_digit_year_that_is_decades_away_is_refused(cell: str, calendar: str) -> None:
     with pytest.raises(UnreadableCell, match=r"decades away, unless dates\.calendar is"):
-        read_day(cell, DateFormat(calendar=calendar), "dmy")
+        values.read_day(cell, DateFormat(calendar=calendar), "dmy")
 
 
 @pytest.mark.parametrize(
@@ -157,21 +153,21 @@ def test_a_two_digit_year_that_is_decades_away_is_refused(cell: str, calendar: s
     [("45975.75", "2025-11-14T18:00:00"), ("45975 0.75", "2025-11-14T18:00:00"), ("45975.0", "2025-11-14T00:00:00")],
 )
 def test_the_number_of_a_spreadsheet_is_a_time_only_if_the_mapping_says_so(cell: str, iso: str) -> None:
-    assert read_time(cell, DateFormat(serial=True), "dmy") == iso
+    assert values.read_time(cell, DateFormat(serial=True), "dmy") == iso
     with pytest.raises(UnreadableCell, match=r"set dates\.serial"):
-        read_time(cell, DateFormat(), "dmy")
+        values.read_time(cell, DateFormat(), "dmy")
 
 
 def test_the_number_of_a_spreadsheet_without_a_fraction_has_no_time() -> None:
-    assert read_day("45975", DateFormat(serial=True), "dmy") == "2025-11-14"
+    assert values.read_day("45975", DateFormat(serial=True), "dmy") == "2025-11-14"
     with pytest.raises(UnreadableCell, match="no time of day"):
-        read_time("45975", DateFormat(serial=True), "dmy")
+        values.read_time("45975", DateFormat(serial=True), "dmy")
 
 
 def test_a_day_without_a_time_gets_the_default_time_or_is_refused() -> None:
-    assert read_time("14/11/2026", DateFormat(default_time="12:00"), "dmy") == "2026-11-14T12:00:00"
+    assert values.read_time("14/11/2026", DateFormat(default_time="12:00"), "dmy") == "2026-11-14T12:00:00"
     with pytest.raises(UnreadableCell, match="no time of day"):
-        read_time("14/11/2026", DateFormat(), "dmy")
+        values.read_time("14/11/2026", DateFormat(), "dmy")
 
 
 @pytest.mark.parametrize(
@@ -190,20 +186,20 @@ def test_a_day_without_a_time_gets_the_default_time_or_is_refused() -> None:
 )
 def test_a_date_that_does_not_exist_is_refused(cell: str, order: str) -> None:
     with pytest.raises(UnreadableCell):
-        read_time(cell, DateFormat(), order)
+        values.read_time(cell, DateFormat(), order)
 
 
 @pytest.mark.parametrize("cell", ["31/12/1969", "19691231", "1969-12-31", "31 Dec 1969", "Dec 31, 1969", "1/1/0001"])
 def test_a_year_out_of_range_is_the_reason_in_the_message(cell: str) -> None:
     with pytest.raises(UnreadableCell, match=f'^"{cell}" has a year outside 1970 to 2049$'):
-        read_day(cell, DateFormat(), "dmy")
+        values.read_day(cell, DateFormat(), "dmy")
 
 
 @pytest.mark.parametrize("order", ["dmy", "mdy", "ymd"])
 @pytest.mark.parametrize("cell", ["20261332", "2026-13-01", "31 Feb 2026", "Feb 31, 2026"])
 def test_the_message_omits_the_order_if_the_date_does_not_depend_on_it(cell: str, order: str) -> None:
     with pytest.raises(UnreadableCell, match=f'^"{cell}" is not a date$'):
-        read_day(cell, DateFormat(), order)
+        values.read_day(cell, DateFormat(), order)
 
 
 @pytest.mark.parametrize(("cell", "order"), [("14/11/2026", "mdy"), ("11/14/2026", "dmy"), ("14/11/2026", "ymd")])
@@ -211,15 +207,15 @@ def test_the_message_names_the_order_if_the_date_depends_on_it(cell: str, order:
     with pytest.raises(
         UnreadableCell, match=f'^"{cell}" is not a date if the order of day, month and year is {order}$'
     ):
-        read_day(cell, DateFormat(), order)
+        values.read_day(cell, DateFormat(), order)
 
 
 @pytest.mark.parametrize("offset", ["+24:00", "-99", "+0760"])
 def test_a_time_with_an_impossible_offset_is_refused(offset: str) -> None:
     with pytest.raises(UnreadableCell, match=r"is not a time$"):
-        read_time(f"2026-11-14 18:05{offset}", DateFormat(), "dmy")
+        values.read_time(f"2026-11-14 18:05{offset}", DateFormat(), "dmy")
 
 
 def test_spreadsheet_quoting_and_spaces_are_removed_from_text() -> None:
-    assert clean(' ="00123" ') == "00123"
-    assert clean("\u00a0A1\t") == "A1"
+    assert values.clean(' ="00123" ') == "00123"
+    assert values.clean("\u00a0A1\t") == "A1"
