@@ -8,12 +8,17 @@ import pytest
 
 from console.running_console import Operator, RunningConsole
 from records import NEW_YEAR, base, bills, branch, member
+from running_service import backend_settings
 
 
 @pytest.fixture
 def console(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[RunningConsole]:
-    """A console, with the settings that a test passes as a parameter."""
-    with closing(RunningConsole(tmp_path, **getattr(request, "param", {}))) as running:
+    """A console, with the back end and the settings that a test passes as a parameter."""
+    options = {"backend": "sqlite", **getattr(request, "param", {})}
+    with (
+        backend_settings(options.pop("backend")) as settings,
+        closing(RunningConsole(tmp_path, **settings, **options)) as running,
+    ):
         yield running
 
 

@@ -82,13 +82,6 @@ class RunningConsole:
         assert answer.status_code == 303, answer.text
         return browser
 
-    def damage_usage(self) -> None:
-        """Replace the file of usage by one that is not a database."""
-        for file in self.settings.store.glob("usage.sqlite3*"):
-            file.unlink()
-        content = b"not a database, but long enough to look like one" * 100
-        (self.settings.store / "usage.sqlite3").write_bytes(content)
-
     def close(self) -> None:
         self._listener.stop()
         self.service.close()

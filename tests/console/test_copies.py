@@ -223,9 +223,7 @@ def test_a_feed_replaces_only_a_list_that_ended_after_the_feed_began(feed_begins
     assert (feed.no_longer_read, of_shop.no_longer_read) == (False, is_replaced)
 
 
-def test_a_shop_is_never_read_until_the_first_pass_over_the_feed_has_ended(
-    console: RunningConsole, group: Group
-) -> None:
+def test_a_shop_is_never_read_until_the_first_pass_over_the_feed_has_ended(group: Group) -> None:
     group.read("changes", limit=1)
     assert group.lists() == [(None, "reading", False), ("A", "never", False), ("B", "never", False)]
 

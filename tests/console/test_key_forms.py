@@ -157,8 +157,7 @@ def test_the_command_line_replaces_a_recent_value_of_somebody_else_only_on_reque
     console: RunningConsole, key_id: str
 ) -> None:
     key_store, now = console.service.key_store, SystemClock().now_ms()
-    by = ALICE
-    key_issuing.update(key_store, key_id, key_issuing.KeyChanges(per_day=500, label="ERP 2"), now, by)
+    key_issuing.update(key_store, key_id, key_issuing.KeyChanges(per_day=500, label="ERP 2"), now, ALICE)
     key_issuing.update(key_store, key_id, key_issuing.KeyChanges(per_min=5), now, BOB)
     command = Command(console.settings.store)
     refused = command("keys", "update", key_id, "--per-day", 900, "--personal-data", status=1)
@@ -184,10 +183,8 @@ def test_the_command_line_changes_other_fields_than_somebody_else_without_a_ques
     console: RunningConsole, key_id: str
 ) -> None:
     key_store, now = console.service.key_store, SystemClock().now_ms()
-    hour = 3_600_000
-    by = ALICE
-    key_issuing.update(key_store, key_id, key_issuing.KeyChanges(per_min=5), now - hour - 60_000, by)
-    key_issuing.update(key_store, key_id, key_issuing.KeyChanges(per_day=500), now, by)
+    key_issuing.update(key_store, key_id, key_issuing.KeyChanges(per_min=5), now - 61 * 60_000, ALICE)
+    key_issuing.update(key_store, key_id, key_issuing.KeyChanges(per_day=500), now, ALICE)
     command = Command(console.settings.store)
     # Neither value conflicts: Alice changed the minute limit more than an hour ago, and the command sets the daily
     # quota to the value that she chose.
@@ -292,12 +289,8 @@ def test_keys_that_need_attention_are_counted(console: RunningConsole, shop: str
     console.service.get("shops", used)
     console.service.restart()
     counts = console.operator("dan").json("/keys.json")["counts"]
-    assert {name for name, count in counts.items() if count} == {
-        "active",
-        "never_used",
-        "personal_data_unused",
-        "at_quota",
-    }
+    counted = {name for name, count in counts.items() if count}
+    assert counted == {"active", "never_used", "personal_data_unused", "at_quota"}
     console.clock.advance(400 * 86_400)
     later = console.operator("bob").json("/keys.json")
     assert (later["counts"]["not_rotated"], later["counts"]["never_used"]) == (2, 1)

@@ -495,7 +495,8 @@ def test_a_page_that_does_not_exist_says_so(shared: InUse) -> None:
 
 def test_the_console_answers_while_the_store_cannot_be_read_and_says_why_once(alice: Operator) -> None:
     alice.console.service.load(branch())
-    alice.console.damage_usage()
+    for file in alice.console.settings.store.glob("usage.sqlite3*"):
+        file.write_bytes(b"not a database, but long enough to look like one" * 100)
     answer = alice.get("/requests")
     assert answer.status_code == 503
     assert "The store cannot be read" in answer.text

@@ -1,6 +1,5 @@
 """The console shows and changes a store on PostgreSQL in the same way as an embedded store."""
 
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -10,15 +9,9 @@ import servers
 from console.running_console import PAGES, RunningConsole, revealed
 from counterfoil import bootstrap
 from records import NEW_YEAR, base, bills, branch, member
-from running_service import backend_settings
 
 
-@pytest.fixture
-def console(tmp_path: Path) -> Iterator[RunningConsole]:
-    with backend_settings("postgres") as settings, closing(RunningConsole(tmp_path, **settings)) as running:
-        yield running
-
-
+@pytest.mark.parametrize("console", [{"backend": "postgres"}], indirect=True)
 def test_pages_and_key_forms_work_on_postgresql_with_a_login_that_has_only_the_role_of_administration(
     console: RunningConsole, tmp_path: Path
 ) -> None:

@@ -34,15 +34,13 @@ def store(tmp_path: Path) -> Path:
 def console(store: Path, port: int, *flags: str, **variables: str) -> Iterator[subprocess.Popen[bytes]]:
     words = [*PYTHON, "console", "--store", str(store), "--console-port", str(port), "--json", *flags]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("COUNTERFOIL_")}
-    process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment | variables)
-    try:
-        yield process
-    finally:
-        process.terminate()
-        process.wait(20)
-        for stream in (process.stdin, process.stdout):
-            if stream:
-                stream.close()
+    pipe = subprocess.PIPE
+    with subprocess.Popen(words, stdin=pipe, stdout=pipe, env=environment | variables) as process:
+        try:
+            yield process
+        finally:
+            process.terminate()
+            process.wait(20)
 
 
 def printed_link(process: subprocess.Popen[bytes]) -> str:
@@ -115,8 +113,7 @@ def test_commands_about_devices_refuse_what_they_cannot_do(store: Path) -> None:
 
 
 def test_an_address_at_which_browsers_do_not_look_is_explained(store: Path) -> None:
-    listening = socket.create_server(("127.0.0.2", 0))
-    with listening:
+    with socket.create_server(("127.0.0.2", 0)) as listening:
         port = listening.getsockname()[1]
         made = Command(store)("console", "link", "--console-host", "127.0.0.2", "--console-port", port)
     assert f"/etc/hosts: 127.0.0.2 {httpx.URL(made.stdout.strip()).host}\n" in made.stderr
