@@ -165,11 +165,6 @@ def test_a_shop_that_a_key_can_no_longer_read_is_not_reported_as_behind(console:
     assert copy["shopId"] == first["id"]
 
 
-@pytest.fixture
-def group(console: RunningConsole) -> "Group":
-    return Group(console)
-
-
 class Group:
     """Reads the changes of a franchise with the shops A and B, in single lists or as a feed."""
 
@@ -198,9 +193,8 @@ class Group:
         return tuple(row["copy"][name] for name in ("state", "fresh", "lists", "unit"))
 
 
-def test_a_feed_that_is_up_to_date_replaces_the_lists_that_were_read_before(
-    console: RunningConsole, group: Group
-) -> None:
+def test_a_feed_that_is_up_to_date_replaces_the_lists_that_were_read_before(console: RunningConsole) -> None:
+    group = Group(console)
     group.read_shops("A")
     assert group.lists() == [("A", "fresh", False), ("B", "never", False)]
     assert group.summary() == ("never", 1, 2, "shops")
@@ -223,12 +217,14 @@ def test_a_feed_replaces_only_a_list_that_ended_after_the_feed_began(feed_begins
     assert (feed.no_longer_read, of_shop.no_longer_read) == (False, is_replaced)
 
 
-def test_a_shop_is_never_read_until_the_first_pass_over_the_feed_has_ended(group: Group) -> None:
+def test_a_shop_is_never_read_until_the_first_pass_over_the_feed_has_ended(console: RunningConsole) -> None:
+    group = Group(console)
     group.read("changes", limit=1)
     assert group.lists() == [(None, "reading", False), ("A", "never", False), ("B", "never", False)]
 
 
-def test_lists_of_all_shops_replace_a_feed_that_is_no_longer_read(console: RunningConsole, group: Group) -> None:
+def test_lists_of_all_shops_replace_a_feed_that_is_no_longer_read(console: RunningConsole) -> None:
+    group = Group(console)
     group.read("changes")
     console.clock.advance(27 * HOUR)
     group.read_shops("A")

@@ -600,7 +600,7 @@ def test_every_link_that_sorts_a_list_leads_to_a_page(shared: InUse) -> None:
 # --- find ------------------------------------------------------------------------
 
 
-def test_find_leads_to_the_page_of_what_was_found(shared: InUse) -> None:
+def test_find_leads_to_the_page_of_what_was_found_or_says_that_it_found_nothing(shared: InUse) -> None:
     request, shop = shared.ids["wrong"], shared.shop["id"]
     expected = {
         shared.key_id: f"/keys/{shared.key_id}",
@@ -612,9 +612,6 @@ def test_find_leads_to_the_page_of_what_was_found(shared: InUse) -> None:
     }
     found = {wanted: shared.alice.get(f"/find?q={wanted}").headers.get("location") for wanted in expected}
     assert found == expected
-
-
-def test_find_says_that_it_found_nothing_and_lists_several(shared: InUse) -> None:
     assert "Nothing was found" in shared.alice.page("/find?q=nothing-of-that-name")
     assert "Nothing was found" in shared.alice.page("/find?q=")
     assert [match["kind"] for match in shared.alice.json("/find.json?q=1")["matches"]] == ["load"]
