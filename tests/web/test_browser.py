@@ -76,7 +76,7 @@ def browser() -> Iterator[Any]:
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
     """Run the demo; yield the JSON that it prints when it is ready."""
     scratch = tmp_path_factory.mktemp("demo")
-    words = [*PYTHON, "demo", "--port", "0", "--bills", "500", "--until", "2026-09-30", "--json"]
+    words = [*PYTHON, "demo", "--port", "0", "--bills", "500", "--json"]
     environment = os.environ | {"TMPDIR": str(scratch)}
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment) as process:
         assert process.stdout
