@@ -298,6 +298,11 @@ class BillAmounts:
             raise ImportFailed(f"There is no column {name}. The columns are: {', '.join(sheet.columns)}.")
         return self.of(sheet.columns[name], "unknown")
 
+    def may_be_part(self, part: AmountSeries, total: AmountSeries | None) -> bool:
+        """Return whether a part is small enough: under `Price incl. tax` is what a tax is paid on, not the tax."""
+        sums = [sum(one.values[bill] or 0 for bill in self.sales) for one in (part, total or part)]
+        return part.role != "tax" or total is None or sums[0] * 3 <= sums[1]
+
     def parts(self) -> list[AmountSeries]:
         """Return the charges, discounts and fees that the headings or the arithmetic show."""
         return [*self._stated_parts, *self._shown[0]]

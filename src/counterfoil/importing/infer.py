@@ -522,7 +522,7 @@ class _Inference:
         parts = bill_totals.without_parts_of_sums(self._amounts.parts(), self._amounts.sales)
         parts += [self._amounts.of(column, "gross", self._rows_level(column)) for column in subtotals[:1]]
         for role, entry in AMOUNT_ENTRIES.items():
-            found = [part for part in parts if part.role == role]
+            found = [part for part in parts if part.role == role and self._amounts.may_be_part(part, self._total)]
             if answer := self._answers.get(f"bill.{entry}"):
                 found = [self._amounts.of(self._sheet.columns[name], role) for name in answer.split(" + ")]
             # The same amounts under two headings count once, unless the total has both.
