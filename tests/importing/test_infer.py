@@ -604,7 +604,8 @@ def test_neither_an_answer_nor_a_choice_subtracts_what_was_already_taken_off(tmp
         inferred(bills, shop="s", bill_amounts_net="Net - Comp")
 
 
-def test_amounts_on_which_a_tax_is_paid_are_not_the_tax(tmp_path: Path) -> None:
+@pytest.mark.parametrize("base", ["VAT base amount", "VATX", "Base TVA"], ids=["named", "unknown", "French"])
+def test_amounts_on_which_a_tax_is_paid_are_not_the_tax(base: str, tmp_path: Path) -> None:
     rows = "1,2026-11-13 12:00,100.00,7.00,107.00\n2,2026-11-13 12:10,50.00,3.50,53.50\n"
-    text = f"Receipt,Date,VAT base amount,VAT,Total\n{rows}"
+    text = f"Receipt,Date,{base},VAT,Total\n{rows}"
     assert 'amounts.vat = "VAT"' in propose([written(tmp_path, text)], [], [], None, today=date(2026, 11, 16)).text()

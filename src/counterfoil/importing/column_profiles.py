@@ -160,7 +160,8 @@ class SampleColumn:
             return False
         if role == "id":
             has_decimals = self.is_number and any(re.search(r"[.,]0?[1-9]", value) for value in self.distinct)
-            return not has_decimals and not (self.is_date and all(":" in value for value in self.distinct))
+            is_time = self.is_date or self.is_clock
+            return not has_decimals and not (is_time and all(":" in value for value in self.distinct))
         if role in ("method", "item", "status", "type", "shopId", "channel"):
             # Codes may be numbers, but amounts are not names.
             return not any(re.search(r"\d[.,]\d\d$|^-\d", value) for value in self.distinct[:MANY_VALUES])

@@ -530,10 +530,12 @@ class _Inference:
             found = [part for part in found if part.name in self._parts_of_total] or list(first.values())[::-1]
             if len({part.level for part in found}) != 1:
                 continue
-            cell = found[0].plus(*found[1:]).cell
-            is_negative = any((value or 0) < 0 for part in found for value in part.values)
-            if cell is not None:
-                self._result.add("[bill]", entry, absolute(cell) if role == "discount" and is_negative else cell)
+            whole = found[0].plus(*found[1:])
+            is_negative = role == "discount" and any((value or 0) < 0 for one in found for value in one.values)
+            if not self._amounts.may_be_part(whole, self._total):
+                self._check(message("tax_too_large", name=whole.name))
+            elif whole.cell is not None:
+                self._result.add("[bill]", entry, absolute(whole.cell) if is_negative else whole.cell)
 
     def _rows_level(self, column: SampleColumn) -> str:
         """Return the level of a column that may be of a bill or of its payments: that of the total, if it is known."""
