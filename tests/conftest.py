@@ -25,7 +25,10 @@ def pytest_configure() -> None:
     tolerated = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
     # The daily suite tries the same examples each time, so that it fails only for a change; make test-long explores.
     same = "COUNTERFOIL_TEST_EXPLORE" not in os.environ
-    settings.register_profile("counterfoil", suppress_health_check=tolerated, deadline=None, derandomize=same)
+    examples = 60 if same else 200
+    settings.register_profile(
+        "counterfoil", suppress_health_check=tolerated, deadline=None, derandomize=same, max_examples=examples
+    )
     settings.load_profile("counterfoil")
     # A shell without job control starts background jobs with SIGINT ignored, and the commands that a test interrupts
     # would inherit that setting.

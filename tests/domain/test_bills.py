@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -183,7 +183,6 @@ all_facts = st.builds(
 
 
 @given(sold, all_facts, all_facts)
-@settings(max_examples=100, deadline=None)
 def test_a_bill_reread_under_new_facts_is_the_bill_read_under_them(
     fields: dict[str, Any], before: ShopFacts, after: ShopFacts
 ) -> None:
