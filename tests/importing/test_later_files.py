@@ -315,3 +315,14 @@ def test_charges_that_an_answered_total_may_lack_are_named(tmp_path: Path) -> No
         answers = {"bill.amounts.net": answer}
         found = propose([written(tmp_path, text)], [], [], None, today=TODAY, answers=answers)
         assert any("Delivery fee" in note for note in found.undecided) == is_named
+
+
+@pytest.mark.parametrize("row", ["4,,Cake,20.00", ",,Cake,20.00", "5,Cake", "5"], ids=["line", "no ID", "short", "ID"])
+def test_a_row_of_a_bill_with_too_few_cells_is_rejected_also_if_it_has_no_day(row: str, tmp_path: Path) -> None:
+    heading = "Receipt,Date,Item,Amount,Status\n"
+    lines = "1,2026-11-13 12:00,Tea,10.00,Paid\n1,2026-11-13 12:00,Cake,20.00,Paid\n2,2026-11-13 12:10,Tea,10.00,Paid\n"
+    sample = written(tmp_path, heading + lines, "sample.csv")
+    answers = {"bill.amounts.net": "sum of Amount"}
+    mapping = propose([sample], [], [], None, today=date(2026, 11, 16), answers=answers).text()
+    later = f"{heading}4,2026-11-14 12:00,Tea,10.00,Paid\n{row}\n6,2026-11-14 12:10,Tea,10.00,Paid\n"
+    assert imported("csv", written(tmp_path, later, "later.csv"), mapping=mapping).rejected

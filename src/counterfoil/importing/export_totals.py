@@ -89,7 +89,8 @@ class SheetTotals(Struct):
         """Return whether a row is a line of text, such as a number of a page, or below the table."""
         width, filled = len(self.sheet.columns), [at for at, cell in enumerate(cells) if cell]
         is_text = len(filled) == 1 and filled[0] in (*self.ids, *self.dates) and is_caption(cells[filled[0]])
-        return is_text or (bool(self.dates) and is_other_table(cells, width))
+        has_number = any(map(str.isdigit, "".join(cells[at] for at in self.ids if at < len(cells))))
+        return is_text or (bool(self.dates) and not has_number and is_other_table(cells, width))
 
     def _has_no_id(self, cells: Sequence[str]) -> bool:
         return bool(self.ids) and all(not cells[at] or is_total_label(cells[at]) for at in self.ids)
@@ -230,8 +231,9 @@ def is_caption(cell: str) -> bool:
 
 
 def is_other_table(cells: Sequence[str], width: int) -> bool:
-    """Return whether a row has too few cells and no day, unlike the rows of bills: it is below their table."""
-    return 0 < len(cells) < width and not any(map(has_day, cells))
+    """Return whether a row begins with a label, and has too few cells and no day: it is below the bills."""
+    is_labelled = bool(cells and cells[0]) and not any(map(str.isdigit, cells[0]))
+    return is_labelled and len(cells) < width and not any(map(has_day, cells))
 
 
 def has_day(cell: str) -> bool:
