@@ -1,0 +1,118 @@
+"""Proposes when bills were closed: the columns with the day and the time, and how they are written."""
+
+import re
+from datetime import date, timedelta
+
+from counterfoil.importing.answers import CHOICES, NIGHT, Answers
+from counterfoil.importing.bill_sample import BillSample, first_other_day
+from counterfoil.importing.column_doubts import BUDDHIST_SHIFT
+from counterfoil.importing.column_profiles import MANY_VALUES, SampleColumn, day_of
+from counterfoil.importing.export_totals import has_day
+from counterfoil.importing.proposals import Proposal
+from counterfoil.importing.results import ImportFailed, message
+from counterfoil.importing.sample_times import SampleTimes
+
+NOON = "12:00"
+
+
+class TimeEntries:
+    """Fills the entries of a mapping about days and times. `zone` is the column with the time zone of each bill."""
+
+    def __init__(
+        self, sample: BillSample, result: Proposal, answers: Answers, today: date, zone: SampleColumn | None
+    ) -> None:
+        self._sample, self._sheet = sample, sample.sheet
+        self._result = result
+        self._answers = answers
+        self._today = today
+        self._check = result.undecided.append
+        self._zone = zone
+
+    def propose_format(self) -> None:
+        column, order = self._sample.day or self._sample.trading_day, self._sample.order
+        if column is None:
+            return
+        if column.is_serial and not column.is_date:
+            self._result.add("[dates]", "serial", value=True, comment="days are numbers, as Excel writes them")
+        elif order:
+            self._result.add("[dates]", "order", order)
+        else:
+            text = f"Does the day or the month come first in {column.name}, for example in {column.filled[0]}?"
+            days = {order: [day_of(value, order) for value in column.filled] for order in ("dmy", "mdy")}
+            examples = [next((f"{day:%d %b %Y}" for day in days[order] if day), "") for order in days]
+            self._result.ask("dates.order", text, tuple(days), examples)
+        self._calendar(column)
+        self._result.comment("[dates]", 'timezone = "UTC"  # only if the times are not the shop\'s local time')
+
+    def _calendar(self, column: SampleColumn) -> None:
+        """Propose the Buddhist calendar if dates with two-digit years would be decades ahead."""
+        days = [day for day in self._sample.days if day]
+        if answer := self._answers.get("dates.calendar"):
+            self._result.add("[dates]", "calendar", answer)
+        elif not days or max(days) <= self._today + timedelta(days=2):
+            pass
+        elif min(days).year < self._today.year + 5:
+            self._check(f"whether {column.name} is read correctly: it has dates in the future, such as {max(days)}.")
+        elif re.search(r"\d{4}", column.filled[0]):
+            raise ImportFailed(f"{column.name} has {column.filled[0]}, which is decades ahead. Correct the dates.")
+        elif (year := max(days).year - BUDDHIST_SHIFT) <= self._today.year:
+            self._result.add("[dates]", "calendar", "buddhist", "otherwise the dates would be decades ahead")
+            self._check(message("buddhist_years", name=column.name, example=column.filled[0], year=year))
+        else:
+            text = f"The dates in {column.name}, such as {column.filled[0]}, are decades ahead."
+            self._result.ask("dates.calendar", text, CHOICES["dates.calendar"])
+
+    def propose_times(self) -> None:
+        day, clock, trading = self._sample.day, self._sample.clock, self._sample.trading_day
+        times = SampleTimes(self._sample)
+        row = None if "bill.closedAt" in self._answers else times.first_without_half_day()
+        if day is None and trading is None:
+            self._ask_for_date()
+        elif day and (rival := self._sample.rival_day):
+            row = first_other_day(day, rival) or 0
+            line = self._sheet.rows[row].line
+            text = f"{day.name} and {rival.name} have different days on line {line}. On which was the bill closed?"
+            self._result.ask("bill.closedAt", text, (day.name, rival.name), (day.values[row], rival.values[row]))
+        elif day and row is not None:
+            column, line = clock or day, self._sheet.rows[row].line
+            text = message("half_days", name=column.name, value=column.values[row], line=line)
+            choices = (f"{day.name} + {clock.name}", day.name) if clock else (day.name,)
+            self._result.ask("bill.closedAt", text, choices, ("it was at night", "only the day is used"))
+        elif day:
+            trading = self._trading_day(times, day)
+            self._result.add("[bill]", "closedAt", [day.name, clock.name] if clock else day.name)
+            if not clock and not day.has_times and not day.is_serial:
+                self._check("the time of day. The dates have no time, so every bill gets 12:00.")
+                self._result.add("[dates]", "defaultTime", NOON, "assumed; the export has no times")
+            if self._zone:
+                self._result.add("[bill]", "timezone", self._zone.name)
+            else:
+                self._check("the time zone. Times without an offset are the shop's local time.")
+        if trading:
+            self._result.add("[bill]", "tradingDay", trading.name)
+
+    def _trading_day(self, times: SampleTimes, day: SampleColumn) -> SampleColumn | None:
+        """Return the column with the day of business, and propose on which calendar day its night is, or ask."""
+        entry, clock, trading, row = NIGHT, self._sample.clock, self._sample.trading_day, times.first_night
+        goes_on = times.goes_on_after_midnight()
+        answer = self._answers.get(entry) or (None if goes_on is None else CHOICES[entry][not goes_on])
+        if clock is None or row is None or not (day is trading or goes_on or entry in self._answers):
+            return trading
+        if answer:
+            self._result.add("[dates]", "nightUntil", answer, "times before this are on the next calendar day")
+        else:
+            text = message("night", day=day.name, clock=clock.values[row], line=self._sheet.rows[row].line)
+            self._result.ask(entry, text, CHOICES[entry], ("on the calendar day after it", "on that day"))
+        return day
+
+    def _ask_for_date(self) -> None:
+        roles = ("datetime", "tradingDay", "time")
+        named = [one for one in self._sheet.columns.values() if any(match.role in roles for match in one.matches)]
+        unknown = [one for one in self._sheet.columns.values() if one.role is None and one.filled]
+        dated = [one for one in unknown if any(map(has_day, one.distinct[:MANY_VALUES]))]
+        columns = list(dict.fromkeys(one.name for one in (*named, *dated) if one.filled))[:4]
+        columns = columns or [one.name for one in unknown][:4]
+        examples = [f"as in {self._sheet.columns[name].filled[0]}" for name in columns]
+        has = "".join(f" {name} has {self._sheet.columns[name].filled[0]}." for name in columns[:1])
+        text = f"No column with the date of a bill was found.{has} Which column has it?"
+        self._result.ask("bill.closedAt", text, columns, examples)
