@@ -39,6 +39,14 @@ def test_a_line_with_the_name_of_a_tip_is_the_tip_of_its_bill(export: dict[str, 
     assert any(line["tip"] for bill in found.bills for line in bill["lines"])
 
 
+@pytest.mark.parametrize("export", [one for one in EXPORTS if "times" in one], ids=lambda export: export["name"])
+def test_the_time_of_a_bill_is_the_one_that_its_values_show(export: dict[str, Any], tmp_path: Path) -> None:
+    sample = written(tmp_path, export["bills"], "bills.csv")
+    mapping = propose([sample], [], [], None, today=TODAY, answers=export.get("answers")).text()
+    times = [bill["closedAt"][11:] for bill in imported("csv", sample, mapping=mapping).bills]
+    assert [time[:5] + time[8:] for time in times] == export["times"]
+
+
 def ending(export: dict[str, Any], folder: Path) -> object:
     """Return the bills and the net of each day or, if the export is asked about, what the test expects to be named."""
     bills = written(folder, export["bills"], "bills.csv")

@@ -21,6 +21,7 @@ from counterfoil.importing.column_profiles import MANY_VALUES, SampleColumn, She
 from counterfoil.importing.export_totals import is_caption, is_total_label, is_total_word
 from counterfoil.importing.mapping import REFUND, SALE, SKIP, VOID
 from counterfoil.importing.results import ImportFailed, message
+from counterfoil.importing.values import NIGHT_ENDS, time_in
 
 DAYS_OF_PROOF = 7
 BUDDHIST_OFFSET = 543
@@ -121,6 +122,8 @@ class BillSample:
         self.trading_day = next(iter(sheet.with_role("tradingDay")), None)
         self.rival_day: SampleColumn | None = None
         """Another column that may have the day of a bill, and has another one on some rows."""
+        self.possible_clocks: list[SampleColumn] = []
+        """The columns that may have the time of day, if the one that has it was not found."""
         self.day, self.clock = self._find_times()
         self.days, self.order = self._read_days()
         self._refuse_summary()
@@ -365,14 +368,33 @@ class BillSample:
         of_bill = [column for column in dated if self._is_of_run(column)] or dated
         clocks = [*sheet.with_role("time"), *(column for column in closing if column.is_clock)]
         clocks.sort(key=lambda column: headings.closing_rank(column.name))
+        clocks = [column for column in clocks if _may_be_time_of_bill(column)]
         clocks = [column for column in clocks if self._is_of_run(column)] or clocks
         with_time = [column for column in of_bill if column.has_times]
         day = next(iter(of_bill if clocks and of_bill and not of_bill[0].has_times else with_time or of_bill), None)
+        if not clocks and not (day and (day.has_times or day.is_serial)):
+            clocks = self._clocks_by_values()
         day = day or (self.trading_day if clocks else None)
         rank = headings.closing_rank(day.name) if day else None
         rivals = [column for column in of_bill if column is not day and headings.closing_rank(column.name) == rank]
         self.rival_day = next((column for column in rivals if day and first_other_day(day, column) is not None), None)
         return day, next(iter(clocks), None) if day and not day.has_times else None
+
+    def _clocks_by_values(self) -> list[SampleColumn]:
+        """Return the only column whose values are times of day. If several differ, or few are common, it is asked."""
+        columns = [column for column in self.sheet.columns.values() if column.role in (None, "time")]
+        found = [column for column in columns if column.is_clock and not column.is_number]
+        found = [column for column in found if not headings.names(column.name, "times", "duration")]
+        likely = [column for column in found if _may_be_time_of_bill(column)]
+        texts = [f"2026-01-01 {value}" for column in likely[:1] for value in column.distinct]
+        times = [moment for text in texts if (moment := time_in(text, column_profiles.ANY_CENTURY, "ymd"))]
+        # The bills of a shop are at many times, also by day. Shifts begin at a few round ones.
+        usual = [moment for moment in times if moment >= NIGHT_ENDS and moment.minute % 5]
+        is_varied = len(usual) * 4 >= min(len(self._runs), MANY_VALUES)
+        if likely and is_varied and all(column.values == likely[0].values for column in likely):
+            return likely[:1]
+        self.possible_clocks = found
+        return []
 
     def _read_days(self) -> tuple[list[date | None], str | None]:
         """Return the day of each row, and the order of day, month and year if it is known."""
@@ -622,6 +644,11 @@ class BillSample:
         unclear = [one for one in meanings if headings.is_payment(one) and not self._answers.about(column.name, one)]
         unknown = [one for one, meaning in meanings.items() if meaning not in (SALE, VOID) or one in unclear]
         return CancelledLines(column, values, tuple(unknown))
+
+
+def _may_be_time_of_bill(column: SampleColumn) -> bool:
+    is_other = headings.closing_rank(column.name) == headings.OTHER_TIME
+    return not is_other and not headings.names(column.name, "times", "duration")
 
 
 def _is_flag(value: str) -> bool:

@@ -85,8 +85,12 @@ class SampleColumn:
 
     @property
     def is_named_as_amount(self) -> bool:
-        is_named = any(match.role in NUMBER_ROLES for match in self.matches)
-        return is_named and (self.is_number or not self.filled)
+        return self.has_number_role and (self.is_number or not self.filled)
+
+    @property
+    def has_number_role(self) -> bool:
+        """Whether the heading may be that of an amount, or of another number of a bill or a line."""
+        return any(match.role in NUMBER_ROLES for match in self.matches)
 
     @cached_property
     def is_date(self) -> bool:
@@ -249,6 +253,12 @@ class SheetSample:
                 )
                 column.is_taken_off = opposite > 4 * same
 
+    def _without_times(self, formats: dict[str, NumberFormat]) -> dict[str, NumberFormat]:
+        """Leave out the columns with times such as 11.17, if other columns have numbers with commas."""
+        dotted = [self.columns[name] for name, one in formats.items() if one is POINT and COMMA in formats.values()]
+        times = {column.name for column in dotted if column.is_clock and not column.has_number_role}
+        return {name: one for name, one in formats.items() if name not in times}
+
     def _find_number_formats(self, decimal: str | None) -> str | None:
         """Find how each column writes its numbers, or use the decimal mark. Return the column that does not show it."""
         # Where semicolons separate cells, commas are often decimal marks, so 25,000 is as doubtful as 25.000.
@@ -265,6 +275,7 @@ class SheetSample:
                 formats[column.name] = shown[0]
             elif any(_THREE_AFTER_POINT.search(value.replace(mark, ".")) for value in values):
                 doubtful[column.name] = values
+        formats = self._without_times(formats)
         if doubtful and not formats:
             # 25.000 is twenty-five or twenty-five thousand. Where points separate thousands, small numbers have none.
             values = [value for values in doubtful.values() for value in values]

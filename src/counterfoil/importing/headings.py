@@ -27,7 +27,8 @@ _SHORT: Final = {"amt": "amount"}
 NO_SALE = "test, a gift or a movement of cash"
 NO_ITEM = "tip, a payment, a deduction or a sum"
 _OPPOSITE: Final = {SALE: SKIP, VOID: SALE, REFUND: SALE}
-_TIMES: Final = {3: "other", 2: "opening", 0: "closing"}
+OTHER_TIME = 3
+_TIMES: Final = {OTHER_TIME: "other", 2: "opening", 0: "closing"}
 AMOUNT_ROLES: Final = frozenset(
     {"paid", "total", "net", "gross", "amount", "payout", "tendered", "change", "refunded", "discount", "fee"}
     | {"service", "delivery", "surcharge", "tax", "rounding", "tip"}

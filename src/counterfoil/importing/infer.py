@@ -12,7 +12,7 @@ from typing import Any
 
 from counterfoil.importing import answers as set_answers
 from counterfoil.importing import bill_totals, column_doubts, headings
-from counterfoil.importing.answers import CHOICES, MEANINGS, NET, UNIT, ZONE, Answers
+from counterfoil.importing.answers import CHOICES, DEFAULT_ZONE, MEANINGS, NET, UNIT, ZONE, Answers
 from counterfoil.importing.bill_amounts import EITHER, PAYMENT_AMOUNTS, ROW, BillAmounts
 from counterfoil.importing.bill_sample import BillSample, shop_ids
 from counterfoil.importing.bill_totals import LINE, SCALE, TOLERANCE, AmountSeries, TotalFinding, absolute
@@ -22,7 +22,7 @@ from counterfoil.importing.proposals import Proposal, quoted, toml
 from counterfoil.importing.results import ImportFailed, message
 from counterfoil.importing.sheets import CsvFile
 from counterfoil.importing.time_entries import TimeEntries
-from counterfoil.importing.values import read_zone
+from counterfoil.importing.values import KNOWN_ZONES, read_zone
 
 MANY_SHOPS = 10
 FRANCHISE = "my-group"
@@ -74,17 +74,17 @@ class _Inference:
             self._sheet.leave_out(voided)
             self._sample = BillSample(self._sheet, **given, answers=answers, has_voided_sales=True)
         self._amounts = BillAmounts(self._sample, self._lines, self._payments, answers)
+        self._times = TimeEntries(self._sample, result, answers, today, self._zone_column)
         self._total: AmountSeries | None = None
         self._parts_of_total: frozenset[str] = frozenset()
 
     def fill(self) -> None:
         self._file()
         self._number_format()
-        times = TimeEntries(self._sample, self._result, self._answers, self._today, self._zone_column)
-        times.propose_format()
+        self._times.propose_format()
         self._shops()
         self._bill_id()
-        times.propose_times()
+        self._times.propose_times()
         self._statuses()
         self._total_entry()
         self._part_entries()
@@ -181,16 +181,17 @@ class _Inference:
         if franchise:
             self._result.add(section, "franchiseId", franchise)
         column = None if self._timezone else self._zone_column
-        if column is None:
-            self._result.add(
-                section, "timezone", self._timezone or set_answers.DEFAULT_ZONE, "" if self._timezone else "assumed"
-            )
-        elif zone := column_doubts.zone_of_shop(self._sample, column, name):
-            self._result.add(section, "timezone", zone)
+        named = self._times.with_abbreviation
+        zone = column_doubts.zone_of_shop(self._sample, column, name) if column else self._timezone or DEFAULT_ZONE
+        if zone and self._times.zones(zone):
+            self._result.add(section, "timezone", zone, "" if column or self._timezone else "assumed")
+        elif self._timezone:
+            raise ImportFailed(f"{named[0]} is not a time in {zone}. Name the zone of the shop.")
         elif not any(question.entry == ZONE for question in self._result.questions):
-            text = f"{column.name} does not name one known time zone for {name}. Use --set {ZONE}=NAME."
+            what = column.name if column else named[0]
+            text = f"{what} does not name one known time zone for {name}. Use --set {ZONE}=NAME."
             text += " If the shops are in several, set it in each [[shop]]." if franchise else ""
-            self._result.ask(ZONE, text)
+            self._result.ask(ZONE, text, self._times.zones(*KNOWN_ZONES) if named else ())
         self._result.comment(section, 'closingTime = "02:00"  # if the business day ends after midnight')
 
     @property

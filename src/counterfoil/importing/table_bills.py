@@ -11,6 +11,7 @@ from itertools import combinations
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from counterfoil.domain.calendar import zone_named
 from counterfoil.domain.pos_values import record_id
 from counterfoil.importing import headings
 from counterfoil.importing import mapping as mappings
@@ -27,7 +28,7 @@ from counterfoil.importing.values import EXACT, UnreadableCell, decimal_text, re
 _SIGNED = frozenset({"qty", "total", "amount", "change"})
 _ROUNDING = "rounding"
 # The time of day in a cell that begins with a day, also in 20261114180512 and in 45975.75.
-_TIME_AFTER_DAY = re.compile(r"[T, ]+\d{1,2}[:.h]\d{2}.*$|(?<=^\d{8})\d{4,6}$|(?<=^\d{5})[.]\d+$", re.ASCII)
+_TIME_AFTER_DAY = re.compile(r"[T, ]+\d{1,2}[:.h]\d{2}(?!\d).*$|(?<=^\d{8})\d{4,6}$|(?<=^\d{5})[.]\d+$", re.ASCII)
 _MIDNIGHT = re.compile(r"[T ]+(?:0?0:00(?::00(?:\.0+)?)?|12:00(?::00)? ?AM)$", re.IGNORECASE)
 _NOT_WRITTEN = frozenset({"id", "shopId", "timezone", "void", "voidReason", "removed"})
 _TOO_LARGE = 10**15
@@ -122,6 +123,8 @@ class TableBillConverter:
         """True if each row of the bills file is a line of a bill."""
         self._day_columns = day_columns(mapping)
         self._zone: tzinfo | None = None
+        self._shop_zone: tzinfo | None = None
+        self._shop_zones = {shop["id"]: zone_named(shop.get("timezone")) for shop in mapping.shops}
         self._readers: dict[str, Callable[[str], Any]] = {
             Cell.TIME: self._read_time,
             Cell.DAY: lambda cell: cell_values.read_day(cell, mapping.dates, order),
@@ -184,7 +187,7 @@ class TableBillConverter:
         if self._flag(bill, "removed", first):
             return record | {"removed": True}
         self._check_doubtful(rows, statuses)
-        self._zone = self._zone_of(first)
+        self._zone, self._shop_zone = self._zone_of(first), self._shop_zones.get(record["shopId"])
         is_refund = REFUND in statuses
         line_rows = rows if self._is_flat else self._of_one_bill(group.lines, "lines", group)
         # Without lines, a sum is over the rows of the bill, which differ in their payments.
@@ -309,7 +312,7 @@ class TableBillConverter:
 
     def _read_time(self, cell: str) -> str:
         """Return a time. One after midnight, beside the day of business, may be on that day or on the next one."""
-        text = cell_values.read_time(cell, self._mapping.dates, self._order, self._zone)
+        text = cell_values.read_time(cell, self._mapping.dates, self._order, self._zone, self._shop_zone)
         closed, trading = (self._mapping.bill.fields.get(name) for name in ("closedAt", "tradingDay"))
         is_of_business = closed and trading and closed.columns[1:] and closed.columns[:1] == trading.columns
         if is_of_business and not self._mapping.dates.night_until and text[11:16] < f"{cell_values.NIGHT_ENDS:%H:%M}":

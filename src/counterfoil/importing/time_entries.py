@@ -1,18 +1,22 @@
 """Proposes when bills were closed: the columns with the day and the time, and how they are written."""
 
 import re
-from datetime import date, timedelta
+from datetime import date, timedelta, tzinfo
+from functools import cached_property
 
+from counterfoil.domain.calendar import zone_named
 from counterfoil.importing.answers import CHOICES, NIGHT, Answers
 from counterfoil.importing.bill_sample import BillSample, first_other_day
 from counterfoil.importing.column_doubts import BUDDHIST_SHIFT
-from counterfoil.importing.column_profiles import MANY_VALUES, SampleColumn, day_of
+from counterfoil.importing.column_profiles import ANY_CENTURY, MANY_VALUES, SampleColumn, day_of
 from counterfoil.importing.export_totals import has_day
 from counterfoil.importing.proposals import Proposal
 from counterfoil.importing.results import ImportFailed, message
 from counterfoil.importing.sample_times import SampleTimes
+from counterfoil.importing.values import OtherZone, UnreadableCell, read_time
 
 NOON = "12:00"
+_ABBREVIATION = re.compile(r"(?<=[\dMm ])[A-Z]{2,5}$", re.ASCII)
 
 
 class TimeEntries:
@@ -73,6 +77,11 @@ class TimeEntries:
             line = self._sheet.rows[row].line
             text = f"{day.name} and {rival.name} have different days on line {line}. On which was the bill closed?"
             self._result.ask("bill.closedAt", text, (day.name, rival.name), (day.values[row], rival.values[row]))
+        elif day and clock is None and (clocks := self._sample.possible_clocks):
+            text = f"Which column has the time of day beside {day.name}? Without it, every bill gets {NOON}."
+            names = [f"{day.name} + {column.name}" for column in clocks]
+            examples = [*(f"as in {column.filled[0]}" for column in clocks), "only the day is used"]
+            self._result.ask("bill.closedAt", text, (*names, day.name), examples)
         elif day and row is not None:
             column, line = clock or day, self._sheet.rows[row].line
             text = message("half_days", name=column.name, value=column.values[row], line=line)
@@ -90,6 +99,21 @@ class TimeEntries:
                 self._check("the time zone. Times without an offset are the shop's local time.")
         if trading:
             self._result.add("[bill]", "tradingDay", trading.name)
+
+    @cached_property
+    def with_abbreviation(self) -> list[str]:
+        """The times with the abbreviation of a zone, such as CST, one for each day."""
+        columns = [column for column in (self._sample.day, self._sample.clock) if column]
+        found: dict[tuple[date | None, str], str] = {}
+        for row, cell in enumerate(columns[-1].values if columns else ()):
+            if zone := _ABBREVIATION.search(cell):
+                found.setdefault((self._sample.days[row], zone[0]), " ".join(one.values[row] for one in columns))
+        return list(found.values())
+
+    def zones(self, *names: str) -> list[str]:
+        """Return those of some zones in which all abbreviations that the times have are used."""
+        order, cells = self._sample.order or "dmy", self.with_abbreviation
+        return [name for name in names if all(_is_used(zone_named(name), cell, order) for cell in cells)]
 
     def _trading_day(self, times: SampleTimes, day: SampleColumn) -> SampleColumn | None:
         """Return the column with the day of business, and propose on which calendar day its night is, or ask."""
@@ -116,3 +140,12 @@ class TimeEntries:
         has = "".join(f" {name} has {self._sheet.columns[name].filled[0]}." for name in columns[:1])
         text = f"No column with the date of a bill was found.{has} Which column has it?"
         self._result.ask("bill.closedAt", text, columns, examples)
+
+
+def _is_used(zone: tzinfo | None, cell: str, order: str) -> bool:
+    """Return whether the abbreviation of a time is used in a zone."""
+    try:
+        read_time(cell, ANY_CENTURY, order, zone)
+    except UnreadableCell as error:
+        return not isinstance(error, OtherZone)
+    return True

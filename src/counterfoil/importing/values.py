@@ -41,6 +41,8 @@ _TABLES = tomllib.loads((resources.files("counterfoil.importing") / "values.toml
 ERRORS = frozenset({*_TABLES["errors"], NO_RESULT})
 TOTAL_WORDS: list[str] = _TABLES["totals"]
 _ZONES: dict[str, str] = _TABLES["zones"]
+KNOWN_ZONES = sorted(set(_ZONES.values()))
+_OFFSETS: dict[str, str] = _TABLES["offsets"]
 _MONTHS = {name: number for number, names in enumerate(_TABLES["months"], start=1) for name in names.split()}
 _CURRENCIES: dict[str, str] = _TABLES["currencies"]
 _NO_DECIMALS = frozenset(_CURRENCIES["no_decimals"].split())
@@ -61,7 +63,8 @@ _OTHER_DIGITS = str.maketrans("๐๑๒๓๔๕๖๗๘๙٠١٢٣٤٥٦٧٨�
 _HALF_DAYS = str.maketrans({"ص": "AM", "م": "PM"})
 _FORMULA = re.compile(r'="(.*)"', re.DOTALL)
 
-_DATE = re.compile(r"(\d{1,4})[/\-. ](\d{1,2})[/\-. ](\d{1,4})(?=\D|$)", re.ASCII)
+# Also 2026. 10. 20. and 20.10.2026. with a dot at the end.
+_DATE = re.compile(r"(\d{1,4})(?:\. ?|[/\- ])(\d{1,2})(?:\. ?|[/\- ])(\d{1,4})(?:\.(?=\s|$))?(?=\D|$)", re.ASCII)
 # 20261114, 20261114180512 and 202611141805.
 _COMPACT_DATE = re.compile(
     r"((?:19|2[0-6])\d{2})(0[1-9]|1[0-2])([0-3]\d)(?=\D|$|[0-2]\d[0-5]\d(?:[0-5]\d)?$)", re.ASCII
@@ -73,22 +76,27 @@ _DAY_OF_NAMED_MONTH = re.compile(
 _NAMED_MONTH_FIRST = re.compile(r"([^\W\d][^\d\s,]*)[\s.]*(\d{1,2}),?\s+(\d{4})(?=\D|$)")
 _WEEKDAY = re.compile(r"(?:mon|tue|wed|thu|fri|sat|sun)[a-z]*[.,]*\s+(?=\S)", re.IGNORECASE)
 _CLOCK = re.compile(
-    r"[T\s,]*(?:at\s+|เวลา\s*)?(\d{1,2})[:.](\d{2})(?:[:.](\d{2})(?:[.,](\d{1,9}))?)?\s*"
-    r"(?:([AaPp])\.?\s?[Mm]\.?|น\.?)?\s*(Z|(?:UTC|GMT)?[+-]\d{1,2}(?::?\d{2})?|UTC|GMT)?(?:\s*\([^)]*\))?",
+    r"[T\s,]*(?:at\s+|เวลา\s*|klo?\.?\s*)?([01]?\d|2[0-3])[:.]([0-5]\d)(?:[:.]([0-5]\d)(?:[.,](\d{1,9}))?)?\s*"
+    r"(?:([AaPp])\.?\s?[Mm]\.?|น\.?|Uhr|hrs?)?\s*(Z|(?:UTC|GMT)?[+-]\d{1,2}(?::?\d{2})?|[A-Z]{2,5})?(?:\s*\([^)]*\))?",
     re.ASCII,
 )
-_COMPACT_CLOCK = re.compile(r"[T\s]*(\d{2})(\d{2})(\d{2})?()()()", re.ASCII)
+_COMPACT_CLOCK = re.compile(r"[T\s]*([01]\d|2[0-3])([0-5]\d)([0-5]\d)?()()()", re.ASCII)
 _EPOCH = re.compile(r"\d{9,13}(?:\.\d+)?", re.ASCII)
 # A spreadsheet's day number, from 1954 to 2118, and the time as a part of a day, in the same cell or in another one.
 _SERIAL = re.compile(r"([2-7]\d{4}(?:\.\d+)?)(?:\s+(0?\.\d+|0))?", re.ASCII)
 _SERIAL_EPOCH = datetime(1899, 12, 30)  # noqa: DTZ001 - a day number has no zone
 _WIDE_SPACES = str.maketrans(dict.fromkeys("\u00a0\u2009\u202f", " "))
 
+_UTC = ("Z", "UTC", "GMT")
 _ZONE_OFFSET = re.compile(r"(?:GMT|UTC|Z)?\s*(?:([+-])\s*(\d{1,2}):?(\d{2})?)?", re.ASCII | re.IGNORECASE)
 
 
 class UnreadableCell(ValueError):
     """A cell is not in the format that the mapping specifies. The message quotes the cell."""
+
+
+class OtherZone(UnreadableCell):
+    """A time has the abbreviation of a zone, such as CST, that is not the one of its shop."""
 
 
 class NumberFormat(Struct, frozen=True, forbid_unknown_fields=True):
@@ -227,35 +235,60 @@ def decimal_text(number: Decimal) -> str:
     return format(number if number else number.copy_abs(), "f")
 
 
-def read_time(cell: str, written: DateFormat, order: str, zone: tzinfo | None = None) -> str:
-    """Return a time as ISO-8601, with the offset of the cell, its row (`zone`) or the mapping, or epoch seconds."""
+def read_time(
+    cell: str, written: DateFormat, order: str, zone: tzinfo | None = None, shop_zone: tzinfo | None = None
+) -> str:
+    """Return a time as ISO-8601, with the offset of the cell, its row (`zone`) or the mapping, or epoch seconds.
+
+    `shop_zone` is that of the shop, in which an abbreviation such as CST must be used.
+    """
     if _EPOCH.fullmatch(cell) and not _COMPACT_DATE.match(cell):
         return cell
+    moment, name = _local_time(cell, written, order)
+    zone = zone or zone_named(written.timezone)
+    if name and name.isalpha() and name not in _UTC:
+        return _abbreviated(moment, name, zone or shop_zone, cell).isoformat()
+    if name and (zone := read_zone(name)) is None:
+        raise UnreadableCell(f"{shown(cell)} is not a time")
+    return moment.replace(tzinfo=zone).isoformat()
+
+
+def _local_time(cell: str, written: DateFormat, order: str) -> tuple[datetime, str | None]:
+    """Return the time in a cell as it is written, and what is after it: an offset, or the abbreviation of a zone."""
     day, rest = _split_day(cell, written, order)
     if not rest.strip():
         if written.default_time is None:
             raise UnreadableCell(f"{shown(cell)} has no time of day. Map the time column too, or set dates.defaultTime")
         rest = written.default_time
     clock = clock_in(rest)
-    if clock is None:
-        raise UnreadableCell(f"{shown(cell)} is not a time")
     try:
-        moment = datetime.combine(day, _clock_time(clock))
-        offset = _offset(clock[6]) if clock[6] else None
+        moment = datetime.combine(day, _clock_time(clock)) if clock else None
     except ValueError:
-        raise UnreadableCell(f"{shown(cell)} is not a time") from None
+        moment = None
+    if clock is None or moment is None:
+        raise UnreadableCell(f"{shown(cell)} is not a time")
     if written.night_until and f"{moment:%H:%M}" < written.night_until:
         moment += timedelta(days=1)
-    if offset is not None:
-        return moment.replace(tzinfo=offset).isoformat()
-    zone = zone or zone_named(written.timezone)
-    return moment.replace(tzinfo=zone).isoformat() if zone else moment.isoformat()
+    return moment, clock[6]
+
+
+def _abbreviated(moment: datetime, name: str, zone: tzinfo | None, cell: str) -> datetime:
+    """Return a time in a zone if the abbreviation is used there then; many are used in several zones."""
+    if zone is None:
+        text = f"{shown(cell)} has {name}, which several time zones use. Name that of the shop, as with --timezone"
+        raise OtherZone(text)
+    # In an hour that occurs twice, the abbreviation tells which one it was.
+    moments = [moment.replace(tzinfo=zone, fold=fold) for fold in (0, 1)]
+    for one in moments:
+        if name == one.tzname() or f"{one:%z}" in _OFFSETS.get(name, ""):
+            return one
+    raise OtherZone(f"{shown(cell)} has {name}, but the time in {zone} is {moments[0].tzname()} then")
 
 
 def time_in(cell: str, written: DateFormat, order: str) -> time | None:
     """Return the time of day after the day in a cell, or None if there is none that can be read."""
     try:
-        return datetime.fromisoformat(read_time(cell, written, order)).time()
+        return _local_time(cell, written, order)[0].time()
     except ValueError:
         return None
 
@@ -308,7 +341,7 @@ def ordered_date(cell: str) -> str | None:
 
 def order_of(day: str) -> str | None:
     """Return `dmy` or `mdy` if a date can only be read in that order, an empty text if both are the same, or None."""
-    first, second = (int(number) for number in re.split(r"\D", day)[:2])
+    first, second = (int(number) for number in re.findall(r"\d+", day)[:2])
     # In dates written with dots, the day always comes first.
     if first > 12 >= second or "." in day:
         return "dmy"
@@ -392,13 +425,6 @@ def _clock_time(clock: re.Match[str]) -> time:
         hour = hour % NOON_HOUR + (NOON_HOUR if clock[5] in "Pp" else 0)
     millisecond = int((clock[4] or "0").ljust(3, "0")[:3])
     return time(hour, minute, second, millisecond * 1000)
-
-
-def _offset(text: str) -> tzinfo:
-    zone = read_zone(text)
-    if zone is None:
-        raise ValueError(text)
-    return zone
 
 
 def shown(cell: str) -> str:
