@@ -95,8 +95,19 @@ class CancelledLines(Struct, frozen=True):
         return self.values.get(self.column.values[row], False)
 
 
+def _rows_by(columns: Sequence[Sequence[object]]) -> list[list[int]]:
+    """Return the rows with the same values in all columns, if there are several."""
+    found = defaultdict[tuple[object, ...], list[int]](list)
+    for row, values in enumerate(zip(*columns, strict=True)):
+        found[values].append(row)
+    return [rows for rows in found.values() if len(rows) > 1]
+
+
 class BillSample:
-    """The bills of a sample. `answers` are what the operator said about entries of the mapping."""
+    """The bills of a sample. `answers` are what the operator said about entries of the mapping.
+
+    `unreduced` is the sample with the sales that other rows void, which are left out.
+    """
 
     def __init__(
         self,
@@ -105,10 +116,10 @@ class BillSample:
         has_line_file: bool,
         names_shop: bool,
         answers: Answers,
-        has_voided_sales: bool = False,
+        unreduced: "BillSample | None" = None,
     ) -> None:
         self.sheet = sheet
-        self._has_voided_sales = has_voided_sales
+        self._unreduced = unreduced
         self._answers = answers
         self.ends_in_totals = False
         self.values_left_out: set[str] = set()
@@ -133,8 +144,8 @@ class BillSample:
         self._tills = [one for one in sheet.with_role("deviceId") if len(one.filled) == len(sheet.rows)][:1]
         self._groups = [column for column in (self.shop, *self._tills) if column]
         """The branch and the till, each of which may have numbers of its own."""
-        key, kinds = self._find_key(), [one.name for one in self._kinds if "bill.id" not in answers]
-        self.key = replace(key, columns=(*key.columns, *kinds)) if key else None
+        key, kinds = self._find_key(), [one.name for one in self._kinds]
+        self.key = replace(key, columns=tuple(dict.fromkeys((*key.columns, *kinds)))) if key else None
         self.bills = bills_of(sheet, self.key.columns) if self.key else [[row] for row in range(len(sheet.rows))]
         self.cancelled: CancelledLines | None = None
         self.statuses: dict[str, dict[str, str | None]] = {}
@@ -179,15 +190,43 @@ class BillSample:
 
     def voided_sales(self) -> set[int]:
         """Return the rows of sales that another row with the same number and amount voids."""
-        totals, found = self.sheet.with_role(*headings.TOTAL_ROLES), set[int]()
-        pairs = [bill for bill in self.bills if len(bill) == 2 and not self.is_flat]
-        pairs = [bill for bill in pairs if all(len({abs(one.amount(row)) for row in bill}) == 1 for one in totals)]
-        for column in self.sheet.columns.values() if pairs and totals else ():
-            meanings = self._explained(column) if column.role in ("status", "type") else {}
-            for pair in pairs:
-                by_meaning = {meanings.get(column.values[row]): row for row in pair}
-                found |= {by_meaning[SALE]} if by_meaning.keys() == {SALE, VOID} else set()
+        found = set[int]()
+        for column in self.sheet.columns.values() if self.pairs else ():
+            if column.role in ("status", "type") or self._is_answered(column):
+                meanings = {"": SALE} | self._explained(column)
+                for pair in self.pairs:
+                    by_meaning = {meanings.get(column.values[row]): row for row in pair}
+                    found |= {by_meaning[SALE]} if by_meaning.keys() == {SALE, VOID} else set()
         return found
+
+    @cached_property
+    def pairs(self) -> list[list[int]]:
+        """Two rows with the same number and amount. One may void what the other one sold, also at a later time."""
+        by_day = [] if self.is_flat or not self.number else _rows_by([self.days, *self._numbers])
+        return self._reversed or [rows for rows in by_day if self._is_of_one_amount(rows)]
+
+    @cached_property
+    def _reversed(self) -> list[list[int]]:
+        """The rows with the same number on any day, if all of them undo each other: numbers do not start again then."""
+        repeated, totals = _rows_by(self._numbers), self.sheet.with_role(*headings.TOTAL_ROLES)
+        are_undone = all(self._is_of_one_amount(rows) for rows in repeated) and not any(
+            sum(map(one.amount, rows)) for rows in repeated for one in totals
+        )
+        return repeated if are_undone and not self.is_flat else []
+
+    @property
+    def _is_undone_later(self) -> bool:
+        """Whether rows undo bills of other days, so that the day cannot be a part of a bill's ID."""
+        days = (self._unreduced or self).days
+        return any(days[sale] != days[other] for sale, other in (self._unreduced or self)._reversed)
+
+    @property
+    def _numbers(self) -> list[list[str]]:
+        return [column.values for column in (self.number, *self._groups)] if self.number else []
+
+    def _is_of_one_amount(self, rows: list[int]) -> bool:
+        amounts = [{abs(one.amount(row)) for row in rows} for one in self.sheet.with_role(*headings.TOTAL_ROLES)]
+        return len(rows) == 2 and any(map(any, amounts)) and all(len(one) == 1 for one in amounts)
 
     @property
     def has_status(self) -> bool:
@@ -429,11 +468,16 @@ class BillSample:
     @cached_property
     def _kinds(self) -> list[SampleColumn]:
         """The column that says whether a row is a sale or its refund, if both have the same number."""
-        kinds = [] if self.sheet.with_role("item", "qty") else self.sheet.with_role("type", "status")
-        for column in kinds if self.number else ():
-            meanings, found = headings.statuses_of(column.name, column.distinct), defaultdict[str, set[str | None]](set)
-            for number, value in zip(self.number.values if self.number else (), column.values, strict=True):
-                found[number].add(meanings.get(value))
+        if self.number is None or self.sheet.with_role("item", "qty"):
+            return []
+        kinds = self.sheet.with_role("type", "status")
+        others = [one for one in self.sheet.columns.values() if one not in (self.number, *kinds)]
+        kinds += [one for one in others if len(one.distinct) <= MANY_VALUES and self._is_status(one)]
+        for column in kinds:
+            meanings = {"": SALE} | headings.statuses_of(column.name, column.distinct)
+            found = defaultdict[str, set[str | None]](set)
+            for number, value in zip(self.number.values, column.values, strict=True):
+                found[number].add(self._answers.about(column.name, value) or meanings[value])
             if {frozenset(one) for one in found.values() if len(one) > 1} == {frozenset({SALE, REFUND})}:
                 return [column]
         return []
@@ -456,6 +500,8 @@ class BillSample:
             reason = "the numbers increase from day to day, and repeat between " + " and ".join(joined)
             return BillKey((*joined, number.name), reason, is_proved=True)
         dated = [column for column in (self.trading_day, self.day, *sheet.with_role("datetime")) if column]
+        if self._is_undone_later:
+            dated = []
         dated = sorted((column for column in dated if self._is_of_run(column)), key=lambda column: column.has_times)
         has_day = all(contains_day(value, day) for value, day in zip(number.values, days, strict=True) if value)
         columns = [] if has_day else [column.name for column in dated[:1]]
@@ -510,7 +556,7 @@ class BillSample:
                 # A value in a later file must be explained.
                 self.statuses[name] = {"": SALE}
             is_named = self._is_answered(column) or column in self._answered("line.cancelled")
-            is_free = name not in key or column.role in ("status", "type")
+            is_free = name not in key or column.role in ("status", "type") or column in self._kinds
             is_status = len(values) <= MANY_VALUES and is_free and self._is_status(column)
             if not values or name in self.marks_in_doubt or not (is_named or is_status):
                 continue
@@ -552,7 +598,7 @@ class BillSample:
 
     def _is_state_of_sale(self, column: SampleColumn, value: str) -> bool:
         """Return whether a value says that the sale of its row was refunded. A refund of its own may be negative."""
-        rows = self._rows_with(column, value)
+        rows = self.rows_with(column, value)
         return (
             headings.is_one_of(column.name if headings.flag_of(value) else value, "refunded")
             and not rows <= self.negative_rows()
@@ -563,10 +609,10 @@ class BillSample:
         voids = [
             one for one, meaning in meanings.items() if meaning == VOID and not self._answers.about(column.name, one)
         ]
-        is_known = self._has_voided_sales or f"status.{column.name}" in self._answers
-        return [] if is_known else [value for value in voids if self._rows_with(column, value) <= self.negative_rows()]
+        is_known = self._unreduced or f"status.{column.name}" in self._answers
+        return [] if is_known else [value for value in voids if self.rows_with(column, value) <= self.negative_rows()]
 
-    def _rows_with(self, column: SampleColumn, value: str) -> set[int]:
+    def rows_with(self, column: SampleColumn, value: str) -> set[int]:
         return {row for row, text in enumerate(column.values) if text == value}
 
     def answer_name(self, column: str, value: str) -> str:
@@ -602,6 +648,9 @@ class BillSample:
 
     def has_other_values(self, column: SampleColumn) -> bool:
         """Return whether a later file may have more values in a column of words, such as new ways of paying."""
+        if column in self._kinds:
+            # A remark that is added to a bill would make it another one.
+            return False
         names_way = column.role in ("method", "channel") and column.name not in self.statuses
         is_open = self._is_answered(column) and not any(map(self.refers_to_bill, column.distinct))
         return is_open or (names_way and len(column.distinct) <= MANY_VALUES)

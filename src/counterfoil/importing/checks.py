@@ -10,7 +10,7 @@ from datetime import date, timedelta
 from decimal import Decimal
 
 from counterfoil.importing import values as cell_values
-from counterfoil.importing.headings import exception_in
+from counterfoil.importing.headings import exception_in, word_among_codes
 from counterfoil.importing.mapping import REFUND, CellSource, ImportMapping
 from counterfoil.importing.results import ImportFailed, Reason, message
 from counterfoil.importing.sheets import Sheet, TableRow
@@ -39,9 +39,8 @@ class RowChecks:
             columns = self._columns.get(id(row.sheet))
             if columns is None:
                 checks = self._checks
-                names = dict.fromkeys(
-                    (*checks.words, *checks.filled, *checks.decimals, *checks.half_days, *checks.whole)
-                )
+                others = (checks.codes, checks.filled, checks.decimals, checks.half_days, checks.whole)
+                names = dict.fromkeys(name for names in (checks.words, *others) for name in names)
                 places = [(name, row.sheet.columns[name]) for name in names if name in row.sheet.columns]
                 columns = self._columns[id(row.sheet)] = [(name, place, set()) for name, place in places]
             for name, place, known in columns:
@@ -67,7 +66,12 @@ class RowChecks:
             currencies = " or ".join(sorted(checks.currencies)) or "no currency"
             values = {"decimals": decimals, "currencies": currencies}
             return message("decimals_differ", cell=shown(cell), name=shown(name), **values)
-        if name not in checks.words or cell.casefold() in checks.allowed:
+        if cell.casefold() in checks.allowed:
+            return None
+        word = word_among_codes(cell) if name in checks.codes else ""
+        if word and word not in checks.allowed:
+            return message("word_among_codes", cell=shown(cell), name=shown(name), word=shown(word))
+        if name not in checks.words:
             return None
         meaning = exception_in(cell, is_item=name in self._items)
         if not meaning or (meaning == REFUND and is_refund):

@@ -8,7 +8,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from counterfoil.importing import column_profiles, headings
-from counterfoil.importing.answers import MEANINGS, Answers
+from counterfoil.importing.answers import CHOICES, MEANINGS, Answers
 from counterfoil.importing.bill_amounts import BillAmounts
 from counterfoil.importing.bill_sample import BillSample
 from counterfoil.importing.checks import check_days
@@ -30,6 +30,8 @@ BUDDHIST_SHIFT = 43
 """By so many years, a two-digit Buddhist year is ahead if it is read as Gregorian."""
 # Columns in which a word such as *return* is a name, or that are read as numbers and times.
 _NO_WORDS = NUMBER_ROLES | DATE_ROLES | {"time", "cashier", "memberId", "shopId", "timezone", "currency"}
+_ITEM_ROLES = ("item", "productId", "category", "options")
+_DIGIT = re.compile(r"\d")
 _NUMBER = re.compile(r"[\d\s.,'’()+−-]+")
 
 
@@ -78,6 +80,39 @@ def refuse_answers_without_effect(sample: BillSample, result: Proposal, answers:
         is_written = quoted(value) in text or f"{value} = " in text
         if answer != SALE and not (result.questions or is_written):
             raise ImportFailed(message("answer_without_effect", entry=entry, value=value))
+
+
+def ask_about_states(sample: BillSample, result: Proposal) -> None:
+    """Ask about statuses that not all rows of a bill have."""
+    sheet = sample.sheet
+    for name in sample.marks_in_doubt[:1]:
+        value = sheet.columns[name].filled[0]
+        text = f"{_place(sheet, sheet.columns[name], value)}, the first line of a bill. What was cancelled?"
+        result.ask("line.cancelled", text, CHOICES["void"], ("only that line", "the whole bill"), "void")
+    paid_back, pairs = sample.negative_rows(), {row for pair in sample.pairs for row in pair}
+    for name, values in sample.states_of_rows.items():
+        column, parts = sheet.columns[name], []
+        for value in values:
+            rows = sample.rows_with(column, value)
+            if not rows & paid_back:
+                parts.append(value)
+                continue
+            # Without these rows, what they pay back would count.
+            text = f"{_place(sheet, column, value)}, which pays back an amount of the same bill. What does it mean?"
+            weakest = MEANINGS.index(VOID if rows <= pairs else REFUND)
+            answer = sample.answer_name(name, value)
+            result.ask("bill.void", text, MEANINGS[weakest:3], EXPLAINED[weakest:3], answer)
+        if parts:
+            text = message("states_of_rows", place=_place(sheet, column, parts[0]), value=parts[0])
+            known = [one for one, meaning in headings.statuses_of(name, parts).items() if meaning]
+            choices = [f"{name}={', '.join(known)}"] if known else [f"{name}={value}" for value in column.distinct]
+            result.ask("skip", text, choices, ["such rows are left out"] * len(choices))
+    cancelled = sample.cancelled
+    if cancelled and cancelled.unknown:
+        text = f"What do these values of {cancelled.column.name} mean for a line: {', '.join(cancelled.unknown)}?"
+        text += " Answer for each of them." if len(cancelled.unknown) > 1 else ""
+        first = sample.answer_name(cancelled.column.name, cancelled.unknown[0])
+        result.ask("line.cancelled", text, (SALE, VOID), ("it counts", "it does not count"), first)
 
 
 def propose_voids(sample: BillSample, result: Proposal) -> None:
@@ -200,6 +235,7 @@ def propose_checks(sample: BillSample, amounts: BillAmounts, result: Proposal, a
     checks: dict[str, Any] = {
         "words": [],
         "allowed": [],
+        "codes": [column.name for column in _columns_of_codes(sample, result)],
         "filled": [],
         "decimals": {},
         "currencies": {},
@@ -233,6 +269,22 @@ def propose_checks(sample: BillSample, amounts: BillAmounts, result: Proposal, a
     for entry, value in checks.items():
         if value:
             result.add("[checks]", entry, value)
+
+
+def _columns_of_codes(sample: BillSample, result: Proposal) -> list[SampleColumn]:
+    """Return the columns whose values are nearly all short codes, such as T4 and 12, and allow their other words."""
+    columns = [one for one in worded_columns(sample, sample.sheet) if len(one.filled) >= ENOUGH_ROWS]
+    columns = [one for one in columns if one is not sample.number and one.role not in (*_ITEM_ROLES, "shopId")]
+    codes = {
+        one.name: [text for text in one.filled if headings.names_area(text) and _DIGIT.search(text)] for one in columns
+    }
+    columns = [one for one in columns if len(codes[one.name]) * 5 >= len(one.filled) * 4]
+    for column in columns:
+        words = [word for word in dict.fromkeys(map(headings.word_among_codes, column.distinct)) if word]
+        result.allowed += words
+        if words:
+            result.undecided.append(message("words_among_codes", name=column.name, words=", ".join(words)))
+    return columns
 
 
 def _larger_columns(sheet: SheetSample, used: Collection[str]) -> list[list[str]]:

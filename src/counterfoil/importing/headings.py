@@ -372,6 +372,14 @@ def names_area(value: str) -> bool:
     return bool(_TABLE.fullmatch(value)) or names(value, "areas")
 
 
+def word_among_codes(value: str) -> str:
+    """Return what a value such as `Staff 4` has beside numbers, one or two letters, places and channels."""
+    words, tables = words_of(value), [("areas",), *(("channels", code) for code in _table("channels"))]
+    known = {word for path in tables for phrase in _list(*path) if phrase.is_in(words) for word in phrase.words}
+    found = [word for word in words if len(word) > (1 if _UNSPACED.match(word) else 2) and not word.isdigit()]
+    return " ".join(word for word in found if word not in known)
+
+
 def is_count(heading: str) -> bool:
     """Return whether a heading is that of a number of bills. Only the plural tells `Bills` from a bill's number."""
     return any(heading.strip().casefold() in text.split(", ") for text in _table("counts").values())

@@ -7,12 +7,13 @@ until its question is answered, so that the mapping cannot be used before.
 import re
 from collections.abc import Mapping, Sequence
 from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from counterfoil.importing import answers as set_answers
 from counterfoil.importing import bill_totals, column_doubts, headings
-from counterfoil.importing.answers import CHOICES, DEFAULT_ZONE, MEANINGS, NET, UNIT, ZONE, Answers
+from counterfoil.importing.answers import DEFAULT_ZONE, MEANINGS, NET, UNIT, ZONE, Answers
 from counterfoil.importing.bill_amounts import EITHER, PAYMENT_AMOUNTS, ROW, BillAmounts
 from counterfoil.importing.bill_sample import BillSample, shop_ids
 from counterfoil.importing.bill_totals import LINE, SCALE, TOLERANCE, AmountSeries, TotalFinding, absolute
@@ -67,12 +68,12 @@ class _Inference:
         if not self._sheet.rows:
             name = self._sheet.file.sheet.name
             raise ImportFailed(f"{name} has a header row, but no rows below it that can be read.")
-        given = {"has_line_file": bool(self._lines), "names_shop": bool(shop)}
-        self._sample = BillSample(self._sheet, **given, answers=answers)
+        bills_of = partial(BillSample, has_line_file=bool(self._lines), names_shop=bool(shop), answers=answers)
+        self._sample = bills_of(self._sheet)
         if voided := self._sample.voided_sales():
             # The import reads both rows as one voided bill.
             self._sheet.leave_out(voided)
-            self._sample = BillSample(self._sheet, **given, answers=answers, has_voided_sales=True)
+            self._sample = bills_of(self._sheet, unreduced=self._sample)
         self._amounts = BillAmounts(self._sample, self._lines, self._payments, answers)
         self._times = TimeEntries(self._sample, result, answers, today, self._zone_column)
         self._total: AmountSeries | None = None
@@ -282,7 +283,7 @@ class _Inference:
                     self._result.add(section, quoted(value), meaning)
                 else:
                     self._result.comment(section, f'{quoted(value)} = "..."  # "sale", "void", "refund" or "skip"?')
-        self._statuses_in_doubt()
+        column_doubts.ask_about_states(self._sample, self._result)
 
     def _ways_of_paying(self, column: SampleColumn) -> dict[str, str | None]:
         """Return what the values of a column of words say. A way of paying that is not known may be no payment."""
@@ -296,27 +297,6 @@ class _Inference:
             if len(column.filled) < len(column.values):
                 found[""] = SALE
         return found
-
-    def _statuses_in_doubt(self) -> None:
-        for name in self._sample.marks_in_doubt[:1]:
-            row = next(row for row, value in enumerate(self._sheet.columns[name].values) if value)
-            value, line = self._sheet.columns[name].values[row], self._sheet.rows[row].line
-            text = f"{name} has {value} on line {line}, the first line of a bill. What was cancelled?"
-            self._result.ask("line.cancelled", text, CHOICES["void"], ("only that line", "the whole bill"), "void")
-        for name, values in self._sample.states_of_rows.items():
-            column = self._sheet.columns[name]
-            line = self._sheet.rows[column.values.index(values[0])].line
-            text = message("states_of_rows", name=name, value=values[0], line=line)
-            known = [one for one, meaning in headings.statuses_of(name, values).items() if meaning]
-            choices = [f"{name}={', '.join(known)}"] if known else [f"{name}={value}" for value in column.distinct]
-            self._result.ask("skip", text, choices, ["such rows are left out"] * len(choices))
-        cancelled = self._sample.cancelled
-        if cancelled and cancelled.unknown:
-            text = f"What do these values of {cancelled.column.name} mean for a line: {', '.join(cancelled.unknown)}?"
-            text += " Answer for each of them." if len(cancelled.unknown) > 1 else ""
-            first, examples = cancelled.unknown[0], ("it counts", "it does not count")
-            first = self._sample.answer_name(cancelled.column.name, first)
-            self._result.ask("line.cancelled", text, ("sale", "void"), examples, first)
 
     # --- amounts -----------------------------------------------------------------------------
 

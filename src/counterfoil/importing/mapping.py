@@ -168,7 +168,9 @@ class SampleChecks(MappingSection, frozen=True):
     words: tuple[str, ...] = ()
     """The columns whose words may say that a bill is void, refunded or no sale."""
     allowed: frozenset[str] = frozenset()
-    """The values with such words that say nothing, in lower case."""
+    """The values with such words that say nothing, and the words among codes, in lower case."""
+    codes: tuple[str, ...] = ()
+    """The columns of short codes, such as those of tables, in which another word may say that a bill is no sale."""
     filled: tuple[str, ...] = ()
     decimals: dict[str, frozenset[int]] = {}
     """How many decimals the numbers of a column had."""
