@@ -12,7 +12,7 @@ import psycopg
 from msgspec import Struct
 
 from counterfoil.backends.postgres import books
-from hostile.timing import Comparison, compared
+from hostile.timing import Comparison, Samples, compared
 
 OUR_SHOPS = "SELECT {} FROM shops WHERE franchise_id = 'ours'"
 
@@ -71,8 +71,8 @@ def compare_in_database(
 ) -> Comparison:
     selected = statement.text.replace("$1", "scope").replace("$2", "asked").strip().removeprefix("SELECT")
     connection.execute(_SAMPLER.format(scope_type=statement.scope_type, selected=selected).encode())
-    took: tuple[list[int], list[int]] = ([], [])
+    took: Samples = [[] for _ in nobodys + theirs]
     found = connection.execute(_SAMPLES.format(scope=statement.scope).encode(), (samples, nobodys + theirs))
     for place, microseconds in found:
-        took[place > len(nobodys)].append(microseconds * 1000)
-    return compared(*took)
+        took[place - 1].append(microseconds * 1000)
+    return compared(took[: len(nobodys)], took[len(nobodys) :])
