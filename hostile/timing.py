@@ -69,6 +69,6 @@ def compared(first: Samples, second: Samples) -> Comparison:
     return Comparison(_welch(*sides), _welch(*means), fmean(means[1]) - fmean(means[0]))
 
 
-def _welch(first: Sequence[int], second: Sequence[int]) -> float:
+def _welch(first: Sequence[float], second: Sequence[float]) -> float:
     spread = sqrt(variance(first) / len(first) + variance(second) / len(second))
     return (fmean(second) - fmean(first)) / spread if spread else 0.0
