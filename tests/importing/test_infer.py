@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from counterfoil.cli.main import program
+from counterfoil.importing import column_profiles
 from counterfoil.importing.infer import propose
 from counterfoil.importing.proposals import Proposal
 from counterfoil.importing.results import ImportFailed
@@ -609,3 +610,18 @@ def test_amounts_on_which_a_tax_is_paid_are_not_the_tax(base: str, tmp_path: Pat
     rows = "1,2026-11-13 12:00,100.00,7.00,107.00\n2,2026-11-13 12:10,50.00,3.50,53.50\n"
     text = f"Receipt,Date,{base},VAT,Total\n{rows}"
     assert 'amounts.vat = "VAT"' in propose([written(tmp_path, text)], [], [], None, today=date(2026, 11, 16)).text()
+
+
+@pytest.mark.parametrize("number", ["{}", ""], ids=["on each row", "on the first row"])
+def test_a_bill_of_which_the_sample_has_only_a_part_is_left_out(
+    number: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(column_profiles, "SAMPLE_ROWS", 8)
+    rows = [
+        f"{bill if line == 0 else number.format(bill)},13/11/2026 12:0{bill},Tea {line},{line + 3}.00,12.00\n"
+        for bill in range(1, 7)
+        for line in range(3)
+    ]
+    _, mapping = inferred(written(tmp_path, "".join(["Receipt,Date,Item,Amount,Total\n", *rows])))
+    assert mapping["checks"]["equal"] == [["Total", {"sum": "Amount"}]]
+    assert mapping["bill"]["amounts"] == {"net": "Total"}

@@ -16,7 +16,7 @@ from counterfoil.importing.bill_sample import BillSample
 from counterfoil.importing.bill_totals import BILL, LINE, LINES_ROLE, PAYMENTS_ROLE, SCALE, AmountSeries, TotalFinding
 from counterfoil.importing.column_profiles import SampleColumn, SheetSample
 from counterfoil.importing.headings import AMOUNT_ROLES, CHARGES, DEDUCTIONS, TOTAL_ROLES, flag_of, heading_status
-from counterfoil.importing.mapping import REFUND, SALE, VOID
+from counterfoil.importing.mapping import REFUND, SALE, SKIP, VOID
 from counterfoil.importing.results import ImportFailed, message
 
 # A column that differs between the rows of a bill, which are its payments; and one that is the same on all lines of a
@@ -27,6 +27,8 @@ MOST_ANSWERS = 8
 BANKNOTE = 5 * SCALE
 MOST_BILLS = 200
 PAYMENT_AMOUNTS = ("tendered", "amount", "paid", "total")
+# Roles of amounts that may be a part of the bill: of a department, or what is taxed at one rate.
+BASES = ("net", "gross", "amount", "exempt")
 _CENT = Decimal("0.01")
 # What tills write before the name of an item that is a part of the one above it.
 _MARKS = frozenset("-+*>•·└~")
@@ -49,7 +51,12 @@ class BillAmounts:
     def sales(self) -> list[int]:
         """The numbers of the bills by whose amounts the total is found: neither voided nor refunded."""
         bills = self._sample.bills
-        counted = [place for place, bill in enumerate(bills) if self._sample.status_of(bill) == SALE]
+        counted: list[int] = []
+        for unknown in (SKIP, SALE):
+            # If no word of a status is known, those of others still are.
+            counted = counted or [
+                place for place, bill in enumerate(bills) if self._sample.status_of(bill, unknown) == SALE
+            ]
         counted = counted or list(range(len(bills)))
         totals = self._sample.sheet.with_role("paid", "total", "net")
         return [place for place in counted if all(one.amount(bills[place][0]) >= 0 for one in totals)] or counted
@@ -66,7 +73,9 @@ class BillAmounts:
         """The charges and discounts, and the sums of columns, that only the arithmetic shows."""
         columns = [one for one in self._sample.sheet.columns.values() if one.role is None and self.may_be_money(one)]
         unknown = [self.of(column, bill_totals.UNKNOWN_ROLE) for column in columns]
-        return bill_totals.shown_by_sums(self._stated, self._stated_parts, unknown, self.sales[:MOST_BILLS])
+        exempt = [self.of(column, "exempt") for column in self._sample.sheet.with_role("exempt") if column.is_number]
+        taxed = [one for one in (*self._stated, *exempt) if one.role in BASES and one.level == BILL]
+        return bill_totals.shown_by_sums(self._stated, self._stated_parts, unknown, taxed, self.sales[:MOST_BILLS])
 
     @cached_property
     def _stated(self) -> list[AmountSeries]:
@@ -82,7 +91,10 @@ class BillAmounts:
                 found.append(self.of(column, column.role or "", ROW))
         amounts = [column for column in sheet.columns.values() if column.role is None and self.may_be_money(column)]
         unknown = [self.of(column, bill_totals.UNKNOWN_ROLE) for column in amounts if len(column.distinct) > 1]
-        found += unknown[: bill_totals.MOST_UNKNOWN if found else None]
+        # The heading of what the payments add up to on all bills need not be known.
+        sums = [_values(one, self.sales) for one in self.payments()]
+        paid = [replace(one, role="total") for one in unknown if _values(one, self.sales) in sums and one.level == BILL]
+        found += paid or unknown[: bill_totals.MOST_UNKNOWN if found else None]
         for column in self._lines.with_role(*TOTAL_ROLES) if self._lines else ():
             found.append(self._series(self._lines or sheet, [column.name], _role_on_lines(column), LINE))
         lines = self._lines or (sheet if self._sample.is_flat else None)
@@ -300,8 +312,8 @@ class BillAmounts:
 
     def may_be_part(self, part: AmountSeries, total: AmountSeries | None) -> bool:
         """Return whether a part is small enough: under `Price incl. tax` is what a tax is paid on, not the tax."""
-        sums = [sum(one.values[bill] or 0 for bill in self.sales) for one in (part, total or part)]
-        return part.role != "tax" or total is None or sums[0] * 3 <= sums[1]
+        size, whole = (abs(sum(_values(one, self.sales))) for one in (part, total or part))
+        return total is None or part.role == "gross" or size * (3 if part.role == "tax" else 1) <= whole
 
     def parts(self) -> list[AmountSeries]:
         """Return the charges, discounts and fees that the headings or the arithmetic show."""
@@ -352,7 +364,7 @@ class BillAmounts:
         own, cancelled = sheet is self._sample.sheet, self._sample.cancelled
         columns = [sheet.columns.get(name) or sheet.columns[name.removeprefix("-")] for name in names]
         signs = [1 if name in sheet.columns else -1 for name in names]
-        values = []
+        values, counts = [], []
         for all_rows in self._sample.bills if own else self._rows_in(sheet):
             rows = all_rows[:1] if own and level == BILL else all_rows
             if own and level == LINE and cancelled:
@@ -367,6 +379,7 @@ class BillAmounts:
                 signed = [pair for row in cells for pair in zip(signs, row, strict=True)]
                 numbers = [sign * number for sign, number in signed if number is not None]
             values.append(round(sum(numbers) * SCALE) if numbers else None)
+            counts.append(len(rows))
         text = " × ".join(names) if is_product else " + ".join(names).replace("+ -", "- ")
         text = f"{' × '.join(names[:-1])} × (1 - {rate})" if rate else text
         title = title or (text if level == BILL else f"sum of {text}")
@@ -376,7 +389,7 @@ class BillAmounts:
             left = {"add": [{"constant": "1"}, {"multiply": [rate, {"constant": "-0.01"}]}]}
             cell = {"sum": {"multiply": [*(self.cell(sheet, name) for name in names[:-1]), left]}}
         plain = tuple(column.name for column in columns) if cell is not None else ()
-        return AmountSeries(title, role, level, tuple(values), plain, cell, is_product=is_product)
+        return AmountSeries(title, role, level, tuple(values), plain, cell, is_product, tuple(counts))
 
     def cell(self, sheet: SheetSample, name: str) -> Any:
         """Return the entry of a mapping that reads a column of numbers."""
@@ -470,6 +483,10 @@ class BillAmounts:
         several = [row for bill in self._sample.bills if len(bill) > 1 for row in bill]
         rows = several or range(len(sheet.rows))
         return all(abs(column.amount(row) - quantities[0].amount(row) * prices[0].amount(row)) <= _CENT for row in rows)
+
+
+def _values(one: AmountSeries, bills: Sequence[int]) -> list[int]:
+    return [one.values[bill] or 0 for bill in bills]
 
 
 def _is_discount_rate(heading: str) -> bool:

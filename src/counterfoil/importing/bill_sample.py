@@ -158,10 +158,10 @@ class BillSample:
         """Return whether a column has the same value on all rows of each bill."""
         return all(column.values[row] == column.values[bill[0]] for bill in self.bills for row in bill)
 
-    def status_of(self, bill: list[int]) -> str:
+    def status_of(self, bill: list[int], unknown: str = SKIP) -> str:
         """Return what the status columns say about a bill. The strongest counts; one that is not known is no sale."""
         statuses = [(self.sheet.columns[name].values[bill[0]], one) for name, one in self.statuses.items()]
-        found = {meanings.get(value) or SKIP for value, meanings in statuses}
+        found = {meanings.get(value) or unknown for value, meanings in statuses}
         return next((status for status in (SKIP, VOID, REFUND) if status in found), SALE)
 
     def rows_with_status(self, status: str) -> set[int]:

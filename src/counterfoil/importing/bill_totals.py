@@ -6,13 +6,14 @@ result is a question that names the columns in doubt.
 """
 
 from collections.abc import Collection, Sequence
+from fractions import Fraction
 from itertools import combinations, islice, permutations, product, takewhile
 from typing import Any
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from counterfoil.importing.headings import CHARGES, DEDUCTIONS
+from counterfoil.importing.headings import CHARGES, DEDUCTIONS, stated_rates
 from counterfoil.importing.results import message
 
 # Amounts are whole numbers of this fraction of the currency's unit.
@@ -50,6 +51,8 @@ class AmountSeries(Struct, frozen=True):
     cell: Any = None
     """The entry of a mapping that computes the amounts, or None if a mapping cannot."""
     is_product: bool = False
+    counts: tuple[int, ...] = ()
+    """How many rows of each bill are added, each of which may be rounded."""
 
     def plus(self, *parts: "AmountSeries") -> "AmountSeries":
         total = self
@@ -156,19 +159,32 @@ def without_parts_of_sums(parts: Sequence[AmountSeries], bills: Sequence[int]) -
 
 
 def shown_by_sums(
-    candidates: Sequence[AmountSeries], parts: list[AmountSeries], unknown: list[AmountSeries], bills: Sequence[int]
+    candidates: Sequence[AmountSeries],
+    parts: list[AmountSeries],
+    unknown: list[AmountSeries],
+    taxed: list[AmountSeries],
+    bills: Sequence[int],
 ) -> tuple[list[AmountSeries], list[AmountSeries]]:
-    """Return unknown amounts that lead from an amount to a later one, and sums of them that do so from nothing."""
+    """Return unknown amounts that lead from an amount to a later one, and sums of amounts that do so from nothing."""
     # On one bill, an amount may fit by chance.
-    amounts = [one for one in unknown if sum(bool(one.values[bill]) for bill in bills) > 1][:MOST_UNKNOWN]
+    amounts, bases = (
+        [one for one in some if sum(bool(one.values[bill]) for bill in bills) > 1][:MOST_UNKNOWN]
+        for some in (unknown, taxed)
+    )
     signed = {_sums([one], bills): one for amount in amounts for one in (amount, amount.minus())}
-    wholes = {_sums(few, bills): few for size in range(len(amounts), 1, -1) for few in combinations(amounts, size)}
+    # Amounts of departments, or those on which taxes at several rates are paid.
+    wholes = [
+        (few, _sums(few, bills), role)
+        for some, role in ((amounts, "gross"), (bases, "net"))
+        for size in range(len(some), 1, -1)
+        for few in combinations(some, size)
+    ]
     taken = [replace(part, values=effects(part)).minus() for part in without_parts_of_sums(parts, bills)]
     stages = [(stage, one) for one in candidates for stage, roles in enumerate(_STAGES) if one.role in roles]
     pairs = [([target], [base.minus()]) for late, target in stages for early, base in stages if early < late]
     pairs += [([target], []) for stage, target in stages if stage == len(_STAGES) - 1]
     charges, sums = {}, {}
-    for target, base in pairs if amounts else ():
+    for target, base in pairs if wholes or amounts else ():
         for few in (few for size in range(MOST_KNOWN_PARTS + 1) for few in combinations(taken, size)):
             gap = _sums([*target, *base, *few], bills)
             if base and not any(gap):
@@ -177,13 +193,19 @@ def shown_by_sums(
                 plain = next(one for one in amounts if one.columns == found.columns)
                 is_charge = sum(gap) > 0
                 charges[plain.name] = replace(found if is_charge else plain, role="charge" if is_charge else "discount")
-            elif not base and (some := wholes.get(gap)):
-                sums[some] = replace(some[0].plus(*some[1:]), role="gross")
+            elif not base and (fitting := next((one for one in wholes if _are_close(one[1], gap)), None)):
+                some, _, role = fitting
+                whole = replace(some[0].plus(*some[1:]), role=role)
+                sums[whole.name] = whole
     return list(charges.values()), list(sums.values())
 
 
 def _sums(amounts: Sequence[AmountSeries], bills: Sequence[int]) -> tuple[int, ...]:
     return tuple(sum(one.values[bill] or 0 for one in amounts) for bill in bills)
+
+
+def _are_close(some: Sequence[int], others: Sequence[int]) -> bool:
+    return all(abs(one - other) <= TOLERANCE for one, other in zip(some, others, strict=True))
 
 
 class TotalSearch:
@@ -209,11 +231,23 @@ class TotalSearch:
         if text := self._sometimes_included():
             return TotalFinding(question=text, is_impossible=True)
         found = [one for place in self._known if (one := self._judge(place))]
+        if not any(finding.chosen for _, finding in found) and (total := self._before_fees()):
+            return TotalSearch([*self._candidates, total], self._parts, self._bills).finding()
         if not found:
             return TotalFinding(choices=self._plain(), question=message("no_total"))
         _, finding = min(found, key=lambda one: one[0])
         finding.choices = list({one.name: one for one in finding.choices}.values())[:MOST_CHOICES]
         return finding
+
+    def _before_fees(self) -> AmountSeries | None:
+        """Return what another amount is on all bills before fees are taken off, which is what the customer paid."""
+        for relation in self._relations:
+            fees = {part for part in relation.parts if self._parts[part].role == "fee"}
+            total = self._candidates[relation.base].plus(*map(self._as_added, sorted(relation.parts - fees)))
+            is_stated = any(set(one.columns) == set(total.columns) for one in self._candidates)
+            if fees and relation.held == relation.checked and total.cell is not None and not is_stated:
+                return replace(total, role="total")
+        return None
 
     def other_parts(self, total: AmountSeries) -> list[AmountSeries]:
         """Return what is not added to a candidate, and what nothing shows to be in it, as it changes the candidate."""
@@ -238,7 +272,8 @@ class TotalSearch:
             target, base = self._candidates[relation.target], self._candidates[relation.base]
             total = base.plus(*map(self._as_added, sorted(relation.parts)))
             is_known = any({relation.target, relation.base} <= group for group in groups)
-            is_other = set(target.columns) != set(base.columns) and target.cell is not None and total.cell is not None
+            is_same = set(target.columns) in (set(base.columns), set(total.columns))
+            is_other = not is_same and target.cell is not None and total.cell is not None
             if relation.held == relation.checked and is_other and not is_known:
                 found.append((target, total))
                 joined = [group for group in groups if relation.target in group or relation.base in group]
@@ -435,10 +470,15 @@ class TotalSearch:
             return min(others) >= 0 if role == "fee" else max(others) <= 0
         if role not in ("discount", "tax") and self._has_bare(related):
             return role == "fee"
-        if self._is_paid(related) and (role != "tip" or len(related) > 1):
+        if any(self._candidates[other].role == PAYMENTS_ROLE for other in related) and (
+            role != "tip" or len(related) > 1
+        ):
+            # What was paid is with all charges and discounts, and the candidate with those by which it does not differ.
             return True
         if role == "tax" and (rate := self._rate(part, place)) is not None:
             return rate
+        if role == "discount" and self._is_taxed_without(part, place):
+            return True
         return True if is_strong and role != "tip" else None
 
     def _is_paid(self, related: _Contents) -> bool:
@@ -460,18 +500,33 @@ class TotalSearch:
         """Return whether the ratio of a tax to a candidate shows that the candidate is with the tax, or without it."""
         if self._parts[part].role != "tax":
             return None
-        tax, base = self._effects[part], self._candidates[place].values
-        pairs = [(tax[bill], base[bill] or 0) for bill in self._bills if tax[bill] and base[bill]]
-        if len(pairs) * 2 < len(self._bills) or len(pairs) < 2:
-            return None
-        slack = 3 * SCALE // 2
-        fits = {
-            is_with
-            for rate in TAX_RATES
+        found = self._rates(part, self._candidates[place].values)
+        return next(iter(found))[1] if len({is_with for _, is_with in found}) == 1 else None
+
+    def _rates(self, part: int, base: Sequence[int | None]) -> set[tuple[Fraction, bool]]:
+        """Return the rates at which a tax is in an amount, or on top of it, on all bills."""
+        tax, counts = self._effects[part], self._parts[part].counts
+        bills = [bill for bill in self._bills if tax[bill] and base[bill]]
+        if len(bills) * 2 < len(self._bills) or len(bills) < 2:
+            return set()
+        # The tax may be rounded on each line, by half a cent at most.
+        slacks = {bill: SCALE * (9 + 6 * (counts[bill] if counts else 1)) // 10 for bill in bills}
+        return {
+            (rate, is_with)
+            for rate in stated_rates(self._parts[part].name) or map(Fraction, TAX_RATES)
             for is_with in (True, False)
-            if all(abs(one * (100 + rate * is_with) - amount * rate) <= slack for one, amount in pairs)
+            if all(abs(tax[bill] * (100 + rate * is_with) - (base[bill] or 0) * rate) <= slacks[bill] for bill in bills)
         }
-        return fits.pop() if len(fits) == 1 else None
+
+    def _is_taxed_without(self, part: int, place: int) -> bool:
+        """Return whether a total is after a discount because the tax is that of the total, and not of what is left."""
+        values, effect = self._candidates[place].values, self._effects[part]
+        reduced = [(value or 0) + one for value, one in zip(values, effect, strict=True)]
+        # On one bill, a tax may fit by chance.
+        is_often = sum(bool(effect[bill]) for bill in self._bills) > 1
+        taxes = [tax for tax, one in enumerate(self._parts) if one.role == "tax" and is_often]
+        is_total = self._candidates[place].role in ("paid", "total")
+        return is_total and any(self._rate(tax, place) is not None and not self._rates(tax, reduced) for tax in taxes)
 
     def _is_only_amount(self, place: int) -> bool:
         """Return whether there is nothing else that could be the total, and nothing that it may lack."""
@@ -482,9 +537,9 @@ class TotalSearch:
     def _evidence(self, place: int, related: _Contents) -> list[str]:
         """Return what adds up to a candidate or, if nothing does, what it is a part of."""
         name = self._candidates[place].name
-        relations = [one for one in self._relations if one.target == place] or [
-            one for one in self._relations if one.base == place
-        ]
+        columns = set(self._candidates[place].columns)
+        others = [one for one in self._relations if not set(self._candidates[one.base].columns) < columns]
+        relations = [one for one in others if one.target == place] or [one for one in others if one.base == place]
         lines = [self._equation(relation) for relation in relations]
         for number, part in enumerate(self._parts):
             rate = self._rate(number, place)

@@ -299,7 +299,8 @@ def _larger_columns(sheet: SheetSample, used: Collection[str]) -> list[list[str]
             continue
         sizes = [(abs(one.amount(row)), abs(other.amount(row))) for row in range(len(sheet.rows))]
         is_never_smaller = all(size >= smaller for size, smaller in sizes)
-        if is_never_smaller and sum(size > smaller for size, smaller in sizes) >= ENOUGH_ROWS:
+        # Amounts that differ on few rows, such as a discount and a tip, may do so the other way round in another file.
+        if is_never_smaller and sum(size > smaller for size, smaller in sizes) >= max(ENOUGH_ROWS, len(sizes) / 2):
             pairs.add((one.name, other.name))
     names = {name for pair in pairs for name in pair}
     implied = {(one, other) for one, other in pairs if any({(one, name), (name, other)} <= pairs for name in names)}

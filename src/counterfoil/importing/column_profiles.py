@@ -18,6 +18,7 @@ from counterfoil.importing.results import ImportFailed, RowProblem, message
 from counterfoil.importing.values import DateFormat, NumberFormat, UnreadableCell, number_in, read_decimal
 
 SAMPLE_ROWS = 20_000
+MOST_ROWS_OF_BILL = 500
 MANY_VALUES = 40
 POINT, COMMA = NumberFormat(".", ","), NumberFormat(",", ".")
 NUMBER_ROLES = headings.AMOUNT_ROLES | {"qty", "unitPrice", "wayOfPaying"}
@@ -191,11 +192,14 @@ class SheetSample:
         self.rows: list[sheets.TableRow] = []
         self.problems: list[RowProblem] = []
         for file in files:
-            for row in islice(file.rows(), SAMPLE_ROWS):
+            rows = file.rows()
+            for row in islice(rows, SAMPLE_ROWS):
                 if isinstance(row, sheets.TableRow):
                     self.rows.append(row)
                 elif not is_other_table(row.cells, len(file.sheet.columns)):
                     self.problems.append(row)
+            if next(rows, None):
+                self._leave_out_last_bill(file.sheet)
         names = list(dict.fromkeys(name for file in files for name in file.sheet.columns))
         self.columns = {name: SampleColumn(name, [_cell(row, name) for row in self.rows]) for name in names}
         self.question = self._find_number_formats(decimal)
@@ -204,6 +208,16 @@ class SheetSample:
             sheet, line = self.file.sheet.name, self.file.heading_line
             raise ImportFailed(message("no_headings", name=sheet, line=line, cells=" and ".join(data[:2])))
         self._find_deductions()
+
+    def _leave_out_last_bill(self, sheet: sheets.Sheet) -> None:
+        """Leave out the last rows with the same number, or none: the sample may have only a part of their bill."""
+        counts = [1]
+        for name in [name for name in sheet.columns if any(match.role == "id" for match in headings.roles_of(name))]:
+            cells = [_cell(row, name) for row in reversed(self.rows[-MOST_ROWS_OF_BILL:])]
+            number = next((place for place, cell in enumerate(cells) if cell), 0)
+            others = (place for place, cell in enumerate(cells) if place > number and cell != cells[number])
+            counts.append(next(others, 1))
+        del self.rows[-max(counts) :]
 
     @property
     def file(self) -> sheets.TableFile:

@@ -4,6 +4,7 @@ import re
 import tomllib
 import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
 from functools import cache, lru_cache
 from importlib import resources
 from typing import Any, Final
@@ -20,7 +21,7 @@ _TABLE = re.compile(r"[^\W\d]{0,2}[\s#.-]*\d{1,3}[a-z]?", re.IGNORECASE)
 _THAI = re.compile(r"[\u0e00-\u0e7f]")
 _ACCENT = re.compile(r"[\u0300-\u036f]")
 _INNER_CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
-_STATED_RATE = re.compile(r"\d+(?:[.,]\d+)?\s*%")
+_STATED_RATE = re.compile(r"(\d+(?:[.,]\d+)?)\s*%")
 _SHORTEST_PLURAL = 4
 LONGEST_HEADING = 60
 _SHORT: Final = {"amt": "amount"}
@@ -164,6 +165,11 @@ def roles_of(heading: str) -> tuple[RoleMatch, ...]:
     # A name with capital letters within it may be one word: PromptPay.
     joined = words_of(text.casefold())
     return _roles_of(words, joined) or _roles_of([part for word in words for part in _split(word)])
+
+
+def stated_rates(heading: str) -> list[Fraction]:
+    """Return the rates that a heading such as `VAT (7.7%)` names, in per cent."""
+    return [Fraction(rate.replace(",", ".")) for rate in _STATED_RATE.findall(heading)]
 
 
 def _roles_of(words: Sequence[str], joined: Sequence[str] = ()) -> tuple[RoleMatch, ...]:

@@ -424,7 +424,7 @@ class _Inference:
             whole = found[0].plus(*found[1:])
             is_negative = role == "discount" and any((value or 0) < 0 for one in found for value in one.values)
             if not self._amounts.may_be_part(whole, self._total):
-                self._check(message("tax_too_large", name=whole.name))
+                self._check(message("part_too_large", entry=entry, name=whole.name))
             elif whole.cell is not None:
                 self._result.add("[bill]", entry, absolute(whole.cell) if is_negative else whole.cell)
 
