@@ -29,7 +29,8 @@ CASES = [
     ("a line is added", None, encoded(lines=[LATTE, TEA, SOUP], amounts={"net": 225})),
     ("all lines are renamed", None, encoded(lines=[{"name": "Latte", "qty": 1, "total": 105}], amounts={"net": 105})),
     ("it is voided", None, encoded(lines=[LATTE, TEA], amounts={"net": 0}, void=True)),
-    ("it has no lines any more", None, encoded(amounts={"net": 80})),
+    ("it has no lines any more", "incomplete", encoded(amounts={"net": 80})),
+    ("it has neither lines nor a total any more", None, encoded(amounts={"net": 0})),
     ("another day has the same sale", "other_bill", encoded("15", lines=[LATTE, TEA], amounts={"net": 105})),
     ("the day is lost", "moved", encoded("xx", lines=[LATTE, TEA], amounts={"net": 105})),
     ("the number starts again", "other_bill", encoded("15", lines=[SOUP], amounts={"net": 120})),
@@ -116,6 +117,27 @@ def test_a_bill_that_had_no_day_may_get_one() -> None:
     assert reason(encoded("xx", lines=[LATTE]), encoded(lines=[LATTE])) is None
 
 
+CARD = [{"name": "Card", "amount": 75}]
+PARTS = [
+    ("no payments", "incomplete", {"lines": [LATTE], "amounts": {"net": 65, "tip": 0, "vat": 0}}),
+    ("no tip", "incomplete", {"lines": [LATTE], "amounts": {"net": 65, "vat": 4}, "payments": CARD}),
+    ("no tax", "incomplete", {"lines": [LATTE], "amounts": {"net": 75, "tip": 10}, "payments": CARD}),
+    ("a tip and a tax of 0", None, {"lines": [LATTE], "amounts": {"net": 75, "tip": 0, "vat": 0}, "payments": CARD}),
+    ("no payments, because it is voided", None, {"lines": [LATTE], "amounts": {"net": 75}, "void": True}),
+    ("no payments, because nothing is left to pay", None, {"lines": [LATTE], "amounts": {"net": 0}}),
+    ("other payments", None, {"lines": [LATTE], "amounts": {"net": 70, "tip": 5, "vat": 4}, "payments": CARD[:1] * 2}),
+]
+
+
+@pytest.mark.parametrize(("expected", "new"), [case[1:] for case in PARTS], ids=[case[0] for case in PARTS])
+def test_another_export_of_the_same_bills_lacks_a_part_of_the_stored_bill(
+    expected: str | None, new: dict[str, Any]
+) -> None:
+    stored = encoded(lines=[LATTE], payments=CARD, amounts={"net": 75, "tip": 10, "vat": 4})
+    assert reason(stored, encoded(**new)) == expected
+    assert reason(encoded(**new), stored) is None
+
+
 NATIVE = [
     ("it was closed later", None, encoded(time="23:00", lines=[LATTE, TEA], amounts={"net": 105})),
     ("the lines are corrected", None, encoded(lines=[LATTE, SOUP], amounts={"net": 105})),
@@ -123,6 +145,7 @@ NATIVE = [
     ("it is refunded", None, encoded(lines=[LATTE, TEA], amounts={"net": -105})),
     ("it moves to another day", "moved", encoded("15", lines=[LATTE, TEA], amounts={"net": 105})),
     ("it has other lines and another total", "other_bill", encoded(lines=[SOUP], amounts={"net": 120})),
+    ("it loses its lines", "incomplete", encoded(amounts={"net": 105})),
 ]
 
 

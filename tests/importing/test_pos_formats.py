@@ -326,6 +326,14 @@ def test_an_order_of_foodics_with_a_missing_part_is_rejected_whole(
     assert named in found.rejected[0].detail
 
 
+def test_the_time_of_an_update_is_the_revision_so_that_an_older_page_undoes_nothing(tmp_path: Path) -> None:
+    assert imported("foodics", FOODICS).bills[0]["rev"] == 1794654310000
+    receipts = imported("loyverse", EXAMPLES / "loyverse-receipts.json").bills
+    assert [bill.get("rev") for bill in receipts[:1]] == [1794654320000]
+    order = json.loads(FOODICS.read_text("utf-8"))["data"][0] | {"updated_at": "yesterday"}
+    assert imported("foodics", json_file(tmp_path, {"data": [order]})).rejected[0].reason == "unreadable_value"
+
+
 @pytest.mark.parametrize(("format_name", "file", "currency"), [("foodics", FOODICS, "THB"), ("clover", CLOVER, "USD")])
 def test_new_shops_need_a_time_zone_if_times_are_in_utc(format_name: str, file: Path, currency: str) -> None:
     """Otherwise, bills of the evening would be on the next day, or those of the morning on the day before."""

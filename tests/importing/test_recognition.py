@@ -97,6 +97,17 @@ def test_a_mapping_without_a_bill_id_completes_what_was_recognised() -> None:
     assert {bill["shopId"] for bill in found.bills} == {"sh_1"}
 
 
+def test_a_status_in_such_a_mapping_adds_a_word_and_keeps_all_others(tmp_path: Path) -> None:
+    text = (EXAMPLES / "loyverse-receipts.csv").read_text("utf-8")
+    receipts = written(tmp_path, text.replace(",Sale,", ",Exchange,", 1))
+    known = imported(None, EXAMPLES / "loyverse-receipts.csv").bills
+    assert len(imported(None, receipts).rejected) == 1
+    for status in ('[[status]]\ncolumn = "Receipt type"', '[status]\ncolumns = ["Receipt type"]'):
+        found = imported(None, receipts, mapping=f'{status}\nvalues = {{ Exchange = "sale" }}')
+        assert (found.bills, found.rejected) == (known, [])
+        assert [bill.get("void") for bill in found.bills].count(True) == 1
+
+
 def test_a_complete_mapping_is_used_instead_of_the_recognised_format() -> None:
     mapping = '[bill]\nid = "Receipt number"\nshopId = "Store"\nclosedAt = "Date"\namounts.net = "Net sales"'
     found = imported(None, EXAMPLES / "loyverse-receipts.csv", mapping=mapping)

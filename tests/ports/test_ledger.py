@@ -139,6 +139,14 @@ def test_another_bill_with_the_same_id_does_not_replace_the_stored_one(shop_stor
     assert (shop_store.bill()["amounts"]["net"], shop_store.bill("b_2")["id"]) == (100, "b_2")
 
 
+def test_an_export_without_payments_does_not_replace_a_stored_bill_with_payments(shop_store: OpenStore) -> None:
+    paid = soup(100, payments=[{"name": "Card", "amount": 100}])
+    shop_store.put(paid)
+    outcomes, guard = guarded(shop_store, soup(100), soup(100, void=True), paid | {"cashier": "Noi"}, bills=20)
+    assert (outcomes, guard.incomplete, guard.is_exceeded) == ([Outcome.OTHER_BILL, CHANGED, CHANGED], 1, False)
+    assert len(shop_store.bill()["payments"]) == 1
+
+
 def test_nothing_of_a_batch_is_written_if_too_many_bills_would_be_replaced(shop_store: OpenStore) -> None:
     shop_store.put(soup(100))
     _, guard = guarded(shop_store, soup(300), bill("b_2"), bills=0)

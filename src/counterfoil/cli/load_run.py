@@ -268,6 +268,8 @@ def replacement_notes(guard: ReplacementGuard, advice: str) -> Iterator[str]:
     elif guard.others:
         replaced = message("has_replaced", count=guard.moved + guard.others)
         yield message("other_bills", count=guard.others) if guard.is_export else replaced
+        if guard.incomplete:
+            yield message("other_export", count=guard.incomplete)
     else:
         yield message("has_moved", count=guard.moved)
     for bill in guard.first:
@@ -279,8 +281,12 @@ def replacement_notes(guard: ReplacementGuard, advice: str) -> Iterator[str]:
 
 
 def would_replace(guard: ReplacementGuard) -> str:
-    counts = {"others": guard.others, "moved": guard.moved, "written": guard.written}
-    return message("would_replace", count=guard.moved + guard.others, total=guard.bills, **counts)
+    others, found = guard.others - guard.incomplete, guard.moved + guard.others
+    counts = {"others": others, "moved": guard.moved, "written": guard.written}
+    text = message("would_replace", count=found, total=guard.bills, **counts)
+    hint = message("numbers_again") if found > guard.incomplete else ""
+    other_export = message("other_export", count=guard.incomplete) if guard.incomplete else ""
+    return " ".join(filter(None, [text, other_export, hint]))
 
 
 def replacement_view(guard: ReplacementGuard) -> dict[str, object]:

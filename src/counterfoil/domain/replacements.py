@@ -6,6 +6,9 @@ If there are more, the load writes nothing more.
 
 The numbers of bills in an export are often those of a till, which begin again. So another bill of an export is
 rejected, and more shows that it is another one. In source records, IDs are unique, and the latest record counts.
+
+A POS may have two exports of the same bills, of which each lacks what the other one shows, such as the payments. So a
+bill that would lose such a part is treated like another one.
 """
 
 import re
@@ -13,7 +16,7 @@ from collections import Counter
 from datetime import datetime, timedelta
 from typing import Literal
 
-from msgspec import Struct, json
+from msgspec import Raw, Struct, json
 
 from counterfoil.domain.changes import BillRow, EncodedBill
 
@@ -28,7 +31,7 @@ _MIDNIGHT = "T00:00:00"
 # An ID of an API. A number of a till is shorter, even with the day, the branch and the till.
 _LONG_ID = re.compile(r"[0-9A-Za-z]{16}|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-", re.IGNORECASE)
 
-Reason = Literal["moved", "other_bill"]
+Reason = Literal["moved", "other_bill", "incomplete"]
 
 
 class _Line(Struct):
@@ -37,15 +40,19 @@ class _Line(Struct):
     qty: float | None = None
 
 
-class _Net(Struct):
+class _Amounts(Struct):
     net: float | None = None
+    tip: float | None = None
+    vat: float | None = None
 
 
 class _StoredBill(Struct, rename="camel"):
     """The fields of a published bill that are compared."""
 
-    amounts: _Net
+    amounts: _Amounts
     items: list[_Line]
+    payments: list[Raw]
+    status: str
     timestamp: str | None = None
     bill_date: str | None = None
     device_id: str | None = None
@@ -90,9 +97,10 @@ def implausible(stored: bytes, change: EncodedBill, *, is_export: bool) -> Repla
     else:
         is_other = old.amounts.net != new.amounts.net and bool(new.items) and _has_other_lines(old, new)
     is_moved = old.bill_date is not None and old.bill_date != new.bill_date
-    if not (is_other or is_moved):
+    is_incomplete = _is_incomplete(old, new)
+    if not (is_other or is_incomplete or is_moved):
         return None
-    reason: Reason = "other_bill" if is_other else "moved"
+    reason: Reason = "other_bill" if is_other else "incomplete" if is_incomplete else "moved"
     days, times = (old.bill_date, new.bill_date), (old.timestamp, new.timestamp)
     return ReplacedBill(change.shop_id, change.bill_id, reason, *days, *times)
 
@@ -114,6 +122,15 @@ def _is_of_other_till(old: _StoredBill, new: _StoredBill, bill_id: str) -> bool:
         return not _has_times(old, new) and any(map(_differs, others))
     is_same = any(mine and mine == other for mine, other in [*tills, (old.table_name, new.table_name)])
     return not is_same and not _LONG_ID.search(bill_id)
+
+
+def _is_incomplete(old: _StoredBill, new: _StoredBill) -> bool:
+    """Return whether a bill that counts lacks a part that the stored one has. A tip or a tax of 0 is not missing."""
+    if new.status == "void" or not new.amounts.net:
+        return False
+    amounts = [(old.amounts.tip, new.amounts.tip), (old.amounts.vat, new.amounts.vat)]
+    is_lost = any(stored and found is None for stored, found in amounts)
+    return is_lost or bool(old.items and not new.items) or bool(old.payments and not new.payments)
 
 
 def _differs(values: tuple[str | None, str | None]) -> bool:
@@ -193,6 +210,8 @@ class ReplacementGuard(Struct):
     bills: int = 0
     moved: int = 0
     others: int = 0
+    incomplete: int = 0
+    """The others that only lack a part of the stored bill."""
     corrected: int = 0
     """The bills of an export that keep their time, but change lines and their total. Too many are other bills."""
     first: list[ReplacedBill] = []
@@ -210,9 +229,10 @@ class ReplacementGuard(Struct):
             self.moved += 1
         else:
             self.others += 1
+            self.incomplete += bill.reason == "incomplete"
         if len(self.first) < MAX_NAMED:
             self.first.append(bill)
-        return self.is_export and bill.reason == "other_bill"
+        return self.is_export and bill.reason != "moved"
 
     def may_write(self, bills: int) -> bool:
         """Count the bills of a batch after they were compared; return whether the batch may be written."""

@@ -178,6 +178,7 @@ def _open_tables(
         raise ImportFailed(f"{names} have different encodings. Save them in UTF-8, or import them separately.")
     if encoding := encodings.pop():
         content = merged({"file": {"encoding": encoding}}, content)
+    parse_mapping(mapping, mapping_name)
     checked = parse_mapping(merged(content, mapping), mapping_name)
     if lacking := [name for name in _missing_statuses(checked, files) if name not in checked.file.lacks]:
         raise ImportFailed(f"{files[0].path.name} {message('lacks_statuses', name=lacking[0])}")

@@ -319,15 +319,28 @@ def read_mapping(path: Path | Traversable) -> dict[str, Any]:
 
 
 def merged(below: Table[str, Any], above: Table[str, Any]) -> dict[str, Any]:
-    """Return a mapping in which the entries of `above` replace those of `below`, table by table."""
+    """Return a mapping in which the entries of `above` replace those of `below`, and add to the words of a status."""
     result = dict(below)
     for name, value in above.items():
         old = result.get(name)
+        if name == "status" and old:
+            result[name] = _merged_statuses(_tables(below, name), _tables(above, name))
+            continue
         is_cell = isinstance(value, dict) and any(key in value for key in SOURCES)
         result[name] = (
             merged(old, value) if isinstance(old, dict) and isinstance(value, dict) and not is_cell else value
         )
     return result
+
+
+def _merged_statuses(below: list[dict[str, Any]], above: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the statuses of all columns. What a word means in a column is added to what is known of that column."""
+    result = {str(long.get("columns")): long for long in map(_long, below)}
+    for status in map(_long, above):
+        columns = str(status.get("columns"))
+        known = result.get(columns, {})
+        result[columns] = {**known, **status, "values": {**known.get("values", {}), **dict(status.get("values", {}))}}
+    return list(result.values())
 
 
 def parse_mapping(content: dict[str, Any], name: str) -> ImportMapping:

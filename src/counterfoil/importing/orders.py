@@ -343,7 +343,8 @@ class OrderReader(Struct):
         if "choices" in table:
             return self._chosen(name, table, part)
         if name == "rev":
-            return next((value for _, value in expression(table["of"]).values(self.order, part)), None)
+            value = next((value for _, value in expression(table["of"]).values(self.order, part)), None)
+            return self._milliseconds(name, value) if "is_time" in table and value else value
         number = self._sum(name, table["of"], part, is_absolute=table.get("is_absolute", False))
         rates = expression(table["percent"]).values(self.order, part) if "percent" in table else []
         if rates and "subtotal" in built:
@@ -398,6 +399,13 @@ class OrderReader(Struct):
             return datetime.fromtimestamp(int(word) / 1000, UTC).isoformat(timespec="milliseconds")
         except (OverflowError, ValueError, OSError):
             raise _unreadable(name, f"{shown(word)} is not a time in milliseconds") from None
+
+    def _milliseconds(self, name: str, value: object) -> int:
+        try:
+            time = datetime.fromisoformat(self._time(name, word_of(value)))
+        except ValueError:
+            raise _unreadable(name, f"{shown(word_of(value))} is not a time") from None
+        return round((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
 
     def _holds(self, conditions: Sequence[str], part: Order) -> bool:
         return all(condition(each).holds(self.order, part) for each in conditions)
