@@ -93,6 +93,7 @@ def test_an_unreadable_file_is_quarantined_with_its_reason_and_the_others_are_lo
     assert reasons["c.csv.reason.txt"].startswith(
         "c.csv is not a source record file: its name does not end in .ndjson, .jsonl or .json, "
     )
+    assert not any("SHA-256" in reason for reason in reasons.values())
     assert {oct(note.stat().st_mode)[-3:] for note in notes} == {"600"}
     until(lambda: (found := folder(store)) and (found.files, found.quarantined) == (1, 2), "the folder was reported")
     until(lambda: len(watch.summaries()) == 1, "the summary was printed")

@@ -45,6 +45,13 @@ def test_the_proposal_for_a_common_export_imports_it_without_a_change(tmp_path: 
     assert proposal.missing == []
 
 
+def test_a_heading_that_ends_in_a_period_ends_a_sentence_with_one(tmp_path: Path) -> None:
+    rows = "".join(f"100{number},1{number}/11/2026 10:00,60.00,0.00\n" for number in range(5))
+    proposal, _ = inferred(written(tmp_path, f"Bill,Date,Total,Disc.\n{rows}"))
+    assert "Disc. " in proposal.text()
+    assert "Disc.." not in proposal.text()
+
+
 def test_a_later_file_with_a_new_column_is_refused(tmp_path: Path) -> None:
     proposal, mapping = inferred(EXAMPLES / "bills.csv")
     heading, *rows = (EXAMPLES / "bills.csv").read_text("utf-8").splitlines()

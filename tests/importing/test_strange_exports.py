@@ -29,6 +29,7 @@ def test_what_the_sample_did_not_have_is_right_or_rejected_in_a_later_file(
     mapping = propose([sample], [], [], None, today=TODAY, answers=export.get("answers")).text()
     found = imported("csv", written(tmp_path, export["later"], "later.csv"), mapping=mapping)
     assert ("rejected" if found.rejected else days_of(found)) == export.get("laterDays", "rejected")
+    assert export.get("laterSays", "") in " ".join(one.detail for one in found.rejected)
 
 
 @pytest.mark.parametrize("export", [one for one in EXPORTS if "tip" in one], ids=lambda export: export["name"])

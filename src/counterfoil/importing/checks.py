@@ -95,7 +95,9 @@ class HeadingCheck:
 
     def __init__(self, mapping: ImportMapping, sheet: Sheet) -> None:
         self._sheet = sheet
-        self._pairs = {pair: [0, 0] for pair in mapping.checks.larger if all(name in sheet.columns for name in pair)}
+        # Of a column that must be empty or 0, bills with another number are rejected.
+        known = sheet.columns.keys() - {rule.column for rule in mapping.rejects}
+        self._pairs = {pair: [0, 0] for pair in mapping.checks.larger if known.issuperset(pair)}
         self._formats = {
             name: NumberFormat(mark)
             for pair in self._pairs

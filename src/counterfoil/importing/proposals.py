@@ -1,6 +1,7 @@
 """A proposed mapping: its entries, the evidence for them, and the questions that a person must answer."""
 
 import json
+import re
 import shlex
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,6 +14,8 @@ from counterfoil.importing.column_profiles import SheetSample
 from counterfoil.text import UNSAFE, printable
 
 COMMENT_WIDTH = 100
+# After a heading such as `Disc.`
+_DOUBLE_STOP = re.compile(r"(?<=[^.][.])[.](?= |$)")
 
 
 class Question(Struct, frozen=True):
@@ -70,7 +73,7 @@ class Proposal(Struct):
     def ask(
         self, entry: str, text: str, choices: Sequence[str] = (), examples: Sequence[str] = (), name: str = ""
     ) -> None:
-        self.questions.append(Question(entry, text, tuple(choices), tuple(examples), name))
+        self.questions.append(Question(entry, _DOUBLE_STOP.sub("", text), tuple(choices), tuple(examples), name))
 
     def has(self, section: str, entry: str) -> bool:
         return any(line.startswith(f"{entry} = ") for line in self.sections.get(section, []))
@@ -82,7 +85,7 @@ class Proposal(Struct):
     def remarks(self) -> Iterator[tuple[str, str, list[str]]]:
         """Yield what a person must know: the kind of a remark, its text, and what can be typed to answer."""
         yield from (("Question", question.text, question.answers) for question in self.questions)
-        yield from (("To decide", text, []) for text in self.undecided)
+        yield from (("To decide", _DOUBLE_STOP.sub("", text), []) for text in self.undecided)
         yield from (("Not in the export", text, []) for text in self.missing)
         if self.unused:
             yield "Unused columns", ", ".join(self.unused), []

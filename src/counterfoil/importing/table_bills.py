@@ -175,6 +175,7 @@ class TableBillConverter:
         for rule, word in unknown:
             # How a voided bill would have been paid does not matter.
             if not (rule.others and VOID in found):
+                self._check_doubtful([row], found)
                 column = " and ".join(map(shown, rule.source.columns))
                 detail = message("unknown_status", value=shown(word), column=column)
                 raise row.problem(Reason.UNKNOWN_STATUS, detail)
@@ -358,6 +359,8 @@ class TableBillConverter:
             for name, source in () if is_same else self._own_sources():
                 text, other = self._compared_text(source, row), self._compared_text(source, first)
                 if text != other:
+                    self._check_doubtful(rows, ())
+                    text, other = cell_text(source, row) or text, cell_text(source, first) or other
                     reason = Reason.DIFFERENT_ROWS if self._is_flat else Reason.REPEATED_BILL
                     detail = f"has {shown(text)} for {name}, but line {first.line} of the same bill has {shown(other)}"
                     raise row.problem(reason, detail)

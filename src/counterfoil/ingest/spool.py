@@ -287,7 +287,8 @@ class Spool:
         with self._own(PLACES[kind]) as place:
             name, _ = self._move(delivery, self._open_folder() if folder is None else folder, place)
             with os.fdopen(os.open(name + REASON_SUFFIX, CREATE, 0o600, dir_fd=place), "wb") as note:
-                note.write(f"{reason}\n{DELIVERED_AS}{delivered}\n{DIGEST}{digest}\n".encode())
+                lines = [reason, f"{DELIVERED_AS}{delivered}", *([f"{DIGEST}{digest}"] if digest else ())]
+                note.write("".join(f"{line}\n" for line in lines).encode())
         return self._item(kind, name, delivered, reason, digest)
 
     def kept(self) -> Iterator[OpenItem]:
