@@ -10,13 +10,13 @@ from collections.abc import Mapping, Sequence
 from datetime import date
 from functools import cached_property
 from itertools import pairwise, permutations
-from unicodedata import combining, normalize
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from counterfoil.importing import column_profiles, headings
 from counterfoil.importing.answers import Answers
+from counterfoil.importing.bill_numbers import contains_day, is_long_id
 from counterfoil.importing.column_profiles import MANY_VALUES, SampleColumn, SheetSample, day_of
 from counterfoil.importing.export_totals import is_caption, is_total_label, is_total_word
 from counterfoil.importing.mapping import REFUND, SALE, SKIP, VOID
@@ -24,11 +24,6 @@ from counterfoil.importing.results import ImportFailed, message
 from counterfoil.importing.values import NIGHT_ENDS, time_in
 
 DAYS_OF_PROOF = 7
-BUDDHIST_OFFSET = 543
-_UUID = re.compile(r"[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}", re.IGNORECASE)
-_LONG_NUMBER = 10
-_LONG_CODE = 12
-_MANY_SWITCHES = 3
 _LONGEST_CODE = 2
 _LAST_NUMBER = re.compile(r"(\d+)\D*$")
 
@@ -46,31 +41,6 @@ def bills_of(sheet: SheetSample, columns: Sequence[str]) -> list[list[int]]:
     for place, row in enumerate(sheet.rows):
         found.setdefault((row.sheet.name, *(values[place] for values in cells)), []).append(place)
     return list(found.values())
-
-
-def _is_long_id(value: str) -> bool:
-    """Return whether an ID is random, or has so many digits that it is not a number that starts again at 1."""
-    if _UUID.fullmatch(value):
-        return True
-    if not value.isascii() or " " in value:
-        return False
-    digits = sum(len(run.lstrip("0")) for run in re.findall(r"\d+", value))
-    switches = len(re.findall(r"(?<=\d)[A-Za-z]|(?<=[A-Za-z])\d", value))
-    return digits >= _LONG_NUMBER or (len(value) >= _LONG_CODE and switches >= _MANY_SWITCHES)
-
-
-def contains_day(value: str, day: date | None) -> bool:
-    """Return whether a bill number contains its day, such as 20261114-001 or INV691114-01."""
-    if day is None:
-        return False
-    digits = re.sub(r"\D", "", value)
-    years = [str(day.year), str(day.year + BUDDHIST_OFFSET)]
-    years += [year[2:] for year in years]
-    month_day, day_month = f"{day:%m%d}", f"{day:%d%m}"
-    return any(
-        f"{year}{month_day}" in digits or f"{day_month}{year}" in digits or f"{month_day}{year}" in digits
-        for year in years
-    )
 
 
 def first_other_day(one: SampleColumn, other: SampleColumn) -> int | None:
@@ -489,7 +459,7 @@ class BillSample:
             return None
         if named := self._answered("bill.id"):
             return BillKey(tuple(column.name for column in named), "as answered", is_proved=True)
-        if number.distinct and all(map(_is_long_id, number.distinct)):
+        if number.distinct and all(map(is_long_id, number.distinct)):
             return BillKey((number.name,), "the IDs are long", is_proved=True)
         tills, groups = self._tills, self._groups
         if self._increases():
@@ -702,13 +672,3 @@ def _may_be_time_of_bill(column: SampleColumn) -> bool:
 
 def _is_flag(value: str) -> bool:
     return headings.flag_of(value) is not None or headings.is_placeholder(value)
-
-
-def shop_ids(names: Sequence[str]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for number, name in enumerate(names, start=1):
-        plain = "".join(letter for letter in normalize("NFKD", name.casefold()) if not combining(letter))
-        letters = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in plain)
-        slug = "-".join(part for part in letters.split("-") if part) or f"shop-{number}"
-        found[name] = slug if slug not in found.values() else f"{slug}-{number}"
-    return found

@@ -15,7 +15,8 @@ from counterfoil.importing import answers as set_answers
 from counterfoil.importing import bill_totals, column_doubts, headings
 from counterfoil.importing.answers import DEFAULT_ZONE, MEANINGS, NET, UNIT, ZONE, Answers
 from counterfoil.importing.bill_amounts import EITHER, PAYMENT_AMOUNTS, ROW, BillAmounts
-from counterfoil.importing.bill_sample import BillSample, shop_ids
+from counterfoil.importing.bill_numbers import shop_ids
+from counterfoil.importing.bill_sample import BillSample
 from counterfoil.importing.bill_totals import LINE, SCALE, TOLERANCE, AmountSeries, TotalFinding, absolute
 from counterfoil.importing.column_profiles import MANY_VALUES, SampleColumn, SheetSample, sample_of
 from counterfoil.importing.mapping import REFUND, SALE, VOID
