@@ -1,10 +1,9 @@
-"""Tests for the blocking client and the client for asyncio, against the real service."""
+"""Tests for the client, against the real service."""
 
-import asyncio
-import inspect
 import re
 import ssl
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -15,7 +14,7 @@ import pytest
 import records as r
 from client.pulled_copy import PLENTY
 from client.scripted_service import newer_service, scripted_service
-from counterfoil.client import AsyncClient, Client, NotThisService, Refusal, Unreachable, calls
+from counterfoil.client import Client, NotThisService, Refusal, Unreachable, calls
 from counterfoil.client.connection import Environment, HttpResponse, tls_context
 from running_service import RunningService
 
@@ -106,7 +105,7 @@ def test_the_api_is_found_if_the_url_has_no_path(call: Caller, key: str, service
     assert routes(service) == ["shops"], "a client sends something before the first call"
 
 
-def test_the_asynchronous_example_in_the_documents_works(
+def test_the_example_with_threads_in_the_documents_works(
     key: str,
     shop: r.Record,
     service: RunningService,
@@ -114,7 +113,7 @@ def test_the_asynchronous_example_in_the_documents_works(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     document = (Path(__file__).parents[2] / "docs" / "pull.md").read_text("utf-8")
-    [example] = (code for code in re.findall(r"```python\n(.*?)```", document, re.DOTALL) if "asyncio" in code)
+    [example] = (code for code in re.findall(r"```python\n(.*?)```", document, re.DOTALL) if "threads" in code)
     monkeypatch.setenv("COUNTERFOIL_URL", service.url)
     monkeypatch.setenv("COUNTERFOIL_KEY", key)
     exec(compile(example, "pull.md", "exec"), {})  # noqa: S102 - this runs the example under test
@@ -230,58 +229,11 @@ def test_a_malformed_key_is_reported_before_anything_is_sent(key: str) -> None:
         Client("http://127.0.0.1", key)
 
 
-def test_the_client_for_asyncio_returns_what_the_blocking_one_returns(shop: r.Record, call: Caller) -> None:
-    call.service.load(r.member(shop, id="found", messaging=[{"userId": ACCOUNT}]))
-    key = call.service.key(franchise=shop["franchiseId"], messaging_lookup=True, **PLENTY)
-    base, bill = shop["providerId"], call(key, "bills", shop["id"], updated_since=r.EVER)[0]["id"]
-    asked: list[tuple[str, tuple[str, ...], dict[str, Any]]] = [
-        ("shops", (), {}),
-        ("bills", (shop["id"],), {"updated_since": r.EVER, "limit": 2}),
-        ("bill_pages", (shop["id"],), {"first": date(2026, 1, 1), "last": date(2026, 3, 1)}),
-        ("bill", (bill,), {}),
-        ("change_pages", (), {"limit": 4}),
-        ("digest_pages", (), {}),
-        ("members", (base,), {"limit": 1}),
-        ("member_pages", (base,), {}),
-        ("member", (call.service.token("found"),), {}),
-        ("lookup", (base, ACCOUNT), {}),
-    ]
-
-    async def ask() -> list[Any]:
-        async with AsyncClient(call.service.url, key, per_min=1_000) as client:
-            results = [getattr(client, method)(*arguments, **options) for method, arguments, options in asked]
-            return [
-                await result if inspect.isawaitable(result) else [row async for row in result] for result in results
-            ]
-
-    def without_time(result: Any) -> Any:
-        return re.sub(r"(server_time|remaining|mark|next_cursor)=[^,)]*", "", repr(result))
-
-    expected = [call(key, method, *arguments, **options) for method, arguments, options in asked]
-    assert list(map(without_time, asyncio.run(ask()))) == list(map(without_time, expected))
-
-
-def test_tasks_that_share_a_client_learn_the_limit_only_once(key: str, service: RunningService) -> None:
-    async def ask_together() -> int:
-        async with AsyncClient(service.url, key) as client:
-            await asyncio.gather(*(client.shops() for _ in range(20)))
-            return client.requests
-
-    assert asyncio.run(ask_together()) == 21
+def test_threads_that_share_a_client_learn_the_limit_only_once(key: str, service: RunningService) -> None:
+    with Client(service.url, key) as client, ThreadPoolExecutor(20) as threads:
+        list(threads.map(lambda _: client.shops(), range(20)))
+    assert client.requests == 21
     assert (routes(service).count("usage"), routes(service).count("shops")) == (1, 20)
-
-
-def test_closing_the_client_for_asyncio_ends_the_waits_of_its_tasks(key: str, service: RunningService) -> None:
-    async def close_while_waiting() -> None:
-        client = AsyncClient(service.url, key, per_min=1)
-        await client.shops()
-        waiting = asyncio.create_task(client.shops())
-        await asyncio.sleep(0)
-        await client.close()
-        with pytest.raises(Unreachable, match="closed"):
-            await waiting
-
-    asyncio.run(close_while_waiting())
 
 
 def test_a_closed_client_ends_the_waits_of_others(service: RunningService, shop: r.Record) -> None:

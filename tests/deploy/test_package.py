@@ -26,7 +26,7 @@ TYPED_PROGRAM = """
 from decimal import Decimal
 from typing import assert_type
 
-from counterfoil.client import AsyncClient, Bill, Client, Member, Page, QuotaSpent, Refusal, Shop
+from counterfoil.client import Bill, Client, Member, Page, QuotaSpent, Refusal, Shop
 
 
 def revenue(api: Client, shop: Shop) -> Decimal:
@@ -58,9 +58,9 @@ def read(url: str, key: str) -> Decimal:
             raise
 
 
-async def points(api: AsyncClient, provider_id: str) -> Decimal:
+def points(api: Client, provider_id: str) -> Decimal:
     total = Decimal(0)
-    async for member in api.members(provider_id):
+    for member in api.members(provider_id):
         assert_type(member, Member)
         assert_type(member["points"], Decimal)
         member["points"] * 0.5  # type: ignore[operator]

@@ -1,6 +1,6 @@
-"""Small typed clients for the API: one blocking, one for asyncio. They use only the HTTP interface of the service."""
+"""A small typed client for the API. It uses only the HTTP interface of the service."""
 
-from counterfoil.client.api import AsyncClient, Client
+from counterfoil.client.api import Client
 from counterfoil.client.errors import (
     CounterfoilError,
     NotThisService,
@@ -12,7 +12,6 @@ from counterfoil.client.errors import (
 from counterfoil.client.models import Bill, Change, DayDigest, Member, Page, Shop, Usage
 
 __all__ = [
-    "AsyncClient",
     "Bill",
     "Change",
     "Client",

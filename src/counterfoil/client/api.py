@@ -1,4 +1,4 @@
-"""The blocking client, and the client for asyncio, which runs the blocking one in threads.
+"""The client: it blocks, and threads may share it.
 
 with Client("http://127.0.0.1:8000", key) as api:
     for shop in api.shops():
@@ -9,9 +9,8 @@ with Client("http://127.0.0.1:8000", key) as api:
 import random
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Self, TypeVar, Unpack
 
 from counterfoil.client import calls, connection
 from counterfoil.client.calls import DigestSelection, FeedPaging, Paging, Selection
@@ -25,13 +24,11 @@ if TYPE_CHECKING:
 Row = TypeVar("Row")
 
 
-# How many requests of one AsyncClient run at the same time. The others wait.
-REQUESTS_AT_ONCE = 32
 SYSTEM_ENVIRONMENT = Environment(time.monotonic, time.time, random.random)
 
 
 class Client:
-    """The blocking client. Threads may share it. If `per_min` is None, the client asks the service for the rate limit.
+    """The client. Threads may share it. If `per_min` is None, the client asks the service for the rate limit.
 
     The client asks only after `unpaced` requests, so that a short run does not need an extra request.
     If `base_url` has no path, `/ext/v1` is added.
@@ -160,82 +157,3 @@ class Client:
     def _require_open(self) -> None:
         if self.is_closed:
             raise Unreachable("the client was closed during the call")
-
-
-class AsyncClient:
-    """The client for asyncio, with the same methods as `Client`, which run in threads. Tasks may share a client."""
-
-    def __init__(
-        self, base_url: str, key: str, *, per_min: int | None = None, timeout_sec: float = TIMEOUT_SEC
-    ) -> None:
-        self._client = Client(base_url, key, per_min=per_min, timeout_sec=timeout_sec)
-        self._threads = ThreadPoolExecutor(REQUESTS_AT_ONCE, thread_name_prefix="counterfoil-client")
-        self.base_url = self._client.base_url
-
-    @property
-    def requests(self) -> int:
-        return self._client.requests
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *error: object) -> None:
-        await self.close()
-
-    async def close(self) -> None:
-        """Close the connections, and end the calls of other tasks."""
-        self._client.close()
-        self._threads.shutdown(wait=False)
-
-    async def shops(self) -> list[Shop]:
-        return await self._run(self._client.shops)
-
-    async def shop_page(self) -> Page[Shop]:
-        return await self._run(self._client.shop_page)
-
-    async def bills(self, shop_id: str, **selection: Unpack[Selection]) -> AsyncIterator[Bill]:
-        async for page in self.bill_pages(shop_id, **selection):
-            for bill in page.data:
-                yield bill
-
-    def bill_pages(self, shop_id: str, **selection: Unpack[Selection]) -> AsyncIterator[Page[Bill]]:
-        return self._each(self._client.bill_pages(shop_id, **selection))
-
-    async def bill(self, bill_id: str) -> Bill:
-        return await self._run(self._client.bill, bill_id)
-
-    def change_pages(self, **paging: Unpack[FeedPaging]) -> AsyncIterator[Page[Change]]:
-        return self._each(self._client.change_pages(**paging))
-
-    def digest_pages(self, **selection: Unpack[DigestSelection]) -> AsyncIterator[Page[DayDigest]]:
-        return self._each(self._client.digest_pages(**selection))
-
-    async def members(self, provider_id: str, **paging: Unpack[Paging]) -> AsyncIterator[Member]:
-        async for page in self.member_pages(provider_id, **paging):
-            for member in page.data:
-                yield member
-
-    def member_pages(self, provider_id: str, **paging: Unpack[Paging]) -> AsyncIterator[Page[Member]]:
-        return self._each(self._client.member_pages(provider_id, **paging))
-
-    async def member(self, token: str) -> Member:
-        return await self._run(self._client.member, token)
-
-    async def lookup(self, provider_id: str, messaging_user_id: str) -> str:
-        return await self._run(self._client.lookup, provider_id, messaging_user_id)
-
-    async def usage(self) -> Usage:
-        return await self._run(self._client.usage)
-
-    async def send(self, call: Call) -> HttpResponse:
-        return await self._run(self._client.send, call)
-
-    async def _each(self, items: Iterator[Row]) -> AsyncIterator[Row]:
-        while (item := await self._run(next, items, None)) is not None:
-            yield item
-
-    async def _run(self, function: Callable[..., Row], *arguments: Any) -> Row:
-        # Imported here because the blocking client, and so `pull`, does not need asyncio, which takes long to import.
-        import asyncio  # noqa: PLC0415
-
-        return await asyncio.get_running_loop().run_in_executor(self._threads, function, *arguments)
