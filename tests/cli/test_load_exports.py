@@ -108,16 +108,21 @@ def test_a_watched_folder_holds_the_file_that_would_replace_other_bills(counterf
     [
         ("other.csv", "Name,City\nA,B\n"),
         ("empty.csv", ""),
+        ("latin.csv", HEADER.replace("Bill No", "Número").encode("latin-1")),
+        ("cut.csv", (HEADER + ROW).encode("utf-16")[:31]),
+        ("nul.csv", (HEADER.replace("Date", "D\0te") + ROW).encode()),
+        ("random.csv", bytes(range(255, 0, -1)) * 300),
         ("binary.xlsx", "PK\3\4 not a workbook"),
         ("totals.csv", HEADER + ROW + "Total,,,,,,70.00\n"),
         ("doubtful.csv", HEADER + "1,14/11/2026,12:00,Soup,1,50.00,47.00\n"),
     ],
 )
 def test_a_file_that_does_not_fit_is_quarantined_with_the_reason_and_nothing_is_loaded(
-    counterfoil: Command, take: Take, name: str, content: str
+    counterfoil: Command, take: Take, name: str, content: str | bytes
 ) -> None:
     (reason,) = take({name: content})
     assert name in reason
+    assert len(reason) < 2_200
     assert not counterfoil.json("loads") or counterfoil.stored()[0] == 0
 
 

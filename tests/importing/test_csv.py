@@ -384,7 +384,7 @@ def test_a_full_disk_for_temporary_files_is_reported_with_what_to_do(tmp_path: P
 
 
 def test_a_column_that_the_file_lacks_is_named_before_anything_is_read(tmp_path: Path) -> None:
-    with pytest.raises(ImportFailed, match=r'has no column "Total".*Its columns are: Bill, Date, Item, Qty, Amount\.'):
+    with pytest.raises(ImportFailed, match=r'has no column "Total".*: "Bill", "Date", "Item", "Qty", "Amount"\.'):
         imported("csv", written(tmp_path, "Bill,Date,Item,Qty,Amount\n"), mapping=MAPPING)
 
 

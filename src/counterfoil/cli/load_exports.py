@@ -16,7 +16,7 @@ from counterfoil.cli.import_report import Facts, ImportedSource, ImportTally, co
 from counterfoil.cli.terminal import message
 from counterfoil.domain.intake import Intake, RejectedRows
 from counterfoil.importing.formats import open_export
-from counterfoil.importing.mapping import read_mapping
+from counterfoil.importing.mapping import parse_mapping, read_mapping
 from counterfoil.importing.results import REJECT_REASONS, Imported, ImportFailed
 from counterfoil.importing.sorted_rows import is_disk_full
 from counterfoil.importing.tables import ImportOptions
@@ -37,9 +37,10 @@ MAX_NAME = 60
 @contextmanager
 def export_files(settings: Settings, mapping: Path | None, *, with_shops: bool) -> Iterator[SourceFiles]:
     """Yield the kinds of files that a load reads: source records, and exports that fit the mapping or are known."""
-    content = read_mapping(mapping) if mapping else {}
+    content, name = (read_mapping(mapping), mapping.name) if mapping else ({}, None)
+    # A mapping that cannot be used would send all files to quarantine.
+    parse_mapping(content, name or "")
     with tempfile.TemporaryDirectory(prefix="counterfoil-") as folder:
-        name = mapping.name if mapping else None
         yield ExportFiles(content, name, facts_for_import(settings), Path(folder), with_shops)
 
 

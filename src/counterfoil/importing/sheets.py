@@ -224,7 +224,7 @@ class CsvFile:
             detail = f"has {counted(len(cells), 'cell')}, but the header row has {expected}"
             return RowProblem(Reason.BAD_ROW, detail, line, self._name, [clean(cell) for cell in cells])
         text = "".join(cells)
-        if not text.isascii() and _LONE.search(text):
+        if is_damaged(text):
             return RowProblem(Reason.BAD_ROW, f"is not text in the encoding {self.encoding}", line, self._name)
         if ("\n" in text or "\r" in text) and any(self._has_rows(cell, expected) for cell in cells):
             detail = "has a cell that contains whole rows. A closing quote may be missing"
@@ -548,6 +548,11 @@ def find_heading(rows: Iterable[tuple[int, list[str]]], layout: FileLayout, fits
             return heading
         first = first or (heading if names and not wanted else None)
     return first
+
+
+def is_damaged(text: str) -> bool:
+    """Return whether a text of a CSV file has bytes that are not text in the encoding of the file."""
+    return not text.isascii() and _LONE.search(text) is not None
 
 
 def encoding_of(start: bytes, wanted: str | None) -> str:

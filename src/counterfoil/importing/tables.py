@@ -20,9 +20,9 @@ from counterfoil.importing.export_totals import NO_ROW, TOTALS_ROW, AmountColumn
 from counterfoil.importing.headings import may_change_totals
 from counterfoil.importing.mapping import BILL_FIELDS, SKIP, VOID, Cell, CellSource, ImportMapping
 from counterfoil.importing.results import ImportedRecord, ImportFailed, Reason, RejectedRow, RowProblem, message
-from counterfoil.importing.sheets import OnRead, Sheet, TableRow, ignore_reads, open_tables
+from counterfoil.importing.sheets import OnRead, Sheet, TableRow, ignore_reads, is_damaged, open_tables
 from counterfoil.importing.sorted_rows import BILL, LINE, PAYMENT, BillRows, SortedRows
-from counterfoil.importing.values import AUTO, ERRORS, is_rounded_id, order_of, ordered_date, shown
+from counterfoil.importing.values import AUTO, ERRORS, is_rounded_id, order_of, ordered_date, shown, shown_all
 
 KIND_NAMES = {BILL: "bill", LINE: "line", PAYMENT: "payment"}
 CANCELLED_LINE = "a cancelled line of a bill that is not in the bills file"
@@ -193,13 +193,14 @@ class TableImport:
         for one in self._inputs:
             sources = [source for _, source, _ in mapped_cells(mapping, one.kind, is_flat=self._is_flat)]
             if missing := table_bills.missing_columns(one.sheet.columns, sources):
-                names, columns = ", ".join(map(shown, missing)), ", ".join(one.sheet.columns)
-                values = {"sheet": one.sheet.name, "mapping": mapping.name}
-                raise ImportFailed(message("columns_missing", missing=names, columns=columns, **values))
+                names, columns = shown_all(missing), shown_all(list(one.sheet.columns))
+                values = {"sheet": one.sheet.name, "mapping": mapping.name, "missing": names, "columns": columns}
+                encoding = message("not_text") if any(map(is_damaged, one.sheet.columns)) else ""
+                raise ImportFailed(message("columns_missing", encoding=encoding, **values))
             new = [name for name in one.sheet.columns if name not in mapping.file.columns]
             if mapping.file.columns and new:
-                names = ", ".join(map(shown, new))
-                raise ImportFailed(message("new_columns", sheet=one.sheet.name, new=names, mapping=mapping.name))
+                values = {"sheet": one.sheet.name, "mapping": mapping.name, "new": shown_all(new)}
+                raise ImportFailed(message("new_columns", **values))
         column = mapping.totals.column if mapping.totals else None
         for name in (*mapping.file.fill_down, *((column,) if column else ())):
             if not any(name in one.sheet.columns for one in self._inputs):

@@ -6,6 +6,7 @@ offset, and `counterfoil load` reads it as the shop's local time.
 
 import re
 import tomllib
+from collections.abc import Sequence
 from datetime import date, datetime, time, timedelta, timezone, tzinfo
 from decimal import Context, Decimal, Inexact, InvalidOperation, Overflow
 from functools import lru_cache
@@ -31,6 +32,8 @@ LOWEST_EXPONENT = -100
 EXACT = Context(prec=120, traps=[Inexact, InvalidOperation, Overflow])
 NIGHT_ENDS = time(6)
 """A day of business that ends after midnight ends before this."""
+# A message names at most this many columns.
+MAX_SHOWN = 50
 DATE_ORDERS = ("dmy", "mdy", "ymd")
 AUTO = "auto"
 
@@ -425,6 +428,12 @@ def _clock_time(clock: re.Match[str]) -> time:
         hour = hour % NOON_HOUR + (NOON_HOUR if clock[5] in "Pp" else 0)
     millisecond = int((clock[4] or "0").ljust(3, "0")[:3])
     return time(hour, minute, second, millisecond * 1000)
+
+
+def shown_all(names: Sequence[str]) -> str:
+    """Return the names of columns for a message. The header row of a damaged file may have very many, or long ones."""
+    more = f" and {len(names) - MAX_SHOWN:,} more" if len(names) > MAX_SHOWN else ""
+    return ", ".join(map(shown, names[:MAX_SHOWN])) + more
 
 
 def shown(cell: str) -> str:

@@ -35,6 +35,7 @@ PLACES: dict[Kind, str] = {"quarantined": QUARANTINE, "held": HELD}
 REASON_SUFFIX = ".reason.txt"
 # What the note beside a kept file says after the reason.
 DELIVERED_AS, DIGEST, MAX_NOTE_BYTES = "It was delivered as ", "SHA-256: ", 10_000
+MAX_REASON = 2_000
 # At most this many files are loaded together, bills last, so a bill may be in an earlier file than its shop.
 MAX_FILES = 250
 # If the system cannot say whether a file is open for writing, it is complete once it has not changed for this time.
@@ -283,7 +284,7 @@ class Spool:
     def keep(self, kind: Kind, delivery: DeliveredFile, reason: str, folder: int | None = None) -> OpenItem:
         """Quarantine or hold an entry of the watched folder, or of another of ours; return an open item about it."""
         digest = delivery.digest() if kind == "held" else ""
-        delivered = printable(_delivered_name(delivery.name))
+        delivered, reason = printable(_delivered_name(delivery.name)), printable(reason)[:MAX_REASON]
         with self._own(PLACES[kind]) as place:
             name, _ = self._move(delivery, self._open_folder() if folder is None else folder, place)
             with os.fdopen(os.open(name + REASON_SUFFIX, CREATE, 0o600, dir_fd=place), "wb") as note:
