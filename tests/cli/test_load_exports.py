@@ -144,6 +144,13 @@ def test_recognised_exports_need_no_mapping(counterfoil: Command, take: Take) ->
     assert counterfoil.stored()[0] == 6
 
 
+def test_orders_of_toast_are_no_file_of_a_folder_where_its_checks_may_be_too(counterfoil: Command, take: Take) -> None:
+    names = ("toast-orders.csv", "toast-payments.csv")
+    (reason,) = take({name: (EXAMPLES / name).read_bytes() for name in names}, None)
+    assert "toast-orders.csv has Toast orders" in reason
+    assert counterfoil.stored() == (2, Decimal("52.20"))
+
+
 def test_a_workbook_is_loaded(counterfoil: Command, spool: Path, take: Take) -> None:
     workbook(spool, [line.split(",") for line in (HEADER + ROW).splitlines()])
     assert take({}) == []

@@ -39,6 +39,8 @@ CASES = [
     ("another bill without lines", "other_bill", encoded("15", amounts={"net": 120})),
     ("the second half of a bill", "other_bill", encoded(lines=[SOUP], amounts={"net": 120})),
     ("the second half states the whole total", "other_bill", encoded(lines=[SOUP], amounts={"net": 105})),
+    ("some lines, with the whole total", "incomplete", encoded(lines=[TEA], amounts={"net": 105})),
+    ("some lines, and it is voided", None, encoded(lines=[TEA], amounts={"net": 40}, void=True)),
 ]
 
 
@@ -65,7 +67,8 @@ SHARED_LINES = [
     ("a quantity is corrected", None, [LATTE, TEA], "18:05", [TWO_LATTES, TEA]),
     ("another till sold the same and more", "other_bill", [LATTE], "19:30", [LATTE, CAKE]),
     ("another till sold the same", "other_bill", [LATTE], "12:00", [LATTE]),
-    ("lines are removed", None, MEAL, "18:05", [LATTE]),
+    ("an export begins within the bill", "incomplete", MEAL, "18:05", [LATTE]),
+    ("an export begins within the bill, which repeats a line", "incomplete", [TEA, TEA], "18:05", [TEA]),
     ("prices are changed", None, [LATTE, TEA], "18:05", [LATTE | {"total": 60}, TEA | {"total": 30}]),
 ]
 

@@ -145,7 +145,9 @@ class ExportFile(File):
 
     def _write_records(self, path: Path) -> str | None:
         conversion, tally = self._conversion, ImportTally()
-        options = ImportOptions(write_shops=conversion.with_shops, on_read=self.on_read, today=today())
+        options = ImportOptions(
+            write_shops=conversion.with_shops, on_read=self.on_read, today=today(), is_of_folder=True
+        )
         export = open_export(None, [path], (), (), conversion.mapping, conversion.mapping_name, options)
         found = converted(self._observed(export.records()), tally, conversion.facts)
         with tempfile.NamedTemporaryFile(dir=conversion.folder, delete=False) as out, closing(found) as records:

@@ -7,8 +7,8 @@ If there are more, the load writes nothing more.
 The numbers of bills in an export are often those of a till, which begin again. So another bill of an export is
 rejected, and more shows that it is another one. In source records, IDs are unique, and the latest record counts.
 
-A POS may have two exports of the same bills, of which each lacks what the other one shows, such as the payments. So a
-bill that would lose such a part is treated like another one.
+A POS may have two exports of the same bills, of which each lacks what the other one shows, such as the payments, and
+an export of a day may begin within a bill. So a bill that would lose such a part is treated like another one.
 """
 
 import re
@@ -97,7 +97,7 @@ def implausible(stored: bytes, change: EncodedBill, *, is_export: bool) -> Repla
     else:
         is_other = old.amounts.net != new.amounts.net and bool(new.items) and _has_other_lines(old, new)
     is_moved = old.bill_date is not None and old.bill_date != new.bill_date
-    is_incomplete = _is_incomplete(old, new)
+    is_incomplete = _is_incomplete(old, new, change, is_export=is_export)
     if not (is_other or is_incomplete or is_moved):
         return None
     reason: Reason = "other_bill" if is_other else "incomplete" if is_incomplete else "moved"
@@ -124,12 +124,15 @@ def _is_of_other_till(old: _StoredBill, new: _StoredBill, bill_id: str) -> bool:
     return not is_same and not _LONG_ID.search(bill_id)
 
 
-def _is_incomplete(old: _StoredBill, new: _StoredBill) -> bool:
+def _is_incomplete(old: _StoredBill, new: _StoredBill, change: EncodedBill, *, is_export: bool) -> bool:
     """Return whether a bill that counts lacks a part that the stored one has. A tip or a tax of 0 is not missing."""
     if new.status == "void" or not new.amounts.net:
         return False
     amounts = [(old.amounts.tip, new.amounts.tip), (old.amounts.vat, new.amounts.vat)]
     is_lost = any(stored and found is None for stored, found in amounts)
+    *_, from_lines, _ = change.figures
+    if is_export and (from_lines or abs(new.amounts.net) < abs(old.amounts.net or 0)) and _lines(new) < _lines(old):
+        return True
     return is_lost or bool(old.items and not new.items) or bool(old.payments and not new.payments)
 
 

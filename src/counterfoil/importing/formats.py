@@ -164,6 +164,9 @@ def _open_tables(
     for same_role in tables.values():
         if len(same_role) > 1:
             raise ImportFailed(f"{' and '.join(same_role)} show the same sales. Import only one of them.")
+    for file in files:
+        if file.table and file.table.recognition.alone and (options.is_of_folder or paths["lines"]):
+            raise ImportFailed(message("not_alone", name=file.path.name, title=file.title))
     if all(tables.values()):
         (bills,), (lines,) = (list(same_role.values()) for same_role in tables.values())
         content = _joined(bills.content, lines.content)

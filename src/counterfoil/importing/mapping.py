@@ -213,6 +213,8 @@ class Recognition(MappingSection, frozen=True):
     role: Annotated[str, Meta(pattern="^(bills|lines)$")] = "bills"
     note: str = ""
     """What such a file does not show."""
+    alone: bool = False
+    """Whether it has the sales of the format's other files under other IDs, so that together they would count twice."""
 
     def fits(self, headings: Collection[str]) -> bool:
         return all(name in headings for name in self.columns) and not any(name in headings for name in self.without)

@@ -59,6 +59,8 @@ class ImportOptions(Struct, frozen=True, kw_only=True):
     """Whether a bill may be split over files."""
     today: date | None = None
     """The day after which no bill can be, if it is known."""
+    is_of_folder: bool = False
+    """Whether the file is one of a folder, which may have other files of the same sales."""
     is_order_sure: bool = False
     """Whether the operator has said in which order dates are written."""
     on_read: OnRead = ignore_reads
