@@ -3,12 +3,13 @@
 import re
 from collections.abc import Collection
 from datetime import date
+from decimal import Decimal
 from itertools import permutations
 from typing import Any
 from zoneinfo import ZoneInfo
 
 from counterfoil.importing import column_profiles, headings
-from counterfoil.importing.answers import CHOICES, MEANINGS, Answers
+from counterfoil.importing.answers import CHOICES, MEANINGS, UNIT, Answers
 from counterfoil.importing.bill_amounts import BillAmounts
 from counterfoil.importing.bill_sample import BillSample
 from counterfoil.importing.checks import check_days
@@ -24,8 +25,7 @@ EXPLAINED = ("it counts", "it is a voided bill", "its amounts are paid back", "i
 _CHOICES = (MEANINGS, EXPLAINED)
 ENOUGH_ROWS = 5
 MANY_QUESTIONS = 3
-SMALLEST_IN_CENTS = 100
-"""No bill is smaller than that, in cents. Where amounts have no decimals, some are."""
+ENOUGH_NUMBERS = 3
 BUDDHIST_SHIFT = 43
 """By so many years, a two-digit Buddhist year is ahead if it is read as Gregorian."""
 # Columns in which a word such as *return* is a name, or that are read as numbers and times.
@@ -37,18 +37,32 @@ _NUMBER = re.compile(r"[\d\s.,'’()+−-]+")
 
 def column_in_doubtful_unit(sheet: SheetSample) -> SampleColumn | None:
     """Return a column with totals that may be in cents: its heading says so, or all amounts are long whole numbers."""
-    amounts = [column for column in sheet.columns.values() if column.role in headings.AMOUNT_ROLES | {"unitPrice"}]
+    amounts = _amounts(sheet)
     named = next((column for column in amounts if headings.names(column.name, "units")), None)
     totals = [column for column in amounts if column.role in headings.TOTAL_ROLES]
-    currencies = [value for column in sheet.with_role("currency") for value in column.distinct]
     if named or not totals or not all(column.is_whole for column in amounts):
         return named
-    if any(map(headings.has_whole_amounts, (*sheet.columns, *currencies))):
-        return None
-    numbers = {abs(column.amount(row)) for column in totals for row in range(len(sheet.rows))} - {0}
-    are_long = len(numbers) >= ENOUGH_ROWS and min(numbers) >= SMALLEST_IN_CENTS
-    is_odd = sum(number % 5 > 0 for number in numbers) * 5 > len(numbers)
-    return totals[0] if are_long and is_odd else None
+    values = [text for column in (*sheet.with_role("currency"), *totals) for text in column.distinct]
+    smallest = headings.smallest_in_cents(list(sheet.columns), values)
+    is_long = smallest and all(number >= smallest for column in totals for number in amounts[column])
+    return next((one for one in totals if is_long and len(amounts[one]) >= ENOUGH_NUMBERS), None)
+
+
+def _amounts(sheet: SheetSample) -> dict[SampleColumn, set[Decimal]]:
+    """Return the columns of money with their amounts, without those that are always 0."""
+    columns = [column for column in sheet.columns.values() if column.role in headings.AMOUNT_ROLES | {"unitPrice"}]
+    amounts = {column: {abs(column.amount(row)) for row in range(len(sheet.rows))} - {0} for column in columns}
+    return {column: numbers for column, numbers in amounts.items() if numbers}
+
+
+def refuse_other_unit(sheet: SheetSample, answers: Answers, *, is_proved: bool) -> None:
+    """Refuse cents for amounts with decimals, unless those without add up with them as cents."""
+    amounts = _amounts(sheet)
+    is_mixed = is_proved and any(column.is_whole for column in amounts if column.role in headings.TOTAL_ROLES)
+    written = next((column for column in amounts if not column.is_whole), None)
+    if written and not is_mixed and not headings.names(written.name, "units") and answers.get(UNIT, "units") != "units":
+        value = next(value for value in written.distinct if re.search(r"\d[.,]\d", value))
+        raise ImportFailed(message("unit_contradicted", name=written.name, value=value))
 
 
 def add_statuses_in_advance(sample: BillSample, result: Proposal, answers: Answers) -> None:

@@ -296,9 +296,29 @@ def _says_more(value: str) -> bool:
     return not all(_without_prefixes([word]) for word in rest)
 
 
-def has_whole_amounts(heading: str) -> bool:
-    """Return whether a heading, or the value of a currency, is of a country where amounts rarely have decimals."""
-    return bool(_UNSPACED.search(unicodedata.normalize("NFKD", heading))) or names(heading, "whole_amounts")
+def smallest_in_cents(headings: Sequence[str], values: Iterable[str]) -> int | None:
+    """Return the smallest amount that may be in cents, by the currency or the language; None if none can be."""
+    # The sign of a currency has a name such as `DONG SIGN`.
+    signs = [unicodedata.name(letter, "") for text in values for letter in text if unicodedata.category(letter) == "Sc"]
+    for table, languages, smallest in (("whole", "ja ko vi id", None), ("low", "th zh ru", 1000)):
+        own = [phrase for phrase, some in _heading_languages().items() if some <= set(languages.split())]
+        found = [phrase for heading in headings for phrase in own if phrase.is_in(words_of(heading))]
+        # One word may also be a word of another language.
+        is_in_language = len(found) > 1 or any(_UNSPACED.match(phrase.words[0]) for phrase in found)
+        if is_in_language or any(names(text, "amounts", table) for text in (*headings, *values, *signs)):
+            return smallest
+    return 100
+
+
+@cache
+def _heading_languages() -> dict[_Phrase, set[str]]:
+    """Return the languages of each phrase of headings."""
+    found: dict[_Phrase, set[str]] = {}
+    for role in _table("headings"):
+        for language, text in _table("headings", role).items():
+            for phrase in text.split(", "):
+                found.setdefault(_Phrase(tuple(words_of(phrase))), set()).add(language)
+    return found
 
 
 @lru_cache(maxsize=1000)

@@ -306,11 +306,13 @@ class _Inference:
         bills = self._amounts.sales
         finding = self._answered_total(bills) or self._amounts.find_total(bills)
         self._result.used.update(name for doubt in finding.doubts for name in doubt.columns)
+        is_proved = UNIT in self._answers and self._amounts.find_total(bills).is_proved
+        column_doubts.refuse_other_unit(self._sheet, self._answers, is_proved=is_proved)
         if UNIT not in self._answers and (column := column_doubts.column_in_doubtful_unit(self._sheet)):
             number = next(number for row in range(len(self._sheet.rows)) if (number := column.number(row)))
             examples = [f"{number} is {number * factor:,.2f}" for factor in set_answers.UNITS.values()]
-            text = f"Is {column.name} in the currency's unit? Nothing shows it."
-            self._result.ask(NET, text, tuple(set_answers.UNITS), examples, UNIT)
+            text = f"Is {column.name} in the currency's unit, or in cents? Nothing shows it."
+            self._result.ask(UNIT, text, tuple(set_answers.UNITS), examples)
             return
         chosen, text = finding.chosen, finding.question
         if chosen and chosen.cell is not None:

@@ -363,9 +363,8 @@ def _parsed(content: dict[str, Any], name: str) -> ImportMapping:
     _require_known(content, SECTIONS, "the mapping")
     for entry, question in section("undecided", dict[str, str]).items():
         if not has_entry(content, entry):
-            raise ValueError(
-                f"{entry} is not decided. {question} Set {entry}, or remove it from [undecided] once it is answered"
-            )
+            how = f"Answer with --infer and --set, set {entry}, or remove it from [undecided] once it is answered"
+            raise ValueError(f"{entry} is not decided. {question} {how}")
     numbers, headings = section("numbers", NumberFormat), section("headings", dict[str, tuple[str, ...]])
     bill = _fields(section("bill", dict[str, Any]), BILL_FIELDS, "bill")
     line = _fields(section("line", dict[str, Any]), LINE_FIELDS, "line") if "line" in content else None
