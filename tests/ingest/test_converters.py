@@ -113,7 +113,6 @@ def here(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
 def test_bills_are_converted_in_the_other_processes(
     tmp_path: Path, here: list[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Converters, "_convert_last", lambda *_: None)
     monkeypatch.setattr(converters, "MAX_WAITING", 1_000)
     loaded(tmp_path, [SHOP], 0)
     here.clear()
@@ -121,34 +120,6 @@ def test_bills_are_converted_in_the_other_processes(
     summary = loaded(tmp_path, map(bill, range(100)), 1)[0]
     assert summary.outcomes["added"] == 100
     assert here == []
-
-
-def test_the_last_lines_are_converted_by_the_loader_while_the_process_is_busy(
-    tmp_path: Path, here: list[bytes], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(converters, "MAX_WAITING", 1_000)
-    loaded(tmp_path, [SHOP], 0)
-    here.clear()
-    note = BillConverter.convert_clean
-    stopped: list[int] = []
-
-    def continuing(self: BillConverter, line: bytes) -> EncodedBill | None:
-        if stopped and b'"b499"' in line:
-            os.kill(stopped.pop(), signal.SIGCONT)
-        return note(self, line)
-
-    def lines() -> Iterator[Any]:
-        for number in range(500):
-            yield bill(number)
-            if number == 100:
-                [process] = active_children()
-                stopped.append(process.pid or 0)
-                os.kill(stopped[0], signal.SIGSTOP)
-
-    monkeypatch.setattr(BillConverter, "convert_clean", continuing)
-    summary = loaded(tmp_path, lines(), 1)[0]
-    assert summary.outcomes["added"] == 500
-    assert any(b'"b499"' in line for line in here)
 
 
 def test_no_process_is_left_after_an_interrupted_load(tmp_path: Path) -> None:

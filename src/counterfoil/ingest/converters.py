@@ -246,9 +246,8 @@ class Converters:
             waiting.append(self._group(some))
             while waiting and (waiting[0].is_done or len(waiting) > most):
                 yield self._result(waiting.popleft())
-        while waiting:
-            self._convert_last(waiting)
-            yield self._result(waiting.popleft())
+        for group in waiting:
+            yield self._result(group)
 
     def _group(self, lines: list[SourceLine]) -> _Group:
         """Send the lines to a process. If all processes have enough to do, convert the lines here."""
@@ -269,18 +268,6 @@ class Converters:
         """Return the converted lines. If their process has ended, convert them here."""
         answer = group.process.answer() if group.process else group.answer
         return ConvertedLines(group.lines, *(answer or self._converted_here(group.lines)))
-
-    def _convert_last(self, waiting: deque[_Group]) -> None:
-        """Convert lines here, the last ones first, until a process has converted the first ones.
-
-        Each process answers its messages in order, so the answers for the last lines come last and need not be read.
-        """
-        for index in range(len(waiting) - 1, 0, -1):
-            if waiting[0].is_done:
-                return
-            last = waiting[index]
-            if last.process:
-                waiting[index] = _Group(last.lines, None, self._converted_here(last.lines))
 
     def _converted_here(self, lines: list[SourceLine]) -> Answer:
         return [self._converter.convert_clean(line.text) for line in lines], {}
