@@ -175,7 +175,7 @@ def test_orders_of_toast_have_their_totals_with_tips() -> None:
 
 @pytest.mark.parametrize("other", ["toast-payments.csv", "toast-items.csv"])
 def test_tables_of_toast_that_show_the_same_sales_are_not_mixed(other: str) -> None:
-    with pytest.raises(ImportFailed, match="Import only one|Import either"):
+    with pytest.raises(ImportFailed, match=r"Import only one|Import either"):
         example("toast-orders.csv", other)
 
 

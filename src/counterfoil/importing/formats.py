@@ -164,9 +164,8 @@ def _open_tables(
     for same_role in tables.values():
         if len(same_role) > 1:
             raise ImportFailed(f"{' and '.join(same_role)} show the same sales. Import only one of them.")
-    for file in files:
-        if file.table and file.table.recognition.alone and (options.is_of_folder or paths["lines"]):
-            raise ImportFailed(message("not_alone", name=file.path.name, title=file.title))
+    if options.is_of_folder or paths["lines"]:
+        _require_none_alone(files)
     if all(tables.values()):
         (bills,), (lines,) = (list(same_role.values()) for same_role in tables.values())
         content = _joined(bills.content, lines.content)
@@ -186,6 +185,12 @@ def _open_tables(
     if lacking := [name for name in _missing_statuses(checked, files) if name not in checked.file.lacks]:
         raise ImportFailed(f"{files[0].path.name} {message('lacks_statuses', name=lacking[0])}")
     return Export(list(files), partial(table_records, checked, options, paths["bills"], paths["lines"], []))
+
+
+def _require_none_alone(files: Sequence[RecognisedFile]) -> None:
+    for file in files:
+        if file.table and file.table.recognition.alone:
+            raise ImportFailed(message("not_alone", name=file.path.name, title=file.title))
 
 
 def _missing_statuses(mapping: ImportMapping, files: Sequence[RecognisedFile]) -> Iterator[str]:
