@@ -89,6 +89,39 @@ def test_what_the_sample_did_not_have_rejects_a_bill_by_its_column(
     assert value in rejected.detail
 
 
+@pytest.mark.parametrize(
+    ("column", "value", "later_value", "is_sale"),
+    [
+        *((name, "A", "B", False) for name in ("Kind", "X", "Serie", "Doc")),
+        ("Typ", "1", "2", False),
+        ("Flag", "N", "T", False),
+        ("Final", "Y", "", False),
+        ("X", "OK", "NOK", False),
+        ("Mark", "", "V", False),
+        ("Type", "Dine in", "Internal", False),
+        ("VAT type", "Inclusive", "Exclusive", False),
+        ("Price includes tax", "Yes", "No", False),
+        ("Type", "Dine in", "Take away", True),
+        ("Cashier", "Mali", "Anan", True),
+        ("Branch", "Riverside", "Old Town", True),
+        ("Shift", "1", "2", True),
+        ("Week", "46", "47", True),
+        ("Mark", "", "by the window", True),
+        ("Promotion", "", "Songkran", True),
+    ],
+)
+def test_a_new_value_in_a_column_that_was_always_the_same_must_be_explained(
+    tmp_path: Path, column: str, value: str, later_value: str, is_sale: bool
+) -> None:
+    heading, rows = f"Bill,Date,Total,{column}\n", [f"{number},1{number}/11/2026 10:00,60," for number in range(6)]
+    sample = heading + "".join(f"{row}{value}\n" for row in rows[:-1])
+    found = later(tmp_path, sample, f"{heading}{rows[-1]}{later_value}\n")
+    assert (len(found.bills), [column in one.detail for one in found.rejected]) == ((1, []) if is_sale else (0, [True]))
+    answers = {f"status.{column}.{later_value}": "skip"}
+    found = later(tmp_path, sample, f"{heading}{rows[-1]}{later_value}\n", **({} if is_sale else answers))
+    assert (len(found.bills), found.rejected) == (int(is_sale), [])
+
+
 def test_a_value_that_the_operator_allows_is_a_sale(tmp_path: Path) -> None:
     mapping = mapping_of(tmp_path, SAMPLE).replace("[checks]", '[checks]\nallowed = ["Void Latte"]')
     row = "1005,15/11/2026,10:00,T1,Void latte,1,60.00,60.00,60.00,\n"

@@ -24,7 +24,6 @@ from counterfoil.importing.results import ImportFailed, message
 from counterfoil.importing.values import NIGHT_ENDS, time_in
 
 DAYS_OF_PROOF = 7
-_LONGEST_CODE = 2
 _LAST_NUMBER = re.compile(r"(\d+)\D*$")
 
 
@@ -51,7 +50,6 @@ def first_other_day(one: SampleColumn, other: SampleColumn) -> int | None:
 
 
 MOST_STATUSES = 6
-_NAMES = (headings.channel_of, lambda value: headings.names_area(value) and not value.isdigit(), headings.names_payment)
 
 
 class CancelledLines(Struct, frozen=True):
@@ -560,6 +558,8 @@ class BillSample:
         elif set(meanings.values()) == {SKIP}:
             # It is improbable that no bill of an export counts.
             meanings = dict.fromkeys(meanings)
+        elif len({*column.values}) == 1 and not any(meanings.values()) and all(map(_is_flag, meanings)):
+            meanings = dict.fromkeys(meanings, SALE)
         for value in meanings:
             if meanings[value] == REFUND and self._is_state_of_sale(column, value):
                 meanings[value] = None
@@ -646,11 +646,12 @@ class BillSample:
         filled = [other for other in self.sheet.columns.values() if other.filled]
         is_foreign = sum(other.role is None for other in filled) * 3 >= len(filled) > 2
         are_flags = all(map(_is_flag, values))
-        are_codes = all(value.isalnum() and len(value) <= _LONGEST_CODE and value != "0" for value in values)
+        are_codes = all(value.isalnum() and len(value) <= headings.LONGEST_CODE and value != "0" for value in values)
         has_numbers = any(map(str.isdigit, "".join(values))) and not are_codes
         is_everywhere = len(column.filled) * 10 >= rows * 9 and len(values) * 2 <= rows
-        is_group = headings.names(column.name, "harmless_flags" if are_flags else "groups")
-        are_names = is_group or any(all(map(is_name, values)) for is_name in _NAMES)
+        groups = ("harmless_flags" if are_flags else "groups", "tax_modes")
+        is_group = any(headings.names(column.name, table) for table in groups)
+        are_names = is_group or headings.are_names(values)
         if are_names or not (is_foreign or are_flags or is_everywhere) or (has_numbers and not are_flags):
             return False
         return len(values) <= MOST_STATUSES and len({*column.values}) > 1

@@ -10,7 +10,14 @@ from datetime import date, timedelta
 from decimal import Decimal
 
 from counterfoil.importing import values as cell_values
-from counterfoil.importing.headings import exception_in, word_among_codes
+from counterfoil.importing.headings import (
+    LONGEST_CODE,
+    are_names,
+    exception_in,
+    flag_of,
+    is_placeholder,
+    word_among_codes,
+)
 from counterfoil.importing.mapping import REFUND, CellSource, ImportMapping
 from counterfoil.importing.results import ImportFailed, Reason, message
 from counterfoil.importing.sheets import Sheet, TableRow
@@ -39,7 +46,7 @@ class RowChecks:
             columns = self._columns.get(id(row.sheet))
             if columns is None:
                 checks = self._checks
-                others = (checks.codes, checks.filled, checks.decimals, checks.half_days, checks.whole)
+                others = (checks.codes, checks.filled, checks.decimals, checks.half_days, checks.whole, checks.known)
                 names = dict.fromkeys(name for names in (checks.words, *others) for name in names)
                 places = [(name, row.sheet.columns[name]) for name in names if name in row.sheet.columns]
                 columns = self._columns[id(row.sheet)] = [(name, place, set()) for name, place in places]
@@ -53,6 +60,9 @@ class RowChecks:
 
     def _problem(self, name: str, cell: str, sheet: Sheet, *, is_refund: bool) -> str | None:
         checks = self._checks
+        if name in checks.known and self._is_new(cell, checks.known[name]):
+            known = " or ".join(shown(value) if value else "empty cells" for value in checks.known[name])
+            return message("unknown_value", cell=shown(cell) if cell else "nothing", name=shown(name), known=known)
         if not cell:
             text = f"has nothing in the column {shown(name)}, which had a number on all rows of the sample"
             return text if name in checks.filled else None
@@ -77,6 +87,13 @@ class RowChecks:
         if not meaning or (meaning == REFUND and is_refund):
             return None
         return message("doubtful_word", cell=shown(cell), name=shown(name), meaning=meaning)
+
+    def _is_new(self, cell: str, known: Collection[str]) -> bool:
+        """Return whether a value may change the meaning of a bill. In a column that was empty, a remark does not."""
+        if not any(known) and (is_placeholder(cell) or (len(cell) > LONGEST_CODE and flag_of(cell) is None)):
+            return False
+        folded = {*self._checks.allowed, *map(str.casefold, known)}
+        return cell.casefold() not in folded and not are_names([*known, cell])
 
     def _has_shape(self, name: str, cell: str) -> bool:
         mark = self._mapping.file.decimals.get(name, self._mapping.numbers.decimal)

@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 from counterfoil.importing import column_profiles, headings
 from counterfoil.importing.answers import CHOICES, MEANINGS, UNIT, Answers
 from counterfoil.importing.bill_amounts import BillAmounts
-from counterfoil.importing.bill_sample import BillSample
+from counterfoil.importing.bill_sample import MOST_STATUSES, BillSample
 from counterfoil.importing.checks import check_days
 from counterfoil.importing.column_profiles import DATE_ROLES, NUMBER_ROLES, SampleColumn, SheetSample
 from counterfoil.importing.mapping import REFUND, SALE, SKIP, VOID
@@ -72,9 +72,11 @@ def add_statuses_in_advance(sample: BillSample, result: Proposal, answers: Answe
     known.update(sample.sheet.columns, *sample.skipped.values())
     statuses = [name for name in sample.statuses if sample.sheet.columns[name].role != "currency"]
     for entry, owner, value, answer in answers.statuses(sample.sheet.columns):
-        if value in known if owner is None else value in ("", *sample.sheet.columns[owner].distinct):
+        if value in known if owner is None else value in sample.sheet.columns[owner].values:
             continue
         columns = [name for name in statuses if owner in (None, name)]
+        if owner and not columns and sample.is_of_bill(column := sample.sheet.columns[owner]):
+            columns, sample.statuses[owner] = [owner], dict.fromkeys({*column.values}, SALE)
         if value in sample.values_left_out:
             raise ImportFailed(f"--set {entry}: only rows that are left out have {value}, so it has no effect.")
         if len(columns) != 1 or (not owner and value.casefold() in map(str.casefold, known)):
@@ -254,6 +256,7 @@ def propose_checks(sample: BillSample, amounts: BillAmounts, result: Proposal, a
         "decimals": {},
         "currencies": {},
         "halfDays": [],
+        "known": {},
     }
     sheets = [sheet for sheet in (result.bills, result.lines, result.payments) if sheet]
     for sheet in sheets:
@@ -262,15 +265,11 @@ def propose_checks(sample: BillSample, amounts: BillAmounts, result: Proposal, a
             is_free = column.name not in result.used and column.name not in sample.statuses
             if column in worded or (is_free and not _is_explained(column)):
                 checks["words"].append(column.name)
-            if column.name in result.used and column.filled and all(map(has_half_day, column.distinct)):
-                checks["halfDays"].append(column.name)
-            if column.name in result.used and column.role in NUMBER_ROLES:
-                if len(column.filled) == len(column.values) >= ENOUGH_ROWS:
-                    checks["filled"].append(column.name)
-                if isinstance(sheet.file, CsvFile):
-                    shapes = [number_shape(value, column.numbers.decimal) for value in column.distinct]
-                    checks["decimals"][column.name] = sorted({decimals for decimals, _, _ in shapes})
-                    checks["currencies"] |= {currency: None for _, _, currency in shapes if currency}
+            values = _only_values(column) if is_free or column.role == "type" else None
+            if values is not None and column.name not in sample.statuses:
+                checks["known"].setdefault(column.name, []).extend(values)
+            if column.name in result.used:
+                _note_forms(column, sheet, checks)
     checks |= {name: list(dict.fromkeys(checks[name])) for name in ("words", "currencies")}
     sales = [value for _, _, value, answer in answers.statuses(sample.sheet.columns) if answer == SALE]
     checks["allowed"] = [*sales, *result.allowed]
@@ -283,6 +282,35 @@ def propose_checks(sample: BillSample, amounts: BillAmounts, result: Proposal, a
     for entry, value in checks.items():
         if value:
             result.add("[checks]", entry, value)
+
+
+def _note_forms(column: SampleColumn, sheet: SheetSample, checks: dict[str, Any]) -> None:
+    """Note how the numbers and times of a column are written."""
+    if column.filled and all(map(has_half_day, column.distinct)):
+        checks["halfDays"].append(column.name)
+    if column.role not in NUMBER_ROLES:
+        return
+    if len(column.filled) == len(column.values) >= ENOUGH_ROWS:
+        checks["filled"].append(column.name)
+    if isinstance(sheet.file, CsvFile):
+        shapes = [number_shape(value, column.numbers.decimal) for value in column.distinct]
+        checks["decimals"][column.name] = sorted({decimals for decimals, _, _ in shapes})
+        checks["currencies"] |= {currency: None for _, _, currency in shapes if currency}
+
+
+def _only_values(column: SampleColumn) -> list[str] | None:
+    """Return what a column has on all rows, if nobody knows what it means, so that another value may change a bill."""
+    values = [value for value in column.distinct if not headings.is_placeholder(value)]
+    are_flags = bool(values) and all(headings.flag_of(one) is not None and not one.isdigit() for one in values)
+    harmless = ("people", "remarks", "harmless_flags", *(() if are_flags else ("groups",)))
+    is_known = column.role not in (None, "type") or column.is_date or column.is_clock
+    if is_known or any(headings.names(column.name, table) for table in harmless):
+        return None
+    is_same = len({*column.values}) <= (MOST_STATUSES if headings.are_names(values) else 1)
+    are_codes = all(len(value) <= headings.LONGEST_CODE for value in values)
+    if not is_same or not (are_codes or not _DIGIT.search("".join(values))):
+        return None
+    return [*values, *([""] if len(column.filled) < len(column.values) or not values else [])]
 
 
 def _columns_of_codes(sample: BillSample, result: Proposal) -> list[SampleColumn]:

@@ -24,6 +24,7 @@ _INNER_CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _STATED_RATE = re.compile(r"(\d+(?:[.,]\d+)?)\s*%")
 _SHORTEST_PLURAL = 4
 LONGEST_HEADING = 60
+LONGEST_CODE = 2
 _SHORT: Final = {"amt": "amount"}
 NO_SALE = "test, a gift or a movement of cash"
 NO_ITEM = "tip, a payment, a deduction or a sum"
@@ -420,6 +421,12 @@ def closing_rank(heading: str) -> int:
 @lru_cache(maxsize=1000)
 def names_no_shop(value: str) -> bool:
     return is_one_of(value, "no_shop") or is_total_word(value)
+
+
+def are_names(values: Collection[str]) -> bool:
+    """Return whether all values are channels, or places, or ways of paying."""
+    names_place = all(names_area(value) and not value.isdigit() for value in values)
+    return names_place or all(map(channel_of, values)) or all(map(names_payment, values))
 
 
 def channel_of(value: str) -> str | None:

@@ -177,8 +177,10 @@ class SampleChecks(MappingSection, frozen=True):
     currencies: frozenset[str] = frozenset()
     """The symbols and codes that these numbers had, in lower case."""
     half_days: tuple[str, ...] = ()
-    whole: tuple[str, ...] = ()
     """The columns whose times all had AM or PM."""
+    whole: tuple[str, ...] = ()
+    known: dict[str, tuple[str, ...]] = {}
+    """The values of columns that were the same on all rows, so that another one may change what a bill means."""
     equal: tuple[tuple[CellSource, CellSource], ...] = ()
     larger: tuple[tuple[str, str], ...] = ()
     """Columns of which the first never had a smaller number than the second."""

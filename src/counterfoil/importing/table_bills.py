@@ -342,7 +342,8 @@ class TableBillConverter:
         for rule in () if VOID in statuses else self._mapping.rejects:
             source = CellSource(columns=(rule.column,))
             for row in rows:
-                if number := self._value(rule.column, source, Cell.NUMBER, row):
+                is_text = not re.search(r"\d", cell_text(source, row))
+                if number := None if is_text else self._value(rule.column, source, Cell.NUMBER, row):
                     detail = f"has {decimal_text(number)} in the column {shown(rule.column)}: {rule.reason}"
                     raise row.problem(Reason.DOUBTFUL_VALUE, detail)
 
