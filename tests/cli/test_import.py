@@ -99,6 +99,7 @@ def test_infer_writes_the_built_in_mapping_of_a_known_table(counterfoil: Command
     known, mapped = (counterfoil.json("import", *more, export, "--check") for more in ((), ("--mapping", out)))
     assert (mapped["bills"], mapped["totals"]) == (known["bills"], known["totals"])
     assert "Recognised" not in counterfoil.bare("import", "--infer", "--format", "csv", export).stderr
+    assert "stored twice" in counterfoil.bare("import", "--infer", "--set", "void=bill", export).stderr
 
 
 @pytest.mark.parametrize("files", [("square-orders.json",), ("loyverse-receipts.csv", "loyverse-receipts-by-item.csv")])

@@ -93,6 +93,8 @@ TILLS = [
     ("another table orders the same", "other_bill", {"table": {"name": "7"}}, {"table": {"name": "8"}, **LATER}),
     ("one till adds to a bill", None, {"deviceId": "A"}, {"deviceId": "A", **LATER}),
     ("the bill of a till is dated later", "moved", {"deviceId": "A"}, {"deviceId": "A", "day": "15"}),
+    ("it is read in another time zone", "moved", {"deviceId": "A"}, {"deviceId": "A", "time": "11:05"}),
+    ("its time is corrected", None, {"deviceId": "A"}, {"deviceId": "A", "time": "11:17"}),
     ("another till is a minute later", "other_bill", {"stationId": "A"}, {"stationId": "B", "time": "18:06"}),
     ("a till is renamed", None, {"deviceId": "A"}, {"deviceId": "B"}),
     ("a bill gets a table", None, {}, {"table": {"name": "8"}}),

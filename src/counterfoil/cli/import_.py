@@ -143,13 +143,13 @@ def command(ctx: click.Context, /, **given: Any) -> None:
         # Only this option needs these imports.
         from counterfoil.cli.import_infer import answers_of, propose_mapping, write_known_mapping  # noqa: PLC0415
 
-        is_asked = bool(request.answers or request.line_files or request.payment_files or request.format_name)
-        if not is_asked and write_known_mapping(_files(request), request.mappings, request.output):
+        files = (_files(request), request.line_files, request.payment_files)
+        known, is_asked = (files[0], request.mappings, request.output), bool(request.answers or files[1] or files[2])
+        if request.format_name is None and write_known_mapping(*known, is_asked=is_asked):
             return
         answers = answers_of(request.answers)
         if request.date_order:
             answers["dates.order"] = request.date_order
-        files = (_files(request), request.line_files, request.payment_files)
         propose_mapping(files, request.shop, request.output, request.timezone, answers)
         return
     for is_wrong, problem in _refusals(ctx, request):

@@ -14,7 +14,7 @@ import click
 from msgspec import json, to_builtins
 
 from counterfoil.cli.import_report import MAX_SHOWN, today
-from counterfoil.cli.terminal import echo, print_document, style
+from counterfoil.cli.terminal import echo, message, print_document, style
 from counterfoil.domain.bills import bill_from
 from counterfoil.domain.shops import ShopFacts, shop_from
 from counterfoil.importing.formats import is_json, open_export, recognised
@@ -61,8 +61,11 @@ def propose_mapping(
         _say(f"  counterfoil import --mapping {output} {names} --load")
 
 
-def write_known_mapping(files: Sequence[Path], own_mappings: Path | None, output: str) -> bool:
-    """Write the mapping of files whose format is known, and return True; return False if they need another mapping."""
+def write_known_mapping(files: Sequence[Path], own_mappings: Path | None, output: str, *, is_asked: bool) -> bool:
+    """Write the mapping of files whose format is known, and return True; return False if they need another mapping.
+
+    With options that only a proposal has, as `is_asked` says, another mapping is proposed.
+    """
     try:
         found = [recognised(path, None, own_mappings) for path in files]
     except ImportFailed:
@@ -71,6 +74,9 @@ def write_known_mapping(files: Sequence[Path], own_mappings: Path | None, output
         return False
     titles, names = list(dict.fromkeys(file.title for file in found)), " ".join(map(str, files))
     table = found[0].table
+    if is_asked and table:
+        _say(f"Recognised: {' and '.join(titles)}. {message('other_ids', names=names)}")
+        return False
     try:
         export = open_export(None, files, (), (), {}, None, ImportOptions(today=today()), own_mappings)
         deque(export.records(), maxlen=0)

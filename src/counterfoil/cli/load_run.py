@@ -284,7 +284,7 @@ def would_replace(guard: ReplacementGuard) -> str:
     others, found = guard.others - guard.incomplete, guard.moved + guard.others
     counts = {"others": others, "moved": guard.moved, "written": guard.written}
     text = message("would_replace", count=found, total=guard.bills, **counts)
-    hint = message("numbers_again") if found > guard.incomplete else ""
+    hint = message("numbers_again") if others else message("other_zone") if guard.moved else ""
     other_export = message("other_export", count=guard.incomplete) if guard.incomplete else ""
     return " ".join(filter(None, [text, other_export, hint]))
 

@@ -27,6 +27,8 @@ MAX_REPLACED, MAX_SHARE = 5, 10
 MAX_NAMED = 5
 # A correction may change the closing time of a bill by this much.
 MAX_CORRECTED_TIME = timedelta(minutes=10)
+# The offsets of time zones differ by quarters of an hour.
+QUARTER = timedelta(minutes=15)
 _MIDNIGHT = "T00:00:00"
 # An ID of an API. A number of a till is shorter, even with the day, the branch and the till.
 _LONG_ID = re.compile(r"[0-9A-Za-z]{16}|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-", re.IGNORECASE)
@@ -96,7 +98,7 @@ def implausible(stored: bytes, change: EncodedBill, *, is_export: bool) -> Repla
         is_other = _is_of_other_till(old, new, change.bill_id) or _has_other_content(old, new, change)
     else:
         is_other = old.amounts.net != new.amounts.net and bool(new.items) and _has_other_lines(old, new)
-    is_moved = old.bill_date is not None and old.bill_date != new.bill_date
+    is_moved = (old.bill_date is not None and old.bill_date != new.bill_date) or _is_shifted(old, new)
     is_incomplete = _is_incomplete(old, new, change, is_export=is_export)
     if not (is_other or is_incomplete or is_moved):
         return None
@@ -195,6 +197,14 @@ def _is_other_time(old: _StoredBill, new: _StoredBill) -> bool:
         return False
     difference = datetime.fromisoformat(new.timestamp) - datetime.fromisoformat(old.timestamp)
     return abs(difference) > MAX_CORRECTED_TIME
+
+
+def _is_shifted(old: _StoredBill, new: _StoredBill) -> bool:
+    """Return whether only the time differs, by quarters of an hour, as if it were read in another time zone."""
+    if old.timestamp is None or new.timestamp is None or old.timestamp == new.timestamp:
+        return False
+    shift = datetime.fromisoformat(new.timestamp) - datetime.fromisoformat(old.timestamp)
+    return shift % QUARTER == timedelta(0) and old.amounts == new.amounts and _lines(old) == _lines(new)
 
 
 def _has_times(*bills: _StoredBill) -> bool:
