@@ -130,7 +130,7 @@ def test_a_sale_of_square_keeps_its_lines_payments_and_exact_amounts() -> None:
         "id": "sqAm4ericano0001",
         "shopId": "LRIVERSIDE",
         "rev": 4,
-        "closedAt": "2026-11-14T11:05:00.123Z",
+        "closedAt": "2026-11-14T11:05:00.123000+00:00",
         "orderIds": ["sqAm4ericano0001"],
         "memberId": "CUST4711",
         "lines": [
@@ -277,7 +277,7 @@ def test_orders_of_an_sdk_in_camel_case_are_read(tmp_path: Path, amount: object)
         assert bill["amounts"]["net"] == ("10000.00" if amount == 10**6 else "123.45")
 
 
-@pytest.mark.parametrize("amount", ["123.45", 1e400, "1e400", "12x", True, 10**20])
+@pytest.mark.parametrize("amount", ["123.45", "123.00", 1e400, "1e400", "12x", True, 10**20])
 def test_an_amount_that_is_not_a_number_of_the_smallest_unit_rejects_the_order(tmp_path: Path, amount: object) -> None:
     order = square_order(total_money={"amount": amount, "currency": "THB"})
     path = tmp_path / "orders.json"
@@ -292,9 +292,49 @@ def test_an_order_with_deeply_nested_data_of_others_is_read(tmp_path: Path, leve
     assert imported(None, export).bill["amounts"]["net"] == "1.00"
 
 
-def test_a_return_of_square_without_net_amounts_is_rejected(tmp_path: Path) -> None:
-    order = square_order(total_money={"amount": 0, "currency": "THB"}, returns=[{"return_line_items": []}])
-    assert [one.reason for one in imported("square", json_file(tmp_path, {"order": order})).rejected] == ["no_amount"]
+def thb(amount: object) -> dict[str, object]:
+    return {"amount": amount, "currency": "THB"}
+
+
+CARD = {"type": "CARD", "amount_money": thb(11500), "tip_money": thb(1500)}
+FAILED_CARD = {**CARD, "card_details": {"status": "FAILED"}}
+RETURN = {"returns": [{"return_line_items": []}], "net_amounts": {"total_money": thb(-3000)}}
+REJECTED, REFUND = ({"status": status, "amount_money": thb(3000)} for status in ("REJECTED", "COMPLETED"))
+
+
+@pytest.mark.parametrize(
+    ("fields", "outcome"),
+    [
+        ({"total_money": thb(0), "returns": RETURN["returns"]}, "no_amount"),
+        ({"total_money": thb(10000), "tenders": [CARD]}, "115.00"),
+        ({"total_money": thb(11500), "tenders": [CARD]}, "115.00"),
+        ({"total_money": thb(11500), "tenders": [FAILED_CARD, CARD]}, "115.00"),
+        ({"total_money": thb(11000), "tenders": [CARD]}, "unreadable_value"),
+        ({"total_money": thb(11500), "tenders": [FAILED_CARD]}, "doubtful_value"),
+        ({"total_money": thb(11500), "net_amount_due_money": thb(100)}, "doubtful_value"),
+        ({"total_money": thb(11500), "net_amount_due_money": thb("0n")}, "115.00"),
+        ({**RETURN, "refunds": [REFUND]}, "-30.00"),
+        ({**RETURN, "refunds": [REJECTED, REFUND]}, "-30.00"),
+        ({**RETURN, "refunds": [REJECTED, {**REFUND, "amount_money": thb(1000)}]}, "doubtful_value"),
+        ({**RETURN, "refunds": [REJECTED]}, "void"),
+        ({"total_money": thb(100), "closed_at": "yesterday"}, "unreadable_value"),
+        ({"total_money": thb(100), "closed_at": "2026-11-14"}, "unreadable_value"),
+    ],
+)
+def test_an_order_of_square_is_what_was_paid_and_not_given_back(
+    tmp_path: Path, fields: dict[str, Any], outcome: str
+) -> None:
+    found = imported("square", json_file(tmp_path, {"order": square_order(**fields)}))
+    assert [one.reason for one in found.rejected] or [
+        "void" if "void" in bill else bill["amounts"]["net"] for bill in found.bills
+    ] == [outcome]
+    paid = [payment["amount"] for bill in found.bills for payment in bill["payments"]]
+    assert paid in ([], [outcome])
+
+
+def test_a_time_of_an_api_without_an_offset_is_in_utc(tmp_path: Path) -> None:
+    receipt = loyverse_receipt(receipt_date="2026-11-14T23:05:00")
+    assert imported("loyverse", json_file(tmp_path, receipt)).bill["closedAt"] == "2026-11-14T23:05:00+00:00"
 
 
 @pytest.mark.parametrize(
@@ -311,6 +351,12 @@ def test_a_single_order_of_foodics_and_a_webhook_are_read(tmp_path: Path, wrap: 
         ("branch", "no_shop", "include=branch"),
         ("payments", "no_amount", "payments"),
         ("products", "no_amount", "products"),
+        ("products.taxes", "no_amount", "has no products.taxes."),
+        ("products.taxes.pivot", "no_amount", "products.taxes.pivot"),
+        ("products.options", "no_amount", "has no products.options."),
+        ("products.options.taxes", "no_amount", "products.options.taxes"),
+        ("charges", "no_amount", "has no charges."),
+        ("charges.taxes", "no_amount", "charges.taxes"),
         ("total_price", "no_amount", "total"),
         ("closed_at", "no_time", "time"),
     ],
@@ -319,7 +365,11 @@ def test_an_order_of_foodics_with_a_missing_part_is_rejected_whole(
     tmp_path: Path, missing: str, reason: str, named: str
 ) -> None:
     order = json.loads(FOODICS.read_text("utf-8"))["data"][0]
-    del order[missing]
+    *path, name = missing.split(".")
+    part = order
+    for step in path:
+        part = part[step][0]
+    del part[name]
     found = imported("foodics", json_file(tmp_path, {"data": [order]}))
     assert found.bills == []
     assert [one.reason for one in found.rejected] == [reason]
@@ -348,7 +398,7 @@ def test_a_receipt_of_loyverse_has_its_tip_in_the_net() -> None:
     found = imported("loyverse", EXAMPLES / "loyverse-receipts.json")
     assert found.rejected == []
     sale, cancelled, refund = found.bills
-    assert (sale["id"], sale["closedAt"], sale["channel"]) == ("1-0003", "2026-11-14T11:05:00.000Z", "counter")
+    assert (sale["id"], sale["closedAt"], sale["channel"]) == ("1-0003", "2026-11-14T11:05:00+00:00", "counter")
     assert sale["amounts"] == {
         "subtotal": "250",
         "discountTotal": "10",
@@ -365,9 +415,24 @@ def test_a_receipt_of_loyverse_has_its_tip_in_the_net() -> None:
     assert refund["orderIds"] == ["1-0005", "1-0003"]
 
 
-@pytest.mark.parametrize(("paid", "net"), [(240, "240"), (260, "260")])
-def test_payments_show_whether_the_total_of_a_receipt_includes_the_tip(tmp_path: Path, paid: int, net: str) -> None:
-    receipt = loyverse_receipt(payments=[{"name": "Cash", "money_amount": paid}])
+@pytest.mark.parametrize(
+    ("fields", "paid", "net"),
+    [
+        ({}, 240, "240"),
+        ({}, 260, "260"),
+        ({"surcharge": 7, "tip": 0}, 247, "247"),
+        ({"surcharge": 7}, 260, "260"),
+        ({"surcharge": 7}, 267, "267"),
+        ({"total_money": -240, "tip": -20}, -260, "-260"),
+        ({"total_money": -240, "tip": None}, -240, "-240"),
+        ({"receipt_type": "REFUND"}, 260, "-260"),
+        ({"receipt_type": "REFUND", "total_money": -240, "tip": 0}, -240, "-240"),
+    ],
+)
+def test_payments_show_whether_the_total_of_a_receipt_includes_tip_and_surcharge(
+    tmp_path: Path, fields: dict[str, Any], paid: int, net: str
+) -> None:
+    receipt = loyverse_receipt(payments=[{"name": "Cash", "money_amount": paid}], **fields)
     found = imported("loyverse", json_file(tmp_path, receipt))
     assert found.bill["amounts"]["net"] == net
 
@@ -437,6 +502,27 @@ def test_a_refund_of_clover_is_a_bill_of_its_own_and_an_open_order_is_skipped() 
     assert [one.reason for one in found.skipped] == ["the order is still open"]
 
 
+CREDIT = {"id": "r1", "amount": 300, "createdTime": 1794700000000}
+CLOVER_PAYMENT = {"amount": 1000, "tipAmount": 100, "result": "SUCCESS"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "nets"),
+    [
+        ({"refunds": {"elements": [CREDIT]}}, ["11.00", "-3.00"]),
+        ({"refunds": {"elements": [{**CREDIT, "voided": True}]}}, ["11.00"]),
+        ({"payments": {"elements": [{**CLOVER_PAYMENT, "refunds": {"elements": [CREDIT]}}]}}, ["11.00", "-3.00"]),
+        ({"payments": {"elements": [{**CLOVER_PAYMENT, "voided": True}, CLOVER_PAYMENT]}}, ["11.00"]),
+        ({"paymentState": "CREDITED", "total": -300, "payments": {}, "credits": {"elements": [CREDIT]}}, ["-3.00"]),
+    ],
+)
+def test_refunds_credits_and_voided_payments_of_clover_count_once(
+    tmp_path: Path, fields: dict[str, Any], nets: list[str]
+) -> None:
+    found = imported("clover", json_file(tmp_path, clover_order(**fields)), currency="USD", shop="sh_1")
+    assert [bill["amounts"]["net"] for bill in found.bills] == nets
+
+
 def test_the_smallest_unit_of_clover_depends_on_the_currency(tmp_path: Path) -> None:
     found = imported("clover", json_file(tmp_path, clover_order(currency="JPY")), currency="JPY", shop="sh_1")
     assert found.bill["amounts"]["net"] == "1100"
@@ -458,7 +544,7 @@ def test_the_smallest_unit_of_clover_depends_on_the_currency(tmp_path: Path) -> 
         ({"payments": {"elements": [{"amount": 1000, "result": "AUTH"}]}}, "unknown_status", "AUTH"),
         ({"payments": {"elements": [{"tipAmount": 100, "result": "SUCCESS"}]}}, "no_amount", "without an amount"),
         ({"createdTime": None}, "no_time", "time"),
-        ({"createdTime": -1}, "unreadable_value", "closedAt"),
+        ({"createdTime": 1794679500}, "unreadable_value", "closedAt"),
         ({"createdTime": 10**18}, "unreadable_value", "closedAt"),
     ],
 )

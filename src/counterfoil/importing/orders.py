@@ -102,9 +102,14 @@ def _parsed(file: str, line: int, text: bytes) -> JsonOrder | RowProblem:
 HOME_CURRENCY = "THB"
 # The store keeps amounts as floating-point numbers. From here on, they have fewer than three exact decimals.
 LARGEST_NUMBER = Decimal(10) ** 12
+# Sums of numbers that were rounded to different decimals differ by less than this.
+MAX_DRIFT = Decimal("0.01")
+# Times in seconds, which are smaller, would be days in 1970.
+FIRST_TIME = 10**11
 # No format reads fields that are nested more deeply.
 LEVELS_READ = 16
 UTC_TIMES = DateFormat("ymd", "UTC")
+_CONDITIONS = re.compile(r"\[[^\]]*\]")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 # The fields of orders that are not fields of source records, or have no type there.
 _KINDS = {**mappings.BILL_FIELDS, **mappings.LINE_FIELDS, **mappings.PAYMENT_FIELDS, "tendered": Cell.NUMBER}
@@ -116,12 +121,15 @@ of alternatives."""
 
 
 class RefusedOrder(Struct, forbid_unknown_fields=True):
-    """An order that is rejected, because it satisfies all conditions, and because a field is missing."""
+    """An order that is rejected, because it satisfies all conditions, and because one of several fields is missing."""
 
     reason: str
-    detail: str
+    detail: str = "has no "
     when: list[str] = []
-    missing: str | None = None
+    missing: list[str] = []
+    """Fields that each of certain parts must have, unless the order is void. The detail ends with the name of one."""
+    unless_equal: list[str] = []
+    """Sums of which the first one equals another if the order is not void and nothing is missing in it."""
     shown: str | None = None
 
 
@@ -136,7 +144,8 @@ class OrderApi(Struct, forbid_unknown_fields=True, kw_only=True):
     """The fields by which an object is recognised as an order of this API."""
     request: str
     """What to ask the API for if an order lacks its time or its amounts."""
-    times: Literal["iso", "utc", "milliseconds"] = "iso"
+    times: Literal["text", "milliseconds"] = "text"
+    """How times are written. They are in UTC if they have no offset."""
     money: Literal["main", "smallest", "object"] = "main"
     """Whether amounts are in the main unit of the currency or in its smallest one, or are objects with a currency."""
     needs_timezone: bool = False
@@ -147,8 +156,8 @@ class OrderApi(Struct, forbid_unknown_fields=True, kw_only=True):
     shop: Field
     shop_name: Field = ""
     status: Field
-    statuses: dict[str, Literal["sale", "refund", "void"]]
-    """The statuses of orders that are bills."""
+    statuses: dict[str, Literal["sale", "refund", "void", "refunds"]]
+    """The statuses of orders that are bills. With `refunds`, only the refunds within an order are."""
     skipped: dict[str, str] = {}
     """The statuses of orders that are not bills, and why they are skipped. An order with any other one is rejected."""
     refund: list[str] = []
@@ -255,11 +264,26 @@ class OrderReader(Struct):
     def check(self, *, is_void: bool) -> None:
         """Raise `RowProblem` if the order is one that the API's file refuses."""
         for refusal in self.api.refuse:
-            is_missing = refusal.missing is None or (self.order.get(refusal.missing) is None and not is_void)
-            if is_missing and self._holds(refusal.when, self.order):
-                value = shown(self.text(refusal.shown)) if refusal.shown else ""
+            missing = next(filter(self._lacks, refusal.missing), "")
+            if (
+                bool(missing) == bool(refusal.missing)
+                and not (is_void and (missing or refusal.unless_equal))
+                and self._holds(refusal.when, self.order)
+                and not self._are_equal(refusal.unless_equal)
+            ):
+                value = _CONDITIONS.sub("", missing) + (shown(self.text(refusal.shown)) if refusal.shown else "")
                 advice = f". {self.api.request}" if refusal.reason == Reason.NO_AMOUNT else ""
                 raise RowProblem(refusal.reason, f"{refusal.detail}{value}{advice}")
+
+    def _lacks(self, field: str) -> bool:
+        """Return whether a part of the order has no such field, as one that was not requested."""
+        parts, _, name = field.rpartition(".")
+        found = expression(parts).values(self.order, self.order) if parts else [(1, self.order)]
+        return any(part.get(name) is None for _, part in found)
+
+    def _are_equal(self, sums: Sequence[str]) -> bool:
+        first, *others = (self._sum("amounts.net", each, self.order) for each in sums) if sums else (None,)
+        return first is not None and any(each is not None and abs(each - first) < MAX_DRIFT for each in others)
 
     def bills(self, status: str) -> list[dict[str, Any]]:
         """Return the bill of the order, without its kind and its shop, and a bill for each refund within it."""
@@ -276,7 +300,7 @@ class OrderReader(Struct):
         refunds = self._parts([api.refunds]) if api.refunds else []
         for refund in refunds:
             negate_amounts(refund)
-        return [written(each) for each in (bill, *refunds)]
+        return [written(each) for each in (refunds if status == "refunds" else (bill, *refunds))]
 
     def _parts(self, specs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         return [part for spec in specs for part in self._parts_of(spec, self.order, is_signed=True)]
@@ -316,7 +340,8 @@ class OrderReader(Struct):
 
     def _value(self, name: str, field: Field, part: Order, built: dict[str, Any]) -> Any:
         if isinstance(field, list):
-            return next((value for each in field if (value := self._value(name, each, part, built))), None)
+            found = (self._value(name, each, part, built) for each in field)
+            return next((value for value in found if value is not None and value != ""), None)
         table: dict[str, Any] = {"of": field} if isinstance(field, str) else field
         if not self._holds(table.get("when", ()), part):
             return None
@@ -363,13 +388,13 @@ class OrderReader(Struct):
 
     def _chosen(self, name: str, table: dict[str, Any], part: Order) -> Decimal | None:
         """Return the sum that equals another one, such as that of the payments, if the possible sums differ."""
-        choices = [self._sum(name, each, part, is_absolute=True) for each in table["choices"]]
+        choices = [self._sum(name, each, part) for each in table["choices"]]
         if None in choices or len(set(choices)) == 1:
             return choices[0]
-        other = self._sum(name, table["equal"], part, is_absolute=True)
+        other = self._sum(name, table["equal"], part)
         if other not in choices:
-            possible = " nor ".join(map(str, choices))
-            raise _unreadable(name, f"{table['equal']} is {other}, which is neither {possible}")
+            possible = " nor ".join(dict.fromkeys(map(str, choices)))
+            raise _unreadable(name, f"{_CONDITIONS.sub('', table['equal'])} is {other}, which is neither {possible}")
         return other
 
     def _sum(self, name: str, text: str, part: Order, *, is_absolute: bool = False) -> Decimal | None:
@@ -389,12 +414,10 @@ class OrderReader(Struct):
         return minor_units(value["amount"], word_of(value.get("currency") or ""), self.currency, name)
 
     def _time(self, name: str, word: str) -> str:
-        if self.api.times == "iso":
-            return word
-        if self.api.times == "utc":
+        if self.api.times == "text":
             return _read(name, cell_values.read_time, word)
         try:
-            if int(word) < 0:
+            if int(word) < FIRST_TIME:
                 raise ValueError
             return datetime.fromtimestamp(int(word) / 1000, UTC).isoformat(timespec="milliseconds")
         except (OverflowError, ValueError, OSError):
@@ -402,10 +425,9 @@ class OrderReader(Struct):
 
     def _milliseconds(self, name: str, value: object) -> int:
         try:
-            time = datetime.fromisoformat(self._time(name, word_of(value)))
+            return round(datetime.fromisoformat(self._time(name, word_of(value))).timestamp() * 1000)
         except ValueError:
             raise _unreadable(name, f"{shown(word_of(value))} is not a time") from None
-        return round((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
 
     def _holds(self, conditions: Sequence[str], part: Order) -> bool:
         return all(condition(each).holds(self.order, part) for each in conditions)
@@ -432,7 +454,8 @@ def _read(name: str, reader: Callable[[str, DateFormat, str], str], word: str) -
     try:
         return reader(word, UTC_TIMES, "ymd")
     except UnreadableCell as error:
-        raise _unreadable(name, error) from None
+        # Advice about mappings does not help here.
+        raise _unreadable(name, str(error).partition(". ")[0]) from None
 
 
 def in_snake_case(value: Any, levels: int = LEVELS_READ) -> Any:
@@ -451,7 +474,8 @@ def minor_units(amount: object, currency: str, expected: str, name: str) -> Deci
     if number is None:
         return None
     whole = number.to_integral_value()
-    if number != whole:
+    # A text such as 12.00 is probably in the main unit.
+    if number != whole or (isinstance(amount, str) and "." in amount):
         raise _unreadable(name, f"{shown(str(amount))} is not a whole number of the smallest unit")
     if currency != expected:
         names = {"currency": currency or "an unknown currency", "code": currency or "CODE"}
