@@ -199,12 +199,22 @@ def test_an_order_in_another_currency_is_rejected(tmp_path: Path) -> None:
             "no_time",
         ),
         ({"id": "x", "location_id": "L", "state": "COMPLETED", "closed_at": "2026-11-14T11:05:00Z"}, "no_amount"),
+        ({"errors": [{"code": "UNAUTHORIZED"}]}, "not_an_order"),
     ],
 )
 def test_an_object_that_is_not_a_square_order_is_rejected(tmp_path: Path, order: dict[str, Any], reason: str) -> None:
     found = imported("square", json_file(tmp_path, {"orders": [order]}))
     assert found.bills == []
     assert [one.reason for one in found.rejected] == [reason]
+
+
+@pytest.mark.parametrize(("version", "reasons"), [(1, ["different_rows"]), (2, [])])
+def test_an_order_that_occurs_again_with_other_values_needs_another_version(
+    tmp_path: Path, version: int, reasons: list[str]
+) -> None:
+    first = square_order(version=1, total_money=thb(100))
+    orders = [first, first, first | {"version": version, "total_money": thb(200)}]
+    assert [one.reason for one in imported("square", json_file(tmp_path, orders)).rejected] == reasons
 
 
 @pytest.mark.parametrize("list_name", ["order_entries", "orders"])
@@ -392,6 +402,8 @@ def test_new_shops_need_a_time_zone_if_times_are_in_utc(format_name: str, file: 
     assert imported(format_name, file, currency=currency).rejected == []
     found = imported(format_name, file, currency=currency, write_shops=True, timezone="America/Chicago")
     assert [shop["timezone"] for shop in found.shops] == ["America/Chicago"]
+    mapping = f'[numbers]\ncurrency = "{currency}"\n[dates]\ntimezone = "America/Chicago"'
+    assert imported(format_name, file, write_shops=True, mapping=mapping).shops == found.shops
 
 
 def test_a_receipt_of_loyverse_has_its_tip_in_the_net() -> None:

@@ -69,7 +69,7 @@ def test_a_table_that_is_not_recognised_is_told_how_to_propose_a_mapping() -> No
         imported(None, EXAMPLES / "bills.csv")
 
 
-@pytest.mark.parametrize("content", [{"orders": [{"id": 1}]}, {"weather": "fine"}, [1, 2], {"orders": []}])
+@pytest.mark.parametrize("content", [{"orders": [{"id": 1}]}, {"weather": "fine"}, [1, 2], {"errors": []}])
 def test_json_that_is_not_recognised_names_the_formats(tmp_path: Path, content: Any) -> None:
     with pytest.raises(ImportFailed, match=r"Clover orders.*Foodics orders.*Square orders"):
         imported(None, written(tmp_path, json.dumps(content), "orders.json"))
@@ -78,6 +78,20 @@ def test_json_that_is_not_recognised_names_the_formats(tmp_path: Path, content: 
 def test_json_for_a_format_that_exports_only_tables_names_the_others() -> None:
     with pytest.raises(ImportFailed, match="Square orders"):
         imported("toast", EXAMPLES / "square-orders.json")
+
+
+@pytest.mark.parametrize(
+    "page", [{"orders": []}, {"data": [], "links": {}, "meta": {"page": 1}}, {"receipts": []}, {}, []]
+)
+def test_an_empty_page_is_no_failure_alone_or_beside_others(tmp_path: Path, page: object) -> None:
+    empty = written(tmp_path, json.dumps(page), "page.json")
+    assert (imported(None, empty).bills, imported(None, empty).rejected) == ([], [])
+    assert len(imported(None, empty, EXAMPLES / "foodics-orders.json").bills) == 3
+
+
+def test_orders_of_another_api_than_the_format_says_are_refused_with_their_name() -> None:
+    with pytest.raises(ImportFailed, match=r"has Foodics orders, not Square orders\. Use --format foodics"):
+        imported("square", EXAMPLES / "foodics-orders.json")
 
 
 def test_files_of_different_formats_are_not_mixed() -> None:

@@ -21,7 +21,7 @@ from counterfoil.importing.results import Imported, ImportFailed, message
 from counterfoil.importing.sheets import OnRead, ignore_reads, open_table, start_of
 from counterfoil.importing.tables import ImportOptions, table_records
 
-CSV, DATABASE = "csv", "database"
+CSV, DATABASE, NO_FORMAT = "csv", "database", "none"
 FORMATS = (CSV, "loyverse", "square", "foodics", "toast", "clover", "foodstory", "grabfood", DATABASE)
 # The number of objects in a JSON file that are looked at. If none of them is an order, the file is not recognised.
 OBJECTS_TRIED = 20
@@ -96,11 +96,13 @@ def open_export(
             raise
         parse_mapping(mapping, mapping_name)
         raise ImportFailed(message("mapping_without_id", mapping=mapping_name, error=error)) from error
-    first = files[0]
-    for other in files[1:]:
+    first, *others = [file for file in files if file.format_name != NO_FORMAT] or files
+    for other in others:
         if (other.format_name, other.table is None) != (first.format_name, first.table is None):
             names = {"name": first.path.name, "other_name": other.path.name}
             raise ImportFailed(message("different_formats", title=first.title, other_title=other.title, **names))
+    if first.format_name == NO_FORMAT:
+        return Export(files, lambda: iter(()))
     mapping_name = mapping_name or f"{first.format_name} (built in)"
     if first.table is None:
         reading = OrderImport(order_apis()[first.format_name], parse_mapping(mapping, mapping_name), options)
@@ -136,18 +138,22 @@ def is_json(path: Path) -> bool:
 
 def _recognised_orders(path: Path, format_name: str | None) -> RecognisedFile:
     apis = order_apis()
-    if format_name in apis:
-        return RecognisedFile(path, format_name, apis[format_name].title)
     known = ", ".join(f"{api.title} ({name})" for name, api in apis.items())
-    if format_name is not None:
+    if format_name is not None and format_name not in apis:
         raise ImportFailed(f"{path.name} is JSON, which {format_name} does not export. Known are: {known}.")
     list_names = {name for api in apis.values() for name in api.lists}
-    for order in islice(read_orders(path, list_names), OBJECTS_TRIED):
-        fields = in_snake_case(order.content) if isinstance(order, JsonOrder) else {}
-        for name, api in apis.items():
-            if api.fits(fields):
-                return RecognisedFile(path, name, api.title)
-    raise ImportFailed(message("no_orders", name=path.name, known=known))
+    orders = list(islice(read_orders(path, list_names), OBJECTS_TRIED))
+    fields = [in_snake_case(order.content) for order in orders if isinstance(order, JsonOrder)]
+    fitting = [name for name, api in apis.items() if any(map(api.fits, fields))]
+    if format_name is None and not fitting:
+        if not orders:
+            return RecognisedFile(path, NO_FORMAT, "an empty page of orders")
+        raise ImportFailed(message("no_orders", name=path.name, known=known))
+    if format_name is not None and fitting and format_name not in fitting:
+        titles = {"title": apis[fitting[0]].title, "other": apis[format_name].title}
+        raise ImportFailed(message("other_format", name=path.name, format=fitting[0], **titles))
+    name = format_name or fitting[0]
+    return RecognisedFile(path, name, apis[name].title)
 
 
 def _open_tables(

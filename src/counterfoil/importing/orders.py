@@ -18,6 +18,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
+from counterfoil.domain.control_totals import MAX_REMEMBERED_BILLS
 from counterfoil.domain.json_documents import BYTE_ORDER_MARK, JsonSplitter
 from counterfoil.domain.pos_values import record_id
 from counterfoil.importing import mapping as mappings
@@ -189,15 +190,18 @@ class OrderImport(Struct):
     mapping: ImportMapping
     options: ImportOptions
     named: set[str] = set()
+    versions: dict[int, tuple[Any, int]] = {}
+    """The revision of each bill, and the hash of its content, by the hash of its ID and shop."""
 
     def records(self, paths: Sequence[Path]) -> Iterator[results.Imported]:
         """Yield a source record for each order that is a bill, and a result for each order that was not converted."""
-        is_elsewhere = self.api.needs_timezone or self.options.currency != HOME_CURRENCY
-        if self.options.write_shops and not self.options.timezone and is_elsewhere:
+        is_elsewhere = self.api.needs_timezone or self._currency != HOME_CURRENCY
+        if self.options.write_shops and not self._timezone and is_elsewhere:
             raise ImportFailed(message("times_in_utc", title=self.api.title))
         self.named = {shop["id"] for shop in self.mapping.shops}
         for number, shop in enumerate(self.mapping.shops, start=1):
             yield ImportedRecord(self.mapping.name, number, {"kind": "shop", **shop})
+        self.versions = {}
         for path in paths:
             for order in read_orders(path, self.api.lists):
                 if isinstance(order, RowProblem):
@@ -205,8 +209,16 @@ class OrderImport(Struct):
                 else:
                     yield from self._converted(order)
 
+    @property
+    def _currency(self) -> str:
+        return self.mapping.numbers.currency or self.options.currency
+
+    @property
+    def _timezone(self) -> str | None:
+        return self.options.timezone or self.mapping.dates.timezone
+
     def _converted(self, order: JsonOrder) -> Iterator[results.Imported]:
-        reader = OrderReader(self.api, in_snake_case(order.content), self.options.currency)
+        reader = OrderReader(self.api, in_snake_case(order.content), self._currency)
         bill_id = reader.text(self.api.id)
         try:
             status = reader.text(self.api.status)
@@ -214,6 +226,8 @@ class OrderImport(Struct):
                 yield results.SkippedRow(order.file, order.line, self.api.skipped[status])
                 return
             reader.check(is_void=self.api.statuses.get(status) == VOID)
+            if not status and not bill_id:
+                raise RowProblem(Reason.NOT_AN_ORDER, f"has neither an ID nor a status. {self.api.request}")
             if status not in self.api.statuses:
                 raise RowProblem(Reason.UNKNOWN_STATUS, f"has the status {shown(status)}, which is not known")
             foreign = reader.text(self.api.shop)
@@ -224,6 +238,8 @@ class OrderImport(Struct):
                 _complete({"kind": "bill", "id": bill_id, "shopId": shop, **bill}, self.api.request)
                 for bill in reader.bills(self.api.statuses[status])
             ]
+            for record in records:
+                self._check_version(record)
         except RowProblem as problem:
             yield RejectedRow(order.file, order.line, problem.reason, problem.detail, bill_id or None)
             return
@@ -234,10 +250,20 @@ class OrderImport(Struct):
             return
         if self.options.write_shops and shop not in self.named:
             self.named.add(shop)
-            found = shop_record(shop, reader.text(self.api.shop_name) or foreign or shop, self.options.timezone)
+            found = shop_record(shop, reader.text(self.api.shop_name) or foreign or shop, self._timezone)
             yield ImportedRecord(order.file, order.line, found, is_found_shop=True)
         for record in records:
             yield ImportedRecord(order.file, order.line, record)
+
+    def _check_version(self, bill: dict[str, Any]) -> None:
+        """Raise `RowProblem` if the bill occurred before in the same version, but with other values."""
+        version = (bill.get("rev"), hash(repr(bill)))
+        key = hash((bill["shopId"], bill["id"]))
+        if len(self.versions) < MAX_REMEMBERED_BILLS:
+            known = self.versions.setdefault(key, version)
+            if known[0] == version[0] and known != version:
+                raise RowProblem(Reason.DIFFERENT_ROWS, message("different_orders"))
+            self.versions[key] = version
 
 
 def _complete(bill: dict[str, Any], request: str) -> dict[str, Any]:

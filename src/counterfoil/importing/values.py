@@ -107,6 +107,8 @@ class NumberFormat(Struct, frozen=True, forbid_unknown_fields=True):
 
     decimal: Annotated[str, Meta(pattern="^[.,]$")] = "."
     thousands: Annotated[str, Meta(pattern="^[,. ']?$")] | None = None
+    currency: Annotated[str, Meta(pattern="^[A-Z]{3}$")] | None = None
+    """The currency of orders whose amounts name it."""
 
     def __post_init__(self) -> None:
         if self.thousands == self.decimal:
