@@ -324,6 +324,7 @@ REJECTED, REFUND = ({"status": status, "amount_money": thb(3000)} for status in 
         ({"total_money": thb(11500), "net_amount_due_money": thb(100)}, "doubtful_value"),
         ({"total_money": thb(11500), "net_amount_due_money": thb("0n")}, "115.00"),
         ({**RETURN, "refunds": [REFUND]}, "-30.00"),
+        ({"returns": [{}], "return_amounts": {"total_money": thb(3000)}, "refunds": [REFUND]}, "-30.00"),
         ({**RETURN, "refunds": [REJECTED, REFUND]}, "-30.00"),
         ({**RETURN, "refunds": [REJECTED, {**REFUND, "amount_money": thb(1000)}]}, "doubtful_value"),
         ({**RETURN, "refunds": [REJECTED]}, "void"),
@@ -515,6 +516,7 @@ def test_a_refund_of_clover_is_a_bill_of_its_own_and_an_open_order_is_skipped() 
 
 
 CREDIT = {"id": "r1", "amount": 300, "createdTime": 1794700000000}
+SURCHARGE = {"additionalCharges": {"elements": [{"type": "CREDIT_SURCHARGE", "amount": 30}]}}
 CLOVER_PAYMENT = {"amount": 1000, "tipAmount": 100, "result": "SUCCESS"}
 
 
@@ -525,6 +527,8 @@ CLOVER_PAYMENT = {"amount": 1000, "tipAmount": 100, "result": "SUCCESS"}
         ({"refunds": {"elements": [{**CREDIT, "voided": True}]}}, ["11.00"]),
         ({"payments": {"elements": [{**CLOVER_PAYMENT, "refunds": {"elements": [CREDIT]}}]}}, ["11.00", "-3.00"]),
         ({"payments": {"elements": [{**CLOVER_PAYMENT, "voided": True}, CLOVER_PAYMENT]}}, ["11.00"]),
+        ({"payments": {"elements": [{**CLOVER_PAYMENT, **SURCHARGE}]}}, ["11.30"]),
+        ({"payments": {"elements": [{**CLOVER_PAYMENT, **SURCHARGE}]}, "total": 970}, []),
         ({"paymentState": "CREDITED", "total": -300, "payments": {}, "credits": {"elements": [CREDIT]}}, ["-3.00"]),
     ],
 )

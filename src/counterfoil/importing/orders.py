@@ -190,8 +190,8 @@ class OrderImport(Struct):
     mapping: ImportMapping
     options: ImportOptions
     named: set[str] = set()
-    versions: dict[int, tuple[Any, int]] = {}
-    """The revision of each bill, and the hash of its content, by the hash of its ID and shop."""
+    versions: dict[int, int] = {}
+    """The hash of the content of each bill, by the hash of its shop, ID and revision."""
 
     def records(self, paths: Sequence[Path]) -> Iterator[results.Imported]:
         """Yield a source record for each order that is a bill, and a result for each order that was not converted."""
@@ -257,13 +257,11 @@ class OrderImport(Struct):
 
     def _check_version(self, bill: dict[str, Any]) -> None:
         """Raise `RowProblem` if the bill occurred before in the same version, but with other values."""
-        version = (bill.get("rev"), hash(repr(bill)))
-        key = hash((bill["shopId"], bill["id"]))
+        version, content = hash((bill["shopId"], bill["id"], bill.get("rev"))), hash(repr(bill))
+        if self.versions.get(version, content) != content:
+            raise RowProblem(Reason.DIFFERENT_ROWS, message("different_orders"))
         if len(self.versions) < MAX_REMEMBERED_BILLS:
-            known = self.versions.setdefault(key, version)
-            if known[0] == version[0] and known != version:
-                raise RowProblem(Reason.DIFFERENT_ROWS, message("different_orders"))
-            self.versions[key] = version
+            self.versions[version] = content
 
 
 def _complete(bill: dict[str, Any], request: str) -> dict[str, Any]:
