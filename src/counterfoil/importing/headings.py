@@ -19,7 +19,10 @@ _WORD = re.compile(r"[\u0e00-\u0e7f]+|[^\W\d_\u0e00-\u0e7f]+|\d+|[%#]")
 _UNSPACED = re.compile(r"[\u0e00-\u0e7f\u1100-\u11ff\u3040-\u30ff\u3400-\u9fff]")
 _TABLE = re.compile(r"[^\W\d]{0,2}[\s#.-]*\d{1,3}[a-z]?", re.IGNORECASE)
 _THAI = re.compile(r"[\u0e00-\u0e7f]")
-_ACCENT = re.compile(r"[\u0300-\u036f]")
+# Accents of Latin and Greek letters, and the vowel signs of Hebrew and Arabic.
+_ACCENT = re.compile(r"[\u0300-\u036f\u0591-\u05c7\u064b-\u0655\u200c]")
+# Letters that tills write in either way.
+_SAME_LETTERS = str.maketrans("đłøıةىیک", "dloiهييك")
 _INNER_CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _STATED_RATE = re.compile(r"(\d+(?:[.,]\d+)?)\s*%")
 _SHORTEST_PLURAL = 4
@@ -54,9 +57,9 @@ class RoleMatch(Struct, frozen=True):
 def words_of(text: str) -> list[str]:
     """Return the words of a text in lower case, without accents, punctuation and a plural s."""
     spaced = _INNER_CAPITAL.sub(" ", text)
-    folded = _ACCENT.sub("", unicodedata.normalize("NFKD", spaced.casefold()).replace("đ", "d"))
+    folded = _ACCENT.sub("", unicodedata.normalize("NFKD", spaced.casefold()))
     # Decomposition splits one Thai vowel into two letters; the words of the table are written with it whole.
-    folded = folded.replace("\u0e4d\u0e32", "\u0e33")
+    folded = folded.translate(_SAME_LETTERS).replace("\u0e4d\u0e32", "\u0e33")
     return [_singular(word) for word in _WORD.findall(folded)]
 
 
@@ -94,6 +97,7 @@ def _ways_to_split(word: str, words: Collection[str]) -> Iterator[tuple[str, ...
 class _Phrase(Struct, frozen=True):
     words: tuple[str, ...]
     rank: int = 0
+    is_whole: bool = False
 
     @property
     def letters(self) -> int:
@@ -101,6 +105,8 @@ class _Phrase(Struct, frozen=True):
 
     def is_in(self, words: Sequence[str], *, begins: bool = False) -> bool:
         """Return whether a text contains the phrase or, if `begins`, a longer form of its last word."""
+        if self.is_whole:
+            return tuple(words) == self.words
         # Where words are not separated by spaces, it may be a part of a word.
         if _UNSPACED.match(self.words[0]):
             return "".join(self.words) in "".join(words)
@@ -130,7 +136,7 @@ def entries_of(kind: str) -> dict[str, str]:
 @cache
 def _list(*path: str) -> list[_Phrase]:
     return [
-        _Phrase(words, rank)
+        _Phrase(words, rank, phrase.startswith("="))
         for text in _table(*path).values()
         for rank, phrase in enumerate(text.split(", "))
         if (words := tuple(words_of(phrase)))
