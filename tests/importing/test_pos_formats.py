@@ -166,10 +166,12 @@ def test_a_return_of_square_is_a_bill_of_its_own_with_negative_amounts() -> None
     assert "void" not in bill
 
 
-def test_a_cancelled_order_of_square_is_void_and_an_open_one_is_skipped() -> None:
+def test_a_cancelled_order_of_square_is_void_and_an_open_one_is_skipped(tmp_path: Path) -> None:
     found = imported("square", SQUARE)
     assert found.bills[2]["void"] is True
     assert [(one.line, one.reason) for one in found.skipped] == [(83, "the order is still open")]
+    found = imported("square", json_file(tmp_path, square_order(state="OPEN", tenders=[CARD])))
+    assert "is paid, but still open" in found.skipped[0].reason
 
 
 @pytest.mark.parametrize(
@@ -557,6 +559,8 @@ def test_the_smallest_unit_of_clover_depends_on_the_currency(tmp_path: Path) -> 
             "refunds",
         ),
         ({"paymentState": "UNKNOWN"}, "unknown_status", "UNKNOWN"),
+        ({"paymentState": "OPEN"}, "unknown_status", "open, but paid"),
+        ({"paymentState": None, "state": "open"}, "unknown_status", "open, but paid"),
         ({"payments": {"elements": [{"amount": 1000, "result": "AUTH"}]}}, "unknown_status", "AUTH"),
         ({"payments": {"elements": [{"tipAmount": 100, "result": "SUCCESS"}]}}, "no_amount", "without an amount"),
         ({"createdTime": None}, "no_time", "time"),

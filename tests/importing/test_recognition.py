@@ -73,6 +73,9 @@ def test_a_table_that_is_not_recognised_is_told_how_to_propose_a_mapping() -> No
 def test_json_that_is_not_recognised_names_the_formats(tmp_path: Path, content: Any) -> None:
     with pytest.raises(ImportFailed, match=r"Clover orders.*Foodics orders.*Square orders"):
         imported(None, written(tmp_path, json.dumps(content), "orders.json"))
+    deep = '[{"orders":' + '{"a":' * 9000 + "1" + "}" * 9001 + "]"
+    with pytest.raises(ImportFailed, match="known format: line 1 is nested too deeply"):
+        imported(None, written(tmp_path, deep, "orders.json"))
 
 
 def test_json_for_a_format_that_exports_only_tables_names_the_others() -> None:

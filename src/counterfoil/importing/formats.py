@@ -17,7 +17,7 @@ from msgspec import Struct
 from counterfoil.importing import mapping as mappings
 from counterfoil.importing.mapping import ImportMapping, merged, parse_mapping
 from counterfoil.importing.orders import JsonOrder, OrderImport, in_snake_case, order_apis, read_orders
-from counterfoil.importing.results import Imported, ImportFailed, message
+from counterfoil.importing.results import Imported, ImportFailed, RowProblem, message
 from counterfoil.importing.sheets import OnRead, ignore_reads, open_table, start_of
 from counterfoil.importing.tables import ImportOptions, table_records
 
@@ -148,7 +148,8 @@ def _recognised_orders(path: Path, format_name: str | None) -> RecognisedFile:
     if format_name is None and not fitting:
         if not orders:
             return RecognisedFile(path, NO_FORMAT, "an empty page of orders")
-        raise ImportFailed(message("no_orders", name=path.name, known=known))
+        why = next((f": line {one.line} {one.detail}" for one in orders if isinstance(one, RowProblem)), "")
+        raise ImportFailed(message("no_orders", name=path.name, why=why, known=known))
     if format_name is not None and fitting and format_name not in fitting:
         titles = {"title": apis[fitting[0]].title, "other": apis[format_name].title}
         raise ImportFailed(message("other_format", name=path.name, format=fitting[0], **titles))
