@@ -128,9 +128,9 @@ class RefusedOrder(Struct, forbid_unknown_fields=True):
     detail: str = "has no "
     when: list[str] = []
     missing: list[str] = []
-    """Fields that each of certain parts must have, unless the order is void. The detail ends with the name of one."""
+    """Fields that each of certain parts must have. The detail ends with the name of one that is missing."""
     unless_equal: list[str] = []
-    """Sums of which the first one equals another if the order is not void and nothing is missing in it."""
+    """Sums of which the first one equals another if nothing is missing in the order."""
     shown: str | None = None
 
 
@@ -286,17 +286,18 @@ class OrderReader(Struct):
         return str(self._value("", field, self.order, {}) or "")
 
     def check(self, *, is_void: bool) -> None:
-        """Raise `RowProblem` if the order is one that the API's file refuses."""
+        """Raise `RowProblem` if the order is one that the API's file refuses. A void one needs no amounts."""
         for refusal in self.api.refuse:
+            is_amount = refusal.reason == Reason.NO_AMOUNT
             missing = next(filter(self._lacks, refusal.missing), "")
             if (
                 bool(missing) == bool(refusal.missing)
-                and not (is_void and (missing or refusal.unless_equal))
+                and not (is_void and (is_amount or refusal.unless_equal))
                 and self._holds(refusal.when, self.order)
                 and not self._are_equal(refusal.unless_equal)
             ):
                 value = _CONDITIONS.sub("", missing) + (shown(self.text(refusal.shown)) if refusal.shown else "")
-                advice = f". {self.api.request}" if refusal.reason == Reason.NO_AMOUNT else ""
+                advice = f". {self.api.request}" if is_amount else ""
                 raise RowProblem(refusal.reason, f"{refusal.detail}{value}{advice}")
 
     def _lacks(self, field: str) -> bool:
@@ -324,6 +325,8 @@ class OrderReader(Struct):
         refunds = self._parts([api.refunds]) if api.refunds else []
         for refund in refunds:
             negate_amounts(refund)
+            if not refund["void"]:
+                del refund["void"]
         return [written(each) for each in (refunds if status == "refunds" else (bill, *refunds))]
 
     def _parts(self, specs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
