@@ -10,7 +10,7 @@ from cli.command import SHOPS, Command
 from cli.watched_folder import Watched, reasons
 from counterfoil.cli import load as load_command
 from counterfoil.cli import load_exports
-from counterfoil.cli.load_exports import export_files
+from counterfoil.cli.load_exports import ExportRequest, export_files
 from counterfoil.importing import tables
 from counterfoil.importing.sorted_rows import SortedRows
 from counterfoil.settings import load
@@ -64,7 +64,8 @@ def take(store: Path, spool: Path) -> Take:
         mapping_file = spool.with_name("mapping.toml")
         mapping_file.write_text(mapping or "", "utf-8")
         settings = load({"store": str(store)}, {})
-        with export_files(settings, mapping_file if mapping else None, with_shops=not mapping) as kinds:
+        request = ExportRequest(mapping=mapping_file if mapping else None, with_shops=not mapping)
+        with export_files(settings, request) as kinds:
             watched = Watched(spool, store, kinds=kinds)
             while watched.take():
                 pass
@@ -179,10 +180,21 @@ def test_a_file_and_a_folder_can_be_loaded_with_a_mapping(counterfoil: Command, 
     counterfoil("load", spool / "day.csv", "--mapping", mapping, status=1)
 
 
+def test_a_load_converts_exports_with_the_options_of_an_import(counterfoil: Command, spool: Path) -> None:
+    (spool / "till.toml").write_text(f'{BY_DAY}[recognise]\nname = "Our till"\ncolumns = ["Bill No"]\n', "utf-8")
+    (spool / "day.csv").write_text(HEADER.replace("\n", ",Tip\n") + ROW.replace("\n", ",5.00\n"), "utf-8")
+    loading = ("load", spool / "day.csv", "--mappings", spool, "--timezone")
+    assert "only with" in counterfoil(*loading, "UTC", status=2).stderr
+    assert "no_zone" in counterfoil(*loading, "no_zone", "--exports", status=1).stderr
+    loaded = counterfoil(*loading, "UTC", "--exports", "--shop", "riverside")
+    assert all(text in loaded.stderr for text in ("till.toml has no [checks]", "Tip"))
+    assert counterfoil.stored() == (1, Decimal(50))
+
+
 def test_the_watcher_can_stop_while_the_rows_of_an_export_are_read(store: Path, spool: Path, mapping: Path) -> None:
     (spool / "day.csv").write_text(HEADER + "1,14/11/2026,12:00,Soup,1,1.00,4000.00\n" * 4000, "utf-8")
     calls: list[None] = []
-    with export_files(load({"store": str(store)}, {}), mapping, with_shops=False) as kinds:
+    with export_files(load({"store": str(store)}, {}), ExportRequest(mapping=mapping)) as kinds:
         file = kinds.file(spool / "day.csv", None)
         file.on_read = lambda: calls.append(None)
         assert len(list(file.lines())) == 2

@@ -78,9 +78,11 @@ def test_json_that_is_not_recognised_names_the_formats(tmp_path: Path, content: 
         imported(None, written(tmp_path, deep, "orders.json"))
 
 
-def test_json_for_a_format_that_exports_only_tables_names_the_others() -> None:
-    with pytest.raises(ImportFailed, match="Square orders"):
-        imported("toast", EXAMPLES / "square-orders.json")
+@pytest.mark.parametrize("wrong", ["toast", "foodics"])
+def test_a_file_of_another_format_is_named(wrong: str) -> None:
+    for name, other in (("square-orders.json", "Square orders"), ("loyverse-receipts.csv", "loyverse")):
+        with pytest.raises(ImportFailed, match=other):
+            imported(wrong, EXAMPLES / name)
 
 
 @pytest.mark.parametrize(

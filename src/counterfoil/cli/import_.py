@@ -8,14 +8,14 @@ from typing import Any
 
 import click
 from click.core import ParameterSource
-from msgspec import Struct
 from msgspec.structs import replace
 
 from counterfoil import bootstrap
 from counterfoil.cli import import_report, load_run
 from counterfoil.cli.import_report import ImportTally, WriteReject
+from counterfoil.cli.load_exports import ExportRequest
 from counterfoil.cli.main import FAILED, INTERRUPTED
-from counterfoil.cli.options import json_option, setting_option, settings_from, store_option
+from counterfoil.cli.options import export_options, json_option, setting_option, settings_from, store_option
 from counterfoil.cli.store import is_without_store
 from counterfoil.cli.terminal import echo, message, print_json, print_message, print_note
 from counterfoil.cli.totals import ExpectedNet, expect_net_option, net_differences, print_totals
@@ -23,10 +23,8 @@ from counterfoil.domain.calendar import zone_named
 from counterfoil.domain.intake import Intake
 from counterfoil.domain.replacements import StoredBill
 from counterfoil.importing.formats import CSV, DATABASE, FORMATS, Export, open_export
-from counterfoil.importing.mapping import merged, parse_mapping, read_mapping
+from counterfoil.importing.mapping import parse_mapping
 from counterfoil.importing.results import ImportFailed
-from counterfoil.importing.tables import ImportOptions
-from counterfoil.importing.values import DATE_ORDERS
 from counterfoil.ingest.checking import LenientLedger, RejectExamples, checked_records
 from counterfoil.ingest.lines import OTHER_BILL, UNKNOWN_SHOP, SourceLine
 from counterfoil.ingest.pipeline import Summary
@@ -42,18 +40,11 @@ _existing_file = click.Path(path_type=Path, dir_okay=False, exists=True)
 _new_file = click.Path(path_type=Path, dir_okay=False)
 
 
-class ImportRequest(Struct, kw_only=True):
+class ImportRequest(ExportRequest, kw_only=True):
     files: tuple[Path, ...]
     format_name: str | None
-    mapping: Path | None
-    mappings: Path | None
     line_files: tuple[Path, ...]
     payment_files: tuple[Path, ...]
-    shop: str | None
-    with_shops: bool
-    date_order: str | None
-    timezone: str | None
-    currency: str
     join: bool
     output: str
     rejects: Path | None
@@ -74,50 +65,16 @@ class ImportRequest(Struct, kw_only=True):
     """Whether this is the check that --expect-net makes before the records are loaded or written."""
 
     @property
-    def mapping_name(self) -> str | None:
-        return self.mapping.name if self.mapping else None
-
-    @property
     def is_database(self) -> bool:
         return self.format_name == DATABASE
-
-    def content(self) -> dict[str, Any]:
-        """Return the content of the mapping file, if there is one, with --date-order and --timezone applied."""
-        dates = {"order": self.date_order, "timezone": self.timezone}
-        given = {name: value for name, value in dates.items() if value is not None}
-        below = read_mapping(self.mapping) if self.mapping else {}
-        return merged(below, {"dates": given} if given else {})
-
-    def options(self) -> ImportOptions:
-        return ImportOptions(
-            shop=self.shop,
-            write_shops=self.with_shops,
-            timezone=self.timezone,
-            currency=self.currency.upper(),
-            joins=self.join,
-            today=import_report.today(),
-            is_order_sure=self.date_order is not None,
-        )
 
 
 @click.command(name="import")
 @click.argument("files", nargs=-1, type=_existing_file, metavar="[FILE]...")
 @click.option("--format", "format_name", type=click.Choice(FORMATS))
-@click.option("--mapping", type=_existing_file, metavar="FILE")
-@click.option(
-    "--mappings",
-    type=click.Path(path_type=Path, file_okay=False, exists=True),
-    envvar="COUNTERFOIL_IMPORT_MAPPINGS",
-    show_envvar=True,
-    metavar="FOLDER",
-)
 @click.option("--lines", "line_files", type=_existing_file, multiple=True, metavar="FILE")
 @click.option("--payments", "payment_files", type=_existing_file, multiple=True, metavar="FILE")
-@click.option("--shop", metavar="ID")
-@click.option("--with-shops", is_flag=True)
-@click.option("--date-order", type=click.Choice(DATE_ORDERS))
-@click.option("--timezone", metavar="NAME")
-@click.option("--currency", default="THB", show_default=True, metavar="CODE")
+@export_options
 @click.option("--join", is_flag=True)
 @click.option("-o", "--output", default=STANDARD_OUTPUT, show_default="stdout", metavar="FILE")
 @click.option("--rejects", type=_new_file, metavar="FILE")
@@ -207,7 +164,8 @@ def _opened(request: ImportRequest) -> Iterator[Any]:
     if not request.is_database:
         files = (_files(request), request.line_files, request.payment_files)
         content, name = request.content(), request.mapping_name
-        export = open_export(request.format_name, *files, content, name, request.options(), request.mappings)
+        options = replace(request.options(), joins=request.join)
+        export = open_export(request.format_name, *files, content, name, options, request.mappings)
         if request.format_name is None and not request.as_json:
             for title in dict.fromkeys(file.title for file in export.files):
                 echo(f"Recognised: {title}", err=True)

@@ -9,9 +9,10 @@ from contextlib import AbstractContextManager, closing, contextmanager, nullcont
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import click
+from click.core import ParameterSource
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -19,7 +20,14 @@ from counterfoil import bootstrap
 from counterfoil.cli import load_run
 from counterfoil.cli.load_run import LoadReport
 from counterfoil.cli.main import FAILED, INTERRUPTED
-from counterfoil.cli.options import setting_option, settings_from, store_options, utc_option
+from counterfoil.cli.options import (
+    EXPORT_OPTIONS,
+    export_options,
+    setting_option,
+    settings_from,
+    store_options,
+    utc_option,
+)
 from counterfoil.cli.terminal import echo, message, print_json, print_message
 from counterfoil.cli.totals import ExpectedNet, expect_net_option, net_differences
 from counterfoil.domain.calendar import iso_utc
@@ -47,12 +55,16 @@ class LoadOptions(Struct, frozen=True, kw_only=True):
     quarantine: Path | None
     accept_change: bool
     expect_net: tuple[ExpectedNet, ...]
-    mapping: Path | None
     exports: bool
-    with_shops: bool
+    conversion: dict[str, Any]
+    """How exports are converted: the fields of `ExportRequest`."""
     watch: Path | None
     delete_loaded: bool
     as_json: bool
+
+    @property
+    def has_exports(self) -> bool:
+        return self.exports or self.conversion["mapping"] is not None
 
 
 @click.command()
@@ -66,9 +78,8 @@ class LoadOptions(Struct, frozen=True, kw_only=True):
 @click.option("--quarantine", type=click.Path(path_type=Path, file_okay=False), metavar="DIR")
 @click.option("--accept-change", is_flag=True)
 @expect_net_option
-@click.option("--mapping", type=click.Path(path_type=Path, dir_okay=False, exists=True), metavar="FILE")
 @click.option("--exports", is_flag=True)
-@click.option("--with-shops", is_flag=True)
+@export_options
 @click.option("--watch", type=click.Path(path_type=Path, file_okay=False), metavar="DIR")
 @click.option("--delete-loaded", is_flag=True)
 @utc_option
@@ -80,12 +91,15 @@ def command(
     converters: int | None,
     kept: str | None,
     store: str | None,
-    **options: object,
+    **options: Any,
 ) -> None:
     settings = settings_from(ctx, batch=batch, converters=converters, kept=kept, store=store)
-    given = LoadOptions(**options)  # type: ignore[arg-type]
-    if given.with_shops and not (given.mapping or given.exports):
-        raise click.UsageError("--with-shops can be used only with --mapping or --exports.")
+    conversion = {name: options.pop(name) for name in EXPORT_OPTIONS}
+    given = LoadOptions(conversion=conversion, **options)
+    is_named = {name: ctx.get_parameter_source(name) == ParameterSource.COMMANDLINE for name in conversion}
+    if any(is_named.values()) and not given.has_exports:
+        named = ", ".join(f"--{name.replace('_', '-')}" for name, is_given in is_named.items() if is_given)
+        raise click.UsageError(f"{named} can be used only with --mapping or --exports.")
     if given.delete_loaded and not given.watch:
         raise click.UsageError("--delete-loaded can be used only with --watch.")
     if given.check and not given.watch and (given.quarantine or given.rejects or given.accept_change):
@@ -103,11 +117,11 @@ def command(
 
 def _files(settings: Settings, given: LoadOptions) -> AbstractContextManager[SourceFiles]:
     """Return the kinds of files that are loaded: source records and, with a mapping or --exports, exports of a POS."""
-    if not (given.mapping or given.exports):
+    if not given.has_exports:
         return nullcontext(sources.SOURCE_RECORDS)
-    from counterfoil.cli.load_exports import export_files  # noqa: PLC0415 - a load of source records starts faster
+    from counterfoil.cli.load_exports import ExportRequest, export_files  # noqa: PLC0415 - a load of source records starts faster
 
-    return export_files(settings, given.mapping, with_shops=given.with_shops)
+    return export_files(settings, ExportRequest(**given.conversion))
 
 
 def _check_and_load(settings: Settings, given: LoadOptions, kinds: SourceFiles) -> int:

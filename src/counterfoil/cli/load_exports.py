@@ -12,11 +12,14 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from counterfoil.cli.import_report import Facts, ImportedSource, ImportTally, converted, facts_for_import, today
 from counterfoil.cli.terminal import message
 from counterfoil.domain.intake import Intake, RejectedRows
-from counterfoil.importing.formats import open_export
-from counterfoil.importing.mapping import parse_mapping, read_mapping
+from counterfoil.importing.formats import open_export, own_tables
+from counterfoil.importing.mapping import merged, parse_mapping, read_mapping
 from counterfoil.importing.results import REJECT_REASONS, Imported, ImportFailed
 from counterfoil.importing.sorted_rows import is_disk_full
 from counterfoil.importing.tables import ImportOptions
@@ -34,25 +37,58 @@ RESULTS_PER_CALL, MAX_NAMED = 100, 5
 MAX_NAME = 60
 
 
+class ExportRequest(Struct, kw_only=True):
+    """How the operator wants exports to be converted."""
+
+    mapping: Path | None = None
+    mappings: Path | None = None
+    shop: str | None = None
+    with_shops: bool = False
+    date_order: str | None = None
+    timezone: str | None = None
+    currency: str = "THB"
+
+    @property
+    def mapping_name(self) -> str | None:
+        return self.mapping.name if self.mapping else None
+
+    def content(self) -> dict[str, Any]:
+        """Return the content of the mapping file, if there is one, with --date-order and --timezone applied."""
+        dates = {"order": self.date_order, "timezone": self.timezone}
+        given = {name: value for name, value in dates.items() if value is not None}
+        below = read_mapping(self.mapping) if self.mapping else {}
+        return merged(below, {"dates": given} if given else {})
+
+    def options(self) -> ImportOptions:
+        return ImportOptions(
+            shop=self.shop,
+            write_shops=self.with_shops,
+            timezone=self.timezone,
+            currency=self.currency.upper(),
+            today=today(),
+            is_order_sure=self.date_order is not None,
+        )
+
+
 @contextmanager
-def export_files(settings: Settings, mapping: Path | None, *, with_shops: bool) -> Iterator[SourceFiles]:
+def export_files(settings: Settings, request: ExportRequest) -> Iterator[SourceFiles]:
     """Yield the kinds of files that a load reads: source records, and exports that fit the mapping or are known."""
-    content, name = (read_mapping(mapping), mapping.name) if mapping else ({}, None)
+    content = request.content()
     # A mapping that cannot be used would send all files to quarantine.
-    parse_mapping(content, name or "")
+    parse_mapping(content, request.mapping_name or "--timezone")
+    own_tables(request.mappings)
     with tempfile.TemporaryDirectory(prefix="counterfoil-") as folder:
-        yield ExportFiles(content, name, facts_for_import(settings), Path(folder), with_shops)
+        yield ExportFiles(request, content, facts_for_import(settings), Path(folder))
 
 
 class ExportFiles(SourceFiles, frozen=True):
     """The files of a load that has exports, and how these are converted."""
 
+    request: ExportRequest
     mapping: dict[str, Any]
-    mapping_name: str | None
     facts: Facts
     folder: Path
     """A folder of this process, for copies and converted records."""
-    with_shops: bool
 
     def accepts(self, name: str) -> bool:
         return super().accepts(name) or name.lower().endswith(TABLES)
@@ -145,10 +181,9 @@ class ExportFile(File):
 
     def _write_records(self, path: Path) -> str | None:
         conversion, tally = self._conversion, ImportTally()
-        options = ImportOptions(
-            write_shops=conversion.with_shops, on_read=self.on_read, today=today(), is_of_folder=True
-        )
-        export = open_export(None, [path], (), (), conversion.mapping, conversion.mapping_name, options)
+        request, mapping = conversion.request, conversion.mapping
+        options = replace(request.options(), on_read=self.on_read, is_of_folder=True)
+        export = open_export(None, [path], (), (), mapping, request.mapping_name, options, request.mappings)
         found = converted(self._observed(export.records()), tally, conversion.facts)
         with tempfile.NamedTemporaryFile(dir=conversion.folder, delete=False) as out, closing(found) as records:
             self._records = Path(out.name)

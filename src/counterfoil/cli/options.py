@@ -27,6 +27,30 @@ def setting_option(name: str, kind: Any = None, metavar: str | None = None) -> C
 store_option = click.option("--store", type=click.Path(file_okay=False), metavar="DIR")
 
 
+# How exports are converted, by `import` and by `load`. The names are the fields of `ExportRequest`.
+EXPORT_OPTIONS = {
+    "mapping": click.option("--mapping", type=click.Path(path_type=Path, dir_okay=False, exists=True), metavar="FILE"),
+    "mappings": click.option(
+        "--mappings",
+        type=click.Path(path_type=Path, file_okay=False, exists=True),
+        envvar="COUNTERFOIL_IMPORT_MAPPINGS",
+        show_envvar=True,
+        metavar="FOLDER",
+    ),
+    "shop": click.option("--shop", metavar="ID"),
+    "with_shops": click.option("--with-shops", is_flag=True),
+    "date_order": click.option("--date-order", type=click.Choice(("dmy", "mdy", "ymd"))),
+    "timezone": click.option("--timezone", metavar="NAME"),
+    "currency": click.option("--currency", default="THB", show_default=True, metavar="CODE"),
+}
+
+
+def export_options(function: Callable[..., Any]) -> Any:
+    for option in reversed(EXPORT_OPTIONS.values()):
+        function = option(function)
+    return function
+
+
 _UTC = "counterfoil.utc"
 
 

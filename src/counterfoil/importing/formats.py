@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from counterfoil.importing import mapping as mappings
 from counterfoil.importing.mapping import ImportMapping, merged, parse_mapping
@@ -38,14 +39,18 @@ class KnownTable(Struct, frozen=True):
     content: dict[str, Any]
     recognition: mappings.Recognition
     headings: dict[str, str]
+    is_own: bool
+    """Whether the mapping is one of the operator's folder."""
 
     @classmethod
-    def read(cls, format_name: str, path: Path | Traversable) -> Self:
+    def read(cls, format_name: str, path: Path | Traversable, *, is_own: bool) -> Self:
         content, name = mappings.read_mapping(path), path.name
         mapping = parse_mapping(content, name)
         if mapping.recognition is None:
             raise ImportFailed(f"{name} has no section [recognise], so no file is recognised by it.")
-        return cls(format_name, path.read_text("utf-8-sig"), content, mapping.recognition, mapping.file.headings)
+        return cls(
+            format_name, path.read_text("utf-8-sig"), content, mapping.recognition, mapping.file.headings, is_own
+        )
 
     def fits(self, headings: Collection[str]) -> bool:
         return self.recognition.fits({self.headings.get(name, name) for name in headings})
@@ -103,7 +108,8 @@ def open_export(
             raise ImportFailed(message("different_formats", title=first.title, other_title=other.title, **names))
     if first.format_name == NO_FORMAT:
         return Export(files, lambda: iter(()))
-    mapping_name = mapping_name or f"{first.format_name} (built in)"
+    is_own = first.table is not None and first.table.is_own
+    mapping_name = mapping_name or (f"{first.format_name}.toml" if is_own else f"{first.format_name} (built in)")
     if first.table is None:
         reading = OrderImport(order_apis()[first.format_name], parse_mapping(mapping, mapping_name), options)
         return Export(files, partial(reading.records, [one.path for one in files]))
@@ -116,20 +122,31 @@ def recognised(
     """Return what a file contains. If the format is given, the file must have it."""
     if is_json(path):
         return _recognised_orders(path, format_name)
-    own = own_tables(own_mappings)
-    wanted = [one for one in (*own, *built_in_tables()) if format_name in (None, one.format_name)]
-    is_own = {id(one) for one in own}
+    tables = [*own_tables(own_mappings), *built_in_tables()]
+    find = partial(_recognised_table, path, tables, on_read)
+    if found := find(format_name):
+        return found
+    if format_name and (other := find(None)):
+        names = {"name": path.name, "title": other.title, "other": format_name, "format": other.format_name}
+        raise ImportFailed(message("other_format", **names))
+    known = ", ".join(one.recognition.name for one in tables if format_name in (None, one.format_name))
+    raise ImportFailed(message("not_recognised", name=path.name, known=known or f"{format_name} in JSON"))
+
+
+def _recognised_table(
+    path: Path, tables: Sequence[KnownTable], on_read: OnRead, format_name: str | None
+) -> RecognisedFile | None:
+    wanted = [one for one in tables if format_name in (None, one.format_name)]
     for encoding in ENCODINGS_TRIED:
         layout = mappings.FileLayout(encoding=encoding)
         table_file = open_table(path, layout, lambda names: any(one.fits(names) for one in wanted), on_read)
         columns = table_file.sheet.columns
         # The operator's mappings come first, and of the built-in ones, the one that names the most headings.
         if fitting := [one for one in wanted if one.fits(columns)]:
-            table = max(fitting, key=lambda one: (id(one) in is_own, len(one.recognition.columns)))
+            table = max(fitting, key=lambda one: (one.is_own, len(one.recognition.columns)))
             names = frozenset(table.headings.get(name, name) for name in columns)
             return RecognisedFile(path, table.format_name, table.recognition.name, table, names, encoding)
-    known = ", ".join(one.recognition.name for one in wanted)
-    raise ImportFailed(message("not_recognised", name=path.name, known=known))
+    return None
 
 
 def is_json(path: Path) -> bool:
@@ -191,6 +208,7 @@ def _open_tables(
     checked = parse_mapping(merged(content, mapping), mapping_name)
     if lacking := [name for name in _missing_statuses(checked, files) if name not in checked.file.lacks]:
         raise ImportFailed(f"{files[0].path.name} {message('lacks_statuses', name=lacking[0])}")
+    options = replace(options, is_built_in=not any(file.table and file.table.is_own for file in files))
     return Export(list(files), partial(table_records, checked, options, paths["bills"], paths["lines"], []))
 
 
@@ -223,7 +241,7 @@ def built_in_tables() -> list[KnownTable]:
     """Return the tables that are recognised without a mapping of the operator."""
     folder = resources.files("counterfoil.importing") / "mappings"
     found = sorted((one for one in folder.iterdir() if one.name.endswith(".toml")), key=lambda one: one.name)
-    return [KnownTable.read(one.name.partition("-")[0], one) for one in found]
+    return [KnownTable.read(one.name.partition("-")[0], one, is_own=False) for one in found]
 
 
 def own_tables(folder: Path | None) -> list[KnownTable]:
@@ -232,4 +250,4 @@ def own_tables(folder: Path | None) -> list[KnownTable]:
         return []
     if not folder.is_dir():
         raise ImportFailed(f"{folder}, the folder of mappings, does not exist.")
-    return [KnownTable.read(path.stem, path) for path in sorted(folder.glob("*.toml"))]
+    return [KnownTable.read(path.stem, path, is_own=True) for path in sorted(folder.glob("*.toml"))]

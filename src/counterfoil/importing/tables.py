@@ -61,6 +61,8 @@ class ImportOptions(Struct, frozen=True, kw_only=True):
     """The day after which no bill can be, if it is known."""
     is_of_folder: bool = False
     """Whether the file is one of a folder, which may have other files of the same sales."""
+    is_built_in: bool = False
+    """Whether the mapping is built in, so that columns that it does not use are known to say nothing."""
     is_order_sure: bool = False
     """Whether the operator has said in which order dates are written."""
     on_read: OnRead = ignore_reads
@@ -211,8 +213,9 @@ class TableImport:
     def _notes(self) -> Iterator[results.ImportNote]:
         """Yield what the format does not show or, of a mapping written by hand, what was not compared with a sample."""
         mapping = self._mapping
-        if mapping.recognition:
-            yield from [results.ImportNote(mapping.recognition.note)] if mapping.recognition.note else []
+        if mapping.recognition and mapping.recognition.note:
+            yield results.ImportNote(mapping.recognition.note)
+        if self._options.is_built_in:
             return
         if mapping.checks == mappings.SampleChecks() and not mapping.database:
             yield results.ImportNote(message("no_checks", mapping=mapping.name))
