@@ -1,5 +1,6 @@
 """Tests for exports that are recognised by their headings: which money comes in, and what is rejected by name."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,25 @@ def test_dates_of_loyverse_that_may_be_in_either_order_are_a_question(tmp_path: 
         imported(None, export)
     found = imported(None, export, mapping='[dates]\norder = "dmy"')
     assert found.bills[0]["closedAt"] == "2026-12-11T18:05:00"
+
+
+@pytest.mark.parametrize(
+    ("zero", "end", "net"), [("0", ".000", "230000"), ("0.000", ".000", "230.000"), ("0,00", ",00", "230.00")]
+)
+def test_amounts_of_a_known_table_show_how_its_numbers_are_written(
+    tmp_path: Path, zero: str, end: str, net: str
+) -> None:
+    text = (EXAMPLES / "loyverse-receipts.csv").read_text("utf-8")
+    text = re.sub(r",(-?[1-9]\d*)\.00(?=,)", rf',"\1{end}"', text).replace(",0.00", f',"{zero}"')
+    found = imported(None, written(tmp_path, text))
+    assert (sums(found)[0], found.rejected) == (("1-0003", net, False), [])
+
+
+def test_an_amount_in_thousands_or_with_three_decimals_among_others_is_a_question(tmp_path: Path) -> None:
+    export = changed(tmp_path, "loyverse-receipts.csv", ("80.00", "80.000"))
+    with pytest.raises(ImportFailed, match=r"80\.000"):
+        imported(None, export)
+    assert len(imported(None, export, mapping='[numbers]\ndecimal = "."').bills) == 3
 
 
 def test_items_of_loyverse_with_taxes_need_the_receipts(tmp_path: Path) -> None:

@@ -15,21 +15,16 @@ from counterfoil.importing import values as cell_values
 from counterfoil.importing.export_totals import is_other_table, is_total_label
 from counterfoil.importing.mapping import FileLayout
 from counterfoil.importing.results import ImportFailed, RowProblem, message
-from counterfoil.importing.values import DateFormat, NumberFormat, UnreadableCell, number_in, read_decimal
+from counterfoil.importing.values import COMMA, POINT, DateFormat, NumberFormat, UnreadableCell, number_in, read_decimal
 
 SAMPLE_ROWS = 20_000
 MOST_ROWS_OF_BILL = 500
 MANY_VALUES = 40
-POINT, COMMA = NumberFormat(".", ","), NumberFormat(",", ".")
 NUMBER_ROLES = headings.AMOUNT_ROLES | {"qty", "unitPrice", "wayOfPaying"}
 # A voucher that is taken off is no payment, and what a platform keeps, or the tax on that, no charge of the customer.
 _TAKEN_OFF = {"wayOfPaying": "discount"} | dict.fromkeys(set(headings.CHARGES) - {"rounding"}, "fee")
 DATE_ROLES = frozenset({"datetime", "tradingDay"})
 _NUMBER_LIKE = re.compile(r"[^\d]{0,6}\d[\d.,'’ \u00a0\u202f]*[^\d]{0,6}")
-_COMMA_DECIMALS = re.compile(r"\d,\d{1,2}(?!\d)(?!.*[.,])|\.\d{3},\d|\d\.\d{3}\.\d{3}|(?<!\d)0,\d", re.ASCII)
-_POINT_DECIMALS = re.compile(r"\d\.(?:\d{1,2}|\d{4,})(?!\d)(?!.*[.,])|,\d{3}\.\d|\d,\d{3},\d{3}|(?<!\d)0\.\d", re.ASCII)
-_DECIMALS = {COMMA: _COMMA_DECIMALS, POINT: _POINT_DECIMALS}
-_THREE_AFTER_POINT = re.compile(r"(?<![\d.,])[1-9]\d{0,2}\.\d{3}(?![\d.,])", re.ASCII)
 _HAS_MARK = re.compile("[:.]")
 _PART_OF_DAY = re.compile(r"0?\.\d{3,}", re.ASCII)
 _HAS_CLOCK = re.compile(r"\d:\d\d|\d{1,2}\.\d{2} ?น|\b\d{14}\b")
@@ -284,34 +279,30 @@ class SheetSample:
             is_time = column.is_date or (column.is_clock and any(match.role == "time" for match in column.matches))
             if is_time or len(values) * 10 < len(column.distinct) * 8:
                 continue
-            shown = [written for written, form in _DECIMALS.items() if any(form.search(value) for value in values)]
+            shown = cell_values.formats_shown(values)
             if len(shown) == 1:
                 formats[column.name] = shown[0]
-            elif any(_THREE_AFTER_POINT.search(value.replace(mark, ".")) for value in values):
+            elif cell_values.in_thousands_or_not(values, mark):
                 doubtful[column.name] = values
         formats = self._without_times(formats)
-        if doubtful and not formats:
-            # 25.000 is twenty-five or twenty-five thousand. Where points separate thousands, small numbers have none.
+        # A quantity such as 1.0 does not show how amounts are written.
+        is_shown = any("qty" not in [match.role for match in self.columns[name].matches] for name in formats)
+        if doubtful and not is_shown:
             values = [value for values in doubtful.values() for value in values]
-            plain = [value for value in values if re.fullmatch(r"\D*\d+\D*", value)]
-            are_thousands = all(len(re.sub(r"\D", "", value)) <= 3 for value in plain)
             names = [name for column in self.with_role("currency") for name in column.distinct]
-            places = {cell_values.decimals_named(text) for text in (*self.columns, *names, *values)} - {None}
-            if len(places) == 1:
-                are_thousands = places == {0}
-            has_commas = any("," in value for value in values)
-            if plain or len(places) == 1:
-                formats[next(iter(doubtful))] = COMMA if has_commas != are_thousands else POINT
+            if found := cell_values.format_with_thousands(values, (*self.columns, *names)):
+                formats |= dict.fromkeys(doubtful, found)
+                is_shown = True
         commas = sum(written is COMMA for written in formats.values())
-        self.numbers = COMMA if commas * 2 > len(formats) or (decimal == "," and not formats) else POINT
-        self.are_numbers_sure = bool(formats)
+        self.numbers = COMMA if commas * 2 > len(formats) or (decimal == "," and not is_shown) else POINT
+        self.are_numbers_sure = is_shown
         if decimal and self.numbers.decimal != decimal:
             name = next(name for name, written in formats.items() if written is self.numbers)
             values = [value for value in self.columns[name].distinct if re.search(r"\d[.,]\d", value)]
             raise ImportFailed(message("decimal_contradicted", decimal=decimal, name=name, values=values[0]))
         for column in self.columns.values():
             column.numbers = formats.get(column.name, self.numbers)
-        return None if decimal or formats else next(iter(doubtful), None)
+        return None if decimal or is_shown else next(iter(doubtful), None)
 
 
 def _cell(row: sheets.TableRow, name: str) -> str:

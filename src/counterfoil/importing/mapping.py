@@ -298,6 +298,8 @@ class ImportMapping(Struct, frozen=True, kw_only=True):
     recognition: Recognition | None = None
     file: FileLayout = FileLayout()
     numbers: NumberFormat = NumberFormat()
+    finds_numbers: bool = False
+    """Whether the amounts show how numbers are written, because this is a known table of any country."""
     dates: DateFormat = DateFormat()
     shops: tuple[dict[str, str], ...] = ()
     shop_ids: dict[str, str] = {}
@@ -385,6 +387,7 @@ def _parsed(content: dict[str, Any], name: str) -> ImportMapping:
             decimals={column: one.decimal for one in cells if one.decimal for column in one.names()},
         ),
         numbers=numbers,
+        finds_numbers="recognise" in content and "numbers" not in content,
         dates=section("dates", DateFormat),
         shops=tuple(to_builtins(_converted(one, MappedShop, "shop")) for one in _tables(content, "shop")),
         shop_ids=section("shopIds", dict[str, str]),

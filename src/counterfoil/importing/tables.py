@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from counterfoil.importing import mapping as mappings
 from counterfoil.importing import results, table_bills
+from counterfoil.importing import values as cell_values
 from counterfoil.importing.checks import HeadingCheck, check_days
 from counterfoil.importing.export_totals import NO_ROW, TOTALS_ROW, AmountColumn, BillsAbove, SheetTotals
 from counterfoil.importing.headings import may_change_totals
@@ -28,6 +30,7 @@ KIND_NAMES = {BILL: "bill", LINE: "line", PAYMENT: "payment"}
 CANCELLED_LINE = "a cancelled line of a bill that is not in the bills file"
 HAS_NO_ID = "has no bill ID"
 NOT_BILLS = "the mapping says that such rows are not bills"
+MAX_AMOUNTS = 10_000
 # So many rows of numbers at the end of a table may be totals.
 MAX_LAST_ROWS = 5
 # The types of values of which a part is a value too.
@@ -131,6 +134,8 @@ class TableImport:
         self._options = options
         # The distinct dates of each sheet that depend on the order of day and month.
         self._dates: dict[str, set[str]] = {}
+        # Distinct amounts of a known table, which show how its numbers are written.
+        self._amounts: set[str] = set()
         # Bills that have a row next to an unreadable row. Such a bill may be incomplete, because the unreadable row may
         # belong to it.
         self._doubtful: dict[str, RowProblem] = {}
@@ -152,6 +157,7 @@ class TableImport:
             for one in self._inputs:
                 yield from self._fill(one, rows_by_bill)
             order = self._date_order()
+            self._find_number_format()
             self._in_parts = rows_by_bill.in_parts() if self._mapping.file.together else set()
             converter = table_bills.TableBillConverter(
                 self._mapping, order, self._options.shop, is_flat=self._is_flat, joins=self._options.joins
@@ -258,6 +264,8 @@ class TableImport:
             if kind in CUT_KINDS or name in CUT_FIELDS
             for at in table_bills.positions_of(source, one.sheet)
         }
+        columns = self._totals[id(one.sheet)].amounts if self._mapping.finds_numbers and not one.sheet.is_typed else ()
+        amounts = [column.position for column in columns if column.field != "qty"]
         latest_key, unread, days = "", None, table_bills.day_columns(self._mapping)
         headings = HeadingCheck(self._mapping, one.sheet)
         for row in self._rows(one):
@@ -288,6 +296,8 @@ class TableImport:
             texts = [table_bills.cell_text(source, row, " ") for source in dated] if one.kind == BILL else []
             self._dates.setdefault(row.sheet.name, set()).update(filter(None, map(ordered_date, texts)))
             headings.add(row)
+            if len(self._amounts) < MAX_AMOUNTS:
+                self._amounts.update(row.cells[at] for at in amounts)
             rows_by_bill.add(one.kind, key, sheet, row.line, row.cells)
         headings.finish()
 
@@ -371,6 +381,15 @@ class TableImport:
             if order != "ymd" and not found[order] and not self._options.is_order_sure:
                 check_days(name, self._dates[name], mapping.dates, order, self._options.today, mapping.checks.days)
         return order
+
+    def _find_number_format(self) -> None:
+        """Set how a known table writes its numbers, as its amounts show it, or raise `ImportFailed`."""
+        if self._amounts:
+            found = cell_values.format_of_amounts(self._amounts)
+            if found is None:
+                example = cell_values.in_thousands_or_not(sorted(self._amounts))
+                raise ImportFailed(message("decimals_unknown", name=self._inputs[0].sheet.name, example=example))
+            self._mapping = replace(self._mapping, numbers=found)
 
     def _bills(self, converter: table_bills.TableBillConverter, rows_by_bill: SortedRows) -> Iterator[results.Imported]:
         # Whether these bills are complete is known when all rows are summed.

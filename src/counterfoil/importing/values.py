@@ -6,7 +6,7 @@ offset, and `counterfoil load` reads it as the shop's local time.
 
 import re
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import date, datetime, time, timedelta, timezone, tzinfo
 from decimal import Context, Decimal, Inexact, InvalidOperation, Overflow
 from functools import lru_cache
@@ -118,6 +118,14 @@ class NumberFormat(Struct, frozen=True, forbid_unknown_fields=True):
         force_setattr(self, "thousands", other if self.thousands is None else self.thousands.strip(" '"))
 
 
+POINT, COMMA = NumberFormat(".", ","), NumberFormat(",", ".")
+_DECIMALS = {
+    COMMA: re.compile(r"\d,\d{1,2}(?!\d)(?!.*[.,])|\.\d{3},\d|\d\.\d{3}\.\d{3}|(?<!\d)0,\d", re.ASCII),
+    POINT: re.compile(r"\d\.(?:\d{1,2}|\d{4,})(?!\d)(?!.*[.,])|,\d{3}\.\d|\d,\d{3},\d{3}|(?<!\d)0\.\d", re.ASCII),
+}
+_THREE_AFTER_POINT = re.compile(r"(?<![\d.,])[1-9]\d{0,2}\.\d{3}(?![\d.,])", re.ASCII)
+
+
 class DateFormat(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     """How dates are written. With the order `auto`, it is inferred from all rows."""
 
@@ -194,6 +202,40 @@ def number_shape(cell: str, mark: str) -> tuple[int, bool, str]:
     whole, _, decimals = found[0].partition(mark) if found else ("", "", "")
     currency = _NOT_CURRENCY.sub("", cell.translate(_OTHER_DIGITS)).casefold()
     return len(decimals), ("." if mark == "," else ",") in whole, currency
+
+
+def formats_shown(cells: Collection[str]) -> list[NumberFormat]:
+    """Return the formats in which some numbers can only be written: none, one, or both if they contradict."""
+    return [written for written, form in _DECIMALS.items() if any(map(form.search, cells))]
+
+
+def in_thousands_or_not(cells: Iterable[str], mark: str = ".") -> str | None:
+    """Return a number such as 25.000, which is twenty-five or twenty-five thousand, or None."""
+    return next((cell for cell in cells if _THREE_AFTER_POINT.search(cell.replace(mark, "."))), None)
+
+
+def format_with_thousands(cells: Collection[str], texts: Iterable[str] = ()) -> NumberFormat | None:
+    """Return the format of numbers such as 25.000 if small ones, or a currency in them or in other texts, show it."""
+    # Where points separate thousands, small numbers have none.
+    plain = [cell for cell in cells if re.fullmatch(r"\D*\d+\D*", cell)]
+    are_thousands = all(len(re.sub(r"\D", "", cell)) <= 3 for cell in plain)
+    places = {decimals_named(text) for text in (*texts, *cells)} - {None}
+    if len(places) == 1:
+        are_thousands = places == {0}
+    elif not plain:
+        return None
+    return COMMA if any("," in cell for cell in cells) != are_thousands else POINT
+
+
+def format_of_amounts(cells: Collection[str]) -> NumberFormat | None:
+    """Return how amounts are written, or None if 25.000 among them may be twenty-five or twenty-five thousand."""
+    formats = formats_shown(cells)
+    if not in_thousands_or_not(cells):
+        return formats[0] if len(formats) == 1 else POINT
+    found = format_with_thousands(cells) if not formats else formats[0] if len(formats) == 1 else None
+    # Some currencies have three decimals, but then all amounts have them.
+    has_other_decimals = any(number_shape(cell, ".")[0] not in (0, 3) for cell in cells)
+    return None if found == POINT and has_other_decimals else found
 
 
 def _exact(text: str, cell: str) -> Decimal:
