@@ -110,6 +110,11 @@ def test_transactions_of_square_are_what_was_collected_before_fees() -> None:
     assert refund["payments"] == [{"name": "Cash", "amount": "-13.08"}]
 
 
+def test_older_transactions_of_square_have_no_status(tmp_path: Path) -> None:
+    export = changed(tmp_path, "square-transactions.csv", (",Transaction Status,", ",Other,"))
+    assert sums(imported(None, export)) == sums(example("square-transactions.csv"))
+
+
 def test_a_new_shop_of_square_has_the_time_zone_of_its_transactions() -> None:
     [shop] = example("square-transactions.csv", write_shops=True).shops
     assert shop == {"kind": "shop", "id": "Riverside", "name": "Riverside", "timezone": "America/Los_Angeles"}
@@ -163,6 +168,17 @@ def test_payments_of_toast_are_added_up_by_check_without_the_denied_ones() -> No
 def test_payments_of_a_toast_check_may_have_different_words_for_a_sale(tmp_path: Path) -> None:
     mixed = changed(tmp_path, "toast-payments.csv", (",CAPTURED,Cash", ",,Cash"))
     assert sums(imported(None, mixed)) == sums(example("toast-payments.csv"))
+
+
+def test_a_refund_of_toast_lowers_the_net_whatever_its_sign(tmp_path: Path) -> None:
+    export = changed(tmp_path, "toast-payments.csv", (",4.80,0.00,", ",-4.80,0.00,"))
+    assert sums(imported(None, export)) == sums(example("toast-payments.csv"))
+
+
+def test_what_the_lines_of_a_known_table_must_add_up_to_is_checked_beside_its_bills(tmp_path: Path) -> None:
+    items = changed(tmp_path, "toast-items.csv", ("10.80,0.00,10.80", "10.80,0.00,18.80"))
+    [rejected] = imported(None, items, EXAMPLES / "toast-payments.csv").rejected
+    assert "Gross Price - Discount" in rejected.detail
 
 
 def test_items_and_payments_of_toast_are_joined_by_check() -> None:
@@ -237,7 +253,7 @@ def test_a_day_that_a_spreadsheet_writes_with_midnight_has_the_time_of_the_next_
 
 def test_a_bill_has_the_same_id_however_a_file_writes_its_day(tmp_path: Path) -> None:
     ids = [bill["id"] for bill in example("foodstory-orders.csv").bills]
-    for day in ("2026-11-14", "14/11/2569", "14 พ.ย. 2569", "2026-11-14 00:00:00"):
+    for day in ("2026-11-14", "14/11/2569", "14/11/69", "14/11/26", "14 พ.ย. 2569", "2026-11-14 00:00:00"):
         export = changed(tmp_path, "foodstory-orders.csv", ("14/11/2026", day))
         assert [bill["id"] for bill in imported(None, export).bills] == ids
 
@@ -293,6 +309,20 @@ PAID = ",ชำระเงิน,,โอนแล้ว,"
         ("loyverse-receipts.csv", ",Closed\n11/14/26 6:20", ",Parked\n11/14/26 6:20", "unknown_status", "Parked"),
         ("square-transactions.csv", "$0.00,$13.08,Point", "$0.00,,Point", "no_amount", "total"),
         ("square-transactions.csv", "Pad thai,Payment,", "Pad thai,Dispute,", "unknown_status", "Dispute"),
+        ("loyverse-receipts.csv", ",230.00,80.00", ",930.00,80.00", "doubtful_value", "Net sales + Tips + Taxes"),
+        ("loyverse-receipts.csv", "10.00,230.00,", "90.00,230.00,", "doubtful_value", "Gross sales - Discounts"),
+        ("square-transactions.csv", "$0.00,$13.08,Point", "$0.00,$31.08,Point", "doubtful_value", "Net Sales + Tax"),
+        ("toast-items.csv", "10.80,0.00,10.80", "10.80,0.00,18.80", "doubtful_value", "Gross Price - Discount"),
+        ("toast-orders.csv", ",57.00,", ",75.00,", "doubtful_value", "Amount + Tax + Tip + Gratuity"),
+        ("toast-payments.csv", "0.00,24.20", "0.00,42.20", "doubtful_value", "Amount + Tip + Gratuity"),
+        (
+            "toast-payments.csv",
+            ",NONE,,,,,,,CAPTURED,Cash",
+            ",FULL,,,,,,,CAPTURED,Cash",
+            "doubtful_value",
+            "Refund Amount",
+        ),
+        ("toast-payments.csv", "20.00,NONE", "20.00,YES", "unknown_status", "Refunded"),
         ("toast-items.csv", "Tax Included", "Smart Tax", "unreadable_value", "Smart Tax"),
         ("toast-orders.csv", "false,11/14/26 6:53 PM,11/14/26 6:53 PM", "false,,", "no_time", "time"),
         ("toast-payments.csv", ",CAPTURED,Cash", "11/14/26 7:00 PM,CAPTURED,Cash", "unknown_status", "Void Date"),

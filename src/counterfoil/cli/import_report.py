@@ -140,10 +140,11 @@ def converted(
             case ImportedRecord() if one.is_found_shop and facts(one.record["id"]):
                 continue
             case ImportedRecord():
-                if one.record["kind"] == "bill":
-                    tally.bills += 1
-                else:
-                    tally.shops += 1
+                is_bill = one.record["kind"] == "bill"
+                tally.bills += is_bill
+                tally.shops += not is_bill
+                if one.is_found_shop and "timezone" not in one.record:
+                    say_once(message("zone_assumed"))
                 yield one
             case ExportTotals():
                 tally.export_totals.append(one)

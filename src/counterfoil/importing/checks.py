@@ -147,13 +147,14 @@ class HeadingCheck:
                 raise ImportFailed(message("headings_swapped", count=otherwise, rows=as_before + otherwise, **names))
 
 
-def check_equal(left: tuple[CellSource, Decimal], right: tuple[CellSource, Decimal], row: TableRow, rows: int) -> None:
-    """Raise `RowProblem` if two amounts of a bill differ that were equal on all bills of the sample."""
+def check_equal(cells: Sequence[CellSource], amounts: Sequence[Decimal], row: TableRow, rows: int) -> None:
+    """Raise `RowProblem` if amounts of a bill differ that were equal, or the first is not between the two others."""
+    left, *others = amounts
+    right = min(max(left, min(others)), max(others))
     # Each row may be rounded, and what is paid in cash to a coin that is left.
-    if abs(left[1] - right[1]) > max(ROUNDING * max(rows, 2), min(LARGEST_COIN, abs(left[1]) / 100)):
-        one, other = text_of(left[0]), text_of(right[0])
-        detail = message("not_equal", left=left[1], one=one, right=right[1], other=other)
-        raise row.problem(Reason.DOUBTFUL_VALUE, detail)
+    if abs(left - right) > max(ROUNDING * max(rows, 2), min(LARGEST_COIN, abs(left) / 100)):
+        one, other = text_of(cells[0]), text_of(cells[-1 if right == others[-1] else 1])
+        raise row.problem(Reason.DOUBTFUL_VALUE, message("not_equal", left=left, one=one, right=right, other=other))
 
 
 def text_of(source: CellSource) -> str:
@@ -163,7 +164,7 @@ def text_of(source: CellSource) -> str:
     parts = [part if isinstance(part, str) else text_of(part) for part in source.terms or source.factors]
     if parts:
         return (" × " if source.factors else " + ").join(parts).replace("+ -", "- ")
-    return " or ".join(source.columns or source.any_of) or source.constant or ""
+    return ("-" if source.negate else "") + (" or ".join(source.columns or source.any_of) or source.constant or "")
 
 
 def check_days(

@@ -232,8 +232,10 @@ def _joined(bills: dict[str, Any], lines: dict[str, Any]) -> dict[str, Any]:
     sums = {name: cell for name, cell in lines["bill"]["amounts"].items() if "sum" in cell}
     bill = {**bills["bill"], "amounts": {**sums, **bills["bill"]["amounts"]}}
     # What each of them does not show alone, the other one has.
-    recognition = {**bills["recognise"], "note": ""}
-    return {**bills, "recognise": recognition, "bill": bill, "line": lines["line"], "headings": headings}
+    own = {"recognise": {**bills["recognise"], "note": ""}, "bill": bill, "line": lines["line"], "headings": headings}
+    both = [table.get("checks", {}) for table in (lines, bills)]
+    checks = {name: [one for each in both for one in each.get(name, ())] for name in ("filled", "equal")}
+    return {**bills, **own, "checks": checks}
 
 
 @cache

@@ -181,7 +181,8 @@ class SampleChecks(MappingSection, frozen=True):
     whole: tuple[str, ...] = ()
     known: dict[str, tuple[str, ...]] = {}
     """The values of columns that were the same on all rows, so that another one may change what a bill means."""
-    equal: tuple[tuple[CellSource, CellSource], ...] = ()
+    equal: tuple[Annotated[tuple[CellSource, ...], Meta(min_length=2, max_length=3)], ...] = ()
+    """Values that were equal or, of three, of which the first was between the others."""
     larger: tuple[tuple[str, str], ...] = ()
     """Columns of which the first never had a smaller number than the second."""
     days: tuple[str, ...] = ()
@@ -376,7 +377,7 @@ def _parsed(content: dict[str, Any], name: str) -> ImportMapping:
     sources = [one for table in (bill, *((line,) if line else ()), *payments) for one in table.fields.values()]
     cells = [*sources, *(one.total_of for source in sources for one in source.sums() if one.total_of)]
     file, checks = section("file", FileSection), section("checks", dict[str, Any])
-    pairs = _converted(checks.get("equal", []), list[tuple[Any, Any]], "checks.equal")
+    pairs = _converted(checks.get("equal", []), list[list[Any]], "checks.equal")
     return ImportMapping(
         name=name,
         recognition=given("recognise", Recognition),

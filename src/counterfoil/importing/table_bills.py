@@ -216,7 +216,7 @@ class TableBillConverter:
         if not is_void:
             counted = [row for row in line_rows if not self.is_cancelled(row)]
             others = payment_rows if self._is_flat else [*rows, *payment_rows]
-            self._check_against_sample(record, first, [*counted, *others], summed, is_refund=is_refund)
+            self._check_against_sample(record, rows, [*counted, *others], summed, is_refund=is_refund)
         if is_refund:
             negate_amounts(record)
         return {name: written(value) for name, value in record.items()}
@@ -224,23 +224,23 @@ class TableBillConverter:
     def _check_against_sample(
         self,
         record: dict[str, Any],
-        first: TableRow,
+        own: Sequence[TableRow],
         rows: Sequence[TableRow],
         summed: Sequence[TableRow],
         *,
         is_refund: bool,
     ) -> None:
         """Raise `RowProblem` if a bill contradicts itself, or the sample from which the mapping was made."""
+        first = own[0]
         if not is_refund and (positive := _positive_part(record)):
             raise first.problem(Reason.DOUBTFUL_VALUE, message("negative_total", part=positive))
         net = record.get("amounts", {}).get("net") or Decimal()
         is_refund = is_refund or net < 0
         self._checks.check(rows, is_refund=is_refund)
-        for left, right in () if is_refund else self._mapping.checks.equal:
-            one = self._value("one", left, Cell.NUMBER, first, summed)
-            other = self._value("other", right, Cell.NUMBER, first, summed)
-            if one is not None and other is not None:
-                check_equal((left, one), (right, other), first, len(summed))
+        for cells in () if is_refund else self._mapping.checks.equal:
+            amounts = [self._value("amount", cell, Cell.NUMBER, first, own if cell.over else summed) for cell in cells]
+            if None not in amounts:
+                check_equal(cells, amounts, first, len(summed))
 
     def shop_of(self, row: TableRow) -> str:
         if self._shop:

@@ -113,7 +113,7 @@ def mapped_cells(mapping: ImportMapping, kind: int, *, is_flat: bool) -> Iterato
                 yield "", CellSource(columns=(rule.column,), optional=rule.optional), ""
         yield from (("", rule.source, "") for rule in mapping.statuses)
     for cell in (cell for pair in mapping.checks.equal for cell in pair):
-        sums = [one.total_of for one in cell.sums() if line_kind == kind]
+        sums = [one.total_of for one in cell.sums() if (BILL if one.over else line_kind) == kind]
         yield from (("", one, "") for one in (*sums, *([cell] if kind == BILL and not cell.total_of else ())) if one)
 
 

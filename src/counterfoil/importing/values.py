@@ -132,8 +132,8 @@ class DateFormat(Struct, frozen=True, rename="camel", forbid_unknown_fields=True
     order: Annotated[str, Meta(pattern="^(dmy|mdy|ymd|auto)$")] = AUTO
     timezone: str | None = None
     default_time: str | None = None
-    calendar: Annotated[str, Meta(pattern="^(gregorian|buddhist)$")] = "gregorian"
-    """The calendar of two-digit years."""
+    calendar: Annotated[str, Meta(pattern="^(gregorian|buddhist|thai)$")] = "gregorian"
+    """The calendar of two-digit years. In Thailand, it is either one, and 69 is Buddhist."""
     serial: bool = False
     """Whether a number is a day as a spreadsheet counts it, such as 45975.75."""
     night_until: Annotated[str, Meta(pattern=r"^[01]\d:[0-5]\d$")] | None = None
@@ -450,7 +450,8 @@ def _month(name: str, cell: str) -> int:
 
 
 def _year(digits: str, cell: str, written: DateFormat) -> int:
-    year, buddhist = int(digits), written.calendar == "buddhist"
+    year = int(digits)
+    buddhist = written.calendar == "buddhist" or (written.calendar == "thai" and year >= MIDDLE_OF_CENTURY)
     if len(digits) <= 2:
         # 69 is 2569 (2026) in Thailand, but 2069 elsewhere. Neither reading may be decades away.
         if (year < MIDDLE_OF_CENTURY) == buddhist and not written.is_any_century:
