@@ -200,10 +200,6 @@ def test_a_revocation_is_confirmed_on_a_terminal_unless_yes_is_given(
     assert counterfoil.json("keys", "show", key_id)["revoked"] is is_revoked
 
 
-def test_compressed_records_are_not_written_to_a_terminal() -> None:
-    assert "compressed records cannot be shown on a terminal" in on_terminal("generate", "--bills", "1", "--gzip")
-
-
 THAI = "สาขาริมน้ำ"
 ODD_NAME = b"odd-\xff.ndjson"
 

@@ -1,15 +1,12 @@
 """`counterfoil generate`: write realistic source records to standard output or to a folder."""
 
-import gzip
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from datetime import date, datetime, timedelta
 from pathlib import Path
-from typing import IO, cast
 
 import click
-from backports import zstd
 
 from counterfoil.cli.terminal import echo, is_terminal, message, print_json, progress
 from counterfoil.demo.worldgen.plan import WorldPlan
@@ -17,7 +14,6 @@ from counterfoil.demo.worldgen.world import world
 from counterfoil.domain.calendar import thai_day
 from counterfoil.machine.clock import SystemClock
 from counterfoil.machine.files import StandardOutput, draft_of, open_output
-from counterfoil.settings import SettingsError
 
 FILES = {b"base": "bases", b"shop": "shops", b"member": "members", b"bill": "bills"}
 # Every record starts with its kind: {"kind":"bill",...
@@ -53,8 +49,6 @@ class DayInRange(click.DateTime):
 @click.option("--until", type=DayInRange(), metavar="YYYY-MM-DD")
 @click.option("--days", type=click.IntRange(1, MAX_DAYS), default=120)
 @click.option("--out", default=STANDARD_OUTPUT, show_default="stdout", metavar="DIR")
-@click.option("--gzip", "as_gzip", is_flag=True)
-@click.option("--zstd", "as_zstd", is_flag=True)
 @click.option("--json", "as_json", is_flag=True)
 def command(
     bills: int,
@@ -64,13 +58,8 @@ def command(
     until: datetime | None,
     days: int,
     out: str,
-    as_gzip: bool,
-    as_zstd: bool,
     as_json: bool,
 ) -> None:
-    if as_gzip and as_zstd:
-        raise click.UsageError("Use --gzip or --zstd, not both.", click.get_current_context())
-    compression = "gz" if as_gzip else "zst" if as_zstd else None
     # Only whole days are generated, so runs on the same day give the same data.
     last_day = until.date() if until else today_in_thailand() - timedelta(days=1)
     plan = WorldPlan(
@@ -84,9 +73,9 @@ def command(
     if out == STANDARD_OUTPUT:
         if as_json:
             raise click.UsageError(message("generate_json"))
-        _to_standard_output(plan, compression)
+        _to_standard_output(plan)
         return
-    written = _to_folder(plan, Path(out), compression)
+    written = _to_folder(plan, Path(out))
     if as_json:
         print_json(written)
         return
@@ -94,27 +83,22 @@ def command(
         echo(f"{count:>12,} {'record ' if count == 1 else 'records'}  {path}")
 
 
-def _to_standard_output(plan: WorldPlan, compression: str | None) -> None:
+def _to_standard_output(plan: WorldPlan) -> None:
     out = StandardOutput()
-    if compression and is_terminal(sys.stdout):
-        raise SettingsError("compressed records cannot be shown on a terminal. Use --out DIR or redirect the output.")
-    with _compressing(cast("IO[bytes]", out), compression) as output:
-        for line in _lines_with_progress(plan, show_progress=not is_terminal(sys.stdout)):
-            output.write(line + b"\n")
+    for line in _lines_with_progress(plan, show_progress=not is_terminal(sys.stdout)):
+        out.write(line + b"\n")
     out.flush()
 
 
-def _to_folder(plan: WorldPlan, folder: Path, compression: str | None) -> dict[str, int]:
+def _to_folder(plan: WorldPlan, folder: Path) -> dict[str, int]:
     """Write one file per kind of record; return the counts. The files get their final names once all are complete."""
     folder.mkdir(parents=True, exist_ok=True)
-    suffix = f".ndjson.{compression}" if compression else ".ndjson"
-    paths = {kind: folder / f"{name}{suffix}" for kind, name in FILES.items()}
+    paths = {kind: folder / f"{name}.ndjson" for kind, name in FILES.items()}
     written = dict.fromkeys(paths, 0)
     with ExitStack() as stack:
         # The stack closes all files before it renames the first of them.
         drafts = {kind: stack.enter_context(draft_of(path)) for kind, path in paths.items()}
-        raw = {kind: stack.enter_context(open_output(drafts[kind], name=path)) for kind, path in paths.items()}
-        files = {kind: stack.enter_context(_compressing(file, compression)) for kind, file in raw.items()}
+        files = {kind: stack.enter_context(open_output(drafts[kind], name=path)) for kind, path in paths.items()}
         for line in _lines_with_progress(plan, show_progress=True):
             kind = line[KIND_OFFSET : line.index(b'"', KIND_OFFSET)]
             files[kind].write(line + b"\n")
@@ -129,18 +113,3 @@ def _lines_with_progress(plan: WorldPlan, show_progress: bool) -> Iterator[bytes
             if count % PROGRESS_EVERY == 0:
                 update(count, count)
             yield line
-
-
-@contextmanager
-def _compressing(raw: IO[bytes], compression: str | None) -> Iterator[IO[bytes]]:
-    """Yield a file that writes compressed data to `raw`, or `raw` itself without compression. `raw` is not closed."""
-    match compression:
-        case "gz":
-            # Leave the name and the time out of the header, so that the same plan gives the same bytes.
-            with gzip.GzipFile(filename="", mode="wb", fileobj=raw, compresslevel=6, mtime=0) as file:
-                yield cast("IO[bytes]", file)
-        case "zst":
-            with zstd.ZstdFile(raw, "wb") as file:
-                yield cast("IO[bytes]", file)
-        case _:
-            yield raw
