@@ -106,9 +106,11 @@ def test_files_of_different_formats_are_not_mixed() -> None:
         imported(None, EXAMPLES / "loyverse-receipts.json", EXAMPLES / "loyverse-receipts.csv")
 
 
-def test_orders_of_an_sdk_in_camel_case_are_recognised(tmp_path: Path) -> None:
-    order = {"id": "o1", "locationId": "L", "state": "OPEN"}
-    assert recognised(written(tmp_path, json.dumps({"order": order}), "order.json")).title == "Square orders"
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_orders_of_an_sdk_in_camel_case_are_recognised(tmp_path: Path, encoding: str) -> None:
+    export = written(tmp_path, '{"order": {"id": "o1", "locationId": "L", "state": "OPEN"}}', "order.json", encoding)
+    assert recognised(export).title == "Square orders"
+    assert len(imported(None, export).skipped) == 1
 
 
 def test_a_mapping_without_a_bill_id_completes_what_was_recognised() -> None:

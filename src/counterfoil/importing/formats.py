@@ -17,16 +17,15 @@ from msgspec.structs import replace
 
 from counterfoil.importing import mapping as mappings
 from counterfoil.importing.mapping import ImportMapping, merged, parse_mapping
-from counterfoil.importing.orders import JsonOrder, OrderImport, in_snake_case, order_apis, read_orders
+from counterfoil.importing.orders import JsonOrder, OrderImport, in_snake_case, json_text, order_apis, read_orders
 from counterfoil.importing.results import Imported, ImportFailed, RowProblem, message
-from counterfoil.importing.sheets import OnRead, ignore_reads, open_table, start_of
+from counterfoil.importing.sheets import OnRead, ignore_reads, open_table
 from counterfoil.importing.tables import ImportOptions, table_records
 
 CSV, DATABASE, NO_FORMAT = "csv", "database", "none"
 FORMATS = (CSV, "loyverse", "square", "foodics", "toast", "clover", "foodstory", "grabfood", DATABASE)
 # The number of objects in a JSON file that are looked at. If none of them is an order, the file is not recognised.
 OBJECTS_TRIED = 20
-START_BYTES = 4096
 # If headings are known in one of these encodings, the file has it: UTF-8, those of old Thai tills, that of Excel.
 ENCODINGS_TRIED = (None, "cp874", "windows-1252")
 
@@ -150,7 +149,7 @@ def _recognised_table(
 
 
 def is_json(path: Path) -> bool:
-    return start_of(path, START_BYTES).removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in (b"{", b"[")
+    return next(json_text(path), b"").lstrip()[:1] in (b"{", b"[")
 
 
 def _recognised_orders(path: Path, format_name: str | None) -> RecognisedFile:

@@ -3,6 +3,7 @@
 SDKs write the fields of an order in camelCase and APIs in snake_case, so all names are converted to snake_case first.
 """
 
+import codecs
 import json
 import re
 import tomllib
@@ -46,16 +47,26 @@ class JsonOrder(Struct, frozen=True):
 
 def read_orders(path: Path, list_names: Collection[str]) -> Iterator[JsonOrder | RowProblem]:
     """Yield the orders in a file: the elements of lists with these names, and objects that have no such list."""
-    name = printable(path.name)
+    name, chunks = printable(path.name), json_text(path)
+    start = next(chunks, b"")
+    if not start.strip():
+        raise ImportFailed(f"{name} is empty.")
+    if b"\0" in start:
+        raise ImportFailed(f"{name} is not UTF-8 text. Save the JSON in UTF-8.")
+    for line, text in split_orders(chain([start], chunks), list_names, name):
+        yield _parsed(name, line, text)
+
+
+def json_text(path: Path) -> Iterator[bytes]:
+    """Yield the text of a file in UTF-8. PowerShell saves the answers of an API in UTF-16."""
     try:
         with path.open("rb") as raw:
-            start = raw.read(CHUNK).removeprefix(BYTE_ORDER_MARK)
-            if not start.strip():
-                raise ImportFailed(f"{name} is empty.")
-            if b"\0" in start or start.startswith((b"\xff\xfe", b"\xfe\xff")):
-                raise ImportFailed(f"{name} is not UTF-8 text. Save the JSON in UTF-8.")
-            for line, text in split_orders(chain([start], iter(partial(raw.read, CHUNK), b"")), list_names, name):
-                yield _parsed(name, line, text)
+            chunks = iter(partial(raw.read, CHUNK), b"")
+            start = next(chunks, b"")
+            if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+                yield from (part.encode() for part in codecs.iterdecode(chain([start], chunks), "utf-16", "replace"))
+            else:
+                yield from chain([start.removeprefix(BYTE_ORDER_MARK)], chunks)
     except OSError as error:
         raise ImportFailed(f"cannot read {path}: {error.strerror}") from error
 
@@ -161,8 +172,6 @@ class OrderApi(Struct, forbid_unknown_fields=True, kw_only=True):
     """The statuses of orders that are bills. With `refunds`, only the refunds within an order are."""
     skipped: dict[str, str] = {}
     """The statuses of orders that are not bills, and why they are skipped. An order with any other one is rejected."""
-    refund: list[str] = []
-    """When an order is a refund, if its status may hide that."""
     refuse: list[RefusedOrder] = []
     bill: dict[str, Field]
     void: dict[str, Field] = {}
@@ -226,8 +235,8 @@ class OrderImport(Struct):
                 yield results.SkippedRow(order.file, order.line, self.api.skipped[status])
                 return
             reader.check(is_void=self.api.statuses.get(status) == VOID)
-            if not status and not bill_id:
-                raise RowProblem(Reason.NOT_AN_ORDER, f"has neither an ID nor a status. {self.api.request}")
+            if not status:
+                raise RowProblem(Reason.NOT_AN_ORDER, f"has no status. {self.api.request}")
             if status not in self.api.statuses:
                 raise RowProblem(Reason.UNKNOWN_STATUS, f"has the status {shown(status)}, which is not known")
             foreign = reader.text(self.api.shop)
@@ -313,7 +322,7 @@ class OrderReader(Struct):
     def bills(self, status: str) -> list[dict[str, Any]]:
         """Return the bill of the order, without its kind and its shop, and a bill for each refund within it."""
         api = self.api
-        self.is_refund = status == REFUND or (bool(api.refund) and self._holds(api.refund, self.order))
+        self.is_refund = status == REFUND
         lines = self._parts(api.lines)
         bill = self._fields({**api.bill, **(api.void if status == VOID else {})}, self.order, {"lines": lines})
         bill |= {"lines": lines, "payments": self._parts(api.payments)}
