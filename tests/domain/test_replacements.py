@@ -112,10 +112,10 @@ def test_a_bill_with_the_same_content_may_be_of_another_till(
     assert reason(encoded(**{**content, **stored}), encoded(**{**content, **new})) == expected
 
 
-@pytest.mark.parametrize(("time", "expected"), [("18:05", None), ("19:00", "other_bill"), ("00:00", "other_bill")])
-def test_a_bill_without_lines_is_known_by_its_time_unless_that_is_midnight(time: str, expected: str | None) -> None:
-    stored = encoded(time="00:00" if time == "00:00" else "18:05", amounts={"net": 100})
-    assert reason(stored, encoded(time=time, amounts={"net": 110})) == expected
+@pytest.mark.parametrize(("time", "expected"), [("18:05", None), ("00:00", "other_bill"), ("12:00", "other_bill")])
+def test_a_bill_without_lines_is_known_by_its_time_unless_that_is_assumed(time: str, expected: str | None) -> None:
+    assert reason(encoded(time=time, amounts={"net": 100}), encoded(time=time, amounts={"net": 110})) == expected
+    assert reason(encoded(time=time, amounts={"net": 100}), encoded(time="19:03", amounts={"net": 110})) == "other_bill"
 
 
 def test_a_bill_that_had_no_day_may_get_one() -> None:
@@ -192,15 +192,20 @@ def test_a_few_bills_may_be_corrected_but_not_most_bills_of_an_export() -> None:
     stored, corrected = (
         encoded(lines=lines, amounts={"net": net}) for lines, net in (([LATTE, TEA], 105), ([TWO_LATTES, TEA], 170))
     )
-    repriced = encoded(lines=[LATTE | {"total": 60}, TEA], amounts={"net": 100})
-    for bills, changes, may_write in (
-        (5, [corrected] * 5, True),
-        (60, [corrected] * 6, True),
-        (59, [corrected] * 6, False),
+    cheaper, renamed = [LATTE | {"total": 60}, TEA], [LATTE, TEA | {"name": "Soda"}]
+    repriced = encoded(lines=cheaper, amounts={"net": 100})
+    untimed, *others = (
+        encoded(time="12:00", lines=lines, amounts={"net": net})
+        for lines, net in (([LATTE, TEA], 105), (cheaper, 100), (renamed, 105), ([LATTE, TEA, SOUP], 225))
+    )
+    for old, bills, changes, may_write in (
+        (stored, 5, [corrected] * 5, True),
+        (stored, 60, [corrected] * 6, True),
+        (stored, 59, [corrected] * 6, False),
+        (stored, 9, [repriced] * 9, True),
+        *((untimed, 2, [other] * 2, False) for other in others),
+        *((untimed, 2, [other], True) for other in others),
     ):
         guard = ReplacementGuard(is_export=True)
-        assert not any(guard.rejects(stored.body, change) for change in changes)
+        assert not any(guard.rejects(old.body, change) for change in changes)
         assert guard.may_write(bills) == may_write
-    guard = ReplacementGuard(is_export=True)
-    assert not any(guard.rejects(stored.body, repriced) for _ in range(9))
-    assert guard.may_write(9)

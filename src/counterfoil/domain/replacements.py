@@ -29,7 +29,7 @@ MAX_NAMED = 5
 MAX_CORRECTED_TIME = timedelta(minutes=10)
 # The offsets of time zones differ by quarters of an hour.
 QUARTER = timedelta(minutes=15)
-_MIDNIGHT = "T00:00:00"
+_MIDNIGHT, _FULL_HOUR = "T00:00:00", ":00:00.000"
 # An ID of an API. A number of a till is shorter, even with the day, the branch and the till.
 _LONG_ID = re.compile(r"[0-9A-Za-z]{16}|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-", re.IGNORECASE)
 
@@ -174,11 +174,19 @@ def _has_other_lines(old: _StoredBill, new: _StoredBill) -> bool:
     return kept.total() * 2 <= max(old_lines.total(), new_lines.total())
 
 
-def has_corrected_lines(stored: bytes, change: EncodedBill) -> bool:
-    """Return whether a bill that counts gets another total and loses lines, or their quantities, as if corrected."""
+def correction(stored: bytes, change: EncodedBill) -> tuple[bool, bool]:
+    """Return whether a bill that counts is changed as if it were corrected, and whether nothing shows that it is one.
+
+    A correction changes the total, and removes lines or their quantities. Where neither a time nor a till is known, a
+    bill with the same number that differs in any of these may be another one.
+    """
     old, new = _decode(stored), _decode(change.body)
-    is_other_total = old.amounts.net != new.amounts.net and bool(new.amounts.net)
-    return is_other_total and bool(new.items and _lines(old) - _lines(new))
+    if not new.amounts.net:
+        return False, False
+    is_other_total, has_lost_lines = old.amounts.net != new.amounts.net, bool(new.items and _lines(old) - _lines(new))
+    is_known = _has_times(old, new) or old.device_id or old.station_id or _LONG_ID.search(change.bill_id)
+    is_doubtful = not is_known and (is_other_total or has_lost_lines)
+    return is_doubtful or (is_other_total and has_lost_lines), is_doubtful
 
 
 def _lines(bill: _StoredBill) -> Counter[tuple[str | None, float | None]]:
@@ -208,8 +216,9 @@ def _is_shifted(old: _StoredBill, new: _StoredBill) -> bool:
 
 
 def _has_times(*bills: _StoredBill) -> bool:
-    """Return whether the times of day are known. Midnight means that only the day is."""
-    return all(bill.timestamp is not None and _MIDNIGHT not in bill.timestamp for bill in bills)
+    """Return whether the times of day are known. Midnight, or only full hours, may mean that only the day is."""
+    times = [bill.timestamp or _MIDNIGHT for bill in bills]
+    return not any(_MIDNIGHT in time for time in times) and not all(_FULL_HOUR in time for time in times)
 
 
 def _is_same_time(old: _StoredBill, new: _StoredBill) -> bool:
@@ -226,7 +235,9 @@ class ReplacementGuard(Struct):
     incomplete: int = 0
     """The others that only lack a part of the stored bill."""
     corrected: int = 0
-    """The bills of an export that keep their time, but change lines and their total. Too many are other bills."""
+    """The bills that keep their time, but change lines and their total. If there are too many, they are other bills."""
+    doubtful: int = 0
+    """Those of which nothing shows that they are the stored bills. Most bills of an export may not be so."""
     first: list[ReplacedBill] = []
     is_exceeded: bool = False
     written: int = 0
@@ -236,7 +247,9 @@ class ReplacementGuard(Struct):
         """Count the bill if the change would replace it implausibly; return whether the change is rejected."""
         bill = implausible(stored, change, is_export=self.is_export)
         if bill is None:
-            self.corrected += self.is_export and has_corrected_lines(stored, change)
+            is_corrected, is_doubtful = correction(stored, change)
+            self.corrected += is_corrected if self.is_export else is_doubtful
+            self.doubtful += is_doubtful
             return False
         if bill.reason == "moved":
             self.moved += 1
@@ -251,7 +264,8 @@ class ReplacementGuard(Struct):
         """Count the bills of a batch after they were compared; return whether the batch may be written."""
         self.bills += bills
         written = self.moved + self.corrected
-        if self.corrected > MAX_REPLACED and self.corrected * MAX_SHARE > self.bills:
+        are_many = self.corrected > MAX_REPLACED and self.corrected * MAX_SHARE > self.bills
+        if are_many or (self.is_export and self.doubtful * 2 > self.bills):
             self.others, self.corrected = self.others + self.corrected, 0
         found = self.moved + self.others
         exceeds = (found > MAX_REPLACED, found * MAX_SHARE > self.bills)
