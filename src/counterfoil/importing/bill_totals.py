@@ -322,7 +322,8 @@ class TotalSearch:
         for (target, base), few, charge in product(pairs, sums, charges):
             gaps = ((_sums([target, base.minus(), *few], [bill])[0], charge.values[bill] or 0) for bill in self._bills)
             known = list(takewhile(lambda gap: min(abs(gap[0]), abs(gap[0] - gap[1])) <= TOLERANCE, gaps))
-            included = [abs(gap) > TOLERANCE for gap, amount in known if amount]
+            # An amount of a cent is no larger than what is rounded.
+            included = [abs(gap) > TOLERANCE for gap, amount in known if abs(amount) > 2 * TOLERANCE]
             if len(known) == len(self._bills) and 1 < (count := sum(included)) < len(included) - 1:
                 others = len(included) - count
                 return message("sometimes_included", count=count, others=others, total=target.name, part=charge.name)
@@ -401,7 +402,7 @@ class TotalSearch:
             return None
         is_proved = (
             len(related) > 1
-            or all(one.role == PAYMENTS_ROLE for one in self._candidates)
+            or {(one.role, one.values) for one in self._candidates} == {(PAYMENTS_ROLE, candidate.values)}
             or any(self._rate(part, place) for part in range(len(self._parts)))
         )
         finding = self._doubt(place, related, missing, unknown, is_paid=is_paid, is_proved=is_proved)
@@ -489,7 +490,7 @@ class TotalSearch:
         """Return whether one of the candidates is the price of the items alone, without tips and charges."""
         for other in related:
             candidate = self._candidates[other]
-            if candidate.role == LINES_ROLE or (candidate.role == "amount" and candidate.level == LINE):
+            if candidate.role == LINES_ROLE or candidate.level == LINE:
                 return True
             added = {part for relation in self._relations if relation.base == other for part in relation.parts}
             if candidate.role == "gross" and any(self._parts[part].role != "fee" for part in added):

@@ -65,6 +65,31 @@ def refuse_other_unit(sheet: SheetSample, answers: Answers, *, is_proved: bool) 
         raise ImportFailed(message("unit_contradicted", name=written.name, value=value))
 
 
+def refuse_other_columns(sheet: SheetSample, answers: Answers) -> None:
+    """Refuse columns that do not identify a bill, and times that are not those of closing, if the export has these."""
+    named = {entry: answers[entry].split(" + ") if entry in answers else [] for entry in ("bill.id", "bill.closedAt")}
+    columns = {
+        entry: [sheet.columns[name] for name in names if name in sheet.columns] for entry, names in named.items()
+    }
+    keys, numbers = columns["bill.id"], [column for column in sheet.with_role("id") if all(column.values)]
+    for column in keys:
+        if column.role in ("item", "qty") or (column.role in NUMBER_ROLES and not column.is_whole):
+            raise ImportFailed(message("answer_not_of_bill", name=column.name, value=column.filled[0]))
+    if keys and numbers and not any(column.role in (None, "id") for column in keys):
+        first: dict[tuple[str, ...], int] = {}
+        for row, number in enumerate(numbers[0].values):
+            other = numbers[0].values[first.setdefault(tuple(column.values[row] for column in keys), row)]
+            if number != other:
+                names = {"answer": answers["bill.id"], "name": numbers[0].name, "one": other, "other": number}
+                raise ImportFailed(message("answer_merges", **names))
+    times = [
+        column for column in sheet.with_role(*DATE_ROLES) if headings.closing_rank(column.name) < headings.OTHER_TIME
+    ]
+    for column in (one for one in columns["bill.closedAt"] if one.is_date):
+        if times and headings.closing_rank(column.name) == headings.OTHER_TIME:
+            raise ImportFailed(message("answer_other_time", name=column.name, other=times[0].name))
+
+
 def add_statuses_in_advance(sample: BillSample, result: Proposal, answers: Answers) -> None:
     """Add what the operator says about words that later files may have, but not the sample."""
     sheets = [sheet for sheet in (result.bills, result.lines, result.payments) if sheet]

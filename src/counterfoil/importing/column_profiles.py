@@ -242,6 +242,8 @@ class SheetSample:
         for name in names:
             if name not in self.columns or not self.columns[name].is_number or self.columns[name].is_taken_off:
                 raise ImportFailed(message("answer_no_amount", entry=entry, name=name, columns=", ".join(self.columns)))
+            if self.columns[name].role in {"paid", "total", "tip", "tax"} - {role}:
+                raise ImportFailed(message("answer_other_amount", entry=entry, name=name))
         for name, column in self.columns.items():
             others = tuple(match for match in column.matches if match.role != role)
             self.columns[name] = column.with_values(column.values)

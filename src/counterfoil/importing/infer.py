@@ -54,6 +54,7 @@ def propose(
             raise ImportFailed(f"--set {entry}: there is no such file. Add it with --{entry.partition('.')[0]}s.")
     for entry in sorted(set_answers.ROLE_ANSWERS.keys() & answers.keys()):
         result.bills.give_role(entry, answers[entry], set_answers.ROLE_ANSWERS[entry])
+    column_doubts.refuse_other_columns(result.bills, answers)
     _Inference(result, shop, today, timezone or answers.get(ZONE), answers).fill()
     return result
 
@@ -427,7 +428,10 @@ class _Inference:
             whole = found[0].plus(*found[1:])
             is_negative = role == "discount" and any((value or 0) < 0 for one in found for value in one.values)
             if not self._amounts.may_be_part(whole, self._total):
-                self._check(message("part_too_large", entry=entry, name=whole.name))
+                text = message("part_too_large", entry=entry, name=whole.name)
+                if answer:
+                    raise ImportFailed(f"--set {text}")
+                self._check(text)
             elif whole.cell is not None:
                 self._result.add("[bill]", entry, absolute(whole.cell) if is_negative else whole.cell)
 
