@@ -418,6 +418,15 @@ def test_an_absurd_number_rejects_its_bill_with_a_sentence(counterfoil: Command,
         assert "has more than 28 digits" in counterfoil.bare(*MAPPED, status=3).stderr
 
 
+@pytest.mark.parametrize("names", [("toast-orders.csv", "toast-payments.csv"), ("toast-items.csv", "toast-orders.csv")])
+def test_the_same_sales_of_toast_are_not_loaded_under_other_ids(counterfoil: Command, names: tuple[str, ...]) -> None:
+    first, second = (("import", EXAMPLES / name, "--load", "--with-shops") for name in names)
+    for _ in range(2):
+        counterfoil(*first)
+    assert "on 2026-11-14, but none of this export" in counterfoil(*second, status=1).stderr
+    counterfoil(*second, "--accept-change")
+
+
 def test_an_export_of_shops_that_are_not_loaded_says_how_to_create_them(counterfoil: Command) -> None:
     export = EXAMPLES / "square-transactions.csv"
     checked = counterfoil("import", export, "--check")

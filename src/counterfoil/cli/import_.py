@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext
+from datetime import date
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from counterfoil.domain.intake import Intake
 from counterfoil.domain.replacements import StoredBill
 from counterfoil.importing.formats import CSV, DATABASE, FORMATS, Export, open_export
 from counterfoil.importing.mapping import parse_mapping
-from counterfoil.importing.results import ImportFailed
+from counterfoil.importing.results import ImportedRecord, ImportFailed
 from counterfoil.ingest.checking import LenientLedger, RejectExamples, checked_records
 from counterfoil.ingest.lines import OTHER_BILL, UNKNOWN_SHOP, SourceLine
 from counterfoil.ingest.pipeline import Summary
@@ -114,6 +115,7 @@ def command(ctx: click.Context, /, **given: Any) -> None:
             raise click.UsageError(problem, ctx)
     with import_report.import_rejects(request.rejects) as reject, _opened(request) as reading:
         settings = settings_from(ctx, batch=request.batch, store=request.store)
+        _require_known_ids(settings, request, reading)
         # A database is read once, so a sudden change in it is noticed only after it is loaded.
         is_compared = request.is_load and not request.accept_change and not request.is_database
         if not request.is_check and (request.expect_net or (is_compared and load_run.is_checked_first(settings))):
@@ -205,6 +207,23 @@ def _connected(url: str) -> Any:
 
         return MySqlSource(url)
     raise ImportFailed("the database address (--url) must begin with postgresql:// or mysql://.")
+
+
+def _require_known_ids(settings: Settings, request: ImportRequest, export: Any) -> None:
+    """Raise `ImportFailed` if the store has bills of a day, but none of this export, whose format has other IDs too."""
+    days: dict[tuple[str, str], list[str]] = {}
+    is_compared = request.is_load and not request.accept_change and not is_without_store(settings)
+    for one in export.records() if is_compared and isinstance(export, Export) and export.has_other_ids else ():
+        if isinstance(one, ImportedRecord) and one.record["kind"] == "bill":
+            days.setdefault((one.record["shopId"], one.record["closedAt"][:10]), []).append(one.record["id"])
+    if not days:
+        return
+    reads, dates = bootstrap.store(settings).reads(), sorted(date.fromisoformat(day) for _, day in days)
+    for stored in reads.bills(dates[0], dates[-1]):
+        bill_ids = days.get((stored.shop_id, stored.day.isoformat()), [])
+        if bill_ids and not reads.stored_bills(stored.shop_id, bill_ids):
+            shop, day = printable(stored.shop_id), stored.day.isoformat()
+            raise ImportFailed(message("stored_otherwise", count=stored.bills, shop=shop, day=day))
 
 
 def _convert(settings: Settings, request: ImportRequest, reading: Any, reject: WriteReject) -> int:

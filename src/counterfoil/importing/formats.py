@@ -73,6 +73,12 @@ class Export(Struct, frozen=True):
     records: Callable[[], Iterator[Imported]]
     """Opens the files; returns their records, rejected rows, skipped rows and totals."""
 
+    @property
+    def has_other_ids(self) -> bool:
+        """Whether other files of the format have the same sales under other IDs."""
+        formats = {file.format_name for file in self.files}
+        return any(one.recognition.alone for one in built_in_tables() if one.format_name in formats)
+
     def commit(self) -> None:
         """Do nothing. Only an import from a database has progress to save."""
 
