@@ -55,13 +55,10 @@ def test_a_file_without_records_has_no_lines(tmp_path: Path, packing: str, conte
     ],
     ids=["a gzip header", "an empty zstd file", "text named .gz", "text named .zst"],
 )
-def test_a_file_from_which_nothing_can_be_unpacked_is_damaged_from_its_first_line(
-    tmp_path: Path, name: str, content: bytes
-) -> None:
+def test_a_file_from_which_nothing_can_be_unpacked_is_damaged(tmp_path: Path, name: str, content: bytes) -> None:
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(SourceError, match="cannot be read after line 0") as caught:
+    with pytest.raises(SourceError, match="cannot be read, so it is not loaded"):
         ids(tmp_path / name)
-    assert "unpacked" not in str(caught.value)
 
 
 @pytest.mark.parametrize("end", [b"", b"\r\n"], ids=["the last line has no end", "lines end as on Windows"])

@@ -23,9 +23,9 @@ from counterfoil.domain.intake import RejectedRows
 from counterfoil.domain.json_documents import BYTE_ORDER_MARK, JsonSplitter
 from counterfoil.domain.messages import MessageError
 from counterfoil.ingest import archives
-from counterfoil.ingest.archives import CheckedArchive, Damaged, Packing
+from counterfoil.ingest.archives import Damaged, Packing
 from counterfoil.ingest.lines import MAX_REJECT_BYTES, SourceLine
-from counterfoil.text import counted, printable
+from counterfoil.text import printable
 
 BUFFER_BYTES = 1 << 16
 # A file that goes on for longer than this without a record is not read any further: it holds up other files.
@@ -110,7 +110,7 @@ class _Stream(Source):
 
     def __init__(self, name: str, total: int | None) -> None:
         super().__init__(name, total)
-        self._checked: tuple[object, CheckedArchive] | None = None
+        self._checked: object = None
 
     def lines(self) -> Iterator[SourceLine]:
         is_empty, self.empty = True, []
@@ -124,7 +124,7 @@ class _Stream(Source):
         raise NotImplementedError
 
     def _lines_of(self, raw: Any, packing: Packing | None) -> Iterator[SourceLine]:
-        """Yield the lines of a stream. If it is compressed and damaged, yield only the lines that checksums confirm."""
+        """Yield the lines of a stream. If it is compressed and damaged, yield none."""
         packing = packing or archives.packing_by_content(raw.peek(len(archives.ZSTD_START)))
         if packing is None:
             yield from _read_lines(self.name, raw, self.on_read)
@@ -135,19 +135,17 @@ class _Stream(Source):
                 yield from self._lines_of_archive(copy, packing)
 
     def _lines_of_archive(self, raw: BinaryIO, packing: Packing) -> Iterator[SourceLine]:
-        checked = self._check(raw, packing)
-        with archives.unpacked(raw, packing, checked, self.on_read) as text:
-            yield from _read_lines(self.name, text, self.on_read, is_cut_off=checked.damage is not None)
-        if checked.damage:
-            raise _damage(self.name, checked)
-
-    def _check(self, raw: BinaryIO, packing: Packing) -> CheckedArchive:
         """Check an archive. The files of a folder are read twice, but checked again only if they have changed."""
         found = os.fstat(raw.fileno())
         state = (found.st_ino, found.st_size, found.st_mtime_ns)
-        if self._checked is None or self._checked[0] != state:
-            self._checked = (state, archives.check(raw, packing, self.on_read))
-        return self._checked[1]
+        if self._checked != state:
+            try:
+                archives.check(raw, packing, self.on_read)
+            except (Damaged, OSError) as error:
+                raise SourceError(f"{self.name} cannot be read, so it is not loaded: {error}.") from error
+            self._checked = state
+        with archives.unpacked(raw, packing, self.on_read) as text:
+            yield from _read_lines(self.name, text, self.on_read)
 
 
 class StandardInput(_Stream):
@@ -408,15 +406,6 @@ def _bytes_left(raw: BinaryIO) -> int | None:
         return None
 
 
-def _damage(name: str, checked: CheckedArchive) -> SourceError:
-    """Return the error for a damaged compressed file."""
-    message = f"{name} cannot be read after line {checked.confirmed_lines}: {checked.damage}."
-    if checked.other_lines:
-        lines = counted(checked.other_lines, "more line was", "more lines were")
-        message += f" {lines} unpacked but not loaded, because no correct checksum covers that part of the file."
-    return SourceError(message)
-
-
 class _ReadLimit:
     """Calls `on_read` regularly, and limits the number of bytes that are read without finding a record."""
 
@@ -435,10 +424,8 @@ class _ReadLimit:
                 raise Damaged(f"it goes on for more than {MAX_BYTES_WITHOUT_RECORD >> 20} MiB without a record")
 
 
-def _read_lines(
-    name: str, text: IO[bytes], on_read: Callable[[], None], *, is_cut_off: bool = False
-) -> Iterator[SourceLine]:
-    """Yield the non-blank lines, or the records of an array; shorten long ones, and drop an `is_cut_off` last one."""
+def _read_lines(name: str, text: IO[bytes], on_read: Callable[[], None]) -> Iterator[SourceLine]:
+    """Yield the non-blank lines, or the records of an array, and shorten long ones."""
     number, is_first = 0, True
     splitter: JsonSplitter | None = None
     limit = _ReadLimit(on_read)
@@ -448,15 +435,13 @@ def _read_lines(
             limit.add(len(line))
             if is_first and _is_document(line):
                 splitter = JsonSplitter(number, MAX_REJECT_BYTES)
-                for start, record in _records(splitter, line, text, limit, is_cut_off=is_cut_off):
+                for start, record in _records(splitter, line, text, limit):
                     limit.without_record = 0
                     yield SourceLine(name, start, record)
                 return
             if len(line) > MAX_REJECT_BYTES and not line.endswith(b"\n"):
                 # A truncated line is not stripped, because it could then pass for a complete line within the limit.
                 _skip_rest(text, limit)
-            elif is_cut_off and not line.endswith(b"\n"):
-                return
             else:
                 line = line.strip()
             is_first = is_first and not line
@@ -478,9 +463,9 @@ def _is_document(first_line: bytes) -> bool:
 
 
 def _records(
-    splitter: JsonSplitter, first_line: bytes, text: IO[bytes], limit: _ReadLimit, *, is_cut_off: bool
+    splitter: JsonSplitter, first_line: bytes, text: IO[bytes], limit: _ReadLimit
 ) -> Iterator[tuple[int, bytes]]:
-    """Yield each record and other text of a document with its line. If it is cut off, yield only complete records."""
+    """Yield each record and other text of a document with its line."""
 
     def chunks() -> Iterator[bytes]:
         yield first_line.replace(BYTE_ORDER_MARK, b"", 1) if splitter.line == 1 else first_line
@@ -489,8 +474,6 @@ def _records(
             yield chunk
 
     yield from splitter.records(chunks())
-    if is_cut_off:
-        return
     if rest := splitter.rest():
         yield rest
     if splitter.is_within_list:
