@@ -25,6 +25,7 @@ from counterfoil.domain.pos_values import record_id
 from counterfoil.importing import mapping as mappings
 from counterfoil.importing import results
 from counterfoil.importing import values as cell_values
+from counterfoil.importing.checks import LARGEST_COIN
 from counterfoil.importing.mapping import REFUND, VOID, Cell, ImportMapping
 from counterfoil.importing.order_paths import Order, condition, expression, word_of
 from counterfoil.importing.results import ImportedRecord, ImportFailed, Reason, RejectedRow, RowProblem, message
@@ -115,7 +116,7 @@ HOME_CURRENCY = "THB"
 # The store keeps amounts as floating-point numbers. From here on, they have fewer than three exact decimals.
 LARGEST_NUMBER = Decimal(10) ** 12
 # Sums of numbers that were rounded to different decimals differ by less than this.
-MAX_DRIFT = Decimal("0.01")
+MAX_DRIFT = Decimal("0.02")
 # Times in seconds, which are smaller, would be days in 1970.
 FIRST_TIME = 10**11
 # No format reads fields that are nested more deeply.
@@ -288,7 +289,7 @@ class OrderReader(Struct):
     api: OrderApi
     order: Order
     currency: str
-    is_refund: bool = False
+    status: str = ""
 
     def text(self, field: Field) -> str:
         """Return the text of a field of the order, or an empty string if it has none."""
@@ -317,19 +318,20 @@ class OrderReader(Struct):
 
     def _are_equal(self, sums: Sequence[str]) -> bool:
         first, *others = (self._sum("amounts.net", each, self.order) for each in sums) if sums else (None,)
-        return first is not None and any(each is not None and abs(each - first) < MAX_DRIFT for each in others)
+        known = [abs(each) for each in others if each is not None]
+        return first is not None and any(abs(each - abs(first)) <= MAX_DRIFT for each in known)
 
     def bills(self, status: str) -> list[dict[str, Any]]:
         """Return the bill of the order, without its kind and its shop, and a bill for each refund within it."""
         api = self.api
-        self.is_refund = status == REFUND
+        self.status = status
         lines = self._parts(api.lines)
         bill = self._fields({**api.bill, **(api.void if status == VOID else {})}, self.order, {"lines": lines})
         bill |= {"lines": lines, "payments": self._parts(api.payments)}
         reason = bill.pop("voidReason", None)
         if status == VOID:
             bill["void"] = {"reason": reason} if reason else True
-        if self.is_refund:
+        if status == REFUND:
             negate_amounts(bill)
         refunds = self._parts([api.refunds]) if api.refunds else []
         for refund in refunds:
@@ -344,7 +346,7 @@ class OrderReader(Struct):
     def _parts_of(self, spec: dict[str, Any], part: Order, *, is_signed: bool) -> list[dict[str, Any]]:
         """Return the lines, payments, options or campaigns that a table of the API's file describes."""
         fields = {name: field for name, field in spec.items() if name not in ("each", "is_negative")}
-        is_negative = is_signed and (self.is_refund or "is_negative" in spec)
+        is_negative = is_signed and (self.status == REFUND or "is_negative" in spec)
         found = [self._fields(fields, inner, {}) for _, inner in expression(spec["each"]).values(self.order, part)]
         for each in found:
             name, variant = each.get("name"), each.pop("variant", None)
@@ -423,15 +425,18 @@ class OrderReader(Struct):
         return amount.quantize(Decimal(1).scaleb(-decimal_places(self.currency)), ROUND_HALF_UP)
 
     def _chosen(self, name: str, table: dict[str, Any], part: Order) -> Decimal | None:
-        """Return the sum that equals another one, such as that of the payments, if the possible sums differ."""
-        choices = [self._sum(name, each, part) for each in table["choices"]]
-        if None in choices or len(set(choices)) == 1:
-            return choices[0]
+        """Return the sum that equals another one, if there is one, such as that of the payments."""
+        choices = [each for text in table["choices"] if (each := self._sum(name, text, part)) is not None]
         other = self._sum(name, table["equal"], part)
-        if other not in choices:
-            possible = " nor ".join(dict.fromkeys(map(str, choices)))
-            raise _unreadable(name, f"{_CONDITIONS.sub('', table['equal'])} is {other}, which is neither {possible}")
-        return other
+        if not choices or self.status == VOID or (other is None and len(set(choices)) == 1):
+            return choices[0] if choices else None
+        nearest = min(choices, key=lambda each: abs(abs(each) - abs(other or Decimal())))
+        # What is paid in cash may be rounded to a coin.
+        if other is None or abs(abs(nearest) - abs(other)) > max(MAX_DRIFT, min(LARGEST_COIN, abs(nearest) / 100)):
+            possible = " or ".join(dict.fromkeys(f"{each:f}" for each in choices))
+            paid = f"{_CONDITIONS.sub('', table['equal'])} is {'missing' if other is None else f'{other:f}'}"
+            raise RowProblem(Reason.DOUBTFUL_VALUE, f"has {possible} as its total, but {paid}")
+        return nearest
 
     def _sum(self, name: str, text: str, part: Order, *, is_absolute: bool = False) -> Decimal | None:
         numbers = []
