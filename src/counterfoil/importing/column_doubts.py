@@ -166,10 +166,11 @@ def propose_voids(sample: BillSample, result: Proposal) -> None:
         if meaning not in (VOID, REFUND) or is_known or not column.filled or (cancelled and column is cancelled.column):
             continue
         result.used.add(column.name)
-        empty, is_amount = set(filter(headings.says_nothing, column.distinct)), column.has_amounts
+        empty = {one for one in column.distinct if headings.says_nothing(one) or headings.status_of(one) == SALE}
         marked = {row for row, value in enumerate(column.values) if value and value not in empty}
         in_doubt = sorted(marked - explained - sample.rows_with_status(meaning))
-        is_reason = meaning == VOID and sample.is_of_bill(column) and not is_amount
+        is_rare = len(marked) * 2 <= len(column.values)
+        is_reason = meaning == VOID and is_rare and sample.is_of_bill(column) and not column.has_amounts
         if is_reason and not result.has("[bill]", "voidReason") and not (in_doubt and has_status):
             cell = {"column": column.name, "values": dict.fromkeys(sorted(empty), "")} if empty else column.name
             result.add("[bill]", "voidReason", cell, "a bill with a value here is void")

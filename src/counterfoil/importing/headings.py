@@ -354,14 +354,14 @@ def exception_in(value: str, *, is_item: bool = False) -> str | None:
                 is_in = phrase.is_in(words, begins=not is_short)
             if is_in:
                 return meaning
-    is_cash = any(phrase.is_in(words) for phrase in _list("cash_movements"))
-    return NO_SALE if not is_item and (is_cash or is_one_of(value, "no_sale")) else None
+    has_phrase = any(phrase.is_in(words) for phrase in _list("no_sale_phrases"))
+    return NO_SALE if not is_item and (has_phrase or is_one_of(value, "no_sale")) else None
 
 
 @cache
 def _exception_words() -> re.Pattern[str]:
     """Return a pattern that most values do not match, so that their words need not be looked at."""
-    tables = (("status", VOID), ("status", REFUND), ("no_sale",), ("cash_movements",))
+    tables = (("status", VOID), ("status", REFUND), ("no_sale",), ("no_sale_phrases",))
     phrases = [phrase for path in tables for phrase in _list(*path)]
     return re.compile("|".join({re.escape(phrase.words[-1]) for phrase in phrases}), re.IGNORECASE)
 
