@@ -152,6 +152,38 @@ def test_the_date_order_is_inferred_or_asked_for(tmp_path: Path, heading: str, t
     assert f"The mapping is in {tmp_path / 'm.toml'}. Set dates.order, check the rest, then run:" in shown
 
 
+@pytest.mark.parametrize(
+    ("order", "name", "heading", "row"),
+    [
+        ("dmy", "", "Bill No,Date,Total", "05/11/2026 10:00,10 06/11/2026 11:00,10"),
+        ("mdy", "", "Bill No,Date,Total", "11/05/2026 10:00,10 11/06/2026 11:00,10"),
+        ("mdy", "", "Bill No,Date,Total", "05/12/2026 10:00,10"),
+        ("auto", "", "Bill No,Date,Total", "11/11/2026 10:00,10"),
+        ("ymd", "", "Bill No,Date,Total", "26/11/14 10:00,10"),
+        ("dmy", "", "Printed 13/11/2026\nBill No,Date,Total", "05/11/2026 10:00,10"),
+        ("dmy", "", "From 01/11/2026 to 07/11/2026\nBill No,Date,Total", "05/11/2026 10:00,10"),
+        ("mdy", "sales-2026-11-05", "Bill No,Date,Total", "11/05/2026 10:00,10"),
+        ("dmy", "", "Bill No,Date,Total,Delivered", "05/11/2026 10:00,10,14/11/2026"),
+        ("mdy", "", "Bill No,Date,Total,Reference", "11/05/2026 10:00,10,X-20261105-7"),
+        ("dmy", "", "Bill No,Date,Total,Weekday", "05/11/2026 10:00,10,Thursday"),
+        ("dmy", "", "เลขที่บิล,วันที่,ยอดรวม", "05/11/2026 10:00,10"),
+        ("dmy", "", "Ticket,Date,Total TTC,Mode de paiement", "05/11/2026 10:00,10,CB"),
+        ("dmy", "", "Bill No,Date,Total", "05/11/2026 10:00,฿10"),
+        ("mdy", "", "Bill No,Date,Total,Time Zone", "05/11/2026 10:00,10,America/New_York"),
+        (None, "", "Bill No,Date,Total", "05/11/2026 10:00,$10"),
+        (None, "", "เลขที่บิล,วันที่,ยอดรวม", "11/5/2026 5:40 PM,10"),
+    ],
+)
+def test_the_date_order_is_that_which_anything_in_the_export_shows(
+    order: str | None, name: str, heading: str, row: str, tmp_path: Path
+) -> None:
+    rows = [f"{number},{cells}\n" for number, cells in enumerate(row.replace(",10 ", ",10|").split("|") * 2)]
+    export = written(tmp_path, f"{heading}\n{''.join(rows)}", f"{name or 'export'}.csv")
+    proposal, mapping = inferred(export, shop="s")
+    assert mapping["dates"].get("order") == order
+    assert ("dates.order" in [question.entry for question in proposal.questions]) == (order is None)
+
+
 def test_lines_and_payments_of_other_files_are_found(tmp_path: Path) -> None:
     bills = written(
         tmp_path, "Receipt No,Date and time,Grand Total\n1,2026-11-14 18:05,240\n2,2026-11-14 18:06,5\n", "b"

@@ -331,6 +331,13 @@ def test_a_single_day_that_is_probable_only_in_the_other_order_is_refused(tmp_pa
         imported("csv", export, mapping=mapping, today=date(2026, 3, 2))
 
 
+def test_a_file_with_the_day_first_is_refused_if_the_sample_has_the_year_first(tmp_path: Path) -> None:
+    mapping = mapping_of(tmp_path, TOTALS + "1,26/11/13 10:00,60\n2,26/11/14 11:00,40\n")
+    assert len(imported("csv", written(tmp_path, TOTALS + "3,26/11/15 10:00,60\n"), mapping=mapping).bills) == 1
+    with pytest.raises(ImportFailed, match="--date-order"):
+        imported("csv", written(tmp_path, TOTALS + "3,15/11/26 10:00,60\n"), mapping=mapping)
+
+
 @pytest.mark.parametrize(("answer", "nets"), [("line", [True, False, "100"]), ("bill", [False, True, "160"])])
 def test_a_void_on_the_first_line_of_a_bill_is_that_of_the_line_or_of_the_bill_as_answered(
     tmp_path: Path, answer: str, nets: list[object]

@@ -18,6 +18,7 @@ from counterfoil.importing import column_profiles, headings
 from counterfoil.importing.answers import Answers
 from counterfoil.importing.bill_numbers import contains_day, is_long_id
 from counterfoil.importing.column_profiles import MANY_VALUES, SampleColumn, SheetSample, day_of
+from counterfoil.importing.date_orders import DateOrder
 from counterfoil.importing.export_totals import is_caption, is_total_label, is_total_word
 from counterfoil.importing.mapping import REFUND, SALE, SKIP, VOID
 from counterfoil.importing.results import ImportFailed, message
@@ -84,6 +85,8 @@ class BillSample:
         has_line_file: bool,
         names_shop: bool,
         answers: Answers,
+        today: date,
+        timezone: str | None = None,
         unreduced: "BillSample | None" = None,
     ) -> None:
         self.sheet = sheet
@@ -104,7 +107,11 @@ class BillSample:
         self.possible_clocks: list[SampleColumn] = []
         """The columns that may have the time of day, if the one that has it was not found."""
         self.day, self.clock = self._find_times()
-        self.days, self.order = self._read_days()
+        days = [column for column in (self.day, self.trading_day) if column]
+        self.date_order = DateOrder(sheet, days, today, timezone)
+        self.order = answers.get("dates.order") or (self.date_order.order if days else None)
+        """The order of day, month and year, if it is known."""
+        self.days = self._read_days()
         self._refuse_summary()
         named = self._answered("bill.shopId") or [one for one in sheet.with_role("shopId") if one.filled]
         self.shop = None if names_shop else next(iter(named), None)
@@ -403,16 +410,13 @@ class BillSample:
         self.possible_clocks = found
         return []
 
-    def _read_days(self) -> tuple[list[date | None], str | None]:
-        """Return the day of each row, and the order of day, month and year if it is known."""
+    def _read_days(self) -> list[date | None]:
+        """Return the day of each row."""
         column = self.day or self.trading_day
         if column is None:
-            return [None] * len(self.sheet.rows), None
-        order = self._answers.get("dates.order") or column_profiles.guess_date_order(
-            [value for one in (self.day, self.trading_day) if one for value in one.distinct]
-        )
-        by_value = {value: day_of(value, order or "dmy") for value in column.distinct}
-        return [by_value.get(value) for value in column.values], order
+            return [None] * len(self.sheet.rows)
+        by_value = {value: day_of(value, self.order or "dmy") for value in column.distinct}
+        return [by_value.get(value) for value in column.values]
 
     def _refuse_summary(self) -> None:
         """Refuse a file with one row per day, or per day and shop, and a number of bills, because it has no bills."""

@@ -167,6 +167,21 @@ def text_of(source: CellSource) -> str:
     return ("-" if source.negate else "") + (" or ".join(source.columns or source.any_of) or source.constant or "")
 
 
+def probable_order(cells: Collection[str], dates: cell_values.DateFormat, today: date | None) -> str | None:
+    """Return the order of day and month if the days of a file are improbable in the other one."""
+    readings = {order: [day_in(cell, dates, order) for cell in cells] for order in ("dmy", "mdy")}
+    days, swapped = ([day for day in found if day] for found in readings.values())
+    if not cells or len(days) < len(cells) or len(swapped) < len(cells):
+        return None
+    return "mdy" if _is_excluded(days, swapped, today) else "dmy" if _is_excluded(swapped, days, today) else None
+
+
+def _is_excluded(days: Sequence[date], swapped: Sequence[date], today: date | None) -> bool:
+    """Return whether days are in the future or far from each other, unlike those in the other order."""
+    is_future = today is not None and max(days) > today + timedelta(days=1) >= max(swapped)
+    return is_future or max(days) - min(days) >= max(SPREAD, 4 * (max(swapped) - min(swapped)))
+
+
 def check_days(
     name: str,
     cells: Collection[str],
@@ -176,22 +191,19 @@ def check_days(
     known: Sequence[str],
 ) -> None:
     """Raise `ImportFailed` if the days of a file are improbable, unlike those in the other order of day and month."""
+    # Two digits at the start may be the day or the year.
     other = "mdy" if order == "dmy" else "dmy"
     pairs = [(day_in(cell, dates, order), day_in(cell, dates, other)) for cell in cells]
     days, swapped = ([day for day in side if day] for side in zip(*pairs, strict=True)) if pairs else ([], [])
     if not days or len(swapped) < len(pairs) or days == swapped:
         return
-    is_future = today is not None and max(days) > today + timedelta(days=1) >= max(swapped)
-    spread, other_spread = max(days) - min(days), max(swapped) - min(swapped)
-    is_spread = spread >= max(SPREAD, 4 * other_spread)
     is_far = False
     if known:
         first, last = date.fromisoformat(known[0]), date.fromisoformat(known[-1])
         is_far = max(days) < first - FAR and first - NEAR <= min(swapped) and max(swapped) <= last + NEAR
     # A file arrives soon after its last day.
     is_late = today is not None and max(days) < today - FAR and today - SOON <= max(swapped) <= today
-    if is_future or is_spread or is_far or is_late:
-        text = f"{min(days)} to {max(days)}" if spread else str(days[0])
-        others = f"{min(swapped)} to {max(swapped)}" if other_spread else str(swapped[0])
-        detail = message("days_improbable", name=name, days=text, order=order, others=others, other=other)
+    if _is_excluded(days, swapped, today) or is_far or is_late:
+        texts = [" to ".join(sorted({str(min(found)), str(max(found))})) for found in (days, swapped)]
+        detail = message("days_improbable", name=name, days=texts[0], order=order, others=texts[1], other=other)
         raise ImportFailed(detail)

@@ -342,13 +342,6 @@ def _opened(path: Path, layout: FileLayout) -> list[sheets.TableFile]:
     return sheets.open_tables(path, layout, lambda cells: headings.recognised_headings(cells) == most > 1)
 
 
-def guess_date_order(values: Sequence[str]) -> str | None:
-    """Return the order of day, month and year, or None if the dates are ambiguous or contradict each other."""
-    orders = {cell_values.order_of(day) for value in values if (day := cell_values.ordered_date(value))}
-    proved = [order for order in orders if order]
-    return proved[0] if len(proved) == 1 else None if proved or None in orders else "ymd"
-
-
 def day_of(value: str, order: str) -> date | None:
     return cell_values.day_in(value, ANY_CENTURY, order)
 

@@ -3,10 +3,12 @@
 import re
 import tomllib
 import unicodedata
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import cache, lru_cache
 from importlib import resources
+from operator import itemgetter
 from typing import Any, Final
 
 from msgspec import Struct
@@ -71,12 +73,11 @@ def _singular(word: str) -> str:
 @cache
 def _heading_words() -> list[frozenset[str]]:
     """Return the words of headings in each language, also as parts of longer words."""
-    found: dict[str, set[str]] = {}
-    for role in _table("headings"):
-        for language, text in _table("headings", role).items():
-            words = [word for word in words_of(text) if len(word) > 1 and word.isascii()]
-            found.setdefault(language, set(_SHORT)).update(words, [f"{word}s" for word in words])
-    return [frozenset(words) for words in found.values()]
+    found = []
+    for phrases in _heading_phrases().values():
+        words = {word for phrase in phrases for word in phrase.words if len(word) > 1 and word.isascii()}
+        found.append(frozenset(words | {f"{word}s" for word in words} | set(_SHORT)))
+    return found
 
 
 def _split(word: str) -> list[str]:
@@ -135,12 +136,12 @@ def entries_of(kind: str) -> dict[str, str]:
 
 @cache
 def _list(*path: str) -> list[_Phrase]:
-    return [
-        _Phrase(words, rank, phrase.startswith("="))
-        for text in _table(*path).values()
-        for rank, phrase in enumerate(text.split(", "))
-        if (words := tuple(words_of(phrase)))
-    ]
+    return [phrase for text in _table(*path).values() for phrase in _phrases(text)]
+
+
+def _phrases(text: str) -> list[_Phrase]:
+    found = [(rank, phrase, tuple(words_of(phrase))) for rank, phrase in enumerate(text.split(", "))]
+    return [_Phrase(words, rank, phrase.startswith("=")) for rank, phrase, words in found if words]
 
 
 @cache
@@ -208,6 +209,32 @@ def _roles_of(words: Sequence[str], joined: Sequence[str] = ()) -> tuple[RoleMat
 def _is_in_others(role: str, phrases: Mapping[str, _Phrase]) -> bool:
     own = set(phrases[role].words)
     return any(own < set(phrase.words) for phrase in phrases.values())
+
+
+def language_of(cells: Iterable[str]) -> str:
+    """Return the language of the headings, or English if not at least two, and most, are in another one only."""
+    counts = Counter[str]()
+    for words in map(words_of, cells):
+        found = {language: _letters(words, phrases) for language, phrases in _heading_phrases().items()}
+        known = {language for language, letters in found.items() if letters == max(found.values()) > 0}
+        # Many languages have English words such as *total*.
+        counts.update(known if known == {"en"} or "en" not in known else ())
+    language, count = max(counts.items(), key=itemgetter(1), default=("en", 0))
+    return language if count > max(1, counts["en"]) else "en"
+
+
+def _letters(words: Sequence[str], phrases: Iterable[_Phrase]) -> int:
+    return max((phrase.letters for phrase in phrases if phrase.is_in(words)), default=0)
+
+
+@cache
+def _heading_phrases() -> dict[str, list[_Phrase]]:
+    """Return the phrases of headings by language."""
+    found: dict[str, list[_Phrase]] = {}
+    for role in _table("headings"):
+        for language, text in _table("headings", role).items():
+            found.setdefault(language, []).extend(_phrases(text))
+    return found
 
 
 def may_change_totals(heading: str) -> bool:

@@ -70,7 +70,14 @@ class _Inference:
         if not self._sheet.rows:
             name = self._sheet.file.sheet.name
             raise ImportFailed(f"{name} has a header row, but no rows below it that can be read.")
-        bills_of = partial(BillSample, has_line_file=bool(self._lines), names_shop=bool(shop), answers=answers)
+        bills_of = partial(
+            BillSample,
+            has_line_file=bool(self._lines),
+            names_shop=bool(shop),
+            answers=answers,
+            today=today,
+            timezone=timezone,
+        )
         self._sample = bills_of(self._sheet)
         if voided := self._sample.voided_sales():
             # The import reads both rows as one voided bill.

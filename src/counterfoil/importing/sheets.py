@@ -107,6 +107,8 @@ class Heading(Struct, frozen=True):
     names: list[str]
     fits: bool
     cells: list[str]
+    above: list[str]
+    """The texts above it."""
 
 
 class TableFile(Protocol):
@@ -114,6 +116,8 @@ class TableFile(Protocol):
 
     sheet: Sheet
     heading_line: int
+    above: list[str]
+    """The texts above the header row."""
     same: tuple[str, ...]
     """The other sheets of a workbook that have the same columns."""
 
@@ -173,7 +177,7 @@ class CsvFile:
         self._lines_to_skip = 1 if separator else 0
         self.delimiter = layout.delimiter or (separator[1] if separator else delimiter_of(lines, layout.heading_line))
         heading = self._heading(layout, fits)
-        self.heading_line = heading.line
+        self.heading_line, self.above = heading.line, heading.above
         self.sheet = Sheet(self._name, numbered(heading.names, self._name))
         self._headings = heading.cells
         """The header row, which some tills repeat on each page."""
@@ -312,7 +316,7 @@ class WorkbookFile:
         self._check_archive()
         titles, heading = self._choose_sheets(fits)
         self._title, self.same = titles[0], tuple(titles[1:])
-        self.heading_line = heading.line
+        self.heading_line, self.above = heading.line, heading.above
         name = f"{self._name} {self._title}" if self.same or layout.sheet else self._name
         self.sheet = Sheet(name, numbered(heading.names, self._name), is_typed=True)
         self._headings = heading.cells
@@ -539,14 +543,16 @@ def find_heading(rows: Iterable[tuple[int, list[str]]], layout: FileLayout, fits
     """Return the header row: that in the layout's line, the first of the top rows that fits, or the first row."""
     first: Heading | None = None
     wanted = layout.heading_line
+    above: list[str] = []
     for line, cells in islice(rows, wanted or HEADING_ROWS):
         names = [layout.headings.get(name, name) for name in map(clean, cells)]
         while names and not names[-1]:
             names.pop()
-        heading = Heading(line, names, fits is None or fits(names), cells)
+        heading = Heading(line, names, fits is None or fits(names), cells, list(above))
         if line >= wanted if wanted else names and heading.fits:
             return heading
         first = first or (heading if names and not wanted else None)
+        above += filter(None, names)
     return first
 
 

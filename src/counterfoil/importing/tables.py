@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from counterfoil.importing import mapping as mappings
 from counterfoil.importing import results, table_bills
 from counterfoil.importing import values as cell_values
-from counterfoil.importing.checks import HeadingCheck, check_days
+from counterfoil.importing.checks import HeadingCheck, check_days, probable_order
 from counterfoil.importing.export_totals import NO_ROW, TOTALS_ROW, AmountColumn, BillsAbove, SheetTotals
 from counterfoil.importing.headings import may_change_totals
 from counterfoil.importing.mapping import BILL_FIELDS, SKIP, VOID, Cell, CellSource, ImportMapping
@@ -368,17 +368,19 @@ class TableImport:
         if order == AUTO:
             if len(proved) > 1:
                 raise ImportFailed(message("date_order_mixed"))
+            dates = sorted(day for found in self._dates.values() for day in found)
+            probable = next(iter(proved), None) or probable_order(dates, mapping.dates, self._options.today)
             for name, found in orders.items():
-                if not proved and found[None]:
+                if not probable and found[None]:
                     example = min(day for day in self._dates[name] if order_of(day) is None)
                     raise ImportFailed(message("date_order_unknown", name=name, example=example))
-            return next(iter(proved), "dmy")
+            return probable or "dmy"
         other = "mdy" if order == "dmy" else "dmy"
         for name, found in orders.items():
             if order != "ymd" and found[other] > found[order]:
                 example = min(day for day in self._dates[name] if order_of(day) == other)
                 raise ImportFailed(f"{name} has {example}, but dates.order is {order}. Use --date-order {other}.")
-            if order != "ymd" and not found[order] and not self._options.is_order_sure:
+            if (order == "ymd" or not found[order]) and not self._options.is_order_sure:
                 check_days(name, self._dates[name], mapping.dates, order, self._options.today, mapping.checks.days)
         return order
 

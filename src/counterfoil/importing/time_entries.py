@@ -39,7 +39,13 @@ class TimeEntries:
         if column.is_serial and not column.is_date:
             self._result.add("[dates]", "serial", value=True, comment="days are numbers, as Excel writes them")
         elif order:
-            self._result.add("[dates]", "order", order)
+            found = self._sample.date_order
+            reason = "" if "dates.order" in self._answers else found.reason
+            self._result.add("[dates]", "order", order, reason)
+            if reason and found.is_assumed:
+                value, other = column.filled[0], "mdy" if order == "dmy" else "dmy"
+                names = {"name": column.name, "value": value, "day": f"{day_of(value, order):%d %b}"}
+                self._check(message("date_order_assumed", **names, reason=reason, other=other))
         else:
             text = f"Does the day or the month come first in {column.name}, for example in {column.filled[0]}?"
             days = {order: [day_of(value, order) for value in column.filled] for order in ("dmy", "mdy")}

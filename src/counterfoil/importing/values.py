@@ -50,6 +50,12 @@ _MONTHS = {name: number for number, names in enumerate(_TABLES["months"], start=
 _CURRENCIES: dict[str, str] = _TABLES["currencies"]
 _NO_DECIMALS = frozenset(_CURRENCIES["no_decimals"].split())
 _THREE_DECIMALS = frozenset(_CURRENCIES["three_decimals"].split())
+_COUNTRIES: dict[str, str] = _TABLES["date_orders"]
+DAY_FIRST = frozenset(f"{_COUNTRIES['languages']} {_COUNTRIES['currencies']}".split())
+WITH_HALF_DAYS = frozenset(_COUNTRIES["half_days"].split())
+_DAY_FIRST_CURRENCY = re.compile(
+    "|".join(rf"(?<![^\W\d_]){re.escape(mark)}(?![^\W\d_])" for mark in _COUNTRIES["currencies"].split())
+)
 _CURRENCY = "|".join([_CURRENCIES["symbols"], *_CURRENCIES["codes"].split()])
 _LEADING_CURRENCY = re.compile(rf"([-+−(]?)\s*(?:{_CURRENCY})\s*(?=[-+−.\d])", re.IGNORECASE)
 _TRAILING_CURRENCY = re.compile(rf"\s*(?:{_CURRENCY})\.?\s*([-)]?)$", re.IGNORECASE)
@@ -384,6 +390,18 @@ def ordered_date(cell: str) -> str | None:
     """Return the date at the start of a cell if its first two numbers are the day and the month, in either order."""
     found = _DATE.match(cell.translate(_OTHER_DIGITS))
     return found[0] if found and not _starts_with_year(found) else None
+
+
+def currency_with_day_first(text: str) -> str | None:
+    """Return the currency in a text, such as `฿`, if the countries that use it write the day before the month."""
+    found = _DAY_FIRST_CURRENCY.search(text)
+    return found[0] if found else None
+
+
+def order_in_zone(name: str) -> str | None:
+    """Return the order of day, month and year that is usual in a time zone, or None if it is not known."""
+    orders = {"dmy": "day_first_zones", "mdy": "month_first_zones"}
+    return next((order for order, zones in orders.items() if name.startswith(tuple(_COUNTRIES[zones].split()))), None)
 
 
 def order_of(day: str) -> str | None:
