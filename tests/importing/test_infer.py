@@ -412,6 +412,40 @@ def test_a_time_zone_without_a_known_name_is_asked_about(zone: str, tmp_path: Pa
     assert propose([export], [], [], "s", today=TODAY, timezone="Asia/Singapore").questions == []
 
 
+@pytest.mark.parametrize(
+    ("headings", "time", "zone", "closed"),
+    [
+        ("Bill No,Date,Total THB", "2026-10-31T18:00:00Z", "Asia/Bangkok", "2026-10-31T18:00:00+00:00"),
+        ("伝票番号,会計日時,合計金額", "2026-10-31 18:00 UTC", "Asia/Tokyo", "2026-10-31T18:00:00+00:00"),
+        ("Bill No,Date (UTC),Total THB", "2026-10-31 18:00", "Asia/Bangkok", "2026-10-31T18:00:00+00:00"),
+        ("All times in UTC\nBill No,Date,Total THB", "2026-10-31 18:00", "Asia/Bangkok", "2026-10-31T18:00:00+00:00"),
+        ("Printed 2026-11-01 8:00 UTC\nBill No,Date,Total", "2026-10-31 18:00", "Asia/Bangkok", "2026-10-31T18:00:00"),
+        ("Time zone: Asia/Tokyo\nBill No,Date,Total", "2026-10-31 18:00", "Asia/Tokyo", "2026-10-31T18:00:00"),
+        ("Bill No,Date (GMT+7),Total", "2026-10-31 18:00", "Asia/Bangkok", "2026-10-31T18:00:00"),
+        ("Bill No,Date,Total", "2026-10-31 18:00 +07:00", "Asia/Bangkok", "2026-10-31T18:00:00+07:00"),
+        ("Bill No,Date,Total", "2026-10-31T18:00:00Z", None, "Date has times in UTC"),
+        ("Bill No,closed_at_utc,Total", "2026-10-31 18:00", None, "closed_at_utc has times in UTC"),
+        ("Bill No,Date,Total", "1793469600", None, "Date has times in UTC"),
+        ("Bill No,Date,Total", "2026-10-31 18:00 -05:00", None, "Date has 2026-10-31 18:00 -05:00"),
+        ("Bill No,Date (EST),Total", "2026-11-02 18:00", None, "Date (EST) has 2026-11-02 18:00"),
+    ],
+)
+def test_the_zone_of_a_shop_whose_days_depend_on_it_is_shown_by_the_export_or_asked_for(
+    headings: str, time: str, zone: str | None, closed: str, tmp_path: Path
+) -> None:
+    export = written(tmp_path, f"{headings}\n1,{time},5.00\n2,{time},6.00\n")
+    proposal, mapping = inferred(export, shop="s")
+    assert mapping["shop"].get("timezone") == zone
+    found = closed in proposal.questions[0].text if proposal.questions else None
+    assert found or {bill["closedAt"] for bill in imported("csv", export, mapping=proposal.text()).bills} == {closed}
+
+
+def test_beside_a_time_in_utc_the_local_one_is_that_of_the_bill(tmp_path: Path) -> None:
+    rows = "1,2026-10-31 18:00,2026-11-01 01:00,5.00\n2,2026-10-31 10:00,2026-10-31 17:00,6.00\n"
+    _, mapping = inferred(written(tmp_path, f"Bill No,Date (UTC),Date (local),Total\n{rows}"), shop="s")
+    assert mapping["bill"]["closedAt"] == "Date (local)"
+
+
 @pytest.mark.parametrize(("price", "nets"), [("50", ["240", "150"]), ("150", ["145", "150"])])
 def test_a_price_is_that_of_a_unit_or_a_line_as_items_of_other_quantities_show(
     price: str, nets: list[str], tmp_path: Path
@@ -464,7 +498,7 @@ def test_an_amount_of_the_bill_is_added_once_to_the_sum_of_its_lines(tmp_path: P
 
 
 def test_shops_without_a_known_time_zone_are_one_question_that_their_entries_answer(tmp_path: Path) -> None:
-    rows = "1,31/10/2026 10:00,A,5,+07:00\n2,31/10/2026 11:00,B,6,+08:00\n"
+    rows = "1,31/10/2026 10:00,A,5,+09:00\n2,31/10/2026 11:00,B,6,+08:00\n"
     export = written(tmp_path, "Bill No,Date,Branch,Total,Time Zone\n" + rows)
     proposal, _ = inferred(export)
     assert [question.entry for question in proposal.questions] == ["shop.timezone"]

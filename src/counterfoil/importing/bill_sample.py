@@ -378,7 +378,8 @@ class BillSample:
         dated = [*sheet.with_role("datetime"), *(column for column in closing if column.is_date)] or [
             column for column in columns if column.is_date and column.role in (None, "time")
         ]
-        dated.sort(key=lambda column: headings.closing_rank(column.name))
+        # Beside a time in UTC, the one of the shop has the day on which people were there.
+        dated.sort(key=lambda column: (headings.closing_rank(column.name), headings.names_utc(column.name)))
         of_bill = [column for column in dated if self._is_of_run(column)] or dated
         clocks = [*sheet.with_role("time"), *(column for column in closing if column.is_clock)]
         clocks.sort(key=lambda column: headings.closing_rank(column.name))
@@ -390,7 +391,8 @@ class BillSample:
             clocks = self._clocks_by_values()
         day = day or (self.trading_day if clocks else None)
         rank = headings.closing_rank(day.name) if day else None
-        rivals = [column for column in of_bill if column is not day and headings.closing_rank(column.name) == rank]
+        rivals = [column for column in of_bill if column is not day and not headings.names_utc(column.name)]
+        rivals = [column for column in rivals if headings.closing_rank(column.name) == rank]
         self.rival_day = next((column for column in rivals if day and first_other_day(day, column) is not None), None)
         return day, next(iter(clocks), None) if day and not day.has_times else None
 

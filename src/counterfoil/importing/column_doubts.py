@@ -6,7 +6,6 @@ from datetime import date
 from decimal import Decimal
 from itertools import permutations
 from typing import Any
-from zoneinfo import ZoneInfo
 
 from counterfoil.importing import column_profiles, headings
 from counterfoil.importing.answers import CHOICES, MEANINGS, UNIT, Answers
@@ -18,7 +17,7 @@ from counterfoil.importing.mapping import REFUND, SALE, SKIP, VOID
 from counterfoil.importing.proposals import Proposal, quoted
 from counterfoil.importing.results import ImportFailed, message
 from counterfoil.importing.sheets import CsvFile
-from counterfoil.importing.values import has_half_day, number_shape, ordered_date, read_zone
+from counterfoil.importing.values import has_half_day, number_shape, ordered_date
 
 # What a value may mean for a bill, and what happens to the bill then.
 EXPLAINED = ("it counts", "it is a voided bill", "its amounts are paid back", "it is left out")
@@ -390,11 +389,3 @@ def _first_and_last_day(sample: BillSample, result: Proposal, today: date) -> li
     except ImportFailed:
         return []
     return known
-
-
-def zone_of_shop(sample: BillSample, column: SampleColumn, name: str) -> str | None:
-    """Return the name of the time zone that all rows of a shop have in a column, or None if there is no such zone."""
-    shops = sample.shop.values if sample.shop else [name] * len(column.values)
-    cells = {cell for cell, shop in zip(column.values, shops, strict=True) if cell and shop == name}
-    zones = {zone.key if isinstance(zone, ZoneInfo) else None for zone in map(read_zone, cells)}
-    return zones.pop() if len(zones) == 1 else None

@@ -162,6 +162,9 @@ class SampleColumn:
             has_decimals = self.is_number and any(re.search(r"[.,]0?[1-9]", value) for value in self.distinct)
             is_time = self.is_date or self.is_clock
             return not has_decimals and not (is_time and all(":" in value for value in self.distinct))
+        if role == "shopId" and self.is_date:
+            # `Local` is a shop in some languages.
+            return False
         if role in ("method", "item", "status", "type", "shopId", "channel"):
             # Codes may be numbers, but amounts are not names.
             return not any(re.search(r"\d[.,]\d\d$|^-\d", value) for value in self.distinct[:MANY_VALUES])
@@ -222,6 +225,17 @@ class SheetSample:
         """Return the columns with one of the roles, ordered by role, then by how common the heading is."""
         found = [column for column in self.columns.values() if column.role in roles]
         return sorted(found, key=lambda column: (roles.index(column.role or ""), column.rank(column.role or "")))
+
+    @cached_property
+    def countries(self) -> dict[str, str]:
+        """The language of the headings and the currency, which show where the export is from, by what they show."""
+        columns = [one for one in self.columns.values() if one.is_named_as_amount or one.role == "currency"]
+        texts = [text for column in columns for text in (column.name, *column.distinct[:MANY_VALUES])]
+        currency = next(filter(None, map(cell_values.currency_in, texts)), "")
+        return {
+            "the headings are not in English": headings.language_of(self.columns),
+            f"amounts are in {currency}": currency,
+        }
 
     def leave_out(self, rows: set[int]) -> None:
         self.rows = [row for place, row in enumerate(self.rows) if place not in rows]

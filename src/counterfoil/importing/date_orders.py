@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from datetime import date, timedelta
 
-from counterfoil.importing import headings, values
+from counterfoil.importing import values
 from counterfoil.importing.checks import FAR, SOON, SPREAD
 from counterfoil.importing.column_profiles import MANY_VALUES, SampleColumn, SheetSample, day_of
 from counterfoil.importing.values import AUTO, DATE_ORDERS, ordered_date
@@ -107,12 +107,9 @@ class DateOrder:
 
     def _of_country(self, days: _Days, zone: str | None) -> dict[str, str]:
         """Return the order that is usual where the export is from, by what shows where that is."""
-        columns = self._sheet.columns.values()
-        cells = [cell for column in columns for cell in column.distinct[:MANY_VALUES]]
-        language = headings.language_of(self._sheet.columns)
-        currency = next(filter(None, map(values.currency_with_day_first, (*self._sheet.columns, *cells))), None)
-        marks = {"the headings are not in English": language, f"amounts are in {currency}": currency}
+        marks = self._sheet.countries
         found = {why: "dmy" for why, mark in marks.items() if mark in values.DAY_FIRST}
+        cells = [cell for column in self._sheet.columns.values() for cell in column.distinct[:MANY_VALUES]]
         if any(map(values.has_half_day, cells)):
             # Where hours count to 23, AM and PM show that a computer with settings of another country wrote the dates.
             found = {why: "dmy" for why in found if marks[why] in values.WITH_HALF_DAYS}

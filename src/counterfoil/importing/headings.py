@@ -451,6 +451,10 @@ def closing_rank(heading: str) -> int:
     return next((rank for rank, kind in _TIMES.items() if names(heading, "times", kind)), 1)
 
 
+def names_utc(heading: str) -> bool:
+    return "utc" in words_of(heading)
+
+
 @lru_cache(maxsize=1000)
 def names_no_shop(value: str) -> bool:
     return is_one_of(value, "no_shop") or is_total_word(value)

@@ -13,7 +13,7 @@ from typing import Any
 
 from counterfoil.importing import answers as set_answers
 from counterfoil.importing import bill_totals, column_doubts, headings
-from counterfoil.importing.answers import DEFAULT_ZONE, MEANINGS, NET, UNIT, ZONE, Answers
+from counterfoil.importing.answers import MEANINGS, NET, UNIT, ZONE, Answers
 from counterfoil.importing.bill_amounts import EITHER, PAYMENT_AMOUNTS, ROW, BillAmounts
 from counterfoil.importing.bill_numbers import shop_ids
 from counterfoil.importing.bill_sample import BillSample
@@ -23,8 +23,8 @@ from counterfoil.importing.mapping import REFUND, SALE, VOID
 from counterfoil.importing.proposals import Proposal, quoted, toml
 from counterfoil.importing.results import ImportFailed, message
 from counterfoil.importing.sheets import CsvFile
+from counterfoil.importing.shop_zones import ShopZones
 from counterfoil.importing.time_entries import TimeEntries
-from counterfoil.importing.values import KNOWN_ZONES, read_zone
 
 MANY_SHOPS = 10
 FRANCHISE = "my-group"
@@ -65,7 +65,6 @@ class _Inference:
         self._sheet, self._lines, self._payments = result.bills, result.lines, result.payments
         self._shop = shop
         self._today = today
-        self._timezone = timezone
         self._answers = answers
         if not self._sheet.rows:
             name = self._sheet.file.sheet.name
@@ -84,7 +83,8 @@ class _Inference:
             self._sheet.leave_out(voided)
             self._sample = bills_of(self._sheet, unreduced=self._sample)
         self._amounts = BillAmounts(self._sample, self._lines, self._payments, answers)
-        self._times = TimeEntries(self._sample, result, answers, today, self._zone_column)
+        self._zones = ShopZones(self._sample, result, timezone)
+        self._times = TimeEntries(self._sample, result, answers, today, self._zones)
         self._total: AmountSeries | None = None
         self._parts_of_total: frozenset[str] = frozenset()
 
@@ -190,25 +190,8 @@ class _Inference:
         self._result.add(section, "name", name)
         if franchise:
             self._result.add(section, "franchiseId", franchise)
-        column = None if self._timezone else self._zone_column
-        named = self._times.with_abbreviation
-        zone = column_doubts.zone_of_shop(self._sample, column, name) if column else self._timezone or DEFAULT_ZONE
-        if zone and self._times.zones(zone):
-            self._result.add(section, "timezone", zone, "" if column or self._timezone else "assumed")
-        elif self._timezone:
-            raise ImportFailed(f"{named[0]} is not a time in {zone}. Name the zone of the shop.")
-        elif not any(question.entry == ZONE for question in self._result.questions):
-            what = column.name if column else named[0]
-            text = f"{what} does not name one known time zone for {name}. Use --set {ZONE}=NAME."
-            text += " If the shops are in several, set it in each [[shop]]." if franchise else ""
-            self._result.ask(ZONE, text, self._times.zones(*KNOWN_ZONES) if named else ())
+        self._zones.propose(section, name)
         self._result.comment(section, 'closingTime = "02:00"  # if the business day ends after midnight')
-
-    @property
-    def _zone_column(self) -> SampleColumn | None:
-        column = next((column for column in self._sheet.with_role("timezone") if column.filled), None)
-        # A zone that was named stands for names that are not known.
-        return column if column and (not self._timezone or all(map(read_zone, column.distinct))) else None
 
     def _bill_id(self) -> None:
         key, number = self._sample.key, self._sample.number

@@ -1,36 +1,31 @@
 """Proposes when bills were closed: the columns with the day and the time, and how they are written."""
 
 import re
-from datetime import date, timedelta, tzinfo
-from functools import cached_property
+from datetime import date, timedelta
 
-from counterfoil.domain.calendar import zone_named
-from counterfoil.importing.answers import CHOICES, NIGHT, Answers
+from counterfoil.importing.answers import CHOICES, DEFAULT_ZONE, NIGHT, Answers
 from counterfoil.importing.bill_sample import BillSample, first_other_day
 from counterfoil.importing.column_doubts import BUDDHIST_SHIFT
-from counterfoil.importing.column_profiles import ANY_CENTURY, MANY_VALUES, SampleColumn, day_of
+from counterfoil.importing.column_profiles import MANY_VALUES, SampleColumn, day_of
 from counterfoil.importing.export_totals import has_day
 from counterfoil.importing.proposals import Proposal
 from counterfoil.importing.results import ImportFailed, message
 from counterfoil.importing.sample_times import SampleTimes
-from counterfoil.importing.values import OtherZone, UnreadableCell, read_time
+from counterfoil.importing.shop_zones import ShopZones
 
 NOON = "12:00"
-_ABBREVIATION = re.compile(r"(?<=[\dMm ])[A-Z]{2,5}$", re.ASCII)
 
 
 class TimeEntries:
-    """Fills the entries of a mapping about days and times. `zone` is the column with the time zone of each bill."""
+    """Fills the entries of a mapping about days and times."""
 
-    def __init__(
-        self, sample: BillSample, result: Proposal, answers: Answers, today: date, zone: SampleColumn | None
-    ) -> None:
+    def __init__(self, sample: BillSample, result: Proposal, answers: Answers, today: date, zones: ShopZones) -> None:
         self._sample, self._sheet = sample, sample.sheet
         self._result = result
         self._answers = answers
         self._today = today
         self._check = result.undecided.append
-        self._zone = zone
+        self._zones = zones
 
     def propose_format(self) -> None:
         column, order = self._sample.day or self._sample.trading_day, self._sample.order
@@ -52,7 +47,10 @@ class TimeEntries:
             examples = [next((f"{day:%d %b %Y}" for day in days[order] if day), "") for order in days]
             self._result.ask("dates.order", text, tuple(days), examples)
         self._calendar(column)
-        self._result.comment("[dates]", 'timezone = "UTC"  # only if the times are not the shop\'s local time')
+        if self._zones.written in ("UTC", "GMT"):
+            self._result.add("[dates]", "timezone", "UTC", "times without an offset")
+        else:
+            self._result.comment("[dates]", 'timezone = "UTC"  # only if the times are not the shop\'s local time')
 
     def _calendar(self, column: SampleColumn) -> None:
         """Propose the Buddhist calendar if dates with two-digit years would be decades ahead."""
@@ -99,27 +97,12 @@ class TimeEntries:
             if not clock and not day.has_times and not day.is_serial:
                 self._check("the time of day. The dates have no time, so every bill gets 12:00.")
                 self._result.add("[dates]", "defaultTime", NOON, "assumed; the export has no times")
-            if self._zone:
-                self._result.add("[bill]", "timezone", self._zone.name)
-            else:
-                self._check("the time zone. Times without an offset are the shop's local time.")
+            if self._zones.column:
+                self._result.add("[bill]", "timezone", self._zones.column.name)
+            elif self._zones.is_assumed:
+                self._check(f"the time zone. It is {DEFAULT_ZONE}, unless you use --timezone.")
         if trading:
             self._result.add("[bill]", "tradingDay", trading.name)
-
-    @cached_property
-    def with_abbreviation(self) -> list[str]:
-        """The times with the abbreviation of a zone, such as CST, one for each day."""
-        columns = [column for column in (self._sample.day, self._sample.clock) if column]
-        found: dict[tuple[date | None, str], str] = {}
-        for row, cell in enumerate(columns[-1].values if columns else ()):
-            if zone := _ABBREVIATION.search(cell):
-                found.setdefault((self._sample.days[row], zone[0]), " ".join(one.values[row] for one in columns))
-        return list(found.values())
-
-    def zones(self, *names: str) -> list[str]:
-        """Return those of some zones in which all abbreviations that the times have are used."""
-        order, cells = self._sample.order or "dmy", self.with_abbreviation
-        return [name for name in names if all(_is_used(zone_named(name), cell, order) for cell in cells)]
 
     def _trading_day(self, times: SampleTimes, day: SampleColumn) -> SampleColumn | None:
         """Return the column with the day of business, and propose on which calendar day its night is, or ask."""
@@ -146,12 +129,3 @@ class TimeEntries:
         has = "".join(f" {name} has {self._sheet.columns[name].filled[0]}." for name in columns[:1])
         text = f"No column with the date of a bill was found.{has} Which column has it?"
         self._result.ask("bill.closedAt", text, columns, examples)
-
-
-def _is_used(zone: tzinfo | None, cell: str, order: str) -> bool:
-    """Return whether the abbreviation of a time is used in a zone."""
-    try:
-        read_time(cell, ANY_CENTURY, order, zone)
-    except UnreadableCell as error:
-        return not isinstance(error, OtherZone)
-    return True

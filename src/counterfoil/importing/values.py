@@ -53,8 +53,14 @@ _THREE_DECIMALS = frozenset(_CURRENCIES["three_decimals"].split())
 _COUNTRIES: dict[str, str] = _TABLES["date_orders"]
 DAY_FIRST = frozenset(f"{_COUNTRIES['languages']} {_COUNTRIES['currencies']}".split())
 WITH_HALF_DAYS = frozenset(_COUNTRIES["half_days"].split())
-_DAY_FIRST_CURRENCY = re.compile(
-    "|".join(rf"(?<![^\W\d_]){re.escape(mark)}(?![^\W\d_])" for mark in _COUNTRIES["currencies"].split())
+COUNTRY_ZONES = {mark: zone for zone, marks in _TABLES["country_zones"].items() for mark in marks.split()}
+"""The time zone of the only country that uses a language or a currency."""
+_COUNTRY_CURRENCY = re.compile(
+    "|".join(
+        rf"(?<![^\W\d_]){re.escape(mark)}(?![^\W\d_])"
+        for mark in sorted(DAY_FIRST | COUNTRY_ZONES.keys())
+        if not re.fullmatch("[a-z]{2}", mark)
+    )
 )
 _CURRENCY = "|".join([_CURRENCIES["symbols"], *_CURRENCIES["codes"].split()])
 _LEADING_CURRENCY = re.compile(rf"([-+−(]?)\s*(?:{_CURRENCY})\s*(?=[-+−.\d])", re.IGNORECASE)
@@ -392,9 +398,9 @@ def ordered_date(cell: str) -> str | None:
     return found[0] if found and not _starts_with_year(found) else None
 
 
-def currency_with_day_first(text: str) -> str | None:
-    """Return the currency in a text, such as `฿`, if the countries that use it write the day before the month."""
-    found = _DAY_FIRST_CURRENCY.search(text)
+def currency_in(text: str) -> str | None:
+    """Return the currency in a text, such as `฿`, if it shows of which country the text is."""
+    found = _COUNTRY_CURRENCY.search(text)
     return found[0] if found else None
 
 
