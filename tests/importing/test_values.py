@@ -1,5 +1,6 @@
 """Tests for numbers, dates, text and flags in the cells of an export, in the formats that tills write."""
 
+import re
 from decimal import Decimal
 
 import pytest
@@ -124,6 +125,38 @@ def test_an_empty_cell_has_no_number(cell: str) -> None:
 )
 def test_a_time_is_read_in_the_order_of_the_mapping(cell: str, order: str, iso: str) -> None:
     assert values.read_time(cell, DateFormat(), order) == iso
+
+
+TIMES = """
+14/11/2026 20h15|14/11/2026 20 h 15|14/11/2026 20h15min|14/11/2026 à 20:15|14/11/2026 a las 20:15
+14.11.2026 20:15 Uhr|14.11.2026 um 20:15|14.11.2026 kl. 20.15|14/11/2026 - 20:15|14/11/2026 20:15h
+14/11/2026 20:15 hs.|14/11/2026 2015 hrs|2026-11-14_20:15|2026-11-14-20.15.00|20261114-201500
+20:15 14/11/2026|08:15 PM 14 Nov 2026|14/11/2026 08:15p|2026年11月14日20时15分
+2026年11月14日 20時15分|2026/11/14(土) 20:15|2026/11/14 下午 08:15|2026/11/14 午後08:15
+2026년 11월 14일 20:15|2026-11-14 오후 08:15|14/11/2026 08:15 CH|14 thg 11, 2026 20:15
+14 tháng 11, 2026 20:15|14/11/2026 08:15 μ.μ.|14.11.2026 ÖS 08:15|14 พฤศจิกายน พ.ศ. 2569 20:15
+วันเสาร์ที่ 14 พฤศจิกายน 2569 20:15|Sat 14/11/2026 20:15|'14/11/2026 20:15
+viernes, 14 de noviembre de 2026 20:15|sam. 14 nov. 2026 20:15|Sa., 14.11.2026 20:15
+14th November 2026 20:15|2026-Nov-14 20:15|2026. november 14. 20:15|14 ноября 2026 г., 20:15
+14.11.2026 г. 20:15 ч.|14-Kas-2026 20:15|14 Kasım 2026 20:15|14 listopada 2026 20:15
+14 listopadu 2026 20:15|14 marraskuuta 2026 20:15|14 noiembrie 2026 20:15|14 Noi 2026 20:15
+14 Νοεμβρίου 2026 20:15|14 листопада 2026 20:15|14 ноември 2026 20:15|14 nobyembre 2026 20:15
+14 نوفمبر 2026 20:15|14 נובמבר 2026 20:15|14/11/2026 0.84375|2026-11-14 00:00:00 20:15
+14/11/2026 1899-12-30 20:15:00
+"""
+
+
+@pytest.mark.parametrize("cell", re.split(r"[|\n]", TIMES.strip()))
+def test_a_time_is_read_with_the_words_of_its_language_around_it(cell: str) -> None:
+    assert values.read_time(cell, DateFormat(), "dmy") == "2026-11-14T20:15:00"
+
+
+@pytest.mark.parametrize(
+    "cell", ["Total 14/11/2026 20:15", "14/11/2026 -05:00", "14/11/2026 20:15 x", "14/11/2026 2075"]
+)
+def test_other_words_and_numbers_beside_a_day_are_no_time(cell: str) -> None:
+    with pytest.raises(UnreadableCell):
+        values.read_time(cell, DateFormat(), "dmy")
 
 
 def test_a_time_zone_of_the_mapping_becomes_an_offset() -> None:

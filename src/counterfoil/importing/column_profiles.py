@@ -26,9 +26,8 @@ _TAKEN_OFF = {"wayOfPaying": "discount"} | dict.fromkeys(set(headings.CHARGES) -
 DATE_ROLES = frozenset({"datetime", "tradingDay"})
 _NUMBER_LIKE = re.compile(r"[^\d]{0,6}\d[\d.,'’ \u00a0\u202f]*[^\d]{0,6}")
 _HAS_MARK = re.compile("[:.]")
-_PART_OF_DAY = re.compile(r"0?\.\d{3,}", re.ASCII)
-_HAS_CLOCK = re.compile(r"\d:\d\d|\d{1,2}\.\d{2} ?น|\b\d{14}\b")
-_EPOCH = re.compile(r"1\d{9}(?:\d{3})?", re.ASCII)
+_COMPACT_CLOCK = re.compile(r"\d{3,6}", re.ASCII)
+_EPOCH = re.compile(r"1\d{9}(?:\d{3})?(?:\.\d+)?", re.ASCII)
 _SERIAL = re.compile(r"[3-6]\d{4}(?:[.,]\d+)?", re.ASCII)
 ANY_CENTURY = DateFormat(is_any_century=True)
 
@@ -110,14 +109,26 @@ class SampleColumn:
         is_varied = len(self.distinct) * 10 > len(self.filled)
         return is_varied and len(with_digits) * 10 > len(self.distinct) * 9 and not self.is_date
 
+    @property
+    def names_time(self) -> bool:
+        return any(match.role == "time" for match in self.matches)
+
     @cached_property
     def is_clock(self) -> bool:
-        is_clock = _share(self._data, lambda value: _HAS_MARK.search(value) and cell_values.clock_in(value))
-        return is_clock or _share(self._data, _PART_OF_DAY.fullmatch)
+        is_compact = self.names_time and len(self._data) > 1 and all(map(_COMPACT_CLOCK.fullmatch, self._data))
+
+        def is_marked(value: str) -> object:
+            return (
+                is_compact
+                or _HAS_MARK.search(cell_values.plain_time(value))
+                or cell_values.PART_OF_DAY.fullmatch(value)
+            )
+
+        return _share(self._data, lambda value: is_marked(value) and cell_values.clock_in(value))
 
     @cached_property
     def has_times(self) -> bool:
-        with_clock = sum(count for value, count in self._data.items() if _HAS_CLOCK.search(value))
+        with_clock = sum(count for value, count in self._data.items() if cell_values.has_time(value))
         return self.is_epoch or with_clock * 2 > self._data.total()
 
     @cached_property
@@ -161,9 +172,11 @@ class SampleColumn:
         if role == "id":
             has_decimals = self.is_number and any(re.search(r"[.,]0?[1-9]", value) for value in self.distinct)
             is_time = self.is_date or self.is_clock
-            return not has_decimals and not (is_time and all(":" in value for value in self.distinct))
-        if role == "shopId" and self.is_date:
-            # `Local` is a shop in some languages.
+            is_named_as_time = any(match.role in (*DATE_ROLES, "time") for match in self.matches)
+            has_clocks = all(":" in value for value in self.distinct)
+            return not has_decimals and not (is_time and (is_named_as_time or has_clocks))
+        if role == "shopId" and self.is_date and any(match.role in DATE_ROLES for match in self.matches):
+            # `Local` is a shop in some languages, but not in `Date (local)`.
             return False
         if role in ("method", "item", "status", "type", "shopId", "channel"):
             # Codes may be numbers, but amounts are not names.
@@ -292,7 +305,7 @@ class SheetSample:
         doubtful: dict[str, list[str]] = {}
         for column in self.columns.values():
             values = [value for value in column.distinct if _NUMBER_LIKE.fullmatch(value)]
-            is_time = column.is_date or (column.is_clock and any(match.role == "time" for match in column.matches))
+            is_time = column.is_date or (column.is_clock and column.names_time)
             if is_time or len(values) * 10 < len(column.distinct) * 8:
                 continue
             shown = cell_values.formats_shown(values)

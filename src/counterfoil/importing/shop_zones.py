@@ -21,7 +21,7 @@ _IN_TEXT = re.compile(
     re.ASCII,
 )
 _AFTER_TIME = re.compile(r"(?<=[\dMm ])(?:(?:UTC|GMT)?[+-]\d{1,2}:?\d{2}|[A-Z]{1,5})(?:\s*\([^)]*\))?$", re.ASCII)
-_HALF_DAY = re.compile(r"[AP]M")
+_HALF_DAY, _ABBREVIATION = re.compile(r"[AP]M"), re.compile(r"[A-Z]{2,}$", re.ASCII)
 
 
 class ShopZones:
@@ -33,8 +33,8 @@ class ShopZones:
         # A zone that was named stands for names that are not known.
         self.column = column if column and (not timezone or all(map(read_zone, column.distinct))) else None
         """The column with the time zone of each bill."""
-        self.is_assumed = False
-        """Whether nothing shows in which time zone the shops are."""
+        self.assumed: str | None = None
+        """A time zone that nothing shows."""
         self._columns = [one for one in (sample.day, sample.clock) if one]
 
     @cached_property
@@ -52,21 +52,25 @@ class ShopZones:
         cells, zones = self._read(shop)
         marks = self._sample.sheet.countries.items()
         reason, assumed = next(((why, COUNTRY_ZONES[mark]) for why, mark in marks if mark in COUNTRY_ZONES), ("", ""))
+        fitting = [one for one in KNOWN_ZONES if cells and self._fits(one, cells)]
         named = {zone.key for zone in zones if isinstance(zone, ZoneInfo) and zone.key not in ("UTC", "GMT")}
         zone = self._timezone or "".join(named if len(named) == 1 else ()) or assumed or DEFAULT_ZONE
         moments = [self._moment(cell, zone) for cell in cells]
         if self._timezone and OtherZone in moments:
             raise ImportFailed(f"{cells[0]} is not a time in {zone}. Name the zone of the shop.")
         is_utc = any(isinstance(one, datetime) and one.utcoffset() == timedelta() for one in moments)
+        has_offsets = cells and not any(map(_ABBREVIATION.search, cells))
+        if not self._timezone and not named and has_offsets and fitting and not self._fits(zone, cells):
+            # With an offset, the day of a bill is the same in each zone that has it.
+            zone, assumed = fitting[0], ""
         is_open = None in zones or len(named) > 1 or not self._fits(zone, cells) or (is_utc and not (named or assumed))
         if self._timezone or not is_open:
-            note = "" if self._timezone or named else f"assumed, because {reason}" if reason else "assumed"
+            note = "" if self._timezone or named else f"assumed, because {reason}" if zone == assumed else "assumed"
             self._result.add(section, "timezone", zone, note)
-            self.is_assumed = note == "assumed"
+            self.assumed = zone if note == "assumed" else None
         elif not any(question.entry == ZONE for question in self._result.questions):
             column = self._columns[-1] if is_utc or not self.column else self.column
             values = {"name": column.name, "value": column.filled[0], "shop": shop}
-            fitting = [one for one in KNOWN_ZONES if cells and self._fits(one, cells)]
             text = message("zone_utc" if is_utc else "zone_unknown", **values, entry=ZONE)
             text += " If the shops are in several, set it in each [[shop]]." if self._sample.shop else ""
             self._result.ask(ZONE, text, [DEFAULT_ZONE] if is_utc else fitting[:MOST_CHOICES])
@@ -103,7 +107,7 @@ class ShopZones:
             text = read_time(cell, ANY_CENTURY, self._sample.order or "dmy", zone_named(zone))
         except UnreadableCell as error:
             return OtherZone if isinstance(error, OtherZone) else None
-        return datetime.fromtimestamp(0, UTC) if text.isdigit() else datetime.fromisoformat(text)
+        return datetime.fromisoformat(text) if "T" in text else datetime.fromtimestamp(0, UTC)
 
 
 def _is_offset(zone: str) -> bool:

@@ -3,10 +3,10 @@
 import re
 from datetime import date, timedelta
 
-from counterfoil.importing.answers import CHOICES, DEFAULT_ZONE, NIGHT, Answers
+from counterfoil.importing.answers import CHOICES, NIGHT, Answers
 from counterfoil.importing.bill_sample import BillSample, first_other_day
 from counterfoil.importing.column_doubts import BUDDHIST_SHIFT
-from counterfoil.importing.column_profiles import MANY_VALUES, SampleColumn, day_of
+from counterfoil.importing.column_profiles import DATE_ROLES, MANY_VALUES, SampleColumn, day_of
 from counterfoil.importing.export_totals import has_day
 from counterfoil.importing.proposals import Proposal
 from counterfoil.importing.results import ImportFailed, message
@@ -14,6 +14,8 @@ from counterfoil.importing.sample_times import SampleTimes
 from counterfoil.importing.shop_zones import ShopZones
 
 NOON = "12:00"
+MAC_EPOCH = timedelta(days=1462)
+"""Days before which no bill of a recent export is. Some workbooks count from 1904 instead of 1900."""
 
 
 class TimeEntries:
@@ -32,6 +34,9 @@ class TimeEntries:
         if column is None:
             return
         if column.is_serial and not column.is_date:
+            latest = date(1899, 12, 30) + timedelta(days=max(int(value[:5]) for value in column.filled))
+            if latest <= self._today - MAC_EPOCH:
+                raise ImportFailed(message("old_serials", name=column.name, value=column.filled[0], day=latest))
             self._result.add("[dates]", "serial", value=True, comment="days are numbers, as Excel writes them")
         elif order:
             found = self._sample.date_order
@@ -94,13 +99,13 @@ class TimeEntries:
         elif day:
             trading = self._trading_day(times, day)
             self._result.add("[bill]", "closedAt", [day.name, clock.name] if clock else day.name)
-            if not clock and not day.has_times and not day.is_serial:
+            if not clock and not day.has_times and all(map(str.isdigit, day.filled if day.is_serial else ())):
                 self._check("the time of day. The dates have no time, so every bill gets 12:00.")
                 self._result.add("[dates]", "defaultTime", NOON, "assumed; the export has no times")
             if self._zones.column:
                 self._result.add("[bill]", "timezone", self._zones.column.name)
-            elif self._zones.is_assumed:
-                self._check(f"the time zone. It is {DEFAULT_ZONE}, unless you use --timezone.")
+            elif self._zones.assumed:
+                self._check(f"the time zone. It is {self._zones.assumed}, unless you use --timezone.")
         if trading:
             self._result.add("[bill]", "tradingDay", trading.name)
 
@@ -119,13 +124,18 @@ class TimeEntries:
         return day
 
     def _ask_for_date(self) -> None:
-        roles = ("datetime", "tradingDay", "time")
-        named = [one for one in self._sheet.columns.values() if any(match.role in roles for match in one.matches)]
-        unknown = [one for one in self._sheet.columns.values() if one.role is None and one.filled]
-        dated = [one for one in unknown if any(map(has_day, one.distinct[:MANY_VALUES]))]
-        columns = list(dict.fromkeys(one.name for one in (*named, *dated) if one.filled))[:4]
-        columns = columns or [one.name for one in unknown][:4]
-        examples = [f"as in {self._sheet.columns[name].filled[0]}" for name in columns]
-        has = "".join(f" {name} has {self._sheet.columns[name].filled[0]}." for name in columns[:1])
-        text = f"No column with the date of a bill was found.{has} Which column has it?"
-        self._result.ask("bill.closedAt", text, columns, examples)
+        columns = [one for one in self._sheet.columns.values() if one.filled]
+        named = [one for one in columns if any(match.role in DATE_ROLES for match in one.matches)]
+        dated = [
+            one
+            for one in columns
+            if one.is_date or (one.role is None and any(map(has_day, one.distinct[:MANY_VALUES])))
+        ]
+        if named and not dated:
+            text = message("no_date_format", name=named[0].name, value=named[0].filled[0])
+            self._result.ask("bill.closedAt", text, ())
+            return
+        dated = dated or [one for one in columns if one.role is None]
+        examples = [f"as in {one.filled[0]}" for one in dated[:4]]
+        text = "Which column has the date of a bill? None was found."
+        self._result.ask("bill.closedAt", text, [one.name for one in dated[:4]], examples)

@@ -44,7 +44,7 @@ _TABLES = tomllib.loads((resources.files("counterfoil.importing") / "values.toml
 ERRORS = frozenset({*_TABLES["errors"], NO_RESULT})
 TOTAL_WORDS: list[str] = _TABLES["totals"]
 _ZONES: dict[str, str] = _TABLES["zones"]
-KNOWN_ZONES = sorted(set(_ZONES.values()))
+KNOWN_ZONES = list(dict.fromkeys(_ZONES.values()))
 _OFFSETS: dict[str, str] = _TABLES["offsets"]
 _MONTHS = {name: number for number, names in enumerate(_TABLES["months"], start=1) for name in names.split()}
 _CURRENCIES: dict[str, str] = _TABLES["currencies"]
@@ -75,7 +75,6 @@ _NOT_CURRENCY = re.compile(r"[\d\s.,'’()+–—−-]+", re.ASCII)
 _DIGITS = re.compile(r"\d[\d.,]*(?<=\d)", re.ASCII)
 # Thai, Arabic and Persian digits, and the marks between Arabic ones.
 _OTHER_DIGITS = str.maketrans("๐๑๒๓๔๕๖๗๘๙٠١٢٣٤٥٦٧٨٩۰۱۲۳۴۵۶۷۸۹٫٬", "0123456789" * 3 + ".,")
-_HALF_DAYS = str.maketrans({"ص": "AM", "م": "PM"})
 _FORMULA = re.compile(r'="(.*)"', re.DOTALL)
 
 # Also 2026. 10. 20. and 20.10.2026. with a dot at the end.
@@ -84,21 +83,56 @@ _DATE = re.compile(r"(\d{1,4})(?:\. ?|[/\- ])(\d{1,2})(?:\. ?|[/\- ])(\d{1,4})(?
 _COMPACT_DATE = re.compile(
     r"((?:19|2[0-6])\d{2})(0[1-9]|1[0-2])([0-3]\d)(?=\D|$|[0-2]\d[0-5]\d(?:[0-5]\d)?$)", re.ASCII
 )
-_CHINESE_DATE = re.compile(r"(\d{4})\s*[年년]\s*(\d{1,2})\s*[月월]\s*(\d{1,2})\s*[日일]")
 _DAY_OF_NAMED_MONTH = re.compile(
     r"(\d{1,2})[\s\-/.]*(?:de\s+)?([^\W\d][^\d\s,/-]*)[\s\-/.,]*(?:de[l]?\s+)?(\d{4}|\d{2})(?=\D|$)"
 )
 _NAMED_MONTH_FIRST = re.compile(r"([^\W\d][^\d\s,]*)[\s.]*(\d{1,2}),?\s+(\d{4})(?=\D|$)")
-_WEEKDAY = re.compile(r"(?:mon|tue|wed|thu|fri|sat|sun)[a-z]*[.,]*\s+(?=\S)", re.IGNORECASE)
+_YEAR_AND_NAMED_MONTH = re.compile(r"(\d{4})[\s\-/.]+([^\W\d][^\d\s,/-]*)[\s\-/.]+(\d{1,2})(?:\.(?=\s|$))?(?=\D|$)")
 _CLOCK = re.compile(
-    r"[T\s,]*(?:at\s+|เวลา\s*|klo?\.?\s*)?([01]?\d|2[0-3])[:.]([0-5]\d)(?:[:.]([0-5]\d)(?:[.,](\d{1,9}))?)?\s*"
-    r"(?:([AaPp])\.?\s?[Mm]\.?|น\.?|Uhr|hrs?)?\s*(Z|(?:UTC|GMT)?[+-]\d{1,2}(?::?\d{2})?|[A-Z]{2,5})?(?:\s*\([^)]*\))?",
+    r"(?:[T\s,_|]| - |-(?=\d\d\.\d\d\.\d\d$))*"
+    r"([01]?\d|2[0-3])[:.]([0-5]\d)(?:[:.]([0-5]\d)(?:[.,](\d{1,9}))?)?\s*"
+    r"(?:([AaPp])\.?\s?[Mm]\.?|น\.?|Uhr|hr?s?\.?|ч\.?)?\s*"
+    r"(Z|(?:UTC|GMT)?[+-]\d{1,2}(?::?\d{2})?|[A-Z]{2,5})?(?:\s*\([^)]*\)| UTC)?",
     re.ASCII,
 )
-_COMPACT_CLOCK = re.compile(r"[T\s]*([01]\d|2[0-3])([0-5]\d)([0-5]\d)?()()()", re.ASCII)
+# Without the first 0, as spreadsheets write numbers: 905.
+_COMPACT_CLOCK = re.compile(r"[T\s-]*([01]?\d|2[0-3])([0-5]\d)([0-5]\d)?()()()(?: hrs?)?", re.ASCII)
+_AROUND: dict[str, str] = _TABLES["around_times"]
+# What a cell has around its digits, and how it is written instead.
+_REWRITTEN = [
+    (re.compile(pattern, re.IGNORECASE), text)
+    for pattern, text in (
+        (
+            rf"^'|^(?:{_AROUND['weekdays']})[.,]*\s+(?=\S)|\s*[((][月火水木金土日][))]|(?<=\d)(?:st|nd|rd|th)\b|พ\.?ศ\.?\s*",
+            "",
+        ),
+        (r"(\d{4})\s*[年년]\s*(\d{1,2})\s*[月월]\s*(\d{1,2})\s*[日일]", r"\1-\2-\3 "),
+        (r"\s*\b(?:thg|tháng)\.?\s*(\d{1,2})\b,?\s*(?:năm\s*)?", r".\1."),
+        (
+            r"(?<!\d)(\d{1,2})\s?(?:[hH時时]|시)\s?(\d{2})(?:\s?(?:m|min|分|분)(?![^\W\d_]))?(?:\s?(\d{2})\s?[s秒초])?",
+            r"\1:\2:\3",
+        ),
+        (rf"({_AROUND['am']})\s*(\d{{1,2}}:\d{{2}}(?::\d{{2}})?)", r"\2 AM"),
+        (rf"({_AROUND['pm']})\s*(\d{{1,2}}:\d{{2}}(?::\d{{2}})?)", r"\2 PM"),
+        (rf"(?<=\d)\s*(?:{_AROUND['am']}|a)$", " AM"),
+        (rf"(?<=\d)\s*(?:{_AROUND['pm']}|p)$", " PM"),
+        (rf"(?<=[\d.])[\s,]+(?:{_AROUND['between']})[\s,]+(?=\d)", " "),
+        (r"^(\d{1,2}:\d{2}(?::\d{2})?(?:\s?[ap]m)?)[\s,]+(\d{1,4}[\s/.-].*\d)$", r"\2 \1"),
+        (r":(?=\s|$)", ""),
+        # The days that stand for none in a column of times, and the time that stands for none in one of days.
+        (r"(?:^|(?<=\s))(?:1899-12-3[01]|1900-01-0[01]|1970-01-01)[ T](?=\d)|\s0?0:00(?::00)?(?=\s+\d{1,2}[:.]\d)", ""),
+    )
+]
+# Digits in the usual order, perhaps with AM or PM.
+_PLAIN_TIME = re.compile(
+    r"(?!\d{1,2}:.*\d[/.-]\d|.*(?:1899-|1900-|1970-)|.*\b0?0:00(?::00)?\s)[\d/.:\s+TZAPMapm-]*(?<![APap])", re.ASCII
+)
+_HAS_CLOCK = re.compile(r"(?!(?<!\d)0?0:00(?::00|$))(?<!\d)\d{1,2}:\d\d|\d{1,2}\.\d{2} ?น|\b\d{14}\b")
+_MIDNIGHT = re.compile(r"[T\s]*0?0:00(?::00(?:\.0+)?)?", re.ASCII)
+PART_OF_DAY = re.compile(r"\s*(0?[.,]\d{3,})", re.ASCII)
 _EPOCH = re.compile(r"\d{9,13}(?:\.\d+)?", re.ASCII)
 # A spreadsheet's day number, from 1954 to 2118, and the time as a part of a day, in the same cell or in another one.
-_SERIAL = re.compile(r"([2-7]\d{4}(?:\.\d+)?)(?:\s+(0?\.\d+|0))?", re.ASCII)
+_SERIAL = re.compile(r"([2-7]\d{4}(?:[.,]\d+)?)(?:\s+(0?[.,]\d+|0))?", re.ASCII)
 _SERIAL_EPOCH = datetime(1899, 12, 30)  # noqa: DTZ001 - a day number has no zone
 _WIDE_SPACES = str.maketrans(dict.fromkeys("\u00a0\u2009\u202f", " "))
 
@@ -315,7 +349,7 @@ def read_time(
 def _local_time(cell: str, written: DateFormat, order: str) -> tuple[datetime, str | None]:
     """Return the time in a cell as it is written, and what is after it: an offset, or the abbreviation of a zone."""
     day, rest = _split_day(cell, written, order)
-    if not rest.strip():
+    if not rest.strip() or (written.default_time and _MIDNIGHT.fullmatch(rest)):
         if written.default_time is None:
             raise UnreadableCell(f"{shown(cell)} has no time of day. Map the time column too, or set dates.defaultTime")
         rest = written.default_time
@@ -352,14 +386,31 @@ def time_in(cell: str, written: DateFormat, order: str) -> time | None:
         return None
 
 
+@lru_cache(maxsize=20_000)
+def plain_time(cell: str) -> str:
+    """Return a day or a time in digits, without the words of a language around them, except names of months."""
+    text = cell.translate(_OTHER_DIGITS).translate(_WIDE_SPACES)
+    for pattern, plain in () if _PLAIN_TIME.fullmatch(text) else _REWRITTEN:
+        text = pattern.sub(plain, text)
+    return text
+
+
 def clock_in(text: str) -> re.Match[str] | None:
     """Return the parts of a text that is a time of day, such as the one after a date."""
-    plain = text.translate(_OTHER_DIGITS).translate(_HALF_DAYS)
+    plain = plain_time(text)
+    if part := PART_OF_DAY.fullmatch(plain):
+        seconds = round(float(part[1].replace(",", ".")) * 86_400)
+        plain = f"{_SERIAL_EPOCH + timedelta(seconds=seconds):%H:%M:%S}"
     return _CLOCK.fullmatch(plain) or _COMPACT_CLOCK.fullmatch(plain)
 
 
+def has_time(cell: str) -> bool:
+    """Return whether a cell with a day has a time of day, and not only 0:00."""
+    return bool(_HAS_CLOCK.search(plain_time(cell)))
+
+
 def has_half_day(cell: str) -> bool:
-    clock = _CLOCK.search(cell.translate(_OTHER_DIGITS).translate(_HALF_DAYS))
+    clock = _CLOCK.search(plain_time(cell))
     return bool(clock and clock[5])
 
 
@@ -394,7 +445,7 @@ def read_zone(cell: str) -> tzinfo | None:
 
 def ordered_date(cell: str) -> str | None:
     """Return the date at the start of a cell if its first two numbers are the day and the month, in either order."""
-    found = _DATE.match(cell.translate(_OTHER_DIGITS))
+    found = _DATE.match(plain_time(cell))
     return found[0] if found and not _starts_with_year(found) else None
 
 
@@ -421,10 +472,9 @@ def order_of(day: str) -> str | None:
 
 def _split_day(cell: str, written: DateFormat, order: str) -> tuple[date, str]:
     """Return the day at the start of a cell, and the text after it."""
-    text = _CHINESE_DATE.sub(r"\1-\2-\3 ", cell.translate(_OTHER_DIGITS).translate(_WIDE_SPACES))
+    text = plain_time(cell)
     if serial := _SERIAL.fullmatch(text):
         return _from_serial(serial, cell, written)
-    text = _WEEKDAY.sub("", text, count=1) if _WEEKDAY.match(text) else text
     depends_on_order = False
     if found := _COMPACT_DATE.match(text):
         digits, month, day = found[1], int(found[2]), int(found[3])
@@ -433,6 +483,8 @@ def _split_day(cell: str, written: DateFormat, order: str) -> tuple[date, str]:
         depends_on_order = not _starts_with_year(found)
     elif found := _DAY_OF_NAMED_MONTH.match(text):
         digits, month, day = found[3], _month(found[2], cell), int(found[1])
+    elif found := _YEAR_AND_NAMED_MONTH.match(text):
+        digits, month, day = found[1], _month(found[2], cell), int(found[3])
     elif found := _NAMED_MONTH_FIRST.match(text):
         digits, month, day = found[3], _month(found[1], cell), int(found[2])
     else:
@@ -449,9 +501,9 @@ def _from_serial(serial: re.Match[str], cell: str, written: DateFormat) -> tuple
     """Return the day and the time that a spreadsheet's number stands for."""
     if not written.serial:
         raise UnreadableCell(f"{shown(cell)} is not a date. If it is the number of a spreadsheet, set dates.serial")
-    days = float(serial[1]) + float(serial[2] or 0)
+    days = sum(float(part.replace(",", ".")) for part in (serial[1], serial[2] or "0"))
     moment = _SERIAL_EPOCH + timedelta(seconds=round(days * 86_400))
-    has_time = "." in serial[1] or serial[2] is not None
+    has_time = not serial[1].isdigit() or serial[2] is not None
     return moment.date(), f" {moment:%H:%M:%S}" if has_time else ""
 
 
