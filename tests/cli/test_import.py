@@ -58,6 +58,7 @@ def export(*rows: str) -> None:
         (("clover-orders.json",), 4),
         (("foodstory-orders.csv",), 5),
         (("grabfood-transactions.csv",), 4),
+        (("shopify-orders.csv",), 4),
     ],
 )
 def test_every_example_loads_without_unknown_or_unreadable_fields_and_again_without_changes(
@@ -69,6 +70,14 @@ def test_every_example_loads_without_unknown_or_unreadable_fields_and_again_with
         counterfoil.bare("import", *(EXAMPLES / name for name in files), *options)
         loaded = counterfoil.json("load", "records.ndjson", "--strict")
         assert (loaded[outcome], loaded["rejected"], loaded["unknownFields"]) == (added, 0, [])
+
+
+def test_a_new_shop_whose_times_are_of_another_zone_needs_its_name(counterfoil: Command) -> None:
+    load = ("import", EXAMPLES / "shopify-orders.csv", "--load", "--with-shops")
+    assert "--timezone" in counterfoil(*load, status=1).stderr
+    for options in (("--timezone", "America/New_York"), ()):
+        assert counterfoil.json(*load, *options)["totals"]["firstDay"] == "2026-11-14"
+    assert "that of Bangkok" in counterfoil("import", EXAMPLES / "toast-items.csv", "--with-shops", "--check").stderr
 
 
 def test_an_import_says_what_it_recognised(counterfoil: Command) -> None:

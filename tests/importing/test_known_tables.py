@@ -289,6 +289,14 @@ def test_orders_of_grabfood_are_what_customers_paid_without_commissions() -> Non
     assert first["amounts"] == {"subtotal": "255", "discountTotal": "42", "net": "213"}
 
 
+def test_orders_of_shopify_are_what_was_paid_and_not_refunded() -> None:
+    found = example("shopify-orders.csv")
+    assert (found.rejected, len(found.skipped)) == ([], 1)
+    assert sums(found) == [("#1001", "58.32", False), ("#1002", "10.96", False), ("#1003", "12.96", True)]
+    assert [len(bill["lines"]) for bill in found.bills] == [2, 1, 1]
+    assert found.bills[0]["closedAt"] == "2026-11-14T18:05:12-05:00"
+
+
 # The bill of each example that the changes below are about.
 CHANGED_BILLS = {
     "loyverse-receipts.csv": "Riverside-1-0003",
@@ -298,6 +306,7 @@ CHANGED_BILLS = {
     "toast-payments.csv": "1300000000000000115",
     "foodstory-orders.csv": "14/11/2026-ริมน้ำ-D1-0002",
     "grabfood-transactions.csv": "0000000002-GRABORDER2",
+    "shopify-orders.csv": "#1001",
 }
 PAID = ",ชำระเงิน,,โอนแล้ว,"
 
@@ -328,6 +337,8 @@ PAID = ",ชำระเงิน,,โอนแล้ว,"
         ("toast-payments.csv", ",CAPTURED,Cash", "11/14/26 7:00 PM,CAPTURED,Cash", "unknown_status", "Void Date"),
         ("foodstory-orders.csv", ",Order Success,,,กลับ", ",Order Pending,,,กลับ", "unreadable_value", "Order Pending"),
         ("foodstory-orders.csv", ",,,กลับ", ",,รอปิดบิล,กลับ", "unknown_status", "รอปิดบิล"),
+        ("shopify-orders.csv", ",58.32,", ",158.32,", "doubtful_value", "Subtotal + Shipping"),
+        ("shopify-orders.csv", "#1001,,paid,", "#1001,,partially_paid,", "unknown_status", "partially_paid"),
         ("grabfood-transactions.csv", PAID, ",คืนเงิน,,โอนแล้ว,", "unknown_status", "คืนเงิน"),
         ("grabfood-transactions.csv", PAID, ",,,โอนแล้ว,", "unknown_status", "หมวดหมู่"),
         ("grabfood-transactions.csv", PAID, ",ชำระเงิน,,ไม่สำเร็จ,", "unknown_status", "ไม่สำเร็จ"),

@@ -17,6 +17,7 @@ TITLES = {
     "foodics-orders.json": "Foodics orders",
     "foodstory-orders.csv": "FoodStory ordered items",
     "grabfood-transactions.csv": "GrabFood transactions",
+    "shopify-orders.csv": "Shopify orders",
     "loyverse-items-es.csv": "Loyverse receipts by item",
     "loyverse-items-th.csv": "Loyverse receipts by item",
     "loyverse-receipts-by-item.csv": "Loyverse receipts by item",

@@ -128,6 +128,13 @@ def say_once(note: str) -> None:
         print_note(note)
 
 
+def _say_zone(shop: ImportedRecord) -> None:
+    """Say which time zone a new shop gets, or raise `ImportFailed` if it is certainly another one."""
+    if shop.is_elsewhere:
+        raise results.ImportFailed(message("zone_needed", name=shop.file))
+    say_once(message("zone_assumed"))
+
+
 def converted(
     found: Iterable[Imported], tally: ImportTally, facts: Facts, reject: WriteReject = ignore_reject
 ) -> Generator[ImportedRecord, None, None]:
@@ -144,7 +151,7 @@ def converted(
                 tally.bills += is_bill
                 tally.shops += not is_bill
                 if one.is_found_shop and "timezone" not in one.record:
-                    say_once(message("zone_assumed"))
+                    _say_zone(one)
                 yield one
             case ExportTotals():
                 tally.export_totals.append(one)

@@ -23,7 +23,7 @@ from counterfoil.importing.sheets import OnRead, ignore_reads, open_table
 from counterfoil.importing.tables import ImportOptions, table_records
 
 CSV, DATABASE, NO_FORMAT = "csv", "database", "none"
-FORMATS = (CSV, "loyverse", "square", "foodics", "toast", "clover", "foodstory", "grabfood", DATABASE)
+FORMATS = (CSV, "loyverse", "square", "foodics", "toast", "clover", "foodstory", "grabfood", "shopify", DATABASE)
 # The number of objects in a JSON file that are looked at. If none of them is an order, the file is not recognised.
 OBJECTS_TRIED = 20
 # If headings are known in one of these encodings, the file has it: UTF-8, those of old Thai tills, that of Excel.

@@ -60,6 +60,8 @@ class ImportedRecord(Struct, frozen=True):
     line: int
     record: dict[str, Any]
     is_found_shop: bool = False
+    is_elsewhere: bool = False
+    """Whether the times of the shop's bills have offsets that are not those of Thailand, but nothing names its zone."""
     """True for a shop that the export names but does not describe. The store may have more data about it."""
 
 

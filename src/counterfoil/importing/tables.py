@@ -1,5 +1,6 @@
 """Imports tables: the bills of files or of a database, with their lines and payments."""
 
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import closing
@@ -31,6 +32,7 @@ CANCELLED_LINE = "a cancelled line of a bill that is not in the bills file"
 HAS_NO_ID = "has no bill ID"
 NOT_BILLS = "the mapping says that such rows are not bills"
 MAX_AMOUNTS = 10_000
+OTHER_OFFSET = re.compile(r"T[\d:.]+[+-](?!07:00)\d\d:\d\d$")
 # So many rows of numbers at the end of a table may be totals.
 MAX_LAST_ROWS = 5
 # The types of values of which a part is a value too.
@@ -437,7 +439,8 @@ class TableImport:
             names = {own: foreign for foreign, own in self._mapping.shop_ids.items()}
             zone = self._options.timezone or converter.zone_name or self._mapping.dates.timezone
             found = shop_record(record["shopId"], names.get(record["shopId"], record["shopId"]), zone)
-            yield ImportedRecord(first.sheet.name, first.line, found, is_found_shop=True)
+            is_elsewhere = not zone and bool(OTHER_OFFSET.search(record.get("closedAt", "")))
+            yield ImportedRecord(first.sheet.name, first.line, found, is_found_shop=True, is_elsewhere=is_elsewhere)
         yield ImportedRecord(first.sheet.name, first.line, record)
 
     def _proves(self, record: dict[str, Any], cut: TableRow) -> bool:
