@@ -23,7 +23,7 @@ from counterfoil.backends.postgres.admin_connections import (
     fingerprint_of,
     translated,
 )
-from counterfoil.backends.postgres.written_rows import bigints, blobs, columns, integers, loaded, rev_text, texts
+from counterfoil.backends.postgres.written_rows import columns, loaded, rev_text
 from counterfoil.backends.refusals import refusal
 from counterfoil.domain.batch import Batch, NeededRows
 from counterfoil.domain.changes import BaseRow, BillRow, MemberRow, Row, ShopRow, account_values
@@ -55,7 +55,7 @@ _PUT_SHOPS = """
 
 _BILLS = """
     SELECT bills.shop, bills.id, bills.trading_day, bills.rev, bills.digest, bills.withheld, bills.bill_day
-    FROM unnest(%b::text[], %b::text[]) AS asked (shop_id, id)
+    FROM unnest(%s::text[], %s::text[]) AS asked (shop_id, id)
     JOIN shops ON shops.id = asked.shop_id
     JOIN bills ON bills.shop = shops.number AND bills.id = asked.id
 """
@@ -78,13 +78,9 @@ PUT_BILLS = f"""
         loaded_at = excluded.loaded_at
 """
 _BILL_ARRAYS = """
-    SELECT * FROM unnest(%b::integer[], %b::text[], %b::integer[], %b::bigint[], %b::bigint[], %b::text[],
-        %b::text[]::numeric[], %b::integer[], %b::bytea[], %b::bytea[], %b::bytea[], %b::bytea[], %b::bigint[])
+    SELECT * FROM unnest(%s::integer[], %s::text[], %s::integer[], %s::bigint[], %s::bigint[], %s::text[],
+        %s::numeric[], %s::integer[], %b::bytea[], %b::bytea[], %b::bytea[], %b::bytea[], %s::bigint[])
 """
-_BILL_COLUMNS: tuple[Callable[[Sequence[Any]], bytes], ...] = (
-    *(integers, texts, integers, bigints, bigints, texts, texts, integers),
-    *(blobs, blobs, blobs, blobs, bigints),
-)
 _SETTLE_BILLS = """
     UPDATE bills SET trading_day = asked.trading_day, rev = asked.rev, withheld = asked.withheld
     FROM unnest(%s::integer[], %s::text[], %s::text[], %s::numeric[], %s::bytea[])
@@ -201,7 +197,7 @@ class PostgresLedger(LoadBook):
         stamped = connection.execute(_TAKE_STAMP, self._now(), binary=True)
         last_shop = connection.execute(LAST_SHOP, binary=True) if needed.new_shops else None
         shops = asked_rows(connection, SHOPS, needed.shops)
-        bills = asked_rows(connection, _BILLS, *map(texts, columns(needed.bills))) if needed.bills else None
+        bills = asked_rows(connection, _BILLS, *columns(needed.bills)) if needed.bills else None
         bases = asked_rows(connection, BASES, needed.bases)
         members = asked_rows(connection, MEMBERS, needed.tokens)
         removals = asked_rows(connection, REMOVALS, *columns(needed.removals)) if needed.removals else None
@@ -247,16 +243,10 @@ class PostgresLedger(LoadBook):
 
     def _add_bills(self, rows: Sequence[BillRow]) -> None:
         """Insert new bills. The batch has checked under the write lock that they are not stored yet."""
-        self._write_bills(_ADD_BILLS, rows)
+        self._do(_ADD_BILLS.format(rows=_BILL_ARRAYS), [row.values(rev_text(row.rev)) for row in rows])
 
     def _put_bills(self, rows: Sequence[BillRow]) -> None:
-        self._write_bills(PUT_BILLS, rows)
-
-    def _write_bills(self, statement: str, rows: Sequence[BillRow]) -> None:
-        if rows:
-            values = zip(*[row.values(rev_text(row.rev)) for row in rows], strict=True)
-            arrays = [packed(column) for packed, column in zip(_BILL_COLUMNS, values, strict=True)]
-            self._line().execute(statement.format(rows=_BILL_ARRAYS).encode(), arrays)
+        self._do(PUT_BILLS.format(rows=_BILL_ARRAYS), [row.values(rev_text(row.rev)) for row in rows])
 
     def _settle_bills(self, rows: Sequence[BillRow]) -> None:
         self._do(_SETTLE_BILLS, [row.settled_values(rev_text(row.rev)) for row in rows])
