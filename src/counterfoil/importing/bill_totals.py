@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from counterfoil.importing.headings import CHARGES, DEDUCTIONS, stated_rates
+from counterfoil.importing.headings import CHARGES, DEDUCTIONS, names, stated_rates
 from counterfoil.importing.results import message
 
 # Amounts are whole numbers of this fraction of the currency's unit.
@@ -183,6 +183,7 @@ def shown_by_sums(
     stages = [(stage, one) for one in candidates for stage, roles in enumerate(_STAGES) if one.role in roles]
     pairs = [([target], [base.minus()]) for late, target in stages for early, base in stages if early < late]
     pairs += [([target], []) for stage, target in stages if stage == len(_STAGES) - 1]
+    totals = [_sums([one], bills) for stage, one in stages if stage == len(_STAGES) - 1]
     charges, sums = {}, {}
     for target, base in pairs if wholes or amounts else ():
         for few in (few for size in range(MOST_KNOWN_PARTS + 1) for few in combinations(taken, size)):
@@ -192,6 +193,10 @@ def shown_by_sums(
             if base and (found := signed.get(gap)):
                 plain = next(one for one in amounts if one.columns == found.columns)
                 is_charge = sum(gap) > 0
+                before = _sums([*target, found.minus()], bills)
+                if not is_charge and (names(plain.name, "headings", "unknown") or before in totals):
+                    # A deposit, for example, was paid before.
+                    continue
                 charges[plain.name] = replace(found if is_charge else plain, role="charge" if is_charge else "discount")
             elif not base and (fitting := next((one for one in wholes if _are_close(one[1], gap)), None)):
                 some, _, role = fitting
