@@ -235,7 +235,9 @@ def _convert(settings: Settings, request: ImportRequest, reading: Any, reject: W
     facts = import_report.facts_for_import(settings)
     is_dry = request.is_check or not request.is_load
     rejected_lines = RejectExamples() if is_dry else load_run.new_rejects_file(settings, name)
-    found = import_report.converted(reading.records(), tally, facts if request.is_load else lambda _: None, reject)
+    found = import_report.converted(
+        reading.records(), tally, facts if request.is_load else lambda _: None, reject, facts
+    )
     ledger = LenientLedger(facts, Intake, _stored_bills(settings))
     with _output(request) as write, closing(found) as records:
         source = import_report.ImportedSource(name, records, tally, write)

@@ -49,6 +49,11 @@ class ImportTally(Struct):
     def wrong_totals(self) -> list[ExportTotals]:
         return [total for total in self.export_totals if total.stated != total.computed]
 
+    def add(self, row: RejectedRow) -> None:
+        self.rejected[row.reason] += 1
+        if len(self.first_rejects) < MAX_REMEMBERED:
+            self.first_rejects.append(row)
+
     def rejected_rows(self, source: str | None = None) -> RejectedRows:
         """Return the rejected rows as a load stores them. They are of this source, or of the file that each names."""
         first = [RejectedLine(source or row.file, row.line, IMPORT_PREFIX + row.reason) for row in self.first_rejects]
@@ -128,19 +133,17 @@ def say_once(note: str) -> None:
         print_note(note)
 
 
-def _say_zone(shop: ImportedRecord) -> None:
-    """Say which time zone a new shop gets, or raise `ImportFailed` if it is certainly another one."""
-    if shop.is_elsewhere:
-        raise results.ImportFailed(message("zone_needed", name=shop.file))
-    say_once(message("zone_assumed"))
-
-
 def converted(
-    found: Iterable[Imported], tally: ImportTally, facts: Facts, reject: WriteReject = ignore_reject
+    found: Iterable[Imported],
+    tally: ImportTally,
+    facts: Facts,
+    reject: WriteReject = ignore_reject,
+    stored: Facts | None = None,
 ) -> Generator[ImportedRecord, None, None]:
     """Yield the records. Count records, skipped rows and rejects in the tally, and write the rejects to their file.
 
-    A shop that the export names but does not describe is left out if `facts` knows it.
+    A shop that the export names but does not describe is left out if `facts` knows it. Its time zone must be known if
+    it is not that of Thailand, unless `stored` knows the shop.
     """
     for one in found:
         match one:
@@ -151,18 +154,18 @@ def converted(
                 tally.bills += is_bill
                 tally.shops += not is_bill
                 if one.is_found_shop and "timezone" not in one.record:
-                    _say_zone(one)
+                    say_once(message("zone_assumed"))
                 yield one
             case ExportTotals():
                 tally.export_totals.append(one)
+            case results.ShopElsewhere() if not (stored or facts)(one.shop_id):
+                raise results.ImportFailed(message("zone_needed", name=one.file))
             case results.ImportNote():
                 say_once(one.text)
             case results.SkippedRow():
                 tally.skipped[one.reason] += 1
             case RejectedRow():
-                tally.rejected[one.reason] += 1
-                if len(tally.first_rejects) < MAX_REMEMBERED:
-                    tally.first_rejects.append(one)
+                tally.add(one)
                 reject(one)
 
 

@@ -60,8 +60,6 @@ class ImportedRecord(Struct, frozen=True):
     line: int
     record: dict[str, Any]
     is_found_shop: bool = False
-    is_elsewhere: bool = False
-    """Whether the times of the shop's bills have offsets that are not those of Thailand, but nothing names its zone."""
     """True for a shop that the export names but does not describe. The store may have more data about it."""
 
 
@@ -73,6 +71,13 @@ class RejectedRow(Struct, frozen=True):
     reason: str
     detail: str
     bill: str | None = None
+
+
+class ShopElsewhere(Struct, frozen=True):
+    """A shop whose bills have times with offsets that are not those of Thailand, but nothing names its zone."""
+
+    file: str
+    shop_id: str
 
 
 class SkippedRow(Struct, frozen=True):
@@ -104,4 +109,4 @@ class ImportNote(Struct, frozen=True):
     text: str
 
 
-Imported = ImportedRecord | RejectedRow | SkippedRow | ExportTotals | ImportNote
+Imported = ImportedRecord | RejectedRow | SkippedRow | ShopElsewhere | ExportTotals | ImportNote

@@ -32,7 +32,7 @@ CANCELLED_LINE = "a cancelled line of a bill that is not in the bills file"
 HAS_NO_ID = "has no bill ID"
 NOT_BILLS = "the mapping says that such rows are not bills"
 MAX_AMOUNTS = 10_000
-OTHER_OFFSET = re.compile(r"T[\d:.]+[+-](?!07:00)\d\d:\d\d$")
+OTHER_OFFSET = re.compile(r"T[\d:.]+[+-](?!07:00|00:00)\d\d:\d\d$")
 # So many rows of numbers at the end of a table may be totals.
 MAX_LAST_ROWS = 5
 # The types of values of which a part is a value too.
@@ -434,13 +434,15 @@ class TableImport:
         if record is None:
             yield from (results.SkippedRow(row.sheet.name, row.line, NOT_BILLS) for row in group.bills)
             return
-        if self._options.write_shops and record["shopId"] not in self._named_shops:
+        if record["shopId"] not in self._named_shops:
             self._named_shops.add(record["shopId"])
             names = {own: foreign for foreign, own in self._mapping.shop_ids.items()}
             zone = self._options.timezone or converter.zone_name or self._mapping.dates.timezone
             found = shop_record(record["shopId"], names.get(record["shopId"], record["shopId"]), zone)
-            is_elsewhere = not zone and bool(OTHER_OFFSET.search(record.get("closedAt", "")))
-            yield ImportedRecord(first.sheet.name, first.line, found, is_found_shop=True, is_elsewhere=is_elsewhere)
+            if not zone and OTHER_OFFSET.search(record.get("closedAt", "")):
+                yield results.ShopElsewhere(first.sheet.name, record["shopId"])
+            if self._options.write_shops:
+                yield ImportedRecord(first.sheet.name, first.line, found, is_found_shop=True)
         yield ImportedRecord(first.sheet.name, first.line, record)
 
     def _proves(self, record: dict[str, Any], cut: TableRow) -> bool:
