@@ -79,6 +79,7 @@ def test_an_amount_in_thousands_or_with_three_decimals_among_others_is_a_questio
     with pytest.raises(ImportFailed, match=r"80\.000"):
         imported(None, export)
     assert len(imported(None, export, mapping='[numbers]\ndecimal = "."').bills) == 3
+    assert len(imported(None, changed(tmp_path, "toast-items.csv", ("3.20000000", "3.205"))).bills) == 3
 
 
 def test_items_of_loyverse_with_taxes_need_the_receipts(tmp_path: Path) -> None:

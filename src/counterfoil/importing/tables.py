@@ -267,7 +267,8 @@ class TableImport:
             for at in table_bills.positions_of(source, one.sheet)
         }
         columns = self._totals[id(one.sheet)].amounts if self._mapping.finds_numbers and not one.sheet.is_typed else ()
-        amounts = [column.position for column in columns if column.field != "qty"]
+        # A tax may have more decimals than an amount that is paid.
+        amounts = [column.position for column in columns if column.field not in ("qty", "amounts.vat")]
         latest_key, unread, days = "", None, table_bills.day_columns(self._mapping)
         headings = HeadingCheck(self._mapping, one.sheet)
         for row in self._rows(one):
