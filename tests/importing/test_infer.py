@@ -149,7 +149,7 @@ def test_the_date_order_is_inferred_or_asked_for(tmp_path: Path, heading: str, t
     shown = CliRunner().invoke(program, ["import", "--infer", str(ambiguous), "-o", str(tmp_path / "m.toml")]).stderr
     assert "--set dates.order=dmy  03 Apr 2026" in shown
     assert "--set dates.order=mdy  04 Mar 2026" in shown
-    assert f"The mapping is in {tmp_path / 'm.toml'}. Set dates.order, check the rest, then run:" in shown
+    assert f"The mapping is in {tmp_path / 'm.toml'}. Answer the 1 question in the same command, then run:" in shown
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import pytest
 from openpyxl import Workbook
 
 from counterfoil.importing import sheets
+from counterfoil.importing.infer import propose
 from counterfoil.importing.mapping import FileLayout
 from counterfoil.importing.results import ImportFailed
 from counterfoil.importing.sheets import TableRow, open_table
@@ -152,6 +153,12 @@ def test_two_sheets_that_fit_but_have_other_columns_are_a_question(tmp_path: Pat
     second: list[list[Any]] = [[*HEADINGS, "Tip"], ["B1", EVENING, "Tea", 1, 50, 50, 5]]
     with pytest.raises(ImportFailed, match=r"more than one sheet that fits: Sheet, Monday. Set file\.sheet"):
         imported("csv", workbook(tmp_path, ROWS, Monday=second), mapping=MAPPING)
+
+
+def test_days_that_a_spreadsheet_has_read_as_months_are_refused(tmp_path: Path) -> None:
+    rows = [["Bill", "Date", "Total"], [1, date(2026, 5, 11), 60], [2, "13/11/2026 11:00", 40]]
+    with pytest.raises(ImportFailed, match="read the day as the month"):
+        propose([workbook(tmp_path, rows)], [], [], "s", today=date(2026, 11, 16))
 
 
 def test_a_sheet_that_the_workbook_does_not_have_is_named_with_those_that_it_has(tmp_path: Path) -> None:

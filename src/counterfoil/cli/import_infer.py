@@ -54,7 +54,8 @@ def propose_mapping(
         raise
     _show_remarks(proposal)
     if output != STANDARD_OUTPUT:
-        then = f"Set {' and '.join(unset)}, check the rest, then run:" if unset else "Check it, then run:"
+        question = counted(len(unset), "question")
+        then = f"Answer the {question} in the same command, then run:" if unset else "Check it, then run:"
         _say(f"The mapping is in {output}. {then}")
         options = zip(("", "--lines ", "--payments "), files, strict=True)
         names = " ".join(f"{option}{path}" for option, paths in options for path in paths)
@@ -159,7 +160,7 @@ def _show_bills(proposal: Proposal, content: dict[str, Any], unset: Sequence[str
     _say("")
     if bills:
         of_all = f"{first} of {counted(len(bills), 'bill')} in the sample"
-        _say(f"{of_all}, as the API would serve them (empty fields are left out):")
+        _say(f"{of_all}, as the API would serve them:")
     else:
         _say("With this mapping, no bill of the sample can be converted. Correct the mapping first:")
     for one in chosen:

@@ -27,7 +27,7 @@ from counterfoil.importing.shop_zones import ShopZones
 from counterfoil.importing.time_entries import TimeEntries
 
 MANY_SHOPS = 10
-FRANCHISE = "my-group"
+FRANCHISE, DEFAULT_SHOP = "my-group", "my-shop"
 TEXT_ENTRIES, AMOUNT_ENTRIES, LINE_ENTRIES = map(headings.entries_of, ("texts", "amounts", "lines"))
 
 
@@ -68,7 +68,8 @@ class _Inference:
         self._answers = answers
         if not self._sheet.rows:
             name = self._sheet.file.sheet.name
-            raise ImportFailed(f"{name} has a header row, but no rows below it that can be read.")
+            first = "".join(f" Line {one.line} {one.detail}." for one in self._sheet.problems[:1])
+            raise ImportFailed(f"{name} has a header row, but no rows below it that can be read.{first}")
         bills_of = partial(
             BillSample,
             has_line_file=bool(self._lines),
@@ -156,8 +157,8 @@ class _Inference:
         names = [name for name in column.distinct if not headings.names_no_shop(name)] if column else []
         if not column or not names:
             if not self._shop:
-                self._check("the shop. The export does not name it. Choose an ID in [shop], or use --shop.")
-            self._shop_section("[shop]", self._shop or "my-shop", self._shop or "My shop")
+                self._check(f"the shop. Its ID is {DEFAULT_SHOP}, unless you use --shop.")
+            self._shop_section("[shop]", self._shop or DEFAULT_SHOP, self._shop or "My shop")
             return
         is_table = sum(map(headings.names_area, names)) * 2 > len(names) > 1
         is_many = len(names) >= MANY_SHOPS and len(self._sample.bills) < 3 * len(names)

@@ -12,6 +12,7 @@ from counterfoil.importing.proposals import Proposal
 from counterfoil.importing.results import ImportFailed, message
 from counterfoil.importing.sample_times import SampleTimes
 from counterfoil.importing.shop_zones import ShopZones
+from counterfoil.importing.values import order_of, ordered_date
 
 NOON = "12:00"
 MAC_EPOCH = timedelta(days=1462)
@@ -33,6 +34,10 @@ class TimeEntries:
         column, order = self._sample.day or self._sample.trading_day, self._sample.order
         if column is None:
             return
+        texts = [value for value in column.distinct if ordered_date(value)] if self._sheet.file.sheet.is_typed else []
+        dates = [value for value in column.distinct if not ordered_date(value) and day_of(value, "ymd")]
+        if texts and dates and all(map(order_of, texts)) and all(int(value[8:10]) <= 12 for value in dates):
+            raise ImportFailed(message("dates_swapped", name=column.name, date=dates[0], text=texts[0]))
         if column.is_serial and not column.is_date:
             latest = date(1899, 12, 30) + timedelta(days=max(int(value[:5]) for value in column.filled))
             if latest <= self._today - MAC_EPOCH:
