@@ -172,6 +172,7 @@ def test_the_date_order_is_inferred_or_asked_for(tmp_path: Path, heading: str, t
         ("mdy", "", "Bill No,Date,Total,Time Zone", "05/11/2026 10:00,10,America/New_York"),
         (None, "", "Bill No,Date,Total", "05/11/2026 10:00,$10"),
         (None, "", "เลขที่บิล,วันที่,ยอดรวม", "11/5/2026 5:40 PM,10"),
+        (None, "", "เลขที่บิล,วันที่,ยอดรวม", "05/12/2026 10:00,10"),
     ],
 )
 def test_the_date_order_is_that_which_anything_in_the_export_shows(

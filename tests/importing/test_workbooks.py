@@ -156,7 +156,7 @@ def test_two_sheets_that_fit_but_have_other_columns_are_a_question(tmp_path: Pat
 
 
 def test_days_that_a_spreadsheet_has_read_as_months_are_refused(tmp_path: Path) -> None:
-    rows = [["Bill", "Date", "Total"], [1, date(2026, 5, 11), 60], [2, "13/11/2026 11:00", 40]]
+    rows: list[list[Any]] = [["Bill", "Date", "Total"], [1, date(2026, 5, 11), 60], [2, "13/11/2026 11:00", 40]]
     with pytest.raises(ImportFailed, match="read the day as the month"):
         propose([workbook(tmp_path, rows)], [], [], "s", today=date(2026, 11, 16))
 

@@ -54,11 +54,13 @@ class DateOrder:
         # The last two digits of the year come first only if the days show it.
         left -= {"ymd"} if len(left) > 1 else set()
         by_country = self._of_country(days, zone)
-        if len(left) == 1:
+        # A clock that is wrong, or invented days, must not turn the order of a country around.
+        is_turned = list(found.values()) == [self._recent(days)] and left == {"dmy", "mdy"} - {*by_country.values()}
+        if len(left) == 1 and not is_turned:
             self.order, self.reason = left.pop(), next(iter(found), "")
-        elif days["dmy"] == days.get("mdy"):
+        elif len(left) > 1 and days.get("dmy") == days.get("mdy"):
             self.order = AUTO
-        elif by_country and left:
+        elif by_country and len(left) > 1:
             [(self.reason, self.order)] = by_country.items()
             self.is_assumed = True
 
