@@ -67,14 +67,7 @@ def success_body(answer: Answer) -> bytes:
         tail = b'%b%b,"serverTime":"%b"}' % (cursor, _field(b"mark", answer.mark), server_time)
     if isinstance(answer.data, bytes):
         return b'{"ok":true,"data":%b%b' % (answer.data, tail)
-    if not answer.data:
-        return b'{"ok":true,"data":[]%b' % tail
-    # The envelope is joined to the first and the last row, so that the list is copied only once.
-    if len(answer.data) == 1:
-        return b'{"ok":true,"data":[%b]%b' % (answer.data[0], tail)
-    rows = [b'{"ok":true,"data":[' + answer.data[0], *answer.data[1:]]
-    rows[-1] += b"]" + tail
-    return b",".join(rows)
+    return b'{"ok":true,"data":[%b]%b' % (b",".join(answer.data), tail)
 
 
 def _field(name: bytes, value: str | UnsetType | None) -> bytes:

@@ -267,21 +267,10 @@ class FileSet(SourceList):
         self._done, self._errors, self.empty = 0, {}, []
         for file in self.files:
             file.on_read = self._on_file_read
-        only_bills = set()
         for bills in (False, True):
             for file in self.files:
                 self.reject_score = 0
-                if bills and file in only_bills:
-                    # The first pass showed that this file contains only bills, so its lines need not be checked again.
-                    yield from self._lines_of(file)
-                else:
-                    has_others = False
-                    for line in self._lines_of(file):
-                        if _is_bill(line.text) is bills:
-                            has_others = True
-                            yield line
-                    if not (bills or has_others):
-                        only_bills.add(file)
+                yield from (line for line in self._lines_of(file) if _is_bill(line.text) is bills)
                 self._done += file.total or 0
                 if not bills:
                     self.empty += file.empty

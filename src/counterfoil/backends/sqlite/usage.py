@@ -38,10 +38,7 @@ EVERYTHING = 1 << 62
 PRUNE_ROWS = 500
 
 _COLUMNS = ", ".join(RequestRecord.__struct_fields__)
-# For None, Python's `sqlite3` looks for an adapter, which takes microseconds, so "" stands for it.
-_RECORD = f"""
-    INSERT INTO {{table}} ({_COLUMNS}) VALUES (?, ?, ?, ?, nullif(?, ''), ?, nullif(?, ''), ?, ?, ?)
-"""  # noqa: S608 - our own columns
+_RECORD = f"INSERT INTO {{table}} ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608 - our own columns
 _RECORD_NOW, _RECORD_RECENT = _RECORD.format(table="requests"), _RECORD.format(table="recent_requests")
 _OLDEST_RECENT = "SELECT min(rowid) FROM recent_requests"
 # The parameter is the row number of the first record that is not moved.
@@ -50,12 +47,6 @@ _MOVE_RECENT = f"""
 """  # noqa: S608 - our own columns
 _DELETE_MOVED = "DELETE FROM recent_requests WHERE rowid < ?"
 _PRUNE_REQUESTS = "DELETE FROM requests WHERE number IN (SELECT number FROM requests WHERE at < ?2 LIMIT ?1)"
-
-
-def _values(record: RequestRecord) -> tuple[object, ...]:
-    """Return the parameters of `_RECORD`."""
-    at, key_id, route, status, error, took_us, base, *rest = astuple(record)
-    return at, key_id, route, status, error or "", took_us, base or "", *rest
 
 
 def move(connection: sqlite3.Connection, most: int) -> int:
@@ -175,7 +166,7 @@ class SqliteUsage(PendingUsage):
             verdicts = [self._admit_one(key, now, today, day) for key in keys]
             written = len(self._records)
             if written:
-                self._connection.executemany(_RECORD_RECENT, map(_values, self._records))
+                self._connection.executemany(_RECORD_RECENT, map(astuple, self._records))
         del self._records[:written]
         self._recent += written
         return verdicts
@@ -259,7 +250,7 @@ class SqliteUsage(PendingUsage):
             if moved:
                 move(self._connection, moved)
             written = len(self._records)
-            self._connection.executemany(_RECORD_NOW, map(_values, self._records))
+            self._connection.executemany(_RECORD_NOW, map(astuple, self._records))
             errors = ((*counted, count) for counted, count in self._tally.errors.items())
             self._connection.executemany(_COUNT_ERRORS, errors)
             passes = ((*read, *astuple(progress)) for read, progress in self._tally.progress().items())
