@@ -19,6 +19,7 @@ from counterfoil.cli.store import is_without_store, record_new_store
 from counterfoil.cli.terminal import display_width, echo, message, print_fields, print_json
 from counterfoil.cli.totals import print_totals
 from counterfoil.domain.changes import Outcome
+from counterfoil.domain.control_totals import TotalsReport
 from counterfoil.domain.intake import Intake, IntakeAlarm, accepted, describe
 from counterfoil.domain.open_items import OpenItem
 from counterfoil.domain.replacements import ReplacementGuard
@@ -39,6 +40,10 @@ from counterfoil.views.loads import alarms_json
 
 # A load creates many lists but no cycles. With Python's default threshold, garbage collection took 6% of its time.
 OBJECTS_BETWEEN_COLLECTIONS = 100_000
+
+# An export with fewer bills may have the totals of another one by chance.
+FEWEST_COMPARED = 5
+MAX_LOADS = 100
 
 # Exit statuses in addition to those in `cli/main.py`. `pull` already uses 4 and 5.
 SOME_REJECTED, SUDDEN_CHANGE = 3, 6
@@ -121,7 +126,10 @@ def run_load(
         try:
             # A load that is asked to stop records that it has stopped.
             with stop_signals_as_interrupt():
-                pipeline.load(records)
+                guard = pipeline.load(records).guard
+            if is_check and is_guarded and guard.is_export and guard.bills and not guard.known:
+                guard.same_load = _load_of_same_sales(settings, report.summary.totals.report())
+                guard.is_exceeded = guard.is_exceeded or guard.same_load > 0
         except KeyboardInterrupt:
             report.interrupted = True
         except SourceError as error:
@@ -132,6 +140,18 @@ def run_load(
         finally:
             report.rejects.close()
             report.seconds = time.perf_counter() - began
+
+
+def _load_of_same_sales(settings: Settings, totals: TotalsReport) -> int:
+    """Return the number of an earlier load if most of these bills are of days that were loaded with the same totals."""
+    if is_without_store(settings) or totals.bills < FEWEST_COMPARED or totals.more_days:
+        return 0
+    reads = bootstrap.store(settings).reads()
+    loads = [load for load in reads.loads(MAX_LOADS) if load.finished and load.changed]
+    stored = [(load.number, reads.totals(load.number)) for load in loads]
+    numbers = {day: number for number, found in stored if found for day in found.days}
+    same = [day for day in totals.days if day in numbers]
+    return numbers[same[0]] if sum(day.bills for day in same) * 2 > totals.bills else 0
 
 
 @contextmanager
@@ -261,7 +281,7 @@ def _notes(report: LoadReport) -> Iterator[str]:
 
 def replacement_notes(guard: ReplacementGuard, advice: str) -> Iterator[str]:
     """Yield the sentences about stored bills that were or would be replaced by other ones."""
-    if not (guard.moved or guard.others):
+    if not (guard.moved or guard.others or guard.same_load):
         return
     if guard.is_exceeded:
         yield would_replace(guard)
@@ -281,6 +301,8 @@ def replacement_notes(guard: ReplacementGuard, advice: str) -> Iterator[str]:
 
 
 def would_replace(guard: ReplacementGuard) -> str:
+    if guard.same_load:
+        return message("same_sales", load=guard.same_load)
     others, found = guard.others - guard.incomplete, guard.moved + guard.others
     counts = {"others": others, "moved": guard.moved, "written": guard.written}
     text = message("would_replace", count=found, total=guard.bills, **counts)

@@ -238,6 +238,10 @@ class ReplacementGuard(Struct):
     """The bills that keep their time, but change lines and their total. If there are too many, they are other bills."""
     doubtful: int = 0
     """Those of which nothing shows that they are the stored bills. Most bills of an export may not be so."""
+    known: int = 0
+    """The bills of a checked load that the store has."""
+    same_load: int = 0
+    """The number of an earlier load of the same sales with other IDs, or 0."""
     first: list[ReplacedBill] = []
     is_exceeded: bool = False
     written: int = 0

@@ -64,6 +64,7 @@ class CheckingLedger:
         for shop_id in {bill.shop_id for bill in bills}:
             found = self._stored_bills(shop_id, [bill.bill_id for bill in bills if bill.shop_id == shop_id])
             stored |= {(shop_id, bill_id): bill for bill_id, bill in found.items()}
+        guard.known += len(stored)
         outcomes = [self._outcome(change, stored, guard) for change in changes]
         guard.may_write(len(bills))
         return outcomes
