@@ -167,6 +167,7 @@ def test_the_date_order_is_inferred_or_asked_for(tmp_path: Path, heading: str, t
         ("mdy", "", "Bill No,Date,Total,Reference", "11/05/2026 10:00,10,X-20261105-7"),
         ("dmy", "", "Bill No,Date,Total,Weekday", "05/11/2026 10:00,10,Thursday"),
         ("dmy", "", "เลขที่บิล,วันที่,ยอดรวม", "05/11/2026 10:00,10"),
+        ("dmy", "", "Belegnr,Datum,Gesamtbetrag", "05.11.26 10:00,10"),
         ("dmy", "", "Ticket,Date,Total TTC,Mode de paiement", "05/11/2026 10:00,10,CB"),
         ("dmy", "", "Bill No,Date,Total", "05/11/2026 10:00,฿10"),
         ("mdy", "", "Bill No,Date,Total,Time Zone", "05/11/2026 10:00,10,America/New_York"),

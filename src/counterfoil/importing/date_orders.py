@@ -125,6 +125,8 @@ class DateOrder:
     def _is_probable(self, orders: set[str], days: _Days) -> bool:
         """Return whether the days are not so old that those in the other order, of the last days, are more probable."""
         latest = {order in orders: max(found) for order, found in days.items() if order != "ymd"}
+        if len(latest) < 2:
+            return True
         return latest[True] >= self._today - FAR or not self._today - SOON <= latest[False] <= self._today
 
 
