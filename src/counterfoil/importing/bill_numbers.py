@@ -1,16 +1,105 @@
-"""What the form of a bill's number says, and IDs that are made from names of shops."""
+"""What the form and the order of bill numbers say, and IDs that are made from names of shops."""
 
 import re
+from collections import defaultdict
 from collections.abc import Sequence
-from datetime import date
+from datetime import date, datetime
+from itertools import pairwise, permutations
 from unicodedata import combining, normalize
 
-from counterfoil.importing.values import BUDDHIST_OFFSET
+from counterfoil.importing import headings
+from counterfoil.importing.column_profiles import ANY_CENTURY, SampleColumn, SheetSample, day_of
+from counterfoil.importing.values import BUDDHIST_OFFSET, time_in
 
 _UUID = re.compile(r"[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}", re.IGNORECASE)
 _LONG_NUMBER = 10
 _LONG_CODE = 12
 _MANY_SWITCHES = 3
+_ENOUGH_BILLS = 5
+_LAST_NUMBER = re.compile(r"(\d+)\D*$", re.ASCII)
+
+
+def last_number(value: str) -> int:
+    """Return the last digits of a bill's number, or 0 if it has none."""
+    found = _LAST_NUMBER.search(value)
+    return int(found[1]) if found else 0
+
+
+def number_by_values(sheet: SheetSample, *, has_items: bool) -> SampleColumn | None:
+    """Return the column without a known heading whose values grow with time, like the numbers of bills."""
+    found: dict[tuple[bool, ...], SampleColumn] = {}
+    moments = _moments(sheet)
+    places = [column.values for column in (*sheet.with_role("shopId")[:1], *sheet.with_role("deviceId")[:1])]
+    owners = list(zip([row.sheet.name for row in sheet.rows], *places, strict=True))
+    for column in sheet.columns.values() if moments else ():
+        numbers = [last_number(value) for value in column.values] if column.role is None and column.is_whole else [0]
+        if not all(numbers) or _count_rows(sheet, numbers):
+            continue
+        by_day = [(owner, moment.date()) for owner, moment in zip(owners, moments, strict=True)]
+        if any(_grow(numbers, moments, groups, has_items=has_items) for groups in (owners, by_day)):
+            found.setdefault(tuple(one == other for one, other in pairwise(column.values)), column)
+    # Columns that group the rows in different ways are asked about.
+    return next(iter(found.values())) if len(found) == 1 else None
+
+
+def _moments(sheet: SheetSample) -> list[datetime]:
+    """Return the time of each row, or nothing if some have none."""
+    dated = [column for column in sheet.with_role("datetime", "tradingDay") if column.is_date]
+    clocks = [column for column in sheet.with_role("time") if column.is_clock]
+    days = next((column for column in dated if column.has_times), None) or (dated[0] if dated and clocks else None)
+    if days is None:
+        return []
+    texts = days.values
+    if not days.has_times:
+        texts = [f"{day} {time}" for day, time in zip(days.values, clocks[0].values, strict=True)]
+    for order in ("dmy", "mdy"):
+        found = [(day_of(text, order), time_in(text, ANY_CENTURY, order)) for text in texts]
+        moments = [datetime.combine(day, time) for day, time in found if day and time]
+        if len(moments) == len(texts):
+            return moments
+    return []
+
+
+def _grow(numbers: Sequence[int], moments: Sequence[datetime], groups: Sequence[object], *, has_items: bool) -> bool:
+    """Return whether the rows with larger numbers are later in each group, and those with the same one are a bill."""
+    bills: dict[object, dict[int, list[datetime]]] = {}
+    for number, moment, group in zip(numbers, moments, groups, strict=True):
+        bills.setdefault(group, {}).setdefault(number, []).append(moment)
+    rows = [times for one in bills.values() for times in one.values()]
+    if any(len(set(times)) > 1 for times in rows) or has_items != any(len(times) > 1 for times in rows):
+        return False
+    pairs = [pair for one in bills.values() for pair in pairwise(one[number][0] for number in sorted(one))]
+    # A bill may be closed later than the next one. Parts of a bill, such as orders, are often at the same time.
+    growing = [later > earlier or (later == earlier and not has_items) for earlier, later in pairs]
+    return len(growing) >= _ENOUGH_BILLS and sum(growing) * 10 >= len(growing) * 9
+
+
+def _count_rows(sheet: SheetSample, numbers: Sequence[int]) -> bool:
+    """Return whether numbers count the rows of a file, so that another export has the same ones for other bills."""
+    by_file = defaultdict[str, list[int]](list)
+    for row, number in zip(sheet.rows, numbers, strict=True):
+        by_file[row.sheet.name].append(number)
+    return all(sorted(one) == list(range(1, len(one) + 1)) for one in by_file.values())
+
+
+def bills_of(sheet: SheetSample, columns: Sequence[str]) -> list[list[int]]:
+    """Return the rows of each bill. The same key in two files may be one bill or two, so files are kept apart."""
+    found: dict[tuple[str, ...], list[int]] = {}
+    cells = [sheet.columns[name].values for name in columns]
+    for place, row in enumerate(sheet.rows):
+        found.setdefault((row.sheet.name, *(values[place] for values in cells)), []).append(place)
+    return list(found.values())
+
+
+def misfits_of(sheet: SheetSample, number: SampleColumn) -> int:
+    """Return how many bills have lines that do not add up to a total, if a column has the bills' numbers."""
+    days = [one.name for one in sheet.with_role("tradingDay", "datetime") if not one.has_times]
+    bills, amounts = bills_of(sheet, [number.name, *days[:1]]), sheet.with_role(*headings.TOTAL_ROLES)
+    misfits = (
+        sum({total.amount(row) for row in rows} != {sum(map(amount.amount, rows))} for rows in bills)
+        for total, amount in permutations(amounts, 2)
+    )
+    return min(misfits, default=0)
 
 
 def is_long_id(value: str) -> bool:

@@ -16,7 +16,14 @@ from msgspec.structs import replace
 
 from counterfoil.importing import column_profiles, headings
 from counterfoil.importing.answers import Answers
-from counterfoil.importing.bill_numbers import contains_day, is_long_id
+from counterfoil.importing.bill_numbers import (
+    bills_of,
+    contains_day,
+    is_long_id,
+    last_number,
+    misfits_of,
+    number_by_values,
+)
 from counterfoil.importing.column_profiles import MANY_VALUES, SampleColumn, SheetSample, day_of
 from counterfoil.importing.date_orders import DateOrder
 from counterfoil.importing.export_totals import is_caption, is_total_label, is_total_word
@@ -25,22 +32,12 @@ from counterfoil.importing.results import ImportFailed, message
 from counterfoil.importing.values import NIGHT_ENDS, time_in
 
 DAYS_OF_PROOF = 7
-_LAST_NUMBER = re.compile(r"(\d+)\D*$")
 
 
 class BillKey(Struct, frozen=True):
     columns: tuple[str, ...]
     reason: str
     is_proved: bool
-
-
-def bills_of(sheet: SheetSample, columns: Sequence[str]) -> list[list[int]]:
-    """Return the rows of each bill. The same key in two files may be one bill or two, so files are kept apart."""
-    found: dict[tuple[str, ...], list[int]] = {}
-    cells = [sheet.columns[name].values for name in columns]
-    for place, row in enumerate(sheet.rows):
-        found.setdefault((row.sheet.name, *(values[place] for values in cells)), []).append(place)
-    return list(found.values())
 
 
 def first_other_day(one: SampleColumn, other: SampleColumn) -> int | None:
@@ -96,6 +93,7 @@ class BillSample:
         self.values_left_out: set[str] = set()
         self.skipped = self._skipped_rows(has_line_file=has_line_file)
         self._leave_out_totals()
+        self.is_number_guessed = False
         self.number = self._find_number(has_line_file=has_line_file)
         self.marks_in_doubt: list[str] = []
         """Columns with a void on the first row of bills that may be that of the row or of the bill."""
@@ -270,11 +268,18 @@ class BillSample:
         found = [column for column in sheet.with_role("id") if len(column.filled) * 10 >= len(sheet.rows)]
         has_items = bool(sheet.with_role("item")) and not has_line_file
 
-        def badness(column: SampleColumn) -> tuple[bool, bool, int]:
+        def badness(column: SampleColumn) -> tuple[bool, bool, int, int]:
             is_row_id = has_items and len(column.distinct) == len(sheet.rows) > 2
-            return is_row_id, len(column.filled) < len(sheet.rows) and not has_items, column.rank("id")
+            misfits = misfits_of(sheet, column) if has_items and len(found) > 1 else 0
+            return is_row_id, len(column.filled) < len(sheet.rows) and not has_items, misfits, column.rank("id")
 
-        return min(found, key=badness, default=None)
+        best = min(found, key=badness, default=None)
+        guess = number_by_values(sheet, has_items=has_items) if best is None or any(badness(best)[:2]) else None
+        if guess:
+            self.is_number_guessed = True
+            guess = sheet.columns[guess.name] = guess.with_values(guess.values)
+            guess.matches = (headings.RoleMatch(0, 0, "id"),)
+        return guess or best
 
     def _answered(self, entry: str) -> list[SampleColumn]:
         """Return the columns that the operator named for an entry, if any."""
@@ -492,9 +497,7 @@ class BillSample:
         return tuple(column.values[row] for column in self._groups)
 
     def number_in(self, row: int) -> int:
-        """Return the last digits of a bill's number, or 0 if it has none."""
-        found = _LAST_NUMBER.search(self.number.values[row]) if self.number else None
-        return int(found[1]) if found else 0
+        return last_number(self.number.values[row]) if self.number else 0
 
     def _increases(self) -> bool:
         """Return whether the numbers of each branch and till go on increasing over at least a week."""

@@ -174,10 +174,14 @@ class SampleColumn:
             is_time = self.is_date or self.is_clock
             is_named_as_time = any(match.role in (*DATE_ROLES, "time") for match in self.matches)
             has_clocks = all(":" in value for value in self.distinct)
-            return not has_decimals and not (is_time and (is_named_as_time or has_clocks))
+            is_code = any(map(str.isdigit, "".join(self.distinct))) or len(self.distinct) * 2 > len(self.filled)
+            return is_code and not has_decimals and not (is_time and (is_named_as_time or has_clocks))
         if role == "shopId" and self.is_date and any(match.role in DATE_ROLES for match in self.matches):
             # `Local` is a shop in some languages, but not in `Date (local)`.
             return False
+        if role == "currency":
+            # Some tills call the way of paying a currency.
+            return not any(map(headings.names_payment, self.distinct[:MANY_VALUES]))
         if role in ("method", "item", "status", "type", "shopId", "channel"):
             # Codes may be numbers, but amounts are not names.
             return not any(re.search(r"\d[.,]\d\d$|^-\d", value) for value in self.distinct[:MANY_VALUES])

@@ -30,6 +30,10 @@ FEW_BILLS, MANY_BILLS = 2, 8
 # A label on its own, or with the day that it is for, such as "Total 14/11/2026". "Total 0%" is a product.
 _DAY = r"\d{1,4}([/.-])\d{1,2}\1\d{1,4}\W*"
 _TOTAL = re.compile(rf"\W*(?:{'|'.join(TOTAL_WORDS)})\W*(?:(?:for|of|per|on|วันที่|ประจำวันที่)?\W*{_DAY})?", re.IGNORECASE)
+# A number with a word after it: "Grand Total (12 bills)", "Sum 14 Nov".
+_COUNTED = re.compile(
+    rf"\W*(?:[^\W\d]+ )?(?:{'|'.join(TOTAL_WORDS)})(?!\w)[^\d]*[\s(]\d[\d.,]*\s+[^\W\d]{{2}}\D*", re.IGNORECASE
+)
 _TOTAL_WORD = re.compile(rf"(?<!\w)(?:{'|'.join(TOTAL_WORDS)})(?!\w)", re.IGNORECASE)
 _CAPTION = re.compile(r"[^\W\d]{2,}\.? |[^\W\d] [^\W\d]")
 
@@ -55,6 +59,8 @@ class SheetTotals(Struct):
     rule: TotalsRule | None
     amounts: list[AmountColumn]
     ids: list[int]
+    numbers: list[int]
+    """The columns of the ID without that of the shop and the till, which rows of totals may have too."""
     dates: list[int]
     names: list[int]
     has_unnamed_rows: bool
@@ -75,7 +81,8 @@ class SheetTotals(Struct):
             return True
         if not self._has_no_id(cells):
             return False
-        is_labelled = any(cells[at] for at in self.ids) or any(is_total_label(cells[at]) for at in self.dates)
+        labels = [cells[at] for at in (*self.ids, *self.dates)]
+        is_labelled = any(cells[at] for at in self.numbers) or any(map(is_total_label, labels))
         return is_labelled or any(is_total_word(cell) for cell in cells if cell)
 
     def may_be_total(self, cells: Sequence[str]) -> bool:
@@ -93,7 +100,7 @@ class SheetTotals(Struct):
         return is_text or (bool(self.dates) and not has_number and is_other_table(cells, width))
 
     def _has_no_id(self, cells: Sequence[str]) -> bool:
-        return bool(self.ids) and all(not cells[at] or is_total_label(cells[at]) for at in self.ids)
+        return bool(self.numbers) and all(not cells[at] or is_total_label(cells[at]) for at in self.numbers)
 
     def keep(self, row: TableRow) -> str:
         """Keep a row of totals for the comparison; return why it is not converted."""
@@ -246,7 +253,8 @@ def is_total_word(cell: str) -> bool:
 
 def is_total_label(cell: str) -> bool:
     """Return whether a cell in the place of a bill's number is a label such as `Daily total`: numbers have digits."""
-    return is_total_word(cell) or (bool(_TOTAL_WORD.search(cell)) and not any(map(str.isdigit, cell)))
+    is_text = bool(_TOTAL_WORD.search(cell)) and not any(map(str.isdigit, cell))
+    return is_text or is_total_word(cell) or bool(_COUNTED.fullmatch(cell))
 
 
 def _is_number(cell: str) -> bool:

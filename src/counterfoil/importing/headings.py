@@ -58,11 +58,15 @@ class RoleMatch(Struct, frozen=True):
 
 def words_of(text: str) -> list[str]:
     """Return the words of a text in lower case, without accents, punctuation and a plural s."""
+    return [_singular(word) for word in _words_as_written(text)]
+
+
+def _words_as_written(text: str) -> list[str]:
     spaced = _INNER_CAPITAL.sub(" ", text)
     folded = _ACCENT.sub("", unicodedata.normalize("NFKD", spaced.casefold()))
     # Decomposition splits one Thai vowel into two letters; the words of the table are written with it whole.
     folded = folded.translate(_SAME_LETTERS).replace("\u0e4d\u0e32", "\u0e33")
-    return [_singular(word) for word in _WORD.findall(folded)]
+    return _WORD.findall(folded)
 
 
 def _singular(word: str) -> str:
@@ -99,6 +103,7 @@ class _Phrase(Struct, frozen=True):
     words: tuple[str, ...]
     rank: int = 0
     is_whole: bool = False
+    written: frozenset[str] = frozenset()
 
     @property
     def letters(self) -> int:
@@ -141,7 +146,11 @@ def _list(*path: str) -> list[_Phrase]:
 
 def _phrases(text: str) -> list[_Phrase]:
     found = [(rank, phrase, tuple(words_of(phrase))) for rank, phrase in enumerate(text.split(", "))]
-    return [_Phrase(words, rank, phrase.startswith("=")) for rank, phrase, words in found if words]
+    return [
+        _Phrase(words, rank, phrase.startswith("="), frozenset(_words_as_written(phrase)))
+        for rank, phrase, words in found
+        if words
+    ]
 
 
 @cache
@@ -172,7 +181,9 @@ def roles_of(heading: str) -> tuple[RoleMatch, ...]:
     words = words_of(text)
     # A name with capital letters within it may be one word: PromptPay.
     joined = words_of(text.casefold())
-    return _roles_of(words, joined) or _roles_of([part for word in words for part in _split(word)])
+    return _roles_of(words, joined, frozenset(_words_as_written(text))) or _roles_of(
+        [part for word in words for part in _split(word)]
+    )
 
 
 def stated_rates(heading: str) -> list[Fraction]:
@@ -180,13 +191,15 @@ def stated_rates(heading: str) -> list[Fraction]:
     return [Fraction(rate.replace(",", ".")) for rate in _STATED_RATE.findall(heading)]
 
 
-def _roles_of(words: Sequence[str], joined: Sequence[str] = ()) -> tuple[RoleMatch, ...]:
+def _roles_of(
+    words: Sequence[str], joined: Sequence[str] = (), written: frozenset[str] = frozenset()
+) -> tuple[RoleMatch, ...]:
     is_amount = not any(phrase.is_in(words) for phrase in _list("not_amounts"))
     best: dict[str, _Phrase] = {}
     for role in _table("headings"):
         matching = [phrase for phrase in _list("headings", role) if phrase.is_in(words) or phrase.is_in(joined)]
         if matching and (is_amount or role not in AMOUNT_ROLES):
-            best[role] = max(matching, key=lambda phrase: (phrase.letters, -phrase.rank))
+            best[role] = max(matching, key=lambda phrase: (phrase.letters, phrase.written <= written, -phrase.rank))
     # In `Total Taxes` and `Server Tip`, the other words only say of what, but not in `Total incl. tax`.
     is_whole = "id" not in best and {word for phrase in best.values() for word in phrase.words} >= set(words)
     first = [role for role in ("tip", "tax") if is_whole and role in best and not _is_in_others(role, best)]
@@ -200,6 +213,8 @@ def _roles_of(words: Sequence[str], joined: Sequence[str] = ()) -> tuple[RoleMat
             role not in first,
             last and last not in best[role].words,
             -best[role].letters,
+            # `Couvert` is a charge, and `Couverts` are guests.
+            not best[role].written <= written,
             role not in heads,
         ),
     )

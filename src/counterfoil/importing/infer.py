@@ -156,9 +156,7 @@ class _Inference:
         column = self._sample.shop
         names = [name for name in column.distinct if not headings.names_no_shop(name)] if column else []
         if not column or not names:
-            if not self._shop:
-                self._check(f"the shop. Its ID is {DEFAULT_SHOP}, unless you use --shop.")
-            self._shop_section("[shop]", self._shop or DEFAULT_SHOP, self._shop or "My shop")
+            self._only_shop()
             return
         is_table = sum(map(headings.names_area, names)) * 2 > len(names) > 1
         is_many = len(names) >= MANY_SHOPS and len(self._sample.bills) < 3 * len(names)
@@ -186,6 +184,21 @@ class _Inference:
         if franchise and "shop.franchiseId" not in self._answers:
             self._check(message("franchise", count=len(names), franchise=franchise))
 
+    def _only_shop(self) -> None:
+        if not self._shop and self._are_sheets_shops():
+            self._result.ask("bill.shopId", message("sheets", name=self._sheet.file.same[0]))
+        elif not self._shop:
+            self._check(f"the shop. Its ID is {DEFAULT_SHOP}, unless you use --shop.")
+        self._shop_section("[shop]", self._shop or DEFAULT_SHOP, self._shop or "My shop")
+
+    def _are_sheets_shops(self) -> bool:
+        """Return whether sheets of a workbook have bills of the same days, as those of several shops do."""
+        sheets: dict[date | None, set[str]] = {}
+        for row, day in zip(self._sheet.rows, self._sample.days, strict=True):
+            sheets.setdefault(day, set()).add(row.sheet.name)
+        shared = sum(len(sheets[day]) > 1 for day in self._sample.days)
+        return bool(self._sheet.file.same) and shared * 2 > len(self._sheet.rows)
+
     def _shop_section(self, section: str, shop: str, name: str, franchise: str | None = None) -> None:
         self._result.add(section, "id", shop)
         self._result.add(section, "name", name)
@@ -206,6 +219,8 @@ class _Inference:
             self._result.ask("bill.id", text, names[:4], [f"as in {column.filled[0]}" for column in columns[:4]])
             self._result.comment("[bill]", 'id = "..."  # which column identifies a bill?')
             return
+        if self._sample.is_number_guessed:
+            self._check(f"whether {number.name} is the number of a bill. Its values grow like one.")
         words = [value for value in number.distinct if not any(map(str.isdigit, value))]
         words = [value for value in words if not self._answers.about(number.name, value)]
         if 0 < len(words) * 2 < len(number.distinct):

@@ -251,7 +251,10 @@ class TableImport:
         names = [at for name in ("name", "id") if name in lines for at in table_bills.positions_of(lines[name], sheet)]
         has_unnamed_rows = bool(mapping.file.fill_down) and not names
         columns, ids = list(amounts.values()), self._id_positions(one)
-        return SheetTotals(sheet, mapping.totals, columns, ids, dates, names, has_unnamed_rows)
+        places = [mapping.bill.fields[name] for name in ("shopId", "deviceId") if name in mapping.bill.fields]
+        others = {at for source in places for at in table_bills.positions_of(source, sheet)}
+        numbers = [at for at in ids if at not in others] or ids
+        return SheetTotals(sheet, mapping.totals, columns, ids, numbers, dates, names, has_unnamed_rows)
 
     def _fill(self, one: TableInput, rows_by_bill: SortedRows) -> Iterator[results.Imported]:
         """Store the rows of a table by bill; yield a result for each row that does not belong to a bill."""
