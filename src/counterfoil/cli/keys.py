@@ -17,7 +17,7 @@ from counterfoil.cli.options import existing_store, settings_from, store_options
 from counterfoil.cli.store import is_without_store, record_new_store
 from counterfoil.domain.access import DEFAULT_PER_DAY, DEFAULT_PER_MIN, Key, Scope, successors_of
 from counterfoil.domain.activity import ShopActivity
-from counterfoil.domain.audit import Act, Actor, FieldValue, field_changes
+from counterfoil.domain.audit import Act, Actor, field_changes
 from counterfoil.domain.calendar import DAY_MS, HOUR_MS, days_until, iso_utc, thai_day, to_ms
 from counterfoil.domain.credentials import ID_LENGTH
 from counterfoil.domain.messages import duration as span_text
@@ -180,7 +180,7 @@ def rotate(
     revoke_old_at = None if revoke_old_in is None else now + revoke_old_in
     with closing(bootstrap.store(settings).key_store()) as key_store:
         successors = {key.key_id for key in successors_of(key_store.all(), keyid) if not key.is_revoked(now)}
-        known = successors if again else successors - successors_by_others(settings, keyid, now, by)
+        known = successors if again else set()
         try:
             issued = key_issuing.rotate(
                 key_store, keyid, secrets.token_bytes, now, by, revoke_old_at, known_successors=known
@@ -324,13 +324,3 @@ def recent_values(settings: Settings, key: Key, changes: KeyChanges, now: int, b
         )
         found[description] = value_text(planned[name].after)
     return found
-
-
-def successors_by_others(settings: Settings, key_id: str, now: int, by: Actor) -> set[FieldValue]:
-    """Return the IDs of the successors that somebody else recently issued by rotating the key."""
-    entries = bootstrap.store(settings).reads().audit(RECENT_ENTRIES, key_id, now - RECENT_MS)
-    return {
-        entry.changes["successor"].after
-        for entry in entries
-        if entry.act == Act.KEY_ROTATED and (entry.actor.name, entry.actor.via) != (by.name, by.via)
-    }
