@@ -130,4 +130,4 @@ def test_an_element_that_is_not_an_object_is_reported_and_the_orders_next_to_it_
     assert isinstance(third, RowProblem)
     assert (second.file, second.line, second.detail) == ("orders.json", 2, "is not a JSON object")
     assert (third.file, third.line, third.reason) == ("orders.json", 3, Reason.NOT_AN_ORDER)
-    assert third.detail.startswith("is not JSON: ")
+    assert third.detail.startswith("cannot be read as JSON: ")

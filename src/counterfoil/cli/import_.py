@@ -174,20 +174,14 @@ def _opened(request: ImportRequest) -> Iterator[Any]:
         yield export
         return
     # Only databases need these imports, and a driver that is part of an extra.
-    from counterfoil.importing.database import DatabaseImport, SourceDatabase, StateFile  # noqa: PLC0415
-
-    def imported(source: SourceDatabase, state: StateFile | None) -> DatabaseImport:
-        return DatabaseImport(source, mapping, request.options(), state, full=request.full)
+    from counterfoil.importing.database import DatabaseImport, StateFile  # noqa: PLC0415
 
     mapping = parse_mapping(request.content(), request.mapping_name or DATABASE)
-    if request.state is None:
-        with closing(_connected(request.url or "")) as source:
-            yield imported(source, None)
-        return
     # The state file is locked before the snapshot is taken. Otherwise, another import could save a state that is newer
     # than this snapshot.
-    with closing(StateFile(request.state)) as saved, closing(_connected(request.url or "")) as source:
-        reading = imported(source, saved)
+    state = closing(StateFile(request.state)) if request.state else nullcontext()
+    with state as saved, closing(_connected(request.url or "")) as source:
+        reading = DatabaseImport(source, mapping, request.options(), saved, full=request.full)
         for note in reading.notes:
             print_note(note[0].lower() + note[1:])
         yield reading

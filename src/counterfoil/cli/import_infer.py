@@ -24,7 +24,7 @@ from counterfoil.importing.proposals import Proposal, wrapped
 from counterfoil.importing.results import Imported, ImportedRecord, ImportFailed, RejectedRow
 from counterfoil.importing.sorted_rows import BILL, LINE, PAYMENT
 from counterfoil.importing.tables import ImportOptions, TableImport, TableInput
-from counterfoil.machine.files import STANDARD_OUTPUT_NAME, names_file, open_output
+from counterfoil.machine.files import STANDARD_OUTPUT_NAME, draft_of, names_file, open_output
 from counterfoil.text import counted
 
 STANDARD_OUTPUT = "-"
@@ -107,26 +107,16 @@ def answers_of(texts: Sequence[str]) -> dict[str, str]:
 
 
 def _write(output: str, text: str) -> None:
-    """Write the text to standard output, or to a new file. If the file cannot be written completely, delete it."""
+    """Write the text to standard output, or to a file that is new or nobody has changed."""
     if output == STANDARD_OUTPUT:
         with names_file(STANDARD_OUTPUT_NAME):
             print_document(text)
         return
     path, text = Path(output), text + _mark(text)
-    if _is_own(path):
-        path.unlink()
-    try:
-        file = open_output(path, flags=os.O_EXCL)
-    except FileExistsError:
-        raise ImportFailed(
-            f"{path} already exists, and is not a proposal that nobody has changed. Use another name, or delete it."
-        ) from None
-    try:
-        with file:
-            file.write(text.encode())
-    except BaseException:
-        path.unlink(missing_ok=True)
-        raise
+    if os.path.lexists(path) and not _is_own(path):
+        raise ImportFailed(message("not_own_proposal", path=str(path)))
+    with draft_of(path) as draft, open_output(draft, name=path) as file:
+        file.write(text.encode())
 
 
 def _mark(text: str) -> str:

@@ -11,17 +11,18 @@ import fcntl
 import hashlib
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from msgspec import Struct, json
 
-from counterfoil.importing.mapping import CellSource, DatabaseMapping, ImportMapping, TableMapping
+from counterfoil.importing.mapping import DatabaseMapping, ImportMapping, TableMapping
 from counterfoil.importing.results import Imported, ImportFailed, RowProblem, message
 from counterfoil.importing.sheets import Sheet, TableRow
 from counterfoil.importing.sorted_rows import BILL, LINE, PAYMENT
@@ -167,8 +168,7 @@ class DatabaseImport:
             raise ImportFailed("a watermark of kind xid needs PostgreSQL. Set database.kind to time or number.")
 
     def records(self) -> Iterator[Imported]:
-        reading = TableImport(self._mapping, self._inputs(), self._options, has_all_bills=False, may_have_totals=False)
-        yield from reading.records()
+        yield from TableImport(self._mapping, self._inputs(), self._options, has_all_bills=False).records()
 
     def commit(self) -> None:
         if self._state:
@@ -239,10 +239,11 @@ class DatabaseImport:
     def _parts(self, sheet: Sheet, query: str, key: str) -> Iterator[TableRow | RowProblem]:
         """Yield the lines or payments of the bills that were read, or all if these are very many or have no key."""
         column = self._source.quoted(key)
-        numbers = iter(range(1, 1 << 62))
-        for keys in [None] if self._keys is None or self._last is None else _batches(self._keys):
+        numbers, known = count(1), None if self._last is None else self._keys
+        for start in [0] if known is None else range(0, len(known), KEYS_PER_QUERY):
+            keys = (known or ())[start : start + KEYS_PER_QUERY]
             condition = f"{column} IN ({', '.join(['%s'] * len(keys))})" if keys else ""
-            for row in self._source.rows(query, condition, keys or ()):
+            for row in self._source.rows(query, condition, keys):
                 yield TableRow(sheet, next(numbers), [cell_of(value) for value in row])
 
     def _believable(self, last: Watermark | None) -> Watermark | None:
@@ -285,14 +286,10 @@ class DatabaseImport:
 
 
 def _key_column(table: TableMapping | None, name: str) -> str:
-    key: CellSource | None = table.key if table else None
+    key = table.key if table else None
     if key is None or len(key.columns) != 1:
         raise ImportFailed(message("key_of_query", name=name))
     return key.columns[0]
-
-
-def _batches(keys: Sequence[object]) -> Iterable[list[object]]:
-    return [list(keys[start : start + KEYS_PER_QUERY]) for start in range(0, len(keys), KEYS_PER_QUERY)]
 
 
 def cell_of(value: Any) -> str:
@@ -302,10 +299,8 @@ def cell_of(value: Any) -> str:
             return ""
         case bool():
             return "true" if value else "false"
-        case float():
-            return decimal_text(Decimal(repr(value)))
-        case Decimal():
-            return decimal_text(value)
+        case float() | Decimal():
+            return decimal_text(Decimal(str(value)))
         case datetime() | date() | time():
             return value.isoformat()
         case timedelta():

@@ -166,7 +166,7 @@ def _recognised_orders(path: Path, format_name: str | None) -> RecognisedFile:
     list_names = {name for api in apis.values() for name in api.lists}
     orders = list(islice(read_orders(path, list_names), OBJECTS_TRIED))
     fields = [in_snake_case(order.content) for order in orders if isinstance(order, JsonOrder)]
-    fitting = [name for name, api in apis.items() if any(map(api.fits, fields))]
+    fitting = [name for name, api in apis.items() if any(api.marks <= one.keys() for one in fields)]
     if format_name is None and not fitting:
         if not orders:
             return RecognisedFile(path, NO_FORMAT, "an empty page of orders")
@@ -193,8 +193,9 @@ def _open_tables(
     for same_role in tables.values():
         if len(same_role) > 1:
             raise ImportFailed(f"{' and '.join(same_role)} show the same sales. Import only one of them.")
-    if options.is_of_folder or paths["lines"]:
-        _require_none_alone(files)
+    alone = [file for file in files if file.table and file.table.recognition.alone]
+    if alone and (options.is_of_folder or paths["lines"]):
+        raise ImportFailed(message("not_alone", name=alone[0].path.name, title=alone[0].title))
     if all(tables.values()):
         (bills,), (lines,) = (list(same_role.values()) for same_role in tables.values())
         content = _joined(bills.content, lines.content)
@@ -215,12 +216,6 @@ def _open_tables(
         raise ImportFailed(f"{files[0].path.name} {message('lacks_statuses', name=lacking[0])}")
     options = replace(options, is_built_in=not any(file.table and file.table.is_own for file in files))
     return Export(list(files), partial(table_records, checked, options, paths["bills"], paths["lines"], []))
-
-
-def _require_none_alone(files: Sequence[RecognisedFile]) -> None:
-    for file in files:
-        if file.table and file.table.recognition.alone:
-            raise ImportFailed(message("not_alone", name=file.path.name, title=file.title))
 
 
 def _missing_statuses(mapping: ImportMapping, files: Sequence[RecognisedFile]) -> Iterator[str]:

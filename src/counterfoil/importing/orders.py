@@ -95,20 +95,15 @@ def _values(line: int, text: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _parsed(file: str, line: int, text: bytes) -> JsonOrder | RowProblem:
-    problem = "is not a JSON object"
+    problem = "is not a JSON object" if len(text) <= MAX_ORDER else "is larger than 8 MiB"
     try:
         content = json.loads(text.decode(), parse_float=Decimal) if len(text) <= MAX_ORDER else None
         if isinstance(content, dict):
             return JsonOrder(file, line, content)
-        problem = problem if len(text) <= MAX_ORDER else "is larger than 8 MiB"
-    except UnicodeDecodeError:
-        problem = "is not UTF-8 text"
-    except json.JSONDecodeError as error:
-        problem = f"is not JSON: {error}"
     except RecursionError:
         problem = "is nested too deeply to be an order"
-    except ValueError:
-        problem = "contains a number with thousands of digits"
+    except ValueError as error:
+        problem = f"cannot be read as JSON: {error}"
     return RowProblem(Reason.NOT_AN_ORDER, problem, line, file)
 
 
@@ -182,9 +177,6 @@ class OrderApi(Struct, forbid_unknown_fields=True, kw_only=True):
     refunds: dict[str, Any] | None = None
     """The refunds within an order, each of which is a bill."""
 
-    def fits(self, order: Order) -> bool:
-        return self.marks <= order.keys()
-
 
 @cache
 def order_apis() -> dict[str, OrderApi]:
@@ -250,13 +242,11 @@ class OrderImport(Struct):
             ]
             for record in records:
                 self._check_version(record)
-        except RowProblem as problem:
+        except (RowProblem, TypeError, ValueError, AttributeError) as error:
+            # A value may have another type than in the API. Only this order is rejected.
+            other = RowProblem(Reason.NOT_AN_ORDER, "has a value of an unexpected type")
+            problem = error if isinstance(error, RowProblem) else other
             yield RejectedRow(order.file, order.line, problem.reason, problem.detail, bill_id or None)
-            return
-        except (TypeError, ValueError, AttributeError):
-            # A value has another type than in the API. Only this order is rejected.
-            detail = "has a value of an unexpected type"
-            yield RejectedRow(order.file, order.line, Reason.NOT_AN_ORDER, detail, bill_id or None)
             return
         if self.options.write_shops and shop not in self.named:
             self.named.add(shop)

@@ -7,7 +7,7 @@ from contextlib import closing
 from datetime import date
 from decimal import Decimal
 from functools import partial
-from itertools import groupby
+from itertools import chain, groupby
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -98,25 +98,23 @@ def _has_columns(sources: Sequence[CellSource], headings: Collection[str]) -> bo
 def mapped_cells(mapping: ImportMapping, kind: int, *, is_flat: bool) -> Iterator[tuple[str, CellSource, str]]:
     """Yield the field, the source and the type of each value that is read from tables of this kind."""
     line_kind = BILL if is_flat or not mapping.line else LINE
-    own = [(BILL, mapping.bill, BILL_FIELDS)]
+    tables = [(BILL, mapping.bill, BILL_FIELDS)]
     if mapping.line:
-        own.append((line_kind, mapping.line, mappings.LINE_FIELDS))
-    own += [(PAYMENT if table.key else BILL, table, mappings.PAYMENT_FIELDS) for table in mapping.payments]
-    for table_kind, table, kinds in own:
-        if table_kind == kind and table.key and not (is_flat and table is mapping.line):
-            yield "key", table.key, ""
-        for name, source in table.fields.items():
-            sums = [one.total_of for one in source.sums() if (BILL if one.over else line_kind) == kind]
-            own_cell = [] if source.total_of or table_kind != kind else [source]
-            yield from ((name, one, kinds[name]) for one in (*sums, *own_cell) if one)
-    if kind == BILL:
-        for rule in (mapping.refund, mapping.skip):
-            if rule:
-                yield "", CellSource(columns=(rule.column,), optional=rule.optional), ""
-        yield from (("", rule.source, "") for rule in mapping.statuses)
-    for cell in (cell for pair in mapping.checks.equal for cell in pair):
-        sums = [one.total_of for one in cell.sums() if (BILL if one.over else line_kind) == kind]
-        yield from (("", one, "") for one in (*sums, *([cell] if kind == BILL and not cell.total_of else ())) if one)
+        tables.append((line_kind, mapping.line, mappings.LINE_FIELDS))
+    tables += [(PAYMENT if table.key else BILL, table, mappings.PAYMENT_FIELDS) for table in mapping.payments]
+    cells: list[tuple[int, str, CellSource, str]] = []
+    for own, table, kinds in tables:
+        if table.key and not (is_flat and table is mapping.line):
+            cells.append((own, "key", table.key, ""))
+        cells += [(own, name, source, kinds[name]) for name, source in table.fields.items()]
+    rules = [rule for rule in (mapping.refund, mapping.skip) if rule]
+    others = [CellSource(columns=(rule.column,), optional=rule.optional) for rule in rules]
+    others += [*(rule.source for rule in mapping.statuses), *chain.from_iterable(mapping.checks.equal)]
+    for own, name, source, cell_kind in (*cells, *((BILL, "", source, "") for source in others)):
+        sums = [one.total_of for one in source.sums() if (BILL if one.over else line_kind) == kind]
+        yield from ((name, one, cell_kind) for one in sums if one)
+        if own == kind and not source.total_of:
+            yield name, source, cell_kind
 
 
 class TableImport:
@@ -127,10 +125,8 @@ class TableImport:
         options: ImportOptions,
         *,
         has_all_bills: bool = True,
-        may_have_totals: bool = True,
     ) -> None:
         self._has_all_bills = has_all_bills
-        self._may_have_totals = may_have_totals
         self._mapping = mapping
         self._inputs = inputs
         self._options = options
@@ -409,7 +405,7 @@ class TableImport:
                     yield result
                 elif group.key in self._last_rows:
                     last_bills[group.key] = result
-                elif not self._may_have_totals or result.record["id"].casefold() in self._mapping.checks.allowed:
+                elif self._mapping.database or result.record["id"].casefold() in self._mapping.checks.allowed:
                     yield result
                 else:
                     yield from above.setdefault(result.file, BillsAbove()).passed(result)
@@ -419,20 +415,16 @@ class TableImport:
 
     def _bill(self, converter: table_bills.TableBillConverter, group: BillRows) -> Iterator[results.Imported]:
         first = group.bills[0]
-        if unread := self._doubtful.get(group.key):
-            yield RejectedRow(first.sheet.name, first.line, unread.reason, _incomplete(unread), group.key)
-            return
-        if group.key in self._in_parts:
-            yield RejectedRow(first.sheet.name, first.line, Reason.DIFFERENT_ROWS, message("in_parts"), group.key)
-            return
         try:
+            if unread := self._doubtful.get(group.key):
+                raise first.problem(unread.reason, _incomplete(unread))
+            if group.key in self._in_parts:
+                raise first.problem(Reason.DIFFERENT_ROWS, message("in_parts"))
             status, record = converter.converted(group)
+            if record and (cut := self._cut.get(group.key)) and not self._proves(record, cut):
+                raise cut.problem(Reason.DOUBTFUL_VALUE, message("cut_off", cell=shown(cut.cells[-1])))
         except RowProblem as problem:
             yield RejectedRow(problem.file, problem.line, problem.reason, problem.detail, group.key)
-            return
-        if record and (cut := self._cut.get(group.key)) and not self._proves(record, cut):
-            detail = message("cut_off", cell=shown(cut.cells[-1]))
-            yield RejectedRow(cut.sheet.name, cut.line, Reason.DOUBTFUL_VALUE, detail, group.key)
             return
         self._add_to_totals(converter, group, status)
         if record is None:

@@ -81,13 +81,14 @@ _FORMULA = re.compile(r'="(.*)"', re.DOTALL)
 _DATE = re.compile(r"(\d{1,4})(?:\. ?|[/\- ])(\d{1,2})(?:\. ?|[/\- ])(\d{1,4})(?:\.(?=\s|$))?(?=\D|$)", re.ASCII)
 # 20261114, 20261114180512 and 202611141805.
 _COMPACT_DATE = re.compile(
-    r"((?:19|2[0-6])\d{2})(0[1-9]|1[0-2])([0-3]\d)(?=\D|$|[0-2]\d[0-5]\d(?:[0-5]\d)?$)", re.ASCII
+    r"(?P<y>(?:19|2[0-6])\d{2})(?P<m>0[1-9]|1[0-2])(?P<d>[0-3]\d)(?=\D|$|[0-2]\d[0-5]\d(?:[0-5]\d)?$)", re.ASCII
 )
-_DAY_OF_NAMED_MONTH = re.compile(
-    r"(\d{1,2})[\s\-/.]*(?:de\s+)?([^\W\d][^\d\s,/-]*)[\s\-/.,]*(?:de[l]?\s+)?(\d{4}|\d{2})(?=\D|$)"
-)
-_NAMED_MONTH_FIRST = re.compile(r"([^\W\d][^\d\s,]*)[\s.]*(\d{1,2}),?\s+(\d{4})(?=\D|$)")
-_YEAR_AND_NAMED_MONTH = re.compile(r"(\d{4})[\s\-/.]+([^\W\d][^\d\s,/-]*)[\s\-/.]+(\d{1,2})(?:\.(?=\s|$))?(?=\D|$)")
+_MONTH = r"(?P<m>[^\W\d][^\d\s,/-]*)"
+_NAMED_MONTHS = [
+    re.compile(rf"(?P<d>\d{{1,2}})[\s\-/.]*(?:de\s+)?{_MONTH}[\s\-/.,]*(?:de[l]?\s+)?(?P<y>\d{{4}}|\d{{2}})(?=\D|$)"),
+    re.compile(rf"(?P<y>\d{{4}})[\s\-/.]+{_MONTH}[\s\-/.]+(?P<d>\d{{1,2}})(?:\.(?=\s|$))?(?=\D|$)"),
+    re.compile(r"(?P<m>[^\W\d][^\d\s,]*)[\s.]*(?P<d>\d{1,2}),?\s+(?P<y>\d{4})(?=\D|$)"),
+]
 _CLOCK = re.compile(
     r"(?:[T\s,_|]| - |-(?=\d\d\.\d\d\.\d\d$))*"
     r"([01]?\d|2[0-3])[:.]([0-5]\d)(?:[:.]([0-5]\d)(?:[.,](\d{1,9}))?)?\s*"
@@ -354,12 +355,9 @@ def _local_time(cell: str, written: DateFormat, order: str) -> tuple[datetime, s
             raise UnreadableCell(f"{shown(cell)} has no time of day. Map the time column too, or set dates.defaultTime")
         rest = written.default_time
     clock = clock_in(rest)
-    try:
-        moment = datetime.combine(day, _clock_time(clock)) if clock else None
-    except ValueError:
-        moment = None
-    if clock is None or moment is None:
+    if clock is None or (clock[5] and not 1 <= int(clock[1]) <= NOON_HOUR):
         raise UnreadableCell(f"{shown(cell)} is not a time")
+    moment = datetime.combine(day, _clock_time(clock))
     if written.night_until and f"{moment:%H:%M}" < written.night_until:
         moment += timedelta(days=1)
     return moment, clock[6]
@@ -475,23 +473,18 @@ def _split_day(cell: str, written: DateFormat, order: str) -> tuple[date, str]:
     text = plain_time(cell)
     if serial := _SERIAL.fullmatch(text):
         return _from_serial(serial, cell, written)
-    depends_on_order = False
-    if found := _COMPACT_DATE.match(text):
-        digits, month, day = found[1], int(found[2]), int(found[3])
-    elif found := _DATE.match(text):
-        digits, month, day = _by_order(found, order)
-        depends_on_order = not _starts_with_year(found)
-    elif found := _DAY_OF_NAMED_MONTH.match(text):
-        digits, month, day = found[3], _month(found[2], cell), int(found[1])
-    elif found := _YEAR_AND_NAMED_MONTH.match(text):
-        digits, month, day = found[1], _month(found[2], cell), int(found[3])
-    elif found := _NAMED_MONTH_FIRST.match(text):
-        digits, month, day = found[3], _month(found[1], cell), int(found[2])
-    else:
+    patterns = (_DATE, _COMPACT_DATE, *_NAMED_MONTHS)
+    found = next(filter(None, (pattern.match(text) for pattern in patterns)), None)
+    if found is None:
         raise UnreadableCell(f"{shown(cell)} is not a date")
-    year = _year(digits, cell, written)
+    depends_on_order = found.re is _DATE and not _starts_with_year(found)
+    # A sample is read while the order is not known yet.
+    letters = order.replace(AUTO, "mdy") if depends_on_order else "ymd"
+    parts = found.groupdict() or dict(zip(letters, found.groups(), strict=True))
+    year, month = _year(parts["y"], cell, written), parts["m"]
     try:
-        return date(year, month, day), text[found.end() :]
+        number = int(month) if month.isdecimal() else _MONTHS.get(month.strip(".").lower(), 0)
+        return date(year, number, int(parts["d"])), text[found.end() :]
     except ValueError:
         condition = f" if the order of day, month and year is {order}" if depends_on_order else ""
         raise UnreadableCell(f"{shown(cell)} is not a date{condition}") from None
@@ -509,20 +502,6 @@ def _from_serial(serial: re.Match[str], cell: str, written: DateFormat) -> tuple
 
 def _starts_with_year(found: re.Match[str]) -> bool:
     return len(found[1]) > 2
-
-
-def _by_order(found: re.Match[str], order: str) -> tuple[str, int, int]:
-    first, second, third = found.groups()
-    if _starts_with_year(found) or order == "ymd":
-        return first, int(second), int(third)
-    return (third, int(second), int(first)) if order == "dmy" else (third, int(first), int(second))
-
-
-def _month(name: str, cell: str) -> int:
-    month = _MONTHS.get(name.strip(".").lower())
-    if month is None:
-        raise UnreadableCell(f"{shown(cell)} is not a date")
-    return month
 
 
 def _year(digits: str, cell: str, written: DateFormat) -> int:
@@ -544,8 +523,6 @@ def _year(digits: str, cell: str, written: DateFormat) -> int:
 def _clock_time(clock: re.Match[str]) -> time:
     hour, minute, second = int(clock[1]), int(clock[2]), int(clock[3] or 0)
     if clock[5]:
-        if not 1 <= hour <= NOON_HOUR:
-            raise ValueError(hour)
         hour = hour % NOON_HOUR + (NOON_HOUR if clock[5] in "Pp" else 0)
     millisecond = int((clock[4] or "0").ljust(3, "0")[:3])
     return time(hour, minute, second, millisecond * 1000)
