@@ -613,8 +613,9 @@ class BillSample:
         values = column.distinct
         known = [meaning for meaning in headings.statuses_of(column.name, values).values() if meaning]
         if column.role == "type":
-            # A type may also be a channel, or something that is the same for all bills.
-            return bool(known) or (len(values) > 1 and not all(map(headings.channel_of, values)))
+            # A type may also be a channel, or something that is the same for all bills, or of customers or rooms.
+            is_group = headings.names(column.name, "groups") or headings.names(column.name, "people")
+            return bool(known) or (len(values) > 1 and not (is_group or all(map(headings.channel_of, values))))
         if column.role == "status" or self._is_answered(column):
             return True
         if column.role == "currency":
@@ -626,8 +627,11 @@ class BillSample:
             return False
         if (of_heading or headings.names(column.name, "no_sale")) and all(map(_is_flag, values)):
             return True
-        has_exceptions = VOID in known or REFUND in known
-        return column.role is None and ((len(known) == len(values) and has_exceptions) or self._may_be_status(column))
+        has_exceptions = VOID in known or REFUND in known or of_heading in (VOID, REFUND)
+        is_understood = len(known) == len(values) and has_exceptions and column.heading_role != "voidReason"
+        # `Order deleted` may also be the number of an order.
+        is_free = column.role is None or (column.role == "id" and of_heading)
+        return bool(is_free and is_understood) or (column.role is None and self._may_be_status(column))
 
     def has_other_values(self, column: SampleColumn) -> bool:
         """Return whether a later file may have more values in a column of words, such as new ways of paying."""
@@ -660,9 +664,10 @@ class BillSample:
         is_foreign = sum(other.role is None for other in filled) * 3 >= len(filled) > 2
         are_flags = all(map(_is_flag, values))
         are_codes = all(value.isalnum() and len(value) <= headings.LONGEST_CODE and value != "0" for value in values)
-        has_numbers = any(map(str.isdigit, "".join(values))) and not are_codes
+        texts = [value for value in values if not headings.is_placeholder(value)]
+        has_numbers = all(any(map(str.isdigit, value)) for value in texts) and not are_codes
         is_everywhere = len(column.filled) * 10 >= rows * 9 and len(values) * 2 <= rows
-        groups = ("harmless_flags" if are_flags else "groups", "tax_modes")
+        groups = ["tax_modes", *(["harmless_flags"] if are_flags else ["groups", "people"])]
         is_group = any(headings.names(column.name, table) for table in groups)
         are_names = is_group or headings.are_names(values)
         if are_names or not (is_foreign or are_flags or is_everywhere) or (has_numbers and not are_flags):

@@ -9,15 +9,8 @@ from collections.abc import Collection, Sequence
 from datetime import date, timedelta
 from decimal import Decimal
 
+from counterfoil.importing import headings
 from counterfoil.importing import values as cell_values
-from counterfoil.importing.headings import (
-    LONGEST_CODE,
-    are_names,
-    exception_in,
-    flag_of,
-    is_placeholder,
-    word_among_codes,
-)
 from counterfoil.importing.mapping import REFUND, CellSource, ImportMapping
 from counterfoil.importing.results import ImportFailed, Reason, message
 from counterfoil.importing.sheets import Sheet, TableRow
@@ -78,22 +71,24 @@ class RowChecks:
             return message("decimals_differ", cell=shown(cell), name=shown(name), **values)
         if cell.casefold() in checks.allowed:
             return None
-        word = word_among_codes(cell) if name in checks.codes else ""
+        word = headings.word_among_codes(cell) if name in checks.codes else ""
         if word and word not in checks.allowed:
             return message("word_among_codes", cell=shown(cell), name=shown(name), word=shown(word))
         if name not in checks.words:
             return None
-        meaning = exception_in(cell, is_item=name in self._items)
+        meaning = headings.exception_in(cell, is_item=name in self._items, is_name=headings.names_person(name))
         if not meaning or (meaning == REFUND and is_refund):
             return None
         return message("doubtful_word", cell=shown(cell), name=shown(name), meaning=meaning)
 
     def _is_new(self, cell: str, known: Collection[str]) -> bool:
         """Return whether a value may change the meaning of a bill. In a column that was empty, a remark does not."""
-        if not any(known) and (is_placeholder(cell) or (len(cell) > LONGEST_CODE and flag_of(cell) is None)):
+        if not any(known) and (
+            headings.is_placeholder(cell) or (len(cell) > headings.LONGEST_CODE and headings.flag_of(cell) is None)
+        ):
             return False
         folded = {*self._checks.allowed, *map(str.casefold, known)}
-        return cell.casefold() not in folded and not are_names([*known, cell])
+        return cell.casefold() not in folded and not headings.are_names([*known, cell])
 
     def _has_shape(self, name: str, cell: str) -> bool:
         mark = self._mapping.file.decimals.get(name, self._mapping.numbers.decimal)

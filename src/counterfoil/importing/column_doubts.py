@@ -1,10 +1,11 @@
 """Proposes or asks what columns mean that say, beside the status, that a bill does not count as it stands."""
 
 import re
+from collections import defaultdict
 from collections.abc import Collection
 from datetime import date
 from decimal import Decimal
-from itertools import permutations
+from itertools import accumulate, permutations, product
 from typing import Any
 
 from counterfoil.importing import column_profiles, headings
@@ -13,6 +14,7 @@ from counterfoil.importing.bill_amounts import BillAmounts
 from counterfoil.importing.bill_sample import MOST_STATUSES, BillSample
 from counterfoil.importing.checks import check_days
 from counterfoil.importing.column_profiles import DATE_ROLES, NUMBER_ROLES, SampleColumn, SheetSample
+from counterfoil.importing.export_totals import is_total_word
 from counterfoil.importing.mapping import REFUND, SALE, SKIP, VOID
 from counterfoil.importing.proposals import Proposal, quoted
 from counterfoil.importing.results import ImportFailed, message
@@ -206,18 +208,24 @@ def worded_columns(sample: BillSample, sheet: SheetSample) -> list[SampleColumn]
 
 def _is_explained(column: SampleColumn) -> bool:
     """Return whether a heading is that of a void or a refund, or of names of people."""
-    return headings.heading_status(column.name) in (VOID, REFUND) or headings.names(column.name, "people")
+    return headings.heading_status(column.name) in (VOID, REFUND) or headings.names_person(column.name)
 
 
-def ask_about_words(sample: BillSample, result: Proposal, answers: Answers) -> None:
-    """Ask about voids, refunds, tests and payments that only the name of an item, a remark or another column shows."""
+def ask_about_words(sample: BillSample, result: Proposal, answers: Answers, *, has_total: bool) -> None:
+    """Ask about voids, refunds, tests and payments that only the name of an item, a remark or another column shows.
+
+    `has_total` says whether the total of a bill shows which rows it contains.
+    """
     entries = {VOID: "bill.void", REFUND: "refund"}
-    paid_back = sample.negative_rows()
-    for column in worded_columns(sample, sample.sheet):
-        is_item = column.role == "item" and sample.is_flat
+    paid_back, sums = sample.negative_rows(), _items_like_sums(sample)
+    people = [one for one in sample.sheet.columns.values() if headings.names_person(one.name)]
+    for column in (*worded_columns(sample, sample.sheet), *people):
+        is_item, is_name = column.role == "item" and sample.is_flat, column in people
         is_spoken = column.role in ("method", "channel", "type")
         for value in column.distinct:
-            meaning = headings.exception_in(value, is_item=is_item)
+            meaning = headings.exception_in(value, is_item=is_item, is_name=is_name)
+            if is_item and (value in sums or (headings.names_tax(value) and not has_total)):
+                meaning = headings.NO_ITEM
             if is_spoken and not headings.channel_of(value) and headings.status_of(value) == SKIP:
                 # A remark such as `hold the ice` says nothing about the bill.
                 meaning = SKIP
@@ -226,12 +234,30 @@ def ask_about_words(sample: BillSample, result: Proposal, answers: Answers) -> N
             is_negative = meaning == REFUND or (meaning == headings.NO_ITEM and not headings.is_payment(value))
             explained = sample.rows_with_status(meaning) | (paid_back if is_negative else set())
             if any(text == value and row not in explained for row, text in enumerate(column.values)):
-                text = f"{_place(sample.sheet, column, value)}. Is {'it an item' if is_item else 'the bill a sale'}?"
+                place, what = _place(sample.sheet, column, value), "it an item" if is_item else "the bill a sale"
+                place += ", which costs as much as the rows above it" if is_item and value in sums else ""
+                what = "it paid in addition to the prices" if is_item and headings.names_tax(value) else what
+                text = f"{place}. Is {what}?"
                 choices, examples = ((SALE, SKIP), ("it is", "such rows are left out")) if is_item else _CHOICES
                 entry = "skip" if is_item else entries.get(meaning, "skip")
                 result.ask(entry, text, choices, examples, f"status.{value}")
             elif meaning == headings.NO_ITEM:
                 result.allowed.append(value)
+
+
+def _items_like_sums(sample: BillSample) -> set[str]:
+    """Return the items that cost as much as all rows of the bill above them: payments and sums, not sold items."""
+    amounts = [one for one in sample.sheet.with_role(*headings.TOTAL_ROLES) if not sample.is_of_bill(one)]
+    found = set[str]()
+    for item, amount in product(sample.sheet.with_role("item")[:1] if sample.is_flat else [], amounts):
+        counts = defaultdict[str, list[int]](list)
+        for bill in sample.bills:
+            sums = accumulate(map(amount.amount, bill))
+            for place, (row, above) in enumerate(zip(bill[1:], sums, strict=False), start=1):
+                counts[item.values[row]].append(place if amount.amount(row) == above > 0 else 0)
+        # The second of two equal items costs as much as the first.
+        found |= {name for name, rows in counts.items() if max(rows) > 1 and 0 not in rows and len(rows) > 2}
+    return {name for name in found if not is_total_word(name)}
 
 
 def payment_states(payments: SheetSample, result: Proposal, answers: Answers) -> dict[str, Any]:
@@ -288,7 +314,7 @@ def propose_checks(sample: BillSample, amounts: BillAmounts, result: Proposal, a
         worded = worded_columns(sample, sheet)
         for column in sheet.columns.values():
             is_free = column.name not in result.used and column.name not in sample.statuses
-            if column in worded or (is_free and not _is_explained(column)):
+            if column in worded or headings.names_person(column.name) or (is_free and not _is_explained(column)):
                 checks["words"].append(column.name)
             values = _only_values(column) if is_free or column.role == "type" else None
             if values is not None and column.name not in sample.statuses:

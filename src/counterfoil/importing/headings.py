@@ -27,7 +27,7 @@ _ACCENT = re.compile(r"[\u0300-\u036f\u0591-\u05c7\u064b-\u0655\u200c]")
 _SAME_LETTERS = str.maketrans("đłøıةىیک", "dloiهييك")
 _INNER_CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _STATED_RATE = re.compile(r"(\d+(?:[.,]\d+)?)\s*%")
-_SHORTEST_PLURAL = 4
+_SHORTEST_PLURAL, _SHORTEST_NO_NAME = 4, 7
 LONGEST_HEADING = 60
 LONGEST_CODE = 2
 _SHORT: Final = {"amt": "amount"}
@@ -280,6 +280,9 @@ def status_of(value: str) -> str | None:
         return None
     prefixed = _without_prefixes(words)
     meanings = _meanings(words) | prefixed
+    if len(meanings) > 1:
+        # In `Sale Void`, the first word only says of what.
+        meanings = _meanings([word for word in words if not is_one_of(word, "fillers")]) | prefixed
     if len(meanings) != 1:
         return None
     [meaning] = meanings
@@ -379,8 +382,11 @@ def may_be_no_sale(value: str) -> bool:
 
 
 @lru_cache(maxsize=5000)
-def exception_in(value: str, *, is_item: bool = False) -> str | None:
+def exception_in(value: str, *, is_item: bool = False, is_name: bool = False) -> str | None:
     """Return why a text says that a bill is no sale, or a row no item: by a word, or as a whole, such as `Training`."""
+    if is_name:
+        # Short words may be names of people.
+        return NO_SALE if len(value) >= _SHORTEST_NO_NAME and is_one_of(value, "no_sale") else None
     if is_item and (is_payment(value) or names_tip(value) or is_one_of(value, "no_items")):
         return NO_ITEM
     if (value.isascii() and not _exception_words().search(value)) or channel_of(value):
@@ -408,23 +414,46 @@ def _exception_words() -> re.Pattern[str]:
     return re.compile("|".join({re.escape(phrase.words[-1]) for phrase in phrases}), re.IGNORECASE)
 
 
+@cache
+def names_person(heading: str) -> bool:
+    """Return whether a column has names of people, such as customers and cashiers."""
+    return names(heading, "people") or any(match.role == "cashier" for match in roles_of(heading)[:1])
+
+
 def names_tip(value: str) -> bool:
     """Return whether the name of an item is that of a tip."""
     return is_one_of(value, "headings", "tip")
 
 
+_PAYMENTS = (("payment_rows",), ("headings", "wayOfPaying"))
+
+
+@lru_cache(maxsize=5000)
 def is_payment(value: str) -> bool:
-    """Return whether the name of an item, or the kind of a row, is a payment."""
-    return any(is_one_of(value, *path) for path in (("payment_rows",), ("headings", "wayOfPaying")))
+    """Return whether the name of an item, or the kind of a row, is only that of a payment, as in `Visa 1234`."""
+    for words in _words_of_name(value):
+        known = {word for path in _PAYMENTS for one in _list(*path) if one.is_in(words) for word in one.words}
+        if known and all(word in known or word.isdigit() or len(word) == 1 for word in words):
+            return True
+    return False
 
 
 @lru_cache(maxsize=1000)
 def names_payment(value: str) -> bool:
     """Return whether a value has the name of a way of paying, as in `Visa 1234` and `QR PromptPay`."""
-    # A name with capital letters within it may be one word or two: PromptPay, CreditCard.
-    texts = [words_of(value), words_of(value.casefold())]
-    tables = (("ways",), ("payment_rows",), ("headings", "wayOfPaying"))
-    return any(phrase.is_in(words) for path in tables for phrase in _list(*path) for words in texts)
+    phrases = [phrase for path in (("ways",), *_PAYMENTS) for phrase in _list(*path)]
+    is_named = any(phrase.is_in(words) for phrase in phrases for words in _words_of_name(value))
+    return is_named or is_one_of(value, "exact", "way")
+
+
+def _words_of_name(value: str) -> tuple[list[str], list[str]]:
+    """Return the words of a name. With capital letters within it, it may be one word or two: PromptPay, CreditCard."""
+    return words_of(value), words_of(value.casefold())
+
+
+def names_tax(value: str) -> bool:
+    """Return whether the name of an item is that of a tax, as in `VAT 7%`."""
+    return is_one_of(_STATED_RATE.sub("", value), "headings", "tax")
 
 
 @lru_cache(maxsize=1000)

@@ -455,7 +455,8 @@ class _Inference:
                 self._result.add("[bill]", entry, column.name)
         self._channel()
         column_doubts.ask_about_currencies(self._sample, self._result, self._answers)
-        column_doubts.ask_about_words(self._sample, self._result, self._answers)
+        has_total = bool(self._total and self._total.level != LINE)
+        column_doubts.ask_about_words(self._sample, self._result, self._answers, has_total=has_total)
         column_doubts.propose_voids(self._sample, self._result)
         column_doubts.ask_about_references(self._sample, self._result)
 
@@ -489,23 +490,26 @@ class _Inference:
                 self._result.add("[line]", entry, cell)
         if total := self._line_total(sheet):
             self._result.add("[line]", "total", self._amounts.cell(sheet, total))
-            self._tip_entries(sheet, self._amounts.cell(sheet, total))
+            self._charge_entries(sheet, self._amounts.cell(sheet, total))
         elif self._total and self._total.level == LINE:
-            self._tip_entries(sheet, self._total.cell["sum"])
+            self._charge_entries(sheet, self._total.cell["sum"])
         cancelled = self._sample.cancelled
         if cancelled and not cancelled.unknown:
             self._result.add("[line]", "cancelled", {"column": cancelled.column.name, "values": cancelled.values})
 
-    def _tip_entries(self, sheet: SheetSample, amount: Any) -> None:
-        """Propose which lines are tips, by the names of their items."""
+    def _charge_entries(self, sheet: SheetSample, amount: Any) -> None:
+        """Propose which lines are tips or taxes, by the names of their items."""
         for column in sheet.with_role("item")[:1]:
             tips = [one for one in column.distinct if headings.names_tip(one) and f"status.{one}" not in self._answers]
-            if tips and not self._result.has("[bill]", "amounts.tip"):
-                self._result.allowed += tips
-                cell = {"column": column.name, "values": dict.fromkeys(tips, True)}
-                self._result.add("[line]", "tip", {**cell, "others": False}, "other items are no tips")
-                share = {"column": column.name, "values": dict.fromkeys(tips, "1"), "others": "0"}
-                self._result.add("[bill]", "amounts.tip", {"sum": {"multiply": [amount, share]}})
+            taxes = [one for one in column.distinct if headings.names_tax(one)]
+            for entry, found in {"amounts.tip": tips, "amounts.vat": taxes}.items():
+                if found and not self._result.has("[bill]", entry):
+                    self._result.allowed += found
+                    share = {"column": column.name, "values": dict.fromkeys(found, "1"), "others": "0"}
+                    self._result.add("[bill]", entry, {"sum": {"multiply": [amount, share]}})
+                    if found is tips:
+                        cell = {"column": column.name, "values": dict.fromkeys(tips, True), "others": False}
+                        self._result.add("[line]", "tip", cell, "other items are no tips")
 
     def _key_entry(self, section: str, sheet: SheetSample, what: str) -> bool:
         """Propose how the rows of another file are joined to their bills; return False if that is not known."""
