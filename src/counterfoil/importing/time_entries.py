@@ -131,16 +131,13 @@ class TimeEntries:
     def _ask_for_date(self) -> None:
         columns = [one for one in self._sheet.columns.values() if one.filled]
         named = [one for one in columns if any(match.role in DATE_ROLES for match in one.matches)]
-        dated = [
-            one
-            for one in columns
-            if one.is_date or (one.role is None and any(map(has_day, one.distinct[:MANY_VALUES])))
-        ]
+        unknown = [one for one in columns if one.role is None]
+        dated = [one for one in unknown if one.is_date or any(map(has_day, one.distinct[:MANY_VALUES]))]
         if named and not dated:
             text = message("no_date_format", name=named[0].name, value=named[0].filled[0])
             self._result.ask("bill.closedAt", text, ())
             return
-        dated = dated or [one for one in columns if one.role is None]
+        dated = dated or unknown
         examples = [f"as in {one.filled[0]}" for one in dated[:4]]
         text = "Which column has the date of a bill? None was found."
         self._result.ask("bill.closedAt", text, [one.name for one in dated[:4]], examples)

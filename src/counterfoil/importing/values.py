@@ -118,7 +118,7 @@ _REWRITTEN = [
         (rf"(?<=\d)\s*(?:{_AROUND['am']}|a)$", " AM"),
         (rf"(?<=\d)\s*(?:{_AROUND['pm']}|p)$", " PM"),
         (rf"(?<=[\d.])[\s,]+(?:{_AROUND['between']})[\s,]+(?=\d)", " "),
-        (r"^(\d{1,2}:\d{2}(?::\d{2})?(?:\s?[ap]m)?)[\s,]+(\d{1,4}[\s/.-].*\d)$", r"\2 \1"),
+        (r"^(\d{1,2}:\d{2}(?::\d{2})?(?:\s?[ap]m)?)[\s,]+((?:\d{1,4}[\s/.-]|[^\W\d]+\.? \d).*\d)$", r"\2 \1"),
         (r":(?=\s|$)", ""),
         # The days that stand for none in a column of times, and the time that stands for none in one of days.
         (r"(?:^|(?<=\s))(?:1899-12-3[01]|1900-01-0[01]|1970-01-01)[ T](?=\d)|\s0?0:00(?::00)?(?=\s+\d{1,2}[:.]\d)", ""),
