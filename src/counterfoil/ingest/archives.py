@@ -5,11 +5,9 @@ first pass only unpacks the file and compares its checksums. A second pass then 
 """
 
 import io
-import shutil
-import tempfile
 import zlib
 from collections.abc import Callable, Generator, Iterator
-from typing import IO, Any, BinaryIO, Literal, cast
+from typing import IO, Any, BinaryIO, Literal
 
 from backports import zstd
 
@@ -31,18 +29,6 @@ class Damaged(Exception):
 def packing_by_content(start: bytes) -> Packing | None:
     """Return the compression of a file that begins with these bytes, or None if it is not compressed."""
     return "gzip" if start.startswith(GZIP_START) else "zstd" if start.startswith(ZSTD_START) else None
-
-
-def spooled(raw: IO[bytes]) -> BinaryIO:
-    """Return a temporary file without a name with a copy of the input, which can be read only once."""
-    copy = cast("BinaryIO", tempfile.TemporaryFile())  # noqa: SIM115 - returned to the caller
-    try:
-        shutil.copyfileobj(raw, copy, TEXT_BYTES)
-        copy.seek(0)
-    except BaseException:
-        copy.close()
-        raise
-    return copy
 
 
 def check(raw: BinaryIO, packing: Packing, on_read: Callable[[], None] = lambda: None) -> None:

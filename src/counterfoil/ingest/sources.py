@@ -7,14 +7,16 @@ to any file there, or exchange a file for a pipe that nobody writes to, so only 
 import errno
 import io
 import os
+import shutil
 import stat
 import sys
+import tempfile
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
 from pathlib import Path
-from typing import IO, Any, BinaryIO
+from typing import IO, Any, BinaryIO, cast
 
 import msgspec
 from msgspec import Struct
@@ -317,9 +319,12 @@ def open_source(name: str, *, may_have_other_files: bool = False, kinds: SourceF
 def copied(raw: IO[bytes], name: str) -> BinaryIO:
     """Return a temporary file without a name with a copy of the input, which can be read only once."""
     try:
-        return archives.spooled(raw)
+        copy = cast("BinaryIO", tempfile.TemporaryFile())  # noqa: SIM115 - returned to the caller
+        shutil.copyfileobj(raw, copy, archives.TEXT_BYTES)
+        copy.seek(0)
     except OSError as error:
         raise SourceError(f"cannot copy {name} to a temporary file: {error.strerror}.") from error
+    return copy
 
 
 def opened_again(file: BinaryIO) -> BinaryIO:
