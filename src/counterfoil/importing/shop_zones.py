@@ -71,7 +71,7 @@ class ShopZones:
         elif not any(question.entry == ZONE for question in self._result.questions):
             column = self._columns[-1] if is_utc or not self.column else self.column
             values = {"name": column.name, "value": column.filled[0], "shop": shop if self._sample.shop else "the shop"}
-            text = message("zone_utc" if is_utc else "zone_unknown", **values, entry=ZONE)
+            text = message("zone_utc", **values) if is_utc else message("zone_unknown", **values, entry=ZONE)
             text += " If the shops are in several, set it in each [[shop]]." if self._sample.shop else ""
             choices = [DEFAULT_ZONE] if is_utc else fitting[:MOST_CHOICES]
             self._result.ask(ZONE, text, choices, ["or another name"] if is_utc else ())
