@@ -89,7 +89,7 @@ def test_an_unreadable_file_is_quarantined_with_its_reason_and_the_others_are_lo
     until(lambda: len(names(spool / "quarantine")) == 4, "the others were quarantined")
     notes = list((spool / "quarantine").glob("*.reason.txt"))
     reasons = {MOVED.sub("", note.name): note.read_text("utf-8") for note in notes}
-    assert "a.ndjson.gz cannot be read after line 0" in reasons["a.ndjson.gz.reason.txt"]
+    assert "a.ndjson.gz cannot be read, so it is not loaded" in reasons["a.ndjson.gz.reason.txt"]
     assert reasons["c.csv.reason.txt"].startswith(
         "c.csv is not a source record file: its name does not end in .ndjson, .jsonl or .json, "
     )
