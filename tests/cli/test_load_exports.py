@@ -1,5 +1,6 @@
 """Tests for exports that `load` converts: in a watched folder, and named on the command line."""
 
+import json
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
@@ -148,9 +149,10 @@ def test_source_records_are_loaded_from_the_same_folder(counterfoil: Command, ta
 
 
 def test_recognised_exports_need_no_mapping(counterfoil: Command, take: Take) -> None:
-    names = ("square-orders.json", "loyverse-receipts-by-item.csv")
-    assert take({name: (EXAMPLES / name).read_bytes() for name in names}, None) == []
-    assert counterfoil.stored()[0] == 6
+    pages = {name: (EXAMPLES / name).read_bytes() for name in ("square-orders.json", "loyverse-receipts-by-item.csv")}
+    orders = json.loads(pages["square-orders.json"])["orders"]
+    assert take(pages | {"others.jsonl": json.dumps({**orders[0], "id": "other"})}, None) == []
+    assert counterfoil.stored()[0] == 7
 
 
 def test_orders_of_toast_are_no_file_of_a_folder_where_its_checks_may_be_too(counterfoil: Command, take: Take) -> None:

@@ -70,7 +70,10 @@ def test_a_table_that_is_not_recognised_is_told_how_to_propose_a_mapping() -> No
         imported(None, EXAMPLES / "bills.csv")
 
 
-@pytest.mark.parametrize("content", [{"orders": [{"id": 1}]}, {"weather": "fine"}, [1, 2], {"errors": []}])
+SHOPIFY_ORDER = {"id": 1, "location_id": 5, "financial_status": "paid", "total_price": "10.00"}
+
+
+@pytest.mark.parametrize("content", [{"orders": [SHOPIFY_ORDER]}, {"weather": "fine"}, [1, 2], {"errors": []}])
 def test_json_that_is_not_recognised_names_the_formats(tmp_path: Path, content: Any) -> None:
     with pytest.raises(ImportFailed, match=r"Clover orders.*Foodics orders.*Square orders"):
         imported(None, written(tmp_path, json.dumps(content), "orders.json"))

@@ -5,6 +5,7 @@ another file there meanwhile. A file that cannot be converted, or whose money is
 any of its bills is loaded. So is a file of which some rows were rejected, after its other bills are loaded.
 """
 
+import json
 import re
 import tempfile
 from collections.abc import Callable, Iterator
@@ -20,6 +21,7 @@ from counterfoil.cli.terminal import message
 from counterfoil.domain.intake import Intake, RejectedRows
 from counterfoil.importing.formats import open_export, own_tables
 from counterfoil.importing.mapping import merged, parse_mapping, read_mapping
+from counterfoil.importing.orders import apis_of
 from counterfoil.importing.results import REJECT_REASONS, Imported, ImportFailed
 from counterfoil.importing.sorted_rows import is_disk_full
 from counterfoil.importing.tables import ImportOptions
@@ -31,6 +33,7 @@ from counterfoil.settings import Settings
 from counterfoil.text import counted, printable
 
 TABLES = (".csv", ".tsv", ".txt", ".xlsx")
+LINES = (".jsonl", ".ndjson")
 _RECORD = re.compile(rb'"kind"\s*:\s*"(?:%b|reject)"' % "|".join(KINDS).encode())
 # The number of results between two calls of `on_read`, and of rejected rows that the reason names.
 RESULTS_PER_CALL, MAX_NAMED = 100, 5
@@ -113,17 +116,18 @@ class ExportFile(File):
         self._problem: str | None = None
 
     def is_no_source_record(self) -> bool:
-        """Return whether the file is an export. A file `.json` may also contain source records."""
+        """Return whether the file is an export. A file of JSON may also contain source records."""
         name = self.path.name.lower()
-        if name.endswith(TABLES):
-            return True
-        if not name.endswith(".json"):
-            return False
+        if not name.endswith((".json", *LINES)):
+            return name.endswith(TABLES)
         try:
             with self._open() as file:
-                return not _RECORD.search(file.read(BUFFER_BYTES))
-        except (SourceError, OSError):
+                start = file.read(BUFFER_BYTES)
+            first = json.loads(start.partition(b"\n")[0]) if name.endswith(LINES) else None
+        except (SourceError, OSError, ValueError, RecursionError):
             return False
+        is_order = bool(apis_of(first)) if isinstance(first, dict) else name.endswith(".json")
+        return is_order and not _RECORD.search(start)
 
     def rejected_rows(self) -> RejectedRows:
         return self._tally.rejected_rows(self.name)

@@ -266,9 +266,8 @@ class DatabaseImport:
     def _highest_number(self) -> int:
         column = self._source.quoted(self._database.watermark)
         query = f"SELECT max({column}) AS highest FROM ({self._database.bills}) AS source"
-        for (highest,) in self._source.rows(query, "", ()):
-            return int(str(highest)) if highest is not None else 0
-        return 0
+        [(highest,)] = self._source.rows(query, "", ())
+        return int(str(highest or 0))
 
     def _next(self) -> Watermark | None:
         """Return the watermark to save. The next import starts at this watermark minus the overlap."""

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from counterfoil.importing import mapping as mappings
 from counterfoil.importing.mapping import ImportMapping, merged, parse_mapping
-from counterfoil.importing.orders import JsonOrder, OrderImport, in_snake_case, json_text, order_apis, read_orders
+from counterfoil.importing.orders import JsonOrder, OrderImport, apis_of, json_text, order_apis, read_orders
 from counterfoil.importing.results import Imported, ImportFailed, RowProblem, message
 from counterfoil.importing.sheets import OnRead, ignore_reads, open_table
 from counterfoil.importing.tables import ImportOptions, table_records
@@ -165,8 +165,8 @@ def _recognised_orders(path: Path, format_name: str | None) -> RecognisedFile:
         raise ImportFailed(f"{path.name} is JSON, which {format_name} does not export. Known are: {known}.")
     list_names = {name for api in apis.values() for name in api.lists}
     orders = list(islice(read_orders(path, list_names), OBJECTS_TRIED))
-    fields = [in_snake_case(order.content) for order in orders if isinstance(order, JsonOrder)]
-    fitting = [name for name, api in apis.items() if any(api.marks <= one.keys() for one in fields)]
+    found = {name for order in orders if isinstance(order, JsonOrder) for name in apis_of(order.content)}
+    fitting = [name for name in apis if name in found]
     if format_name is None and not fitting:
         if not orders:
             return RecognisedFile(path, NO_FORMAT, "an empty page of orders")

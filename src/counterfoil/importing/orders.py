@@ -121,7 +121,6 @@ _CONDITIONS = re.compile(r"\[[^\]]*\]")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 # The fields of orders that are not fields of source records, or have no type there.
 _KINDS = {**mappings.BILL_FIELDS, **mappings.LINE_FIELDS, **mappings.PAYMENT_FIELDS, "tendered": Cell.NUMBER}
-_QUANTITY = "qty"
 
 Field = dict[str, Any] | list[Any] | str
 """Where a value comes from: an expression, a table with an expression (`of`) and what becomes of its values, or a list
@@ -150,6 +149,8 @@ class OrderApi(Struct, forbid_unknown_fields=True, kw_only=True):
     """The fields of a page or an event that contain its orders, or its only order."""
     marks: frozenset[str]
     """The fields by which an object is recognised as an order of this API."""
+    without: frozenset[str] = frozenset()
+    """Fields that show that it is an order of another one."""
     request: str
     """What to ask the API for if an order lacks its time or its amounts."""
     times: Literal["text", "milliseconds"] = "text"
@@ -185,6 +186,12 @@ def order_apis() -> dict[str, OrderApi]:
     found = sorted((path for path in folder.iterdir() if path.name.endswith(".toml")), key=lambda path: path.name)
     contents = {path.name.removesuffix(".toml"): tomllib.loads(path.read_text("utf-8")) for path in found}
     return {name: msgspec.convert(content, OrderApi) for name, content in contents.items()}
+
+
+def apis_of(content: dict[str, Any]) -> list[str]:
+    """Return the APIs of which an object may be an order."""
+    names = in_snake_case(content).keys()
+    return [name for name, api in order_apis().items() if api.marks <= names and api.without.isdisjoint(names)]
 
 
 class OrderImport(Struct):
@@ -436,7 +443,7 @@ class OrderReader(Struct):
         return _total(numbers)
 
     def _amount(self, name: str, value: object) -> Decimal | None:
-        if name == _QUANTITY or self.api.money == "main":
+        if name == "qty" or self.api.money == "main":
             return written_number(value, name)
         if self.api.money == "smallest":
             return minor_units(value, word_of(self.order.get("currency") or ""), self.currency, name)

@@ -276,10 +276,7 @@ class CsvFile:
 
     def _open(self) -> TextIO:
         errors = "replace" if self.encoding.startswith("utf-16") else "surrogateescape"
-        try:
-            return self._path.open(encoding=self.encoding, errors=errors, newline="")
-        except OSError as error:
-            raise ImportFailed(f"cannot read {self._path}: {error.strerror}") from error
+        return self._path.open(encoding=self.encoding, errors=errors, newline="")
 
 
 class _LatestLine:
@@ -350,9 +347,7 @@ class WorkbookFile:
                 if any(part.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for part in parts):
                     raise self._damaged("its compression is not that of a workbook")
                 self._check_tags(archive, parts)
-        except OSError as error:
-            raise ImportFailed(f"cannot read {self._path}: {error.strerror}") from error
-        except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
+        except (OSError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
             raise self._damaged(error) from error
 
     def _check_tags(self, archive: zipfile.ZipFile, parts: Sequence[zipfile.ZipInfo]) -> None:

@@ -47,12 +47,6 @@ class TableInput(Struct, frozen=True):
     rows: Iterable[TableRow | RowProblem]
 
 
-class LastRow(Struct, frozen=True):
-    """A row of numbers at the end of a table: a row of totals, or a line of the bill before it."""
-
-    row: TableRow
-
-
 class ImportOptions(Struct, frozen=True, kw_only=True):
     """Command-line options that supplement a mapping, and what is called while files are read."""
 
@@ -270,7 +264,8 @@ class TableImport:
         amounts = [column.position for column in columns if column.field not in ("qty", "amounts.vat")]
         latest_key, unread, days = "", None, table_bills.day_columns(self._mapping)
         headings = HeadingCheck(self._mapping, one.sheet)
-        for row in self._rows(one):
+        last_rows: list[TableRow] = []
+        for row in self._rows(one, last_rows):
             if isinstance(row, results.SkippedRow):
                 yield row
                 continue
@@ -280,10 +275,6 @@ class TableImport:
                     # A row without an ID may belong to the bill before it, any other row also to the one after it.
                     self._doubtful.setdefault(latest_key, row)
                     unread = unread if row.reason == Reason.NO_ID else row
-                continue
-            if isinstance(row, LastRow):
-                self._totals[id(one.sheet)].keep(row.row)
-                self._last_rows.setdefault(latest_key if has_several_rows else "", []).append(row.row)
                 continue
             key = table_bills.key_text(key_source, row, days)
             if unread is not None:
@@ -301,13 +292,18 @@ class TableImport:
             if len(self._amounts) < MAX_AMOUNTS:
                 self._amounts.update(row.cells[at] for at in amounts)
             rows_by_bill.add(one.kind, key, sheet, row.line, row.cells)
+        for row in last_rows:
+            self._totals[id(one.sheet)].keep(row)
+            self._last_rows.setdefault(latest_key if has_several_rows else "", []).append(row)
         headings.finish()
 
-    def _rows(self, one: TableInput) -> Iterator[TableRow | LastRow | RowProblem | results.SkippedRow]:
-        """Yield the rows that have an ID, with filled cells, and a result for each other row."""
+    def _rows(self, one: TableInput, last_rows: list[TableRow]) -> Iterator[TableRow | RowProblem | results.SkippedRow]:
+        """Yield the rows that have an ID, with filled cells, and a result for each other row.
+
+        Add the rows of numbers at the end of the table, of totals or of the bill before them, to `last_rows`.
+        """
         totals, ids, key_source = self._totals[id(one.sheet)], self._id_positions(one), self._key(one.kind)
         filled = FilledDown(self._mapping.file.fill_down, one.sheet)
-        last_rows: list[TableRow] = []
         for row in one.rows:
             if isinstance(row, TableRow) and totals.is_total(row.cells):
                 yield results.SkippedRow(row.sheet.name, row.line, totals.keep(row))
@@ -332,7 +328,6 @@ class TableImport:
                 yield results.SkippedRow(row.sheet.name, row.line, NOT_BILLS)
             else:
                 yield row.problem(Reason.NO_ID, problem) if problem else row
-        yield from map(LastRow, last_rows)
 
     def _dated(self) -> list[CellSource]:
         return [
