@@ -55,7 +55,7 @@ class _Path(Struct, frozen=True):
 
     def values(self, order: Order, part: Order) -> Iterator[Any]:
         """Yield the values that this path leads to, except empty ones."""
-        yield from _followed(order, order if self.from_order else part, self.steps)
+        return _followed(order, order if self.from_order else part, self.steps)
 
 
 def _followed(order: Order, value: Any, steps: tuple[_Step, ...]) -> Iterator[Any]:

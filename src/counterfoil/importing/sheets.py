@@ -568,15 +568,13 @@ def encoding_of(start: bytes, wanted: str | None) -> str:
 
 def guess_encoding(start: bytes) -> str | None:
     """Return the probable encoding of a file of an old till, or None if it is in Unicode."""
-    try:
-        start.decode(encoding_of(start, None))
-    except UnicodeDecodeError:
-        words = re.findall(rb"[\x80-\xff]+", start)
-        # Between other letters, a single one is an accent.
-        alphabets = ALPHABETS if max(map(len, words), default=0) > 2 else {}
-        fitting = [name for name, letters in alphabets.items() if letters.issuperset(b"".join(words))]
-        return next(iter(fitting), None) or next(filter(partial(_can_decode, start), ("windows-1252", "cp932")), None)
-    return None
+    if _can_decode(start, encoding_of(start, None)):
+        return None
+    words = re.findall(rb"[\x80-\xff]+", start)
+    # Between other letters, a single one is an accent.
+    alphabets = ALPHABETS if max(map(len, words), default=0) > 2 else {}
+    fitting = [name for name, letters in alphabets.items() if letters.issuperset(b"".join(words))]
+    return next(iter(fitting), None) or next(filter(partial(_can_decode, start), ("windows-1252", "cp932")), None)
 
 
 def _can_decode(start: bytes, encoding: str) -> bool:
