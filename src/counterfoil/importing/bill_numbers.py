@@ -1,7 +1,6 @@
 """What the form and the order of bill numbers say, and IDs that are made from names of shops."""
 
 import re
-from collections import defaultdict
 from collections.abc import Sequence
 from datetime import date, datetime
 from itertools import pairwise, permutations
@@ -76,10 +75,7 @@ def _grow(numbers: Sequence[int], moments: Sequence[datetime], groups: Sequence[
 
 def _count_rows(sheet: SheetSample, numbers: Sequence[int]) -> bool:
     """Return whether numbers count the rows of a file, so that another export has the same ones for other bills."""
-    by_file = defaultdict[str, list[int]](list)
-    for row, number in zip(sheet.rows, numbers, strict=True):
-        by_file[row.sheet.name].append(number)
-    return all(sorted(one) == list(range(1, len(one) + 1)) for one in by_file.values())
+    return all(sorted(numbers[row] for row in rows) == list(range(1, len(rows) + 1)) for rows in bills_of(sheet, ()))
 
 
 def bills_of(sheet: SheetSample, columns: Sequence[str]) -> list[list[int]]:
@@ -120,18 +116,14 @@ def contains_day(value: str, day: date | None) -> bool:
     digits = re.sub(r"\D", "", value)
     years = [str(day.year), str(day.year + BUDDHIST_OFFSET)]
     years += [year[2:] for year in years]
-    month_day, day_month = f"{day:%m%d}", f"{day:%d%m}"
-    return any(
-        f"{year}{month_day}" in digits or f"{day_month}{year}" in digits or f"{month_day}{year}" in digits
-        for year in years
-    )
+    forms = [form for one in years for form in (f"{one}{day:%m%d}", f"{day:%d%m}{one}", f"{day:%m%d}{one}")]
+    return any(form in digits for form in forms)
 
 
 def shop_ids(names: Sequence[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for number, name in enumerate(names, start=1):
         plain = "".join(letter for letter in normalize("NFKD", name.casefold()) if not combining(letter))
-        letters = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in plain)
-        slug = "-".join(part for part in letters.split("-") if part) or f"shop-{number}"
+        slug = re.sub(r"[^A-Za-z0-9]+", "-", plain).strip("-") or f"shop-{number}"
         found[name] = slug if slug not in found.values() else f"{slug}-{number}"
     return found

@@ -248,7 +248,7 @@ class SheetSample:
         """The language of the headings and the currency, which show where the export is from, by what they show."""
         columns = [one for one in self.columns.values() if one.is_named_as_amount or one.role == "currency"]
         texts = [text for column in columns for text in (column.name, *column.distinct[:MANY_VALUES])]
-        currency = next(filter(None, map(cell_values.currency_in, texts)), "")
+        currency = next((found[0] for text in texts if (found := cell_values.COUNTRY_CURRENCY.search(text))), "")
         return {
             "the headings are not in English": headings.language_of(self.columns),
             f"amounts are in {currency}": currency,

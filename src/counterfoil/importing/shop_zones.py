@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from functools import cached_property
 from zoneinfo import ZoneInfo
 
@@ -20,8 +20,11 @@ _IN_TEXT = re.compile(
     r"(?<![^\W_])(?:(?i:utc|gmt)(?:\s?[+-]\s?\d{1,2}(?::?\d\d)?)?|(?<=\()[A-Z]{2,4}T(?=\))|[A-Z][a-z]+/\w+)(?![^\W_])",
     re.ASCII,
 )
-_AFTER_TIME = re.compile(r"(?<=[\dMm ])(?:(?:UTC|GMT)?[+-]\d{1,2}:?\d{2}|[A-Z]{1,5})(?:\s*\([^)]*\))?$", re.ASCII)
-_HALF_DAY, _ABBREVIATION = re.compile(r"[AP]M"), re.compile(r"[A-Z]{2,}$", re.ASCII)
+# An offset or the abbreviation of a zone, but not AM or PM.
+_AFTER_TIME = re.compile(
+    r"(?<=[\dMm ])(?![AP]M$)(?:(?:UTC|GMT)?[+-]\d{1,2}:?\d{2}|[A-Z]{1,5})(?:\s*\([^)]*\))?$", re.ASCII
+)
+_ABBREVIATION = re.compile(r"[A-Z]{2,}$", re.ASCII)
 
 
 class ShopZones:
@@ -85,13 +88,11 @@ class ShopZones:
                 continue
             cell = " ".join(column.values[row] for column in self._columns)
             suffix = _AFTER_TIME.search(cell) if ":" in cell else None
-            if suffix and _HALF_DAY.fullmatch(suffix[0]):
-                suffix = None
             zone = self.column.values[row] if self.column else self.written
             zones |= {read_zone(zone)} if self.column and zone else set()
             if suffix or self._columns[0].is_epoch:
                 found.setdefault((sample.days[row], suffix and suffix[0]), cell)
-            elif zone and (zone in ("UTC", "GMT") or not self.column or _is_offset(zone)):
+            elif zone and (zone in ("UTC", "GMT") or not self.column or isinstance(read_zone(zone), timezone)):
                 found.setdefault((sample.days[row], zone), f"{cell} {zone}")
         return list(found.values()), zones
 
@@ -109,7 +110,3 @@ class ShopZones:
         except UnreadableCell as error:
             return OtherZone if isinstance(error, OtherZone) else None
         return datetime.fromisoformat(text) if "T" in text else datetime.fromtimestamp(0, UTC)
-
-
-def _is_offset(zone: str) -> bool:
-    return read_zone(zone) is not None and not isinstance(read_zone(zone), ZoneInfo)

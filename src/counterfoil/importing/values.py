@@ -48,20 +48,16 @@ KNOWN_ZONES = list(dict.fromkeys(_ZONES.values()))
 _OFFSETS: dict[str, str] = _TABLES["offsets"]
 _MONTHS = {name: number for number, names in enumerate(_TABLES["months"], start=1) for name in names.split()}
 _CURRENCIES: dict[str, str] = _TABLES["currencies"]
-_NO_DECIMALS = frozenset(_CURRENCIES["no_decimals"].split())
-_THREE_DECIMALS = frozenset(_CURRENCIES["three_decimals"].split())
+_DECIMAL_PLACES = dict.fromkeys(_CURRENCIES["no_decimals"].split(), 0)
+_DECIMAL_PLACES |= dict.fromkeys(_CURRENCIES["three_decimals"].split(), 3)
 _COUNTRIES: dict[str, str] = _TABLES["date_orders"]
 DAY_FIRST = frozenset(f"{_COUNTRIES['languages']} {_COUNTRIES['currencies']}".split())
 WITH_HALF_DAYS = frozenset(_COUNTRIES["half_days"].split())
 COUNTRY_ZONES = {mark: zone for zone, marks in _TABLES["country_zones"].items() for mark in marks.split()}
 """The time zone of the only country that uses a language or a currency."""
-_COUNTRY_CURRENCY = re.compile(
-    "|".join(
-        rf"(?<![^\W\d_]){re.escape(mark)}(?![^\W\d_])"
-        for mark in sorted(DAY_FIRST | COUNTRY_ZONES.keys())
-        if not re.fullmatch("[a-z]{2}", mark)
-    )
-)
+_MARKS = sorted(mark for mark in DAY_FIRST | COUNTRY_ZONES.keys() if not re.fullmatch("[a-z]{2}", mark))
+COUNTRY_CURRENCY = re.compile(rf"(?<![^\W\d_])(?:{'|'.join(map(re.escape, _MARKS))})(?![^\W\d_])")
+"""A currency, such as `฿`, that shows of which country a text is."""
 _CURRENCY = "|".join([_CURRENCIES["symbols"], *_CURRENCIES["codes"].split()])
 _LEADING_CURRENCY = re.compile(rf"([-+−(]?)\s*(?:{_CURRENCY})\s*(?=[-+−.\d])", re.IGNORECASE)
 _TRAILING_CURRENCY = re.compile(rf"\s*(?:{_CURRENCY})\.?\s*([-)]?)$", re.IGNORECASE)
@@ -221,11 +217,9 @@ def read_decimal(cell: str, written: NumberFormat) -> Decimal | None:
     text = _LEADING_CURRENCY.sub(r"\1", text, count=1) if _LEADING_CURRENCY.match(text) else text
     text = _THOUSANDS_SPACE.sub("", _TRAILING_CURRENCY.sub(r"\1", text)).strip()
     negative, text = _without_sign(text)
-    if (written.decimal, written.thousands) != (".", ","):
-        text = _swap_marks(text, written, cell)
-    if "," in text:
-        if not _GROUPED.fullmatch(text):
-            raise UnreadableCell(f"{shown(cell)} is not a number in the format of the mapping")
+    # A point that is neither mark makes the number unreadable.
+    text = text.translate(str.maketrans(f".{written.thousands or ','}{written.decimal}", "?,."))
+    if _GROUPED.fullmatch(text):
         text = text.replace(",", "")
     if _SCIENTIFIC.fullmatch(text):
         raise UnreadableCell(f"{shown(cell)} is in scientific notation, in which a spreadsheet cuts off digits")
@@ -266,7 +260,9 @@ def format_with_thousands(cells: Collection[str], texts: Iterable[str] = ()) -> 
     # Where points separate thousands, small numbers have none.
     plain = [cell for cell in cells if re.fullmatch(r"\D*\d+\D*", cell)]
     are_thousands = all(len(re.sub(r"\D", "", cell)) <= 3 for cell in plain)
-    places = {decimals_named(text) for text in (*texts, *cells)} - {None}
+    # A currency without the usual two decimals, as in `Total KWD`.
+    codes = {code for text in (*texts, *cells) for code in re.findall(r"[A-Z]{3}", text)}
+    places = {_DECIMAL_PLACES[code] for code in codes & _DECIMAL_PLACES.keys()}
     if len(places) == 1:
         are_thousands = places == {0}
     elif not plain:
@@ -307,22 +303,8 @@ def _without_sign(text: str) -> tuple[bool, str]:
     return (not negative, text[:-1].rstrip()) if text.endswith("-") else (negative, text)
 
 
-def _swap_marks(text: str, written: NumberFormat, cell: str) -> str:
-    """Return the text with a point as the decimal mark and commas as thousands separators."""
-    if written.decimal != "." and "." in text and written.thousands != ".":
-        raise UnreadableCell(f"{shown(cell)} is not a number in the format of the mapping")
-    marks = {written.decimal: "."} | ({written.thousands: ","} if written.thousands else {})
-    return "".join(marks.get(letter, letter) for letter in text)
-
-
 def decimal_places(currency: str) -> int:
-    return 0 if currency in _NO_DECIMALS else 3 if currency in _THREE_DECIMALS else 2
-
-
-def decimals_named(text: str) -> int | None:
-    """Return the decimals of a currency without the usual two whose code is in a text, as in `Total KWD`."""
-    codes = set(re.findall(r"[A-Z]{3}", text))
-    return 0 if codes & _NO_DECIMALS else 3 if codes & _THREE_DECIMALS else None
+    return _DECIMAL_PLACES.get(currency, 2)
 
 
 def decimal_text(number: Decimal) -> str:
@@ -444,13 +426,7 @@ def read_zone(cell: str) -> tzinfo | None:
 def ordered_date(cell: str) -> str | None:
     """Return the date at the start of a cell if its first two numbers are the day and the month, in either order."""
     found = _DATE.match(plain_time(cell))
-    return found[0] if found and not _starts_with_year(found) else None
-
-
-def currency_in(text: str) -> str | None:
-    """Return the currency in a text, such as `฿`, if it shows of which country the text is."""
-    found = _COUNTRY_CURRENCY.search(text)
-    return found[0] if found else None
+    return found[0] if found and len(found[1]) <= 2 else None
 
 
 def order_in_zone(name: str) -> str | None:
@@ -477,7 +453,7 @@ def _split_day(cell: str, written: DateFormat, order: str) -> tuple[date, str]:
     found = next(filter(None, (pattern.match(text) for pattern in patterns)), None)
     if found is None:
         raise UnreadableCell(f"{shown(cell)} is not a date")
-    depends_on_order = found.re is _DATE and not _starts_with_year(found)
+    depends_on_order = ordered_date(cell) is not None
     # A sample is read while the order is not known yet.
     letters = order.replace(AUTO, "mdy") if depends_on_order else "ymd"
     parts = found.groupdict() or dict(zip(letters, found.groups(), strict=True))
@@ -498,10 +474,6 @@ def _from_serial(serial: re.Match[str], cell: str, written: DateFormat) -> tuple
     moment = _SERIAL_EPOCH + timedelta(seconds=round(days * 86_400))
     has_time = not serial[1].isdigit() or serial[2] is not None
     return moment.date(), f" {moment:%H:%M:%S}" if has_time else ""
-
-
-def _starts_with_year(found: re.Match[str]) -> bool:
-    return len(found[1]) > 2
 
 
 def _year(digits: str, cell: str, written: DateFormat) -> int:
