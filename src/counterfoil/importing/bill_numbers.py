@@ -45,12 +45,9 @@ def _moments(sheet: SheetSample) -> list[datetime]:
     """Return the time of each row, or nothing if some have none."""
     dated = [column for column in sheet.with_role("datetime", "tradingDay") if column.is_date]
     clocks = [column for column in sheet.with_role("time") if column.is_clock]
-    days = next((column for column in dated if column.has_times), None) or (dated[0] if dated and clocks else None)
-    if days is None:
-        return []
-    texts = days.values
-    if not days.has_times:
-        texts = [f"{day} {time}" for day, time in zip(days.values, clocks[0].values, strict=True)]
+    texts = next((column.values for column in dated if column.has_times), [])
+    if not texts and dated and clocks:
+        texts = [f"{day} {time}" for day, time in zip(dated[0].values, clocks[0].values, strict=True)]
     for order in ("dmy", "mdy"):
         found = [(day_of(text, order), time_in(text, ANY_CENTURY, order)) for text in texts]
         moments = [datetime.combine(day, time) for day, time in found if day and time]

@@ -32,13 +32,14 @@ class DateOrder:
         self._sheet, self._columns, self._today = sheet, columns, today
         self._rows = [row for row, value in enumerate(columns[0].values) if ordered_date(value)] if columns else []
         self._titles = [text for file in sheet.files for text in (file.sheet.name, *file.above)]
+        self._title_dates = [match[0] for text in self._titles for match in _DATE.finditer(text)]
         dates = [text for column in columns for value in column.distinct if (text := ordered_date(value))]
         possible = _orders_of(dates)
         if not dates or len(possible) < 2:
             self.order = next(iter(possible), None) if dates else "ymd"
             return
         texts = [columns[0].values[row] for row in self._rows] or dates
-        self._decide({order: [day for text in texts if (day := day_of(text, order))] for order in possible}, zone)
+        self._decide({order: _days_in(texts, order) for order in possible}, zone)
 
     def _decide(self, days: _Days, zone: str | None) -> None:
         """Exclude the orders that the evidence contradicts. If it contradicts all of them, the order is open."""
@@ -69,10 +70,7 @@ class DateOrder:
         return [order for order, found in days.items() if first <= min(found) and max(found) <= last]
 
     def _near_each_other(self, days: _Days) -> list[str]:
-        dates = [match[0] for text in self._titles for match in _DATE.finditer(text)]
-        all_days = {
-            order: [*found, *filter(None, (day_of(text, order) for text in dates))] for order, found in days.items()
-        }
+        all_days = {order: [*found, *_days_in(self._title_dates, order)] for order, found in days.items()}
         spreads = {order: max(found) - min(found) for order, found in all_days.items()}
         if any(len(found) < ENOUGH_DAYS or len(set(found)) < 2 for found in all_days.values()):
             return []
@@ -93,28 +91,21 @@ class DateOrder:
         return found
 
     def _in_titles(self, days: _Days) -> list[str]:
-        dates = [match[0] for text in self._titles for match in _DATE.finditer(text)]
-        known = ["-".join(parts) for text in self._titles for parts in _SORTABLE_DAY.findall(text)]
-        near = [day for text in known if (day := day_of(text, "ymd"))]
-        proved = _orders_of(dates) if dates else []
-        return (
-            proved
-            if len(proved) == 1
-            else [
-                order
-                for order, found in days.items()
-                if any(abs(one - other) <= NEAR_TITLE for one in found for other in near)
-            ]
-        )
+        proved = _orders_of(self._title_dates)
+        if len(proved) == 1:
+            return proved
+        known = _days_in(["-".join(parts) for text in self._titles for parts in _SORTABLE_DAY.findall(text)], "ymd")
+        near = [(day - NEAR_TITLE, day + NEAR_TITLE) for day in known]
+        return [
+            order for order, found in days.items() if any(first <= day <= last for first, last in near for day in found)
+        ]
 
     def _of_country(self, days: _Days, zone: str | None) -> dict[str, str]:
         """Return the order that is usual where the export is from, by what shows where that is."""
-        marks = self._sheet.countries
-        found = {why: "dmy" for why, mark in marks.items() if mark in values.DAY_FIRST}
         cells = [cell for column in self._sheet.columns.values() for cell in column.distinct[:MANY_VALUES]]
-        if any(map(values.has_half_day, cells)):
-            # Where hours count to 23, AM and PM show that a computer with settings of another country wrote the dates.
-            found = {why: "dmy" for why in found if marks[why] in values.WITH_HALF_DAYS}
+        # Where hours count to 23, AM and PM show that a computer with settings of another country wrote the dates.
+        known = values.WITH_HALF_DAYS if any(map(values.has_half_day, cells)) else values.DAY_FIRST
+        found = {why: "dmy" for why, mark in self._sheet.countries.items() if mark in known}
         zones = [zone] if zone else [cell for column in self._sheet.with_role("timezone") for cell in column.distinct]
         for name in zones:
             if order := values.order_in_zone(str(values.read_zone(name))):
@@ -138,6 +129,10 @@ def _orders_of(dates: Sequence[str]) -> list[str]:
         for order in DATE_ORDERS
         if all(day_of(text, order) for text in dates) and not (is_dotted and order == "mdy")
     ]
+
+
+def _days_in(texts: Sequence[str], order: str) -> list[date]:
+    return [day for text in texts if (day := day_of(text, order))]
 
 
 def _chronological(days: _Days) -> list[str]:

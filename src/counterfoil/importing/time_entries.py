@@ -2,33 +2,77 @@
 
 import re
 from datetime import date, timedelta
+from itertools import pairwise
+from math import inf
 
 from counterfoil.importing.answers import CHOICES, NIGHT, Answers
 from counterfoil.importing.bill_sample import BillSample, first_other_day
 from counterfoil.importing.column_doubts import BUDDHIST_SHIFT
-from counterfoil.importing.column_profiles import DATE_ROLES, MANY_VALUES, SampleColumn, day_of
+from counterfoil.importing.column_profiles import ANY_CENTURY, DATE_ROLES, MANY_VALUES, SampleColumn, day_of
 from counterfoil.importing.export_totals import has_day
 from counterfoil.importing.proposals import Proposal
 from counterfoil.importing.results import ImportFailed, message
-from counterfoil.importing.sample_times import SampleTimes
 from counterfoil.importing.shop_zones import ShopZones
-from counterfoil.importing.values import order_of, ordered_date
+from counterfoil.importing.values import NIGHT_ENDS, has_half_day, order_of, ordered_date, time_in
 
 NOON = "12:00"
 MAC_EPOCH = timedelta(days=1462)
 """Days before which no bill of a recent export is. Some workbooks count from 1904 instead of 1900."""
+FALL = 4
+"""If the next number has a time that is so many hours earlier, it is one of the afternoon."""
+ENOUGH_BILLS = 8
+"""Of so many bills, some would be in the afternoon."""
+
+
+class SampleTimes:
+    """The bills of a sample in the order of their branch, day and number, with their time."""
+
+    def __init__(self, sample: BillSample) -> None:
+        columns = [column for column in (sample.day, sample.clock) if column]
+        self._texts = columns[-1].distinct if columns else []
+        self._bills = []
+        for row in (bill[0] for bill in sample.bills if columns):
+            # Beside a time, a workbook may write the day with the time 0:00.
+            day, cell = sample.days[row], columns[-1].values[row]
+            clock = time_in(f"{day} {cell}" if sample.clock else cell, ANY_CENTURY, sample.order or "dmy")
+            if day and clock:
+                self._bills.append((sample.group_of(row), day, sample.number_in(row), clock, row))
+        self._bills.sort()
+        self.first_night = next((row for *_, clock, row in self._bills if clock < NIGHT_ENDS), None)
+        """A row with a time after midnight."""
+
+    def first_without_half_day(self) -> int | None:
+        """Return a row whose time may lack PM: none is after 12:59, and some are in the night or fall back."""
+        if any(map(has_half_day, self._texts)) or any(not 1 <= clock.hour <= 12 for *_, clock, _ in self._bills):
+            return None
+        pairs = ((one, other) for one, other in pairwise(self._bills) if one[:2] == other[:2])
+        fallen = next((row for (*_, before, _), (*_, after, row) in pairs if before.hour - after.hour > FALL), None)
+        return fallen if fallen is not None or len(self._bills) < ENOUGH_BILLS else self.first_night
+
+    def goes_on_after_midnight(self) -> bool | None:
+        """Return whether the numbers of a night follow those of its own date or, if False, of the day before."""
+        first: dict[tuple[tuple[str, ...], date], int] = {}
+        last: dict[tuple[tuple[str, ...], date], int] = {}
+        for group, day, number, clock, _ in self._bills:
+            if clock < NIGHT_ENDS:
+                first.setdefault((group, day), number)
+            else:
+                last[group, day] = number
+        found = set()
+        for (group, day), number in first.items():
+            earlier = [last.get((group, one), inf) for one in (day, day - timedelta(days=1))]
+            own, before = (number - one if one < number else inf for one in earlier)
+            found |= {own < before} if own != before else set()
+        return found.pop() if len(found) == 1 else None
 
 
 class TimeEntries:
     """Fills the entries of a mapping about days and times."""
 
     def __init__(self, sample: BillSample, result: Proposal, answers: Answers, today: date, zones: ShopZones) -> None:
-        self._sample, self._sheet = sample, sample.sheet
-        self._result = result
-        self._answers = answers
-        self._today = today
-        self._check = result.undecided.append
-        self._zones = zones
+        self._sample, self._sheet, self._zones = sample, sample.sheet, zones
+        self._answers, self._today = answers, today
+        self._result, self._check = result, result.undecided.append
 
     def propose_format(self) -> None:
         column, order = self._sample.day or self._sample.trading_day, self._sample.order
@@ -133,11 +177,8 @@ class TimeEntries:
         named = [one for one in columns if any(match.role in DATE_ROLES for match in one.matches)]
         unknown = [one for one in columns if one.role is None]
         dated = [one for one in unknown if one.is_date or any(map(has_day, one.distinct[:MANY_VALUES]))]
+        text, choices = "Which column has the date of a bill? None was found.", (dated or unknown)[:4]
         if named and not dated:
-            text = message("no_date_format", name=named[0].name, value=named[0].filled[0])
-            self._result.ask("bill.closedAt", text, ())
-            return
-        dated = dated or unknown
-        examples = [f"as in {one.filled[0]}" for one in dated[:4]]
-        text = "Which column has the date of a bill? None was found."
-        self._result.ask("bill.closedAt", text, [one.name for one in dated[:4]], examples)
+            text, choices = message("no_date_format", name=named[0].name, value=named[0].filled[0]), []
+        examples = [f"as in {one.filled[0]}" for one in choices]
+        self._result.ask("bill.closedAt", text, [one.name for one in choices], examples)
