@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import date
 from functools import lru_cache, partial
+from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from msgspec import Struct, json
@@ -36,6 +37,7 @@ from counterfoil.domain.problems import KEY_REVOKED, QUOTA_EXCEEDED, RATE_LIMITE
 from counterfoil.domain.replacements import StoredBill
 from counterfoil.domain.request_records import CopyState, ReadProgress, RequestDetail, RequestRecord, copy_state
 from counterfoil.ports import DiskUse, Permissions, ServerState, StoreExtent, StoreMismatch, StoreUnavailable
+from counterfoil.text import statements
 
 # Time limit in seconds: on SQLite for all queries of a call together, on PostgreSQL for each query.
 QUERY_SEC = 5.0
@@ -200,31 +202,15 @@ def to_postgres(statement: str) -> bytes:
     return re.sub(r"(?<!:):([a-z]\w*)", r"%(\1)s", without_hints).encode()
 
 
-_KEYS = "SELECT body FROM keys"
-_DEVICES = "SELECT body FROM console_devices"
-_DEVICE = "SELECT body FROM console_devices WHERE token_digest = :digest"
-_LATEST_ENTRIES = f"""
-    SELECT {", ".join(COLUMNS)} FROM audit
-    WHERE at >= :since AND (CAST(:key_id AS text) IS NULL OR key_id = :key_id)
-    ORDER BY at DESC, {{origin}} number DESC LIMIT :most
-"""  # noqa: S608 - names of our own columns
-_STORE_SINCE = """
-    SELECT coalesce(max(CASE WHEN act IN ('store_created', 'store_moved') THEN at END), min(at)) FROM audit
-"""
-_BACKUPS = """
-    SELECT at, {place} FROM audit WHERE act = 'store_backed_up' AND at >= :since ORDER BY at DESC LIMIT 100
-"""
-_SHOP_BODIES = "SELECT body FROM shops WHERE NOT removed"
-# Bills of a stale day are counted directly, because the stored total is out of date.
-_BILLS_PER_DAY = """
-    SELECT * FROM (
-        SELECT id, bill_day, CASE WHEN stale = 0 THEN day_totals.bills ELSE
-            (SELECT count(*) FROM bills WHERE bills.shop = day_totals.shop AND bills.bill_day = day_totals.bill_day)
-        END AS counted
-        FROM shops JOIN day_totals ON shop = number
-        WHERE bill_day BETWEEN :first AND :last
-    ) AS days WHERE counted > 0 ORDER BY id, bill_day
-"""
+_SQL = statements(
+    Path(__file__).with_suffix(".sql").read_text("utf-8"),
+    audit_columns=", ".join(COLUMNS),
+    item_columns=", ".join(ITEM_COLUMNS),
+    bill_ids=", ".join(f":bill_{number}" for number in range(BILLS_PER_READ)),
+    hour_ms=HOUR_MS,
+    thai_offset=THAI_OFFSET,
+    measured=MEASURED_REQUESTS,
+)
 _CONDITIONS: Mapping[str, str] = {
     "key_id": "key_id = :key_id",
     "route": "route = :route",
@@ -241,100 +227,17 @@ _BOUNDS: Mapping[str, str] = {
 }
 _NEWEST_FIRST = "ORDER BY at DESC, {number} DESC"
 _FROM_SCANNED = "at >= :last_at AND (at > :last_at OR {number} >= :last_number)"
-_ERRORS_IN_DAYS = "SELECT key_id, day, error, count FROM daily_errors WHERE day BETWEEN :first AND :last"
 _ALL_REQUESTS = {"index": "requests_by_time", "condition": "true"}
 _REQUESTS_OF_KEY = {"index": "requests_by_key", "condition": "key_id = :key_id"}
-_OF_KEY = "(CAST(:key_id AS text) IS NULL OR key_id = :key_id)"
+_FAILED_REQUESTS = {
+    "index": "requests_failed",
+    "condition": "error IS NOT NULL AND (CAST(:key_id AS text) IS NULL OR key_id = :key_id)",
+}
 # An instant that no request reaches.
 NO_END = 2**62
-_HOURS = f"""
-    SELECT at / {HOUR_MS}, count(*) FROM requests INDEXED BY {{index}}
-    WHERE {{condition}} AND at >= :since AND at < :until GROUP BY 1
-"""  # noqa: S608 - contains only a number
-# A percentile is the smallest duration that so many of the requests did not exceed.
-_LATENCIES = f"""
-    WITH newest AS (
-        SELECT (at + {THAI_OFFSET}) / :slot AS slot, took_us FROM requests INDEXED BY {{index}}
-        WHERE {{condition}} AND at >= :since ORDER BY at DESC LIMIT {MEASURED_REQUESTS}
-    ), placed AS (
-        SELECT slot, took_us, row_number() OVER (PARTITION BY slot ORDER BY took_us) AS place,
-            count(*) OVER (PARTITION BY slot) AS requests
-        FROM newest
-    )
-    SELECT slot, requests, max(CASE WHEN place = (requests + 1) / 2 THEN took_us END),
-        max(CASE WHEN place = (requests * 95 + 99) / 100 THEN took_us END)
-    FROM placed GROUP BY slot, requests ORDER BY slot
-"""  # noqa: S608 - contains only numbers
-_ERRORS = f"""
-    SELECT error, route, count(*), max(at) FROM requests INDEXED BY requests_failed
-    WHERE at >= :since AND error IS NOT NULL AND {_OF_KEY}
-    GROUP BY error, route
-"""  # noqa: S608 - a condition of our own
-# Each step of the recursion jumps to the next key in the index, so the cost depends only on the number of keys.
-_LATEST_BY_KEY = """
-    WITH RECURSIVE used (key_id) AS (
-        SELECT min(key_id) FROM requests INDEXED BY {index} WHERE {part}
-        UNION ALL
-        SELECT (SELECT min(key_id) FROM requests INDEXED BY {index} WHERE key_id > used.key_id AND {part})
-        FROM used WHERE used.key_id IS NOT NULL
-    )
-    SELECT key_id, (SELECT max(at) FROM requests INDEXED BY {index} WHERE key_id = used.key_id AND {part})
-    FROM used WHERE key_id IS NOT NULL
-"""
-_LAST_USED = _LATEST_BY_KEY.format(index="requests_by_key", part="true")
-_LAST_DISCLOSED = _LATEST_BY_KEY.format(index="disclosures_by_key", part="personal_base IS NOT NULL")
-_COPIES = """
-    SELECT lineage, list_name, shop_id, server_time, ended_at, continued_at, covered FROM passes
-    ORDER BY lineage, list_name, shop_id
-"""
-# A load has not finished, nor was its source loaded again, nor is there an item about it.
-UNFINISHED = """
-    finished_at IS NULL
-        AND NOT EXISTS (SELECT 1 FROM loads AS later WHERE later.number > loads.number AND later.source = loads.source)
-        AND NOT EXISTS (SELECT 1 FROM open_items WHERE load = loads.number AND kind IN ('quarantined', 'unfinished'))
-"""
-_LOADS = """
-    SELECT number, source, started_at, seen_at, finished_at, lines, changed, rejected, reasons, rejects_file,
-        files, alarms
-    FROM loads ORDER BY number DESC LIMIT :most
-"""
-_LATEST_LOAD = _LOADS.replace("ORDER BY", f"ORDER BY ({UNFINISHED}) DESC,")
-_TOTALS = "SELECT totals FROM loads WHERE number = :load"
-_REJECTS = "SELECT source, line, reason, fields FROM rejected_lines WHERE load = :load ORDER BY place LIMIT :most"
-_ITEMS = f"SELECT {', '.join(ITEM_COLUMNS)} FROM open_items"  # noqa: S608 - names of our own columns
-_OPEN_ITEMS = f"{_ITEMS} WHERE closed_at IS NULL ORDER BY number"
-ITEM = f"{_ITEMS} WHERE identity = :identity"
-_KNOWN = {
-    "shop": "SELECT 1 FROM shops WHERE id = :id AND NOT removed",
-    "franchise": "SELECT 1 FROM shops WHERE franchise_id = :id AND NOT removed LIMIT 1",
-}
+UNFINISHED, ITEM = _SQL["unfinished"], _SQL["item"]
 FACTS = "SELECT latest_version, facts FROM shops WHERE id = :id"
-_STORED_BILLS = f"""
-    SELECT bills.id, bills.rev, bills.digest, bills.body FROM shops JOIN bills ON bills.shop = shops.number
-    WHERE shops.id = :shop AND bills.id IN ({", ".join(f":bill_{number}" for number in range(BILLS_PER_READ))})
-"""  # noqa: S608 - names of parameters
-_HORIZON = "SELECT at FROM horizon"
-_INTAKE = "SELECT state FROM intake"
-_WATCHED_FOLDERS = """
-    SELECT name, seen_at, delivered_at, files, quarantined, stopped, problem FROM watched_folders
-    WHERE seen_at > :since ORDER BY name
-"""
-_SHOPS = "SELECT number, facts, body FROM shops WHERE NOT removed"
-_BILLS_OF_SHOP: Mapping[BillFigure, str] = {
-    "total": "SELECT count(*) FROM bills INDEXED BY bills_by_day WHERE shop = :shop",
-    "between": """
-        SELECT count(*) FROM bills
-        WHERE shop = :shop AND bill_day BETWEEN :first_day AND :last_day AND closed_at > :after AND closed_at <= :until
-    """,
-    "first": """
-        SELECT closed_at FROM bills
-        WHERE shop = :shop AND bill_day >= :first_day AND closed_at > :after ORDER BY bill_day, closed_at LIMIT 1
-    """,
-    "last": """
-        SELECT closed_at FROM bills
-        WHERE shop = :shop AND closed_at <= :until ORDER BY bill_day DESC, closed_at DESC LIMIT 1
-    """,
-}
+_LATEST_LOAD = _SQL["loads"].replace("ORDER BY", f"ORDER BY ({UNFINISHED}) DESC,")
 
 _key = json.Decoder(Key).decode
 
@@ -372,20 +275,20 @@ class OperatorReads(ABC):
     def keys(self) -> list[Key]:
         """Return all keys, oldest first."""
         with self._limited("keys") as ask:
-            found = [_key(body) for (body,) in ask(_KEYS)]
+            found = [_key(body) for (body,) in ask("SELECT body FROM keys")]
         return sorted(found, key=lambda key: (key.created_at, key.key_id))
 
     def audit(self, most: int, key_id: str | None = None, since: int = 0) -> list[AuditEntry]:
         """Return up to `most` audit entries since an instant, newest first. `key_id` selects the entries of one key."""
-        statement = _LATEST_ENTRIES.format(origin=self.AUDIT_ORIGIN)
+        statement = _SQL["latest_entries"].format(origin=self.AUDIT_ORIGIN)
         with self._limited("keys") as ask:
             return [from_row(row) for row in ask(statement, most=most, key_id=key_id, since=since)]
 
     def backups(self) -> Backups:
         """Return what the audit log says about backups. A backup of the store that this one was moved from is none."""
         with self._limited("keys") as ask:
-            ((since,),) = ask(_STORE_SINCE)
-            made = list(ask(_BACKUPS.format(place=self.BACKUP_PLACE), since=since or 0))
+            ((since,),) = ask(_SQL["store_since"])
+            made = list(ask(_SQL["backups"].format(place=self.BACKUP_PLACE), since=since or 0))
         lost = None
         for at, name, machine in made:
             is_whole = self._is_whole(name, machine)
@@ -401,13 +304,13 @@ class OperatorReads(ABC):
     def devices(self) -> list[Device]:
         """Return the devices that signed in to the console and the links for others, newest first."""
         with self._limited("keys") as ask:
-            found = [json.decode(body, type=Device) for (body,) in ask(_DEVICES)]
+            found = [json.decode(body, type=Device) for (body,) in ask("SELECT body FROM console_devices")]
         return sorted(found, key=lambda device: (-device.made_at, device.device_id))
 
     def device(self, token_digest: bytes) -> Device | None:
         """Return the device whose token has this hash."""
         with self._limited("keys") as ask:
-            rows = ask(_DEVICE, digest=token_digest)
+            rows = ask("SELECT body FROM console_devices WHERE token_digest = :digest", digest=token_digest)
         return json.decode(rows[0][0], type=Device) if rows else None
 
     def requests(self, wanted: RequestFilter, limit: int) -> RequestPage:
@@ -440,7 +343,7 @@ class OperatorReads(ABC):
         """Return daily counts of one key or of all keys, sorted by key and day. Days without requests are left out."""
         span = {"first": as_number(first), "last": as_number(last)}
         with self._limited("usage") as ask:
-            counts, errors = self._counts(ask, **span), ask(_ERRORS_IN_DAYS, **span)
+            counts, errors = self._counts(ask, **span), ask(_SQL["errors_in_days"], **span)
         days = {
             (key, day): DayOfKey(key_id=key, day=date_of(day), requests=count)
             for (key, day), count in counts.items()
@@ -460,41 +363,44 @@ class OperatorReads(ABC):
     def hours(self, key_id: str | None, since: int, until: int = NO_END) -> list[HourOfKey]:
         """Return hourly counts of a key or of all keys, oldest first, of whole hours since `since`, until `until`."""
         values = {"key_id": key_id, "since": -(-since // HOUR_MS) * HOUR_MS, "until": until}
-        failed = _HOURS.format(index="requests_failed", condition=f"error IS NOT NULL AND {_OF_KEY}")
+        failed = _SQL["hours"].format(**_FAILED_REQUESTS)
         with self._limited("usage") as ask:
-            requests = ask(_HOURS.format(**(_REQUESTS_OF_KEY if key_id else _ALL_REQUESTS)), **values)
+            requests = ask(_SQL["hours"].format(**(_REQUESTS_OF_KEY if key_id else _ALL_REQUESTS)), **values)
             errors: dict[int, int] = dict(ask(failed, **values))
         return [HourOfKey(hour * HOUR_MS, count, errors.get(hour, 0)) for hour, count in sorted(requests)]
 
     def latencies(self, key_id: str | None, since: int, slot_ms: int) -> list[Latency]:
         """Return how long the newest MEASURED_REQUESTS of a key or of all keys took, per hour or day, oldest first."""
         with self._limited("usage") as ask:
-            statement = _LATENCIES.format(**(_REQUESTS_OF_KEY if key_id else _ALL_REQUESTS))
+            statement = _SQL["latencies"].format(**(_REQUESTS_OF_KEY if key_id else _ALL_REQUESTS))
             rows = ask(statement, key_id=key_id, since=since, slot=slot_ms)
         return [Latency(slot * slot_ms - THAI_OFFSET, *measured) for slot, *measured in rows]
 
     def errors(self, since: int, key_id: str | None = None) -> list[ErrorGroup]:
         """Return the errors of admitted requests since an instant, most frequent first."""
         with self._limited("usage") as ask:
-            found = [ErrorGroup(*row) for row in ask(_ERRORS, since=since, key_id=key_id)]
+            found = [ErrorGroup(*row) for row in ask(_SQL["errors"], since=since, key_id=key_id)]
         return sorted(found, key=lambda group: (-group.count, group.error, group.route))
 
     def last_used(self) -> dict[str, int]:
         """Return when each key was last used, in 400 days. After 90 days only the day is known: its beginning."""
         with self._limited("usage") as ask:
-            days, recorded = ask(self.LAST_DAYS), ask(_LAST_USED)
+            days, recorded = (
+                ask(self.LAST_DAYS),
+                ask(_SQL["latest_by_key"].format(index="requests_by_key", part="true")),
+            )
         return {key_id: thai_midnight(date_of(day)) for key_id, day in days} | dict(recorded)
 
     def last_disclosed(self) -> dict[str, int]:
         """Return the time of the latest disclosure to each key that received personal data in the last 90 days."""
         with self._limited("usage") as ask:
-            return dict(ask(_LAST_DISCLOSED))
+            return dict(ask(_SQL["latest_by_key"].format(index="disclosures_by_key", part="personal_base IS NOT NULL")))
 
     def copies(self) -> dict[str, list[CopyState]]:
         """Return how far each lineage has read each list of changes, sorted by list and shop."""
         found: dict[str, list[CopyState]] = {}
         with self._limited("usage") as ask:
-            for owner, list_name, shop_id, *progress in ask(_COPIES):
+            for owner, list_name, shop_id, *progress in ask(_SQL["copies"]):
                 found.setdefault(owner, []).append(copy_state(list_name, shop_id, ReadProgress(*progress)))
         return found
 
@@ -510,7 +416,7 @@ class OperatorReads(ABC):
     def shop_names(self) -> list[ShopName]:
         """Return the loaded shops, sorted by name and ID."""
         with self._limited("books") as ask:
-            found = [json.decode(body, type=ShopName) for (body,) in ask(_SHOP_BODIES)]
+            found = [json.decode(body, type=ShopName) for (body,) in ask("SELECT body FROM shops WHERE NOT removed")]
         return sorted(found, key=lambda shop: (shop.shop_name or "", shop.shop_id))
 
     def shops(self, now_ms: int, *, count_all: bool) -> list[ShopActivity]:
@@ -518,17 +424,17 @@ class OperatorReads(ABC):
         with self._opened("books") as ask:
 
             def bills(shop: int, figure: BillFigure, **bounds: int) -> int | None:
-                return next((row[0] for row in ask(_BILLS_OF_SHOP[figure], shop=shop, **bounds)), None)
+                return next((row[0] for row in ask(_SQL[f"{figure}_bills"], shop=shop, **bounds)), None)
 
             return in_order(
                 activity(facts, body, partial(bills, number), now_ms, count_all=count_all)
-                for number, facts, body in ask(_SHOPS)
+                for number, facts, body in ask("SELECT number, facts, body FROM shops WHERE NOT removed")
             )
 
     def bills(self, first: date, last: date) -> list[BillsOfDay]:
         """Return the number of bills per shop and day, sorted by shop and day. Days without bills are left out."""
         with self._limited("books") as ask:
-            rows = ask(_BILLS_PER_DAY, first=as_number(first), last=as_number(last))
+            rows = ask(_SQL["bills_per_day"], first=as_number(first), last=as_number(last))
         return [BillsOfDay(shop_id, date_of(day), count) for shop_id, day, count in rows]
 
     def facts(self, shop_id: str) -> KnownFacts | None:
@@ -544,24 +450,24 @@ class OperatorReads(ABC):
             for start in range(0, len(bill_ids), BILLS_PER_READ):
                 asked = [*bill_ids[start : start + BILLS_PER_READ], *[bill_ids[0]] * BILLS_PER_READ][:BILLS_PER_READ]
                 values = {f"bill_{number}": bill_id for number, bill_id in enumerate(asked)}
-                found += ask(_STORED_BILLS, shop=shop_id, **values)
+                found += ask(_SQL["stored_bills"], shop=shop_id, **values)
         return {bill_id: StoredBill(rev, digest, body) for bill_id, rev, digest, body in found}
 
     def loads(self, limit: int) -> list[LoadRow]:
         """Return the latest loads, newest first. The store remembers the last 100 loads."""
         with self._limited("books") as ask:
-            return [load_row(row) for row in ask(_LOADS, most=limit)]
+            return [load_row(row) for row in ask(_SQL["loads"], most=limit)]
 
     def rejects(self, load: int, limit: int) -> list[RejectedLine]:
         """Return rejected lines of a load in the order of its rejects file. The store remembers the first 1,000."""
         with self._limited("books") as ask:
-            rows = ask(_REJECTS, load=load, most=limit)
+            rows = ask(_SQL["rejects"], load=load, most=limit)
         return [RejectedLine(row[0], row[1], row[2], json.decode(row[3], type=list[str])) for row in rows]
 
     def open_items(self) -> list[OpenItem]:
         """Return what waits for the operator, oldest first."""
         with self._limited("books") as ask:
-            return [item_of(row) for row in ask(_OPEN_ITEMS)]
+            return [item_of(row) for row in ask(_SQL["open_items"])]
 
     def items_of(self, identities: Iterable[str]) -> list[OpenItem]:
         """Return the items of these kept files, open or closed."""
@@ -571,16 +477,16 @@ class OperatorReads(ABC):
     def totals(self, load: int) -> TotalsReport | None:
         """Return the control totals of a load, or None if it has not ended or ended with an error."""
         with self._limited("books") as ask:
-            rows = ask(_TOTALS, load=load)
+            rows = ask("SELECT totals FROM loads WHERE number = :load", load=load)
         return json.decode(rows[0][0], type=TotalsReport) if rows and rows[0][0] else None
 
     def knows(self, scope: Scope) -> bool:
         """Return whether a shop in this scope has been loaded, or False if the store cannot be read."""
-        return self._row(_KNOWN[scope.kind], id=scope.id) is not None
+        return self._row(_SQL[f"known_{scope.kind}"], id=scope.id) is not None
 
     def horizon(self) -> int | None:
         """Return the horizon, or None if the store cannot be read."""
-        row = self._row(_HORIZON)
+        row = self._row("SELECT at FROM horizon")
         return row[0] if row else None
 
     def latest_load(self) -> LoadRow | None:
@@ -590,12 +496,12 @@ class OperatorReads(ABC):
 
     def intake(self) -> Intake:
         """Return the stored intake, which includes the active alarms."""
-        row = self._row(_INTAKE)
+        row = self._row("SELECT state FROM intake")
         return json.decode(row[0], type=Intake) if row else Intake()
 
     def watched_folders(self, now_ms: int) -> list[WatchedFolder]:
         """Return the folders that were watched in the last 30 days, or an empty list if the store cannot be read."""
-        found = self._rows(_WATCHED_FOLDERS, since=now_ms - FORGET_FOLDER_MS)
+        found = self._rows(_SQL["watched_folders"], since=now_ms - FORGET_FOLDER_MS)
         return [
             WatchedFolder(name, seen_at, delivered_at, files, quarantined, bool(stopped), problem)
             for name, seen_at, delivered_at, files, quarantined, stopped, problem in found
