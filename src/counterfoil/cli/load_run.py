@@ -20,7 +20,7 @@ from counterfoil.cli.terminal import display_width, echo, message, print_fields,
 from counterfoil.cli.totals import print_totals
 from counterfoil.domain.changes import Outcome
 from counterfoil.domain.control_totals import TotalsReport
-from counterfoil.domain.intake import Intake, IntakeAlarm, accepted, describe
+from counterfoil.domain.intake import Intake, IntakeAlarm, RejectedLine, accepted, describe
 from counterfoil.domain.open_items import OpenItem
 from counterfoil.domain.replacements import ReplacementGuard
 from counterfoil.domain.tokens import MIN_SECRET_BYTES, Pseudonyms
@@ -325,10 +325,9 @@ def print_accepted(alarms: Sequence[IntakeAlarm], as_json: bool) -> None:
         echo(f"Accepted as normal: {describe(alarm)}.")
 
 
-def _describe(example: dict[str, object]) -> str:
-    fields = example["fields"]
-    named = f" ({', '.join(fields)})" if isinstance(fields, list) and fields else ""
-    return f"{example['source']} line {example['line']}: {example['reason']}{named}"
+def _describe(example: RejectedLine) -> str:
+    named = f" ({', '.join(example.fields)})" if example.fields else ""
+    return f"{example.source} line {example.line}: {example.reason}{named}"
 
 
 def report_view(report: LoadReport) -> dict[str, object]:

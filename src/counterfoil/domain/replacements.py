@@ -170,7 +170,7 @@ def _has_other_lines(old: _StoredBill, new: _StoredBill) -> bool:
     kept = old_lines & new_lines
     if kept and _is_same_time(old, new):
         # One bill whose quantities were corrected.
-        kept = _products(old) & _products(new)
+        kept = _lines(old, with_quantity=False) & _lines(new, with_quantity=False)
     return kept.total() * 2 <= max(old_lines.total(), new_lines.total())
 
 
@@ -189,12 +189,8 @@ def correction(stored: bytes, change: EncodedBill) -> tuple[bool, bool]:
     return is_doubtful or (is_other_total and has_lost_lines), is_doubtful
 
 
-def _lines(bill: _StoredBill) -> Counter[tuple[str | None, float | None]]:
-    return Counter((line.id or line.name, line.qty) for line in bill.items)
-
-
-def _products(bill: _StoredBill) -> Counter[tuple[str | None, float | None]]:
-    return Counter((line.id or line.name, None) for line in bill.items)
+def _lines(bill: _StoredBill, *, with_quantity: bool = True) -> Counter[tuple[str | None, float | None]]:
+    return Counter((line.id or line.name, line.qty if with_quantity else None) for line in bill.items)
 
 
 def _is_other_time(old: _StoredBill, new: _StoredBill) -> bool:

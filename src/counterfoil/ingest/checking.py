@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from counterfoil.domain.changes import Change, EncodedBill, KnownFacts, Outcome, PutShop
-from counterfoil.domain.intake import Intake, LoadProgress
+from counterfoil.domain.intake import Intake, LoadProgress, RejectedLine
 from counterfoil.domain.replacements import ReplacementGuard, StoredBill, may_be_replaced
 from counterfoil.domain.shops import shop_from
 from counterfoil.domain.tokens import MIN_SECRET_BYTES, Pseudonyms
@@ -116,9 +116,8 @@ class RejectExamples(RejectsFile):
 
     def __init__(self) -> None:
         super().__init__(Path())
-        self.examples: list[dict[str, object]] = []
+        self.examples: list[RejectedLine] = []
 
     def add(self, line: SourceLine, rejected: Rejected) -> None:
         if len(self.examples) < MAX_EXAMPLES:
-            found = {"source": line.source, "line": line.number, "reason": rejected.reason}
-            self.examples.append({**found, "fields": list(rejected.fields)})
+            self.examples.append(RejectedLine(line.source, line.number, rejected.reason, rejected.fields))

@@ -311,6 +311,7 @@ class Pipeline:
         try:
             for line in source.lines():
                 self._lines_read[line.source] += 1
+                self._files.setdefault(line.source, 0)
                 yield line
         except SourceError as error:
             self._damage = error
@@ -321,8 +322,6 @@ class Pipeline:
         Later changes to such a bill are retried after it, so that a removal still comes last. A bill whose shop has
         disappeared is rejected.
         """
-        for name in dict.fromkeys([line.source for line in batch.lines]):
-            self._files.setdefault(name, 0)
         while batch.lines:
             outcomes = self._apply(batch.changes, summary)
             if summary.guard.is_exceeded:
@@ -394,7 +393,7 @@ class Pipeline:
     def _reject(self, line: SourceLine, rejected: Rejected, summary: Summary) -> None:
         self._rejects.add(line, rejected)
         self._source.reject_score += 1
-        self._files[line.source] = self._files.get(line.source, 0) + 1
+        self._files[line.source] += 1
         summary.rejected[rejected.reason] += 1
         fields = [_storable(path) for path in rejected.fields[:MAX_FIELDS]]
         self._progress.add_reject(RejectedLine(line.source, line.number, rejected.reason, fields))

@@ -245,9 +245,9 @@ class Spool:
             self.stuck.add(name)
         return None
 
-    def delivery(self, name: str) -> DeliveredFile:
-        """Return an entry of the folder whether it is complete or not."""
-        folder = self._open_folder()
+    def delivery(self, name: str, folder: int | None = None) -> DeliveredFile:
+        """Return an entry of the watched folder, or of another of ours, whether it is complete or not."""
+        folder = self._open_folder() if folder is None else folder
         entry = os.stat(name, dir_fd=folder, follow_symlinks=False)
         file = open_regular(name, folder) if stat.S_ISREG(entry.st_mode) else None
         return DeliveredFile(name, _version(entry), entry.st_uid, file)
@@ -330,8 +330,7 @@ class Spool:
     def held(self, name: str) -> Iterator[tuple[DeliveredFile, int]]:
         """Yield a held file and the descriptor of its folder. If the caller moves the file, its note is deleted."""
         with self._own(HELD) as folder:
-            entry = os.stat(name, dir_fd=folder, follow_symlinks=False)
-            with closing(DeliveredFile(name, _version(entry), entry.st_uid, open_regular(name, folder))) as delivery:
+            with closing(self.delivery(name, folder)) as delivery:
                 yield delivery, folder
             if name not in self.held_names():
                 with suppress(FileNotFoundError):
@@ -402,14 +401,12 @@ class Spool:
         folder = self._open_folder()
         try:
             return own_folder(name, folder)
-        except SourceError:
+        except SourceError as error:
             aside = f".{name}-{secrets.token_hex(4)}"
             try:
                 os.rename(name, aside, src_dir_fd=folder, dst_dir_fd=folder)
             except OSError:
-                aside = ""
-            if not aside:
-                raise
+                raise error from None
             self._say(f"{name} in {self.folder} was not a folder that only this user can write to: it is now {aside}.")
             return own_folder(name, folder)
 
