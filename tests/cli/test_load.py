@@ -104,11 +104,7 @@ def test_a_load_says_that_a_file_has_another_encoding(counterfoil: Command, enco
     assert "is not a JSON object" not in text
 
 
-def test_a_truncated_archive_is_reported_and_not_loaded(counterfoil: Command, tmp_path: Path) -> None:
-    cut = tmp_path / "cut.ndjson.gz"
-    cut.write_bytes(gzip.compress(lines(*SHOPS)) + gzip.compress(lines(*BILLS))[:-1])
-    result = counterfoil("load", cut, status=1)
-    assert "cannot be read, so it is not loaded: the compressed data ends too early." in result.stderr
+def test_a_check_of_a_damaged_source_says_that_the_rest_was_checked(counterfoil: Command) -> None:
     unclosed = b"[" + b",".join(SHOPS)
     checked = counterfoil("load", "--check", "-", stdin=unclosed, status=1).stderr
     assert "All lines that could be read were checked." in checked
@@ -251,9 +247,9 @@ def test_the_summary_names_files_that_were_not_read_and_files_that_are_empty(
 def test_an_unreadable_file_is_named_or_quarantined_and_the_others_are_loaded(
     counterfoil: Command, folder: Path
 ) -> None:
-    (folder / "b.ndjson.gz").write_bytes(b"not gzip")
+    (folder / "b.ndjson.gz").write_bytes(gzip.compress(lines(*SHOPS)) + gzip.compress(lines(*BILLS))[:-1])
     result = counterfoil("load", folder, "--json", status=1)
-    assert "b.ndjson.gz cannot be read, so it is not loaded" in result.stderr
+    assert "b.ndjson.gz cannot be read, so it is not loaded: the compressed data ends too early." in result.stderr
     told = json.loads(result.stdout)
     assert (told["added"], told["unreadableFiles"]) == (22, ["b.ndjson.gz"])
     assert (folder / "b.ndjson.gz").exists()
@@ -283,8 +279,6 @@ def test_compressed_and_indented_records_are_recognised_on_standard_input(counte
     records = [json.loads(record) for record in (*SHOPS, *BILLS)]
     assert counterfoil.json("load", "-", stdin=pack(lines(*SHOPS, *BILLS)))["added"] == 22
     assert counterfoil.json("load", "-", stdin=pack(json.dumps(records, indent=2).encode()))["unchanged"] == 22
-    indented = "\n".join(json.dumps(record, indent=2) for record in records)
-    assert counterfoil.json("load", "-", stdin=pack(indented.encode()))["unchanged"] == 22
 
 
 def test_a_truncated_compressed_standard_input_fails_even_with_a_quarantine(

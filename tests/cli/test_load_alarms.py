@@ -72,8 +72,6 @@ def test_a_check_reports_the_alarm_and_stores_nothing(usual: Command) -> None:
     assert [alarm["measure"] for alarm in told["alarms"]] == ["no_items"]
     assert [found["status"] for found in usual.findings("intake")] == ["ok"]
     assert "--accept-change" in usual("load", "--check", "--accept-change", status=2).stderr
-    text = usual("load", "-", "--check", stdin=bills(1_000, lines=[]), status=6).stdout
-    assert "If the change is intended, load the records with --accept-change.\n" in text
 
 
 def test_a_sudden_change_keeps_the_whole_delivery_where_it_is(usual: Command, spool: Path, tmp_path: Path) -> None:

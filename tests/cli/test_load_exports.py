@@ -168,13 +168,6 @@ def test_a_workbook_is_loaded(counterfoil: Command, spool: Path, take: Take) -> 
     assert counterfoil.stored() == (1, Decimal(50))
 
 
-def test_a_shop_that_the_store_knows_keeps_its_settings(counterfoil: Command, take: Take) -> None:
-    counterfoil("load", "-", stdin=b'{"kind":"shop","id":"Riverside","name":"By the river","closingTime":"02:00"}')
-    assert take({"receipts.csv": (EXAMPLES / "loyverse-receipts-by-item.csv").read_bytes()}, None) == []
-    (shop,) = counterfoil.json("shops")
-    assert "By the river" in shop.values()
-
-
 @pytest.fixture
 def mapping(tmp_path: Path) -> Path:
     path = tmp_path / "mapping.toml"

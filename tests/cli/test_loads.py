@@ -88,12 +88,13 @@ def test_a_load_keeps_the_sudden_change_that_was_accepted_with_it(usual: Command
 
 
 @pytest.fixture
-def rejected(counterfoil: Command, tmp_path: Path) -> Path:
-    """A delivery whose bill is rejected, because its shop is not loaded yet."""
+def item(counterfoil: Command, tmp_path: Path) -> dict[str, Any]:
+    """The open item of a delivery whose bill was rejected, because its shop is not loaded yet."""
     delivery = tmp_path / "bills-16.ndjson"
     delivery.write_bytes(BILL)
     counterfoil("load", delivery, status=3)
-    return delivery
+    (item,) = waiting(counterfoil)
+    return item
 
 
 def waiting(counterfoil: Command) -> list[dict[str, Any]]:
@@ -105,11 +106,11 @@ def codes(counterfoil: Command) -> list[str]:
     return [found["code"] for found in counterfoil.findings("items")]
 
 
-def test_rejected_lines_are_a_warning_until_their_rejects_file_is_loaded(counterfoil: Command, rejected: Path) -> None:
-    assert rejected.exists()
+def test_rejected_lines_are_a_warning_until_their_rejects_file_is_loaded(
+    counterfoil: Command, item: dict[str, Any]
+) -> None:
     counterfoil("load", "-", stdin=b"\n".join(SHOPS))
     assert codes(counterfoil) == ["items_rejects"]
-    (item,) = waiting(counterfoil)
     assert (item["kind"], item["lines"], item["load"], item["source"]) == ("rejects", 1, 1, "bills-16.ndjson")
     counterfoil("load", item["path"])
     assert (waiting(counterfoil), codes(counterfoil)) == ([], ["nothing_waiting"])
@@ -123,9 +124,7 @@ def test_other_deliveries_of_the_same_name_close_nothing(counterfoil: Command, t
     assert [(item["source"], item["lines"]) for item in waiting(counterfoil)] == [("bills.ndjson", 1)] * 2
 
 
-def test_rejected_lines_stay_open_if_their_rejects_file_is_gone(counterfoil: Command, rejected: Path) -> None:
-    assert rejected.exists()
-    (item,) = waiting(counterfoil)
+def test_rejected_lines_stay_open_if_their_rejects_file_is_gone(counterfoil: Command, item: dict[str, Any]) -> None:
     Path(item["path"]).unlink()
     counterfoil("load", "-", stdin=b"\n".join(SHOPS))
     assert codes(counterfoil) == ["items_rejects"]
@@ -133,19 +132,18 @@ def test_rejected_lines_stay_open_if_their_rejects_file_is_gone(counterfoil: Com
     assert codes(counterfoil) == ["nothing_waiting"]
 
 
-def test_an_item_is_resolved_by_hand_and_that_is_audited(counterfoil: Command, rejected: Path) -> None:
-    assert rejected.exists()
-    (item,) = waiting(counterfoil)
+def test_an_item_is_resolved_by_hand_and_that_is_audited(counterfoil: Command, item: dict[str, Any]) -> None:
     assert counterfoil.json("loads", "resolve", item["number"]) == {"resolved": [item["number"]]}
     assert waiting(counterfoil) == []
     assert "is not open" in counterfoil("loads", "resolve", item["number"], status=1).stderr
     assert next(entry["act"] for entry in counterfoil.json("audit")) == "items_resolved"
 
 
-def test_closing_an_item_names_what_was_closed_and_its_load(counterfoil: Command, rejected: Path) -> None:
+@pytest.mark.usefixtures("item")
+def test_closing_an_item_names_what_was_closed_and_its_load(counterfoil: Command, tmp_path: Path) -> None:
     counterfoil("load", "-", stdin=b"\n".join(SHOPS))
-    rejected.write_bytes(BILL.replace(b"sh_1", b"sh_9"))
-    counterfoil("load", rejected, status=3)
+    (tmp_path / "bills-16.ndjson").write_bytes(BILL.replace(b"sh_1", b"sh_9"))
+    counterfoil("load", tmp_path / "bills-16.ndjson", status=3)
     assert [(item["number"], item["load"]) for item in waiting(counterfoil)] == [(1, 1), (2, 3)]
     resolved = "Resolved item 2: bills-16.ndjson, 1 line of load 3.\n"
     assert counterfoil("loads", "resolve", 2).stdout == resolved

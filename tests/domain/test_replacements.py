@@ -98,6 +98,7 @@ TILLS = [
     ("another till is a minute later", "other_bill", {"stationId": "A"}, {"stationId": "B", "time": "18:06"}),
     ("a till is renamed", None, {"deviceId": "A"}, {"deviceId": "B"}),
     ("a bill gets a table", None, {}, {"table": {"name": "8"}}),
+    ("a bill gets a day", None, {"day": "xx"}, {}),
     ("a payment is corrected", None, SAME_DAY, {**SAME_DAY, "payments": [{"name": "Card", "amount": 65}]}),
     ("another cashier", "other_bill", {**SAME_DAY, "cashier": "Mali"}, {**SAME_DAY, "cashier": "Nok"}),
     ("an ID that no till counts", None, {"id": "f0000000-0000-4000-8000-000000000001"}, LATER),
@@ -116,10 +117,6 @@ def test_a_bill_with_the_same_content_may_be_of_another_till(
 def test_a_bill_without_lines_is_known_by_its_time_unless_that_is_assumed(time: str, expected: str | None) -> None:
     assert reason(encoded(time=time, amounts={"net": 100}), encoded(time=time, amounts={"net": 110})) == expected
     assert reason(encoded(time=time, amounts={"net": 100}), encoded(time="19:03", amounts={"net": 110})) == "other_bill"
-
-
-def test_a_bill_that_had_no_day_may_get_one() -> None:
-    assert reason(encoded("xx", lines=[LATTE]), encoded(lines=[LATTE])) is None
 
 
 CARD = [{"name": "Card", "amount": 75}]

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from msgspec import json as msgspec_json
 
 from counterfoil.domain.changes import PutMember, PutShop
-from counterfoil.ingest.lines import MAX_LINE_BYTES, REASONS, Reader, Rejected, make_reject, parse_record
+from counterfoil.ingest.lines import MAX_LINE_BYTES, REASONS, Reader, Rejected, parse_record
 from counterfoil.ingest.sources import open_source
 from ingest.loaders import load
 from ports.backends import Store
-from ports.open_store import PSEUDONYMS, OpenStore, base, bill, member, shop
+from ports.open_store import PSEUDONYMS, OpenStore, bill, shop
 from running_service import ManualClock
 
 READER = Reader(PSEUDONYMS, lambda _: None)
@@ -215,10 +215,3 @@ def test_a_line_too_long_to_load_stays_rejected(store: Store, clock: ManualClock
     assert (summary.lines, summary.outcomes, summary.rejected) == (2, {"added": 1}, {"too_long": 1})
     assert load(store, clock, open_source(str(first)), rejects=second).rejected == {"too_long": 1}
     assert first.stat().st_size < 4 * MAX_LINE_BYTES
-
-
-def test_a_record_of_each_kind_in_a_rejects_file_is_unwrapped() -> None:
-    for record in (shop(), base(), member()):
-        line = json.dumps(record).encode()
-        wrapped = msgspec_json.encode(make_reject("file", 1, Rejected("not_json"), line))
-        assert READER.change(parse_record(wrapped)) == READER.change(record)

@@ -63,9 +63,9 @@ def net_differences(expected: Sequence[ExpectedNet], totals: ControlTotals) -> l
         if found is None:
             differences.append(message("net_unknown", days=days))
         elif found != each.net:
-            amounts = (_money(decimal_text(of)) for of in (found, each.net, found - each.net))
-            named = dict(zip(("found", "expected", "difference"), amounts, strict=True))
-            differences.append(message("net_differs", days=days, **named))
+            amounts = {"found": found, "expected": each.net, "difference": found - each.net}
+            texts = {name: _money(decimal_text(amount)) for name, amount in amounts.items()}
+            differences.append(message("net_differs", days=days, **texts))
     return differences
 
 
@@ -92,18 +92,12 @@ def _rows(report: TotalsReport, shop_width: int) -> tuple[tuple[str, ...], list[
     for names in (("day", "shop"), ("day",), ("shop",)):
         groups: dict[tuple[str, ...], list[TotalsOfDay]] = {}
         for each in report.days:
-            values = {"day": each.day, "shop": each.shop_id}
-            groups.setdefault(tuple(values[name] or "" for name in names), []).append(each)
+            labels = {"day": each.day or "no day", "shop": printable(each.shop_id or "others")}
+            groups.setdefault(tuple(labels[name] for name in names), []).append(each)
         if len(groups) <= MAX_ROWS and not report.more_days:
-            return names, [
-                (*(_name(name, value, shop_width) for name, value in zip(names, values, strict=True)), *_figures(of))
-                for values, of in sorted(groups.items())
-            ]
+            rows = sorted(groups.items())
+            return names, [(*(shortened(label, shop_width) for label in row), *_figures(of)) for row, of in rows]
     return ("days",), [("all", *_figures([report]))]
-
-
-def _name(column: str, value: str, width: int) -> str:
-    return shortened(printable(value) or ("no day" if column == "day" else "others"), width)
 
 
 def _figures(of: Sequence[TotalsOfDay | TotalsReport]) -> tuple[str, ...]:
