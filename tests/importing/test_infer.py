@@ -103,14 +103,6 @@ def test_an_encoding_that_is_not_known_is_refused(tmp_path: Path) -> None:
         inferred(tmp_path / "bills.csv", shop="s")
 
 
-def test_a_way_of_paying_that_is_not_known_is_a_sale_beside_one_that_was_explained(tmp_path: Path) -> None:
-    export = written(tmp_path, "Bill,Date,Total,Payment\n1,13/11/2026 10:00,60,Cash\n2,13/11/2026 11:00,40,Void\n")
-    mapping = propose([export], [], [], None, today=TODAY, answers={"status.Void": "void"}).text()
-    later = "Bill,Date,Total,Payment\n3,14/11/2026 10:00,60,TrueMoney\n4,14/11/2026 11:00,50,Void\n"
-    found = imported("csv", written(tmp_path, later), mapping=mapping)
-    assert [bill.get("void", False) for bill in found.bills] == [False, True]
-
-
 def test_short_thai_headings_are_recognised(tmp_path: Path) -> None:
     export = written(tmp_path, "เลขที่บิล,วันที่,ยอด,วิธีชำระ\nก1,14/11/2569 18:05,240,เงินสด\nก2,14/11/2569 18:06,80,โอน\n")
     mapping = inferred(export)[1]
@@ -205,21 +197,6 @@ def test_dates_without_a_time_of_day_get_noon_and_a_question(tmp_path: Path) -> 
     assert any(one.startswith("the time of day.") for one in proposal.undecided)
 
 
-def test_a_total_that_differs_between_the_rows_of_a_bill_is_a_line_total(tmp_path: Path) -> None:
-    rows = "1,31/10/2026 10:00,Tea,1,50\n1,31/10/2026 10:00,Rice,2,190\n"
-    _, mapping = inferred(written(tmp_path, "Bill No,Date,Item,Qty,Total\n" + rows), shop="s")
-    assert mapping["line"]["total"] == "Total"
-    assert mapping["bill"]["amounts"]["net"] == {"sum": "Total"}
-
-
-def test_amounts_that_happen_to_be_equal_on_all_lines_of_a_bill_are_asked_about(tmp_path: Path) -> None:
-    rows = "1,31/10/2026 10:00,Tea,50\n1,31/10/2026 10:00,Juice,50\n2,31/10/2026 10:05,Rice,15\n"
-    proposal, mapping = inferred(written(tmp_path, "Bill No,Date,Item,Amount\n" + rows), shop="s")
-    assert [question.entry for question in proposal.questions] == ["bill.amounts.net"]
-    assert "Amount" in proposal.questions[0].text
-    assert "amounts" not in mapping["bill"]
-
-
 def test_one_column_per_payment_method_becomes_payments(tmp_path: Path) -> None:
     rows = "1,31/10/2026 10:00,100,40,60\n2,31/10/2026 11:00,5,5,\n"
     _, mapping = inferred(written(tmp_path, "Bill No,Date,Total,Cash,Credit Card\n" + rows), shop="s")
@@ -263,14 +240,6 @@ def test_the_command_writes_the_mapping_and_shows_five_bills_as_they_would_be_se
     assert f"counterfoil import --mapping {out}" in told.stderr
 
 
-def test_two_bills_with_the_same_number_are_never_added_up(tmp_path: Path) -> None:
-    text = "Bill No,Date,Payment,Total\n1,31/10/2026,Cash,40\n1,31/10/2026,Card,60\n2,31/10/2026,Cash,50\n"
-    export = written(tmp_path, text)
-    found = imported("csv", export, mapping=inferred(export, shop="s")[0].text())
-    assert [bill["amounts"]["net"] for bill in found.bills] == ["50"]
-    assert [reason for _, _, reason in found.reasons] == ["repeated_bill"]
-
-
 def test_a_value_that_names_no_shop_is_rejected(tmp_path: Path) -> None:
     rows = "1,31/10/2026 10:00,Siam,5\n2,31/10/2026 11:00,UNKNOWN,6\n3,31/10/2026 12:00,Ari,7\n"
     export = written(tmp_path, "Bill No,Date,Branch,Total\n" + rows)
@@ -278,29 +247,6 @@ def test_a_value_that_names_no_shop_is_rejected(tmp_path: Path) -> None:
     assert [shop["name"] for shop in mapping["shop"]] == ["Siam", "Ari"]
     assert {shop["franchiseId"] for shop in mapping["shop"]} == {"my-group"}
     assert imported("csv", export, mapping=proposal.text()).reasons == [("export.csv", 3, "unknown_status")]
-
-
-def test_a_mapping_from_one_day_keeps_the_bills_of_all_days_apart(tmp_path: Path) -> None:
-    def export(day: int) -> Path:
-        rows = [f"{number},{day}/11/2026,18:{number:02},{day + number},Paid\n" for number in range(1, 9)]
-        return written(tmp_path, "".join(["Bill No,Date,Time,Total,Status\n", *rows]), f"{day}.csv")
-
-    days = [export(day) for day in range(13, 27)]
-    mapping = inferred(days[0], shop="s")[0].text()
-    found = imported("csv", *days, mapping=mapping)
-    assert (len(found.bills), found.rejected) == (14 * 8, [])
-    expected = sum(day + number for day in range(13, 27) for number in range(1, 9))
-    assert sum(int(bill["amounts"]["net"]) for bill in found.bills) == expected
-
-
-def test_a_discount_that_may_not_be_taken_off_yet_is_offered_as_a_subtraction(tmp_path: Path) -> None:
-    rows = "1,31/10/2026 10:00,100,10\n2,31/10/2026 11:00,50,0\n"
-    export = written(tmp_path, "Bill No,Date,Gross Sales,Discount\n" + rows)
-    [question] = inferred(export, shop="s")[0].questions
-    assert question.choices == ("Gross Sales", "Gross Sales - Discount")
-    proposal, _ = inferred(export, shop="s", bill_amounts_net=question.choices[1])
-    found = imported("csv", export, mapping=proposal.text())
-    assert [bill["amounts"]["net"] for bill in found.bills] == ["90", "50"]
 
 
 @pytest.mark.parametrize(
@@ -412,26 +358,6 @@ def test_the_time_of_day_is_found_beside_the_day(day: str, times: str, tmp_path:
     assert [bill["closedAt"] for bill in found.bills] == ["2026-10-31T11:05:00", "2026-10-31T09:05:00"]
 
 
-@pytest.mark.parametrize(
-    ("cell", "asks"),
-    [("44864.75", "from 1904"), ("12/11 11:05", "Date has 12/11 11:05, which cannot be read as a date")],
-)
-def test_dates_that_cannot_be_read_are_named_with_what_to_do(cell: str, asks: str, tmp_path: Path) -> None:
-    export = written(tmp_path, f"Bill No,Date,Total\n1,{cell},5.00\n2,{cell},6.00\n")
-    try:
-        text = inferred(export, shop="s")[0].questions[0].text
-    except ImportFailed as error:
-        text = str(error)
-    assert asks in text
-
-
-def test_the_time_of_day_is_that_of_the_closing(tmp_path: Path) -> None:
-    rows = "1,31/10/2026,10:00,11:00,5\n2,31/10/2026,11:00,12:00,6\n"
-    for heading in ("Open Time,Close Time", "Open,Close"):
-        _, mapping = inferred(written(tmp_path, f"Bill No,Date,{heading},Total\n{rows}"), shop="s")
-        assert mapping["bill"]["closedAt"] == ["Date", heading.split(",")[1]]
-
-
 def test_shops_have_the_time_zone_that_their_rows_name(tmp_path: Path) -> None:
     rows = "1,31/10/2026 10:00,A,5,Singapore\n2,31/10/2026 11:00,B,6,America/New_York\n"
     _, mapping = inferred(written(tmp_path, "Bill No,Date,Branch,Total,Time Zone\n" + rows))
@@ -473,52 +399,6 @@ def test_the_zone_of_a_shop_whose_days_depend_on_it_is_shown_by_the_export_or_as
     assert found or {bill["closedAt"] for bill in imported("csv", export, mapping=proposal.text()).bills} == {closed}
 
 
-def test_beside_a_time_in_utc_the_local_one_is_that_of_the_bill(tmp_path: Path) -> None:
-    rows = "1,2026-10-31 18:00,2026-11-01 01:00,5.00\n2,2026-10-31 10:00,2026-10-31 17:00,6.00\n"
-    _, mapping = inferred(written(tmp_path, f"Bill No,Date (UTC),Date (local),Total\n{rows}"), shop="s")
-    assert mapping["bill"]["closedAt"] == "Date (local)"
-
-
-@pytest.mark.parametrize(("price", "nets"), [("50", ["240", "150"]), ("150", ["145", "150"])])
-def test_a_price_is_that_of_a_unit_or_a_line_as_items_of_other_quantities_show(
-    price: str, nets: list[str], tmp_path: Path
-) -> None:
-    rows = f"1,31/10/2026 10:00,Tea,1,50\n1,31/10/2026 10:00,Rice,2,95\n2,31/10/2026 11:00,Tea,3,{price}\n"
-    export = written(tmp_path, "Bill No,Date,Item,Qty,Price\n" + rows)
-    found = imported("csv", export, mapping=inferred(export, shop="s")[0].text())
-    assert [bill["amounts"]["net"] for bill in found.bills] == nets
-
-
-def test_a_price_that_may_be_that_of_a_unit_or_a_line_is_asked_about(tmp_path: Path) -> None:
-    rows = "1,31/10/2026 10:00,Tea,1,50\n1,31/10/2026 10:00,Rice,2,95\n2,31/10/2026 11:00,Tea,1,50\n"
-    export = written(tmp_path, "Bill No,Date,Item,Qty,Price\n" + rows)
-    [question] = inferred(export, shop="s")[0].questions
-    assert question.choices == ("sum of Qty × Price", "sum of Price")
-    for choice, nets in zip(question.choices, (["240", "50"], ["145", "50"]), strict=True):
-        mapping = inferred(export, shop="s", bill_amounts_net=choice)[0].text()
-        assert [bill["amounts"]["net"] for bill in imported("csv", export, mapping=mapping).bills] == nets
-
-
-@pytest.mark.parametrize(
-    ("heading", "rows"),
-    [
-        *((f"Date,{name},Total", "29/10/2026,50,5000\n30/10/2026,61,6000\n") for name in ("Bills", "Count", "จำนวนบิล")),
-        ("Date,Branch,Bills,Total", "29/10/2026,A,50,5000\n29/10/2026,B,61,6000\n"),
-    ],
-)
-def test_a_summary_per_day_or_per_day_and_shop_is_refused(heading: str, rows: str, tmp_path: Path) -> None:
-    with pytest.raises(ImportFailed, match=f"summary per day: {heading.split(',')[-2]}"):
-        inferred(written(tmp_path, f"{heading}\n{rows}"))
-
-
-def test_an_answer_that_the_amounts_contradict_is_refused(tmp_path: Path) -> None:
-    rows = "1,31/10/2026 10:00,100,7,20,127\n2,31/10/2026 11:00,200,14,0,214\n3,31/10/2026 12:00,50,3.50,10,63.50\n"
-    export = written(tmp_path, "Bill No,Date,Subtotal,Tax,Tip,Total\n" + rows)
-    assert inferred(export, shop="s", bill_amounts_net="Total")[0].questions == []
-    with pytest.raises(ImportFailed, match=r"Total \+ Tip is 147.00 on line 2, .* paid 127.00"):
-        inferred(export, shop="s", bill_amounts_net="Total + Tip")
-
-
 def test_an_amount_of_the_bill_is_added_once_to_the_sum_of_its_lines(tmp_path: Path) -> None:
     rows = "1,31/10/2026 10:00,Tea,50,20\n1,31/10/2026 10:00,Rice,95,20\n2,31/10/2026 11:00,Tea,50,0\n"
     export = written(tmp_path, "Bill No,Date,Item,Line total,Tip\n" + rows)
@@ -537,28 +417,6 @@ def test_shops_without_a_known_time_zone_are_one_question_that_their_entries_ans
     assert [question.entry for question in proposal.questions] == ["shop.timezone"]
     answered = proposal.text().replace('franchiseId = "my-group"', 'timezone = "Asia/Bangkok"')
     assert len(imported("csv", export, mapping=answered).bills) == 2
-
-
-def test_a_placeholder_of_a_later_file_is_no_reason_for_a_void(tmp_path: Path) -> None:
-    heading = "Bill No,Date,Total,Void Reason\n"
-    sample = written(tmp_path, heading + "1,31/10/2026 10:00,5,\n2,31/10/2026 11:00,6,Wrong table\n")
-    later = written(tmp_path, heading + "3,31/10/2026 12:00,7,N/A\n4,31/10/2026 13:00,7,--\n", "later.csv")
-    found = imported("csv", later, mapping=inferred(sample, shop="s")[0].text())
-    assert [bill.get("void") for bill in found.bills] == [None, None]
-
-
-def test_the_columns_that_may_identify_a_bill_are_offered_with_the_day(tmp_path: Path) -> None:
-    export = written(tmp_path, "Zurp,Date,Total\nK-1,31/10/2026 10:00,5\nK-2,31/10/2026 11:00,6\n")
-    [question] = inferred(export, shop="s")[0].questions
-    assert (question.entry, question.choices) == ("bill.id", ("Date + Zurp",))
-    assert inferred(export, shop="s", bill_id="Date + Zurp")[1]["bill"]["id"] == ["Date", "Zurp"]
-
-
-def test_words_in_an_unknown_language_that_may_be_a_status_are_asked_about(tmp_path: Path) -> None:
-    rows = "K-1,31/10/2026 10:00,5,Zurp\nK-2,31/10/2026 11:00,6,Blarg\n"
-    export = written(tmp_path, "Foo,Date,Total,Bar\n" + rows)
-    questions = inferred(export, shop="s", bill_id="Date + Foo")[0].questions
-    assert [question.entry for question in questions] == ["status.Bar"]
 
 
 def test_no_line_of_a_question_is_wider_than_the_terminal(tmp_path: Path) -> None:
@@ -606,12 +464,6 @@ def test_negative_bills_without_a_status_are_refunds_that_are_to_be_checked(tmp_
     proposal, _ = inferred(export, shop="s")
     assert any("a negative Total, as on line 3," in text for text in proposal.undecided)
     assert [bill["amounts"]["net"] for bill in imported("csv", export, mapping=proposal.text()).bills] == ["60", "-40"]
-
-
-def test_an_answer_is_refused_only_if_other_amounts_contradict_it(tmp_path: Path) -> None:
-    export = written(tmp_path, "Bill No,Date,Total,Zurp\n1,31/10/2026 10:00,60,65\n2,31/10/2026 11:00,40,45\n")
-    proposal, mapping = inferred(export, shop="s", bill_amounts_net="Zurp")
-    assert (proposal.questions, mapping["bill"]["amounts"]["net"]) == ([], "Zurp")
 
 
 def test_the_unit_of_amounts_is_asked_for_unless_the_export_shows_it(tmp_path: Path) -> None:
@@ -704,23 +556,6 @@ def test_an_answer_that_one_bill_of_many_contradicts_is_refused(tmp_path: Path) 
     bills = written(tmp_path, "\n".join(["Bill,Closed,Bill Total,Tender,Tendered,Change", *rows, ""]))
     with pytest.raises(ImportFailed, match=r"line 2, .* paid 30.00"):
         inferred(bills, shop="s", bill_amounts_net="sum of Tendered")
-
-
-def test_neither_an_answer_nor_a_choice_subtracts_what_was_already_taken_off(tmp_path: Path) -> None:
-    rows = "1,2026-11-02 11:16,16.40,0,16.40,2\n2,2026-11-02 12:16,20.00,20.00,0.00,0\n3,2026-11-02 13:16,9,1,7,1\n"
-    bills = written(tmp_path, "Bill,Closed,Gross,Comp,Net,Tip\n" + rows)
-    [question] = inferred(bills, shop="s")[0].questions
-    assert "Net" in question.choices
-    assert not any("- Comp" in choice for choice in question.choices)
-    with pytest.raises(ImportFailed, match="line 3"):
-        inferred(bills, shop="s", bill_amounts_net="Net - Comp")
-
-
-@pytest.mark.parametrize("base", ["VAT base amount", "VATX", "Base TVA"], ids=["named", "unknown", "French"])
-def test_amounts_on_which_a_tax_is_paid_are_not_the_tax(base: str, tmp_path: Path) -> None:
-    rows = "1,2026-11-13 12:00,100.00,7.00,107.00\n2,2026-11-13 12:10,50.00,3.50,53.50\n"
-    text = f"Receipt,Date,{base},VAT,Total\n{rows}"
-    assert 'amounts.vat = "VAT"' in propose([written(tmp_path, text)], [], [], None, today=date(2026, 11, 16)).text()
 
 
 @pytest.mark.parametrize("number", ["{}", ""], ids=["on each row", "on the first row"])
