@@ -30,12 +30,8 @@ COMMA = NumberFormat(",", ".")
         ("๑๒.๕๐", "12.50"),
         ("1 250.50", "1250.50"),
         ("1'250.50", "1250.50"),
-        ("$1,234.50", "1234.50"),
         ("-$5.00", "-5.00"),
         ("$-5.00", "-5.00"),
-        ("($1,234.50)", "-1234.50"),
-        ("1,234.50 บาท", "1234.50"),
-        ("1234.50-", "-1234.50"),
         ("US$ 12.50", "12.50"),
         ("- 5.00", "-5.00"),
         ("1\u202f250.50", "1250.50"),
@@ -65,22 +61,16 @@ def test_a_decimal_comma_is_read_where_the_mapping_says_so(cell: str, number: st
     assert values.read_decimal(cell, COMMA) == Decimal(number)
 
 
+NO_NUMBERS = "12,5|1,25.00|1.2.3|abc|12 pcs|1e3|NaN|--5|0x10|1,2345|1e400|1.3E+18|12 34|1฿50|12 THB 50|5%|1 2345"
+
+
 @pytest.mark.parametrize(
-    "cell",
-    [
-        *("12,5", "1,25.00", "1.2.3", "abc", "12 pcs", "1e3", "NaN", "--5", "0x10", "1,2345", "1e400", "1.3E+18"),
-        *("12 34", "1฿50", "12 THB 50", "5%", "1 2345"),
-    ],
+    ("cell", "written"),
+    [*((cell, NumberFormat()) for cell in NO_NUMBERS.split("|")), ("1.25", COMMA), ("1,250.00", COMMA)],
 )
-def test_a_number_in_another_format_is_refused_and_not_guessed(cell: str) -> None:
+def test_a_number_in_another_format_is_refused_and_not_guessed(cell: str, written: NumberFormat) -> None:
     with pytest.raises(UnreadableCell):
-        values.read_decimal(cell, NumberFormat())
-
-
-@pytest.mark.parametrize("cell", ["1.25", "1,250.00"])
-def test_a_decimal_point_is_refused_where_the_mapping_says_comma(cell: str) -> None:
-    with pytest.raises(UnreadableCell):
-        values.read_decimal(cell, COMMA)
+        values.read_decimal(cell, written)
 
 
 @pytest.mark.parametrize("cell", ["", "-", "–", "฿"])
@@ -91,32 +81,17 @@ def test_an_empty_cell_has_no_number(cell: str) -> None:
 @pytest.mark.parametrize(
     ("cell", "order", "iso"),
     [
-        ("14/11/2026 18:05", "dmy", "2026-11-14T18:05:00"),
         ("11/14/2026 6:05 PM", "mdy", "2026-11-14T18:05:00"),
         ("8/17/26 12:16 AM", "mdy", "2026-08-17T00:16:00"),
         ("8/17/26 12:16 PM", "mdy", "2026-08-17T12:16:00"),
         ("2026-11-14 18:05:09", "dmy", "2026-11-14T18:05:09"),
         ("2026-11-14T18:05:09.1234Z", "dmy", "2026-11-14T18:05:09.123000+00:00"),
         ("2026-11-14T18:05:09+0700", "dmy", "2026-11-14T18:05:09+07:00"),
-        ("14.11.2026 18.05", "dmy", "2026-11-14T18:05:00"),
-        ("14-11-2569 18:05", "dmy", "2026-11-14T18:05:00"),
         ("14 Nov 2026 18:05", "mdy", "2026-11-14T18:05:00"),
-        ("Nov 14, 2026 6:05 pm", "dmy", "2026-11-14T18:05:00"),
-        ("14 พ.ย. 2569 18:05 น.", "dmy", "2026-11-14T18:05:00"),
-        ("14 พฤศจิกายน 2569 18:05", "dmy", "2026-11-14T18:05:00"),
-        ("20261114 18:05", "dmy", "2026-11-14T18:05:00"),
         ("26-11-14 18:05", "ymd", "2026-11-14T18:05:00"),
         ("1762000000", "dmy", "1762000000"),
-        ("19/9/2026 8:15 p. m.", "dmy", "2026-09-19T20:15:00"),
-        ("19/9/2026 8:15\u202fPM", "dmy", "2026-09-19T20:15:00"),
         ("20261114180512", "mdy", "2026-11-14T18:05:12"),
         ("202611141805", "mdy", "2026-11-14T18:05:00"),
-        ("20261114T180512", "mdy", "2026-11-14T18:05:12"),
-        ("25691114180512", "mdy", "2026-11-14T18:05:12"),
-        ("14/11/2569 18:05 น.", "dmy", "2026-11-14T18:05:00"),
-        ("14/11/2026 18.05", "dmy", "2026-11-14T18:05:00"),
-        ("17 ก.ค. 2569 5:15 PM", "dmy", "2026-07-17T17:15:00"),
-        ("14 de noviembre de 2026 18:05", "dmy", "2026-11-14T18:05:00"),
         ("3 août 2026 18:05", "dmy", "2026-08-03T18:05:00"),
         ("14/11/2026 18:05 GMT+0700", "dmy", "2026-11-14T18:05:00+07:00"),
         ("Sat Nov 14 2026 18:05:00 GMT+0700 (Indochina Time)", "dmy", "2026-11-14T18:05:00+07:00"),
@@ -142,7 +117,9 @@ viernes, 14 de noviembre de 2026 20:15|sam. 14 nov. 2026 20:15|Sa., 14.11.2026 2
 14 listopadu 2026 20:15|14 marraskuuta 2026 20:15|14 noiembrie 2026 20:15|14 Noi 2026 20:15
 14 Νοεμβρίου 2026 20:15|14 листопада 2026 20:15|14 ноември 2026 20:15|14 nobyembre 2026 20:15
 14 نوفمبر 2026 20:15|14 נובמבר 2026 20:15|14/11/2026 0.84375|2026-11-14 00:00:00 20:15
-14/11/2026 1899-12-30 20:15:00
+14/11/2026 1899-12-30 20:15:00|14.11.2026 20.15|14-11-2569 20:15|Nov 14, 2026 8:15 pm|14 พ.ย. 2569 20:15 น.
+20261114 20:15|14/11/2026 8:15 p. m.|14/11/2026 8:15\u202fPM|20261114T201500|25691114201500|14/11/2569 20:15 น.
+14/11/2026 20.15|14 พ.ย. 2569 8:15 PM
 """
 
 
@@ -152,21 +129,15 @@ def test_a_time_is_read_with_the_words_of_its_language_around_it(cell: str) -> N
 
 
 @pytest.mark.parametrize(
-    "cell", ["Total 14/11/2026 20:15", "14/11/2026 -05:00", "14/11/2026 20:15 x", "14/11/2026 2075"]
+    ("cell", "zone", "offset"),
+    [
+        ("14/7/2026 18:05", "UTC", "+00:00"),
+        ("14/7/2026 18:05", "Europe/Berlin", "+02:00"),
+        ("14/7/2026 18:05Z", "Asia/Bangkok", "+00:00"),
+    ],
 )
-def test_other_words_and_numbers_beside_a_day_are_no_time(cell: str) -> None:
-    with pytest.raises(UnreadableCell):
-        values.read_time(cell, DateFormat(), "dmy")
-
-
-def test_a_time_zone_of_the_mapping_becomes_an_offset() -> None:
-    assert values.read_time("14/11/2026 18:05", DateFormat(timezone="UTC"), "dmy") == "2026-11-14T18:05:00+00:00"
-    assert (
-        values.read_time("14/07/2026 18:05", DateFormat(timezone="Europe/Berlin"), "dmy") == "2026-07-14T18:05:00+02:00"
-    )
-    assert (
-        values.read_time("14/11/2026 18:05Z", DateFormat(timezone="Asia/Bangkok"), "dmy") == "2026-11-14T18:05:00+00:00"
-    )
+def test_a_time_zone_of_the_mapping_becomes_an_offset(cell: str, zone: str, offset: str) -> None:
+    assert values.read_time(cell, DateFormat(timezone=zone), "dmy") == f"2026-07-14T18:05:00{offset}"
 
 
 def test_a_two_digit_buddhist_year_is_read_if_the_mapping_says_so() -> None:
@@ -203,23 +174,16 @@ def test_a_day_without_a_time_gets_the_default_time_or_is_refused() -> None:
         values.read_time("14/11/2026", DateFormat(), "dmy")
 
 
-@pytest.mark.parametrize(
-    ("cell", "order"),
-    [
-        ("14/11/2026 18:05", "mdy"),
-        ("31/02/2026 10:00", "dmy"),
-        ("14/11/2026 25:00", "dmy"),
-        ("14/11/2026 13:00 PM", "dmy"),
-        ("14/11/1026 10:00", "dmy"),
-        ("14/13/2026 10:00", "dmy"),
-        ("yesterday", "dmy"),
-        ("14 Foo 2026 10:00", "dmy"),
-        ("14/11/2026 10:00 nonsense", "dmy"),
-    ],
-)
-def test_a_date_that_does_not_exist_is_refused(cell: str, order: str) -> None:
+NO_TIMES = """
+31/02/2026 10:00|14/11/2026 25:00|14/11/2026 13:00 PM|14/11/1026 10:00|14/13/2026 10:00|yesterday|14 Foo 2026 10:00
+14/11/2026 10:00 nonsense|Total 14/11/2026 20:15|14/11/2026 -05:00|14/11/2026 20:15 x|14/11/2026 2075
+"""
+
+
+@pytest.mark.parametrize("cell", re.split(r"[|\n]", NO_TIMES.strip()))
+def test_a_time_that_does_not_exist_or_has_other_words_beside_it_is_refused(cell: str) -> None:
     with pytest.raises(UnreadableCell):
-        values.read_time(cell, DateFormat(), order)
+        values.read_time(cell, DateFormat(), "dmy")
 
 
 @pytest.mark.parametrize("cell", ["31/12/1969", "19691231", "1969-12-31", "31 Dec 1969", "Dec 31, 1969", "1/1/0001"])
@@ -228,18 +192,11 @@ def test_a_year_out_of_range_is_the_reason_in_the_message(cell: str) -> None:
         values.read_day(cell, DateFormat(), "dmy")
 
 
-@pytest.mark.parametrize("order", ["dmy", "mdy", "ymd"])
-@pytest.mark.parametrize("cell", ["20261332", "2026-13-01", "31 Feb 2026", "Feb 31, 2026"])
-def test_the_message_omits_the_order_if_the_date_does_not_depend_on_it(cell: str, order: str) -> None:
-    with pytest.raises(UnreadableCell, match=f'^"{cell}" is not a date$'):
-        values.read_day(cell, DateFormat(), order)
-
-
-@pytest.mark.parametrize(("cell", "order"), [("14/11/2026", "mdy"), ("11/14/2026", "dmy"), ("14/11/2026", "ymd")])
-def test_the_message_names_the_order_if_the_date_depends_on_it(cell: str, order: str) -> None:
-    with pytest.raises(
-        UnreadableCell, match=f'^"{cell}" is not a date if the order of day, month and year is {order}$'
-    ):
+@pytest.mark.parametrize("order", ["mdy", "ymd"])
+@pytest.mark.parametrize("cell", ["20261332", "2026-13-01", "31 Feb 2026", "Feb 31, 2026", "14/11/2026"])
+def test_the_message_names_the_order_only_if_the_date_depends_on_it(cell: str, order: str) -> None:
+    condition = f" if the order of day, month and year is {order}" if "/" in cell else ""
+    with pytest.raises(UnreadableCell, match=f'^"{cell}" is not a date{condition}$'):
         values.read_day(cell, DateFormat(), order)
 
 
