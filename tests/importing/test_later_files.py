@@ -282,25 +282,6 @@ def test_a_label_of_totals_in_the_place_of_the_date_is_read_as_totals(tmp_path: 
     assert [one.stated == one.computed for one in found.totals] == [True]
 
 
-@pytest.mark.parametrize(
-    ("heading", "rows"),
-    [
-        ("Kvittonummer;Datum;Tid;Artikel;Antal;Pris;Belopp;Betalsätt;Status", ("Betald", "Makulerad")),
-        ("Bonnummer;Dato;Tid;Vare;Antal;Stykpris;Beløb;Betalingsmåde;Status", ("Betalt", "Annulleret")),
-        ("Bongnummer;Dato;Tid;Vare;Antall;Pris;Beløp;Betalingsmåte;Status", ("Betalt", "Kansellert")),
-    ],
-)
-def test_headings_of_nordic_languages_are_known(tmp_path: Path, heading: str, rows: tuple[str, str]) -> None:
-    lines = ["13;13-11-2026;10:00;Kaffe;2;30,50;61,00;Kort", "14;13-11-2026;11:00;Te;1;25,00;25,00;Kontant"]
-    text = "\n".join([heading, *(f"{line};{status}" for line, status in zip(lines, rows, strict=True))]) + "\n"
-    export = written(tmp_path, text)
-    answers = {"bill.amounts.net": f"sum of {heading.split(';')[6]}"}
-    found = imported("csv", export, mapping=propose([export], [], [], "s", today=TODAY, answers=answers).text())
-    nets = [(bill["amounts"]["net"], bool(bill.get("void"))) for bill in found.bills]
-    assert nets == [("61.00", False), ("25.00", True)]
-    assert [bill["payments"][0]["name"] for bill in found.bills] == ["Kort", "Kontant"]
-
-
 def test_an_amount_that_the_sample_has_not_rejects_later_bills_also_if_the_total_was_answered(tmp_path: Path) -> None:
     heading = "order_id,created_at,gross_sales,refund_amount,tax,tip,status\n"
     sample = heading + "1,2026-11-13T10:00,100.00,0,8.25,0,done\n2,2026-11-13T11:00,40.00,0,3.30,5,done\n"
