@@ -1,6 +1,7 @@
 """The amounts that a sample states for its bills: possible totals, charges and deductions, and payments."""
 
 import re
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from functools import cached_property
@@ -13,7 +14,16 @@ from msgspec.structs import replace
 from counterfoil.importing import bill_totals, headings
 from counterfoil.importing.answers import UNITS
 from counterfoil.importing.bill_sample import BillSample
-from counterfoil.importing.bill_totals import BILL, LINE, LINES_ROLE, PAYMENTS_ROLE, SCALE, AmountSeries, TotalFinding
+from counterfoil.importing.bill_totals import (
+    BILL,
+    LINE,
+    LINES_ROLE,
+    PAYMENTS_ROLE,
+    SCALE,
+    AmountSeries,
+    TotalFinding,
+    sums_of,
+)
 from counterfoil.importing.column_profiles import SampleColumn, SheetSample
 from counterfoil.importing.headings import AMOUNT_ROLES, CHARGES, DEDUCTIONS, TOTAL_ROLES, flag_of, heading_status
 from counterfoil.importing.mapping import REFUND, SALE, SKIP, VOID
@@ -82,18 +92,16 @@ class BillAmounts:
         sheet = self._sample.sheet
         found = []
         for column in sheet.with_role(*TOTAL_ROLES):
+            roles = {BILL: column.role or ""}
+            roles |= {LINE: _role_on_lines(column)} if self._sample.is_flat else {ROW: column.role or ""}
             level = self.levels[column.name]
-            if level in (BILL, EITHER):
-                found.append(self.of(column, column.role or ""))
-            if level in (LINE, EITHER) and self._sample.is_flat:
-                found.append(self.of(column, _role_on_lines(column), LINE))
-            elif level in (ROW, EITHER):
-                found.append(self.of(column, column.role or "", ROW))
+            found += [self.of(column, role, one) for one, role in roles.items() if level in (one, EITHER)]
         amounts = [column for column in sheet.columns.values() if column.role is None and self.may_be_money(column)]
         unknown = [self.of(column, bill_totals.UNKNOWN_ROLE) for column in amounts if len(column.distinct) > 1]
         # The heading of what the payments add up to on all bills need not be known.
-        sums = [_values(one, self.sales) for one in self.payments()]
-        paid = [replace(one, role="total") for one in unknown if _values(one, self.sales) in sums and one.level == BILL]
+        sums = [sums_of([one], self.sales) for one in self.payments()]
+        equal = [one for one in unknown if one.level == BILL and sums_of([one], self.sales) in sums]
+        paid = [replace(one, role="total") for one in equal]
         found += paid or unknown[: bill_totals.MOST_UNKNOWN if found else None]
         for column in self._lines.with_role(*TOTAL_ROLES) if self._lines else ():
             found.append(self._series(self._lines or sheet, [column.name], _role_on_lines(column), LINE))
@@ -121,8 +129,9 @@ class BillAmounts:
             others = [part for part in missing if named.isdisjoint(part.columns)]
             finding.choices += [total.plus(*others)] if others else []
         finding.choices = [total for total in finding.choices if self.first_negative(total, bills) is None]
+        # A sum of columns may be what was left after fees.
         left = [one for one in self.candidates() if one.role == "payout"]
-        finding.choices = [total for total in finding.choices if not _is_sum_of(total, left, bills)]
+        finding.choices = [one for one in finding.choices if not (one.columns[1:] and _is_any_of(one, left, bills))]
         first = finding.chosen or next(iter(finding.choices), None)
         if first and sum((first.values[bill] or 0) < 0 for bill in bills) * 2 > len(bills):
             finding.chosen, finding.choices = None, [first.minus(), *(finding.choices or [first])]
@@ -200,12 +209,9 @@ class BillAmounts:
         sheet = self._lines or self._sample.sheet
         known = {*self._search.explained_columns(), *total.columns}
         prices = [one.name for one in (*sheet.with_role("qty")[:1], *sheet.with_role("unitPrice")[:1])]
-        rates = [
-            one
-            for one in sheet.columns.values()
-            if known.issuperset(prices) and headings.names(one.name, "headings", "discount")
-        ]
-        return next((one.name for one in rates if any(value.endswith("%") for value in one.distinct)), None)
+        rates = [one for one in sheet.columns.values() if headings.names(one.name, "headings", "discount")]
+        with_signs = [one.name for one in rates if any(value.endswith("%") for value in one.distinct)]
+        return next(iter(with_signs), None) if known.issuperset(prices) else None
 
     @property
     def _has_single_lines(self) -> bool:
@@ -231,7 +237,7 @@ class BillAmounts:
     def _unexplained(self, total: AmountSeries, bills: Sequence[int]) -> list[AmountSeries]:
         """Return amounts that nothing relates to the total, unless the payments equal it on all bills."""
         payments = [one for one in self.payments() if one.columns != total.columns]
-        if any(all(_is_close(one, total, bill) for bill in bills) for one in payments):
+        if _is_any_of(total, payments, bills):
             return []
         related = self._search.explained_columns()
         explained = {*related, *total.columns, *(name for part in self.parts() for name in part.columns)}
@@ -263,22 +269,18 @@ class BillAmounts:
         """Return the row of a set that costs as much as the rows below it: its items, with prices of their own."""
         sheet = self._lines or self._sample.sheet
         columns = [sheet.columns[name] for name in total.columns if name in sheet.columns]
-        items = sheet.with_role("item")
-        rows_of: dict[str, list[int]] = {}
-        single: dict[str, list[int]] = {}
-        for bill in self._rows_in(sheet) if self._lines else self._sample.bills:
-            combine = prod if total.is_product else sum
+        items = next((column.values for column in sheet.with_role("item")), [])
+        combine = prod if total.is_product else sum
+        sums_by_item = defaultdict[str, dict[int, bool]](dict)
+        for bill in (self._rows_in(sheet) if self._lines else self._sample.bills) if items else ():
             amounts = [combine(column.amount(row) for column in columns) for row in bill]
-            for place, row in enumerate(bill if items else ()):
+            for place, row in enumerate(bill):
                 below = list(accumulate(amounts[place + 1 :]))
-                name = items[0].values[row]
-                rows_of.setdefault(name, []).append(row)
-                if amounts[place] > 0 and amounts[place] in below[1:]:
-                    single.setdefault(name, []).append(row)
-        for name, rows in single.items():
-            is_marked = items[0].values[rows[0] + 1][:1] in _MARKS
-            if len(rows) == len(rows_of[name]) and (len(rows) > 1 or is_marked):
-                return rows[0]
+                sums_by_item[items[row]][row] = amounts[place] > 0 and amounts[place] in below[1:]
+        for rows in sums_by_item.values():
+            first = min(rows)
+            if all(rows.values()) and (len(rows) > 1 or items[first + 1][:1] in _MARKS):
+                return first
         return None
 
     def expression(self, text: str) -> AmountSeries:
@@ -292,15 +294,12 @@ class BillAmounts:
         known = {one.name: one for one in (*self.parts(), *self.candidates())}
         if text in known:
             return known[text]
-        terms = [re.fullmatch(r"(?:([+-]) ?)?(?:sum of )?(.*)", term) for term in re.split(r" (?=[+-] )", text.strip())]
-        total: AmountSeries | None = None
-        for term in filter(None, terms):
-            series = known.get(term[0].lstrip("+- ")) or self._named(term[2])
-            series = series.minus() if term[1] == "-" else series
-            total = total.plus(series) if total else series
-        if total is None:
-            raise ImportFailed(f"{text} is not a sum of columns.")
-        return total
+        found = []
+        for term in re.split(r" (?=[+-] )", text.strip()):
+            name = re.sub(r"^[+-] ?", "", term)
+            series = known.get(name) or self._named(name.removeprefix("sum of "))
+            found.append(series.minus() if term.startswith("-") else series)
+        return found[0].plus(*found[1:])
 
     def _named(self, name: str) -> AmountSeries:
         sheet = self._sample.sheet
@@ -312,7 +311,7 @@ class BillAmounts:
 
     def may_be_part(self, part: AmountSeries, total: AmountSeries | None) -> bool:
         """Return whether a part is small enough: under `Price incl. tax` is what a tax is paid on, not the tax."""
-        size, whole = (abs(sum(_values(one, self.sales))) for one in (part, total or part))
+        size, whole = (abs(sum(sums_of([one], self.sales))) for one in (part, total or part))
         return total is None or part.role == "gross" or size * (3 if part.role == "tax" else 1) <= whole
 
     def parts(self) -> list[AmountSeries]:
@@ -384,10 +383,12 @@ class BillAmounts:
         text = f"{' × '.join(names[:-1])} × (1 - {rate})" if rate else text
         title = title or (text if level == BILL else f"sum of {text}")
         # A mapping cannot compute the total of a bill from another file's payments.
-        cell = None if sheet is self._payments else self._cell(sheet, names, level, is_product=is_product)
+        entries = [self.cell(sheet, column.name) for column in columns]
         if rate:
-            left = {"add": [{"constant": "1"}, {"multiply": [rate, {"constant": "-0.01"}]}]}
-            cell = {"sum": {"multiply": [*(self.cell(sheet, name) for name in names[:-1]), left]}}
+            entries[-1] = {"add": [{"constant": "1"}, {"multiply": [rate, {"constant": "-0.01"}]}]}
+        entries = [one if sign > 0 else bill_totals.subtracted(one) for sign, one in zip(signs, entries, strict=True)]
+        inner = entries[0] if len(entries) == 1 else {"multiply" if is_product or rate else "add": entries}
+        cell = None if sheet is self._payments else inner if level == BILL else {"sum": inner}
         plain = tuple(column.name for column in columns) if cell is not None else ()
         return AmountSeries(title, role, level, tuple(values), plain, cell, is_product, tuple(counts))
 
@@ -411,16 +412,6 @@ class BillAmounts:
         number = column.number(row)
         return number * self._factor if number is not None and self._is_converted(column) else number
 
-    def _cell(self, sheet: SheetSample, names: Sequence[str], level: str, *, is_product: bool) -> Any:
-        cells = [
-            self.cell(sheet, name)
-            if name in sheet.columns
-            else bill_totals.subtracted(self.cell(sheet, name.removeprefix("-")))
-            for name in names
-        ]
-        inner = cells[0] if len(cells) == 1 else {"multiply" if is_product else "add": cells}
-        return inner if level == BILL else {"sum": inner}
-
     # --- other files -----------------------------------------------------------------
 
     def shared_key(self, sheet: SheetSample) -> tuple[list[str], list[str]]:
@@ -433,10 +424,9 @@ class BillAmounts:
             if answer not in sheet.columns:
                 raise ImportFailed(f"--set {entry}: there is no column {answer} in {sheet.file.sheet.name}.")
             return [number.name], [answer]
-        if all(name in sheet.columns for name in key.columns):
-            return list(key.columns), list(key.columns)
-        if number.name in sheet.columns:
-            return [number.name], [number.name]
+        for names in (key.columns, (number.name,)):
+            if all(name in sheet.columns for name in names):
+                return list(names), list(names)
         known = set(number.values)
         fitting = [column.name for column in sheet.with_role("id") if known.intersection(column.distinct)]
         return ([number.name], fitting[:1]) if fitting else ([], [])
@@ -457,9 +447,9 @@ class BillAmounts:
     def _level(self, column: SampleColumn) -> str:
         """Return whether the numbers of a column belong to a bill, its lines or its payments, or `EITHER`."""
         sample = self._sample
-        is_same = not column.is_number or sample.is_of_bill(column)
         if not column.is_number or (not sample.is_flat and not self._has_payment_rows()):
             return BILL
+        is_same = sample.is_of_bill(column)
         if not sample.is_flat and not is_same:
             return ROW
         if not is_same or column.role in ("qty", "unitPrice") or self._is_product(column):
@@ -485,24 +475,19 @@ class BillAmounts:
         return all(abs(column.amount(row) - quantities[0].amount(row) * prices[0].amount(row)) <= _CENT for row in rows)
 
 
-def _values(one: AmountSeries, bills: Sequence[int]) -> list[int]:
-    return [one.values[bill] or 0 for bill in bills]
-
-
 def _is_discount_rate(heading: str) -> bool:
     return headings.names(heading, "not_amounts") and headings.names(heading, "headings", "discount")
+
+
+def _is_any_of(total: AmountSeries, others: Sequence[AmountSeries], bills: Sequence[int]) -> bool:
+    """Return whether a total is one of the other amounts on all bills."""
+    return any(all(_is_close(one, total, bill) for bill in bills) for one in others)
 
 
 def _is_close(one: AmountSeries, total: AmountSeries, bill: int, *, is_given: bool = False) -> bool:
     """Return whether two amounts are equal on a bill or, if `is_given`, the first may be banknotes for the second."""
     gap = (one.values[bill] or 0) - (total.values[bill] or 0)
     return abs(gap) <= bill_totals.TOLERANCE or (is_given and gap > 0 and (one.values[bill] or 0) % BANKNOTE == 0)
-
-
-def _is_sum_of(total: AmountSeries, others: Sequence[AmountSeries], bills: Sequence[int]) -> bool:
-    """Return whether a sum of columns is another amount, such as what was left after fees, on all bills."""
-    is_sum = len(total.columns) > 1
-    return is_sum and any(all(_is_close(one, total, bill) for bill in bills) for one in others)
 
 
 def _is_alike(one: AmountSeries, total: AmountSeries, bills: Sequence[int]) -> bool:

@@ -386,7 +386,7 @@ class BillSample:
         ] or [column for column in columns if column.is_date and column.role in (None, "time")]
         # Beside a time in UTC, the one of the shop has the day on which people were there.
         # `Time` may have the day too.
-        dated += [one for one in columns if one not in dated and one.is_date and one.has_times and one.names_time]
+        dated += [one for one in columns if one not in dated and one.is_date and one.has_times and one.may_be("time")]
         dated.sort(key=lambda column: (headings.closing_rank(column.name), headings.names_utc(column.name)))
         of_bill = [column for column in dated if self._is_of_run(column)] or dated
         clocks = [*sheet.with_role("time"), *(column for column in closing if column.is_clock)]

@@ -171,10 +171,10 @@ def shown_by_sums(
         [one for one in some if sum(bool(one.values[bill]) for bill in bills) > 1][:MOST_UNKNOWN]
         for some in (unknown, taxed)
     )
-    signed = {_sums([one], bills): one for amount in amounts for one in (amount, amount.minus())}
+    signed = {sums_of([one], bills): one for amount in amounts for one in (amount, amount.minus())}
     # Amounts of departments, or those on which taxes at several rates are paid.
     wholes = [
-        (few, _sums(few, bills), role)
+        (few, sums_of(few, bills), role)
         for some, role in ((amounts, "gross"), (bases, "net"))
         for size in range(len(some), 1, -1)
         for few in combinations(some, size)
@@ -183,17 +183,17 @@ def shown_by_sums(
     stages = [(stage, one) for one in candidates for stage, roles in enumerate(_STAGES) if one.role in roles]
     pairs = [([target], [base.minus()]) for late, target in stages for early, base in stages if early < late]
     pairs += [([target], []) for stage, target in stages if stage == len(_STAGES) - 1]
-    totals = [_sums([one], bills) for stage, one in stages if stage == len(_STAGES) - 1]
+    totals = [sums_of([one], bills) for stage, one in stages if stage == len(_STAGES) - 1]
     charges, sums = {}, {}
     for target, base in pairs if wholes or amounts else ():
         for few in (few for size in range(MOST_KNOWN_PARTS + 1) for few in combinations(taken, size)):
-            gap = _sums([*target, *base, *few], bills)
+            gap = sums_of([*target, *base, *few], bills)
             if base and not any(gap):
                 break
             if base and (found := signed.get(gap)):
                 plain = next(one for one in amounts if one.columns == found.columns)
                 is_charge = sum(gap) > 0
-                before = _sums([*target, found.minus()], bills)
+                before = sums_of([*target, found.minus()], bills)
                 if not is_charge and (names(plain.name, "headings", "unknown") or before in totals):
                     # A deposit, for example, was paid before.
                     continue
@@ -205,7 +205,7 @@ def shown_by_sums(
     return list(charges.values()), list(sums.values())
 
 
-def _sums(amounts: Sequence[AmountSeries], bills: Sequence[int]) -> tuple[int, ...]:
+def sums_of(amounts: Sequence[AmountSeries], bills: Sequence[int]) -> tuple[int, ...]:
     return tuple(sum(one.values[bill] or 0 for one in amounts) for bill in bills)
 
 
@@ -325,7 +325,8 @@ class TotalSearch:
         pairs = permutations([self._candidates[place] for place in self._known], 2)
         sums = [few for size in range(3) for few in combinations(taken, size)]
         for (target, base), few, charge in product(pairs, sums, charges):
-            gaps = ((_sums([target, base.minus(), *few], [bill])[0], charge.values[bill] or 0) for bill in self._bills)
+            terms = [target, base.minus(), *few]
+            gaps = ((sums_of(terms, [bill])[0], charge.values[bill] or 0) for bill in self._bills)
             known = list(takewhile(lambda gap: min(abs(gap[0]), abs(gap[0] - gap[1])) <= TOLERANCE, gaps))
             # An amount of a cent is no larger than what is rounded.
             included = [abs(gap) > TOLERANCE for gap, amount in known if abs(amount) > 2 * TOLERANCE]
@@ -399,7 +400,8 @@ class TotalSearch:
         if candidate.role == "payout" or (candidate.role == PAYMENTS_ROLE and is_other):
             # A column or a sum of columns that equals the payments is a better name for the same amount.
             return None
-        is_paid = self._is_paid(related)
+        paid = next((other for other in related if self._candidates[other].role == PAYMENTS_ROLE), None)
+        is_paid = paid is not None and not any(related[paid].values())
         states = [self._state(part, place, related) for part in range(len(self._parts))]
         missing = [part for part, state in enumerate(states) if state is False]
         unknown = [part for part, state in enumerate(states) if state is None]
@@ -420,8 +422,7 @@ class TotalSearch:
             total = candidate.plus(*lacking)
             relations = [one for one in self._relations if place in (one.target, one.base)]
             is_exact = any(one.held == one.checked for one in relations)
-            finding = TotalFinding(total, [], evidence[:4], differing, is_proved=is_proved, is_exact=is_exact)
-            finding.shown = total
+            finding = TotalFinding(total, [], evidence[:4], differing, "", is_proved, is_exact, shown=total)
         rank = (not finding.chosen, not is_paid, not is_proved, len(missing) + len(unknown), place)
         return tuple(map(int, rank)), finding
 
@@ -486,10 +487,6 @@ class TotalSearch:
         if role == "discount" and self._is_taxed_without(part, place):
             return True
         return True if is_strong and role != "tip" else None
-
-    def _is_paid(self, related: _Contents) -> bool:
-        paid = next((other for other in related if self._candidates[other].role == PAYMENTS_ROLE), None)
-        return paid is not None and not any(related[paid].values())
 
     def _has_bare(self, related: _Contents) -> bool:
         """Return whether one of the candidates is the price of the items alone, without tips and charges."""

@@ -80,12 +80,11 @@ class SampleColumn:
 
     @property
     def is_named_as_amount(self) -> bool:
-        return self.has_number_role and (self.is_number or not self.filled)
+        return self.may_be(*NUMBER_ROLES) and (self.is_number or not self.filled)
 
-    @property
-    def has_number_role(self) -> bool:
-        """Whether the heading may be that of an amount, or of another number of a bill or a line."""
-        return any(match.role in NUMBER_ROLES for match in self.matches)
+    def may_be(self, *roles: str) -> bool:
+        """Return whether the heading may have one of these roles, whatever the values are."""
+        return any(match.role in roles for match in self.matches)
 
     @cached_property
     def is_date(self) -> bool:
@@ -109,22 +108,15 @@ class SampleColumn:
         is_varied = len(self.distinct) * 10 > len(self.filled)
         return is_varied and len(with_digits) * 10 > len(self.distinct) * 9 and not self.is_date
 
-    @property
-    def names_time(self) -> bool:
-        return any(match.role == "time" for match in self.matches)
-
     @cached_property
     def is_clock(self) -> bool:
-        is_compact = self.names_time and len(self._data) > 1 and all(map(_COMPACT_CLOCK.fullmatch, self._data))
+        is_compact = self.may_be("time") and len(self._data) > 1 and all(map(_COMPACT_CLOCK.fullmatch, self._data))
 
-        def is_marked(value: str) -> object:
-            return (
-                is_compact
-                or _HAS_MARK.search(cell_values.plain_time(value))
-                or cell_values.PART_OF_DAY.fullmatch(value)
-            )
+        def is_time(value: str) -> object:
+            has_mark = _HAS_MARK.search(cell_values.plain_time(value)) or cell_values.PART_OF_DAY.fullmatch(value)
+            return (is_compact or has_mark) and cell_values.clock_in(value)
 
-        return _share(self._data, lambda value: is_marked(value) and cell_values.clock_in(value))
+        return _share(self._data, is_time)
 
     @cached_property
     def has_times(self) -> bool:
@@ -162,21 +154,17 @@ class SampleColumn:
             return self.is_date or self.is_serial or self.is_epoch
         if role in ("time", "options"):
             return self.is_clock if role == "time" else not self.is_number
-        if (
-            role in ("id", "cashier")
-            and len(self.distinct) > 1
-            and all(headings.flag_of(one) is not None for one in self.distinct)
-        ):
+        are_flags = len(self.distinct) > 1 and all(headings.flag_of(one) is not None for one in self.distinct)
+        if role in ("id", "cashier") and are_flags:
             # `Demo order` and `Staff meal` with yes and no.
             return False
         if role == "id":
             has_decimals = self.is_number and any(re.search(r"[.,]0?[1-9]", value) for value in self.distinct)
             is_time = self.is_date or self.is_clock
-            is_named_as_time = any(match.role in (*DATE_ROLES, "time") for match in self.matches)
             has_clocks = all(":" in value for value in self.distinct)
             is_code = any(map(str.isdigit, "".join(self.distinct))) or len(self.distinct) * 2 > len(self.filled)
-            return is_code and not has_decimals and not (is_time and (is_named_as_time or has_clocks))
-        if role == "shopId" and self.is_date and any(match.role in DATE_ROLES for match in self.matches):
+            return is_code and not has_decimals and not (is_time and (self.may_be(*DATE_ROLES, "time") or has_clocks))
+        if role == "shopId" and self.is_date and self.may_be(*DATE_ROLES):
             # `Local` is a shop in some languages, but not in `Date (local)`.
             return False
         if role == "currency":
@@ -283,22 +271,16 @@ class SheetSample:
     def _find_deductions(self) -> None:
         """Note which charges and payments nearly always have the sign opposite to that of the row's total."""
         totals = [column for column in self.columns.values() if column.role_by_values in headings.TOTAL_ROLES]
-        for column in self.columns.values() if totals else ():
+        sizes = [next(filter(None, (one.amount(row) for one in totals)), 0) for row in range(len(self.rows))]
+        for column in self.columns.values():
             if column.role_by_values in _TAKEN_OFF:
-                rows = [row for row in range(len(self.rows)) if column.number(row)]
-                sizes = [
-                    (column.amount(row), next(filter(None, (one.amount(row) for one in totals)), 0)) for row in rows
-                ]
-                opposite, same = (
-                    sum(one * other < 0 for one, other in sizes),
-                    sum(one * other > 0 for one, other in sizes),
-                )
-                column.is_taken_off = opposite > 4 * same
+                products = [column.amount(row) * size for row, size in enumerate(sizes)]
+                column.is_taken_off = sum(one < 0 for one in products) > 4 * sum(one > 0 for one in products)
 
     def _without_times(self, formats: dict[str, NumberFormat]) -> dict[str, NumberFormat]:
         """Leave out the columns with times such as 11.17, if other columns have numbers with commas."""
         dotted = [self.columns[name] for name, one in formats.items() if one is POINT and COMMA in formats.values()]
-        times = {column.name for column in dotted if column.is_clock and not column.has_number_role}
+        times = {column.name for column in dotted if column.is_clock and not column.may_be(*NUMBER_ROLES)}
         return {name: one for name, one in formats.items() if name not in times}
 
     def _find_number_formats(self, decimal: str | None) -> str | None:
@@ -309,7 +291,7 @@ class SheetSample:
         doubtful: dict[str, list[str]] = {}
         for column in self.columns.values():
             values = [value for value in column.distinct if _NUMBER_LIKE.fullmatch(value)]
-            is_time = column.is_date or (column.is_clock and column.names_time)
+            is_time = column.is_date or (column.is_clock and column.may_be("time"))
             if is_time or len(values) * 10 < len(column.distinct) * 8:
                 continue
             shown = cell_values.formats_shown(values)
@@ -319,7 +301,7 @@ class SheetSample:
                 doubtful[column.name] = values
         formats = self._without_times(formats)
         # A quantity such as 1.0 does not show how amounts are written.
-        is_shown = any("qty" not in [match.role for match in self.columns[name].matches] for name in formats)
+        is_shown = any(not self.columns[name].may_be("qty") for name in formats)
         if doubtful and not is_shown:
             values = [value for values in doubtful.values() for value in values]
             names = [name for column in self.with_role("currency") for name in column.distinct]

@@ -239,7 +239,7 @@ class _Inference:
             kept = " + ".join(name for name in key.columns if name not in days)
             self._check(message("numbers_restart", name=number.name, what=what, kept=kept))
         self._result.add("[bill]", "id", key.columns if len(key.columns) > 1 else number.name, key.reason)
-        if any(match.role == "receiptNumber" for match in number.matches):
+        if number.may_be("receiptNumber"):
             self._result.add("[bill]", "receiptNumber", number.name)
 
     def _statuses(self) -> None:

@@ -174,7 +174,7 @@ class TimeEntries:
 
     def _ask_for_date(self) -> None:
         columns = [one for one in self._sheet.columns.values() if one.filled]
-        named = [one for one in columns if any(match.role in DATE_ROLES for match in one.matches)]
+        named = [one for one in columns if one.may_be(*DATE_ROLES)]
         unknown = [one for one in columns if one.role is None]
         dated = [one for one in unknown if one.is_date or any(map(has_day, one.distinct[:MANY_VALUES]))]
         text, choices = "Which column has the date of a bill? None was found.", (dated or unknown)[:4]
