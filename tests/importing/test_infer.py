@@ -59,9 +59,7 @@ def test_a_later_file_with_a_new_column_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ImportFailed, match="Surcharge"):
         imported("csv", later, mapping=proposal.text())
     known = proposal.text().replace("columns = [", 'columns = ["Surcharge", ')
-    assert len(imported("csv", later, mapping=known).bills) == len(
-        imported("csv", EXAMPLES / "bills.csv", mapping=known).bills
-    )
+    assert len(imported("csv", later, mapping=known).bills) == 5
     assert "Surcharge" not in mapping["file"]["columns"]
 
 
@@ -133,9 +131,7 @@ def test_the_date_order_is_not_asked_for_if_the_export_has_no_dates(tmp_path: Pa
 
 
 @pytest.mark.parametrize(("heading", "time"), [("Business Date", ""), ("Date", " 18:05")])
-def test_the_date_order_is_inferred_or_asked_for(tmp_path: Path, heading: str, time: str) -> None:
-    clear = written(tmp_path, f"Bill No,{heading},Total\n1,31/10/2026{time},10\n", "clear.csv")
-    assert inferred(clear, shop="s")[1]["dates"]["order"] == "dmy"
+def test_a_date_order_that_nothing_shows_is_asked_for(tmp_path: Path, heading: str, time: str) -> None:
     ambiguous = written(tmp_path, f"Bill No,{heading},Total\n1,03/04/2026{time},10\n", "ambiguous.csv")
     assert "order" not in inferred(ambiguous, shop="s")[1]["dates"]
     shown = CliRunner().invoke(program, ["import", "--infer", str(ambiguous), "-o", str(tmp_path / "m.toml")]).stderr
