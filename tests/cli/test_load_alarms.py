@@ -353,13 +353,6 @@ def test_small_files_that_differ_only_together_are_held_together(watched: Delive
     assert (watched.names("held"), watched.bills()) == (["d.ndjson", "e.ndjson", "f.ndjson"], 3 * NUMBER)
 
 
-def test_bills_that_would_replace_others_are_held(watched: Deliveries) -> None:
-    watched.take(d=bills(0).replace(b"Soup", b"Cake").replace(b'"net": 1', b'"net": 7'))
-    (item,) = watched.waiting()
-    assert (item["kind"], watched.bills()) == ("held", 3 * NUMBER)
-    assert "would replace" in item["reason"]
-
-
 def test_a_file_is_held_before_a_crash_and_found_at_the_next_start(
     watched: Deliveries, monkeypatch: pytest.MonkeyPatch
 ) -> None:

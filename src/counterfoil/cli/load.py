@@ -84,16 +84,8 @@ class LoadOptions(Struct, frozen=True, kw_only=True):
 @click.option("--delete-loaded", is_flag=True)
 @utc_option
 @store_options
-def command(
-    ctx: click.Context,
-    /,
-    batch: int | None,
-    converters: int | None,
-    kept: str | None,
-    store: str | None,
-    **options: Any,
-) -> None:
-    settings = settings_from(ctx, batch=batch, converters=converters, kept=kept, store=store)
+def command(ctx: click.Context, /, **options: Any) -> None:
+    settings = settings_from(ctx, **{name: options.pop(name) for name in ("batch", "converters", "kept", "store")})
     conversion = {name: options.pop(name) for name in EXPORT_OPTIONS}
     given = LoadOptions(conversion=conversion, **options)
     is_named = {name: ctx.get_parameter_source(name) == ParameterSource.COMMANDLINE for name in conversion}
@@ -303,16 +295,16 @@ class StoreLoader:
     def load(self, files: FileSet, *, is_beside: bool, is_accepted: bool = False) -> bool:
         if not is_accepted:
             held = self._retried(lambda: self._alarming(files, is_beside=is_beside))
-            if held is None or self._failure or self._stop.is_set():
-                return self._not_loaded()
+            if held is None or self._stop.is_set():
+                return False
             files.held = held
             files.files = [file for file in files.files if file.path not in held]
             if not files.files:
                 self._latest = None
                 return True
         self._latest = self._retried(lambda: self._load(files, is_beside=is_beside, is_accepted=is_accepted))
-        if self._latest is None or self._latest.interrupted or self._failure:
-            return self._not_loaded()
+        if self._latest is None or self._latest.interrupted:
+            return False
         return self._load_alone(files, is_beside=is_beside) if self._latest.is_stopped else True
 
     def _load_alone(self, files: FileSet, *, is_beside: bool) -> bool:
@@ -331,11 +323,6 @@ class StoreLoader:
             if self._latest and file is not files.files[-1]:
                 self._print(self._latest, alone)
         return True
-
-    def _not_loaded(self) -> bool:
-        if self._failure:
-            raise self._failure
-        return False
 
     def _alarming(self, files: FileSet, *, is_beside: bool) -> dict[Path, str]:
         """Return the files that differ sharply from earlier deliveries, or would replace stored bills, with the reason.
@@ -478,6 +465,8 @@ class StoreLoader:
                 self._stop.wait(pause)
                 pause = min(2 * pause, LAST_RETRY_SEC)
             else:
+                if self._failure:
+                    raise self._failure
                 if pause > FIRST_RETRY_SEC:
                     _say("the store is available again.")
                 return result

@@ -79,7 +79,9 @@ class Summary(Struct, kw_only=True):
 
     def counts(self) -> DeliveryCounts:
         """Return the counts that later loads are compared with."""
-        fields = self.fields
+        fields, unknown = self.fields, Counter[str]()
+        for (kind, path), count in fields.unknown.items():
+            unknown[f"{kind}: {_storable(path)}"] += count
         return DeliveryCounts(
             lines=self.lines,
             rejected=self.rejected.total(),
@@ -89,21 +91,14 @@ class Summary(Struct, kw_only=True):
             no_amounts=fields.lacking["amounts"],
             records=dict(fields.records),
             unreadable={f"{kind}: {path}": count for (kind, path), count in fields.unreadable.items()},
-            unknown=_stored_names(fields.unknown),
+            unknown=dict(unknown),
             with_net=self.totals.with_net,
             net=self.totals.size // MILLION,
         )
 
 
-def _stored_names(unknown: Counter[tuple[str, str]]) -> dict[str, int]:
-    """Return the counts of unknown fields. A name may be a phone number in a broken export, so not all are stored."""
-    names: Counter[str] = Counter()
-    for (kind, path), count in unknown.items():
-        names[f"{kind}: {_storable(path)}"] += count
-    return dict(names)
-
-
 def _storable(path: str) -> str:
+    """Return the name of a field. It may be a phone number in a broken export, so not all names are stored."""
     is_storable = _FIELD_PATH.fullmatch(path) and not _LONG_NUMBER.search(path)
     return path if is_storable else OTHER_FIELDS
 
