@@ -164,8 +164,7 @@ def text_of(source: CellSource) -> str:
 
 def probable_order(cells: Collection[str], dates: cell_values.DateFormat, today: date | None) -> str | None:
     """Return the order of day and month if the days of a file are improbable in the other one."""
-    readings = {order: [day_in(cell, dates, order) for cell in cells] for order in ("dmy", "mdy")}
-    days, swapped = ([day for day in found if day] for found in readings.values())
+    days, swapped = ([day for cell in cells if (day := day_in(cell, dates, order))] for order in ("dmy", "mdy"))
     if not cells or len(days) < len(cells) or len(swapped) < len(cells):
         return None
     return "mdy" if _is_excluded(days, swapped, today) else "dmy" if _is_excluded(swapped, days, today) else None
@@ -188,9 +187,8 @@ def check_days(
     """Raise `ImportFailed` if the days of a file are improbable, unlike those in the other order of day and month."""
     # Two digits at the start may be the day or the year.
     other = "mdy" if order == "dmy" else "dmy"
-    pairs = [(day_in(cell, dates, order), day_in(cell, dates, other)) for cell in cells]
-    days, swapped = ([day for day in side if day] for side in zip(*pairs, strict=True)) if pairs else ([], [])
-    if not days or len(swapped) < len(pairs) or days == swapped:
+    days, swapped = ([day for cell in cells if (day := day_in(cell, dates, one))] for one in (order, other))
+    if not days or len(swapped) < len(cells) or days == swapped:
         return
     is_far = False
     if known:

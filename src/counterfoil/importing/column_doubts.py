@@ -68,11 +68,9 @@ def refuse_other_unit(sheet: SheetSample, answers: Answers, *, is_proved: bool) 
 
 def refuse_other_columns(sheet: SheetSample, answers: Answers) -> None:
     """Refuse columns that do not identify a bill, and times that are not those of closing, if the export has these."""
-    named = {entry: answers[entry].split(" + ") if entry in answers else [] for entry in ("bill.id", "bill.closedAt")}
-    columns = {
-        entry: [sheet.columns[name] for name in names if name in sheet.columns] for entry, names in named.items()
-    }
-    keys, numbers = columns["bill.id"], [column for column in sheet.with_role("id") if all(column.values)]
+    named = (answers[entry].split(" + ") if entry in answers else [] for entry in ("bill.id", "bill.closedAt"))
+    keys, closing = ([sheet.columns[name] for name in names if name in sheet.columns] for names in named)
+    numbers = [column for column in sheet.with_role("id") if all(column.values)]
     for column in keys:
         if column.role in ("item", "qty") or (column.role in NUMBER_ROLES and not column.is_whole):
             raise ImportFailed(message("answer_not_of_bill", name=column.name, value=column.filled[0]))
@@ -86,8 +84,8 @@ def refuse_other_columns(sheet: SheetSample, answers: Answers) -> None:
     times = [
         column for column in sheet.with_role(*DATE_ROLES) if headings.closing_rank(column.name) < headings.OTHER_TIME
     ]
-    for column in (one for one in columns["bill.closedAt"] if one.is_date):
-        if times and headings.closing_rank(column.name) == headings.OTHER_TIME:
+    for column in closing:
+        if times and column.is_date and headings.closing_rank(column.name) == headings.OTHER_TIME:
             raise ImportFailed(message("answer_other_time", name=column.name, other=times[0].name))
 
 
@@ -301,7 +299,6 @@ def propose_checks(sample: BillSample, amounts: BillAmounts, result: Proposal, a
     """Note what is true of all rows of the sample, so that a later file in which it is not true is noticed."""
     checks: dict[str, Any] = {
         "words": [],
-        "allowed": [],
         "codes": [column.name for column in _columns_of_codes(sample, result)],
         "filled": [],
         "decimals": {},

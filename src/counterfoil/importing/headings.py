@@ -4,7 +4,7 @@ import re
 import tomllib
 import unicodedata
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from fractions import Fraction
 from functools import cache, lru_cache
 from importlib import resources
@@ -201,8 +201,10 @@ def _roles_of(
         if matching and (is_amount or role not in AMOUNT_ROLES):
             best[role] = max(matching, key=lambda phrase: (phrase.letters, phrase.written <= written, -phrase.rank))
     # In `Total Taxes` and `Server Tip`, the other words only say of what, but not in `Total incl. tax`.
-    is_whole = "id" not in best and {word for phrase in best.values() for word in phrase.words} >= set(words)
-    first = [role for role in ("tip", "tax") if is_whole and role in best and not _is_in_others(role, best)]
+    phrases = [frozenset(phrase.words) for phrase in best.values()]
+    is_whole = "id" not in best and frozenset[str]().union(*phrases) >= set(words)
+    inner = [role for role in ("tip", "tax") if is_whole and role in best]
+    first = [role for role in inner if not any(frozenset(best[role].words) < others for others in phrases)]
     # In `Check Status` and `Order value`, the first word only says of what.
     heads = AMOUNT_ROLES | {"status", "type"}
     last = words[-1] if words and not joined else ""
@@ -221,25 +223,19 @@ def _roles_of(
     return tuple(RoleMatch(best[role].letters, best[role].rank, role) for role in order)
 
 
-def _is_in_others(role: str, phrases: Mapping[str, _Phrase]) -> bool:
-    own = set(phrases[role].words)
-    return any(own < set(phrase.words) for phrase in phrases.values())
-
-
 def language_of(cells: Iterable[str]) -> str:
     """Return the language of the headings, or English if not at least two, and most, are in another one only."""
     counts = Counter[str]()
     for words in map(words_of, cells):
-        found = {language: _letters(words, phrases) for language, phrases in _heading_phrases().items()}
+        found = {
+            language: max((phrase.letters for phrase in phrases if phrase.is_in(words)), default=0)
+            for language, phrases in _heading_phrases().items()
+        }
         known = {language for language, letters in found.items() if letters == max(found.values()) > 0}
         # Many languages have English words such as *total*.
         counts.update(known if known == {"en"} or "en" not in known else ())
     language, count = max(counts.items(), key=itemgetter(1), default=("en", 0))
     return language if count > max(1, counts["en"]) else "en"
-
-
-def _letters(words: Sequence[str], phrases: Iterable[_Phrase]) -> int:
-    return max((phrase.letters for phrase in phrases if phrase.is_in(words)), default=0)
 
 
 @cache
@@ -299,8 +295,7 @@ def _without_prefixes(words: Sequence[str]) -> set[str]:
 @lru_cache(maxsize=1000)
 def flag_of(value: str) -> bool | None:
     """Return whether a value means yes or no, or None if it means neither."""
-    text = _folded(value)
-    return True if text in _whole_values("flags", "yes") else False if text in _whole_values("flags", "no") else None
+    return True if is_one_of(value, "flags", "yes") else False if is_one_of(value, "flags", "no") else None
 
 
 def is_placeholder(value: str) -> bool:
@@ -366,10 +361,9 @@ def smallest_in_cents(headings: Sequence[str], values: Iterable[str]) -> int | N
 def _heading_languages() -> dict[_Phrase, set[str]]:
     """Return the languages of each phrase of headings."""
     found: dict[_Phrase, set[str]] = {}
-    for role in _table("headings"):
-        for language, text in _table("headings", role).items():
-            for phrase in text.split(", "):
-                found.setdefault(_Phrase(tuple(words_of(phrase))), set()).add(language)
+    for language, phrases in _heading_phrases().items():
+        for phrase in phrases:
+            found.setdefault(_Phrase(phrase.words), set()).add(language)
     return found
 
 

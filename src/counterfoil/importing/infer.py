@@ -256,25 +256,19 @@ class _Inference:
                 text = (
                     f"{name} has {value} for negative amounts. Does it return what an earlier bill sold, or did none?"
                 )
-                self._result.ask(
-                    "bill.void",
-                    text,
-                    (REFUND, VOID),
-                    column_doubts.EXPLAINED[2:0:-1],
-                    self._sample.answer_name(name, value),
-                )
+                answer, examples = self._sample.answer_name(name, value), column_doubts.EXPLAINED[2:0:-1]
+                self._result.ask("bill.void", text, (REFUND, VOID), examples, answer)
             values = ", ".join(value or "an empty cell" for value in unknown)
+            first = self._sample.answer_name(name, unknown[0]) if unknown else ""
             note = ""
             if any(headings.is_one_of(one, "refunded") for one in (name, *unknown)):
                 note = " A sale that was refunded is a sale if a row of its own returns the amount, otherwise void."
             if unknown and len(unknown) == len(meanings):
                 text = f"What do these values of {name} mean: {values}?{note} If all count: --set 'status.{name}=sale'."
                 text += " Otherwise answer for each of them." if len(unknown) > 1 else ""
-                first = self._sample.answer_name(name, unknown[0])
                 self._result.ask(f"status.{name}", text, MEANINGS, column_doubts.EXPLAINED, first)
                 continue
             if unknown:
-                first = self._sample.answer_name(name, unknown[0])
                 self._check(message("unknown_words", name=name, values=values, first=first, note=note))
             self._result.add(f"[[status]]#{number}", "column", name)
             if (whole := self._answers.get(f"status.{name}", SALE)) != SALE:
