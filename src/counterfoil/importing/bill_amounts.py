@@ -26,7 +26,7 @@ from counterfoil.importing.bill_totals import (
 )
 from counterfoil.importing.column_profiles import SampleColumn, SheetSample
 from counterfoil.importing.headings import AMOUNT_ROLES, CHARGES, DEDUCTIONS, TOTAL_ROLES, flag_of, heading_status
-from counterfoil.importing.mapping import REFUND, SALE, SKIP, VOID
+from counterfoil.importing.mapping import REFUND, SALE, VOID
 from counterfoil.importing.results import ImportFailed, message
 
 # A column that differs between the rows of a bill, which are its payments; and one that is the same on all lines of a
@@ -57,19 +57,16 @@ class BillAmounts:
         self._payments = payments
         self.levels = {name: self._level(column) for name, column in sample.sheet.columns.items()}
 
-    @property
+    @cached_property
     def sales(self) -> list[int]:
         """The numbers of the bills by whose amounts the total is found: neither voided nor refunded."""
-        bills = self._sample.bills
-        counted: list[int] = []
-        for unknown in (SKIP, SALE):
-            # If no word of a status is known, those of others still are.
-            counted = counted or [
-                place for place, bill in enumerate(bills) if self._sample.status_of(bill, unknown) == SALE
-            ]
-        counted = counted or list(range(len(bills)))
+        bills, status_of = list(enumerate(self._sample.bills)), self._sample.status_of
+        # If no word of a status is known, those of others still are.
+        counted = [bill for bill in bills if status_of(bill[1]) == SALE]
+        counted = counted or [bill for bill in bills if status_of(bill[1], unknown=SALE) == SALE] or bills
         totals = self._sample.sheet.with_role("paid", "total", "net")
-        return [place for place in counted if all(one.amount(bills[place][0]) >= 0 for one in totals)] or counted
+        positive = [bill for bill in counted if all(one.amount(bill[1][0]) >= 0 for one in totals)]
+        return [place for place, _ in positive or counted]
 
     def of(self, column: SampleColumn, role: str, level: str = "") -> AmountSeries:
         level = level or self.levels[column.name]

@@ -248,7 +248,7 @@ class TotalSearch:
         """Return what another amount is on all bills before fees are taken off, which is what the customer paid."""
         for relation in self._relations:
             fees = {part for part in relation.parts if self._parts[part].role == "fee"}
-            total = self._candidates[relation.base].plus(*map(self._as_added, sorted(relation.parts - fees)))
+            total = self._sum_of(relation.base, relation.parts - fees)
             is_stated = any(set(one.columns) == set(total.columns) for one in self._candidates)
             if fees and relation.held == relation.checked and total.cell is not None and not is_stated:
                 return replace(total, role="total")
@@ -275,7 +275,7 @@ class TotalSearch:
         found = []
         for relation in sorted(self._relations, key=lambda one: len(one.parts)):
             target, base = self._candidates[relation.target], self._candidates[relation.base]
-            total = base.plus(*map(self._as_added, sorted(relation.parts)))
+            total = self._sum_of(relation.base, relation.parts)
             is_known = any({relation.target, relation.base} <= group for group in groups)
             is_same = set(target.columns) in (set(base.columns), set(total.columns))
             is_other = not is_same and target.cell is not None and total.cell is not None
@@ -412,24 +412,14 @@ class TotalSearch:
             or {(one.role, one.values) for one in self._candidates} == {(PAYMENTS_ROLE, candidate.values)}
             or any(self._rate(part, place) for part in range(len(self._parts)))
         )
-        finding = self._doubt(place, related, missing, unknown, is_paid=is_paid, is_proved=is_proved)
-        if finding is None:
-            lacking = [self._parts[part] for part in missing]
-            evidence = self._evidence(place, related)
-            if lacking:
-                evidence.append(f"{_names(lacking, ' and ')} is not in {candidate.name}, so it is added")
-            differing = frozenset(self._parts[part].name for relation in self._relations for part in relation.parts)
-            total = candidate.plus(*lacking)
-            relations = [one for one in self._relations if place in (one.target, one.base)]
-            is_exact = any(one.held == one.checked for one in relations)
-            finding = TotalFinding(total, [], evidence[:4], differing, "", is_proved, is_exact, shown=total)
+        finding = self._finding(place, related, missing, unknown, is_paid=is_paid, is_proved=is_proved)
         rank = (not finding.chosen, not is_paid, not is_proved, len(missing) + len(unknown), place)
         return tuple(map(int, rank)), finding
 
-    def _doubt(
+    def _finding(
         self, place: int, related: _Contents, missing: list[int], unknown: list[int], *, is_paid: bool, is_proved: bool
-    ) -> TotalFinding | None:
-        """Return the question about a candidate with parts that it lacks, or that are unknown; None if it is clear."""
+    ) -> TotalFinding:
+        """Return a candidate with the parts that it lacks or, if it is not clear which they are, a question."""
         candidate, lacking = self._candidates[place], [self._parts[part] for part in missing]
         name, total = candidate.name, candidate.plus(*lacking)
         if outside := [self._parts[part] for part in (*missing, *unknown) if self._parts[part].cell is None]:
@@ -463,7 +453,13 @@ class TotalSearch:
             text = f"Only its heading says that {name} is what the customer paid. Nothing in the export adds up to it"
             text += f", and there is also {others}." if others else "."
             return TotalFinding(choices=self._plain(), question=text)
-        return None
+        evidence = self._evidence(place, related)
+        if lacking:
+            evidence.append(f"{_names(lacking, ' and ')} is not in {name}, so it is added")
+        differing = frozenset(self._parts[part].name for relation in self._relations for part in relation.parts)
+        relations = [one for one in self._relations if place in (one.target, one.base)]
+        is_exact = any(one.held == one.checked for one in relations)
+        return TotalFinding(total, [], evidence[:4], differing, "", is_proved, is_exact, shown=total)
 
     def _state(self, part: int, place: int, related: _Contents) -> bool | None:
         """Return whether a candidate is with a charge, after a discount, or before a fee; None if that is not known."""
@@ -543,17 +539,19 @@ class TotalSearch:
         columns = set(self._candidates[place].columns)
         others = [one for one in self._relations if not set(self._candidates[one.base].columns) < columns]
         relations = [one for one in others if one.target == place] or [one for one in others if one.base == place]
-        lines = [self._equation(relation) for relation in relations]
+        lines = [
+            f"{self._candidates[one.target].name} = {self._sum_of(one.base, one.parts).name}"
+            f" on {one.held:,} of {one.checked:,} bills"
+            for one in relations
+        ]
         for number, part in enumerate(self._parts):
             rate = self._rate(number, place)
             if rate is not None and not _differs(number, related):
                 lines.append(f"the rate shows that {part.name} {'is included in' if rate else 'is on top of'} {name}")
         return lines or [f"{name} is the only amount; nothing in the export confirms it"]
 
-    def _equation(self, relation: _Relation) -> str:
-        total = self._candidates[relation.base].plus(*map(self._as_added, sorted(relation.parts)))
-        name = self._candidates[relation.target].name
-        return f"{name} = {total.name} on {relation.held:,} of {relation.checked:,} bills"
+    def _sum_of(self, base: int, parts: frozenset[int]) -> AmountSeries:
+        return self._candidates[base].plus(*map(self._as_added, sorted(parts)))
 
 
 def _differs(part: int, related: _Contents) -> bool:

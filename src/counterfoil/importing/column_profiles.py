@@ -277,12 +277,6 @@ class SheetSample:
                 products = [column.amount(row) * size for row, size in enumerate(sizes)]
                 column.is_taken_off = sum(one < 0 for one in products) > 4 * sum(one > 0 for one in products)
 
-    def _without_times(self, formats: dict[str, NumberFormat]) -> dict[str, NumberFormat]:
-        """Leave out the columns with times such as 11.17, if other columns have numbers with commas."""
-        dotted = [self.columns[name] for name, one in formats.items() if one is POINT and COMMA in formats.values()]
-        times = {column.name for column in dotted if column.is_clock and not column.may_be(*NUMBER_ROLES)}
-        return {name: one for name, one in formats.items() if name not in times}
-
     def _find_number_formats(self, decimal: str | None) -> str | None:
         """Find how each column writes its numbers, or use the decimal mark. Return the column that does not show it."""
         # Where semicolons separate cells, commas are often decimal marks, so 25,000 is as doubtful as 25.000.
@@ -291,15 +285,15 @@ class SheetSample:
         doubtful: dict[str, list[str]] = {}
         for column in self.columns.values():
             values = [value for value in column.distinct if _NUMBER_LIKE.fullmatch(value)]
-            is_time = column.is_date or (column.is_clock and column.may_be("time"))
-            if is_time or len(values) * 10 < len(column.distinct) * 8:
+            # Times such as 11.17 do not show how numbers are written.
+            is_clock = column.is_clock and (column.may_be("time") or not column.may_be(*NUMBER_ROLES))
+            if column.is_date or is_clock or len(values) * 10 < len(column.distinct) * 8:
                 continue
             shown = cell_values.formats_shown(values)
             if len(shown) == 1:
                 formats[column.name] = shown[0]
             elif cell_values.in_thousands_or_not(values, mark):
                 doubtful[column.name] = values
-        formats = self._without_times(formats)
         # A quantity such as 1.0 does not show how amounts are written.
         is_shown = any(not self.columns[name].may_be("qty") for name in formats)
         if doubtful and not is_shown:
