@@ -305,16 +305,10 @@ def test_a_mapping_or_settings_file_that_no_parser_should_read_is_refused_with_a
     assert "is not valid TOML" in counterfoil.bare("--config", MAPPING_FILE, "settings", status=1).stderr
 
 
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        (bytes(range(256)) * 40, "is not a CSV file, because it contains NUL bytes"),
-        (b"PK\x03\x04\0\0\0", "cannot be read as a workbook"),
-    ],
-)
-def test_a_proposal_for_a_binary_file_is_refused(counterfoil: Command, content: bytes, said: str) -> None:
-    Path("binary").write_bytes(content)
-    assert said in counterfoil("import", "--infer", "binary", status=1).stderr
+def test_a_proposal_for_a_binary_file_is_refused(counterfoil: Command) -> None:
+    Path("binary").write_bytes(bytes(range(256)) * 40)
+    said = counterfoil("import", "--infer", "binary", status=1).stderr
+    assert "is not a CSV file, because it contains NUL bytes" in said
 
 
 def test_a_proposal_for_headings_with_control_characters_is_valid_toml(counterfoil: Command) -> None:

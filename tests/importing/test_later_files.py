@@ -200,19 +200,6 @@ def test_a_row_of_a_later_file_is_right_or_rejected_if_it_has_another_notation_o
     assert (nets, [one.line for one in found.rejected]) == (([], [2]) if net is None else ([net], []))
 
 
-def test_a_column_of_currencies_does_not_say_which_bills_are_void(tmp_path: Path) -> None:
-    text = "Bill,Date,Total,Currency,Void reason\n1,13/11/2026 10:00,60,THB,\n2,13/11/2026 11:00,40,THB,Wrong table\n"
-    found = imported("csv", written(tmp_path, text), mapping=mapping_of(tmp_path, text))
-    assert [bool(bill.get("void")) for bill in found.bills] == [False, True]
-
-
-def test_a_time_without_am_or_pm_is_rejected_if_all_times_of_the_sample_had_it(tmp_path: Path) -> None:
-    heading = "Bill,Date,Time,Total\n"
-    sample = heading + "1,13/11/2026,6:05 PM,60\n2,13/11/2026,11:05 AM,40\n"
-    found = later(tmp_path, sample, heading + "3,14/11/2026,6:05,60\n4,14/11/2026,6:05 PM,60\n")
-    assert ([bill["closedAt"] for bill in found.bills], len(found.rejected)) == (["2026-11-14T18:05:00"], 1)
-
-
 @pytest.mark.parametrize("names", [["T1", "T2", "T3"], ["Patio", "Bar", "Terrace"], ["Table 1", "Table 2", "12"]])
 def test_tables_and_areas_in_a_column_of_locations_are_asked_about(tmp_path: Path, names: list[str]) -> None:
     rows = "".join(f"{place},13/11/2026 10:00,{name},60\n" for place, name in enumerate(names))
@@ -262,16 +249,6 @@ def test_a_label_of_totals_in_the_place_of_the_date_is_read_as_totals(tmp_path: 
     assert [one.stated == one.computed for one in found.totals] == [True]
 
 
-def test_an_amount_that_the_sample_has_not_rejects_later_bills_also_if_the_total_was_answered(tmp_path: Path) -> None:
-    heading = "order_id,created_at,gross_sales,refund_amount,tax,tip,status\n"
-    sample = heading + "1,2026-11-13T10:00,100.00,0,8.25,0,done\n2,2026-11-13T11:00,40.00,0,3.30,5,done\n"
-    rows = "3,2026-11-14T10:00,50.00,0,4.13,0,done\n4,2026-11-14T11:00,50.00,50.00,4.13,0,done\n"
-    mapping = mapping_of(tmp_path, sample, bill_amounts_net="gross_sales + tax + tip")
-    found = imported("csv", written(tmp_path, heading + rows), mapping=mapping, today=TODAY)
-    assert [bill["amounts"]["net"] for bill in found.bills] == ["54.13"]
-    assert [row.line for row in found.rejected] == [3]
-
-
 @pytest.mark.parametrize(
     "word", ["Manager Comp", "Invitación casa", "Fiado", "Auf Rechnung", "House account", "Open", "Bob's list"]
 )
@@ -297,18 +274,6 @@ def test_a_file_with_the_day_first_is_refused_if_the_sample_has_the_year_first(t
     assert len(imported("csv", written(tmp_path, TOTALS + "3,26/11/15 10:00,60\n"), mapping=mapping).bills) == 1
     with pytest.raises(ImportFailed, match="--date-order"):
         imported("csv", written(tmp_path, TOTALS + "3,15/11/26 10:00,60\n"), mapping=mapping)
-
-
-@pytest.mark.parametrize(("answer", "nets"), [("line", [True, False, "100"]), ("bill", [False, True, "160"])])
-def test_a_void_on_the_first_line_of_a_bill_is_that_of_the_line_or_of_the_bill_as_answered(
-    tmp_path: Path, answer: str, nets: list[object]
-) -> None:
-    text = "Bill,Date,Item,Qty,Amount,Void\n1,13/11/2026 10:00,Tea,1,60,\n1,13/11/2026 10:00,Rice,1,40,\n"
-    text += "2,13/11/2026 11:00,Tea,1,60,Yes\n2,13/11/2026 11:00,Soup,2,100,\n"
-    export = written(tmp_path, text)
-    found = imported("csv", export, mapping=mapping_of(tmp_path, text, void=answer))
-    bill = found.bills[1]
-    assert [bool(bill["lines"][0].get("cancelled")), bool(bill.get("void")), bill["amounts"]["net"]] == nets
 
 
 def test_charges_that_an_answered_total_may_lack_are_named(tmp_path: Path) -> None:

@@ -105,13 +105,8 @@ def test_an_empty_amount_of_a_known_table_rejects_its_bill(tmp_path: Path, examp
     assert [column in one.detail for one in imported(None, export, shop="s").rejected] == [True]
 
 
-def test_a_file_that_is_not_from_loyverse_is_refused() -> None:
-    with pytest.raises(ImportFailed, match="Loyverse receipts by item, Loyverse receipts"):
-        imported("loyverse", EXAMPLES / "bills.csv")
-
-
-def test_a_mapping_overrides_parts_of_a_built_in_one() -> None:
-    found = imported("loyverse", RECEIPTS, mapping='[shopIds]\nRiverside = "sh_1"\n[dates]\ntimezone = "Asia/Tokyo"\n')
+def test_a_mapping_without_a_bill_id_overrides_parts_of_a_built_in_one() -> None:
+    found = imported(None, RECEIPTS, mapping='[shopIds]\nRiverside = "sh_1"\n[dates]\ntimezone = "Asia/Tokyo"\n')
     assert found.bills[0]["shopId"] == "sh_1"
     assert found.bills[0]["closedAt"] == "2026-11-14T18:05:00+09:00"
 
