@@ -153,9 +153,9 @@ class BillSample:
         paid = {method.name, *(one.name for one in self.sheet.with_role("tendered", "paid", "wayOfPaying", "change"))}
         others = [column.values for name, column in self.sheet.columns.items() if name not in paid]
         for bill in self.bills:
-            lines: dict[str, list[tuple[str, ...]]] = {}
+            lines = defaultdict[str, list[tuple[str, ...]]](list)
             for row in bill:
-                lines.setdefault(method.values[row], []).append(tuple(values[row] for values in others))
+                lines[method.values[row]].append(tuple(values[row] for values in others))
             first, *rest = lines.values()
             if rest and all(one == first for one in rest):
                 return bill[0]
@@ -214,11 +214,9 @@ class BillSample:
 
     def first_bill_in_parts(self) -> list[int] | None:
         """Return where two parts of a bill begin, if other bills are between them and no time shows that it is one."""
-        for bill in self.bills if self.has_no_times else ():
-            for row, following in pairwise(bill):
-                if following != row + 1:
-                    return [bill[0], following]
-        return None
+        bills = self.bills if self.has_no_times else ()
+        gaps = ([bill[0], later] for bill in bills for row, later in pairwise(bill) if later != row + 1)
+        return next(gaps, None)
 
     # --- which rows belong to which bill ----------------------------------------------
 
@@ -431,9 +429,8 @@ class BillSample:
     def _refuse_summary(self) -> None:
         """Refuse a file with one row per day, or per day and shop, and a number of bills, because it has no bills."""
         day, number = self.day or self.trading_day, self.number
-        counts = [
-            column for column in self.sheet.columns.values() if headings.is_count(column.name) and column.is_number
-        ]
+        columns = self.sheet.columns.values()
+        counts = [column for column in columns if column.is_number and headings.is_count(column.name)]
         cells = [column.values for column in (day, *self.sheet.with_role("shopId")[:1]) if column]
         is_per_day = day and not day.has_times and len(set(zip(*cells, strict=True))) == len(self.sheet.rows) > 1
         if counts and is_per_day and number in (None, *counts) and "bill.id" not in self._answers:
@@ -473,23 +470,23 @@ class BillSample:
             return BillKey(tuple(column.name for column in named), "as answered", is_proved=True)
         if number.distinct and all(map(is_long_id, number.distinct)):
             return BillKey((number.name,), "the IDs are long", is_proved=True)
-        tills, groups = self._tills, self._groups
         if self._increases():
-            owners = set(zip(number.values, *(column.values for column in groups), strict=True))
-            if len(owners) == len(set(number.values)):
+            if len(set(zip(*self._numbers, strict=True))) == len(set(number.values)):
                 return BillKey((number.name,), f"the numbers increase over {len(set(days)):,} days", is_proved=True)
-            joined = [column.name for column in groups if len(column.distinct) > 1]
+            joined = [column.name for column in self._groups if len(column.distinct) > 1]
             reason = "the numbers increase from day to day, and repeat between " + " and ".join(joined)
             return BillKey((*joined, number.name), reason, is_proved=True)
         dated = [column for column in (self.trading_day, self.day, *sheet.with_role("datetime")) if column]
-        if self._is_undone_later:
-            dated = []
-        dated = sorted((column for column in dated if self._is_of_run(column)), key=lambda column: column.has_times)
+        dated = (
+            []
+            if self._is_undone_later
+            else sorted((column for column in dated if self._is_of_run(column)), key=lambda column: column.has_times)
+        )
         has_day = all(contains_day(value, day) for value, day in zip(number.values, days, strict=True) if value)
         columns = [] if has_day else [column.name for column in dated[:1]]
         if self.shop and len(self.shop.distinct) > 1:
             columns.append(self.shop.name)
-        columns += [till.name for till in tills if self._is_till_of_bill(till, [*columns, number.name])]
+        columns += [till.name for till in self._tills if self._is_till_of_bill(till, [*columns, number.name])]
         reason = "the IDs contain the day" if has_day else "numbers may start again every day"
         return BillKey((*columns, number.name), reason, is_proved=has_day)
 
@@ -581,11 +578,8 @@ class BillSample:
 
     def _is_state_of_sale(self, column: SampleColumn, value: str) -> bool:
         """Return whether a value says that the sale of its row was refunded. A refund of its own may be negative."""
-        rows = self.rows_with(column, value)
-        return (
-            headings.is_one_of(column.name if headings.flag_of(value) else value, "refunded")
-            and not rows <= self.negative_rows()
-        )
+        is_refunded = headings.is_one_of(column.name if headings.flag_of(value) else value, "refunded")
+        return is_refunded and not self.rows_with(column, value) <= self.negative_rows()
 
     def _reversals(self, column: SampleColumn, meanings: Mapping[str, str | None]) -> list[str]:
         """Return the values of bills that are void and negative, unless a row with the same number has the sale."""

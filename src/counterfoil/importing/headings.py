@@ -370,9 +370,8 @@ def _heading_languages() -> dict[_Phrase, set[str]]:
 @lru_cache(maxsize=1000)
 def may_be_no_sale(value: str) -> bool:
     """Return whether a word of a value, such as a way of paying, says that a bill may be void, refunded or not paid."""
-    return (
-        is_one_of(value, "no_sale") or status_of(value) not in (SALE, None) or bool(_meanings(words_of(value)) - {SALE})
-    )
+    has_word = bool(_meanings(words_of(value)) - {SALE})
+    return has_word or is_one_of(value, "no_sale") or status_of(value) not in (SALE, None)
 
 
 @lru_cache(maxsize=5000)
@@ -390,11 +389,8 @@ def exception_in(value: str, *, is_item: bool = False, is_name: bool = False) ->
         for phrase in _list("status", meaning):
             # Short words are in many others, such as names of people, and คืน in กลางคืน.
             is_short = len(phrase.words[-1]) < _SHORTEST_PLURAL
-            if is_short and _THAI.match(phrase.words[0]):
-                is_in = tuple(words) == phrase.words
-            else:
-                is_in = phrase.is_in(words, begins=not is_short)
-            if is_in:
+            may_match = tuple(words) == phrase.words or not (is_short and _THAI.match(phrase.words[0]))
+            if may_match and phrase.is_in(words, begins=not is_short):
                 return meaning
     has_phrase = any(phrase.is_in(words) for phrase in _list("no_sale_phrases"))
     return NO_SALE if not is_item and (has_phrase or is_one_of(value, "no_sale")) else None

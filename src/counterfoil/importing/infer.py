@@ -415,7 +415,10 @@ class _Inference:
         net = self._total.columns if self._total else ()
         subtotals = [column for column in self._sheet.with_role("gross") if column.name not in net]
         parts = bill_totals.without_parts_of_sums(self._amounts.parts(), self._amounts.sales)
-        parts += [self._amounts.of(column, "gross", self._rows_level(column)) for column in subtotals[:1]]
+        for column in subtotals[:1]:
+            # Amounts that may be of a bill or of its payments are as the total, if it is known.
+            is_of_rows = self._amounts.levels[column.name] == EITHER and self._total and self._total.level == ROW
+            parts.append(self._amounts.of(column, "gross", ROW if is_of_rows else ""))
         for role, entry in AMOUNT_ENTRIES.items():
             found = [part for part in parts if part.role == role and self._amounts.may_be_part(part, self._total)]
             if answer := self._answers.get(f"bill.{entry}"):
@@ -434,11 +437,6 @@ class _Inference:
                 self._check(text)
             elif whole.cell is not None:
                 self._result.add("[bill]", entry, absolute(whole.cell) if is_negative else whole.cell)
-
-    def _rows_level(self, column: SampleColumn) -> str:
-        """Return the level of a column that may be of a bill or of its payments: that of the total, if it is known."""
-        is_either = self._amounts.levels[column.name] == EITHER
-        return ROW if is_either and self._total and self._total.level == ROW else ""
 
     # --- texts, lines and payments -------------------------------------------------------------
 
