@@ -267,6 +267,7 @@ def test_a_single_day_that_is_probable_only_in_the_other_order_is_refused(tmp_pa
     assert imported("csv", export, mapping=mapping, today=date(2026, 1, 4)).bills
     with pytest.raises(ImportFailed, match="2026-03-01"):
         imported("csv", export, mapping=mapping, today=date(2026, 3, 2))
+    assert imported("csv", export, mapping=mapping, today=date(2026, 3, 2), is_order_sure=True).bills
 
 
 def test_a_file_with_the_day_first_is_refused_if_the_sample_has_the_year_first(tmp_path: Path) -> None:
