@@ -111,13 +111,13 @@ class _Phrase(Struct, frozen=True):
 
     def is_in(self, words: Sequence[str], *, begins: bool = False) -> bool:
         """Return whether a text contains the phrase or, if `begins`, a longer form of its last word."""
+        if not words or (not begins and self.words[-1] not in words and self.words[0].isascii()):
+            return False
         if self.is_whole:
             return tuple(words) == self.words
         # Where words are not separated by spaces, it may be a part of a word.
         if _UNSPACED.match(self.words[0]):
             return "".join(self.words) in "".join(words)
-        if not begins and self.words[-1] not in words:
-            return False
         size = len(self.words)
         for start in range(len(words) - size + 1):
             *before, last = words[start : start + size]
@@ -267,6 +267,7 @@ def _meanings(words: Sequence[str]) -> set[str]:
     }
 
 
+@lru_cache(maxsize=5000)
 def status_of(value: str) -> str | None:
     """Return what a value says about a bill: sale, void, refund, skip (not finished), or None if that is not clear."""
     words = words_of(value)
