@@ -171,7 +171,8 @@ class App:
             exchange.is_probe = exchange.method == "HEAD" and headers.get("user-agent") == wire.PROBE_AGENT
             sent = wire.response_headers(exchange.request_id, None)
             return self._success_response(self._document, self._openapi, headers, sent)
-        await self._gate.enter()
+        if not self._gate.try_enter():
+            await self._gate.wait_for_slot()
         try:
             exchange.caller = caller = await self._gate.admit(sole(headers.get_all("authorization")))
             require_quota(caller)

@@ -1,6 +1,7 @@
 """The gate in front of the endpoints: refuses requests that are malformed or from web pages; checks keys and limits."""
 
 import asyncio
+from collections import deque
 from hashlib import sha256
 from typing import Protocol
 
@@ -66,25 +67,41 @@ class Gate:
         self._keys = keys
         self._clock = clock
         self._meter = meter
-        self._slots = asyncio.Semaphore(MAX_CONCURRENT_REQUESTS)
+        self._free_slots = MAX_CONCURRENT_REQUESTS
+        self._waiting: deque[asyncio.Future[None]] = deque()
         # Verified keys, by the SHA-256 hash of the Authorization header.
         self._verified: dict[bytes, StoredKey] = {}
 
-    async def enter(self) -> None:
-        """Take a slot, which `leave` releases. Refuse this request if no slot is free within MAX_WAIT_SEC."""
-        if not self._slots.locked():
-            await self._slots.acquire()
-            return
+    def try_enter(self) -> bool:
+        """Take a slot and return True, or return False if no slot is free. `leave` releases the slot."""
+        if not self._free_slots:
+            return False
+        self._free_slots -= 1
+        return True
+
+    async def wait_for_slot(self) -> None:
+        """Wait until another request has finished, and take over its slot. Refuse this request after MAX_WAIT_SEC."""
+        slot: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(slot)
         try:
-            async with asyncio.timeout(MAX_WAIT_SEC):
-                await self._slots.acquire()
-        except TimeoutError:
+            await asyncio.wait([slot], timeout=MAX_WAIT_SEC)
+        except asyncio.CancelledError:
+            if not slot.cancel():
+                self.leave()
+            raise
+        if slot.cancel():
             raise Refused(problems.AUTH_UNAVAILABLE) from StoreUnavailable(
                 f"{MAX_CONCURRENT_REQUESTS} requests are in progress; this one got no slot within {MAX_WAIT_SEC:.0f} s"
             )
 
     def leave(self) -> None:
-        self._slots.release()
+        """Pass the slot on to the request that has waited longest, or release it if no request is waiting."""
+        while self._waiting:
+            slot = self._waiting.popleft()
+            if not slot.done():
+                slot.set_result(None)
+                return
+        self._free_slots += 1
 
     async def admit(self, authorization: str | None) -> Caller:
         """Check the key, count the request, and return the caller, whose quota `require_quota` checks afterwards."""
