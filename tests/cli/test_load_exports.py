@@ -151,8 +151,10 @@ def test_source_records_are_loaded_from_the_same_folder(counterfoil: Command, ta
 def test_recognised_exports_need_no_mapping(counterfoil: Command, take: Take) -> None:
     pages = {name: (EXAMPLES / name).read_bytes() for name in ("square-orders.json", "loyverse-receipts-by-item.csv")}
     orders = json.loads(pages["square-orders.json"])["orders"]
-    assert take(pages | {"others.jsonl": json.dumps({**orders[0], "id": "other"})}, None) == []
-    assert counterfoil.stored()[0] == 7
+    order, other = ({**orders[0], "id": name} for name in ("order", "other"))
+    lines = {"orders.jsonl": json.dumps(order), "pages.jsonl": f'{{"orders": []}}\n{{"orders": [{json.dumps(other)}]}}'}
+    assert take(pages | lines, None) == []
+    assert counterfoil.stored()[0] == 8
 
 
 def test_orders_of_toast_are_no_file_of_a_folder_where_its_checks_may_be_too(counterfoil: Command, take: Take) -> None:

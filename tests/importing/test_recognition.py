@@ -115,6 +115,12 @@ def test_a_status_in_such_a_mapping_adds_a_word_and_keeps_all_others(tmp_path: P
         assert [bill.get("void") for bill in found.bills].count(True) == 1
 
 
+@pytest.mark.parametrize("section", ["bill", "status", "skip", "checks"])
+def test_a_section_of_a_mapping_that_orders_do_not_use_is_refused_by_name(section: str) -> None:
+    with pytest.raises(ImportFailed, match=rf"mapping\.toml has \[{section}\], which Square orders do not use"):
+        imported(None, EXAMPLES / "square-orders.json", mapping=f'[shopIds]\nL = "s"\n[{section}]\nx = "1"\n')
+
+
 def test_a_complete_mapping_is_used_instead_of_the_recognised_format() -> None:
     mapping = '[bill]\nid = "Receipt number"\nshopId = "Store"\nclosedAt = "Date"\namounts.net = "Net sales"'
     found = imported(None, EXAMPLES / "loyverse-receipts.csv", mapping=mapping)

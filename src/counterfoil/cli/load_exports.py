@@ -21,7 +21,7 @@ from counterfoil.cli.terminal import message
 from counterfoil.domain.intake import Intake, RejectedRows
 from counterfoil.importing.formats import open_export, own_tables
 from counterfoil.importing.mapping import merged, parse_mapping, read_mapping
-from counterfoil.importing.orders import apis_of
+from counterfoil.importing.orders import apis_of, list_names
 from counterfoil.importing.results import REJECT_REASONS, Imported, ImportFailed
 from counterfoil.importing.sorted_rows import is_disk_full
 from counterfoil.importing.tables import ImportOptions
@@ -126,8 +126,8 @@ class ExportFile(File):
             first = json.loads(start.partition(b"\n")[0]) if name.endswith(LINES) else None
         except (SourceError, OSError, ValueError, RecursionError):
             return False
-        is_order = bool(apis_of(first)) if isinstance(first, dict) else name.endswith(".json")
-        return is_order and not _RECORD.search(start)
+        is_order = apis_of(first) or list_names() & first.keys() if isinstance(first, dict) else name.endswith(".json")
+        return bool(is_order) and not _RECORD.search(start)
 
     def rejected_rows(self) -> RejectedRows:
         return self._tally.rejected_rows(self.name)

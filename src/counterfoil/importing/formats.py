@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from counterfoil.importing import mapping as mappings
 from counterfoil.importing.mapping import ImportMapping, merged, parse_mapping
-from counterfoil.importing.orders import JsonOrder, OrderImport, apis_of, json_text, order_apis, read_orders
+from counterfoil.importing.orders import JsonOrder, OrderImport, apis_of, json_text, list_names, order_apis, read_orders
 from counterfoil.importing.results import Imported, ImportFailed, RowProblem, message
 from counterfoil.importing.sheets import OnRead, ignore_reads, open_table
 from counterfoil.importing.tables import ImportOptions, table_records
@@ -26,6 +26,8 @@ CSV, DATABASE, NO_FORMAT = "csv", "database", "none"
 FORMATS = (CSV, "loyverse", "square", "foodics", "toast", "clover", "foodstory", "grabfood", "shopify", DATABASE)
 # The number of objects in a JSON file that are looked at. If none of them is an order, the file is not recognised.
 OBJECTS_TRIED = 20
+# The sections of a mapping that orders of an API use. Their fields have a meaning that no mapping changes.
+SECTIONS_OF_ORDERS = ("shop", "shopIds", "numbers", "dates")
 # If headings are known in one of these encodings, the file has it: UTF-8, those of old Thai tills, that of Excel.
 ENCODINGS_TRIED = (None, "cp874", "windows-1252")
 
@@ -116,6 +118,8 @@ def open_export(
     is_own = first.table is not None and first.table.is_own
     mapping_name = mapping_name or (f"{first.format_name}.toml" if is_own else f"{first.format_name} (built in)")
     if first.table is None:
+        if unused := ", ".join(f"[{name}]" for name in mapping if name not in SECTIONS_OF_ORDERS):
+            raise ImportFailed(message("no_sections_of_orders", mapping=mapping_name, title=first.title, names=unused))
         reading = OrderImport(order_apis()[first.format_name], parse_mapping(mapping, mapping_name), options)
         return Export(files, partial(reading.records, [one.path for one in files]))
     return _open_tables(files, mapping, mapping_name, options)
@@ -163,8 +167,7 @@ def _recognised_orders(path: Path, format_name: str | None) -> RecognisedFile:
     known = ", ".join(f"{api.title} ({name})" for name, api in apis.items())
     if format_name is not None and format_name not in apis:
         raise ImportFailed(f"{path.name} is JSON, which {format_name} does not export. Known are: {known}.")
-    list_names = {name for api in apis.values() for name in api.lists}
-    orders = list(islice(read_orders(path, list_names), OBJECTS_TRIED))
+    orders = list(islice(read_orders(path, list_names()), OBJECTS_TRIED))
     found = {name for order in orders if isinstance(order, JsonOrder) for name in apis_of(order.content)}
     fitting = [name for name in apis if name in found]
     if format_name is None and not fitting:

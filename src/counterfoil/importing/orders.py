@@ -188,6 +188,11 @@ def order_apis() -> dict[str, OrderApi]:
     return {name: msgspec.convert(content, OrderApi) for name, content in contents.items()}
 
 
+def list_names() -> set[str]:
+    """Return the fields of a page or an event that contain its orders, in any API."""
+    return {name for api in order_apis().values() for name in api.lists}
+
+
 def apis_of(content: dict[str, Any]) -> list[str]:
     """Return the APIs of which an object may be an order."""
     names = in_snake_case(content).keys()
