@@ -16,11 +16,10 @@ import pytest
 import servers
 from counterfoil.backends.postgres.change_feed import FeedReader
 from counterfoil.backends.postgres.citus import DISTRIBUTED, distribute
-from counterfoil.backends.postgres.citus_reads import CitusBooks, CitusFeedReader, CitusServers
+from counterfoil.backends.postgres.citus_reads import CitusBooks, CitusFeedReader
 from counterfoil.backends.postgres.pool import Pool
 from counterfoil.domain.access import Scope
 from counterfoil.domain.change_feed import BEGINNING, FeedPosition, Window
-from counterfoil.machine.clock import SystemClock
 from counterfoil.ports import StoreMismatch
 from ports.backends import OpenBooks, PostgresStore
 from ports.conftest import Run, clock, open_store, run, shop_store  # noqa: F401 - fixtures
@@ -45,7 +44,7 @@ class SplitStore(PostgresStore):
     """A single server that is read as if its tables were distributed."""
 
     def books(self) -> OpenBooks:
-        return CitusBooks(self._kept(CitusServers(self.url, SystemClock())))
+        return CitusBooks(self._servers())
 
 
 @pytest.fixture

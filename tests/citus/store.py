@@ -4,8 +4,7 @@ from pathlib import Path
 
 from citus.cluster import cluster
 from counterfoil.backends.postgres.citus import DISTRIBUTED, open_ledger
-from counterfoil.backends.postgres.citus_reads import CitusBooks, CitusServers
-from counterfoil.backends.postgres.servers import Servers
+from counterfoil.backends.postgres.citus_reads import CitusBooks
 from counterfoil.machine.clock import SystemClock
 from counterfoil.ports import Clock
 from ports.backends import FULL_DISK, OpenBooks, OpenLedger, PostgresStore, SharedTime
@@ -30,9 +29,6 @@ class CitusStore(PostgresStore):
         for part in self._open:
             part.close()
         cluster().return_database(self.database)
-
-    def _servers(self) -> Servers:
-        return self._kept(CitusServers(self.url, SystemClock()))
 
     def books(self) -> OpenBooks:
         return CitusBooks(self._servers())

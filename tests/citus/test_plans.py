@@ -4,6 +4,7 @@ import asyncio
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import closing
+from typing import Any
 
 import psycopg
 import pytest
@@ -14,8 +15,8 @@ from citus.cluster import SHARDS, cluster
 from counterfoil.backends.postgres.addresses import ConnectionLimits
 from counterfoil.backends.postgres.books import PostgresBooks
 from counterfoil.backends.postgres.citus import DISTRIBUTED
-from counterfoil.backends.postgres.citus_reads import CitusBooks, SplitStatement
-from counterfoil.backends.postgres.pool import open_connection
+from counterfoil.backends.postgres.citus_reads import CitusBooks
+from counterfoil.backends.postgres.pool import SplitStatement, Statement, open_connection
 
 SMALL = ("horizon", "shops", "bases")
 # With this many members in a base, the planner prefers an index to reading the whole shard.
@@ -40,9 +41,9 @@ def group(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Group]:
 
 def test_every_join_of_a_small_and_a_distributed_table_is_split_into_two_statements() -> None:
     single = [text for text in _statements(PostgresBooks) if _reads(text, SMALL) and _reads(text, DISTRIBUTED)]
-    split = [text for text in _statements(CitusBooks) if isinstance(text, SplitStatement)]
+    split = [statement for statement in _statements(CitusBooks) if isinstance(statement, SplitStatement)]
     assert len(single) == len(split) > 0
-    assert not any(_reads(text.head, DISTRIBUTED) or _reads(text, SMALL) for text in split)
+    assert not any(_reads(statement.head, DISTRIBUTED) or _reads(statement.rows, SMALL) for statement in split)
 
 
 def test_a_member_of_another_base_is_looked_up_like_a_member_that_does_not_exist(group: Group) -> None:
@@ -50,7 +51,7 @@ def test_a_member_of_another_base_is_looked_up_like_a_member_that_does_not_exist
     for provider_id in (ours, theirs):
         group.connection.execute(_MANY_MEMBERS, {"base": provider_id, "count": MEMBERS})
     group.connection.execute("ANALYZE members")
-    statement, token = CitusBooks.MEMBER, f"{theirs}-7"
+    statement, token = CitusBooks.MEMBER.rows, f"{theirs}-7"
     assert _rows_read(group, statement, ours, token) == _rows_read(group, statement, ours, "nobody")
     assert _rows_read(group, statement, theirs, token) != _rows_read(group, statement, theirs, "nobody")
 
@@ -89,10 +90,11 @@ def _rows_read(group: Group, statement: str, *values: str) -> list[str]:
     return [line.strip() for (line,) in plan if "Scan" in line or "Rows Removed" in line]
 
 
-def _statements(books: type[PostgresBooks]) -> Iterator[str]:
+def _statements(books: type[PostgresBooks]) -> Iterator[Any]:
     for name, value in vars(books).items():
         if name.isupper():
-            yield from (one for one in (value.values() if isinstance(value, dict) else [value]) if isinstance(one, str))
+            found = value.values() if isinstance(value, dict) else [value]
+            yield from (one for one in found if isinstance(one, Statement))
 
 
 def _reads(statement: str, tables: Iterable[str]) -> bool:

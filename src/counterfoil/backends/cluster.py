@@ -4,8 +4,9 @@ import time
 from collections.abc import Callable
 
 from counterfoil.backends.postgres.addresses import ConnectionLimits
-from counterfoil.backends.postgres.citus_reads import open_books, open_servers
+from counterfoil.backends.postgres.citus_reads import open_books
 from counterfoil.backends.postgres.key_lookup import PostgresKeyLookup
+from counterfoil.backends.postgres.servers import Servers
 from counterfoil.backends.postgres.usage import Instant, PostgresCursors, PostgresUsage
 from counterfoil.domain.calendar import thai_day
 from counterfoil.machine.clock import SystemClock
@@ -25,7 +26,7 @@ def serving_ports(
     """Open the ports of a worker. Stamps and admissions use the servers' clocks, unless a test passes its own."""
     clock = test_clock or SystemClock()
     instant: Instant | None = (lambda: (clock.steady_us(), thai_day(clock.now_ms()))) if test_clock else None
-    servers = open_servers(url, clock, replica_lag_ms, observe, test_clock.now_ms if test_clock else None, limits)
+    servers = Servers(url, clock, replica_lag_ms, observe, test_clock.now_ms if test_clock else None, limits)
     usage, stored = PostgresUsage(servers, instant), PostgresCursors(servers, clock)
     meter: Meter = usage
     cursors: Cursors = stored
@@ -53,4 +54,5 @@ def serving_ports(
             except StoreUnavailable as error:
                 observe(ServiceChanged(what="save_failed", detail=str(error)))
 
-    return ServingPorts(open_books(servers), PostgresKeyLookup(servers, clock), meter, log, cursors, close)
+    books = open_books(servers, url, limits)
+    return ServingPorts(books, PostgresKeyLookup(servers, clock), meter, log, cursors, close)

@@ -14,7 +14,7 @@ from msgspec import json
 
 from counterfoil.backends.postgres import change_feed
 from counterfoil.backends.postgres.change_feed import FeedReader
-from counterfoil.backends.postgres.pool import Pool, is_storable
+from counterfoil.backends.postgres.pool import Pool, Statement, is_storable
 from counterfoil.backends.postgres.servers import Servers
 from counterfoil.domain.access import Scope
 from counterfoil.domain.calendar import as_number
@@ -147,12 +147,12 @@ _decode_base = lru_cache(maxsize=BASES)(json.Decoder(Base).decode)
 class PostgresBooks:
     """The read side of the books. On Citus, the statements and the reader of the feed are different."""
 
-    BILLS_BY_DAY: ClassVar[Mapping[str, str]] = _BILLS_BY_DAY
-    BILLS_BY_CHANGE: ClassVar[Mapping[str, str]] = _BILLS_BY_CHANGE
-    BILL: ClassVar[str] = _BILL
-    MEMBERS: ClassVar[str] = _MEMBERS
-    MEMBER: ClassVar[str] = _MEMBER
-    ACCOUNTS: ClassVar[str] = _ACCOUNTS
+    BILLS_BY_DAY: ClassVar[Mapping[str, Statement]] = _BILLS_BY_DAY
+    BILLS_BY_CHANGE: ClassVar[Mapping[str, Statement]] = _BILLS_BY_CHANGE
+    BILL: ClassVar[Statement] = _BILL
+    MEMBERS: ClassVar[Statement] = _MEMBERS
+    MEMBER: ClassVar[Statement] = _MEMBER
+    ACCOUNTS: ClassVar[Statement] = _ACCOUNTS
     FEED_READER: ClassVar[type[FeedReader]] = FeedReader
 
     def __init__(self, servers: Servers) -> None:
@@ -203,7 +203,7 @@ class PostgresBooks:
 
     async def _bill_page(
         self,
-        statements: Mapping[str, str],
+        statements: Mapping[str, Statement],
         scope: Scope,
         shop_id: str,
         values: tuple[object, ...],
@@ -294,7 +294,7 @@ class PostgresBooks:
         accounts = [FoundAccount(row[0], row[1]) for row in rows if row[1] is not None]
         return AccountList(rows[0][3], _base(rows[0][2]), accounts)
 
-    async def _found_in(self, parts: str, scope: Scope, statement: str, asked: str, reached: int) -> list[Any]:
+    async def _found_in(self, parts: str, scope: Scope, statement: Statement, asked: str, reached: int) -> list[Any]:
         """Return a record that belongs to one of the scope's shops or bases.
 
         The shops or bases are read first and passed as values instead of joined, so that a distributed store reads only

@@ -6,20 +6,20 @@ parts that together return the same rows. The horizon is read first, as docs/syn
 everything up to it.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from counterfoil.backends.postgres import books
-from counterfoil.backends.postgres.addresses import ConnectionLimits, addresses
+from counterfoil.backends.postgres.addresses import ConnectionLimits
 from counterfoil.backends.postgres.change_feed import FeedReader
-from counterfoil.backends.postgres.pool import Pool, open_connection, run_in_new_loop, translated
+from counterfoil.backends.postgres.pool import Pool, SplitStatement, open_connection, run_in_new_loop, translated
 from counterfoil.backends.postgres.schema import IS_DISTRIBUTED
 from counterfoil.backends.postgres.servers import Servers
 from counterfoil.domain.change_feed import Part, Section
-from counterfoil.observe import Event
-from counterfoil.ports import Clock, StoreUnavailable
+from counterfoil.ports import StoreUnavailable
 
-Values = Sequence[Any]
+Values = tuple[Any, ...]
 Rows = list[Any]
 
 _HEAD_OF_BILLS = {kind: f"SELECT ({still}), horizon.at FROM horizon" for kind, still in books._STILL.items()}  # noqa: S608
@@ -33,10 +33,8 @@ _PAGE = """
         SELECT {row_id} = '' OR EXISTS (SELECT 1 FROM {table} WHERE {within} AND {identity} = {row_id}) AS there
     ) AS start LEFT JOIN LATERAL ({rows}) AS page ON true
 """
-_BILLS_BY_DAY = _PAGE.format(
-    table="bills",
-    within="shop = $1",
-    identity="id",
+_page_of_bills = partial(_PAGE.format, table="bills", within="shop = $1", identity="id")
+_BILLS_BY_DAY = _page_of_bills(
     row_id="$4::text",
     rows="""
         SELECT bill_day, closed_at, id, seal, body FROM bills
@@ -44,10 +42,7 @@ _BILLS_BY_DAY = _PAGE.format(
         ORDER BY bill_day, closed_at, id LIMIT $6
     """,
 )
-_BILLS_BY_CHANGE = _PAGE.format(
-    table="bills",
-    within="shop = $1",
-    identity="id",
+_BILLS_BY_CHANGE = _page_of_bills(
     row_id="$3::text",
     rows="""
         SELECT updated_at, 0, id, seal, body FROM bills
@@ -99,61 +94,36 @@ _SECTIONS = {
 _EXISTING = "SELECT id FROM bills WHERE shop = $1 AND id = ANY($2)"
 
 
-class SplitStatement(str):
-    """A statement in two parts: the head, for the coordinator, and the text itself, for a shard. `read` joins both."""
-
-    __slots__ = ("head", "read")
-
-    head: str
-    read: "Callable[[Pool, SplitStatement, Values], Awaitable[Rows]]"
-
-    def __new__(
-        cls, head: str, rows: str, read: "Callable[[Pool, SplitStatement, Values], Awaitable[Rows]]"
-    ) -> "SplitStatement":
-        made = super().__new__(cls, rows)
-        made.head, made.read = head, read
-        return made
-
-
 async def _read_bills(pool: Pool, statement: SplitStatement, values: Values) -> Rows:
     ((still, horizon),) = await pool.rows(statement.head, *values[:3])
     # Only the head needs the scope and the shop's ID. A list by change without an upper bound ends at the horizon.
     asked = [horizon if value is None else value for value in values[2:]]
-    return [(*row[:-1], still, row[-1], horizon) for row in await pool.rows(str(statement), *asked)]
+    return [(*row[:-1], still, row[-1], horizon) for row in await pool.rows(statement.rows, *asked)]
 
 
 async def _read_bill(pool: Pool, statement: SplitStatement, values: Values) -> Rows:
     ((horizon,),) = await pool.rows(statement.head)
-    return [(*row, horizon) for row in await pool.rows(str(statement), *values)] or [(None, None, horizon)]
+    return [(*row, horizon) for row in await pool.rows(statement.rows, *values)] or [(None, None, horizon)]
 
 
 async def _read_members(pool: Pool, statement: SplitStatement, values: Values) -> Rows:
     ((base, horizon),) = await pool.rows(statement.head, values[0])
-    return [(*row[:-1], base, row[-1], horizon) for row in await pool.rows(str(statement), *values)]
+    return [(*row[:-1], base, row[-1], horizon) for row in await pool.rows(statement.rows, *values)]
 
 
 async def _read_member(pool: Pool, statement: SplitStatement, values: Values) -> Rows:
     bases, token = values
     head = await pool.rows(statement.head, bases)
     horizon, bodies = head[0][0], {base_id: body for _, base_id, body in head}
-    rows = [row for base_id in bases for row in await pool.rows(str(statement), base_id, token)]
+    rows = [row for base_id in bases for row in await pool.rows(statement.rows, base_id, token)]
     found = [(base_id, template, bodies.get(base_id), horizon) for base_id, template in rows]
     return found or [(None, None, None, horizon)]
 
 
 async def _read_accounts(pool: Pool, statement: SplitStatement, values: Values) -> Rows:
     ((base, horizon),) = await pool.rows(statement.head, values[0])
-    rows = await pool.rows(str(statement), *values)
+    rows = await pool.rows(statement.rows, *values)
     return [(*row, base, horizon) for row in rows] or [(None, None, base, horizon)]
-
-
-class CitusPool(Pool):
-    """A pool that runs each `SplitStatement` in its two parts."""
-
-    async def rows(self, statement: str, *values: object, within: float | None = None) -> Rows:
-        if isinstance(statement, SplitStatement):
-            return await statement.read(self, statement, values)
-        return await super().rows(statement, *values, within=within)
 
 
 class CitusFeedReader(FeedReader):
@@ -200,29 +170,11 @@ class CitusBooks(books.PostgresBooks):
     FEED_READER = CitusFeedReader
 
 
-class CitusServers(Servers):
-    """Reads from a Citus cluster through its coordinator. `CitusBooks` uses it."""
-
-    POOL = CitusPool
-
-
-def open_servers(
-    url: str,
-    clock: Clock,
-    lag_ms: int,
-    observe: Callable[[Event], None],
-    now_ms: Callable[[], int] | None,
-    limits: ConnectionLimits,
-) -> Servers:
-    """Open the servers. If the tables are distributed, use `CitusServers`, which reads them faster than `Servers`."""
+def open_books(servers: Servers, url: str, limits: ConnectionLimits) -> books.PostgresBooks:
+    """Return the books. If the tables are distributed, `CitusBooks` reads them faster."""
     # A Citus cluster has one address, that of its coordinator, so a list of servers is never a Citus cluster.
-    distributed = not addresses(url) and run_in_new_loop(lambda: _is_distributed(url, limits))
-    kind = CitusServers if distributed else Servers
-    return kind(url, clock, lag_ms, observe, now_ms, limits)
-
-
-def open_books(servers: Servers) -> books.PostgresBooks:
-    return CitusBooks(servers) if isinstance(servers, CitusServers) else books.PostgresBooks(servers)
+    distributed = not servers.several and run_in_new_loop(lambda: _is_distributed(url, limits))
+    return CitusBooks(servers) if distributed else books.PostgresBooks(servers)
 
 
 async def _is_distributed(url: str, limits: ConnectionLimits) -> bool:

@@ -6,13 +6,14 @@ of loaders, commands and the supervisor are in admin_connections.py.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, contextmanager
 from threading import Thread
 from typing import Any, TypeVar
 
 import asyncpg
+from msgspec import Struct
 
 from counterfoil.backends.postgres.addresses import SESSION_SETTINGS, Address, ConnectionLimits, parameter, server_error
 from counterfoil.ports import MESSAGES, StoreBusy, StoreUnavailable, StoreUnreachable
@@ -114,6 +115,17 @@ def run_in_new_loop(work: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
     return outcome.result()
 
 
+class SplitStatement(Struct, frozen=True):
+    """A statement for Citus in two parts, for the coordinator and for a shard. `read` runs both and joins the rows."""
+
+    head: str
+    rows: str
+    read: "Callable[[Pool, SplitStatement, tuple[Any, ...]], Awaitable[list[Any]]]"
+
+
+Statement = str | SplitStatement
+
+
 class Pool:
     """Connections to one server, opened on demand. Requests leave no session state, so that none needs a reset."""
 
@@ -128,7 +140,9 @@ class Pool:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closed = False
 
-    async def rows(self, statement: str, *values: object, within: float | None = None) -> list[Any]:
+    async def rows(self, statement: Statement, *values: object, within: float | None = None) -> list[Any]:
+        if isinstance(statement, SplitStatement):
+            return await statement.read(self, statement, values)
         async with self.connection(within) as connection:
             found: list[Any] = await connection.fetch(statement, *values, timeout=within)
             return found

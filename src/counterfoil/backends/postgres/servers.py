@@ -11,10 +11,10 @@ next read. A single server is not watched: every statement goes to its pool.
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 from counterfoil.backends.postgres.addresses import Address, ConnectionLimits, addresses
-from counterfoil.backends.postgres.pool import GATE_SEC, Pool, open_connection, run_in_new_loop, translated
+from counterfoil.backends.postgres.pool import GATE_SEC, Pool, Statement, open_connection, run_in_new_loop, translated
 from counterfoil.observe import Event, ServerChanged
 from counterfoil.ports import MESSAGES, Clock, ServerRole, StoreUnavailable, StoreUnreachable
 
@@ -70,8 +70,6 @@ class DatabaseServer:
 class Servers:
     """All servers of a store, as one worker sees them."""
 
-    POOL: ClassVar[type[Pool]] = Pool
-
     def __init__(
         self,
         url: str,
@@ -89,7 +87,7 @@ class Servers:
         self._now_ms = now_ms
         self._addresses: Sequence[Address | None] = addresses(url)
         self._servers = [
-            DatabaseServer(self.POOL(url, address, self._limits), address) for address in self._addresses or (None,)
+            DatabaseServer(Pool(url, address, self._limits), address) for address in self._addresses or (None,)
         ]
         self._primary: DatabaseServer | None = None if self._addresses else self._servers[0]
         self._watchers: list[asyncio.Task[None]] = []
@@ -122,13 +120,13 @@ class Servers:
 
     # --- reading -------------------------------------------------------------------
 
-    async def rows(self, statement: str, *values: object, reached: int = 0) -> list[Any]:
+    async def rows(self, statement: Statement, *values: object, reached: int = 0) -> list[Any]:
         """Return rows, whose last column is their snapshot's horizon, from a server that has reached `reached`."""
         _, found = await self._first_answer(lambda pool: pool.rows(statement, *values), reached)
         return found
 
     async def found(
-        self, statement: str, *values: object, reached: int = 0, there: Callable[[list[Any]], bool] | None = None
+        self, statement: Statement, *values: object, reached: int = 0, there: Callable[[list[Any]], bool] | None = None
     ) -> list[Any]:
         """Return the rows of a statement. See `found_by` for the parameters."""
         return await self.found_by(lambda pool: pool.rows(statement, *values), reached, there)
