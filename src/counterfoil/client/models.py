@@ -6,7 +6,8 @@ Money, quantities and points are `Decimal`. Fields that are unknown to this rele
 
 from datetime import datetime
 from decimal import Decimal
-from functools import cache
+from functools import cache, reduce
+from operator import or_
 from typing import Any, Generic, Literal, NotRequired, TypedDict, TypeVar, get_args, get_origin
 
 from msgspec import Struct, field
@@ -51,24 +52,7 @@ def _annotation(field: resources.Field) -> Any:
     return value if field.required else NotRequired[value]
 
 
-Category = _typed(resources.Category)
-Shop = _typed(resources.Shop)
-Channel = _typed(resources.Channel)
-Option = _typed(resources.Option)
-Item = _typed(resources.Item)
-Promotion = _typed(resources.Promotion)
-Amounts = _typed(resources.Amounts)
-Payment = _typed(resources.Payment)
-Bill = _typed(resources.Bill)
-Coupon = _typed(resources.Coupon)
-Member = _typed(resources.Member)
-Rate = _typed(resources.Rate)
-Today = _typed(resources.Today)
-DayCount = _typed(resources.DayCount)
-Usage = _typed(resources.Usage)
-ChangedBill = _typed(resources.ChangedBill)
-RemovedBill = _typed(resources.RemovedBill)
-ChangedShop = _typed(resources.ChangedShop)
-RemovedShop = _typed(resources.RemovedShop)
-DayDigest = _typed(resources.DayDigest)
-Change = ChangedBill | RemovedBill | ChangedShop | RemovedShop
+# Every published object has a type with its name.
+globals().update({resource.__name__: _typed(resource) for resource in resources.Resource.__subclasses__()})
+_ELEMENTS = (resources.ChangedBill, resources.RemovedBill, resources.ChangedShop, resources.RemovedShop)
+Change = reduce(or_, map(_typed, _ELEMENTS))
