@@ -149,7 +149,7 @@ def test_a_bill_on_two_pages_of_a_batch_is_written_once(copy: Copy) -> None:
     sink = copy.target()
     sink.now = "2026-01-01T00:00:00.000Z"
     with sink.transaction():
-        assert sink.put_bills([shown, shown]) == Written(added=1)
-        assert sink.put_bills([shown, shown]) == Written(unchanged=1)
+        assert sink.put_bills([shown, shown], None, [copy.branch["id"]]) == Written(added=1)
+        assert sink.put_bills([shown, shown], None, [copy.branch["id"]]) == Written(unchanged=1)
     assert sink.run("SELECT count(*) FROM bills") == [(1,)]
     sink.close()

@@ -291,7 +291,7 @@ class Reconciler:
         pull_state.set_write_time(self._sink, state, state.feed.as_of or "")  # It is set, because a pass has ended.
         with self._sink.transaction():
             self._sink.remove_bills([(shop_id, bill_id) for bill_id in sorted(wrong)])
-            self._sink.put_bills([rows[bill_id] for bill_id in sorted(wrong & rows.keys())])
+            self._sink.put_bills([rows[bill_id] for bill_id in sorted(wrong & rows.keys())], None, [shop_id])
             # The next `pull --then` runs its command for these changes.
             state.changes += len(wrong)
             pull_state.save(self._sink, state, state.rows)

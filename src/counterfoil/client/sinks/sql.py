@@ -265,8 +265,7 @@ class Sink(ABC):
 
     def count_shops(self) -> int:
         """Return the number of shops that are not marked as removed."""
-        count: int = self.run("SELECT count(*) FROM shops WHERE removed_at IS NULL")[0][0]
-        return count
+        return self._count("shops WHERE removed_at IS NULL")
 
     def shops_that_left(self) -> set[str]:
         """Return the IDs of the shops whose bills the key can no longer read."""
@@ -274,8 +273,18 @@ class Sink(ABC):
 
     def count_bills(self, shop_ids: Collection[str]) -> int:
         """Return how many bills of these shops the copy has."""
-        counted = "SELECT count(*) FROM bills WHERE shop_id = ?"
-        return sum(self.run(counted, [shop_id])[0][0] for shop_id in set(shop_ids))
+        return sum(self._count("bills WHERE shop_id = ?", [shop_id]) for shop_id in set(shop_ids))
+
+    def _count(self, rows: str, values: Sequence[Any] = ()) -> int:
+        count: int = self.run(f"SELECT count(*) FROM {rows}", values)[0][0]
+        return count
+
+    def _change(self, table: Table, statement: str, values: Sequence[Any] = ()) -> int:
+        """Run a statement that deletes or updates rows of a table, and return their number."""
+        count = len(self.run(f"{statement} RETURNING 1", values))
+        if count:
+            self.changed(table)
+        return count
 
     def forget_shops(self, shop_ids: Sequence[str]) -> int:
         """Delete shops with all their rows, and return the number of deleted bills."""
@@ -302,12 +311,9 @@ class Sink(ABC):
     def forget_base(self, provider_id: str) -> int:
         """Delete the members of a base with all their rows, and return the number of deleted members."""
         of_base = "SELECT member_id FROM members WHERE provider_id = ?"
-        self.run(f"DELETE FROM coupons WHERE member_id IN ({of_base})", [provider_id])
-        forgotten = self.run("DELETE FROM members WHERE provider_id = ? RETURNING 1", [provider_id])
+        self._change(COUPONS, f"DELETE FROM coupons WHERE member_id IN ({of_base})", [provider_id])
         self.open_pass(provider_id)
-        if forgotten:
-            self.changed(MEMBERS, COUPONS)
-        return len(forgotten)
+        return self._change(MEMBERS, "DELETE FROM members WHERE provider_id = ?", [provider_id])
 
     def _literal(self, instant: str) -> str:
         """Return SQL for an instant in the service's format."""
@@ -342,16 +348,15 @@ class Sink(ABC):
     def close_pass(self, provider_id: str) -> int:
         """Mark members that the pass has not seen as removed; return the number marked."""
         now = self._literal(self.now)
-        vanished = self.run(
+        vanished = self._change(
+            MEMBERS,
             f"UPDATE members SET removed_at = {now}, copied_at = {now} "
             "WHERE provider_id = ? AND removed_at IS NULL AND member_id NOT IN "
-            "(SELECT member_id FROM pull_seen WHERE provider_id = ?) RETURNING 1",
+            "(SELECT member_id FROM pull_seen WHERE provider_id = ?)",
             [provider_id, provider_id],
         )
         self.open_pass(provider_id)
-        if vanished:
-            self.changed(MEMBERS)
-        return len(vanished)
+        return vanished
 
     # --- staged rows -----------------------------------------------------------------
 
@@ -372,8 +377,8 @@ class Sink(ABC):
         merged = [self._merge_table(table) for table in tables]
         added = merged[0][0]
         changed = set[tuple[Any, ...]]().union(*(keys for pair in merged for keys in pair)) - added
-        count: int = self.run(f"SELECT count(*) FROM staged_{tables[0].name}")[0][0]
-        return Written(len(added), len(changed), count - len(added) - len(changed))
+        unchanged = self._count(f"staged_{tables[0].name}") - len(added) - len(changed)
+        return Written(len(added), len(changed), unchanged)
 
     def _merge_table(self, table: Table) -> tuple[set[tuple[Any, ...]], set[tuple[Any, ...]]]:
         """Replace the rows of each key whose rows have changed; return the new keys and the changed keys."""
@@ -429,14 +434,11 @@ class Sink(ABC):
         """Parse bills ahead of `put_bills`. One other thread may call this while the sink writes."""
         return self._parser.read_ahead(rows, _PARSED_OF_BILLS)
 
-    def put_bills(
-        self, rows: Sequence[bytes], parsed: ParsedRows | None = None, shop_ids: Collection[str] | None = None
-    ) -> Written:
+    def put_bills(self, rows: Sequence[bytes], parsed: ParsedRows | None, shop_ids: Collection[str]) -> Written:
         """Upsert bills of these shops, none older than the copy's. `parsed`, from `parse_bills`, is used only once."""
         if not rows:
             return Written()
-        if not self._read_bills(rows, parsed, shop_ids):
-            return self.put_bills(latest_versions(rows))
+        count = self._read_bills(rows, parsed, shop_ids)
         incoming = "SELECT shop_id, id FROM staged_bill_keys"
         if self._has_undelivered:
             self.run(f"DELETE FROM pull_undelivered WHERE (shop_id, id) IN ({incoming})")
@@ -446,17 +448,16 @@ class Sink(ABC):
             return self._merge(BILLS, *PARTS_OF_BILL)
         self.fill(self._with_time(_FILLS_OF_BILLS))
         self.changed(BILLS, *PARTS_OF_BILL)
-        return Written(added=len(rows))
+        return Written(added=count)
 
     def stage_bills(self, rows: Sequence[bytes], parsed: ParsedRows | None, shop_ids: Collection[str]) -> None:
         """Fill the `staged_...` tables with bills, which must not be empty, outside a transaction."""
-        if not self._read_bills(rows, parsed, shop_ids):
-            self._read_bills(latest_versions(rows), None, shop_ids)
+        self._read_bills(rows, parsed, shop_ids)
         self._stage(_FILLS_OF_BILLS)
         self._parser.release()
 
-    def _read_bills(self, rows: Sequence[bytes], parsed: ParsedRows | None, shop_ids: Collection[str] | None) -> bool:
-        """Parse bills and return whether all are different bills. Raise an error if one is not of these shops."""
+    def _read_bills(self, rows: Sequence[bytes], parsed: ParsedRows | None, shop_ids: Collection[str]) -> int:
+        """Parse the last version of each bill; return their number. Raise an error if one is not of these shops."""
         if parsed is None:
             self._parser.read(rows, _PARSED_OF_BILLS)
         else:
@@ -466,24 +467,14 @@ class Sink(ABC):
             "SELECT shop_id, count(*), count(id) FROM (SELECT DISTINCT shop_id, id FROM staged_bill_keys) AS keys "
             "GROUP BY shop_id"
         )
-        allowed = {shop_id for shop_id, _, _ in found if shop_id is not None} if shop_ids is None else set(shop_ids)
-        if any(shop_id not in allowed or with_id < count for shop_id, count, with_id in found):
+        if any(shop_id not in shop_ids or with_id < count for shop_id, count, with_id in found):
             raise NotThisService("the service returned a bill without an ID, or of another shop. Check the base URL.")
-        return bool(sum(count for _, count, _ in found) == len(rows))
+        count: int = sum(count for _, count, _ in found)
+        return count if count == len(rows) else self._read_bills(latest_versions(rows), None, shop_ids)
 
     def remove_bills(self, keys: Sequence[BillKey]) -> int:
         """Delete bills, and return how many of them were in the copy."""
-        if not keys:
-            return 0
-        removed = self.listed_keys(keys)
-        self.run(f"DELETE FROM pull_undelivered WHERE (shop_id, id) IN ({removed})")
-        found: int = self.run(f"SELECT count(*) FROM bills WHERE (shop_id, id) IN ({removed})")[0][0]
-        self._record_removals(f"(shop_id, id) IN ({removed})")
-        # The parts of a bill are deleted even if the bill is missing, because somebody may have deleted only the bill.
-        self._delete_bills(removed)
-        if found:
-            self.changed(BILLS, *PARTS_OF_BILL)
-        return found
+        return self._remove(self.listed_keys(keys)) if keys else 0
 
     def listed_keys(self, keys: Sequence[BillKey]) -> str:
         """Store keys of bills in a temporary table, and return a SELECT for them."""
@@ -515,19 +506,21 @@ class Sink(ABC):
         """Delete the bills that are still flagged as not delivered; return the number deleted."""
         if not self._has_undelivered:
             return 0
-        count: int = self.run("SELECT count(*) FROM pull_undelivered")[0][0]
-        if count:
-            self._record_removals("(shop_id, id) IN (SELECT shop_id, id FROM pull_undelivered)")
-            self._delete_bills("SELECT shop_id, id FROM pull_undelivered")
-            self.changed(BILLS, *PARTS_OF_BILL)
+        removed = self._remove("SELECT shop_id, id FROM pull_undelivered")
         self.clear_undelivered()
-        return count
+        return removed
 
-    def _delete_bills(self, keys: str) -> None:
-        """Delete the bills that a SELECT returns, with all their parts."""
-        self.run(f"DELETE FROM bills WHERE (shop_id, id) IN ({keys})")
-        for table in PARTS_OF_BILL:
-            self.run(f"DELETE FROM {table.name} WHERE (shop_id, bill_id) IN ({keys})")
+    def _remove(self, keys: str) -> int:
+        """Delete the bills that a SELECT returns, and return how many of them were in the copy."""
+        found = self._count(f"bills WHERE (shop_id, id) IN ({keys})")
+        if found:
+            self._record_removals(f"(shop_id, id) IN ({keys})")
+            self.changed(BILLS, *PARTS_OF_BILL)
+        # The parts of a bill are deleted even if the bill is missing, because somebody may have deleted only the bill.
+        for table in (BILLS, *PARTS_OF_BILL):
+            self.run(f"DELETE FROM {table.name} WHERE ({', '.join(key_of(table))}) IN ({keys})")
+        self.run(f"DELETE FROM pull_undelivered WHERE (shop_id, id) IN ({keys})")
+        return found
 
     def delete_strays(self) -> int:
         """Delete parts without a bill, shop or member, and removals of bills that exist; return the number of rows."""
@@ -537,10 +530,7 @@ class Sink(ABC):
             for table in parts:
                 key = ", ".join(key_of(table))
                 strays = f"SELECT {key} FROM {table.name} EXCEPT {wholes}"
-                count = len(self.run(f"DELETE FROM {table.name} WHERE ({key}) IN ({strays}) RETURNING 1"))
-                if count:
-                    self.changed(table)
-                deleted += count
+                deleted += self._change(table, f"DELETE FROM {table.name} WHERE ({key}) IN ({strays})")
         return deleted
 
     def _record_removals(self, condition: str, values: Sequence[Any] = ()) -> None:
@@ -559,10 +549,7 @@ class Sink(ABC):
         """Delete the records of removals of bills that the copy contains again; return the number of rows."""
         if not self._has_removed:
             return 0
-        forgotten = len(self.run(f"DELETE FROM removed_bills WHERE (shop_id, id) IN ({keys}) RETURNING 1", values))
-        if forgotten:
-            self.changed(layout.REMOVED_BILLS)
-        return forgotten
+        return self._change(layout.REMOVED_BILLS, f"DELETE FROM removed_bills WHERE (shop_id, id) IN ({keys})", values)
 
     # --- comparing -----------------------------------------------------------------
 
