@@ -2,7 +2,6 @@
 
 import sqlite3
 import tempfile
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ from client.targets import Target, sqlite_target
 from counterfoil.client import Client
 from counterfoil.client.pull import Puller
 from counterfoil.client.sinks import SinkError
-from counterfoil.client.sinks.json_rows import ScratchFolder
 
 SORT_IN_MEMORY = 2
 
@@ -61,32 +59,14 @@ def test_no_temporary_data_is_written_outside_the_folder_of_the_copy(
 
 
 def test_temporary_data_is_private_and_that_of_a_killed_pull_is_deleted(copy: Copy, tmp_path: Path) -> None:
-    left_behind = tmp_path / "copy.sqlite.scratch-killed"
-    left_behind.mkdir()
-    (left_behind / "rows.ndjson").write_text("{}")
-    sink = copy.target()
-    with Client(copy.url, copy.key) as client:
+    scratch = tmp_path / "copy.sqlite.scratch"
+    scratch.mkdir()
+    (scratch / "left.ndjson").write_text("{}")
+    with Client(copy.url, copy.key) as client, closing(copy.target()) as sink:
         Puller(client, sink).run()
-    [scratch] = tmp_path.glob("*.scratch-*")
-    assert scratch != left_behind
-    assert scratch.stat().st_mode & 0o777 == 0o700
-    copy.pull_after(r.bill(copy.branch))
-    assert scratch.exists(), "a second pull has deleted the temporary data of a pull that is still running"
-    sink.close()
+        assert scratch.stat().st_mode & 0o777 == 0o700
+        assert not (scratch / "left.ndjson").exists()
     assert not scratch.exists()
-
-
-def test_pulls_that_start_at_the_same_time_do_not_delete_the_temporary_folders_of_each_other(tmp_path: Path) -> None:
-    def starts(_: int) -> int:
-        missing = 0
-        for _ in range(250):
-            scratch = ScratchFolder(tmp_path / "copy.sqlite")
-            missing += not scratch.path.exists()
-            scratch.close()
-        return missing
-
-    with ThreadPoolExecutor(4) as threads:
-        assert list(threads.map(starts, range(4))) == [0, 0, 0, 0]
 
 
 def test_readers_see_the_last_commit_while_a_pull_writes(copy: Copy, tmp_path: Path) -> None:
@@ -100,19 +80,10 @@ def test_readers_see_the_last_commit_while_a_pull_writes(copy: Copy, tmp_path: P
         assert reader.execute("SELECT count(*) FROM bills").fetchone() == (19,)
 
 
-def test_a_second_pull_at_the_same_time_is_refused_and_changes_nothing(copy: Copy) -> None:
-    copy.pull()
-    sink = copy.target()
-    with Client(copy.url, copy.key) as client:
-        slow = Puller(client, sink)
-        read_feed = slow._read_feed
-
-        def overtaken(state: object) -> None:
-            copy.pull_after(r.bill(copy.branch))
-            read_feed(state)  # type: ignore[arg-type]  # the state of the slow pull
-
-        slow._read_feed = overtaken  # type: ignore[method-assign]
-        with pytest.raises(SinkError, match="another pull"):
-            slow.run()
-    sink.close()
+def test_a_second_pull_at_the_same_time_is_refused_and_changes_nothing(copy: Copy, tmp_path: Path) -> None:
+    with closing(copy.target()) as sink, Client(copy.url, copy.key) as client:
+        for _ in range(2):
+            with pytest.raises(SinkError, match="another pull"):
+                copy.pull()
+        Puller(client, sink).run()
     assert_equal(copy)

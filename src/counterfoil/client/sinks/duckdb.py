@@ -38,7 +38,7 @@ class DuckDBSink(Sink):
 
     def __init__(self, path: Path) -> None:
         super().__init__()
-        self._scratch = path.with_name(f"{path.name}.scratch")
+        self._parser = JsonRows(lambda: self._db, path.with_name(f"{path.name}.scratch"))
         self._is_new = not path.exists()
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -57,16 +57,11 @@ class DuckDBSink(Sink):
 
     def set_up(self) -> None:
         # We hold the file's lock, so anything left in the scratch folder is from a process that was killed.
-        shutil.rmtree(self._scratch, ignore_errors=True)
-        self._parser = JsonRows(lambda: (self._db, self._scratch))
+        shutil.rmtree(self._parser.folder, ignore_errors=True)
         self._parser.start()
         self.run(f"SET checkpoint_threshold = '{CHECKPOINT_AT}'")
         self.run(f"SET disabled_compression_methods = '{COMPRESSION_NOT_USED}'")
         self.make_tables()
-
-    def close(self) -> None:
-        super().close()
-        shutil.rmtree(self._scratch, ignore_errors=True)
 
     def run(self, statement: str, values: Sequence[Any] = ()) -> Rows:
         return execute(self._db, statement, values)

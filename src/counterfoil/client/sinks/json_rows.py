@@ -4,14 +4,9 @@ All sinks use this module, because DuckDB parses JSON several times faster than 
 `RowConverter` opens an in-memory database when the first rows arrive, because most pulls receive none.
 """
 
-import fcntl
-import os
-import shutil
-import tempfile
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, NewType
 
@@ -84,14 +79,15 @@ def execute(connection: Any, statement: str, values: Sequence[Any] = ()) -> Rows
 
 
 class JsonRows:
-    """Parses rows with DuckDB. `connect` returns a connection and a folder for temporary data, when it is needed.
+    """Parses rows with DuckDB. `connect` returns a connection when it is needed; `folder` is for temporary data.
 
     Rows are parsed either by the thread that writes the copy, with `read`, or ahead of it by another thread, with
     `read_ahead`. Each thread has its own connection and its own file.
     """
 
-    def __init__(self, connect: Callable[[], tuple[Any, Path]]) -> None:
+    def __init__(self, connect: Callable[[], Any], folder: Path) -> None:
         self._connect = connect
+        self.folder = folder
         self._db: Any = None
         self._longest = ROW_BYTES
         self._lock = threading.Lock()
@@ -103,7 +99,7 @@ class JsonRows:
         with self._lock:
             if self._db is not None:
                 return
-            db, self.folder = self._connect()
+            db = self._connect()
             self.folder.mkdir(mode=0o700, exist_ok=True)
             execute(db, f"SET threads = {THREADS}")
             execute(db, f"SET memory_limit = '{MEMORY_MB}MB'")
@@ -209,42 +205,6 @@ def _type(node: Any) -> str:
     return "STRUCT(" + ", ".join(f'"{name}" {_type(inner)}' for name, inner in node.items()) + ")"
 
 
-# --- temporary files -----------------------------------------------------------------
-
-
-class ScratchFolder:
-    """A new private folder, locked while a pull runs; beside `target` if given, as the system's one may be small."""
-
-    def __init__(self, target: Path | None) -> None:
-        prefix, parent = "counterfoil-pull-", None
-        if target is not None:
-            prefix, parent = f"{target.name}.scratch-", target.parent
-            _delete_unused(parent, prefix)
-        # It gets its name when it is locked, because other pulls delete folders with such names that are not locked.
-        unnamed = Path(tempfile.mkdtemp(prefix=".counterfoil-", dir=parent))
-        self._lock = os.open(unnamed, os.O_RDONLY)
-        fcntl.flock(self._lock, fcntl.LOCK_EX)
-        self.path = unnamed.rename(unnamed.with_name(prefix + unnamed.name.removeprefix(".counterfoil-")))
-
-    def close(self) -> None:
-        shutil.rmtree(self.path, ignore_errors=True)
-        os.close(self._lock)
-
-
-def _delete_unused(parent: Path, prefix: str) -> None:
-    """Delete the folders of pulls that were killed. The kernel has released their locks."""
-    for folder in parent.glob("*"):
-        if not folder.name.startswith(prefix):
-            continue
-        with suppress(OSError):
-            lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(folder, ignore_errors=True)
-            finally:
-                os.close(lock)
-
-
 # --- rows for other engines ----------------------------------------------------------
 
 ROWS_PER_BLOCK = 2_000
@@ -253,26 +213,13 @@ ROWS_PER_BLOCK = 2_000
 class RowConverter(JsonRows):
     """Parses objects in an in-memory database, and then returns a table's rows as CSV files or as tuples."""
 
-    def __init__(self, target: Path | None = None) -> None:
-        """If the copy is a file, `target` is its path, and temporary data is stored next to it."""
-        super().__init__(self._open)
-        self._target = target
-        self._scratch: ScratchFolder | None = None
-
-    def _open(self) -> tuple[Any, Path]:
-        database = duckdb_engine().connect(config={"autoinstall_known_extensions": False})
-        try:
-            self._scratch = ScratchFolder(self._target)
-        except OSError as error:
-            raise SinkError(f"cannot create a folder for temporary data: {error.strerror}") from error
-        return database, self._scratch.path
+    def __init__(self, folder: Path) -> None:
+        super().__init__(lambda: duckdb_engine().connect(config={"autoinstall_known_extensions": False}), folder)
 
     def close(self) -> None:
         super().close()
         if self._db is not None:
             self._db.close()
-        if self._scratch is not None:
-            self._scratch.close()
 
     def csv_files(self, fills: Sequence[Fill], convert: Convert, null_text: str) -> Generator[Path, None, None]:
         """For each table, yield a CSV file with its rows. While the caller reads a file, the next file is written."""

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
 import psycopg
@@ -45,11 +46,13 @@ class PostgresSink(Sink):
     def __init__(self, url: str) -> None:
         super().__init__()
         self._is_new = False
-        self._parser = RowConverter()
         try:
             self._db = psycopg.connect(url, autocommit=True)
+            self._parser = RowConverter(Path(mkdtemp(prefix="counterfoil-pull-")))
         except psycopg.Error as error:
             raise SinkError(f"cannot connect to PostgreSQL: {first_line(error)}") from error
+        except OSError as error:
+            raise SinkError(f"cannot create a folder for temporary data: {error.strerror}") from error
         self.set_up_or_close()
 
     def set_up(self) -> None:

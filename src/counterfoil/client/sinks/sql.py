@@ -5,6 +5,7 @@ expressions, the rest is SQL that all engines understand. Shops and members that
 the sink knows which tables changed.
 """
 
+import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -143,12 +144,13 @@ class Sink(ABC):
         try:
             self.set_up()
         except BaseException:
-            self._db.close()
+            self.close()
             raise
 
     def close(self) -> None:
         self._parser.close()
         self._db.close()
+        shutil.rmtree(self._parser.folder, ignore_errors=True)
 
     def existing(self) -> Rows:
         return self.run(self.EXISTING)

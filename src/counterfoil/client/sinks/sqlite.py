@@ -4,6 +4,8 @@ SQLite has no decimal type. The service computes with floating-point numbers, so
 and unlike text it is compared as a number.
 """
 
+import fcntl
+import os
 import sqlite3
 from collections.abc import Sequence
 from decimal import Decimal
@@ -35,7 +37,7 @@ _TYPES = {
 
 
 class SQLiteSink(Sink):
-    """A copy in an SQLite file. SQLite serialises transactions, and `save_state` detects a second pull."""
+    """A copy in an SQLite file. SQLite allows several writers, so the lock of a folder prevents a second pull."""
 
     DIALECT = Dialect(_TYPES, SQLITE_VIEWS, has_comments=False)
     EXISTING = """
@@ -48,13 +50,17 @@ class SQLiteSink(Sink):
 
     def __init__(self, path: Path) -> None:
         super().__init__()
-        self._parser = RowConverter(path)
-        self._last_state: bytes | None = None
+        self._parser = RowConverter(path.with_name(f"{path.name}.scratch"))
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             if path.exists() and path.stat().st_size and engine_of(path) != "sqlite":
                 raise SinkError(f"{path} exists but is not an SQLite file. Choose another target.")
             self._db = sqlite3.connect(path, timeout=BUSY_SEC, isolation_level=None, check_same_thread=False)
+            self._lock = _locked(self._parser.folder)
+        except BlockingIOError as error:
+            raise SinkError(
+                "another pull or reconcile is writing to the SQLite file. Wait until it has finished."
+            ) from error
         except (sqlite3.Error, OSError) as error:
             raise SinkError(f"cannot open the SQLite file {path}: {error}") from error
         self.set_up_or_close()
@@ -81,16 +87,9 @@ class SQLiteSink(Sink):
                 raise SinkError(message("sqlite_locked")) from error
             raise SinkError(f"SQLite: {error}") from error
 
-    def state(self) -> bytes | None:
-        self._last_state = super().state()
-        return self._last_state
-
-    def save_state(self, state: bytes) -> None:
-        """Save the state. Raise an error if another process has saved it since this process last read or saved it."""
-        if super().state() != self._last_state:
-            raise SinkError("another pull or reconcile is writing to the SQLite file. Wait until it has finished.")
-        super().save_state(state)
-        self._last_state = state
+    def close(self) -> None:
+        super().close()
+        os.close(self._lock)
 
     def fill(self, fills: Sequence[Fill]) -> None:
         try:
@@ -114,6 +113,23 @@ class SQLiteSink(Sink):
 
     def sum_of(self, expression: str) -> str:
         return f"exact_sum({expression})"
+
+
+def _locked(folder: Path) -> int:
+    """Create a private folder, delete what a killed pull left in it, and lock it until the descriptor is closed."""
+    folder.mkdir(mode=0o700, exist_ok=True)
+    lock = os.open(folder, os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.fchmod(lock, 0o700)
+        if not os.path.samestat(os.fstat(lock), folder.stat()):
+            raise BlockingIOError("another pull has just deleted the folder")
+    except OSError:
+        os.close(lock)
+        raise
+    for file in folder.iterdir():
+        file.unlink()
+    return lock
 
 
 class _ExactSum:
