@@ -40,7 +40,8 @@ def names_file(name: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise _named(error, name) from error
+        # The class of the error is the same, because the error number determines the class.
+        raise OSError(error.errno, error.strerror or str(error), name) from error
 
 
 def open_output(path: Path, *, name: Path | None = None, flags: int = os.O_TRUNC, mode: int = 0o666) -> IO[bytes]:
@@ -67,10 +68,8 @@ class StandardOutput:
     """Standard output for bytes."""
 
     def write(self, data: Any) -> int:
-        try:
+        with names_file(STANDARD_OUTPUT_NAME):
             return sys.stdout.buffer.write(data)
-        except OSError as error:
-            raise _named(error, STANDARD_OUTPUT_NAME) from error
 
     def flush(self) -> None:
         with names_file(STANDARD_OUTPUT_NAME):
@@ -89,11 +88,6 @@ class _NamedFile(io.FileIO):
     def close(self) -> None:
         with names_file(self._shown):
             super().close()
-
-
-def _named(error: OSError, name: str) -> OSError:
-    """Return the error with this file name. Its class is the same, because the error number determines the class."""
-    return OSError(error.errno, error.strerror or str(error), name)
 
 
 def read_or_create_secret(file: Path) -> bytes:

@@ -197,28 +197,23 @@ def post(url: str, body: bytes, header: str = "") -> str | None:
         timer.cancel()
 
 
-class Watch:
+class Watch(threading.Thread):
     """Checks the deployment once per `notify_every_sec`, for notifications and metrics."""
 
     def __init__(
         self, settings: Settings, look: Callable[[], Overview], notifier: Notifier, log: Callable[[Event], None]
     ) -> None:
+        super().__init__(name="watch", daemon=True)
         self._every_sec = settings.notify_every_sec
         self._look = look
         self._log = log
         self._notifier = notifier
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
+        self._end = threading.Event()
+        self.stop = self._end.set
         self.latest: Overview | None = None
 
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._stop.set()
-
-    def _run(self) -> None:
-        while not self._stop.wait(self._every_sec):
+    def run(self) -> None:
+        while not self._end.wait(self._every_sec):
             try:
                 self.latest = self._look()
                 self._notifier.consider(self.latest)
