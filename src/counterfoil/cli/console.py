@@ -53,12 +53,19 @@ valid_for = click.option("--valid-for", type=validity, metavar="DURATION", defau
 @click.option("--no-link", is_flag=True)
 @click.option("--until-end-of-input", is_flag=True, hidden=True)
 @options.store_options
+@click.pass_context
 def command(
-    ctx: click.Context, valid_for: int | None, no_link: bool, until_end_of_input: bool, as_json: bool, **flags: object
+    ctx: click.Context,
+    /,
+    valid_for: int | None,
+    no_link: bool,
+    until_end_of_input: bool,
+    as_json: bool,
+    **flags: object,
 ) -> None:
     if ctx.invoked_subcommand:
         return
-    settings = options.settings_from(ctx, **flags)
+    settings = options.settings_from(**flags)
     bootstrap.store(settings).require_exists()
     bound(settings.console_host, settings.console_port, "console-").close()
     if not is_loopback(settings.console_host):
@@ -87,17 +94,15 @@ def command(
 @valid_for
 @options.store_options
 def link(
-    ctx: click.Context,
     name: str | None,
     role: Role,
     days: int | None,
     base_url: str | None,
     valid_for: int | None,
-    store: str | None,
     as_json: bool,
     **flags: object,
 ) -> None:
-    settings = options.existing_store(ctx, store, **flags)
+    settings = options.existing_store(**flags)
     if days and days > settings.console_max_days:
         raise click.BadParameter(message("device_days", days=settings.console_max_days), param_hint="--days")
     if not is_listening(settings.console_host, settings.console_port):
@@ -128,8 +133,8 @@ def _print_link(settings: Settings, device: Device, as_json: bool, base_url: str
 @click.option("--all", "with_ended", is_flag=True)
 @options.utc_option
 @options.store_options
-def list_devices(ctx: click.Context, with_ended: bool, store: str | None, as_json: bool) -> None:
-    settings = options.existing_store(ctx, store)
+def list_devices(with_ended: bool, as_json: bool) -> None:
+    settings = options.existing_store()
     now, lasting = SystemClock().now_ms(), lifetimes(settings)
     found = bootstrap.store(settings).reads().devices()
     shown = [device for device in found if with_ended or state_of(device, lasting, now) in ("signed_in", "link")]
@@ -141,11 +146,10 @@ def list_devices(ctx: click.Context, with_ended: bool, store: str | None, as_jso
 @click.argument("device_id", metavar="DEVICEID", required=False)
 @click.option("--all", "is_all", is_flag=True)
 @options.store_option
-@click.pass_context
-def revoke(ctx: click.Context, device_id: str | None, is_all: bool, store: str | None) -> None:
+def revoke(device_id: str | None, is_all: bool) -> None:
     if bool(device_id) == is_all:
         raise click.UsageError("give the ID of a device, or --all.")
-    settings = options.existing_store(ctx, store)
+    settings = options.existing_store()
     now = SystemClock().now_ms()
     found = [
         device.device_id

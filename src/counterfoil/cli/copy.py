@@ -36,12 +36,11 @@ _COLUMNS: Sequence[ListColumn[TableDifference]] = (
 @click.option("--cut-over", is_flag=True)
 @utc_option
 @json_option
-@click.pass_context
-def command(ctx: click.Context, source: str, target: str, cut_over: bool, as_json: bool) -> None:
+def command(source: str, target: str, cut_over: bool, as_json: bool) -> None:
     from counterfoil.backends.postgres.move_target import PostgresMoveTarget  # noqa: PLC0415 - an extra
 
     folder, database = _folder(source), _database(target)
-    settings_from(ctx)
+    settings_from()
     began = time.perf_counter()
     with (
         closing(bootstrap.move_source(folder)) as source_store,

@@ -102,7 +102,7 @@ def command(
         bound("127.0.0.1", ports.admin, "admin-").close()
         flags = {"store": folder, "host": host, "port": ports.api, "admin_port": ports.admin, "workers": workers}
         flags |= {"console_host": CONSOLE_HOST, "console_port": ports.console}
-        _serve(ctx, settings_from(ctx, secret=showcase.demo_secret(seed), **flags), plan, output)
+        _serve(ctx, settings_from(secret=showcase.demo_secret(seed), **flags), plan, output)
 
 
 def _serve(ctx: click.Context, settings: Settings, plan: WorldPlan, output: Output) -> None:

@@ -60,7 +60,6 @@ class ImportRequest(ExportRequest, kw_only=True):
     expect_net: tuple[ExpectedNet, ...]
     accept_change: bool
     batch: int | None
-    store: str | None
     as_json: bool
     is_before_load: bool = False
     """Whether this is the check that --expect-net makes before the records are loaded or written."""
@@ -112,9 +111,9 @@ def command(ctx: click.Context, /, **given: Any) -> None:
         return
     for is_wrong, problem in _refusals(ctx, request):
         if is_wrong:
-            raise click.UsageError(problem, ctx)
+            raise click.UsageError(problem)
     with import_report.import_rejects(request.rejects) as reject, _opened(request) as reading:
-        settings = settings_from(ctx, batch=request.batch, store=request.store)
+        settings = settings_from(batch=request.batch)
         _require_known_ids(settings, request, reading)
         # A database is read once, so a sudden change in it is noticed only after it is loaded.
         is_compared = request.is_load and not request.accept_change and not request.is_database
@@ -156,7 +155,7 @@ def _refusals(ctx: click.Context, request: ImportRequest) -> Iterator[tuple[obje
 
 def _files(request: ImportRequest) -> Sequence[Path]:
     if not request.files:
-        raise click.UsageError("Missing argument 'FILE...': the export to read.", click.get_current_context())
+        raise click.UsageError("Missing argument 'FILE...': the export to read.")
     return request.files
 
 

@@ -97,11 +97,9 @@ def command() -> None:
 @click.option("--messaging-lookup", is_flag=True)
 @utc_option
 @store_options
-def issue(
-    ctx: click.Context, shop: str | None, franchise: str | None, store: str | None, as_json: bool, **granted: Any
-) -> None:
+def issue(shop: str | None, franchise: str | None, as_json: bool, **granted: Any) -> None:
     grant = key_issuing.Grant(scope=_scope(shop, franchise), **granted)
-    settings = settings_from(ctx, store=store)
+    settings = settings_from()
     is_new = is_without_store(settings)
     with closing(bootstrap.store(settings).key_store()) as key_store:
         if is_new:
@@ -116,8 +114,8 @@ def issue(
 @click.option("--active", is_flag=True)
 @utc_option
 @store_options
-def list_(ctx: click.Context, active: bool, store: str | None, as_json: bool) -> None:
-    reads, now = bootstrap.store(existing_store(ctx, store)).reads(), _now()
+def list_(active: bool, as_json: bool) -> None:
+    reads, now = bootstrap.store(existing_store()).reads(), _now()
     keys = [key for key in reads.keys() if not (active and key.is_revoked(now))]  # noqa: SIM118 - not a dictionary
     try:
         last_used = reads.last_used()
@@ -130,8 +128,8 @@ def list_(ctx: click.Context, active: bool, store: str | None, as_json: bool) ->
 
 @command.command()
 @single_key_options
-def show(ctx: click.Context, keyid: str, store: str | None, as_json: bool) -> None:
-    reads, now = bootstrap.store(existing_store(ctx, store)).reads(), _now()
+def show(keyid: str, as_json: bool) -> None:
+    reads, now = bootstrap.store(existing_store()).reads(), _now()
     key = key_issuing.key_in(reads.keys(), keyid)
     try:
         _show_usage(reads, key, now, as_json)
@@ -148,11 +146,11 @@ def show(ctx: click.Context, keyid: str, store: str | None, as_json: bool) -> No
 @click.option("--messaging-lookup/--no-messaging-lookup", default=None)
 @click.option("--yes", is_flag=True)
 @single_key_options
-def update(ctx: click.Context, keyid: str, yes: bool, store: str | None, as_json: bool, **changed: Any) -> None:
+def update(keyid: str, yes: bool, as_json: bool, **changed: Any) -> None:
     changes = KeyChanges(**changed)
     if not changes.changed_fields():
-        raise click.UsageError("Nothing to change. Set at least one option.", ctx)
-    settings, now, by = existing_store(ctx, store), _now(), operator()
+        raise click.UsageError("Nothing to change. Set at least one option.")
+    settings, now, by = existing_store(), _now(), operator()
     with closing(bootstrap.store(settings).key_store()) as key_store:
         key = key_issuing.find(key_store, keyid)
         # Refuse a revoked key before the operator is asked anything.
@@ -173,10 +171,8 @@ def update(ctx: click.Context, keyid: str, yes: bool, store: str | None, as_json
 @click.option("--revoke-old-in", type=duration, metavar="DURATION")
 @click.option("--again", is_flag=True)
 @single_key_options
-def rotate(
-    ctx: click.Context, keyid: str, revoke_old_in: int | None, again: bool, store: str | None, as_json: bool
-) -> None:
-    settings, now, by = existing_store(ctx, store), _now(), operator()
+def rotate(keyid: str, revoke_old_in: int | None, again: bool, as_json: bool) -> None:
+    settings, now, by = existing_store(), _now(), operator()
     revoke_old_at = None if revoke_old_in is None else now + revoke_old_in
     with closing(bootstrap.store(settings).key_store()) as key_store:
         successors = {key.key_id for key in successors_of(key_store.all(), keyid) if not key.is_revoked(now)}
@@ -204,15 +200,15 @@ def rotate(
 @click.option("--at", type=instant, metavar="TIME")
 @click.option("--yes", is_flag=True)
 @single_key_options
-def revoke(ctx: click.Context, keyid: str, at: int | None, yes: bool, store: str | None, as_json: bool) -> None:
+def revoke(keyid: str, at: int | None, yes: bool, as_json: bool) -> None:
     now = _now()
     if at is not None and at <= now:
-        raise click.UsageError("--at must be in the future. To revoke the key now, leave out --at.", ctx)
-    with closing(bootstrap.store(existing_store(ctx, store)).key_store()) as key_store:
+        raise click.UsageError("--at must be in the future. To revoke the key now, leave out --at.")
+    with closing(bootstrap.store(existing_store()).key_store()) as key_store:
         before = key_issuing.find(key_store, keyid)
         if not before.is_revoked(now) and not yes:
             if not terminal.is_terminal(sys.stdin):
-                raise click.UsageError("Revoking a key needs --yes, because standard input is not a terminal.", ctx)
+                raise click.UsageError("Revoking a key needs --yes, because standard input is not a terminal.")
             name = f"{keyid} ({before.label})" if before.label else keyid
             when = "This cannot be undone" if at is None else f"It will stop working at {minute(at)}"
             terminal.confirm(f"Revoke {name}? {when}")
@@ -235,7 +231,7 @@ def _scope(shop: str | None, franchise: str | None) -> Scope:
         return Scope("shop", shop)
     if franchise is not None and shop is None:
         return Scope("franchise", franchise)
-    raise click.UsageError("Use either --shop ID or --franchise ID.", click.get_current_context())
+    raise click.UsageError("Use either --shop ID or --franchise ID.")
 
 
 def _now() -> int:

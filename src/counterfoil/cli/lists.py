@@ -36,7 +36,7 @@ def since_time(value: str) -> int:
     try:
         if value[-1:] in "mhdw":
             return SystemClock().now_ms() - duration(value)
-        settings_from(click.get_current_context())
+        settings_from()
         return instant(value, shown_zone())
     except click.BadParameter as error:
         raise click.BadParameter(terminal.message("since_time", value=repr(value))) from error
@@ -52,8 +52,8 @@ def _note_more(found: Sequence[object], limit: int, noun: str, option: str = "--
 @click.option("--franchise", metavar="ID")
 @utc_option
 @store_options
-def shops(ctx: click.Context, franchise: str | None, store: str | None, as_json: bool) -> None:
-    found = bootstrap.store(existing_store(ctx, store)).reads().shops(SystemClock().now_ms(), count_all=True)
+def shops(franchise: str | None, as_json: bool) -> None:
+    found = bootstrap.store(existing_store()).reads().shops(SystemClock().now_ms(), count_all=True)
     if franchise is not None:
         known = ", ".join(sorted({shop.franchise_id for shop in found if shop.franchise_id})) or "none"
         found = [shop for shop in found if shop.franchise_id == franchise]
@@ -69,10 +69,8 @@ def shops(ctx: click.Context, franchise: str | None, store: str | None, as_json:
 @click.option("--limit", type=LIMIT, default=50)
 @utc_option
 @store_options
-def audit(
-    ctx: click.Context, keyid: str | None, since: int | None, limit: int, store: str | None, as_json: bool
-) -> None:
-    reads = bootstrap.store(existing_store(ctx, store)).reads()
+def audit(keyid: str | None, since: int | None, limit: int, as_json: bool) -> None:
+    reads = bootstrap.store(existing_store()).reads()
     found, labels = reads.audit(limit + 1, keyid, since or 0), labels_of(reads.keys())
     about, period = f" about key {keyid}" if keyid else "", " since the given time" if since else ""
     nothing = f"there are no entries{about}{period}."
@@ -107,16 +105,15 @@ ERRORS = [ANY_ERROR, *sorted(RECORDED_CODES)]
 @click.option("--csv", "as_csv", is_flag=True)
 @utc_option
 @store_options
-def requests(
-    ctx: click.Context, limit: int, follow: bool, as_csv: bool, store: str | None, as_json: bool, **conditions: Any
-) -> None:
+@click.pass_context
+def requests(ctx: click.Context, /, limit: int, follow: bool, as_csv: bool, as_json: bool, **conditions: Any) -> None:
     wanted = RequestFilter(**conditions)
     if as_csv and as_json:
-        raise click.UsageError("Choose either --csv or --json.", ctx)
+        raise click.UsageError("Choose either --csv or --json.")
     has_limit = ctx.get_parameter_source("limit") == ParameterSource.COMMANDLINE
     if follow and (wanted.request_id is not None or wanted.until is not None or has_limit):
-        raise click.UsageError("--follow cannot be combined with a request ID, --until or --limit.", ctx)
-    reads = bootstrap.store(existing_store(ctx, store)).reads()
+        raise click.UsageError("--follow cannot be combined with a request ID, --until or --limit.")
+    reads = bootstrap.store(existing_store()).reads()
     if follow:
         _follow(reads, wanted, as_json=as_json, as_csv=as_csv)
     found, _ = find(reads, wanted, limit + 1)
@@ -183,10 +180,8 @@ def _print_one(request: RecordedRequest, labels: Mapping[str, str]) -> None:
 @click.option("--latest", type=LIMIT, default=50)
 @utc_option
 @store_options
-def usage(
-    ctx: click.Context, keyid: str | None, days: int, disclosures: bool, latest: int, store: str | None, as_json: bool
-) -> None:
-    reads = bootstrap.store(existing_store(ctx, store)).reads()
+def usage(keyid: str | None, days: int, disclosures: bool, latest: int, as_json: bool) -> None:
+    reads = bootstrap.store(existing_store()).reads()
     keys = reads.keys()
     if keyid is not None:
         keys = [key_issuing.key_in(keys, keyid)]

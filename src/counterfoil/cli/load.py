@@ -84,8 +84,9 @@ class LoadOptions(Struct, frozen=True, kw_only=True):
 @click.option("--delete-loaded", is_flag=True)
 @utc_option
 @store_options
+@click.pass_context
 def command(ctx: click.Context, /, **options: Any) -> None:
-    settings = settings_from(ctx, **{name: options.pop(name) for name in ("batch", "converters", "kept", "store")})
+    settings = settings_from(**{name: options.pop(name) for name in ("batch", "converters", "kept")})
     conversion = {name: options.pop(name) for name in EXPORT_OPTIONS}
     given = LoadOptions(conversion=conversion, **options)
     is_named = {name: ctx.get_parameter_source(name) == ParameterSource.COMMANDLINE for name in conversion}

@@ -33,11 +33,11 @@ WORDS = ("open", *VERBS)
 @click.option("--limit", type=click.IntRange(1, views.MOST_LOADS), default=20)
 @utc_option
 @store_options
-def command(ctx: click.Context, words: tuple[str, ...], limit: int, store: str | None, as_json: bool) -> None:
+def command(words: tuple[str, ...], limit: int, as_json: bool) -> None:
     # A wrong word is wrong usage, whether there is a store or not.
     if words and words[0] not in WORDS and not NUMBER.fullmatch(words[0]):
         raise click.UsageError(f"{words[0]!r} is not the number of a load. {message('loads_usage')}")
-    settings = existing_store(ctx, store)
+    settings = existing_store()
     reads, now = bootstrap.store(settings).reads(), SystemClock().now_ms()
     match words:
         case ():

@@ -117,7 +117,8 @@ class CommandContext(click.Context):
         options = [option for option in self.command.params if isinstance(option, click.Option)]
         flags = {flag for option in options for flag in option.opts}
         for option in options:
-            if str(self.params.get(option.name or "")) in flags:
+            given = self.params.get(option.name or "", self.meta.get(f"counterfoil.{option.name}"))
+            if str(given) in flags:
                 raise click.BadOptionUsage(option.opts[0], f"Option {option.opts[0]!r} requires an argument.", self)
         return super().invoke(*args, **values)
 

@@ -24,7 +24,14 @@ def setting_option(name: str, kind: Any = None, metavar: str | None = None) -> C
     )
 
 
-store_option = click.option("--store", type=click.Path(file_okay=False), metavar="DIR")
+def _remember(ctx: click.Context, option: click.Parameter, value: object) -> None:
+    ctx.meta[f"counterfoil.{option.name}"] = value
+
+
+# These options are not passed to commands: `settings_from` applies them.
+_hidden: dict[str, Any] = {"is_eager": True, "expose_value": False, "callback": _remember}
+store_option = click.option("--store", type=click.Path(file_okay=False), metavar="DIR", **_hidden)
+utc_option = click.option("--utc", is_flag=True, **_hidden)
 
 
 # How exports are converted, by `import` and by `load`. The names are the fields of `ExportRequest`.
@@ -51,39 +58,31 @@ def export_options(function: Callable[..., Any]) -> Any:
     return function
 
 
-_UTC = "counterfoil.utc"
-
-
-def utc_option(function: Callable[..., Any]) -> Any:
-    """Add the option --utc, which `show_times` applies."""
-
-    def remember(ctx: click.Context, option: click.Parameter, value: bool) -> None:  # noqa: ARG001 - click's
-        ctx.meta[_UTC] = value
-
-    return click.option("--utc", is_flag=True, is_eager=True, expose_value=False, callback=remember)(function)
-
-
 def store_options(function: Callable[..., Any]) -> Any:
-    return store_option(json_option(click.pass_context(function)))
+    return store_option(json_option(function))
 
 
-def show_times(ctx: click.Context, settings: Settings) -> None:
+def store_flag() -> dict[str, object]:
+    return {"store": click.get_current_context().meta.get("counterfoil.store")}
+
+
+def show_times(settings: Settings) -> None:
     """Show times in UTC with --utc, otherwise in the zone of the setting `timezone`."""
     from counterfoil.views.times import UTC_NAME, show_times_in  # noqa: PLC0415 - help starts faster without it
 
-    show_times_in(UTC_NAME if ctx.meta.get(_UTC) else settings.timezone)
+    show_times_in(UTC_NAME if click.get_current_context().meta.get("counterfoil.utc") else settings.timezone)
 
 
-def settings_from(ctx: click.Context, **flags: object) -> Settings:
-    """Return the effective settings with these flags applied. From now on, times are shown in their time zone."""
-    config: Path | None = ctx.obj
+def settings_from(**flags: object) -> Settings:
+    """Return the effective settings with these flags and --store. From now on, times are shown in their time zone."""
+    flags = store_flag() | flags
     try:
-        settings = load(flags, file=config)
+        settings = load(flags, file=click.get_current_context().obj)
     except SettingsError as error:
         if any(flags.get(name) is not None for name in error.names):
-            raise click.UsageError(str(error), ctx) from error
+            raise click.UsageError(str(error)) from error
         raise
-    show_times(ctx, settings)
+    show_times(settings)
     if settings.store.is_file():
         raise SettingsError(message("store_is_a_file", store=str(settings.store)))
     return settings
@@ -95,9 +94,9 @@ def require_embedded(settings: Settings) -> None:
         raise SettingsError(message("postgresql_backup"))
 
 
-def existing_store(ctx: click.Context, store: str | None, **flags: object) -> Settings:
+def existing_store(**flags: object) -> Settings:
     """Return the settings. Raise if an embedded store does not exist, because the command must not create one."""
-    settings = settings_from(ctx, store=store, **flags)
+    settings = settings_from(**flags)
     from counterfoil import bootstrap  # noqa: PLC0415 - commands that need only the options start faster without it
 
     bootstrap.store(settings).require_exists()

@@ -18,9 +18,8 @@ _PLAIN_URL = re.compile(rf"https?://{_HOST}(?:/[A-Za-z0-9._~/%-]*)?")
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE")
 @click.option("--format", "kind", type=click.Choice(FORMATS))
 @click.option("--base-url", metavar="URL")
-@click.pass_context
-def command(ctx: click.Context, out: Path | None, kind: str | None, base_url: str | None) -> None:
-    prefix = settings_from(ctx).prefix
+def command(out: Path | None, kind: str | None, base_url: str | None) -> None:
+    prefix = settings_from().prefix
     if base_url is not None and not _PLAIN_URL.fullmatch(base_url):
         # The examples show it without quotes.
         raise click.BadParameter(message("base_url", url=repr(base_url)), param_hint="--base-url")

@@ -24,7 +24,7 @@ from counterfoil.settings import Settings, display_value
 @store_option
 @click.pass_context
 def command(ctx: click.Context, /, **flags: object) -> None:
-    settings = settings_from(ctx, **flags)
+    settings = settings_from(**flags)
     supervisor.serve(settings, on_ready=lambda: _print_ready(ctx, settings))
 
 

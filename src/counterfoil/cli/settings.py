@@ -1,10 +1,11 @@
 """`counterfoil settings`: print the effective settings, with secrets masked."""
 
 import os
+from pathlib import Path
 
 import click
 
-from counterfoil.cli.options import store_options
+from counterfoil.cli.options import store_flag, store_options
 from counterfoil.cli.terminal import print_json, print_wrapped, style
 from counterfoil.settings import TABLE, collect, display_value, resolve
 
@@ -13,8 +14,9 @@ INDENT = 4
 
 @click.command()
 @store_options
-def command(ctx: click.Context, store: str | None, as_json: bool) -> None:
-    sources = collect({"store": store}, os.environ, ctx.obj)
+@click.pass_obj
+def command(config: Path | None, as_json: bool) -> None:
+    sources = collect(store_flag(), os.environ, config)
     effective = resolve(sources)
     rows = [
         (setting.name, display_value(effective, setting.name), sources[setting.name].origin, setting.help)

@@ -9,7 +9,7 @@ import click
 from counterfoil import __version__
 from counterfoil.checks.findings import MESSAGES, Finding, Status, failed, finding
 from counterfoil.checks.overview import Overview, overview
-from counterfoil.cli.options import existing_store, json_option, show_times, store_option, store_options, utc_option
+from counterfoil.cli.options import existing_store, show_times, store_flag, store_options, utc_option
 from counterfoil.cli.terminal import echo, is_terminal, print_json, print_wrapped, style
 from counterfoil.domain.calendar import iso_utc
 from counterfoil.domain.messages import quoted
@@ -27,40 +27,38 @@ SYMBOLS: dict[Status, tuple[str, str]] = {"ok": ("✓", "green"), "warn": ("!", 
 
 @click.command()
 @utc_option
-@store_option
-@json_option
+@store_options
 @click.option("--deep", is_flag=True)
-@click.pass_context
-def command(ctx: click.Context, store: str | None, as_json: bool, deep: bool) -> None:
-    found = show_status(ctx, store, as_json=as_json, deep=deep)
+def command(as_json: bool, deep: bool) -> None:
+    found = show_status(as_json=as_json, deep=deep)
     raise click.exceptions.Exit(EXIT_CODES[found.status])
 
 
 @click.command()
 @utc_option
 @store_options
-def doctor(ctx: click.Context, store: str | None, as_json: bool) -> None:
-    if not show_status(ctx, store, as_json=as_json, deep=True).is_healthy:
+def doctor(as_json: bool) -> None:
+    if not show_status(as_json=as_json, deep=True).is_healthy:
         raise click.exceptions.Exit(1)
 
 
-def show_status(ctx: click.Context, store: str | None, *, as_json: bool, deep: bool) -> Overview:
+def show_status(*, as_json: bool, deep: bool) -> Overview:
     """Print all findings and return them. With `deep`, wrong settings and a missing store are findings too."""
-    settings, now = None, SystemClock().now_ms()
+    settings, now, config = None, SystemClock().now_ms(), click.get_current_context().obj
     if not deep:
-        settings = existing_store(ctx, store)
+        settings = existing_store()
         found = overview(settings, now)
     else:
         try:
-            settings = load({"store": store}, os.environ, ctx.obj)
+            settings = load(store_flag(), os.environ, config)
         except SettingsError as error:
             invalid = failed("settings", quoted(error, "settings_invalid"), MESSAGES["fix_settings"])
             found = Overview(now, [invalid], StoreValues())
         else:
-            show_times(ctx, settings)
+            show_times(settings)
             valid = finding("settings_valid")
-            if ctx.obj is not None:
-                valid = finding("settings_valid_with_file", file=str(ctx.obj))
+            if config is not None:
+                valid = finding("settings_valid_with_file", file=str(config))
             checked = overview(settings, now, deep=True)
             found = Overview(now, [valid, *checked.findings], checked.store)
     if as_json:

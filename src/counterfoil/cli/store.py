@@ -51,9 +51,8 @@ def record(settings: Settings, act: Act, detail: str, at: int | None = None) -> 
 @click.option("--recreate", type=click.Choice(["books", "keys", "usage"]))
 @click.option("--share", is_flag=True)
 @options.store_option
-@click.pass_context
-def init(ctx: click.Context, recreate: str | None, share: bool, store: str | None) -> None:
-    settings = options.settings_from(ctx, store=store)
+def init(recreate: str | None, share: bool) -> None:
+    settings = options.settings_from()
     if recreate:
         if settings.database:
             raise SettingsError("only an embedded store has files that can be recreated.")
@@ -87,8 +86,8 @@ def _require_owner(settings: Settings) -> None:
 @click.option("--roles", is_flag=True)
 @click.option("--distribute", is_flag=True)
 @options.store_options
-def migrate(ctx: click.Context, roles: bool, distribute: bool, store: str | None, as_json: bool) -> None:
-    settings = options.settings_from(ctx, store=store)
+def migrate(roles: bool, distribute: bool, as_json: bool) -> None:
+    settings = options.settings_from()
     if not settings.database and (roles or distribute):
         raise SettingsError(message("needs_postgresql", flag="--roles" if roles else "--distribute"))
     done = bootstrap.store(settings).migrate(partial(_entry_about, Act.SCHEMA_MIGRATED))
@@ -113,8 +112,8 @@ def _entry_about(act: Act, names: list[str]) -> AuditEntry:
 
 @click.command()
 @options.store_options
-def prune(ctx: click.Context, store: str | None, as_json: bool) -> None:
-    settings = options.existing_store(ctx, store)
+def prune(as_json: bool) -> None:
+    settings = options.existing_store()
     with closing(bootstrap.store(settings).usage()) as usage:
         records, totals = usage.prune()
         expired = usage.prune_cursors()
@@ -146,22 +145,16 @@ def _prune_removals(settings: Settings) -> int:
 @options.utc_option
 @options.store_options
 def backup(
-    ctx: click.Context,
-    folder: Path | None,
-    keep: int | None,
-    without_secret: bool,
-    recorded_name: str | None,
-    store: str | None,
-    as_json: bool,
+    folder: Path | None, keep: int | None, without_secret: bool, recorded_name: str | None, as_json: bool
 ) -> None:
-    settings = options.existing_store(ctx, store)
+    settings = options.existing_store()
     if recorded_name is not None:
         if folder or keep or without_secret:
-            raise click.UsageError("--record is used alone, without DIR and other options.", ctx)
+            raise click.UsageError("--record is used alone, without DIR and other options.")
         _record_backup_of_others(settings, recorded_name, as_json)
         return
     if folder is None:
-        raise click.UsageError("Missing argument 'DIR'.", ctx)
+        raise click.UsageError("Missing argument 'DIR'.")
     options.require_embedded(settings)
     now_ms = SystemClock().now_ms()
     with rotating(settings.store, folder, now_ms) if keep else nullcontext(folder) as target:
@@ -227,12 +220,12 @@ def _record_backup_of_others(settings: Settings, name: str, as_json: bool) -> No
 @click.option("--yes", is_flag=True)
 @options.utc_option
 @options.store_options
-def restore(ctx: click.Context, folder: Path, replace: bool, yes: bool, store: str | None, as_json: bool) -> None:
-    settings = options.settings_from(ctx, store=store)
+def restore(folder: Path, replace: bool, yes: bool, as_json: bool) -> None:
+    settings = options.settings_from()
     options.require_embedded(settings)
     if replace and not yes:
         if not is_terminal(sys.stdin):
-            raise click.UsageError("--replace needs --yes, because standard input is not a terminal.", ctx)
+            raise click.UsageError("--replace needs --yes, because standard input is not a terminal.")
         confirm(f"Replace the store {display_value(settings, 'store')}?")
     restored = bootstrap.restore(settings, folder, operator(), replace=replace)
     manifest = restored.manifest
