@@ -36,7 +36,7 @@ _COLUMNS: Sequence[ListColumn[TableDifference]] = (
 @click.option("--cut-over", is_flag=True)
 @utc_option
 @json_option
-def command(source: str, target: str, cut_over: bool, as_json: bool) -> None:
+def command(source: str, target: str, cut_over: bool, as_json: bool) -> int:
     from counterfoil.backends.postgres.move_target import PostgresMoveTarget  # noqa: PLC0415 - an extra
 
     folder, database = _folder(source), _database(target)
@@ -58,10 +58,9 @@ def command(source: str, target: str, cut_over: bool, as_json: bool) -> None:
             report = StoreMove(source_store, target_store, on_progress).run(switch)
         except KeyboardInterrupt:
             echo("Stopped. Progress saved. Run the same command to resume.", err=True)
-            raise click.exceptions.Exit(INTERRUPTED) from None
+            return INTERRUPTED
     _print_report(report, time.perf_counter() - began, as_json, folder)
-    if not report.verified and not report.nothing_to_do:
-        raise click.exceptions.Exit(DIFFERENT)
+    return 0 if report.verified or report.nothing_to_do else DIFFERENT
 
 
 def _folder(source: str) -> Path:

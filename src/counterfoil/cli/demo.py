@@ -6,7 +6,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import closing, nullcontext, suppress
-from datetime import datetime
+from datetime import date
 from pathlib import Path
 from shlex import quote
 from shutil import which
@@ -17,7 +17,7 @@ import click
 from msgspec.structs import replace
 
 from counterfoil import bootstrap
-from counterfoil.cli.generate import MAX_BILLS, DayInRange, today_in_thailand
+from counterfoil.cli.generate import MAX_BILLS, day_in_range, today_in_thailand
 from counterfoil.cli.options import settings_from
 from counterfoil.cli.terminal import echo, message, print_fields, print_json, print_note, progress, style
 from counterfoil.console.sign_in import link_command
@@ -51,7 +51,7 @@ Output = Literal["short", "all", "json"]
 @click.option("--console-port", type=click.IntRange(1, LAST_PORT))
 @click.option("--workers", type=click.IntRange(1, MAX_WORKERS))
 @click.option("--seed", type=int, default=7)
-@click.option("--until", type=DayInRange(), metavar="YYYY-MM-DD")
+@click.option("--until", type=day_in_range, metavar="YYYY-MM-DD")
 @click.option("--bills", type=click.IntRange(500, MAX_BILLS), default=13_500)
 @click.option("--store", type=click.Path(file_okay=False), metavar="DIR")
 @click.option("--cluster", is_flag=True)
@@ -67,7 +67,7 @@ def command(
     console_port: int | None,
     workers: int | None,
     seed: int,
-    until: datetime | None,
+    until: date | None,
     bills: int,
     store: str | None,
     cluster: bool,
@@ -76,7 +76,7 @@ def command(
     as_json: bool,
 ) -> None:
     output: Output = "json" if as_json else "all" if shows_all else "short"
-    plan = WorldPlan(until=until.date() if until else today_in_thailand(), seed=seed, bills=bills)
+    plan = WorldPlan(until=until or today_in_thailand(), seed=seed, bills=bills)
     if plan.until > today_in_thailand():
         raise click.BadParameter("the demo has no future bills. Choose today or an earlier day.", param_hint="--until")
     if empty and not cluster:

@@ -28,17 +28,12 @@ def today_in_thailand() -> date:
     return thai_day(SystemClock().now_ms())
 
 
-class DayInRange(click.DateTime):
-    """A day in a range that keeps all generated dates valid, including members' dates, which are years earlier."""
-
-    def __init__(self) -> None:
-        super().__init__(["%Y-%m-%d"])
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
-        day: datetime = super().convert(value, param, ctx)
-        if not FIRST_DAY <= day.date() <= LAST_DAY:
-            self.fail(f"{day:%Y-%m-%d} is not between {FIRST_DAY} and {LAST_DAY}.", param, ctx)
-        return day
+def day_in_range(text: str) -> date:
+    """Parse a day for which all generated dates are valid, including members' dates, which are years earlier."""
+    day: datetime = click.DateTime(["%Y-%m-%d"])(text)
+    if not FIRST_DAY <= day.date() <= LAST_DAY:
+        raise click.BadParameter(f"{text} is not between {FIRST_DAY} and {LAST_DAY}.")
+    return day.date()
 
 
 @click.command()
@@ -46,7 +41,7 @@ class DayInRange(click.DateTime):
 @click.option("--shops", type=click.IntRange(1, MAX_SHOPS))
 @click.option("--members", type=click.IntRange(0, MAX_BILLS))
 @click.option("--seed", type=int, default=1)
-@click.option("--until", type=DayInRange(), metavar="YYYY-MM-DD")
+@click.option("--until", type=day_in_range, metavar="YYYY-MM-DD")
 @click.option("--days", type=click.IntRange(1, MAX_DAYS), default=120)
 @click.option("--out", default=STANDARD_OUTPUT, show_default="stdout", metavar="DIR")
 @click.option("--json", "as_json", is_flag=True)
@@ -55,13 +50,13 @@ def command(
     shops: int | None,
     members: int | None,
     seed: int,
-    until: datetime | None,
+    until: date | None,
     days: int,
     out: str,
     as_json: bool,
 ) -> None:
     # Only whole days are generated, so runs on the same day give the same data.
-    last_day = until.date() if until else today_in_thailand() - timedelta(days=1)
+    last_day = until or today_in_thailand() - timedelta(days=1)
     plan = WorldPlan(
         until=last_day,
         seed=seed,

@@ -92,7 +92,7 @@ class ImportRequest(ExportRequest, kw_only=True):
 @store_option
 @json_option
 @click.pass_context
-def command(ctx: click.Context, /, **given: Any) -> None:
+def command(ctx: click.Context, /, **given: Any) -> int:
     request = ImportRequest(**given)
     if request.format_name is None and request.url and not request.files:
         request.format_name = DATABASE
@@ -103,12 +103,12 @@ def command(ctx: click.Context, /, **given: Any) -> None:
         files = (_files(request), request.line_files, request.payment_files)
         known, is_asked = (files[0], request.mappings, request.output), bool(request.answers or files[1] or files[2])
         if request.format_name is None and write_known_mapping(*known, is_asked=is_asked):
-            return
+            return 0
         answers = answers_of(request.answers)
         if request.date_order:
             answers["dates.order"] = request.date_order
         propose_mapping(files, request.shop, request.output, request.timezone, answers)
-        return
+        return 0
     for is_wrong, problem in _refusals(ctx, request):
         if is_wrong:
             raise click.UsageError(problem)
@@ -121,12 +121,11 @@ def command(ctx: click.Context, /, **given: Any) -> None:
             checked = replace(request, is_check=True, is_before_load=True, rejects=None)
             status = _convert(settings, checked, reading, import_report.ignore_reject)
             if status in (FAILED, INTERRUPTED):
-                raise click.exceptions.Exit(status)
+                return status
             if status == load_run.SUDDEN_CHANGE and is_compared:
                 load_run.require_acceptance(may_ask=not request.as_json)
                 request = replace(request, accept_change=True)
-        status = _convert(settings, request, reading, reject)
-    raise click.exceptions.Exit(status)
+        return _convert(settings, request, reading, reject)
 
 
 def _refusals(ctx: click.Context, request: ImportRequest) -> Iterator[tuple[object, str]]:

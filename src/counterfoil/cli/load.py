@@ -85,7 +85,7 @@ class LoadOptions(Struct, frozen=True, kw_only=True):
 @utc_option
 @store_options
 @click.pass_context
-def command(ctx: click.Context, /, **options: Any) -> None:
+def command(ctx: click.Context, /, **options: Any) -> int:
     settings = settings_from(**{name: options.pop(name) for name in ("batch", "converters", "kept")})
     conversion = {name: options.pop(name) for name in EXPORT_OPTIONS}
     given = LoadOptions(conversion=conversion, **options)
@@ -101,11 +101,12 @@ def command(ctx: click.Context, /, **options: Any) -> None:
         if given.watch:
             _watch(settings, given, given.watch, kinds)
         elif given.sources:
-            raise click.exceptions.Exit(_check_and_load(settings, given, kinds))
+            return _check_and_load(settings, given, kinds)
         elif not given.accept_change:
             raise click.UsageError("Missing argument 'SOURCE...'.")
         else:
             load_run.print_accepted(load_run.accept_change(settings), given.as_json)
+    return 0
 
 
 def _files(settings: Settings, given: LoadOptions) -> AbstractContextManager[SourceFiles]:

@@ -7,7 +7,7 @@ import click
 
 @click.command()
 @click.option("--copy", "path", type=click.Path(path_type=Path), default="counterfoil.duckdb", metavar="FILE")
-def command(*, path: Path) -> int:
+def command(*, path: Path) -> None:
     from counterfoil.mcp.sources import CopyError, copy_file, is_sqlite  # noqa: PLC0415 - the extra may be missing
 
     path = path.expanduser()
@@ -19,4 +19,3 @@ def command(*, path: Path) -> int:
         run(path)
     except CopyError as error:
         raise click.ClickException(str(error)) from error
-    return 0

@@ -7,8 +7,8 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import closing
-from datetime import date
 from functools import partial
+from typing import Any
 
 import click
 from msgspec import Struct, structs
@@ -66,36 +66,31 @@ def command_words(text: str) -> list[str]:
     return words
 
 
+def _shop_ids(text: str) -> tuple[str, ...]:
+    """Return the shop IDs given with `--shops`. An empty tuple means all shops."""
+    ids = tuple(part.strip() for part in text.split(",") if part.strip())
+    if not ids:
+        raise click.UsageError("--shops needs at least one shop ID, or * for all shops.")
+    return () if ids == ("*",) else ids
+
+
 @click.command()
 @remote.remote_options
 @remote.since_option
-@click.option("--shops", metavar="IDS")
-@click.option("--members-every", type=remote.duration, metavar="TIME")
+@click.option("--shops", type=_shop_ids, metavar="IDS")
+@click.option("--members-every", "members_every_sec", type=remote.duration, metavar="TIME")
 @click.option("--every", type=remote.duration, metavar="TIME")
 @click.option("--then", "follow_up", type=command_words, metavar="CMD")
 @click.option("--limit", type=click.IntRange(1, MAX_FEED_LIMIT), default=MAX_FEED_LIMIT)
 @click.option("--adopt", is_flag=True)
 @click.option("--full", is_flag=True)
 @json_option
-def command(
-    *,
-    given: Remote,
-    since: date | None,
-    shops: str | None,
-    members_every: float | None,
-    every: float | None,
-    follow_up: list[str] | None,
-    limit: int,
-    adopt: bool,
-    full: bool,
-    as_json: bool,
-) -> None:
-    if full and every is not None:
+def command(*, given: Remote, every: float | None, follow_up: list[str] | None, as_json: bool, **chosen: Any) -> int:
+    if chosen["full"] and every is not None:
         raise click.UsageError("--full is for a single run, so it cannot be used with --every.")
-    members_interval = members_every if members_every is not None else ONE_DAY_SEC if every else 0.0
-    options = Options(
-        since=since, shops=_shop_ids(shops), members_every_sec=members_interval, limit=limit, adopt=adopt, full=full
-    )
+    if chosen["members_every_sec"] is None:
+        chosen["members_every_sec"] = ONE_DAY_SEC if every else 0.0
+    options = Options(**chosen)
     with remote.sigterm_as_interrupt():
         report = _run(given, options, follow_up, as_json)
         if report.outcome.status != "target":
@@ -103,7 +98,7 @@ def command(
         while every is not None and report.outcome.can_retry:
             _wait_for_next_run(report, every)
             report = _run(given, structs.replace(options, adopt=False), follow_up, as_json)
-    remote.exit_with(report.outcome.exit_code)
+    return report.outcome.exit_code
 
 
 def _run(given: Remote, options: Options, follow_up: list[str] | None, as_json: bool) -> PullReport:
@@ -161,16 +156,6 @@ def _pull(
             puller.run()
         finally:
             report.state = puller.state
-
-
-def _shop_ids(text: str | None) -> tuple[str, ...] | None:
-    """Return the shop IDs given with `--shops`, or None if it was not given. An empty tuple means all shops."""
-    if text is None:
-        return None
-    ids = tuple(part.strip() for part in text.split(",") if part.strip())
-    if not ids:
-        raise click.UsageError("--shops needs at least one shop ID, or * for all shops.")
-    return () if ids == ("*",) else ids
 
 
 def _warn_if_readable(given: Remote) -> None:

@@ -52,7 +52,7 @@ class Report(Struct):
 @click.option("--deep", is_flag=True)
 @click.option("--fix", is_flag=True)
 @json_option
-def command(*, given: Remote, since: date | None, deep: bool, fix: bool, as_json: bool) -> None:
+def command(*, given: Remote, since: date | None, deep: bool, fix: bool, as_json: bool) -> int:
     if deep and since is not None:
         raise click.UsageError("--deep compares everything, so it cannot be used with --since.")
     with remote.sigterm_as_interrupt():
@@ -60,7 +60,7 @@ def command(*, given: Remote, since: date | None, deep: bool, fix: bool, as_json
         _print_report(report, as_json)
     is_different = report.result.lost_tables or (report.differences and not fix)
     is_different = is_different or not report.result.is_first_pull_finished
-    remote.exit_with(report.outcome.exit_code or (remote.DIFFERENT if is_different else 0))
+    return report.outcome.exit_code or (remote.DIFFERENT if is_different else 0)
 
 
 def compare(given: Remote, *, since: date | None, deep: bool, fix: bool) -> Report:

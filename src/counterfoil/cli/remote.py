@@ -61,7 +61,7 @@ def past_day(text: str) -> date:
 since_option = click.option("--since", type=past_day, metavar="DATE")
 
 
-def remote_options(command: Callable[..., None]) -> Callable[..., None]:
+def remote_options(command: Callable[..., int]) -> Callable[..., int]:
     """Add the options `--url`, `--key-file` and `--to`, and pass them to the command as `given`."""
 
     @click.option("--url", required=True, envvar="COUNTERFOIL_URL", show_envvar=True, metavar="URL")
@@ -71,8 +71,8 @@ def remote_options(command: Callable[..., None]) -> Callable[..., None]:
     @click.option("--key", "bare_key", hidden=True)
     @click.option("--to", "target_name", default="counterfoil.duckdb", metavar="TARGET")
     @wraps(command)
-    def with_remote(url: str, key_file: Path | None, bare_key: str | None, target_name: str, **others: Any) -> None:
-        command(given=_remote(url, _key(key_file, bare_key), target_name), **others)
+    def with_remote(url: str, key_file: Path | None, bare_key: str | None, target_name: str, **others: Any) -> int:
+        return command(given=_remote(url, _key(key_file, bare_key), target_name), **others)
 
     return with_remote
 
@@ -157,11 +157,6 @@ def print_error(outcome: ExitStatus, resume_note: str) -> None:
         outcome.exit_code and outcome.can_retry and outcome.status not in ("target", "then")
     ):
         print_note(resume_note)
-
-
-def exit_with(exit_code: int) -> None:
-    if exit_code:
-        raise click.exceptions.Exit(exit_code)
 
 
 @contextmanager

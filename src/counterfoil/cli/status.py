@@ -29,17 +29,15 @@ SYMBOLS: dict[Status, tuple[str, str]] = {"ok": ("✓", "green"), "warn": ("!", 
 @utc_option
 @store_options
 @click.option("--deep", is_flag=True)
-def command(as_json: bool, deep: bool) -> None:
-    found = show_status(as_json=as_json, deep=deep)
-    raise click.exceptions.Exit(EXIT_CODES[found.status])
+def command(as_json: bool, deep: bool) -> int:
+    return EXIT_CODES[show_status(as_json=as_json, deep=deep).status]
 
 
 @click.command()
 @utc_option
 @store_options
-def doctor(as_json: bool) -> None:
-    if not show_status(as_json=as_json, deep=True).is_healthy:
-        raise click.exceptions.Exit(1)
+def doctor(as_json: bool) -> int:
+    return 0 if show_status(as_json=as_json, deep=True).is_healthy else 1
 
 
 def show_status(*, as_json: bool, deep: bool) -> Overview:
