@@ -108,8 +108,8 @@ class RequestPage(Struct, frozen=True):
     next: RecordPosition | None
 
 
-class DayOfKey(Struct, frozen=True, kw_only=True):
-    """The requests of a key on one day.
+class DayOfKey(Struct, frozen=True, kw_only=True, rename="camel"):
+    """The requests of a key on one day (Thailand time).
 
     `requests` counts admitted requests, as the quota does. `errors` counts the admitted requests that were answered
     with an error. They include the `over_quota` requests, which were refused because the quota was used up. Requests

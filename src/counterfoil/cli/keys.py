@@ -273,7 +273,7 @@ def _show_usage(reads: OperatorReads, key: Key, now: int, as_json: bool) -> None
     """Print a key with its usage, its errors and its copy. The JSON has the names of the console's page."""
     span = days_until(thai_day(now), REPORTED_DAYS)
     last_used = reads.last_used().get(key.key_id)
-    days = key_days(reads.days(span[0], span[-1], key.key_id), span)
+    days = key_days(reads, key.key_id, span)
     errors = reads.errors(now - REPORTED_DAYS * DAY_MS, key.key_id)
     lists = copies.copy_rows(key, reads.copies().get(key.lineage, []), _loaded_shops(reads, now), now)
     if as_json:

@@ -225,19 +225,11 @@ def close_item(visit: Visit, verb: Verb) -> ConsoleResponse:
     return page(visit, "loads", content, status=200 if found else 409, as_json="/loads.json")
 
 
-def revoke_device(visit: Visit) -> ConsoleResponse:
-    return _revoke_devices(visit, [visit.values["device_id"]])
-
-
-def revoke_all_devices(visit: Visit) -> ConsoleResponse:
-    """Revoke all devices and unused links except the operator's own device."""
-    others = [device.device_id for device in visit.store.reads.devices() if device.device_id != visit.session.device_id]
-    return _revoke_devices(visit, others)
-
-
-def _revoke_devices(visit: Visit, device_ids: list[str]) -> ConsoleResponse:
+def revoke_devices(visit: Visit) -> ConsoleResponse:
+    """Revoke the device that the address names, or all devices and unused links except the operator's own device."""
+    others = {device.device_id for device in visit.store.reads.devices()} - {visit.session.device_id}
     try:
-        for device_id in device_ids:
+        for device_id in visit.values.values() or others:
             devices.revoke(bootstrap.store(visit.settings).devices(), device_id, visit.now, visit.session.actor)
     except devices.UnknownDevice as error:
         raise NotFound(visit.t.message(error.message)) from error

@@ -2,7 +2,9 @@
 
 import signal
 import sys
+import traceback
 from collections.abc import Callable
+from pathlib import Path
 
 from counterfoil import bootstrap
 from counterfoil.console import routes, sign_in
@@ -214,8 +216,6 @@ def listener_of(settings: Settings, app: ConsoleApp) -> PrivateListener:
 
 def _report(error: Exception) -> None:
     """Write the type of an error and its position in the source code to standard error."""
-    trace = error.__traceback__
-    while trace and trace.tb_next:
-        trace = trace.tb_next
-    where = f"{trace.tb_frame.f_code.co_filename.rpartition('/')[2]}:{trace.tb_lineno}" if trace else "unknown"
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    where = f"{Path(last.filename).name}:{last.lineno}"
     sys.stderr.write(f"counterfoil console: a request failed ({type(error).__name__} in {where}).\n")

@@ -28,6 +28,8 @@ _BARE = [
 _STYLES = {"number": "number", "requests.request_id": "wide", **dict.fromkeys(_BARE, "bare"), "took": "number bare"}
 # A row, and its cells as they are drawn.
 Drawn = tuple[Row, list[Child]]
+# What draws the cells of columns, by their headings.
+Cells = Mapping[str, Callable[[Row], Child]]
 _TAG = re.compile("<[^>]*>")
 _PART = re.compile(".+?(?: · |$)")
 

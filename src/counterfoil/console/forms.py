@@ -1,12 +1,10 @@
 """Renders the fields of forms, and parses the values that the operator entered."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from counterfoil.console.display import template
-from counterfoil.console.texts import Texts
 from counterfoil.console.visit import Visit, number_in
-from counterfoil.key_issuing import MAX_LIMIT
-from counterfoil.web.html import Child, Html, element, markup
+from counterfoil.web.html import Attribute, Child, Html, element, markup
 
 FORM_FIELD = "form"
 
@@ -41,29 +39,22 @@ def button_form(
     return template("button", visit.t, action=action, button=button, label=label, hidden=hidden, style=style)
 
 
-def text_field(
-    label: str, name: str, value: str = "", *, hint: str = "", **attributes: str | int | bool | None
-) -> Html:
+def text_field(label: str, name: str, value: str = "", *, hint: str = "", **attributes: Attribute) -> Html:
     settings = {"type": "text", "autocomplete": "off", **attributes}
-    return _field(label, name, hint, lambda common: element("input", **common, **settings), value=value)
+    return _field(label, name, hint, "input", value=value, **settings)
 
 
-def _field(label: str, name: str, hint: str, control: Callable[[dict[str, str | None]], Html], **more: str) -> Html:
-    """Return a label and a control. `control` gets the attributes that connect it with its label and its hint."""
+def _field(label: str, name: str, hint: str, control: str, *children: Child, **attributes: Attribute) -> Html:
+    """Return a label, and an element of the kind `control` that is connected with its label and its hint."""
     identifier = f"field-{name}"
     hint_id = f"{identifier}-hint" if hint else None
     return element(
         "div",
         element("label", label, for_=identifier),
-        control({"id": identifier, "name": name, **more, "aria_describedby": hint_id}),
+        element(control, *children, id=identifier, name=name, **attributes, aria_describedby=hint_id),
         element("p", hint, id=hint_id, class_="hint") if hint else None,
         class_="field",
     )
-
-
-def limits_and_permissions(t: Texts, values: Mapping[str, int | bool]) -> Html:
-    """Return the fields of a key that both forms have: the one that issues a key and the one that changes it."""
-    return template("limits", t, most=MAX_LIMIT, **values)
 
 
 def select(
@@ -82,12 +73,7 @@ def select(
         if options:
             drawn.append(element("optgroup", options, label=group) if group else markup(options))
     invalid = "true" if problem else None
-    drawn_field = _field(
-        label,
-        name,
-        hint,
-        lambda common: element("select", drawn, **common, aria_invalid=invalid, autofocus=bool(problem)),
-    )
+    drawn_field = _field(label, name, hint, "select", drawn, aria_invalid=invalid, autofocus=bool(problem))
     return markup(drawn_field, element("p", problem, class_="wrong", role="alert") if problem else None)
 
 

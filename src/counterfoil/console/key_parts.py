@@ -2,10 +2,10 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import takewhile
 
-from counterfoil.console.display import badge, list_table, name_of, parts, section, tile
+from counterfoil.console.display import Cells, badge, list_table, name_of, parts, section, tile
 from counterfoil.console.texts import Texts
 from counterfoil.console.visit import Visit
 from counterfoil.domain.access import Key, Scope, permissions
@@ -119,7 +119,7 @@ def loaded_shops(visit: Visit) -> Sequence[ShopActivity] | None:
 
 def copies_section(visit: Visit, rows: list[copies.CopyRow]) -> Html:
     t = visit.t
-    cells: dict[str, Callable[[copies.CopyRow], Child]] = {
+    cells: Cells[copies.CopyRow] = {
         "copy.list": lambda row: element("span", parts(_name(t, row)), title=row.shop_id),
         "state": lambda row: _verdict(visit, row),
     }

@@ -50,9 +50,9 @@ ACTIONS: Final[dict[str, Callable[[Visit], ConsoleResponse]]] = {
     **{f"/keys/{_KEY}/{action}": partial(actions.change_key, action=action) for action in key.ACTIONS},
     f"/loads/{_NUMBER}/reveal": actions.reveal_line,
     **{f"/loads/items/{_NUMBER}/{verb}": partial(actions.close_item, verb=verb) for verb in VERBS},
-    r"/devices/(?P<device_id>[0-9a-f]{10})/revoke": actions.revoke_device,
+    r"/devices/(?P<device_id>[0-9a-f]{10})/revoke": actions.revoke_devices,
     f"{reference.TRY_PATH}/{_OPERATION}": actions.try_request,
-    "/devices/revoke-all": actions.revoke_all_devices,
+    "/devices/revoke-all": actions.revoke_devices,
 }
 _PAGES = [(re.compile(pattern, re.ASCII), each) for pattern, each in PAGES.items()]
 _ACTIONS = [(re.compile(pattern, re.ASCII), each) for pattern, each in ACTIONS.items()]

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, Literal, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from counterfoil.domain.activity import format_usual
 from counterfoil.domain.calendar import iso_utc
@@ -114,11 +115,10 @@ def plain_text(column: ListColumn[Row], row: Row) -> str:
 def within(columns: Iterable[ListColumn[Part]], part: Callable[[Row], Part]) -> list[ListColumn[Row]]:
     """Return the columns for rows that contain what the columns are about."""
 
-    def of_part(column: ListColumn[Part]) -> ListColumn[Row]:
-        text = column.text
-        shown = (lambda row: text(part(row))) if text else None
-        kept = {name: getattr(column, name) for name in ("kind", "terminal", "page", "csv", "console")}
-        return ListColumn(column.json, lambda row: column.value_of(part(row)), text=shown, **kept)
+    def of_part(column: ListColumn[Any]) -> ListColumn[Row]:
+        return replace(
+            column, value=lambda row: column.value_of(part(row)), text=lambda row: plain_text(column, part(row))
+        )
 
     return [of_part(column) for column in columns]
 

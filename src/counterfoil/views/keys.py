@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 
-from msgspec import Struct, convert
+from msgspec import Struct
 
 from counterfoil.domain.access import Key, KeyUse, key_warnings, permissions
 from counterfoil.domain.calendar import days_until, thai_day
@@ -111,21 +111,10 @@ def columns_with_usage(now: int) -> Sequence[ListColumn[UsedKey]]:
     return (*within(columns(now), lambda used: used.key), *USAGE)
 
 
-class KeyDay(Struct, frozen=True, rename="camel"):
-    """The requests of a key on one day in Thailand time. `DayOfKey` explains the counts."""
-
-    day: date
-    requests: int = 0
-    errors: int = 0
-    rate_limited: int = 0
-    over_quota: int = 0
-    refused: int = 0
-
-
-def key_days(found: Iterable[DayOfKey], days: Sequence[date]) -> list[KeyDay]:
+def key_days(reads: OperatorReads, key_id: str, days: Sequence[date]) -> list[DayOfKey]:
     """Return one element for each of `days`, including days on which the key made no requests."""
-    by_day = {day.day: convert(day, KeyDay, from_attributes=True) for day in found}
-    return [by_day.get(day) or KeyDay(day) for day in days]
+    by_day = {day.day: day for day in reads.days(days[0], days[-1], key_id)}
+    return [by_day.get(day) or DayOfKey(key_id=key_id, day=day) for day in days]
 
 
 # The errors of a key by route, with what an integrator should do.

@@ -1,12 +1,12 @@
 """Audit: who changed keys or the store, what changed, and when, from the command line and from the console."""
 
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import get_args
 
 from msgspec import Struct
 
-from counterfoil.console.display import badge, button_link, button_row, list_table, name_of
+from counterfoil.console.display import Cells, badge, button_link, button_row, list_table, name_of
 from counterfoil.console.key_parts import ScopeNames, scope_names, scope_text
 from counterfoil.console.layout import notice
 from counterfoil.console.texts import TABLE
@@ -55,7 +55,7 @@ def draw(visit: Visit, view: AuditView) -> PageContent:
 
 def audit_table(visit: Visit, entries: RowList[AuditEntry], *, with_key: bool = True) -> Html:
     t, names = visit.t, scope_names(visit)
-    cells: dict[str, Callable[[AuditEntry], Child]] = {
+    cells: Cells[AuditEntry] = {
         "audit.act": lambda entry: badge(act_name(visit, entry.act), _KINDS.get(entry.act, "quiet")),
         "audit.actor": lambda entry: _actor(visit, entry),
         "audit.changes": lambda entry: _changes(visit, names, entry),

@@ -1,10 +1,8 @@
 """Devices: the browsers that are signed in to the console, and buttons that revoke them."""
 
-from collections.abc import Callable
-
 from msgspec import Struct
 
-from counterfoil.console.display import badge, list_table, name_of
+from counterfoil.console.display import Cells, badge, list_table, name_of
 from counterfoil.console.forms import button_form
 from counterfoil.console.sign_in import lifetimes
 from counterfoil.console.visit import ConsolePage, PageContent, Visit
@@ -32,7 +30,7 @@ def _state(visit: Visit, device: Device) -> str:
 
 def draw(visit: Visit, view: DevicesView, message: Html | None = None) -> PageContent:
     t = visit.t
-    cells: dict[str, Callable[[Device], Child]] = {
+    cells: Cells[Device] = {
         "device.role": lambda device: t(f"role.{device.role}"),
         "state": lambda device: _badge(visit, _state(visit, device)),
         "device.action": lambda device: _action(visit, device),

@@ -8,7 +8,7 @@ from msgspec.structs import asdict
 
 from counterfoil.console import display
 from counterfoil.console.charts import Use, read_use, use_charts
-from counterfoil.console.forms import form, limits_and_permissions, select, text_field
+from counterfoil.console.forms import form, select, text_field
 from counterfoil.console.key_parts import copies_section, copy_tile, key_facts, loaded_shops, state_badge
 from counterfoil.console.pages.audit import audit_table
 from counterfoil.console.pages.requests import disclosure_table
@@ -17,12 +17,12 @@ from counterfoil.domain.access import DAILY_TOTAL_DAYS, Key, successors_of
 from counterfoil.domain.audit import AuditEntry
 from counterfoil.domain.calendar import DAY_MS, HOUR_MS, days_until, iso_utc, thai_day
 from counterfoil.domain.problems import what_to_do
-from counterfoil.key_issuing import MAX_LABEL_LENGTH
-from counterfoil.operator_reads import ErrorGroup, HourOfKey, RecordedRequest, RequestFilter
+from counterfoil.key_issuing import MAX_LABEL_LENGTH, MAX_LIMIT
+from counterfoil.operator_reads import DayOfKey, ErrorGroup, HourOfKey, RecordedRequest, RequestFilter
 from counterfoil.views.audit import COLUMNS as AUDIT
 from counterfoil.views.columns import ListColumn, RowList, console_json
 from counterfoil.views.copies import CopyRow, copy_rows
-from counterfoil.views.keys import ERRORS, KeyDay, columns, key_days, revoked_at
+from counterfoil.views.keys import ERRORS, columns, key_days, revoked_at
 from counterfoil.views.requests import disclosures
 from counterfoil.web.html import Child, Html, element, markup
 
@@ -41,7 +41,7 @@ class OneKeyView(Struct, frozen=True, kw_only=True):
     successors: list[str]
     last_used: int | None
     use: Use
-    days: list[KeyDay]
+    days: list[DayOfKey]
     hours: RowList[HourOfKey]
     errors: RowList[ErrorGroup]
     copies: list[CopyRow]
@@ -69,7 +69,7 @@ def read(visit: Visit) -> OneKeyView:
         successors=successors,
         last_used=reads.last_used().get(key.key_id),
         use=read_use(visit, "30d", key.key_id),
-        days=key_days(reads.days(span[0], today, key.key_id), span),
+        days=key_days(reads, key.key_id, span),
         hours=RowList(HOURS, reads.hours(key.key_id, visit.now - HOURS_DAYS * DAY_MS)),
         errors=RowList(ERRORS, reads.errors(visit.now - ERROR_DAYS * DAY_MS, key.key_id)),
         copies=copy_rows(key, reads.copies().get(key.lineage, []), loaded_shops(visit), visit.now),
@@ -176,7 +176,7 @@ def _tiles(visit: Visit, view: OneKeyView) -> Html:
 
 def _errors(visit: Visit, view: OneKeyView) -> Html:
     t, key_id = visit.t, view.key.key_id
-    cells: dict[str, Callable[[ErrorGroup], Child]] = {
+    cells: display.Cells[ErrorGroup] = {
         "error": lambda group: element(
             "a", element("code", group.error), href=f"/requests?key={key_id}&error={group.error}"
         ),
@@ -229,7 +229,7 @@ def _form(visit: Visit, view: OneKeyView, action: str) -> Html | None:
 
 def _change_fields(visit: Visit, view: OneKeyView) -> Html:
     label = text_field(visit.t("key.label"), "label", view.key.label, maxlength=MAX_LABEL_LENGTH)
-    return markup(label, limits_and_permissions(visit.t, asdict(view.key)))
+    return markup(label, display.template("limits", visit.t, most=MAX_LIMIT, **asdict(view.key)))
 
 
 def _rotate_fields(visit: Visit, _: OneKeyView) -> Html:

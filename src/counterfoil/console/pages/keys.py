@@ -1,23 +1,22 @@
 """Keys: the active keys with their usage, cards that select others, the form to issue a key, and the new key."""
 
-from collections.abc import Callable
 from typing import Final
 
 from msgspec import Struct
 
 from counterfoil.console import display, key_parts
 from counterfoil.console.charts import spark
-from counterfoil.console.forms import limits_and_permissions, select, token_field
+from counterfoil.console.forms import select, token_field
 from counterfoil.console.layout import notice
 from counterfoil.console.texts import Texts
 from counterfoil.console.visit import ConsolePage, PageContent, Visit, number_in
 from counterfoil.domain.access import DEFAULT_PER_DAY, DEFAULT_PER_MIN, Key, KeyWarning, Scope, permissions
 from counterfoil.domain.messages import duration
 from counterfoil.http.reference import example_base_url
-from counterfoil.key_issuing import MAX_LABEL_LENGTH, Issued
+from counterfoil.key_issuing import MAX_LABEL_LENGTH, MAX_LIMIT, Issued
 from counterfoil.views.columns import RowList, console_json
 from counterfoil.views.keys import USAGE, UsedKey, columns, columns_with_usage, used_keys
-from counterfoil.web.html import Child, Html, element, markup
+from counterfoil.web.html import Html, element, markup
 
 COPY_BEHIND, TRY_IT = "copy_behind", "try_it"
 WARNINGS: Final = tuple(warning.value for warning in KeyWarning)
@@ -84,7 +83,7 @@ def _cards(visit: Visit, view: KeysView) -> Html:
 
 def _table(visit: Visit, view: KeysView) -> Html:
     t, names = visit.t, key_parts.scope_names(visit)
-    cells: dict[str, Callable[[UsedKey], Child]] = {
+    cells: display.Cells[UsedKey] = {
         "key": lambda used: markup(
             display.key_link(used.key.key_id, used.key.label or t("key.no_label")),
             [" ", key_parts.state_badge(t, used.key, visit.now)]
@@ -131,10 +130,6 @@ class ScopeChoice(Struct, frozen=True, rename="camel"):
     shops: int = 1
     shop_names: list[str] = []
 
-    @property
-    def value(self) -> str:
-        return f"{self.kind}:{self.id}"
-
 
 class IssueView(Struct, frozen=True, kw_only=True, rename="camel"):
     scopes: list[ScopeChoice]
@@ -160,7 +155,7 @@ def read_scopes(visit: Visit) -> IssueView:
 def scope_choices(t: Texts, view: IssueView) -> dict[str, dict[str, str]]:
     choices: dict[str, dict[str, str]] = {"franchise": {}, "shop": {}}
     for scope in view.scopes:
-        choices[scope.kind][scope.value] = f"{scope.name} ({scope.id})"
+        choices[scope.kind][f"{scope.kind}:{scope.id}"] = f"{scope.name} ({scope.id})"
     return {"": {"": t("issue.choose")}, t("issue.franchises"): choices["franchise"], t("issue.shops"): choices["shop"]}
 
 
@@ -184,7 +179,7 @@ def draw_form(visit: Visit, view: IssueView, problem: Html | str | None = None) 
         scope=select(t("scope"), "scope", groups, chosen, hint=t("issue.scope_hint"), problem=at_scope),
         is_other=entered.get("scope") == "other",
         other_kind=select(t("issue.other_kind"), "other_kind", kinds, entered.get("other_kind", "shop")),
-        limits=limits_and_permissions(t, limits),
+        limits=display.template("limits", t, most=MAX_LIMIT, **limits),
     )
     return PageContent(
         title=t("issue.title"),

@@ -3,14 +3,14 @@
 import os
 import shlex
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from counterfoil.console import display
-from counterfoil.console.display import list_table, name_of, section
+from counterfoil.console.display import Cells, list_table, name_of, section
 from counterfoil.console.forms import button_form
 from counterfoil.console.layout import notice
 from counterfoil.console.texts import Texts
@@ -79,7 +79,7 @@ def draw(visit: Visit, view: LoadsView, result: Html | None = None) -> PageConte
         span = duration((load.finished_at or load.seen_at) - load.started_at)
         return None if load.number in runs else t.message(span)
 
-    cells: dict[str, Callable[[LoadRow], Child]] = {
+    cells: Cells[LoadRow] = {
         "load.started": started,
         "load.files": lambda load: ", ".join(dict.fromkeys(map(file_names, runs.get(load.number, [load])))),
         "state": lambda load: load_badge(visit, load) if load.rejected or not load.finished_at else None,
@@ -118,7 +118,7 @@ def _open_items(visit: Visit, found: RowList[OpenItem]) -> Html | None:
     if not found.rows:
         return None
     t = visit.t
-    cells: dict[str, Callable[[OpenItem], Child]] = {
+    cells: Cells[OpenItem] = {
         "items.kind": lambda item: _kind(t, item),
         "items.since": lambda item: display.ago(t, item.opened_at, visit.now, past="for"),
         "items.file": lambda item: element("code", name_of(item.path)) if item.path else "–",
@@ -205,7 +205,7 @@ def draw_one(visit: Visit, view: OneLoadView, revealed: Html | None = None) -> P
         (t("load.rejected"), display.number(load.rejected)),
         (t("load.rejects_file"), element("code", name_of(load.rejects_file)) if load.rejects_file else "–"),
     ]
-    cells: dict[str, Callable[[RejectedLine], Child]] = {
+    cells: Cells[RejectedLine] = {
         "load.reason": lambda reject: markup(
             element("code", reject.reason), " ", element("small", _meaning(t, reject.reason))
         ),

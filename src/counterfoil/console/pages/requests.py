@@ -2,7 +2,7 @@
 
 import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import MAXYEAR, MINYEAR, datetime
 from typing import Literal
 from urllib.parse import quote
@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from counterfoil.console import display
-from counterfoil.console.display import ago, button_link, list_table, section, status_badge
+from counterfoil.console.display import Cells, ago, button_link, list_table, section, status_badge
 from counterfoil.console.forms import select
 from counterfoil.console.key_parts import base_label, scope_names
 from counterfoil.console.layout import notice
@@ -183,7 +183,7 @@ def _took(request: RecordedRequest) -> str:
 
 def _list(visit: Visit, view: RequestsView) -> Html:
     t = visit.t
-    cells: dict[str, Callable[[RecordedRequest], Child]] = {
+    cells: Cells[RecordedRequest] = {
         "time": lambda request: _link(request, display.moment(request.at, is_focusable=False)),
         "status": lambda request: _status(visit, request),
         "took": _took,
@@ -286,7 +286,7 @@ def draw_personal(visit: Visit, view: PersonalView) -> PageContent:
 
 def _by_key(visit: Visit, view: PersonalView) -> Html:
     t = visit.t
-    cells: dict[str, Callable[[KeyDisclosures], Child]] = {"last": lambda requests: ago(t, requests[0].at, visit.now)}
+    cells: Cells[KeyDisclosures] = {"last": lambda requests: ago(t, requests[0].at, visit.now)}
     caption, none = t("personal.by_key_caption", days=DAYS), t("personal.none")
     partial = element("p", t("personal.partial", count=f"{MOST_SUMMED:,}"), class_="muted") if view.is_partial else None
     return section(
@@ -308,7 +308,7 @@ def _disclosed_list(visit: Visit, view: PersonalView) -> Html | None:
 def disclosure_table(visit: Visit, rows: Sequence[RecordedRequest], *, of_key: bool = False) -> Html:
     """Return a page of disclosures, or the newest ones to one key, which is then not named."""
     t, names = visit.t, scope_names(visit)
-    cells: dict[str, Callable[[RecordedRequest], Child]] = {
+    cells: Cells[RecordedRequest] = {
         "time": lambda request: _link(request, ago(t, request.at, visit.now, is_focusable=False)),
         "base": lambda request: base_label(t, names, request.personal_base or ""),
     }

@@ -1,13 +1,12 @@
 """Shops: the last bill and the number of bills of each shop, so that operators notice a till that sends nothing."""
 
 from collections import Counter
-from collections.abc import Callable
 from datetime import date
 
 from msgspec import Struct
 
 from counterfoil.console.charts import spark
-from counterfoil.console.display import badge, list_table, name_of, number, parts
+from counterfoil.console.display import Cells, badge, list_table, name_of, number, parts
 from counterfoil.console.key_parts import ScopeNames, scope_names, shop_count
 from counterfoil.console.layout import notice
 from counterfoil.console.texts import Texts
@@ -16,7 +15,7 @@ from counterfoil.domain.access import Scope
 from counterfoil.domain.activity import MISSING_BILLS, ShopActivity, ShopState
 from counterfoil.views.columns import RowList
 from counterfoil.views.shops import Days, bills_per_day, columns
-from counterfoil.web.html import Child, Html, element, markup
+from counterfoil.web.html import Html, element, markup
 
 # The states in the order in which shops are listed. Shops that need attention come first.
 STATES: tuple[ShopState, ...] = ("silent", "few", "open", "learning", "closed", "empty")
@@ -45,7 +44,7 @@ def draw(visit: Visit, view: ShopsView) -> PageContent:
     t, names = visit.t, scope_names(visit)
     bases = Counter(shop.provider_id for shop in view.shops.rows)
     silent = view.counts["silent"]
-    cells: dict[str, Callable[[ShopActivity], Child]] = {
+    cells: Cells[ShopActivity] = {
         "shop": _name,
         "state": lambda shop: (
             None if shop.state == "open" else badge(t(f"shops.{shop.state}"), "warn" if shop.is_silent else "quiet")

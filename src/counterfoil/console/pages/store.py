@@ -1,12 +1,10 @@
 """Store: the findings of `status --deep`, sizes, servers, database user and meter."""
 
-from collections.abc import Callable
-
 from msgspec import Struct
 from msgspec.structs import asdict
 
 from counterfoil.checks.findings import Finding, worst_first
-from counterfoil.console.display import badge, fields, finding_list, list_table, moment, section
+from counterfoil.console.display import Cells, badge, fields, finding_list, list_table, moment, section
 from counterfoil.console.layout import notice
 from counterfoil.console.sign_in import lifetimes
 from counterfoil.console.visit import ConsolePage, PageContent, Visit
@@ -99,7 +97,7 @@ def _servers(visit: Visit, view: StoreView) -> Html | None:
         return None
     t = visit.t
     kinds = {"behind": "warn", "away": "bad"}
-    cells: dict[str, Callable[[ServerState], Child]] = {
+    cells: Cells[ServerState] = {
         "store.role": lambda server: badge(server.role.value, kinds.get(server.role.value, ""))
     }
     return section(

@@ -1,7 +1,7 @@
 """Today: whether all is well, and how the service is used today compared with the last 7 days."""
 
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import date, timedelta
 
 from msgspec import Struct
@@ -9,7 +9,7 @@ from msgspec import Struct
 from counterfoil.checks.findings import Finding, Status, worst_first, worst_status
 from counterfoil.console import display
 from counterfoil.console.charts import Use, read_use, use_charts
-from counterfoil.console.display import LATEST_LOAD, list_table, number, section, tile
+from counterfoil.console.display import LATEST_LOAD, Cells, list_table, number, section, tile
 from counterfoil.console.layout import notice
 from counterfoil.console.pages.shops import silent_rule
 from counterfoil.console.visit import ConsolePage, PageContent, Visit
@@ -22,7 +22,7 @@ from counterfoil.settings import BY_NAME
 from counterfoil.views.columns import ListColumn, RowList
 from counterfoil.views.shops import columns
 from counterfoil.views.store import KeyToday
-from counterfoil.web.html import Child, Html, element, markup
+from counterfoil.web.html import Html, element, markup
 
 WEEK = 7
 MOST_KEYS = 8
@@ -202,7 +202,7 @@ def _silent(visit: Visit, view: TodayView) -> Html | None:
     if not view.silent_shops.rows:
         return None
     t = visit.t
-    cells: dict[str, Callable[[ShopActivity], Child]] = {
+    cells: Cells[ShopActivity] = {
         "shop": lambda shop: element("a", display.parts(shop.name), href=f"/shops#shop-{shop.shop_id}")
     }
     shown = [column for column in columns() if column.page in ("shop", "shops.last_bill", "shops.usual_since")]
