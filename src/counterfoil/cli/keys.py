@@ -5,7 +5,7 @@ import secrets
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from datetime import datetime, tzinfo
+from datetime import tzinfo
 from typing import Any
 
 import click
@@ -18,7 +18,7 @@ from counterfoil.cli.store import is_without_store, record_new_store
 from counterfoil.domain.access import DEFAULT_PER_DAY, DEFAULT_PER_MIN, Key, Scope, successors_of
 from counterfoil.domain.activity import ShopActivity
 from counterfoil.domain.audit import Act, Actor, field_changes
-from counterfoil.domain.calendar import DAY_MS, HOUR_MS, days_until, iso_utc, thai_day, to_ms
+from counterfoil.domain.calendar import DAY_MS, HOUR_MS, days_until, iso_utc, thai_day
 from counterfoil.domain.credentials import ID_LENGTH
 from counterfoil.domain.messages import duration as span_text
 from counterfoil.key_issuing import AlreadyRotated, KeyChanges, KeyIssuingError
@@ -28,7 +28,7 @@ from counterfoil.operator_reads import OperatorReads
 from counterfoil.ports import StoreMismatch, StoreUnavailable
 from counterfoil.settings import Settings
 from counterfoil.text import counted, parse_duration
-from counterfoil.views import copies
+from counterfoil.views import copies, times
 from counterfoil.views.audit import value_text
 from counterfoil.views.columns import json_row
 from counterfoil.views.keys import ERRORS, columns, key_days, permission_names, revoked_at, state
@@ -65,16 +65,10 @@ def duration(value: str) -> int:
 
 def instant(value: str, zone: tzinfo | None = None) -> int:
     """Parse a time with its zone, or in the given one, and return it in milliseconds since 1970."""
-    try:
-        # Lists show a time with a space before its zone.
-        moment = datetime.fromisoformat(value.strip().replace(" UTC", "Z").replace(" +", "+").replace(" -", "-"))
-    except ValueError:
-        moment = None
-    if moment and moment.tzinfo is None:
-        moment = moment.replace(tzinfo=zone)
-    if moment is None or moment.tzinfo is None:
+    found = times.instant(value, zone)
+    if found is None:
         raise click.BadParameter(terminal.message("key_instant", value=repr(value)))
-    return to_ms(moment)
+    return found
 
 
 def single_key_options(function: Callable[..., None]) -> Any:

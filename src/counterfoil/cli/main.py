@@ -145,9 +145,11 @@ class Program(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         return COMMANDS
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
-            return None
+            if cmd_name.startswith("-") or ctx.resilient_parsing:
+                return None
+            raise click.NoSuchCommand(cmd_name, possibilities=COMMANDS, ctx=ctx)
         module = importlib.import_module(f"counterfoil.cli.{_module_of(cmd_name)}")
         if not gc.isenabled():
             # `__main__.py` has turned it off for the imports, whose objects stay in use and need not be examined.
@@ -162,13 +164,6 @@ class Program(click.Group):
         for title, names in GROUPS.items():
             with formatter.section(title):
                 formatter.write_dl([(name.ljust(width), summary(name)) for name in names])
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args[0] not in COMMANDS and not args[0].startswith("-") and not ctx.resilient_parsing:
-            raise click.NoSuchCommand(args[0], possibilities=COMMANDS, ctx=ctx)
-        return super().resolve_command(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Return the completions for a command name, without importing the commands."""

@@ -24,13 +24,9 @@ def changed_values(entry: AuditEntry) -> Iterator[tuple[str, list[FieldValue]]]:
             yield name, [change.after] if is_new else [change.before, change.after]
 
 
-def _plain_changes(entry: AuditEntry) -> list[str]:
-    return [f"{name} {' -> '.join(map(value_text, values))}" for name, values in changed_values(entry)]
-
-
-def _page_changes(entry: AuditEntry) -> list[str]:
+def _changes(entry: AuditEntry, colon: str = ":", arrow: str = " → ", nothing: str = "–") -> list[str]:
     changed = changed_values(entry)
-    return [f"{name}: {' → '.join(value_text(value, '–') for value in values)}" for name, values in changed]
+    return [f"{name}{colon} {arrow.join(value_text(value, nothing) for value in values)}" for name, values in changed]
 
 
 COLUMNS: Sequence[ListColumn[AuditEntry]] = (
@@ -43,14 +39,14 @@ COLUMNS: Sequence[ListColumn[AuditEntry]] = (
     ListColumn("changes", csv="", console=""),
     ListColumn(
         "",
-        _page_changes,
+        _changes,
         terminal="changes",
         page="audit.changes",
         csv="",
         console="changes",
-        text=lambda entry: entry.detail or "; ".join(_plain_changes(entry)) or "-",
+        text=lambda entry: entry.detail or "; ".join(_changes(entry, "", " -> ", "none")) or "-",
     ),
-    ListColumn("", lambda entry: "; ".join(_page_changes(entry)) or entry.detail, csv="changes"),
+    ListColumn("", lambda entry: "; ".join(_changes(entry)) or entry.detail, csv="changes"),
     ListColumn("detail", csv=""),
 )
 

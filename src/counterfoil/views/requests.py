@@ -47,13 +47,13 @@ class RequestFollower:
         return found[::-1]
 
 
-def columns(labels: Mapping[str, str] | None = None) -> Sequence[ListColumn[RecordedRequest]]:
+def columns(labels: Mapping[str, str] = {}) -> Sequence[ListColumn[RecordedRequest]]:
     """Return the columns. `labels` are the labels of the keys, if they were read."""
     return (
         ListColumn("at", kind="time", terminal="time", page="time", csv="time_utc"),
         ListColumn("requestId", kind="code", terminal="request ID", page="requests.request_id"),
         ListColumn("keyId", kind="code", terminal="key ID", page="key"),
-        *_label(labels),
+        ListColumn("", lambda request: labels.get(request.key_id, ""), terminal="label", csv="label", console="label"),
         ListColumn("route", kind="code", terminal="route", page="route"),
         ListColumn("status", terminal="status", page="status"),
         ListColumn("error", terminal="error"),
@@ -80,13 +80,10 @@ def columns(labels: Mapping[str, str] | None = None) -> Sequence[ListColumn[Reco
     )
 
 
-def disclosures(labels: Mapping[str, str] | None = None) -> Sequence[ListColumn[RecordedRequest]]:
+def disclosures(labels: Mapping[str, str] = {}) -> Sequence[ListColumn[RecordedRequest]]:
     """Return the columns of requests that were answered with personal data."""
     return (
-        ListColumn("at", kind="time", terminal="time", page="time", csv="time_utc"),
-        ListColumn("keyId", kind="code", terminal="key ID", page="key"),
-        *_label(labels),
-        ListColumn("route", kind="code", terminal="route", page="route"),
+        *(column for column in columns(labels) if column.csv_heading in ("time_utc", "key_id", "label", "route")),
         ListColumn(
             "providerId",
             lambda request: request.personal_base or "",
@@ -105,12 +102,4 @@ def disclosures(labels: Mapping[str, str] | None = None) -> Sequence[ListColumn[
             csv="members_in_response",
         ),
         ListColumn("requestId", kind="code", page="requests.request_id"),
-    )
-
-
-def _label(labels: Mapping[str, str] | None) -> Sequence[ListColumn[RecordedRequest]]:
-    if labels is None:
-        return ()
-    return (
-        ListColumn("", lambda request: labels.get(request.key_id, ""), terminal="label", csv="label", console="label"),
     )

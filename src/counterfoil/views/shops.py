@@ -3,14 +3,14 @@
 from collections.abc import Mapping, Sequence
 from datetime import date
 
-from counterfoil.domain.activity import LEARNING_DAYS, ShopActivity
+from counterfoil.domain.activity import LEARNING_DAYS, ShopActivity, ShopState
 from counterfoil.domain.calendar import days_until, thai_day
 from counterfoil.operator_reads import OperatorReads
 from counterfoil.views.columns import ListColumn
 
 DAYS = 14
-# The names of the states in a terminal. A shop in the normal state, `open`, gets a dash.
-STATES = {
+# The names of the states in a terminal. Shops that need attention come first, and one in the normal state gets a dash.
+STATES: dict[ShopState, str] = {
     "silent": "silent",
     "few": "fewer than usual",
     "open": "-",

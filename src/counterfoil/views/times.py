@@ -1,8 +1,8 @@
 """Times as people read them: in the zone of the setting `timezone`. JSON, CSV and the API have UTC instead."""
 
-from datetime import UTC, datetime, tzinfo
+from datetime import MAXYEAR, MINYEAR, UTC, datetime, tzinfo
 
-from counterfoil.domain.calendar import THAI_TIME, from_ms, zone_named
+from counterfoil.domain.calendar import THAI_TIME, from_ms, to_ms, zone_named
 
 THAILAND, UTC_NAME = "Asia/Bangkok", "UTC"
 _MINUTE, _SECOND = "%Y-%m-%d %H:%M", "%Y-%m-%d %H:%M:%S"
@@ -31,6 +31,18 @@ def shown_zone() -> tzinfo:
 def local(time: int | datetime) -> datetime:
     """Return a time in the zone. A number is in milliseconds since 1970."""
     return from_ms(time, _ChosenZone.zone) if isinstance(time, int) else time.astimezone(_ChosenZone.zone)
+
+
+def instant(text: str, zone: tzinfo | None) -> int | None:
+    """Return a time as lists show it, in ms since 1970, or None if it is invalid or has no zone and none is given."""
+    try:
+        # Lists show a time with a space before its zone.
+        found = datetime.fromisoformat(text.strip().replace(" UTC", "Z").replace(" +", "+").replace(" -", "-"))
+    except ValueError:
+        return None
+    found = found if found.tzinfo else found.replace(tzinfo=zone)
+    # Converting a time in the first or last year to UTC could exceed the range of `datetime`.
+    return to_ms(found) if found.tzinfo and MINYEAR < found.year < MAXYEAR else None
 
 
 def minute(time: int | datetime | None) -> str:

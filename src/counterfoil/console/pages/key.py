@@ -73,7 +73,7 @@ def read(visit: Visit) -> OneKeyView:
         hours=RowList(HOURS, reads.hours(key.key_id, visit.now - HOURS_DAYS * DAY_MS)),
         errors=RowList(ERRORS, reads.errors(visit.now - ERROR_DAYS * DAY_MS, key.key_id)),
         copies=copy_rows(key, reads.copies().get(key.lineage, []), loaded_shops(visit), visit.now),
-        disclosures=RowList(disclosures(), reads.requests(disclosed, MOST_DISCLOSURES).requests),
+        disclosures=RowList(disclosures({key.key_id: key.label}), reads.requests(disclosed, MOST_DISCLOSURES).requests),
         audit=RowList(AUDIT, reads.audit(MOST_AUDIT, key.key_id)),
     )
 

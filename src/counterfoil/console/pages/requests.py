@@ -3,7 +3,6 @@
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import MAXYEAR, MINYEAR, datetime
 from typing import Literal
 from urllib.parse import quote
 
@@ -16,14 +15,14 @@ from counterfoil.console.forms import select
 from counterfoil.console.key_parts import base_label, scope_names
 from counterfoil.console.layout import notice
 from counterfoil.console.visit import PER_PAGE, ConsolePage, PageContent, Visit, number_in
-from counterfoil.domain.calendar import DAY_MS, iso_utc, to_ms
+from counterfoil.domain.calendar import DAY_MS, iso_utc
 from counterfoil.domain.problems import RECORDED_CODES, explanation, what_to_do
 from counterfoil.domain.request_records import RequestDetail
 from counterfoil.http.app import ROUTES
 from counterfoil.operator_reads import ANY_ERROR, RecordedRequest, RecordPosition, RequestFilter
 from counterfoil.views.columns import ListColumn, RowList, console_json
 from counterfoil.views.requests import columns, disclosures, find
-from counterfoil.views.times import shown_zone
+from counterfoil.views.times import instant, shown_zone
 from counterfoil.web.html import Child, Html, element, markup
 
 MOST_PER_PAGE, MOST_EXPORTED = 500, 10_000
@@ -58,7 +57,7 @@ def read(visit: Visit) -> RequestsView:
 
 def request_filter(query: dict[str, str]) -> tuple[RequestFilter, list[str]]:
     given = {name: query.get(name, "").strip() for name in (*PARAMETERS, "before")}
-    since, until = _instant(given["since"]), _instant(given["until"])
+    since, until = (instant(given[name], shown_zone()) for name in _TIMES)
     status, slower = number_in(given["status"], None), number_in(given["slower"], None)
     parsed = {"since": since, "until": until, "status": status, "slower": slower}
     ignored = [name for name, value in parsed.items() if given[name] and value is None]
@@ -85,18 +84,6 @@ def position_text(found: RecordPosition | None) -> str | None:
     return None if found is None else f"{found[0]},{found[1]}"
 
 
-def _instant(text: str) -> int | None:
-    """Return a time in ms since 1970, or None if it is invalid. Without a zone, it is in the console's."""
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    # Converting a time in the first or last year to UTC could exceed the range of `datetime`.
-    if not MINYEAR < found.year < MAXYEAR:
-        return None
-    return to_ms(found if found.tzinfo else found.replace(tzinfo=shown_zone()))
-
-
 def draw(visit: Visit, view: RequestsView) -> PageContent:
     t = visit.t
     single = view.requests.rows[0] if "request" in view.wanted and len(view.requests.rows) == 1 else None
@@ -113,8 +100,8 @@ def draw(visit: Visit, view: RequestsView) -> PageContent:
 
 def _command(view: RequestsView) -> str:
     # The form sends times without a time zone. `counterfoil requests` refuses such times, so convert them to UTC.
-    times = {name: iso_utc(instant) for name in _TIMES if (instant := _instant(view.wanted.get(name, ""))) is not None}
-    wanted = {**view.wanted, **times}
+    times = {name: instant(view.wanted.get(name, ""), shown_zone()) for name in _TIMES}
+    wanted = {**view.wanted, **{name: iso_utc(time) for name, time in times.items() if time is not None}}
     words = ["counterfoil requests"]
     if "request" in view.wanted:
         words.append(shlex.quote(view.wanted["request"]))

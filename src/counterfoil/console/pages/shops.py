@@ -14,11 +14,8 @@ from counterfoil.console.visit import ConsolePage, PageContent, Visit
 from counterfoil.domain.access import Scope
 from counterfoil.domain.activity import MISSING_BILLS, ShopActivity, ShopState
 from counterfoil.views.columns import RowList
-from counterfoil.views.shops import Days, bills_per_day, columns
+from counterfoil.views.shops import STATES, Days, bills_per_day, columns
 from counterfoil.web.html import Html, element, markup
-
-# The states in the order in which shops are listed. Shops that need attention come first.
-STATES: tuple[ShopState, ...] = ("silent", "few", "open", "learning", "closed", "empty")
 
 
 class ShopsView(Struct, frozen=True, kw_only=True):
@@ -33,7 +30,7 @@ class ShopsView(Struct, frozen=True, kw_only=True):
 def read(visit: Visit) -> ShopsView:
     shops = sorted(
         visit.store.reads.shops(visit.now, count_all=False),
-        key=lambda shop: (STATES.index(shop.state), shop.franchise_id or "~", name_of(shop.name)),
+        key=lambda shop: (list(STATES).index(shop.state), shop.franchise_id or "~", name_of(shop.name)),
     )
     first_day, days = bills_per_day(visit.store.reads, shops, visit.now)
     counts = {state: sum(shop.state == state for shop in shops) for state in STATES}
