@@ -16,7 +16,7 @@ import pytest
 
 from cli.command import PYTHON, SHOPS, Command, on_terminal
 from counterfoil import settings
-from counterfoil.cli.terminal import display_width, shortened
+from counterfoil.cli.terminal import display_width
 from counterfoil.demo import showcase
 from counterfoil.demo.history import write_history
 from counterfoil.demo.worldgen.plan import WorldPlan
@@ -65,11 +65,6 @@ def test_blocks_show_long_names_whole_and_no_key_where_there_is_none(counterfoil
     title, *details = on_terminal("audit", "--store", counterfoil.store, columns=60, NO_COLOR="1").splitlines()
     assert "store_created" in title
     assert not re.search("key ID|label", " ".join(details))
-
-
-@pytest.mark.parametrize(("most", "text"), [(9, "abcd…wxyz"), (8, "abcd…xyz"), (26, "abcdefghijklmnopqrstuvwxyz")])
-def test_a_shortened_text_has_its_beginning_and_its_end(most: int, text: str) -> None:
-    assert shortened("abcdefghijklmnopqrstuvwxyz", most) == text
 
 
 @pytest.fixture(scope="module")

@@ -1,12 +1,10 @@
 """Tests for the control totals that imports and loads print, keep and compare with the POS's own figure."""
 
-import json
 from pathlib import Path
 
 import pytest
 
 from cli.command import SHOPS, Command
-from records import bill
 
 MAPPING = """
 [dates]
@@ -75,16 +73,6 @@ def test_the_printed_totals_fit_into_80_columns(counterfoil: Command) -> None:
     table = [line for line in printed.splitlines() if line.startswith(("day", "2026", "total"))]
     assert len(table) == 4
     assert max(map(len, printed.splitlines())) <= 80
-
-
-@pytest.mark.parametrize(("shop_id", "is_whole"), [("2yPcw4xy5KuQbqbXiZ7d", True), ("s" * 60, False)])
-def test_the_id_of_a_shop_is_shortened_only_if_the_table_would_not_fit(
-    counterfoil: Command, shop_id: str, is_whole: bool
-) -> None:
-    records = [{"kind": "shop", "id": shop_id}, bill({"id": shop_id})]
-    printed = counterfoil("load", "-", stdin="\n".join(map(json.dumps, records)).encode()).stdout
-    rows = [line for line in printed.splitlines() if line.startswith("20")]
-    assert [(shop_id in row, len(row) <= 80) for row in rows] == [(is_whole, True)]
 
 
 def test_many_days_are_summed_up(counterfoil: Command) -> None:

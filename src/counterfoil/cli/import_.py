@@ -1,7 +1,8 @@
 """`counterfoil import`: convert POS exports, or bills in a POS database, into source records."""
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext, redirect_stdout
 from datetime import date
 from functools import cache
 from pathlib import Path
@@ -291,7 +292,7 @@ def _print_load(report: load_run.LoadReport, tally: ImportTally, *, as_json: boo
     if as_json:
         print_json({**load_run.report_view(report), "import": import_report.tally_view(tally)})
         return
-    import_report.print_tally(tally, to_stderr=False)
+    import_report.print_tally(tally)
     load_run.print_report(report, as_json=False)
     if report.summary.rejected[UNKNOWN_SHOP]:
         echo("Add --with-shops to create the shops that the export names, or load the shops first.")
@@ -325,10 +326,6 @@ def _print_import(
             view |= {"replacements": load_run.replacement_view(guard), "check": True}
         print_json(view)
         return
-    # Standard output is for the records, also if this is the check before they are written.
-    to_stderr = request.output == STANDARD_OUTPUT and (request.is_before_load or not request.is_check)
-    import_report.print_tally(tally, to_stderr=to_stderr)
-    print_totals(totals, to_stderr=to_stderr)
     notes = [*load_run.replacement_notes(guard, message("accept_load"))]
     if unusable:
         bills = counted(unusable, "bill")
@@ -340,5 +337,10 @@ def _print_import(
     if request.is_check:
         again = "" if report.before_load else " Run the same command without --check to write the records."
         notes.append(f"Nothing was written.{again}")
-    for note in notes:
-        echo(note, err=to_stderr)
+    # Standard output is for the records, also if this is the check before they are written.
+    is_for_records = request.output == STANDARD_OUTPUT and (request.is_before_load or not request.is_check)
+    with redirect_stdout(sys.stderr) if is_for_records else nullcontext():
+        import_report.print_tally(tally)
+        print_totals(totals)
+        for note in notes:
+            echo(note)

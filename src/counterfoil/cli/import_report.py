@@ -169,9 +169,9 @@ def converted(
                 reject(one)
 
 
-def print_tally(tally: ImportTally, *, to_stderr: bool) -> None:
+def print_tally(tally: ImportTally) -> None:
     def say(name: str, text: str) -> None:
-        echo(style(name.ljust(COLUMN), dim=True) + "  " + text, err=to_stderr)
+        echo(style(name.ljust(COLUMN), dim=True) + "  " + text)
 
     say("bills", f"{tally.bills:,} converted")
     if tally.shops:
@@ -194,19 +194,19 @@ def print_tally(tally: ImportTally, *, to_stderr: bool) -> None:
         where = f" The rejected rows are in {tally.rejects_file}." if tally.rejects_file else ""
         hint = "" if tally.rejects_file or total <= MAX_SHOWN else " Use --rejects FILE to write all rejects to a file."
         rows = "1 row, so its bill was" if total == 1 else f"{total:,} rows, so their bills were"
-        echo(message("rows_rejected", rows=rows, advice=f"{where}{hint}"), err=to_stderr)
-    _print_export_totals(tally, to_stderr=to_stderr)
+        echo(message("rows_rejected", rows=rows, advice=f"{where}{hint}"))
+    _print_export_totals(tally)
 
 
-def _print_export_totals(tally: ImportTally, *, to_stderr: bool) -> None:
+def _print_export_totals(tally: ImportTally) -> None:
     wrong = tally.wrong_totals
     for total in wrong[:MAX_SHOWN]:
         difference = f"{total.stated:,f}, but its rows add up to {total.computed:,f}"
-        echo(f"{total.file} line {total.line}: the export states that {total.column} is {difference}.", err=to_stderr)
+        echo(f"{total.file} line {total.line}: the export states that {total.column} is {difference}.")
     if wrong:
-        echo(message("wrong_totals", wrong=len(wrong), totals=len(tally.export_totals)), err=to_stderr)
+        echo(message("wrong_totals", wrong=len(wrong), totals=len(tally.export_totals)))
     elif tally.export_totals:
-        echo(f"The rows add up to {counted(len(tally.export_totals), 'total')} of the export.", err=to_stderr)
+        echo(f"The rows add up to {counted(len(tally.export_totals), 'total')} of the export.")
 
 
 def tally_view(tally: ImportTally) -> dict[str, object]:

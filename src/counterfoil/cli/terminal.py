@@ -161,18 +161,6 @@ def print_list(columns: "Sequence[ListColumn[Row]]", rows: Sequence[Row], first:
         echo(line)
 
 
-def shortened(text: str, most: int) -> str:
-    """Return a text without its middle if it is wider than `most` cells."""
-    if display_width(text) <= most:
-        return text
-    first, last = text, text
-    while display_width(first) > most // 2:
-        first = first[:-1]
-    while display_width(last) > most - most // 2 - 1:
-        last = last[1:]
-    return f"{first}…{last}"
-
-
 def console(stream: IO[str]) -> "Console":
     """Return rich's console for a stream, without colours and styles if NO_COLOR is set."""
     from rich.console import Console  # noqa: PLC0415

@@ -1,24 +1,23 @@
 """The control totals of an import or a load: the table, and the option that compares them with the POS's own figure."""
 
 import re
-import shutil
-import sys
 from collections.abc import Iterator, Sequence
 from datetime import date
 from decimal import Decimal
+from operator import itemgetter
 
 import click
 from msgspec import Struct
 
-from counterfoil.cli.terminal import aligned, display_width, message, print_wrapped, shortened
+from counterfoil.cli.terminal import message, print_list, print_wrapped
 from counterfoil.domain.calendar import as_number
 from counterfoil.domain.control_totals import ControlTotals, TotalsOfDay, TotalsReport, day_text, decimal_text
 from counterfoil.domain.pos_values import MILLION
 from counterfoil.text import counted, printable
+from counterfoil.views.columns import ListColumn
 
 # The printed table is kept short; `--json` lists every shop and day.
 MAX_ROWS = 10
-MAX_SHOP_WIDTH = 18
 _AMOUNT = re.compile(r"-?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d{1,6})?", re.ASCII)
 _HEADER = ("bills", "void", "refunds", "net", "tip", "tax")
 
@@ -69,25 +68,22 @@ def net_differences(expected: Sequence[ExpectedNet], totals: ControlTotals) -> l
     return differences
 
 
-def print_totals(report: TotalsReport, *, to_stderr: bool = False) -> None:
+def print_totals(report: TotalsReport) -> None:
     if not report.bills:
         return
-    header, *lines = _table(report, sys.maxsize)
-    if max(map(display_width, lines)) > shutil.get_terminal_size().columns:
-        header, *lines = _table(report, MAX_SHOP_WIDTH)
-    print_wrapped(header, err=to_stderr, dim=True)
-    for line in (*lines, *_notes(report)):
-        print_wrapped(line, err=to_stderr)
-
-
-def _table(report: TotalsReport, shop_width: int) -> Iterator[str]:
-    names, rows = _rows(report, shop_width)
+    names, rows = _rows(report)
     if len(rows) > 1:
         rows.append(("total", *[""] * (len(names) - 1), *_figures([report])))
-    return aligned([(*names, *_HEADER), *rows], [False] * len(names) + [True] * len(_HEADER))
+    columns = [
+        ListColumn[tuple[str, ...]]("", None, "text" if heading in names else "number", heading, text=itemgetter(place))
+        for place, heading in enumerate((*names, *_HEADER))
+    ]
+    print_list(columns, rows)
+    for note in _notes(report):
+        print_wrapped(note)
 
 
-def _rows(report: TotalsReport, shop_width: int) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+def _rows(report: TotalsReport) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Return the rows per shop and day or, if these are too many, per day, per shop, or for all bills together."""
     for names in (("day", "shop"), ("day",), ("shop",)):
         groups: dict[tuple[str, ...], list[TotalsOfDay]] = {}
@@ -95,8 +91,7 @@ def _rows(report: TotalsReport, shop_width: int) -> tuple[tuple[str, ...], list[
             labels = {"day": each.day or "no day", "shop": printable(each.shop_id or "others")}
             groups.setdefault(tuple(labels[name] for name in names), []).append(each)
         if len(groups) <= MAX_ROWS and not report.more_days:
-            rows = sorted(groups.items())
-            return names, [(*(shortened(label, shop_width) for label in row), *_figures(of)) for row, of in rows]
+            return names, [(*row, *_figures(of)) for row, of in sorted(groups.items())]
     return ("days",), [("all", *_figures([report]))]
 
 
