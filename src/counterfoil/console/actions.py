@@ -41,27 +41,19 @@ TRY_PER_MIN, TRY_PER_DAY = 20, 200
 MAX_SHOWN = 20_000
 
 
-class AlreadyAnswered(Exception):
-    """A form was sent before, or does not belong to the session. `response` says so."""
-
-    def __init__(self, response: ConsoleResponse) -> None:
-        super().__init__()
-        self.response = response
-
-
-def _use_form(visit: Visit) -> None:
-    """Mark the form as sent. Raise if it was already sent, for example because the operator reloaded the page."""
+def _sent_before(visit: Visit) -> ConsoleResponse | None:
+    """Mark the form as sent. Return what to answer if it was sent before, as by reloading a page, or is unknown."""
     t = visit.t
     result = visit.sessions.use_form(visit.session, visit.request.form.get(FORM_FIELD, ""))
     if result is None:
-        return
+        return None
     text = markup(t("form.unknown") if result == "unknown" else t("form.sent"))
     if result not in ("unknown", "sent"):
         link = element("a", element("code", result), href=f"/keys/{result}")
         text = markup(text, " ", t("form.result"), " ", link)
     back = element("p", element("a", t("keys.back"), href="/keys"))
     content = PageContent(title=t("form.again"), main=markup(notice(text, "warn"), back))
-    raise AlreadyAnswered(page(visit, "keys", content, status=409))
+    return page(visit, "keys", content, status=409)
 
 
 def record_proxy_sign_in(settings: Settings, actor: Actor, now_ms: int) -> None:
@@ -76,7 +68,8 @@ def issue(visit: Visit) -> ConsoleResponse:
         if not visit.request.form.get("label", "").strip():
             raise InvalidForm(visit.t("issue.no_label"))
         grant = convert({"scope": _scope(visit), **_entered(visit)}, key_issuing.Grant)
-        _use_form(visit)
+        if answer := _sent_before(visit):
+            return answer
         with closing(bootstrap.store(visit.settings).key_store()) as key_store:
             issued = key_issuing.issue(key_store, grant, secrets.token_bytes, visit.now, visit.session.actor)
     except (InvalidForm, key_issuing.KeyIssuingError) as error:
@@ -136,7 +129,8 @@ def _try_key(visit: Visit) -> key_issuing.Issued:
 
 def change_key(visit: Visit, action: str) -> ConsoleResponse:
     """Do what a form on the page of a key asks for. If that is not possible, show the form again and say why."""
-    _use_form(visit)
+    if answer := _sent_before(visit):
+        return answer
     try:
         # One at a time, so that only the operator who has revoked the key is told so.
         with _CHANGING, closing(bootstrap.store(visit.settings).key_store()) as key_store:

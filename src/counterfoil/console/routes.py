@@ -63,8 +63,6 @@ def answer(visit: Visit) -> ConsoleResponse:
     """Return the response to a request: a page, its data as JSON or CSV, or the result of an action."""
     try:
         return _act(visit) if visit.request.method == "POST" else _show(visit)
-    except actions.AlreadyAnswered as error:
-        return error.response
     except NotFound as error:
         return problem(visit, 404, visit.t("missing.title"), str(error))
     except (StoreUnavailable, StoreMismatch) as error:
