@@ -161,7 +161,7 @@ def _print_line(request: RecordedRequest, labels: Mapping[str, str]) -> None:
     took = f"{request.took_us / 1000:>9,.1f} ms"
     error = "" if request.error is None else f"  {request.error}"
     what = f"{terminal.style(str(request.status), fg=colour)}  {took}  {request.route:<21}"
-    key = terminal.unbroken(f"{terminal.style(request.key_id, bold=True)}  {labels.get(request.key_id) or '-'}")
+    key = f"{terminal.style(request.key_id, bold=True)}  {labels.get(request.key_id) or '-'}"
     terminal.print_wrapped(
         f"{terminal.style(second(request.at), dim=True)}  {what}  {key}  {request.request_id}{error}", 4
     )

@@ -27,8 +27,6 @@ BLOCK_INDENT = 4
 # `style` writes this for the start of an escape sequence, and `echo` replaces it. It is random, so no text contains it.
 _STYLE_MARK = f"{{{os.urandom(8).hex()}}}"
 _SEQUENCE_START = "\x1b["
-# Stands for a space at which a line is not wrapped.
-_NO_BREAK = "\N{NO-BREAK SPACE}"
 _STYLE = re.compile(re.escape(_STYLE_MARK) + "[0-9;]*m")
 
 
@@ -58,11 +56,7 @@ def print_wrapped(text: str, hanging: int = 0, *, err: bool = False, **styles: A
     """Print a text. On a terminal, it is wrapped between words, and its other lines are indented by `hanging` cells."""
     styled = style(text, **styles) if styles else text
     for line in wrapped(styled, hanging) if is_terminal(sys.stderr if err else sys.stdout) else (styled,):
-        echo(line.replace(_NO_BREAK, " "), err=err)
-
-
-def unbroken(text: str) -> str:
-    return text.replace(" ", _NO_BREAK)
+        echo(line, err=err)
 
 
 def wrapped(text: str, hanging: int = 0) -> Iterator[str]:

@@ -51,7 +51,7 @@ def _field(label: str, name: str, hint: str, control: str, *children: Child, **a
     return element(
         "div",
         element("label", label, for_=identifier),
-        element(control, *children, id=identifier, name=name, **attributes, aria_describedby=hint_id),
+        element(control, *children, id=identifier, name=name, aria_describedby=hint_id, **attributes),
         element("p", hint, id=hint_id, class_="hint") if hint else None,
         class_="field",
     )
