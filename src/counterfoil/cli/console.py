@@ -46,9 +46,7 @@ valid_for = click.option("--valid-for", type=validity, metavar="DURATION", defau
 
 
 @click.group(invoke_without_command=True)
-@options.setting_option("console_host")
-@options.setting_option("console_port")
-@options.setting_option("console_names")
+@options.setting_options("console_host", "console_port", "console_names")
 @valid_for
 @click.option("--no-link", is_flag=True)
 @click.option("--until-end-of-input", is_flag=True, hidden=True)
@@ -88,8 +86,7 @@ def command(
 @click.option("--for", "name", type=device_name, metavar="NAME")
 @click.option("--role", type=click.Choice(ROLES), default="operator")
 @click.option("--days", type=click.IntRange(1))
-@options.setting_option("console_host")
-@options.setting_option("console_port")
+@options.setting_options("console_host", "console_port")
 @click.option("--url", "base_url", metavar="URL")
 @valid_for
 @options.store_options

@@ -24,6 +24,7 @@ from counterfoil.cli.options import (
     EXPORT_OPTIONS,
     export_options,
     setting_option,
+    setting_options,
     settings_from,
     store_options,
     utc_option,
@@ -69,8 +70,7 @@ class LoadOptions(Struct, frozen=True, kw_only=True):
 
 @click.command()
 @click.argument("sources", nargs=-1, metavar="SOURCE...")
-@setting_option("batch")
-@setting_option("converters")
+@setting_options("batch", "converters")
 @setting_option("kept", click.Path(file_okay=False), "DIR")
 @click.option("--rejects", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE")
 @click.option("--strict", is_flag=True)

@@ -1,6 +1,7 @@
 """Options shared by several commands, and functions that turn flags into settings."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,15 @@ def setting_option(name: str, kind: Any = None, metavar: str | None = None) -> C
     )
 
 
+def _together(options: Iterable[Callable[[Any], Any]]) -> Callable[[Any], Any]:
+    """Return a decorator that adds options, in this order."""
+    return lambda function: reduce(lambda done, option: option(done), reversed([*options]), function)
+
+
+def setting_options(*names: str) -> Callable[[Any], Any]:
+    return _together(map(setting_option, names))
+
+
 def _remember(ctx: click.Context, option: click.Parameter, value: object) -> None:
     ctx.meta[f"counterfoil.{option.name}"] = value
 
@@ -32,6 +42,7 @@ def _remember(ctx: click.Context, option: click.Parameter, value: object) -> Non
 _hidden: dict[str, Any] = {"is_eager": True, "expose_value": False, "callback": _remember}
 store_option = click.option("--store", type=click.Path(file_okay=False), metavar="DIR", **_hidden)
 utc_option = click.option("--utc", is_flag=True, **_hidden)
+store_options = _together([store_option, json_option])
 
 
 # How exports are converted, by `import` and by `load`. The names are the fields of `ExportRequest`.
@@ -50,16 +61,7 @@ EXPORT_OPTIONS = {
     "timezone": click.option("--timezone", metavar="NAME"),
     "currency": click.option("--currency", default="THB", show_default=True, metavar="CODE"),
 }
-
-
-def export_options(function: Callable[..., Any]) -> Any:
-    for option in reversed(EXPORT_OPTIONS.values()):
-        function = option(function)
-    return function
-
-
-def store_options(function: Callable[..., Any]) -> Any:
-    return store_option(json_option(function))
+export_options = _together(EXPORT_OPTIONS.values())
 
 
 def store_flag() -> dict[str, object]:

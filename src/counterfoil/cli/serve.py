@@ -4,7 +4,7 @@ import sys
 
 import click
 
-from counterfoil.cli.options import setting_option, settings_from, store_option
+from counterfoil.cli.options import setting_options, settings_from, store_option
 from counterfoil.cli.terminal import echo, is_terminal
 from counterfoil.machine.addresses import url
 from counterfoil.serving import supervisor
@@ -12,15 +12,7 @@ from counterfoil.settings import Settings, display_value
 
 
 @click.command()
-@setting_option("host")
-@setting_option("port")
-@setting_option("workers")
-@setting_option("prefix")
-@setting_option("reference")
-@setting_option("admin_host")
-@setting_option("admin_port")
-@setting_option("log")
-@setting_option("log_format")
+@setting_options("host", "port", "workers", "prefix", "reference", "admin_host", "admin_port", "log", "log_format")
 @store_option
 @click.pass_context
 def command(ctx: click.Context, /, **flags: object) -> None:

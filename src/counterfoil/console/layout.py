@@ -133,13 +133,12 @@ def _navigation(t: Texts, current: str) -> Html:
 
 def _export(t: Texts, content: PageContent, as_json: str, as_csv: str) -> Html | None:
     """Return the menu with the same data in other formats and on the command line."""
-    commands = [content.command, *content.more_commands] if content.command else []
     formats = {"JSON": as_json, "CSV": as_csv}
     links = [element("li", element("a", label, href=address)) for label, address in formats.items() if address]
-    if not commands and not links:
+    if not content.commands and not links:
         return None
-    lines = [element("li", display.command_line(command)) for command in commands]
-    introduction = element("p", content.command_text or t("same.command")) if commands else None
+    lines = [element("li", display.command_line(command)) for command in content.commands]
+    introduction = element("p", content.command_text or t("same.command")) if content.commands else None
     return template("export", t, links=links, introduction=introduction, commands=lines)
 
 

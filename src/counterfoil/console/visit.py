@@ -1,7 +1,7 @@
 """The types that pages work with: the operator's request, the content of a page, and the response."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote, urlencode
 
@@ -165,8 +165,7 @@ class PageContent(Struct, frozen=True, kw_only=True):
 
     title: str
     main: Html
-    command: str | None = None
-    more_commands: tuple[str, ...] = ()
+    commands: Sequence[str] = ()
     command_text: str | None = None
     lead: Html | None = None
     # Whether the content already says whether the service is ready.

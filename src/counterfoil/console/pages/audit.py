@@ -49,7 +49,7 @@ def draw(visit: Visit, view: AuditView) -> PageContent:
         title=t("audit.title"),
         lead=element("p", t("audit.lead")),
         main=markup(filtered, audit_table(visit, view.entries), more),
-        command="counterfoil audit" + (f" {shlex.quote(view.key_id)}" if view.key_id else ""),
+        commands=["counterfoil audit" + (f" {shlex.quote(view.key_id)}" if view.key_id else "")],
     )
 
 

@@ -41,8 +41,10 @@ def draw(visit: Visit, view: DevicesView, message: Html | None = None) -> PageCo
         title=t("devices.title"),
         lead=markup(message, element("p", t("devices.lead"))),
         main=markup(list_table(visit, t("devices.caption"), shown, cells, empty=t("devices.none")), revoke_all),
-        command="counterfoil console devices --all",
-        more_commands=('counterfoil console link --for "kitchen phone" --role reader --days 90',),
+        commands=[
+            "counterfoil console devices --all",
+            'counterfoil console link --for "kitchen phone" --role reader --days 90',
+        ],
     )
 
 

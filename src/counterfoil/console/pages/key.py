@@ -97,8 +97,8 @@ def draw(visit: Visit, view: OneKeyView, message: Html | None = None, tab: str =
         title=display.name_of(key.label) if key.label else key.key_id,
         lead=markup(message, _buttons(visit, key, tab, can_change=can_change)),
         main=main,
-        command=f"counterfoil keys show {key.key_id}",
-        more_commands=(
+        commands=(
+            f"counterfoil keys show {key.key_id}",
             f"counterfoil usage {key.key_id} --days {DAILY_TOTAL_DAYS}",
             f"counterfoil usage {key.key_id} --disclosures",
             f"counterfoil requests --key {key.key_id}",

@@ -59,8 +59,7 @@ def draw(visit: Visit, view: KeysView) -> PageContent:
         title=t("keys.title"),
         lead=display.button_row(display.button_link(t("keys.issue"), "/keys/new") if visit.is_operator else None),
         main=markup(_cards(visit, view), _table(visit, view)),
-        command=f"counterfoil keys list{' --active' if view.show == 'active' else ''}",
-        more_commands=("counterfoil usage",),
+        commands=[f"counterfoil keys list{' --active' if view.show == 'active' else ''}", "counterfoil usage"],
         command_text=None if view.show == "active" else t("keys.command_all"),
     )
 
@@ -184,7 +183,7 @@ def draw_form(visit: Visit, view: IssueView, problem: Html | str | None = None) 
     return PageContent(
         title=t("issue.title"),
         main=main,
-        command="counterfoil keys issue --franchise ID --label TEXT",
+        commands=["counterfoil keys issue --franchise ID --label TEXT"],
         command_text=t("issue.command"),
     )
 

@@ -93,7 +93,7 @@ def draw(visit: Visit, view: LoadsView, result: Html | None = None) -> PageConte
         main=markup(
             _open_items(visit, view.open_items), section(t("loads.latest"), listed), _reasons(visit, view.loads.rows)
         ),
-        command="counterfoil loads open" if view.open_items.rows else "counterfoil loads",
+        commands=["counterfoil loads open" if view.open_items.rows else "counterfoil loads"],
         refresh_sec=REFRESH_SEC if any(load_state(load, visit.now) == "running" for load in view.loads.rows) else None,
     )
 
@@ -227,7 +227,7 @@ def draw_one(visit: Visit, view: OneLoadView, revealed: Html | None = None) -> P
             element("p", t("load.fix_import"), class_="muted") if any(map(_is_of_import, load.reasons)) else None,
             _advice(visit, load) if not all(map(_is_of_import, load.reasons)) else None,
         ),
-        command=f"counterfoil loads {load.number}",
+        commands=[f"counterfoil loads {load.number}"],
     )
 
 

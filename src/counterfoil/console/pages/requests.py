@@ -94,7 +94,7 @@ def draw(visit: Visit, view: RequestsView) -> PageContent:
             notice(t("requests.ignored", names=", ".join(view.ignored)), "warn") if view.ignored else None,
             _one_request(visit, single) if single else _list(visit, view),
         ),
-        command=_command(view),
+        commands=[_command(view)],
     )
 
 
@@ -267,7 +267,7 @@ def draw_personal(visit: Visit, view: PersonalView) -> PageContent:
         title=t("personal.title"),
         lead=element("p", t("personal.lead", days=DAYS)),
         main=markup(_by_key(visit, view), _disclosed_list(visit, view)),
-        command="counterfoil usage --disclosures" + (f" {shlex.quote(view.key_id)}" if view.key_id else ""),
+        commands=["counterfoil usage --disclosures" + (f" {shlex.quote(view.key_id)}" if view.key_id else "")],
     )
 
 

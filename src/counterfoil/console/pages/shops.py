@@ -56,7 +56,7 @@ def draw(visit: Visit, view: ShopsView) -> PageContent:
             list_table(visit, t("shops.caption"), view.shops, cells, empty=t("shops.none")),
             element("p", silent_rule(t), " ", t("shops.explained"), class_="muted"),
         ),
-        command="counterfoil shops",
+        commands=["counterfoil shops"],
     )
 
 

@@ -66,7 +66,7 @@ def draw(visit: Visit, view: StoreView) -> PageContent:
             section(t("store.facts"), fields(_facts(visit, view))),
             _servers(visit, view),
         ),
-        command="counterfoil status --deep --json",
+        commands=["counterfoil status --deep --json"],
         shows_service=True,
     )
 

@@ -146,7 +146,7 @@ def draw(visit: Visit, view: TodayView) -> PageContent:
         title=t("today.title"),
         lead=_verdict(visit, view),
         main=main,
-        command="counterfoil status",
+        commands=["counterfoil status"],
         command_text=t("today.command"),
         shows_service=True,
         refresh_sec=REFRESH_SEC,
