@@ -31,7 +31,7 @@ from counterfoil.domain.day_totals import DigestPage, ShopDay
 from counterfoil.domain.tokens import FeedTokens
 from counterfoil.ingest.pipeline import Pipeline, RejectsFile
 from counterfoil.observe import Event, EventLog
-from counterfoil.ports import FoundBill, ShopList, StoredKey, StoreUnavailable
+from counterfoil.ports import FoundBill, ShopList, Slice, StoredKey, StoreUnavailable
 from hostile.callers import pause
 from hostile.targets import SECRET, UNLIMITED, RecordSource, ServerThread, free_port, key_id
 
@@ -237,11 +237,9 @@ class LeaksOneBill(SqliteBooks):
 class FeedOfAnotherFranchise(SqliteBooks):
     """Returns a bill of another franchise at the end of each page of the feed."""
 
-    async def changes(
-        self, scope: Scope, window: Window, after: FeedPosition | None, limit: int, reached: int = 0
-    ) -> FeedPage:
-        page = await super().changes(scope, window, after, limit, reached)
-        foreign = await super().changes(Scope("franchise", "fr-2"), Window(BEGINNING, window.until), None, 2, reached)
+    async def changes(self, scope: Scope, window: Window, wanted: Slice[FeedPosition]) -> FeedPage:
+        page = await super().changes(scope, window, wanted)
+        foreign = await super().changes(Scope("franchise", "fr-2"), Window(BEGINNING, window.until), Slice(2))
         return replace(page, elements=page.elements + foreign.elements[1:])
 
 
@@ -251,16 +249,10 @@ class DigestsOfTwoShops(SqliteBooks):
     totalled: tuple[str, ...] = ("bills", "net")
 
     async def digests(
-        self,
-        scope: Scope,
-        shop_id: str | None,
-        days: tuple[int, int],
-        after: ShopDay | None,
-        limit: int,
-        reached: int = 0,
+        self, scope: Scope, shop_id: str | None, days: tuple[int, int], wanted: Slice[ShopDay]
     ) -> DigestPage:
-        page = await super().digests(scope, shop_id, days, after, limit, reached)
-        foreign = await super().digests(Scope("shop", "sh-2-0"), None, days, None, 1_000, reached)
+        page = await super().digests(scope, shop_id, days, wanted)
+        foreign = await super().digests(Scope("shop", "sh-2-0"), None, days, Slice(1_000))
         by_day = {digest["day"]: digest for digest in map(json.decode, foreign.elements)}
         own = [json.decode(element) for element in page.elements]
         for digest in own:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from enum import Enum
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from msgspec import Struct, json
 
@@ -71,6 +71,16 @@ class Clock(Protocol):
 
 
 # --- reading the books -------------------------------------------------------
+
+Place = TypeVar("Place")
+
+
+class Slice(Struct, Generic[Place], frozen=True):
+    """Which rows of a list are read: up to `limit` after a place, from a server that has reached this horizon."""
+
+    limit: int
+    after: Place | None = None
+    reached: int = 0
 
 
 class ShopList(Struct, frozen=True):
@@ -154,44 +164,29 @@ class Books(Protocol):
         """Return whether a shop in scope uses this membership base."""
 
     async def bills_by_day(
-        self, scope: Scope, shop_id: str, first: date, last: date, after: Position | None, limit: int, reached: int = 0
+        self, scope: Scope, shop_id: str, first: date, last: date, wanted: Slice[Position]
     ) -> BillPage | None:
         """Return a page of bills from `first` to `last`, or None if the shop is not in scope."""
 
     async def bills_by_change(
-        self,
-        scope: Scope,
-        shop_id: str,
-        since: int,
-        until: int | None,
-        after: Position | None,
-        limit: int,
-        reached: int = 0,
+        self, scope: Scope, shop_id: str, since: int, until: int | None, wanted: Slice[Position]
     ) -> BillPage | None:
         """Return a page of the bills last changed from `since` to `until`, or None if the shop is not in scope.
 
         The horizon of the page is at or after `until`. If `until` is None, the range ends at the horizon.
         """
 
-    async def changes(
-        self, scope: Scope, window: Window, after: FeedPosition | None, limit: int, reached: int = 0
-    ) -> FeedPage:
-        """Return a page of the change feed, from a server that has reached both `window.until` and `reached`."""
+    async def changes(self, scope: Scope, window: Window, wanted: Slice[FeedPosition]) -> FeedPage:
+        """Return a page of the change feed, from a server that has also reached `window.until`."""
 
     async def digests(
-        self,
-        scope: Scope,
-        shop_id: str | None,
-        days: tuple[int, int],
-        after: ShopDay | None,
-        limit: int,
-        reached: int = 0,
+        self, scope: Scope, shop_id: str | None, days: tuple[int, int], wanted: Slice[ShopDay]
     ) -> DigestPage:
         """Return a page of totals per shop and day, for one shop or for all shops in scope."""
 
     async def bill(self, scope: Scope, bill_id: str, reached: int = 0) -> FoundBill | None: ...
 
-    async def members(self, provider_id: str, after: Position | None, limit: int, reached: int = 0) -> MemberPage: ...
+    async def members(self, provider_id: str, wanted: Slice[Position]) -> MemberPage: ...
 
     async def member(self, scope: Scope, token: str, reached: int = 0) -> FoundMember | None:
         """Return the member with this token if a shop in scope uses its base, otherwise None."""

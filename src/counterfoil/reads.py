@@ -30,7 +30,7 @@ from counterfoil.domain.questions import BillList, ByChange, ByDay, ChangeFeed, 
 from counterfoil.domain.request_records import CHANGE_FEED, CHANGES_OF_SHOP, ChangeList
 from counterfoil.domain.resources import MemberReference
 from counterfoil.domain.tokens import DigestCursor, FeedCursor, FeedTokens, Mark, Pseudonyms
-from counterfoil.ports import BillPage, Books, Clock, Cursors, Meter, StoreUnavailable
+from counterfoil.ports import BillPage, Books, Clock, Cursors, Meter, Slice, StoreUnavailable
 
 # Number of fresh IDs to try for one cursor before giving up. The later IDs are long enough to be unique.
 MAX_CURSOR_ATTEMPTS = 6
@@ -150,8 +150,8 @@ class Reads:
         # The horizon is read before the rows, so the rows contain everything up to it.
         horizon = caller.horizon or await self._books.horizon()
         window, after = self._feed_window(caller.key, question, horizon)
-        reached = max(window.until, caller.reached)
-        page = await self._books.changes(caller.key.scope, window, after, question.limit, reached)
+        wanted = Slice(question.limit, after, max(window.until, caller.reached))
+        page = await self._books.changes(caller.key.scope, window, wanted)
         oldest = max(page.oldest, horizon - REMOVALS_KEPT_MS)
         if BEGINNING < window.since < oldest or window.until < oldest:
             raise Refused(MARK_EXPIRED)
@@ -181,8 +181,8 @@ class Reads:
             if resumed is None or resumed.query != query or resumed.horizon > horizon:
                 raise Refused(BAD_CURSOR)
             horizon, after = resumed.horizon, ShopDay(resumed.shop_id, resumed.day)
-        reached = max(horizon, caller.reached)
-        page = await self._books.digests(key.scope, shop_id, (first, last), after, question.limit, reached)
+        wanted = Slice(question.limit, after, max(horizon, caller.reached))
+        page = await self._books.digests(key.scope, shop_id, (first, last), wanted)
         cursor = DigestCursor(horizon, query, *astuple(page.last)) if page.last else None
         return Answer(
             data=page.elements,
@@ -208,8 +208,7 @@ class Reads:
             stored_cursor = await self._cursors.find(listing, question.cursor)
             if stored_cursor is None:
                 raise Refused(BAD_CURSOR)
-        after, reached = _start_position(stored_cursor, caller)
-        page = await self._books.members(provider_id, after, question.limit, reached)
+        page = await self._books.members(provider_id, _slice(question.limit, stored_cursor, caller))
         if not page.continues:
             raise Refused(BAD_CURSOR)
         horizon = stored_cursor.horizon_in(listing) if stored_cursor else caller.horizon or page.horizon
@@ -290,15 +289,15 @@ class Reads:
     async def _query_bills(
         self, caller: Caller, question: BillList, stored_cursor: StoredCursor | None
     ) -> BillPage | None:
-        scope, shop_id, limit = caller.key.scope, question.shop_id, question.limit
-        after, reached = _start_position(stored_cursor, caller)
+        scope, shop_id = caller.key.scope, question.shop_id
+        wanted = _slice(question.limit, stored_cursor, caller)
         match question.selection:
             case ByDay(first, last):
-                return await self._books.bills_by_day(scope, shop_id, first, last, after, limit, reached)
+                return await self._books.bills_by_day(scope, shop_id, first, last, wanted)
             case ByChange(since):
                 # The upper bound ensures that the pass ends, however many bills change in the meantime.
                 until = stored_cursor.latest if stored_cursor else caller.horizon
-                return await self._books.bills_by_change(scope, shop_id, since, until, after, limit, reached)
+                return await self._books.bills_by_change(scope, shop_id, since, until, wanted)
 
     async def _next_cursor(
         self, listing: Listing, last: Position | None, stored_cursor: StoredCursor | None, horizon: int
@@ -326,11 +325,10 @@ class Reads:
             raise Refused(PROVIDER_NOT_IN_SCOPE)
 
 
-def _start_position(stored_cursor: StoredCursor | None, caller: Caller) -> tuple[Position | None, int]:
-    """Return the position after which a page begins, and the horizon that its data must have reached."""
+def _slice(limit: int, stored_cursor: StoredCursor | None, caller: Caller) -> Slice[Position]:
     if stored_cursor is None:
-        return None, caller.reached
-    return stored_cursor.position, max(stored_cursor.latest, caller.reached)
+        return Slice(limit, None, caller.reached)
+    return Slice(limit, stored_cursor.position, max(stored_cursor.latest, caller.reached))
 
 
 def require_lookup(key: Key) -> None:

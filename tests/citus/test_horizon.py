@@ -15,7 +15,7 @@ from counterfoil.backends.postgres.citus import DistributedLedger
 from counterfoil.backends.postgres.ledger import PostgresLedger
 from counterfoil.domain.changes import BillRow, Outcome, PutMember
 from counterfoil.machine.clock import SystemClock
-from counterfoil.ports import StoreUnavailable
+from counterfoil.ports import Slice, StoreUnavailable
 from ports.conftest import Run
 from ports.open_store import PSEUDONYMS, OpenStore, base, bill, gone, member, shop
 from waiting import until
@@ -280,9 +280,9 @@ def test_a_member_that_was_moving_when_its_loader_died_ends_in_one_base(
     assert isinstance(change, PutMember)
     with closing(DiesBeforeItRemoves(store.url, PSEUDONYMS.fingerprint())) as writer, pytest.raises(StoreUnavailable):
         writer.apply([change])
-    assert [open_store.books.members(base_id, None, 5).count for base_id in ("mb_a", "mb_b")] == [1, 1]
+    assert [open_store.books.members(base_id, Slice(5)).count for base_id in ("mb_a", "mb_b")] == [1, 1]
     assert open_store.ledger.apply([change])[0] in (Outcome.CHANGED, Outcome.UNCHANGED)
-    assert [open_store.books.members(base_id, None, 5).count for base_id in ("mb_a", "mb_b")] == [0, 1]
+    assert [open_store.books.members(base_id, Slice(5)).count for base_id in ("mb_a", "mb_b")] == [0, 1]
 
 
 class DiesBeforeItRemoves(DistributedLedger):

@@ -20,7 +20,7 @@ from counterfoil.ingest.lines import Reader
 from counterfoil.ingest.pipeline import Pipeline, RejectsFile, Summary
 from counterfoil.ingest.sources import Source, open_source
 from counterfoil.machine.clock import SystemClock
-from counterfoil.ports import Clock
+from counterfoil.ports import Clock, Slice
 from malformed_records import malformed
 from ports.backends import Store
 from ports.open_store import EVER, PSEUDONYMS, bills_of, open_ledger
@@ -119,15 +119,15 @@ async def _visible_world(store: Store) -> dict[str, Any]:
         seen[f"franchise {franchise}"] = (await books.shops(Scope("franchise", franchise))).bodies
     for shop_id in {shop["id"] for shop in shops}:
         scope = Scope("shop", shop_id)
-        by_day = await books.bills_by_day(scope, shop_id, *EVER, None, 10_000)
-        changed = await books.bills_by_change(scope, shop_id, 0, None, None, 10_000)
+        by_day = await books.bills_by_day(scope, shop_id, *EVER, Slice(10_000))
+        changed = await books.bills_by_change(scope, shop_id, 0, None, Slice(10_000))
         assert by_day
         assert changed
         seen[f"shop {shop_id}"] = (await books.shops(scope)).bodies
         seen[f"days of {shop_id}"] = [bill | {"updatedAt": bill["updatedAt"] is not None} for bill in bills_of(by_day)]
         seen[f"changes of {shop_id}"] = sorted(bill["id"] for bill in bills_of(changed))
     for provider_id in bases:
-        page = await books.members(provider_id, None, 10_000)
+        page = await books.members(provider_id, Slice(10_000))
         seen[f"base {provider_id}"] = page.base
         seen[f"members of {provider_id}"] = page.templates.split(NEXT) if page.count else []
     books.close()

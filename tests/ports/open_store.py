@@ -11,7 +11,7 @@ from counterfoil.domain.changes import Change, Outcome
 from counterfoil.domain.paging import Position
 from counterfoil.domain.tokens import Pseudonyms
 from counterfoil.ingest.lines import Reader
-from counterfoil.ports import BillPage, Clock
+from counterfoil.ports import BillPage, Clock, Slice
 from ports.backends import OpenLedger, Store
 
 PSEUDONYMS = Pseudonyms(b"a deployment secret for the ports' tests")
@@ -106,14 +106,14 @@ class OpenStore:
         return int(self.books.horizon())
 
     def by_change(self, shop_id: str = "sh_1", *, since: int = 0, until: int | None = None, limit: int = 1000) -> Any:
-        page = self.books.bills_by_change(Scope("shop", shop_id), shop_id, since, until, None, limit)
+        page = self.books.bills_by_change(Scope("shop", shop_id), shop_id, since, until, Slice(limit))
         return bills_of(page)
 
     def by_day(self, shop_id: str = "sh_1", first: date = EVER[0], last: date = EVER[1], limit: int = 1000) -> Any:
         return bills_of(self.day_page(shop_id, first, last, None, limit))
 
     def day_page(self, shop_id: str, first: date, last: date, after: Position | None, limit: int) -> BillPage:
-        page: BillPage = self.books.bills_by_day(Scope("shop", shop_id), shop_id, first, last, after, limit)
+        page: BillPage = self.books.bills_by_day(Scope("shop", shop_id), shop_id, first, last, Slice(limit, after))
         return page
 
     def bill(self, bill_id: str = "b_1", shop_id: str = "sh_1") -> Any:

@@ -7,7 +7,7 @@ import pytest
 from counterfoil.domain.access import Scope, ScopeKind
 from counterfoil.domain.members import fill_in
 from counterfoil.domain.paging import Position
-from counterfoil.ports import BillPage, MemberPage
+from counterfoil.ports import BillPage, MemberPage, Slice
 from ports.open_store import EVER, PSEUDONYMS, OpenStore, base, bill, gone, member, shop
 
 FRANCHISE = Scope("franchise", "fr_a")
@@ -50,8 +50,8 @@ def test_a_shop_outside_the_scope_gives_no_page(open_store: OpenStore) -> None:
 
     def page(scope: Scope, shop_id: str) -> list[int | None]:
         found = (
-            open_store.books.bills_by_day(scope, shop_id, *EVER, None, 5),
-            open_store.books.bills_by_change(scope, shop_id, 0, None, None, 5),
+            open_store.books.bills_by_day(scope, shop_id, *EVER, Slice(5)),
+            open_store.books.bills_by_change(scope, shop_id, 0, None, Slice(5)),
         )
         return [one.count if one else None for one in found]
 
@@ -66,7 +66,7 @@ def test_bills_follow_their_shop_from_one_franchise_to_another(shop_store: OpenS
     franchises = (FRANCHISE, Scope("franchise", "fr_b"))
 
     def pages() -> list[bool]:
-        return [shop_store.books.bills_by_day(scope, "sh_1", *EVER, None, 5) is not None for scope in franchises]
+        return [shop_store.books.bills_by_day(scope, "sh_1", *EVER, Slice(5)) is not None for scope in franchises]
 
     assert pages() == [True, False]
     shop_store.put(shop("sh_1", franchiseId="fr_b"))
@@ -145,9 +145,9 @@ def test_every_page_has_the_horizon(shop_store: OpenStore) -> None:
     shop_store.put(bill())
     shop_store.put(base())
     horizon = shop_store.horizon()
-    assert shop_store.books.bills_by_change(*SH_1, 0, None, None, 5).horizon == horizon
-    assert shop_store.books.bills_by_day(*SH_1, *EVER, None, 5).horizon == horizon
-    assert shop_store.books.members("mb_a", None, 5).horizon == horizon
+    assert shop_store.books.bills_by_change(*SH_1, 0, None, Slice(5)).horizon == horizon
+    assert shop_store.books.bills_by_day(*SH_1, *EVER, Slice(5)).horizon == horizon
+    assert shop_store.books.members("mb_a", Slice(5)).horizon == horizon
 
 
 # --- one bill ----------------------------------------------------------------
@@ -172,7 +172,7 @@ def test_a_page_says_whether_the_row_that_it_continues_after_still_exists(open_s
     def page(after: Position | None) -> BillPage:
         if page_of == "day":
             return open_store.day_page("sh_1", *EVER, after, 1)
-        found: BillPage = open_store.books.bills_by_change(*SH_1, 0, None, after, 1)
+        found: BillPage = open_store.books.bills_by_change(*SH_1, 0, None, Slice(1, after))
         return found
 
     first = page(None)
@@ -200,19 +200,19 @@ def test_members_are_listed_by_sign_up_oldest_first_and_those_without_one_last(o
         member("3", createdAt="2025-03-01T10:00:00+07:00"),
         member("4", "mb_b", createdAt="2025-03-01T10:00:00+07:00"),
     )
-    page = open_store.books.members("mb_a", None, 10)
+    page = open_store.books.members("mb_a", Slice(10))
     assert (page.count, page.last) == (3, None)
     assert tokens_on(page) == [PSEUDONYMS.member_token(i) for i in ("3", "2", "1")]
 
 
 def test_a_page_of_members_says_whether_the_member_that_it_continues_after_still_exists(open_store: OpenStore) -> None:
     open_store.put(member("1"), member("2"))
-    first = open_store.books.members("mb_a", None, 1)
+    first = open_store.books.members("mb_a", Slice(1))
     assert first.continues
-    assert open_store.books.members("mb_a", first.last, 1).continues
-    assert not open_store.books.members("mb_b", first.last, 1).continues
+    assert open_store.books.members("mb_a", Slice(1, first.last)).continues
+    assert not open_store.books.members("mb_b", Slice(1, first.last)).continues
     open_store.put(gone(member("1")), gone(member("2")))
-    assert not open_store.books.members("mb_a", first.last, 1).continues
+    assert not open_store.books.members("mb_a", Slice(1, first.last)).continues
 
 
 def test_a_member_is_returned_with_its_base_once_that_is_known(open_store: OpenStore) -> None:
@@ -220,10 +220,10 @@ def test_a_member_is_returned_with_its_base_once_that_is_known(open_store: OpenS
     token, scope = PSEUDONYMS.member_token("1"), Scope("shop", "sh_1")
     found = open_store.books.member(scope, token)
     assert (found.provider_id, found.base) == ("mb_a", None)
-    assert open_store.books.members("mb_a", None, 5).base is None
+    assert open_store.books.members("mb_a", Slice(5)).base is None
     open_store.put(base(creditEnabled=True))
     assert open_store.books.member(scope, token).base.credit_enabled
-    assert open_store.books.members("mb_a", None, 5).base.credit_enabled
+    assert open_store.books.members("mb_a", Slice(5)).base.credit_enabled
     assert open_store.books.member(scope, "m1_nobody") is None
 
 

@@ -8,6 +8,7 @@ import pytest
 from counterfoil.domain import change_feed
 from counterfoil.domain.access import Scope
 from counterfoil.domain.change_feed import BEGINNING, REMOVALS_KEPT_MS, FeedPosition, Window
+from counterfoil.ports import Slice
 from feed_copy import FeedCopy, Json
 from ports.open_store import OpenStore, bill, gone, shop
 from running_service import ManualClock
@@ -31,7 +32,7 @@ class Feed:
         """Read and store the next page. The mark advances only at the end of a pass."""
         if self.window is None:
             self.window = Window(self.mark, self.open_store.horizon())
-        found = self.open_store.books.changes(self.scope, self.window, self.after, self.limit)
+        found = self.open_store.books.changes(self.scope, self.window, Slice(self.limit, self.after))
         elements = [json.loads(element) for element in found.elements]
         self.copy.apply(elements)
         self.after = found.last
@@ -305,7 +306,7 @@ def test_old_removals_are_deleted_and_marks_from_before_them_are_known_to_be_too
 
 
 def oldest(open_store: OpenStore) -> int:
-    return int(open_store.books.changes(FRANCHISE, Window(BEGINNING, open_store.horizon()), None, 5).oldest)
+    return int(open_store.books.changes(FRANCHISE, Window(BEGINNING, open_store.horizon()), Slice(5)).oldest)
 
 
 def test_many_shops_with_few_changes_each_are_read(open_store: OpenStore) -> None:

@@ -13,6 +13,7 @@ import pytest
 from counterfoil.domain.access import Scope
 from counterfoil.domain.calendar import iso_utc
 from counterfoil.domain.day_totals import MAX_COMPUTED_DAYS, ShopDay
+from counterfoil.ports import Slice
 from ports.open_store import OpenStore, bill, gone, in_ms, shop
 
 FRANCHISE = Scope("franchise", "fr_a")
@@ -33,7 +34,7 @@ def digests(
     found: list[Json] = []
     after: ShopDay | None = None
     for _ in range(100):
-        page = open_store.books.digests(scope, shop_id, days, after, limit)
+        page = open_store.books.digests(scope, shop_id, days, Slice(limit, after))
         found += [json.loads(element, parse_float=Decimal) for element in page.elements]
         after = page.last
         if after is None:
@@ -130,8 +131,8 @@ def test_a_page_computes_a_bounded_number_of_days(open_store: OpenStore) -> None
     days = [date(2025, 11, 20) + timedelta(days=number) for number in range(MAX_COMPUTED_DAYS + 5)]
     open_store.put(shop("sh_1"))
     open_store.put(*(bill(f"b_{day}", closedAt=f"{day}T12:00:00+07:00") for day in days))
-    page = open_store.books.digests(FRANCHISE, None, ALL_DAYS, None, 1000)
+    page = open_store.books.digests(FRANCHISE, None, ALL_DAYS, Slice(1000))
     assert len(page.elements) == MAX_COMPUTED_DAYS
     assert len(digests(open_store)) == len(days)
     open_store.ledger.compute_totals(100)
-    assert len(open_store.books.digests(FRANCHISE, None, ALL_DAYS, None, 1000).elements) == len(days)
+    assert len(open_store.books.digests(FRANCHISE, None, ALL_DAYS, Slice(1000)).elements) == len(days)

@@ -13,7 +13,7 @@ from counterfoil.domain.changes import EncodedBill, Outcome, Removal
 from counterfoil.domain.intake import STALLED_MS, LoadProgress, load_state
 from counterfoil.domain.replacements import ReplacementGuard
 from counterfoil.domain.tokens import Pseudonyms
-from counterfoil.ports import StoreMismatch, StoreUnavailable
+from counterfoil.ports import Slice, StoreMismatch, StoreUnavailable
 from new_processes import new_processes
 from ports import other_processes
 from ports.open_store import (
@@ -272,7 +272,7 @@ def test_a_removed_member_is_not_found(open_store: OpenStore) -> None:
     open_store.put(shop(), member())
     open_store.put(gone(member()))
     assert open_store.books.member(Scope("shop", "sh_1"), token) is None
-    assert open_store.books.members("mb_a", None, 5).count == 0
+    assert open_store.books.members("mb_a", Slice(5)).count == 0
     assert open_store.put(member()) == [ADDED]
 
 
@@ -290,7 +290,7 @@ def test_a_removed_shop_keeps_its_bills_gets_new_ones_and_can_come_back(shop_sto
 def test_a_member_that_moves_to_another_base_leaves_the_first(open_store: OpenStore) -> None:
     open_store.put(member(messaging=[{"userId": "U1"}]))
     assert open_store.put(member(provider_id="mb_b", messaging=[{"userId": "U1"}])) == [CHANGED]
-    assert open_store.books.members("mb_a", None, 5).count == 0
+    assert open_store.books.members("mb_a", Slice(5)).count == 0
     assert open_store.books.accounts("mb_a", PSEUDONYMS.messaging_hash("U1")).accounts == []
     assert len(open_store.books.accounts("mb_b", PSEUDONYMS.messaging_hash("U1")).accounts) == 1
 
@@ -603,7 +603,7 @@ def test_a_reader_alongside_three_writers_is_never_given_too_early_a_horizon(sho
     horizon, seen = 0, frozenset[tuple[str, int]]()
     reads = 0
     while any(loader.is_alive() for loader in loaders) or reads < 10:
-        page = shop_store.books.bills_by_change(Scope("shop", "sh_1"), "sh_1", 0, None, None, 1000)
+        page = shop_store.books.bills_by_change(Scope("shop", "sh_1"), "sh_1", 0, None, Slice(1000))
         rows = {(one["id"], in_ms(one["updatedAt"])) for one in bills_of(page)}
         assert {row for row in rows if row[1] <= horizon} <= seen, "a row appeared at or below a reported horizon"
         assert page.horizon >= horizon

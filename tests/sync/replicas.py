@@ -101,7 +101,7 @@ class LaggingBooks:
 
     def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
         read = self._servers.first if name in COMPLETE_LISTS else self._servers.found
-        return lambda *asked: read(lambda books: getattr(books, name)(*asked), asked[-1])
+        return lambda *asked: read(lambda books: getattr(books, name)(*asked), getattr(asked[-1], "reached", asked[-1]))
 
 
 class MeterWithFloors:

@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Any, ClassVar
 
 from msgspec import json
+from msgspec.structs import replace
 
 from counterfoil.backends.postgres import change_feed
 from counterfoil.backends.postgres.change_feed import FeedReader
@@ -22,7 +23,7 @@ from counterfoil.domain.change_feed import FeedPage, FeedPosition, Window
 from counterfoil.domain.day_totals import DigestPage, ShopDay
 from counterfoil.domain.members import NEXT, Base
 from counterfoil.domain.paging import Position
-from counterfoil.ports import AccountList, BillPage, FoundAccount, FoundBill, FoundMember, MemberPage, ShopList
+from counterfoil.ports import AccountList, BillPage, FoundAccount, FoundBill, FoundMember, MemberPage, ShopList, Slice
 
 _HORIZON = "SELECT at FROM horizon"
 
@@ -180,26 +181,20 @@ class PostgresBooks:
         return rows[0][0] is not None
 
     async def bills_by_day(
-        self, scope: Scope, shop_id: str, first: date, last: date, after: Position | None, limit: int, reached: int = 0
+        self, scope: Scope, shop_id: str, first: date, last: date, wanted: Slice[Position]
     ) -> BillPage | None:
+        after = wanted.after
         # -1 sorts before every closing time, so this is the position just before the first bill of the first day.
         start = (after.major, after.minor, after.id) if after else (as_number(first), -1, "")
-        values = (*start, as_number(last), limit)
-        return await self._bill_page(self.BILLS_BY_DAY, scope, shop_id, values, limit, reached)
+        values = (*start, as_number(last))
+        return await self._bill_page(self.BILLS_BY_DAY, scope, shop_id, values, wanted)
 
     async def bills_by_change(
-        self,
-        scope: Scope,
-        shop_id: str,
-        since: int,
-        until: int | None,
-        after: Position | None,
-        limit: int,
-        reached: int = 0,
+        self, scope: Scope, shop_id: str, since: int, until: int | None, wanted: Slice[Position]
     ) -> BillPage | None:
-        start = (after.major, after.id) if after else (since, "")
-        reached = max(reached, until or 0)
-        return await self._bill_page(self.BILLS_BY_CHANGE, scope, shop_id, (*start, until, limit), limit, reached)
+        start = (wanted.after.major, wanted.after.id) if wanted.after else (since, "")
+        wanted = replace(wanted, reached=max(wanted.reached, until or 0))
+        return await self._bill_page(self.BILLS_BY_CHANGE, scope, shop_id, (*start, until), wanted)
 
     async def _bill_page(
         self,
@@ -207,15 +202,14 @@ class PostgresBooks:
         scope: Scope,
         shop_id: str,
         values: tuple[object, ...],
-        limit: int,
-        reached: int,
+        wanted: Slice[Position],
     ) -> BillPage | None:
         """Return a page of bills. The statement also checks that the shop's cached internal number is still correct."""
+        limit, reached = wanted.limit, wanted.reached
 
         async def ask(number: int) -> list[Any]:
-            asked = (_clean(scope.id), _clean(shop_id), number)
-            statement = statements[scope.kind]
-            return await self._servers.found(statement, *asked, *values, reached=reached, there=_continues)
+            asked = (_clean(scope.id), _clean(shop_id), number, *values, limit)
+            return await self._servers.found(statements[scope.kind], *asked, reached=reached, there=_continues)
 
         remembered = self._numbers.get((scope, shop_id))
         if remembered is not None:
@@ -238,46 +232,38 @@ class PostgresBooks:
         self._numbers[scope, shop_id] = number
         return number
 
-    async def changes(
-        self, scope: Scope, window: Window, after: FeedPosition | None, limit: int, reached: int = 0
-    ) -> FeedPage:
-        reached = max(reached, window.until)
+    async def changes(self, scope: Scope, window: Window, wanted: Slice[FeedPosition]) -> FeedPage:
+        reached = max(wanted.reached, window.until)
 
         async def ask(pool: Pool) -> list[Any]:
-            return [await self.FEED_READER(pool, scope, window, after, limit).read(reached)]
+            return [await self.FEED_READER(pool, scope, window, wanted.after, wanted.limit).read(reached)]
 
         ((page, _),) = await self._servers.found_by(ask, reached)
         return page  # type: ignore[no-any-return]
 
     async def digests(
-        self,
-        scope: Scope,
-        shop_id: str | None,
-        days: tuple[int, int],
-        after: ShopDay | None,
-        limit: int,
-        reached: int = 0,
+        self, scope: Scope, shop_id: str | None, days: tuple[int, int], wanted: Slice[ShopDay]
     ) -> DigestPage:
         asked = _clean(shop_id) if shop_id is not None else None
 
         async def ask(pool: Pool) -> list[Any]:
-            return [await change_feed.digest_page(pool, scope, asked, days, after, limit, reached)]
+            return [await change_feed.digest_page(pool, scope, asked, days, wanted)]
 
-        ((page, _),) = await self._servers.found_by(ask, reached)
+        ((page, _),) = await self._servers.found_by(ask, wanted.reached)
         return page  # type: ignore[no-any-return]
 
     async def bill(self, scope: Scope, bill_id: str, reached: int = 0) -> FoundBill | None:
         (seal, body, horizon), *_ = await self._found_in(_NUMBERS_OF[scope.kind], scope, self.BILL, bill_id, reached)
         return FoundBill(horizon, seal, body) if seal is not None else None
 
-    async def members(self, provider_id: str, after: Position | None, limit: int, reached: int = 0) -> MemberPage:
-        start = (after.major, after.id) if after else (-1, "")
-        asked = (_clean(provider_id), *start, limit)
-        rows = await self._servers.found(self.MEMBERS, *asked, reached=reached, there=_continues)
+    async def members(self, provider_id: str, wanted: Slice[Position]) -> MemberPage:
+        start = (wanted.after.major, wanted.after.id) if wanted.after else (-1, "")
+        asked = (_clean(provider_id), *start, wanted.limit)
+        rows = await self._servers.found(self.MEMBERS, *asked, reached=wanted.reached, there=_continues)
         base, continues, horizon = _base(rows[0][4]), rows[0][5], rows[0][6]
         if rows[0][2] is None:
             return MemberPage(horizon, base, 0, b"", None, continues)
-        last = Position(*rows[-1][:3]) if len(rows) == limit else None
+        last = Position(*rows[-1][:3]) if len(rows) == wanted.limit else None
         return MemberPage(horizon, base, len(rows), NEXT.join([row[3] for row in rows]), last, continues)
 
     async def member(self, scope: Scope, token: str, reached: int = 0) -> FoundMember | None:

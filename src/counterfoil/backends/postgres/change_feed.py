@@ -14,6 +14,7 @@ from counterfoil.backends.postgres.pool import Pool, is_storable
 from counterfoil.domain.access import Scope
 from counterfoil.domain.change_feed import FeedPage, FeedPosition, FeedShop, FoundRow, PageBuilder, Section, Window
 from counterfoil.domain.day_totals import DigestPage, ShopDay, day_total, days_to_compute, page_of_digests
+from counterfoil.ports import Slice
 
 # Returns the shops that a pass has to read, the oldest valid mark, and the horizon. If nothing in a franchise has
 # changed, this reads only one index entry and the few rows of shops that have ever left the franchise.
@@ -159,22 +160,16 @@ BILLS = "SELECT updated_at, body FROM bills WHERE shop = $1 AND bill_day = $2"
 
 
 async def digest_page(
-    pool: Pool,
-    scope: Scope,
-    shop_id: str | None,
-    days: tuple[int, int],
-    after: ShopDay | None,
-    limit: int,
-    reached: int,
+    pool: Pool, scope: Scope, shop_id: str | None, days: tuple[int, int], wanted: Slice[ShopDay]
 ) -> tuple[DigestPage | None, int]:
-    """Return a page and the server's horizon. The page is None if that horizon is below `reached`."""
-    start = after or ShopDay("")
+    """Return a page and the server's horizon. The page is None if that horizon is below `wanted.reached`."""
+    start = wanted.after or ShopDay("")
     scope_id = scope.id if is_storable(scope.id) else None
-    values = (scope_id, shop_id, start.shop_id, start.day, *days, limit)
+    values = (scope_id, shop_id, start.shop_id, start.day, *days, wanted.limit)
     rows: list[Any] = await pool.rows(DAYS_OF[scope.kind], *values)
     horizon = rows[0][-1]
-    if horizon < reached:
+    if horizon < wanted.reached:
         return None, horizon
     found = [row[:-1] for row in rows if row[0] is not None]
     computed = {key: day_total(await pool.rows(BILLS, *key)) for key in days_to_compute(found)}
-    return page_of_digests(found, computed, start, limit), horizon
+    return page_of_digests(found, computed, start, wanted.limit), horizon

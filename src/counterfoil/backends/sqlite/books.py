@@ -20,7 +20,7 @@ from counterfoil.domain.change_feed import FeedPage, FeedPosition, Window
 from counterfoil.domain.day_totals import DigestPage, ShopDay
 from counterfoil.domain.members import Base
 from counterfoil.domain.paging import Position
-from counterfoil.ports import AccountList, BillPage, FoundAccount, FoundBill, FoundMember, MemberPage, ShopList
+from counterfoil.ports import AccountList, BillPage, FoundAccount, FoundBill, FoundMember, MemberPage, ShopList, Slice
 
 _HORIZON = "SELECT at FROM horizon"
 
@@ -176,29 +176,17 @@ class SqliteBooks:
         return row(self._connection, _COVERS[scope.kind], (scope.id, provider_id)) is not None
 
     async def bills_by_day(
-        self,
-        scope: Scope,
-        shop_id: str,
-        first: date,
-        last: date,
-        after: Position | None,
-        limit: int,
-        reached: int = 0,  # noqa: ARG002
+        self, scope: Scope, shop_id: str, first: date, last: date, wanted: Slice[Position]
     ) -> BillPage | None:
+        after = wanted.after
         # -1 sorts before every closing time, so this is the position just before the first bill of the first day.
         start = (after.major, after.minor, after.id) if after else (as_number(first), -1, "")
-        return self._bill_page(_BILLS_BY_DAY[scope.kind], (scope.id, shop_id, *start, as_number(last), limit))
+        return self._bill_page(_BILLS_BY_DAY[scope.kind], (scope.id, shop_id, *start, as_number(last), wanted.limit))
 
     async def bills_by_change(
-        self,
-        scope: Scope,
-        shop_id: str,
-        since: int,
-        until: int | None,
-        after: Position | None,
-        limit: int,
-        reached: int = 0,  # noqa: ARG002
+        self, scope: Scope, shop_id: str, since: int, until: int | None, wanted: Slice[Position]
     ) -> BillPage | None:
+        after = wanted.after
         if after is None:
             found = row(self._connection, _POLL[scope.kind], (scope.id, shop_id, since))
             if found is None:
@@ -206,7 +194,7 @@ class SqliteBooks:
             if not found[1]:
                 return BillPage(found[0], 0, b"", b"", None)
         start = (after.major, after.id) if after else (since, "")
-        return self._bill_page(_BILLS_BY_CHANGE[scope.kind], (scope.id, shop_id, *start, until, limit))
+        return self._bill_page(_BILLS_BY_CHANGE[scope.kind], (scope.id, shop_id, *start, until, wanted.limit))
 
     def _bill_page(self, statement: str, values: tuple[object, ...]) -> BillPage | None:
         shop, horizon, count, seal, bodies, last, continues = row(self._connection, statement, values)
@@ -214,40 +202,22 @@ class SqliteBooks:
             return None
         return BillPage(horizon, count, seal or b"", bodies or b"", _position(last), bool(continues))
 
-    async def changes(
-        self,
-        scope: Scope,
-        window: Window,
-        after: FeedPosition | None,
-        limit: int,
-        reached: int = 0,  # noqa: ARG002
-    ) -> FeedPage:
-        return change_feed.feed_page(self._connection, scope, window, after, limit)
+    async def changes(self, scope: Scope, window: Window, wanted: Slice[FeedPosition]) -> FeedPage:
+        return change_feed.feed_page(self._connection, scope, window, wanted)
 
     async def digests(
-        self,
-        scope: Scope,
-        shop_id: str | None,
-        days: tuple[int, int],
-        after: ShopDay | None,
-        limit: int,
-        reached: int = 0,  # noqa: ARG002
+        self, scope: Scope, shop_id: str | None, days: tuple[int, int], wanted: Slice[ShopDay]
     ) -> DigestPage:
-        return change_feed.digest_page(self._connection, scope, shop_id, days, after, limit)
+        return change_feed.digest_page(self._connection, scope, shop_id, days, wanted)
 
     async def bill(self, scope: Scope, bill_id: str, reached: int = 0) -> FoundBill | None:  # noqa: ARG002
         found = row(self._connection, _BILL_OF[scope.kind], (bill_id, scope.id))
         return FoundBill(*found) if found else None
 
-    async def members(
-        self,
-        provider_id: str,
-        after: Position | None,
-        limit: int,
-        reached: int = 0,  # noqa: ARG002
-    ) -> MemberPage:
-        start = (after.major, after.id) if after else (-1, "")
-        horizon, base, count, templates, last, continues = row(self._connection, _MEMBERS, (provider_id, *start, limit))
+    async def members(self, provider_id: str, wanted: Slice[Position]) -> MemberPage:
+        start = (wanted.after.major, wanted.after.id) if wanted.after else (-1, "")
+        values = (provider_id, *start, wanted.limit)
+        horizon, base, count, templates, last, continues = row(self._connection, _MEMBERS, values)
         return MemberPage(horizon, _base(base), count, templates or b"", _position(last), bool(continues))
 
     async def member(self, scope: Scope, token: str, reached: int = 0) -> FoundMember | None:  # noqa: ARG002

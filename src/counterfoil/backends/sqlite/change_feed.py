@@ -17,6 +17,7 @@ from counterfoil.domain.change_feed import (
     Window,
 )
 from counterfoil.domain.day_totals import DigestPage, ShopDay, day_total, days_to_compute, page_of_digests
+from counterfoil.ports import Slice
 
 _OLDEST = "SELECT coalesce((SELECT oldest FROM feed), 0)"
 
@@ -59,10 +60,8 @@ _ROWS_OF = {
 }
 
 
-def feed_page(
-    connection: sqlite3.Connection, scope: Scope, window: Window, after: FeedPosition | None, limit: int
-) -> FeedPage:
-    builder = PageBuilder(window, after, limit)
+def feed_page(connection: sqlite3.Connection, scope: Scope, window: Window, wanted: Slice[FeedPosition]) -> FeedPage:
+    after, builder = wanted.after, PageBuilder(window, wanted.after, wanted.limit)
     with translated():
         connection.execute("BEGIN")
         try:
@@ -102,14 +101,9 @@ _DAYS_OF = {
 
 
 def digest_page(
-    connection: sqlite3.Connection,
-    scope: Scope,
-    shop_id: str | None,
-    days: tuple[int, int],
-    after: ShopDay | None,
-    limit: int,
+    connection: sqlite3.Connection, scope: Scope, shop_id: str | None, days: tuple[int, int], wanted: Slice[ShopDay]
 ) -> DigestPage:
-    start = after or ShopDay("")
+    start, limit = wanted.after or ShopDay(""), wanted.limit
     with translated():
         connection.execute("BEGIN")
         try:
