@@ -144,6 +144,21 @@ def _list(*path: str) -> list[_Phrase]:
     return [phrase for text in _table(*path).values() for phrase in _phrases(text)]
 
 
+@cache
+def _by_last_word(*path: str) -> dict[str, list[_Phrase]]:
+    """Return the phrases of a table by their last word, or by "" if they may be a part of a word."""
+    found: dict[str, list[_Phrase]] = {}
+    for phrase in _list(*path):
+        found.setdefault("" if _UNSPACED.match(phrase.words[0]) else phrase.words[-1], []).append(phrase)
+    return found
+
+
+def _found(words: Sequence[str], *path: str) -> list[_Phrase]:
+    """Return the phrases of a table that a text contains."""
+    table = _by_last_word(*path)
+    return [phrase for word in dict.fromkeys([*words, ""]) for phrase in table.get(word, ()) if phrase.is_in(words)]
+
+
 def _phrases(text: str) -> list[_Phrase]:
     found = [(rank, phrase, tuple(words_of(phrase))) for rank, phrase in enumerate(text.split(", "))]
     return [
@@ -165,8 +180,7 @@ def _folded(text: str) -> str:
 
 def names(text: str, *path: str) -> bool:
     """Return whether a heading or a value contains a phrase of a table."""
-    words = words_of(text)
-    return any(phrase.is_in(words) for phrase in _list(*path))
+    return bool(_found(words_of(text), *path))
 
 
 def is_one_of(value: str, *path: str) -> bool:
@@ -194,10 +208,10 @@ def stated_rates(heading: str) -> list[Fraction]:
 def _roles_of(
     words: Sequence[str], joined: Sequence[str] = (), written: frozenset[str] = frozenset()
 ) -> tuple[RoleMatch, ...]:
-    is_amount = not any(phrase.is_in(words) for phrase in _list("not_amounts"))
+    is_amount = not _found(words, "not_amounts")
     best: dict[str, _Phrase] = {}
     for role in _table("headings"):
-        matching = [phrase for phrase in _list("headings", role) if phrase.is_in(words) or phrase.is_in(joined)]
+        matching = _found(words, "headings", role) + _found(joined, "headings", role)
         if matching and (is_amount or role not in AMOUNT_ROLES):
             best[role] = max(matching, key=lambda phrase: (phrase.letters, phrase.written <= written, -phrase.rank))
     # In `Total Taxes` and `Server Tip`, the other words only say of what, but not in `Total incl. tax`.
@@ -393,7 +407,7 @@ def exception_in(value: str, *, is_item: bool = False, is_name: bool = False) ->
             may_match = tuple(words) == phrase.words or not (is_short and _THAI.match(phrase.words[0]))
             if may_match and phrase.is_in(words, begins=not is_short):
                 return meaning
-    has_phrase = any(phrase.is_in(words) for phrase in _list("no_sale_phrases"))
+    has_phrase = bool(_found(words, "no_sale_phrases"))
     return NO_SALE if not is_item and (has_phrase or is_one_of(value, "no_sale")) else None
 
 
@@ -423,7 +437,7 @@ _PAYMENTS = (("payment_rows",), ("headings", "wayOfPaying"))
 def is_payment(value: str) -> bool:
     """Return whether the name of an item, or the kind of a row, is only that of a payment, as in `Visa 1234`."""
     for words in _words_of_name(value):
-        known = {word for path in _PAYMENTS for one in _list(*path) if one.is_in(words) for word in one.words}
+        known = {word for path in _PAYMENTS for phrase in _found(words, *path) for word in phrase.words}
         if known and all(word in known or word.isdigit() or len(word) == 1 for word in words):
             return True
     return False
@@ -432,8 +446,7 @@ def is_payment(value: str) -> bool:
 @lru_cache(maxsize=1000)
 def names_payment(value: str) -> bool:
     """Return whether a value has the name of a way of paying, as in `Visa 1234` and `QR PromptPay`."""
-    phrases = [phrase for path in (("ways",), *_PAYMENTS) for phrase in _list(*path)]
-    is_named = any(phrase.is_in(words) for phrase in phrases for words in _words_of_name(value))
+    is_named = any(_found(words, *path) for path in (("ways",), *_PAYMENTS) for words in _words_of_name(value))
     return is_named or is_one_of(value, "exact", "way")
 
 
@@ -470,7 +483,7 @@ def names_area(value: str) -> bool:
 def word_among_codes(value: str) -> str:
     """Return what a value such as `Staff 4` has beside numbers, one or two letters, places and channels."""
     words, tables = words_of(value), [("areas",), *(("channels", code) for code in _table("channels"))]
-    known = {word for path in tables for phrase in _list(*path) if phrase.is_in(words) for word in phrase.words}
+    known = {word for path in tables for phrase in _found(words, *path) for word in phrase.words}
     found = [word for word in words if len(word) > (1 if _UNSPACED.match(word) else 2) and not word.isdigit()]
     return " ".join(word for word in found if word not in known)
 
