@@ -78,9 +78,13 @@ def is_sqlite(path: Path) -> bool:
 
 def fill(snapshot: duckdb.DuckDBPyConnection, path: Path, scratch: Path) -> bytes | None:
     """Create the snapshot's tables from the copy. Return the state of the pull at the same instant."""
-    if is_sqlite(path):
-        return _fill_from_sqlite(snapshot, path, scratch)
-    return _fill_from_duckdb(snapshot, path, scratch)
+    try:
+        state = (_fill_from_sqlite if is_sqlite(path) else _fill_from_duckdb)(snapshot, path, scratch)
+    except (duckdb.Error, sqlite3.Error, OSError) as error:
+        if any(text in str(error) for text in ("Could not set lock", "is locked")):
+            raise CopyLocked("A pull is writing to the copy at the moment. Ask again in a minute.") from error
+        raise CopyError(f"cannot read the copy {path}: {first_line(error)}") from error
+    return str(state[0]).encode() if state and state[0] else None
 
 
 def _require_whole_copy(found: Rows, path: Path) -> None:
@@ -102,7 +106,7 @@ def _selected(table: Table, convert: Callable[[str, Kind], str]) -> str:
     return ", ".join(f'{value} AS "{name}"' for name, value in values.items())
 
 
-def _fill_from_duckdb(snapshot: duckdb.DuckDBPyConnection, path: Path, scratch: Path) -> bytes | None:
+def _fill_from_duckdb(snapshot: duckdb.DuckDBPyConnection, path: Path, scratch: Path) -> tuple[Any, ...] | None:
     """Copy the tables from a private copy of the file, so that the file itself is locked only briefly."""
     private = scratch.with_suffix(".duckdb")
     _copy_locked_file(snapshot, path, private)
@@ -116,28 +120,19 @@ def _fill_from_duckdb(snapshot: duckdb.DuckDBPyConnection, path: Path, scratch: 
             snapshot.execute(f"CREATE TABLE {table.name} AS SELECT {selected} FROM pulled.{table.name}")
         state = snapshot.execute("SELECT state FROM pulled.pull_state").fetchone()
         snapshot.execute("DETACH pulled")
-    except duckdb.Error as error:
-        raise CopyError(f"cannot read the copy {path}: {first_line(error)}") from error
     finally:
         _remove(private)
-    return str(state[0]).encode() if state and state[0] else None
+    return state
 
 
 def _copy_locked_file(snapshot: duckdb.DuckDBPyConnection, path: Path, private: Path) -> None:
     """Copy the database file and its write-ahead log while DuckDB holds the lock that keeps writers out."""
-    try:
-        _attach(snapshot, path)
-    except duckdb.Error as error:
-        if "Could not set lock" in str(error):
-            raise CopyLocked("A pull is writing to the copy at the moment. Ask again in a minute.") from error
-        raise CopyError(f"cannot open the copy {path}: {first_line(error)}") from error
+    _attach(snapshot, path)
     try:
         # The log is copied first: copying the database file also closes it, which releases this process's lock on it.
         for source, target in reversed(list(zip(_files(path), _files(private), strict=True))):
             if source.exists():
                 shutil.copyfile(source, target)
-    except OSError as error:
-        raise CopyError(f"cannot read the copy {path}: {error.strerror}.") from error
     finally:
         snapshot.execute("DETACH pulled")
 
@@ -156,21 +151,16 @@ def _remove(path: Path) -> None:
         file.unlink(missing_ok=True)
 
 
-def _fill_from_sqlite(snapshot: duckdb.DuckDBPyConnection, path: Path, scratch: Path) -> bytes | None:
+def _fill_from_sqlite(snapshot: duckdb.DuckDBPyConnection, path: Path, scratch: Path) -> tuple[Any, ...] | None:
     """Copy the tables in one read transaction. In SQLite's WAL mode, readers do not block a pull."""
-    try:
-        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=SQLITE_WAIT_SEC)) as db:
-            db.isolation_level = None
-            db.execute("BEGIN")
-            _require_whole_copy(db.execute(_SQLITE_COLUMNS).fetchall(), path)
-            for table in PUBLISHED.values():
-                _copy_sqlite_table(snapshot, db, table, scratch)
-            state = db.execute("SELECT state FROM pull_state").fetchone()
-    except sqlite3.Error as error:
-        if "locked" in str(error):
-            raise CopyLocked("A pull is writing to the copy at the moment. Ask again in a minute.") from error
-        raise CopyError(f"cannot read the copy {path}: {error}") from error
-    return str(state[0]).encode() if state and state[0] else None
+    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=SQLITE_WAIT_SEC)) as db:
+        db.isolation_level = None
+        db.execute("BEGIN")
+        _require_whole_copy(db.execute(_SQLITE_COLUMNS).fetchall(), path)
+        for table in PUBLISHED.values():
+            _copy_sqlite_table(snapshot, db, table, scratch)
+        state: tuple[Any, ...] | None = db.execute("SELECT state FROM pull_state").fetchone()
+        return state
 
 
 def _copy_sqlite_table(
