@@ -102,7 +102,7 @@ def service(
     pages: Mapping[str, StaticPage] | None = None,
 ) -> Service:
     """Build the service. The store must already be prepared. If `pages` is given, it replaces `reference_pages`."""
-    from counterfoil.http.app import App
+    from counterfoil.http.app import App, RouteTable
     from counterfoil.http.gate import Gate
     from counterfoil.http.openapi import document
     from counterfoil.http.wire import EntityTags
@@ -113,7 +113,7 @@ def service(
     new_id = random_ids().__next__
     keyed = pseudonyms(settings)
     app = App(
-        prefix=settings.prefix,
+        routes=RouteTable(settings.prefix),
         gate=Gate(parts.key_lookup, parts.meter, clock),
         reads=Reads(
             books=parts.books, cursors=parts.cursors, meter=parts.meter, pseudonyms=keyed, clock=clock, new_id=new_id

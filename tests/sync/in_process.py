@@ -18,7 +18,7 @@ from counterfoil.backends.sqlite.books import SqliteBooks
 from counterfoil.backends.sqlite.keys import SqliteKeyLookup
 from counterfoil.backends.sqlite.ledger import SqliteLedger
 from counterfoil.backends.sqlite.usage import SqliteCursors, SqliteUsage
-from counterfoil.http.app import App
+from counterfoil.http.app import App, RouteTable
 from counterfoil.http.gate import Gate
 from counterfoil.http.wire import EntityTags
 from counterfoil.ports import ServingPorts
@@ -60,7 +60,7 @@ class InProcessService(RunningService):
             new_id=self._new_id,
         )
         return App(
-            prefix=self.settings.prefix,
+            routes=RouteTable(self.settings.prefix),
             gate=Gate(served.key_lookup, served.meter, self.clock),
             reads=reads,
             request_log=served.request_log,

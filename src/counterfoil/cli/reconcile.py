@@ -11,7 +11,6 @@ from counterfoil.cli import remote
 from counterfoil.cli.remote import ExitStatus, Remote
 from counterfoil.cli.terminal import echo, json_option, message, print_json, print_list, print_note
 from counterfoil.client.errors import CopyMismatch
-from counterfoil.client.pull_state import Tally
 from counterfoil.client.reconcile import Comparison, Difference, Reconciler
 from counterfoil.client.row_comparison import RowDifferences
 from counterfoil.client.sinks import private_files
@@ -24,7 +23,7 @@ class Report(Struct):
     """What a comparison has found, by day or, if it is deep, by table."""
 
     deep: bool
-    result: Comparison = field(default_factory=lambda: Comparison(Tally()))
+    result: Comparison = field(default_factory=Comparison)
     found: list[Difference] = field(default_factory=list)
     outcome: ExitStatus = ExitStatus()
 
@@ -75,8 +74,8 @@ def compare(given: Remote, *, since: date | None, deep: bool, fix: bool) -> Repo
             given.client() as client,
             remote.pull_progress() as show,
         ):
-            reconciler = Reconciler(client, sink, since=since, fix=fix, on_progress=show)
-            report.result = reconciler.result
+            reconciler = Reconciler(client, sink, since=since, fix=fix, result=report.result)
+            report.result.tally.on_progress = show
             if deep:
                 reconciler.compare_rows()
             for difference in () if deep else reconciler.run():

@@ -41,37 +41,29 @@ MEMBER_PAGES_PER_BATCH = 25
 CURSOR_LIFE_SEC = 36 * 3600
 
 
-class MemberPass:
+class MemberPass(Struct):
     """Reads all members of a base. Each batch of pages is committed together with the progress of the pass."""
 
-    def __init__(
-        self,
-        client: Client,
-        sink: Sink,
-        tally: Tally,
-        limit: int = calls.MAX_LIMIT,
-        pages_per_batch: int = MEMBER_PAGES_PER_BATCH,
-    ) -> None:
-        self._client = client
-        self._sink = sink
-        self._tally = tally
-        self._limit = min(limit, calls.MAX_LIMIT)
-        self._pages_per_batch = min(pages_per_batch, MEMBER_PAGES_PER_BATCH)
+    client: Client
+    sink: Sink
+    tally: Tally
+    limit: int = calls.MAX_LIMIT
+    pages_per_batch: int = MEMBER_PAGES_PER_BATCH
 
     def _fetch(self, call: Call) -> Page[Raw]:
         began = time.monotonic()
         try:
-            response = self._client.send(call)
+            response = self.client.send(call)
         finally:
-            self._tally.waiting_sec += time.monotonic() - began
+            self.tally.waiting_sec += time.monotonic() - began
         page = calls.parse_page(response, calls.decode_raw_page)
-        self._tally.count_response(page.remaining)
+        self.tally.count_response(page.remaining)
         return page
 
     def read(self, state: State, provider_id: str, mark: str, every_sec: float) -> None:
         """Finish an interrupted pass. Then start a new one, unless the last began less than `every_sec` seconds ago."""
         base = state.bases.setdefault(provider_id, BaseState())
-        self._tally.reading = f"members of {provider_id}"
+        self.tally.reading = f"members of {provider_id}"
         if base.cursor is not None and seconds_between(base.asked, mark) <= CURSOR_LIFE_SEC:
             self._finish(state, base, provider_id, mark)
         is_due = base.passed is None or seconds_between(base.passed, mark) >= every_sec
@@ -95,14 +87,16 @@ class MemberPass:
     def read_batch(self, base: BaseState, provider_id: str, mark: str) -> "_MemberBatch":
         """Read some pages, starting at the base's cursor. If a page fails, the pages before it are kept."""
         batch = _MemberBatch(is_first=base.cursor is None)
-        for _ in range(self._pages_per_batch):
+        for _ in range(min(self.pages_per_batch, MEMBER_PAGES_PER_BATCH)):
             try:
-                page = self._fetch(calls.members(provider_id, limit=self._limit, cursor=base.cursor))
+                page = self._fetch(
+                    calls.members(provider_id, limit=min(self.limit, calls.MAX_LIMIT), cursor=base.cursor)
+                )
                 calls.check_progress(base.cursor, page.next_cursor)
             except CounterfoilError as error:
                 batch.error = error
                 break
-            self._tally.members_read += len(page.data)
+            self.tally.members_read += len(page.data)
             for row in page.data:
                 member_id = calls.decode_row(row, _decode_member_id).member_id
                 # Of a member that is returned twice, the later row is used. One without a token is skipped.
@@ -120,18 +114,18 @@ class MemberPass:
             return
         if batch.is_last:
             base.passed, base.began = base.began, None
-        began, before = time.monotonic(), self._tally.changes
-        pull_state.set_write_time(self._sink, state, mark)
-        with self._sink.transaction():
+        began, before = time.monotonic(), self.tally.changes
+        pull_state.set_write_time(self.sink, state, mark)
+        with self.sink.transaction():
             if batch.is_first:
-                self._sink.open_pass(provider_id)
+                self.sink.open_pass(provider_id)
             rows = [bytes(row) for row in batch.latest.values()]
-            self._tally.count_members(self._sink.put_members(provider_id, rows))
+            self.tally.count_members(self.sink.put_members(provider_id, rows))
             if batch.is_last:
-                self._tally.members_removed += self._sink.close_pass(provider_id)
-            state.changes += self._tally.changes - before
-            pull_state.save(self._sink, state)
-        self._tally.writing_sec += time.monotonic() - began
+                self.tally.members_removed += self.sink.close_pass(provider_id)
+            state.changes += self.tally.changes - before
+            pull_state.save(self.sink, state)
+        self.tally.writing_sec += time.monotonic() - began
 
 
 class _MemberBatch(Struct):

@@ -65,7 +65,7 @@ Picked = TypeVar("Picked")
 class Comparison(Struct):
     """The result of a comparison: days compared, shops that were not, and tables that differ in a deep one."""
 
-    tally: Tally
+    tally: Tally = msgspec.field(default_factory=Tally)
     tables: list[RowDifferences] = msgspec.field(default_factory=list)
     left_out: LeftOut = LeftOut()
     unread: list[str] = msgspec.field(default_factory=list)
@@ -75,25 +75,15 @@ class Comparison(Struct):
     repaired_files: list[str] = msgspec.field(default_factory=list)
 
 
-class Reconciler:
+class Reconciler(Struct):
     """Compares all days, or those from `since` on. With `fix`, the service's data replaces the days that differ."""
 
-    def __init__(
-        self,
-        client: Client,
-        sink: Sink,
-        *,
-        since: date | None = None,
-        fix: bool = False,
-        limit: int = calls.MAX_LIMIT,
-        on_progress: Callable[[Tally], None] = lambda _: None,
-    ) -> None:
-        self._client = client
-        self._sink = sink
-        self._since = since
-        self._fix = fix
-        self._limit = limit
-        self.result = Comparison(Tally(on_progress=on_progress))
+    client: Client
+    sink: Sink
+    since: date | None = None
+    fix: bool = False
+    limit: int = calls.MAX_LIMIT
+    result: Comparison = msgspec.field(default_factory=Comparison)
 
     def run(self) -> Iterator[Difference]:
         """Yield the differences. If a full pass is not finished, yield none and list all shops in `unread`."""
@@ -106,13 +96,13 @@ class Reconciler:
         for shop_id, days in sorted(differing.items()):
             yield from self._shop(state, shop_id, days)
             self.result.tally.shops_done += 1
-        if self._fix:
-            counts = self._sink.row_counts()
+        if self.fix:
+            counts = self.sink.row_counts()
             still_lost = state.lost_tables(counts)
             self.result.lost_tables = state.lost = [name for name in self.result.lost_tables if name in still_lost]
-            with self._sink.transaction():
-                pull_state.save(self._sink, state, counts)
-            self.result.repaired_files = self._sink.publish()
+            with self.sink.transaction():
+                pull_state.save(self.sink, state, counts)
+            self.result.repaired_files = self.sink.publish()
 
     def compare_rows(self) -> None:
         """Read everything, compare every row of every table, and list the tables that differ in `tables`.
@@ -123,7 +113,7 @@ class Reconciler:
         state = self._complete_state()
         if state is None:
             return
-        comparison = RowComparison(self._client, self._sink, self.result.tally)
+        comparison = RowComparison(self.client, self.sink, self.result.tally)
         comparison.read(state.selection)
         pending = self._pending(state)
         comparison.forget_pending(pending.shops, pending.listed_shops, pending.bills)
@@ -131,38 +121,38 @@ class Reconciler:
         differing = {found.table for found in self.result.tables}
         self.result.tables += [
             RowDifferences(table=f"{name}.parquet", missing=missing, extra=extra, different=0)
-            for name, (missing, extra) in self._sink.file_differences().items()
+            for name, (missing, extra) in self.sink.file_differences().items()
             if name not in differing
         ]
         bills = [key for key in pending.bills if key[0] not in pending.shops]
-        changed = len(bills) + len(pending.listed_shops) + self._sink.count_bills(pending.shops)
+        changed = len(bills) + len(pending.listed_shops) + self.sink.count_bills(pending.shops)
         self.result.left_out = comparison.left_out(changed)
-        if self.result.tables and self._fix:
+        if self.result.tables and self.fix:
             try:
-                Puller(self._client, self._sink, Options(full=True), self.result.tally.on_progress).run()
+                Puller(self.client, self.sink, Options(full=True), self.result.tally.on_progress).run()
             finally:
-                self.result.tally.requests = self._client.requests
+                self.result.tally.requests = self.client.requests
             self.result.tables = [msgspec.structs.replace(found, is_fixed=True) for found in self.result.tables]
             self.result.lost_tables = []
 
     def _complete_state(self) -> State | None:
         """Return the state of the copy, or None if a full pass has to be finished first."""
-        state = pull_state.decode(self._sink.state())
+        state = pull_state.decode(self.sink.state())
         if state.origin is None:
             raise CopyMismatch("there is no copy to compare. Run `counterfoil pull` first.")
-        self.result.lost_tables = state.lost_tables(self._sink.row_counts())
+        self.result.lost_tables = state.lost_tables(self.sink.row_counts())
         self._require_origin(state)
         if state.feed.mark is not None:
             return state
         self.result.is_first_pull_finished = False
-        self.result.unread += sorted(self._sink.shop_ids())
+        self.result.unread += sorted(self.sink.shop_ids())
         return None
 
     def _require_origin(self, state: State) -> None:
         """Raise `CopyMismatch` if the copy is from another address or another key lineage, or if it is too old."""
         known, feed = state.origin, state.feed
-        if known is None or known.url != self._client.base_url or (feed.mark is None and feed.cursor is None):
-            pull_state.require_origin(known, origin_of(self._client))
+        if known is None or known.url != self.client.base_url or (feed.mark is None and feed.cursor is None):
+            pull_state.require_origin(known, origin_of(self.client))
             return
         try:
             next(self._pages(calls.changes(since=feed.mark, cursor=feed.cursor, limit=1), decode_feed_page))
@@ -170,18 +160,18 @@ class Reconciler:
             if refusal.code == "mark_expired":
                 raise CopyMismatch(message("copy_too_old")) from refusal
             if is_bad_cursor(refusal):
-                raise pull_state.mismatch(known, origin_of(self._client)) from refusal
+                raise pull_state.mismatch(known, origin_of(self.client)) from refusal
             if refusal.code == "not_found":
-                raise missing_feed(self._client, refusal) from refusal
+                raise missing_feed(self.client, refusal) from refusal
             raise
 
     def _differing_days(self, state: State) -> dict[str, dict[str | None, Sides]]:
         """Return, for each selected shop, the selected days whose digests differ, with both totals."""
         self.result.tally.reading = "digests"
         selection = state.selection
-        service = self._read_list(calls.digests(first=self._since), _decode_digests, _day_totals)
-        copy = self._sink.day_totals(self._since)
-        left_out = self._sink.shops_that_left()
+        service = self._read_list(calls.digests(first=self.since), _decode_digests, _day_totals)
+        copy = self.sink.day_totals(self.since)
+        left_out = self.sink.shops_that_left()
         compared = {
             (shop_id, day)
             for shop_id, day in service.keys() | copy.keys()
@@ -201,7 +191,7 @@ class Reconciler:
 
     def _leave_out(self, shop_ids: Collection[str]) -> None:
         """Note that shops are not compared, because the service no longer returns their bills."""
-        earlier, bills = self.result.left_out, self._sink.count_bills(shop_ids)
+        earlier, bills = self.result.left_out, self.sink.count_bills(shop_ids)
         self.result.left_out = LeftOut(earlier.shops + len(shop_ids), earlier.bills + bills)
 
     # --- the days that differ ------------------------------------------------------
@@ -210,7 +200,7 @@ class Reconciler:
         """Read only the days that differ, and compare their bills."""
         for first, last in consecutive(day for day in days if day is not None):
             self.result.tally.reading = f"shop {shop_id}: {first} to {last}"
-            window = calls.bills(shop_id, first=first, last=last, limit=self._limit)
+            window = calls.bills(shop_id, first=first, last=last, limit=self.limit)
             try:
                 rows = self._read_list(window, decode_raw_page, lambda row: (bill_head(row).id, bytes(row)))
             except Refusal as refusal:
@@ -220,7 +210,7 @@ class Reconciler:
                 self.result.days -= len(days)
                 self._leave_out([shop_id])
                 return
-            yield from self._compare(state, shop_id, rows, self._sink.days_of_bills(shop_id, first, last), days)
+            yield from self._compare(state, shop_id, rows, self.sink.days_of_bills(shop_id, first, last), days)
 
     def _undated(self, state: State, shops: Mapping[str, Sides]) -> Iterator[Difference]:
         """Compare the undated bills of these shops. Only a full pass through the feed returns all undated bills."""
@@ -234,7 +224,7 @@ class Reconciler:
                 if bill.bill_date is None:
                     found[element.shop_id][bill.id] = bytes(element.bill)
         for shop_id, rows in sorted(found.items()):
-            held = self._sink.days_of_bills(shop_id)
+            held = self.sink.days_of_bills(shop_id)
             yield from self._compare(state, shop_id, rows, held, {None: shops[shop_id]})
 
     # --- comparing -----------------------------------------------------------------
@@ -249,14 +239,14 @@ class Reconciler:
     ) -> Iterator[Difference]:
         """Compare the bills that the service returned with those that the copy has on the same days."""
         served = {bill_id: bill_head(row).bill_date for bill_id, row in rows.items()}
-        wrong = self._sink.different_bills(shop_id, list(rows.values())) | (served.keys() ^ held.keys())
+        wrong = self.sink.different_bills(shop_id, list(rows.values())) | (served.keys() ^ held.keys())
         if not wrong:
             return
         pending = self._pending(state)
         if shop_id in pending.shops:
             return
         wrong = {bill_id for bill_id in wrong if (shop_id, bill_id) not in pending.bills}
-        if self._fix and wrong:
+        if self.fix and wrong:
             self._overwrite_bills(state, shop_id, rows, wrong)
         for day, (service, copy) in sorted(totals.items(), key=lambda item: item[0] or ""):
             of_service = {bill_id for bill_id in wrong & served.keys() if served[bill_id] == day}
@@ -270,7 +260,7 @@ class Reconciler:
                     missing=len(of_service - of_copy),
                     removed=len(of_copy - of_service),
                     different=len(of_service & of_copy),
-                    is_fixed=self._fix,
+                    is_fixed=self.fix,
                 )
 
     def _pending(self, state: State) -> "_Pending":
@@ -288,13 +278,13 @@ class Reconciler:
         return pending
 
     def _overwrite_bills(self, state: State, shop_id: str, rows: Mapping[str, bytes], wrong: set[str]) -> None:
-        pull_state.set_write_time(self._sink, state, state.feed.as_of or "")  # It is set, because a pass has ended.
-        with self._sink.transaction():
-            self._sink.remove_bills([(shop_id, bill_id) for bill_id in sorted(wrong)])
-            self._sink.put_bills([rows[bill_id] for bill_id in sorted(wrong & rows.keys())], None, [shop_id])
+        pull_state.set_write_time(self.sink, state, state.feed.as_of or "")  # It is set, because a pass has ended.
+        with self.sink.transaction():
+            self.sink.remove_bills([(shop_id, bill_id) for bill_id in sorted(wrong)])
+            self.sink.put_bills([rows[bill_id] for bill_id in sorted(wrong & rows.keys())], None, [shop_id])
             # The next `pull --then` runs its command for these changes.
             state.changes += len(wrong)
-            pull_state.save(self._sink, state, state.rows)
+            pull_state.save(self.sink, state, state.rows)
 
     # --- reading -------------------------------------------------------------------
 
@@ -323,7 +313,7 @@ class Reconciler:
         raise CounterfoilError(message("list_refused", times=MAX_ATTEMPTS, path=call.path))
 
     def _pages(self, call: Call, decode: Callable[[bytes], Page[Row]]) -> Iterator[Page[Row]]:
-        for page in self._client.pages(call, partial(calls.parse_page, decode=decode)):
+        for page in self.client.pages(call, partial(calls.parse_page, decode=decode)):
             if call.path == "transactions":
                 self.result.tally.bills_read += len(page.data)
             self.result.tally.count_response(page.remaining)

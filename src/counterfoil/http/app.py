@@ -102,54 +102,39 @@ class Exchange(Struct):
     refused_key_id: str | None = None
 
 
-class App:
+class App(Struct, kw_only=True, eq=False):
     """The application, which the server calls for each request."""
 
-    def __init__(
-        self,
-        *,
-        prefix: str,
-        gate: Gate,
-        reads: Reads,
-        request_log: RequestLog,
-        openapi: bytes,
-        tags: wire.EntityTags,
-        observe: Callable[[Event], None],
-        clock: Clock,
-        new_id: Callable[[], str],
-        pages: Mapping[str, StaticPage] | None = None,
-    ) -> None:
-        self._pages = pages or {}
-        self._routes = RouteTable(prefix)
-        self._gate = gate
-        self._reads = reads
-        self._request_log = request_log
-        self._openapi = openapi
-        self._tags = tags
-        self._document = Answer(data=openapi, horizon=0, seal=openapi)
-        self._observe = observe
-        self._clock = clock
-        self._new_id = new_id
+    routes: RouteTable
+    gate: Gate
+    reads: Reads
+    request_log: RequestLog
+    openapi: bytes
+    tags: wire.EntityTags
+    observe: Callable[[Event], None]
+    clock: Clock
+    new_id: Callable[[], str]
+    pages: Mapping[str, StaticPage] = {}
 
     async def __rsgi__(self, scope: RequestScope, protocol: Any) -> None:
         began = time.perf_counter_ns()
         headers = scope.headers
-        request_id = wire.request_id(headers.get("x-request-id")) or self._new_id()
+        request_id = wire.request_id(headers.get("x-request-id")) or self.new_id()
         exchange = Exchange(request_id, scope.method)
         try:
             response = await self._respond(scope, headers, exchange)
             if exchange.answer and exchange.answer.disclosure:
                 # HEAD and 304 are recorded too, because their ETag and length depend on the personal data.
-                await self._request_log.disclose(self._record(exchange, response, began))
+                await self.request_log.disclose(self._record(exchange, response, began))
                 exchange.is_recorded = True
         except Refused as refused:
             response = self._error_response(refused, exchange)
         except StoreUnavailable as error:
-            self._observe(StoreFailed(request_id=request_id, route=exchange.route, reason=str(error)))
+            self.observe(StoreFailed(request_id=request_id, route=exchange.route, reason=str(error)))
             problem = AUTH_UNAVAILABLE if isinstance(error, StoreBusy) else INTERNAL
             response = self._error_response(Refused(problem), exchange)
         except Exception as error:  # noqa: BLE001 - any crash becomes a response without details
-            self._observe(_crash(error, exchange))
+            self.observe(_crash(error, exchange))
             response = self._error_response(Refused(INTERNAL), exchange)
         protocol.response_bytes(response.status, response.headers, response.body)
         self._record_and_log(exchange, response, began)
@@ -159,7 +144,7 @@ class App:
             # The HTTP server refuses malformed requests in the same way, without a body.
             return wire.Response(400, wire.bare_headers(exchange.request_id), b"")
         refuse_browsers(headers)
-        found = self._routes.find(scope.path)
+        found = self.routes.find(scope.path)
         if not found:
             return self._page_response(scope.path, headers, exchange)
         exchange.route, argument = found
@@ -170,21 +155,22 @@ class App:
         if handler is None:
             exchange.is_probe = exchange.method == "HEAD" and headers.get("user-agent") == wire.PROBE_AGENT
             sent = wire.response_headers(exchange.request_id, None)
-            return self._success_response(self._document, self._openapi, headers, sent)
-        if not self._gate.try_enter():
-            await self._gate.wait_for_slot()
+            document = Answer(data=self.openapi, horizon=0, seal=self.openapi)
+            return self._success_response(document, self.openapi, headers, sent)
+        if not self.gate.try_enter():
+            await self.gate.wait_for_slot()
         try:
-            exchange.caller = caller = await self._gate.admit(sole(headers.get_all("authorization")))
+            exchange.caller = caller = await self.gate.admit(sole(headers.get_all("authorization")))
             require_quota(caller)
-            answer = await handler(self._reads, caller, argument, scope.query_string)
+            answer = await handler(self.reads, caller, argument, scope.query_string)
         finally:
-            self._gate.leave()
+            self.gate.leave()
         exchange.answer = answer
         sent = wire.response_headers(exchange.request_id, caller)
         return self._success_response(answer, wire.success_body(answer), headers, sent)
 
     def _page_response(self, path: str, headers: RequestHeaders, exchange: Exchange) -> wire.Response:
-        page = self._pages.get(path)
+        page = self.pages.get(path)
         if page is None:
             raise Refused(NOT_FOUND, "There is no such path.")
         exchange.route = PAGE_ROUTE
@@ -196,7 +182,7 @@ class App:
     def _success_response(
         self, answer: Answer, body: bytes, headers: RequestHeaders, sent: wire.Headers
     ) -> wire.Response:
-        tag = self._tags.of(answer)
+        tag = self.tags.of(answer)
         sent.append(("etag", tag))
         known_tags = headers.get("if-none-match")
         if known_tags and wire.matches_etag(known_tags, tag):
@@ -214,25 +200,25 @@ class App:
         exchange.answer = None
         if isinstance(refused.__cause__, StoreUnavailable):
             reason = str(refused.__cause__)
-            self._observe(StoreFailed(request_id=exchange.request_id, route=exchange.route, reason=reason))
+            self.observe(StoreFailed(request_id=exchange.request_id, route=exchange.route, reason=reason))
         headers = wire.response_headers(exchange.request_id, exchange.caller, refused) + wire.problem_headers(refused)
         return wire.Response(refused.problem.status, headers, wire.problem_body(refused))
 
     def _record_and_log(self, exchange: Exchange, response: wire.Response, began: int) -> None:
         record = self._record(exchange, response, began)
         if exchange.caller and not exchange.is_recorded:
-            self._request_log.note(record)
+            self.request_log.note(record)
         answer = exchange.answer
         if answer and answer.change_list and exchange.method == "GET":
             # A 304 response also counts as a page that was sent: it confirms that the caller already has the page.
-            self._request_log.note_page(
+            self.request_log.note_page(
                 answer.change_list, answer.changes_since, answer.horizon, not answer.next_cursor, record.at
             )
         if exchange.refused_key_id and exchange.error:
-            self._request_log.note_refusal(exchange.refused_key_id, exchange.error, record.at)
+            self.request_log.note_refusal(exchange.refused_key_id, exchange.error, record.at)
         if exchange.is_probe and response.status == 200:
             return
-        self._observe(
+        self.observe(
             RequestServed(
                 request_id=exchange.request_id,
                 method=exchange.method if exchange.method in METHODS else OTHER_METHOD,
@@ -259,7 +245,7 @@ class App:
         else:
             detail = _detail(names, answer.shop_id, answer.rows, not answer.next_cursor)
         return RequestRecord(
-            at=self._clock.now_ms(),
+            at=self.clock.now_ms(),
             key_id=exchange.caller.key.key_id if exchange.caller else "",
             route=exchange.route,
             status=response.status,
