@@ -54,9 +54,7 @@ def show_status(*, as_json: bool, deep: bool) -> Overview:
             found = Overview(now, [invalid], StoreValues())
         else:
             show_times(settings)
-            valid = finding("settings_valid")
-            if config is not None:
-                valid = finding("settings_valid_with_file", file=str(config))
+            valid = finding("settings_valid_with_file", file=str(config)) if config else finding("settings_valid")
             checked = overview(settings, now, deep=True)
             found = Overview(now, [valid, *checked.findings], checked.store)
     if as_json:

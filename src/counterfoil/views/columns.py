@@ -8,14 +8,12 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, Literal, TypeVar
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from counterfoil.domain.activity import format_usual
 from counterfoil.domain.calendar import iso_utc
 from counterfoil.views.times import second
 
 Row = TypeVar("Row")
-Part = TypeVar("Part")
 _CAPITAL = re.compile("(?=[A-Z])")
 
 
@@ -110,17 +108,6 @@ def plain_text(column: ListColumn[Row], row: Row) -> str:
     if isinstance(value, list):
         return " ".join(value)
     return format_usual(value) if column.kind == "number" else str(value)
-
-
-def within(columns: Iterable[ListColumn[Part]], part: Callable[[Row], Part]) -> list[ListColumn[Row]]:
-    """Return the columns for rows that contain what the columns are about."""
-
-    def of_part(column: ListColumn[Any]) -> ListColumn[Row]:
-        return replace(
-            column, value=lambda row: column.value_of(part(row)), text=lambda row: plain_text(column, part(row))
-        )
-
-    return [of_part(column) for column in columns]
 
 
 def arranged(columns: Iterable[ListColumn[Row]], first: Sequence[str]) -> list[ListColumn[Row]]:

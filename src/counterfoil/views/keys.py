@@ -2,18 +2,20 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
+from typing import Any, TypeVar
 
-from msgspec import Struct
+from msgspec.structs import asdict
 
 from counterfoil.domain.access import Key, KeyUse, key_warnings, permissions
 from counterfoil.domain.calendar import days_until, thai_day
 from counterfoil.domain.problems import what_to_do
 from counterfoil.operator_reads import DayOfKey, ErrorGroup, OperatorReads
-from counterfoil.views.columns import ListColumn, within
+from counterfoil.views.columns import ListColumn
 from counterfoil.views.copies import CopySummary, LoadedShops, copy_rows, summary
 from counterfoil.views.times import minute
 
 WEEK = 7
+AnyKey = TypeVar("AnyKey", bound=Key)
 
 
 def state(key: Key, now: int) -> str:
@@ -27,9 +29,9 @@ def revoked_at(key: Key, now: int) -> int | None:
     return key.revokes_at if key.is_revoked(now) and key.revoked_at is None else key.revoked_at
 
 
-def columns(now: int, last_used: Mapping[str, int] | None = None) -> Sequence[ListColumn[Key]]:
+def columns(now: int, last_used: Mapping[str, int] | None = None) -> Sequence[ListColumn[AnyKey]]:
     """Return the columns. `last_used` is when each key was last used, if that was read."""
-    used: tuple[ListColumn[Key], ...] = ()
+    used: tuple[ListColumn[AnyKey], ...] = ()
     if last_used is not None:
         used = (ListColumn("lastUsed", lambda key: last_used.get(key.key_id), "time", terminal="last used"),)
     return (
@@ -59,10 +61,9 @@ def permission_names(key: Key) -> str:
     return ", ".join(permissions(key)) or "none"
 
 
-class UsedKey(Struct, frozen=True):
+class UsedKey(Key, frozen=True, kw_only=True):
     """A key with its usage, warnings and copy. `week` has the requests of the last 7 days, oldest first."""
 
-    key: Key
     last_used: int | None
     week: list[int]
     errors: int
@@ -87,28 +88,25 @@ def used_keys(reads: OperatorReads, shops: LoadedShops, now: int) -> list[UsedKe
         rows = copy_rows(key, read, loaded, now) if read else []
         warnings = [warning.value for warning in key_warnings(key, use, now)]
         errors = sum(day.errors for day in of_key.values())
-        found.append(UsedKey(key, use.last_used, week, errors, warnings, summary(rows)))
+        usage: dict[str, Any] = {"last_used": use.last_used, "week": week, "errors": errors, "warnings": warnings}
+        found.append(UsedKey(**asdict(key), **usage, copy=summary(rows)))
     return found
 
 
 # The columns of a key's usage.
 USAGE: Sequence[ListColumn[UsedKey]] = (
-    ListColumn("", lambda used: used.key.key_id, page="key", csv=""),
-    ListColumn("", lambda used: used.key.scope.id, page="keys.scope", csv=""),
+    ListColumn("", lambda used: used.key_id, page="key", csv=""),
+    ListColumn("", lambda used: used.scope.id, page="keys.scope", csv=""),
     ListColumn("copy", page="keys.copy", csv=""),
     ListColumn("lastUsed", kind="time", page="keys.last_used"),
     ListColumn("week", csv=""),
     ListColumn("", lambda used: used.week[-1], csv="requests_today"),
     ListColumn("", lambda used: sum(used.week), "number", page="keys.week", csv="requests_7_days"),
     ListColumn("errors", kind="number", page="keys.errors", csv="errors_7_days"),
-    ListColumn("", lambda used: used.key.per_day, "number", page="keys.quota", csv=""),
+    ListColumn("", lambda used: used.per_day, "number", page="keys.quota", csv=""),
     ListColumn("warnings"),
     ListColumn("", lambda used: used.copy.state, csv="copy"),
 )
-
-
-def columns_with_usage(now: int) -> Sequence[ListColumn[UsedKey]]:
-    return (*within(columns(now), lambda used: used.key), *USAGE)
 
 
 def key_days(reads: OperatorReads, key_id: str, days: Sequence[date]) -> list[DayOfKey]:

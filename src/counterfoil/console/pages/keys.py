@@ -15,7 +15,7 @@ from counterfoil.domain.messages import duration
 from counterfoil.http.reference import example_base_url
 from counterfoil.key_issuing import MAX_LABEL_LENGTH, MAX_LIMIT, Issued
 from counterfoil.views.columns import RowList, console_json
-from counterfoil.views.keys import USAGE, UsedKey, columns, columns_with_usage, used_keys
+from counterfoil.views.keys import USAGE, UsedKey, columns, used_keys
 from counterfoil.web.html import Html, element, markup
 
 COPY_BEHIND, TRY_IT = "copy_behind", "try_it"
@@ -36,20 +36,20 @@ def read(visit: Visit) -> KeysView:
     show = wanted if wanted in SHOWN else "active"
     found = used_keys(visit.store.reads, lambda: key_parts.loaded_shops(visit), visit.now)
     cards = {name: [used for used in found if name in _cards_of(used, visit.now)] for name in SHOWN}
-    keys = sorted(cards[show], key=lambda used: (-sum(used.week), used.key.label.lower(), used.key.key_id))
+    keys = sorted(cards[show], key=lambda used: (-sum(used.week), used.label.lower(), used.key_id))
     return KeysView(show=show, counts={name: len(used) for name, used in cards.items()}, keys=keys)
 
 
 def _cards_of(used: UsedKey, now: int) -> list[str]:
-    if used.key.is_for_trying:
+    if used.is_for_trying:
         return [TRY_IT]
     is_behind = used.copy.state not in (None, "fresh")
-    state = "revoked" if used.key.is_revoked(now) else "active"
+    state = "revoked" if used.is_revoked(now) else "active"
     return [state, *([COPY_BEHIND] if is_behind else []), *used.warnings]
 
 
 def as_json(visit: Visit, view: KeysView) -> dict[str, object]:
-    keys = [{"key": console_json(columns(visit.now), used.key), **console_json(USAGE, used)} for used in view.keys]
+    keys = [{"key": console_json(columns(visit.now), used), **console_json(USAGE, used)} for used in view.keys]
     return {"show": view.show, "counts": view.counts, "keys": keys}
 
 
@@ -84,31 +84,27 @@ def _table(visit: Visit, view: KeysView) -> Html:
     t, names = visit.t, key_parts.scope_names(visit)
     cells: display.Cells[UsedKey] = {
         "key": lambda used: markup(
-            display.key_link(used.key.key_id, used.key.label or t("key.no_label")),
-            [" ", key_parts.state_badge(t, used.key, visit.now)]
-            if view.show == "revoked" or used.key.revokes_at
-            else None,
+            display.key_link(used.key_id, used.label or t("key.no_label")),
+            [" ", key_parts.state_badge(t, used, visit.now)] if view.show == "revoked" or used.revokes_at else None,
         ),
         "keys.scope": lambda used: markup(
-            key_parts.scope_label(t, names, used.key.scope, with_id=False),
+            key_parts.scope_label(t, names, used.scope, with_id=False),
             [
                 [" ", display.badge(t(f"permission.{name}"), "warn" if name == "personal-data" else "quiet")]
-                for name in permissions(used.key)
+                for name in permissions(used)
             ],
         ),
         "keys.copy": lambda used: key_parts.copy_badge(t, used.copy),
         "keys.week": lambda used: markup(display.number(sum(used.week)), " ", spark(used.week)),
         "keys.errors": lambda used: display.percent(used.errors, sum(used.week)),
-        "keys.quota": lambda used: markup(display.number(used.week[-1]), element("small", f" / {used.key.per_day:,}")),
+        "keys.quota": lambda used: markup(display.number(used.week[-1]), element("small", f" / {used.per_day:,}")),
         "keys.last_used": lambda used: markup(
             display.ago(t, used.last_used, visit.now) if used.last_used or not used.warnings else None,
             [[" ", display.badge(t(f"key_warning.{name}"), "warn")] for name in used.warnings],
         ),
     }
     caption = t(f"keys.filter.{view.show}.caption")
-    return display.list_table(
-        visit, caption, RowList(columns_with_usage(visit.now), view.keys), cells, empty=t("keys.none")
-    )
+    return display.list_table(visit, caption, RowList(USAGE, view.keys), cells, empty=t("keys.none"))
 
 
 PAGE = ConsolePage(
@@ -116,7 +112,7 @@ PAGE = ConsolePage(
     read=read,
     draw=draw,
     as_json=as_json,
-    csv=lambda visit, view: ("keys", RowList(columns_with_usage(visit.now), view.keys)),
+    csv=lambda visit, view: ("keys", RowList((*columns(visit.now), *USAGE), view.keys)),
 )
 
 
