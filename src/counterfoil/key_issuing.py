@@ -10,7 +10,7 @@ from msgspec import Struct, json
 from msgspec.structs import asdict, replace
 
 from counterfoil.domain import credentials
-from counterfoil.domain.access import DEFAULT_PER_DAY, DEFAULT_PER_MIN, Key, Scope, successors_of
+from counterfoil.domain.access import DEFAULT_PER_DAY, DEFAULT_PER_MIN, Key, Scope, oldest_first, successors_of
 from counterfoil.domain.audit import Act, Actor, AuditEntry, FieldChange, field_changes
 from counterfoil.domain.credentials import Credential
 from counterfoil.domain.messages import MessageError
@@ -28,8 +28,6 @@ _ALL = "SELECT body FROM keys"
 _ONE = "SELECT body FROM keys WHERE key_id = :key_id"
 _ADD = "INSERT INTO keys (key_id, secret_digest, body) VALUES (:key_id, :digest, :body) RETURNING key_id"
 _CHANGE = "UPDATE keys SET body = :body WHERE key_id = :key_id RETURNING key_id"
-
-_key = json.Decoder(Key).decode
 
 
 class KeyStore(ABC):
@@ -57,15 +55,12 @@ class KeyStore(ABC):
     def all(self) -> list[Key]:
         """Return all keys, oldest first."""
         with self.changing() as (ask, _):
-            return sorted((_key(body) for (body,) in ask(_ALL)), key=lambda key: (key.created_at, key.key_id))
-
-    def find(self, key_id: str) -> Key | None:
-        return next((key for key in self.all() if key.key_id == key_id), None)
+            return oldest_first(ask(_ALL))
 
     def change(self, key_id: str, change: Callable[[Key], Key], act: Act, now_ms: int, by: Actor) -> Key:
         """Replace a key with the result of `change`, with an audit entry, and return it."""
         with self.changing() as (ask, append):
-            found = key_in((_key(body) for (body,) in ask(_ONE, key_id=key_id)), key_id)
+            found = key_in(oldest_first(ask(_ONE, key_id=key_id)), key_id)
             changed = change(found)
             ask(_CHANGE, key_id=key_id, body=json.encode(changed))
             ask(self.NEXT_GENERATION)
@@ -165,7 +160,7 @@ def rotate(
     credential = credentials.generate(random_bytes)
 
     with key_store.changing() as (ask, append):
-        keys = [_key(body) for (body,) in ask(_ALL)]
+        keys = oldest_first(ask(_ALL))
         old = key_in(keys, key_id)
         if old.is_revoked(now_ms):
             raise KeyIssuingError(MESSAGES["rotates_revoked"](key_id=key_id))
@@ -229,10 +224,6 @@ def schedule_revocation(key_store: KeyStore, key_id: str, at: int, now_ms: int, 
         return key if key.is_revoked(now_ms) else replace(key, revokes_at=at)
 
     return key_store.change(key_id, scheduled, Act.REVOCATION_SCHEDULED, now_ms, by)
-
-
-def find(key_store: KeyStore, key_id: str) -> Key:
-    return key_in(key_store.all(), key_id)
 
 
 def key_in(keys: Iterable[Key], key_id: str) -> Key:

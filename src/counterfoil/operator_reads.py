@@ -21,7 +21,7 @@ from typing import Any, ClassVar, Literal
 from msgspec import Struct, json
 from msgspec.structs import asdict, replace
 
-from counterfoil.domain.access import Key, Scope
+from counterfoil.domain.access import Key, Scope, oldest_first
 from counterfoil.domain.activity import BillFigure, ShopActivity, activity, in_order
 from counterfoil.domain.audit import COLUMNS, AuditEntry, Backups, from_row
 from counterfoil.domain.batch import known_facts
@@ -239,8 +239,6 @@ UNFINISHED, ITEM = _SQL["unfinished"], _SQL["item"]
 FACTS = "SELECT latest_version, facts FROM shops WHERE id = :id"
 _LATEST_LOAD = _SQL["loads"].replace("ORDER BY", f"ORDER BY ({UNFINISHED}) DESC,")
 
-_key = json.Decoder(Key).decode
-
 
 # --- the port ----------------------------------------------------------------------
 
@@ -275,8 +273,7 @@ class OperatorReads(ABC):
     def keys(self) -> list[Key]:
         """Return all keys, oldest first."""
         with self._limited("keys") as ask:
-            found = [_key(body) for (body,) in ask("SELECT body FROM keys")]
-        return sorted(found, key=lambda key: (key.created_at, key.key_id))
+            return oldest_first(ask("SELECT body FROM keys"))
 
     def audit(self, most: int, key_id: str | None = None, since: int = 0) -> list[AuditEntry]:
         """Return up to `most` audit entries since an instant, newest first. `key_id` selects the entries of one key."""

@@ -121,8 +121,7 @@ def test_scripts_in_labels_and_shop_names_are_shown_as_text(console: RunningCons
 def test_limits_and_permissions_are_changed(console: RunningConsole, alice: Operator, key_id: str) -> None:
     answer = alice.act(key_id, "change", label="New", per_min="7", per_day="70", messaging_lookup="on")
     assert message(answer).startswith("The change is saved.")
-    changed = console.service.key_store.find(key_id)
-    assert changed
+    changed = key_issuing.key_in(console.service.key_store.all(), key_id)
     assert (changed.label, changed.per_min, changed.per_day, changed.messaging_lookup) == ("New", 7, 70, True)
     assert alice.json(f"/audit.json?key={key_id}")["entries"][0]["via"] == "console"
 
@@ -136,7 +135,7 @@ def test_a_change_is_refused_if_the_command_line_changed_the_key_first(alice: Op
     said = message(refused)
     assert said.startswith("This key was changed in the meantime")
     assert said.endswith("Latest change: key changed by bob (command line), requests per day: 10,000 → 77.")
-    assert key_issuing.find(key_store, key_id).per_day == 77
+    assert key_issuing.key_in(key_store.all(), key_id).per_day == 77
 
 
 def test_a_change_is_refused_if_the_scheduled_revocation_came_into_effect_first(
@@ -150,7 +149,7 @@ def test_a_change_is_refused_if_the_scheduled_revocation_came_into_effect_first(
     refused = somchai.send(f"/keys/{key_id}/change", fields)
     assert refused.status_code == 409
     assert f"คีย์ {key_id} ถูกเพิกถอนแล้ว จึงเปลี่ยนไม่ได้ กรุณาออกคีย์ใหม่" in refused.text
-    assert key_issuing.find(key_store, key_id).label != "Somchai"
+    assert key_issuing.key_in(key_store.all(), key_id).label != "Somchai"
 
 
 def test_the_command_line_replaces_a_recent_value_of_somebody_else_only_on_request(
@@ -167,7 +166,7 @@ def test_the_command_line_replaces_a_recent_value_of_somebody_else_only_on_reque
         r"To replace that value with 900, run the command with --yes\.\n",
         refused.stderr,
     )
-    unchanged = key_issuing.find(key_store, key_id)
+    unchanged = key_issuing.key_in(key_store.all(), key_id)
     assert (unchanged.per_day, unchanged.personal_data) == (500, False)
     said = command("keys", "update", key_id, "--per-day", 900, "--yes").stderr
     assert re.search(
@@ -189,7 +188,7 @@ def test_the_command_line_changes_other_fields_than_somebody_else_without_a_ques
     # Neither value conflicts: Alice changed the minute limit more than an hour ago, and the command sets the daily
     # quota to the value that she chose.
     assert command("keys", "update", key_id, "--per-min", 7, "--per-day", 500, "--label", "New").stderr == ""
-    changed = key_issuing.find(key_store, key_id)
+    changed = key_issuing.key_in(key_store.all(), key_id)
     assert (changed.per_min, changed.per_day, changed.label) == (7, 500, "New")
 
 
@@ -203,8 +202,7 @@ def test_rotation_shows_the_successor_once(console: RunningConsole, alice: Opera
     again = alice.send(f"{path}/rotate", fields)
     assert again.status_code == 409
     assert revealed(again.text) is None
-    old = console.service.key_store.find(key_id)
-    assert old
+    old = key_issuing.key_in(console.service.key_store.all(), key_id)
     assert old.revokes_at == console.clock.now_ms() + 86_400_000
     assert len(console.service.key_store.all()) == 2
 
@@ -244,7 +242,7 @@ def test_revoking_needs_the_label_or_the_id_of_the_key(
     answer = alice.act(key_id, "revoke", confirm=confirm.replace("KEY", key_id))
     assert answer.status_code == (200 if is_right else 422)
     assert (f'action="/keys/{key_id}/revoke"' in answer.text) is not is_right
-    revoked_at = key_issuing.find(console.service.key_store, key_id).revoked_at
+    revoked_at = key_issuing.key_in(console.service.key_store.all(), key_id).revoked_at
     assert revoked_at == (console.clock.now_ms() if is_right else None)
 
 
@@ -252,13 +250,13 @@ def test_a_key_is_revoked_in_24_hours(console: RunningConsole, alice: Operator, 
     fields = alice.form_of(key_id, "revoke", confirm="Warehouse", when="later")
     in_a_day = console.clock.now_ms() + 86_400_000
     assert alice.send(f"/keys/{key_id}/revoke", fields).status_code == 200
-    assert key_issuing.find(console.service.key_store, key_id).revokes_at == in_a_day
+    assert key_issuing.key_in(console.service.key_store.all(), key_id).revokes_at == in_a_day
     assert alice.json("/audit.json")["entries"][0]["act"] == "revocation_scheduled"
     # A second form does not postpone the revocation.
     console.clock.advance(600)
     assert 'value="later"' not in alice.page(f"/keys/{key_id}?tab=revoke")
     assert alice.act(key_id, "revoke", confirm="Warehouse", when="later").status_code == 409
-    assert key_issuing.find(console.service.key_store, key_id).revokes_at == in_a_day
+    assert key_issuing.key_in(console.service.key_store.all(), key_id).revokes_at == in_a_day
 
 
 def test_a_key_that_is_already_revoked_is_not_revoked_again(alice: Operator, key_id: str) -> None:

@@ -146,7 +146,7 @@ def update(keyid: str, yes: bool, as_json: bool, **changed: Any) -> None:
         raise click.UsageError("Nothing to change. Set at least one option.")
     settings, now, by = existing_store(), _now(), operator()
     with closing(bootstrap.store(settings).key_store()) as key_store:
-        key = key_issuing.find(key_store, keyid)
+        key = key_issuing.key_in(key_store.all(), keyid)
         # Refuse a revoked key before the operator is asked anything.
         key_issuing.require_not_revoked(key, now)
         replaced = recent_values(settings, key, changes, now, by)
@@ -199,7 +199,7 @@ def revoke(keyid: str, at: int | None, yes: bool, as_json: bool) -> None:
     if at is not None and at <= now:
         raise click.UsageError("--at must be in the future. To revoke the key now, leave out --at.")
     with closing(bootstrap.store(existing_store()).key_store()) as key_store:
-        before = key_issuing.find(key_store, keyid)
+        before = key_issuing.key_in(key_store.all(), keyid)
         if not before.is_revoked(now) and not yes:
             if not terminal.is_terminal(sys.stdin):
                 raise click.UsageError("Revoking a key needs --yes, because standard input is not a terminal.")

@@ -137,7 +137,7 @@ def _issue_keys(
         scope = Scope("franchise" if isinstance(owner, Franchise) else "shop", owner.id)
         grant = Grant(scope=scope, label=label, **GENEROUS | terms)
         credential = credentials.generate(randomness(purpose))
-        found = key_store.find(credential.key_id)
+        found = next((key for key in key_store.all() if key.key_id == credential.key_id), None)
         return DemoKey(
             purpose=purpose,
             key=found or key_issuing.import_key(key_store, grant, credential, now_ms, operator()).key,

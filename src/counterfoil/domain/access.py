@@ -9,7 +9,7 @@ from datetime import date
 from enum import Enum
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import Struct, json
 
 from counterfoil.domain.calendar import DAY_MS, compact, days_until
 from counterfoil.domain.resources import DayCount, Rate, Today, Usage
@@ -60,6 +60,14 @@ class Key(Struct, frozen=True, kw_only=True):
     def lineage(self) -> str:
         """The ID of the first key of the lineage. Any key of a lineage can continue a pass that another began."""
         return self.family or self.key_id
+
+
+decode_key = json.Decoder(Key).decode
+
+
+def oldest_first(rows: Iterable[tuple[bytes]]) -> list[Key]:
+    """Return the keys in rows that contain only the stored form of a key."""
+    return sorted((decode_key(body) for (body,) in rows), key=lambda key: (key.created_at, key.key_id))
 
 
 def successors_of(keys: Iterable[Key], key_id: str) -> list[Key]:

@@ -7,6 +7,7 @@ day, movements of points and credit to the remaining amounts, and messaging acco
 """
 
 from collections.abc import Callable
+from functools import lru_cache
 
 from msgspec import UNSET, Raw, Struct, json
 from msgspec.structs import replace
@@ -33,6 +34,12 @@ class Base(Struct, frozen=True, kw_only=True, omit_defaults=True):
     credit_enabled: bool = False
     messaging_channel: str | None = None
     older_messaging_channels: list[str] = []
+
+
+@lru_cache(maxsize=256)
+def base_of(stored: bytes | None) -> Base | None:
+    """Return a stored base. There are few of them, and every read of members needs one, so they are cached."""
+    return None if stored is None else json.decode(stored, type=Base)
 
 
 class Lot(Struct, frozen=True, array_like=True, gc=False):

@@ -7,10 +7,8 @@ by shop or base, so that all rows of a shop or a base can be stored on one shard
 
 from collections.abc import Mapping
 from datetime import date
-from functools import lru_cache
 from typing import Any, ClassVar
 
-from msgspec import json
 from msgspec.structs import replace
 
 from counterfoil.backends.postgres import change_feed
@@ -21,7 +19,7 @@ from counterfoil.domain.access import Scope
 from counterfoil.domain.calendar import as_number
 from counterfoil.domain.change_feed import FeedPage, FeedPosition, Window
 from counterfoil.domain.day_totals import DigestPage, ShopDay
-from counterfoil.domain.members import NEXT, Base
+from counterfoil.domain.members import NEXT, base_of
 from counterfoil.domain.paging import Position
 from counterfoil.ports import AccountList, BillPage, FoundAccount, FoundBill, FoundMember, MemberPage, ShopList, Slice
 
@@ -140,9 +138,6 @@ _ACCOUNTS = """
 
 # Maximum number of entries in the cache of internal shop numbers. When it is full, it is cleared.
 NUMBERS = 50_000
-# Decoded bases are cached, because there are few of them and every read of members needs one.
-BASES = 256
-_decode_base = lru_cache(maxsize=BASES)(json.Decoder(Base).decode)
 
 
 class PostgresBooks:
@@ -260,7 +255,7 @@ class PostgresBooks:
         start = (wanted.after.major, wanted.after.id) if wanted.after else (-1, "")
         asked = (_clean(provider_id), *start, wanted.limit)
         rows = await self._servers.found(self.MEMBERS, *asked, reached=wanted.reached, there=_continues)
-        base, continues, horizon = _base(rows[0][4]), rows[0][5], rows[0][6]
+        base, continues, horizon = base_of(rows[0][4]), rows[0][5], rows[0][6]
         if rows[0][2] is None:
             return MemberPage(horizon, base, 0, b"", None, continues)
         last = Position(*rows[-1][:3]) if len(rows) == wanted.limit else None
@@ -270,7 +265,7 @@ class PostgresBooks:
         (provider_id, template, base, horizon), *_ = await self._found_in(
             _BASES_OF[scope.kind], scope, self.MEMBER, token, reached
         )
-        return FoundMember(horizon, provider_id, _base(base), template) if provider_id is not None else None
+        return FoundMember(horizon, provider_id, base_of(base), template) if provider_id is not None else None
 
     async def accounts(self, provider_id: str, messaging_hash: str, reached: int = 0) -> AccountList:
         asked = (_clean(provider_id), messaging_hash)
@@ -278,7 +273,7 @@ class PostgresBooks:
             self.ACCOUNTS, *asked, reached=reached, there=lambda rows: rows[0][1] is not None
         )
         accounts = [FoundAccount(row[0], row[1]) for row in rows if row[1] is not None]
-        return AccountList(rows[0][3], _base(rows[0][2]), accounts)
+        return AccountList(rows[0][3], base_of(rows[0][2]), accounts)
 
     async def _found_in(self, parts: str, scope: Scope, statement: Statement, asked: str, reached: int) -> list[Any]:
         """Return a record that belongs to one of the scope's shops or bases.
@@ -311,10 +306,6 @@ def _page_of(rows: list[Any], limit: int) -> BillPage:
     last = Position(*rows[-1][:3]) if len(rows) == limit else None
     seals, bodies = [row[3] for row in rows], [row[4] for row in rows]
     return BillPage(horizon, len(rows), b"".join(seals), b",".join(bodies), last, continues)
-
-
-def _base(body: bytes | None) -> Base | None:
-    return _decode_base(body) if body is not None else None
 
 
 def _clean(asked: str) -> str | None:

@@ -11,12 +11,10 @@ import asyncio
 from contextlib import suppress
 from typing import Any
 
-from msgspec import json
-
 from counterfoil.backends.postgres.pool import GATE_SEC, Pool
 from counterfoil.backends.postgres.schema import mismatch
 from counterfoil.backends.postgres.servers import Servers
-from counterfoil.domain.access import KEYS_TRUSTED_SEC, Key
+from counterfoil.domain.access import KEYS_TRUSTED_SEC, decode_key
 from counterfoil.ports import MESSAGES, Clock, StoredKey, StoreUnavailable, StoreUnreachable
 
 REFRESH_SEC = 0.5
@@ -29,8 +27,6 @@ _GENERATION = """
     FROM generation, (SELECT number, oldest FROM migrations ORDER BY number DESC LIMIT 1) AS latest,
         (SELECT count(*) FROM (SELECT FROM keys LIMIT 1) AS one) AS readable
 """
-
-_key = json.Decoder(Key).decode
 
 
 class PostgresKeyLookup:
@@ -132,5 +128,5 @@ class PostgresKeyLookup:
             raise StoreUnavailable(problem)
         if (number, at) != self._generation:
             rows = await pool.rows(_ALL)
-            self._keys = {key_id: StoredKey(_key(body), digest) for key_id, digest, body in rows}
+            self._keys = {key_id: StoredKey(decode_key(body), digest) for key_id, digest, body in rows}
             self._generation = (number, at)

@@ -187,8 +187,7 @@ class PostgresUsage(PendingUsage):
                     await self._servers.primary(statement, *columns)
         except StoreUnavailable:
             # Try again later. The next admission may write the records before that.
-            if not self._flush_due:
-                self._flush_soon()
+            self._flush_soon()
         finally:
             self._flushing = None
 

@@ -7,10 +7,7 @@ from a snapshot that is at least as new.
 
 import sqlite3
 from datetime import date
-from functools import lru_cache
 from pathlib import Path
-
-from msgspec import json
 
 from counterfoil.backends.sqlite import change_feed
 from counterfoil.backends.sqlite.files import read_only, row, rows
@@ -18,7 +15,7 @@ from counterfoil.domain.access import Scope
 from counterfoil.domain.calendar import as_number
 from counterfoil.domain.change_feed import FeedPage, FeedPosition, Window
 from counterfoil.domain.day_totals import DigestPage, ShopDay
-from counterfoil.domain.members import Base
+from counterfoil.domain.members import base_of
 from counterfoil.domain.paging import Position
 from counterfoil.ports import AccountList, BillPage, FoundAccount, FoundBill, FoundMember, MemberPage, ShopList, Slice
 
@@ -146,10 +143,6 @@ _ACCOUNTS = """
     ORDER BY accounts.created_at DESC, accounts.token DESC
 """
 
-# Decoded bases are cached, because there are few of them and every read of members needs one.
-BASES = 256
-_decode_base = lru_cache(maxsize=BASES)(json.Decoder(Base).decode)
-
 
 class SqliteBooks:
     """The read side of `books.sqlite3`."""
@@ -218,27 +211,23 @@ class SqliteBooks:
         start = (wanted.after.major, wanted.after.id) if wanted.after else (-1, "")
         values = (provider_id, *start, wanted.limit)
         horizon, base, count, templates, last, continues = row(self._connection, _MEMBERS, values)
-        return MemberPage(horizon, _base(base), count, templates or b"", _position(last), bool(continues))
+        return MemberPage(horizon, base_of(base), count, templates or b"", _position(last), bool(continues))
 
     async def member(self, scope: Scope, token: str, reached: int = 0) -> FoundMember | None:  # noqa: ARG002
         found = row(self._connection, _MEMBER_OF[scope.kind], (token, scope.id))
         if not found:
             return None
         horizon, provider_id, base, template = found
-        return FoundMember(horizon, provider_id, _base(base), template)
+        return FoundMember(horizon, provider_id, base_of(base), template)
 
     async def accounts(self, provider_id: str, messaging_hash: str, reached: int = 0) -> AccountList:  # noqa: ARG002
         found = rows(self._connection, _ACCOUNTS, (provider_id, messaging_hash))
         accounts = [FoundAccount(channel, token) for _, _, channel, token in found if token is not None]
-        return AccountList(found[0][0], _base(found[0][1]), accounts)
+        return AccountList(found[0][0], base_of(found[0][1]), accounts)
 
     def _horizon(self) -> int:
         (horizon,) = row(self._connection, _HORIZON)
         return int(horizon)
-
-
-def _base(body: bytes | None) -> Base | None:
-    return _decode_base(body) if body is not None else None
 
 
 def _position(written: str | None) -> Position | None:

@@ -16,12 +16,11 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msgspec import json
 from msgspec.structs import replace
 
 from counterfoil.backends.sqlite import files
 from counterfoil.backends.sqlite.files import WAIT_SEC, read_write, translated, writing
-from counterfoil.domain.access import KEYS_TRUSTED_SEC, Key
+from counterfoil.domain.access import KEYS_TRUSTED_SEC, Key, decode_key
 from counterfoil.domain.audit import AUTOMATIC, COLUMNS, Act, Actor, AuditEntry, to_row
 from counterfoil.domain.messages import Message
 from counterfoil.key_issuing import KeyStore
@@ -42,8 +41,6 @@ _GENERATION = "SELECT number FROM generation"
 
 REVOCATIONS = "SELECT key_id, at FROM revocations"
 REMEMBER = "INSERT OR IGNORE INTO revocations (key_id, at) VALUES (?, ?)"
-
-_key = json.Decoder(Key).decode
 
 # The inode, size and times of the database and of its log. They show whether either file was written or replaced.
 FileState = tuple[tuple[int, ...] | None, ...]
@@ -160,7 +157,7 @@ class SqliteKeyLookup:
                 if not whole and self._seen == (state, generation):
                     return (state, generation), None
                 rows = connection.execute(_ALL).fetchall()
-            kept = {key_id: StoredKey(_key(body), digest) for key_id, digest, body in rows}
+            kept = {key_id: StoredKey(decode_key(body), digest) for key_id, digest, body in rows}
         except StoreMismatch as error:
             # Another version has migrated the file while this service was running.
             raise StoreUnavailable(error.message) from error
