@@ -188,9 +188,11 @@ def test_a_hidden_sheet_is_read_only_if_the_mapping_names_it(tmp_path: Path) -> 
         sheet.append(HEADINGS)
         sheet.append([bill, EVENING, "Tea", 1, 50, 50])
     book.save(tmp_path / "export.xlsx")
-    assert imported("csv", tmp_path / "export.xlsx", mapping=MAPPING).bill["id"] == "A1"
-    named = imported("csv", tmp_path / "export.xlsx", mapping=MAPPING + '[file]\nsheet = "Old"\n')
-    assert named.bill["id"] == "Z9"
+    found, named = (
+        imported("csv", tmp_path / "export.xlsx", mapping=MAPPING + file) for file in ("", '[file]\nsheet = "Old"\n')
+    )
+    assert (found.bill["id"], named.bill["id"]) == ("A1", "Z9")
+    assert ("not read: Old" in found.note, "Old" in named.note) == (True, False)
 
 
 def test_a_wrong_size_of_a_sheet_does_not_cut_off_rows(tmp_path: Path) -> None:

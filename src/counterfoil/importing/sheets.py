@@ -85,6 +85,8 @@ class Sheet(Struct, frozen=True):
     columns: dict[str, int]
     is_typed: bool = False
     """Whether numbers and dates have a type, as in a workbook."""
+    hidden: tuple[str, ...] = ()
+    """The hidden sheets of a workbook that have the same columns, and are not read."""
 
 
 class TableRow(Struct, frozen=True):
@@ -311,11 +313,11 @@ class WorkbookFile:
         self._name = printable(path.name)
         self._layout = layout
         self._check_archive()
-        titles, heading = self._choose_sheets(fits)
+        titles, heading, hidden = self._choose_sheets(fits)
         self._title, self.same = titles[0], tuple(titles[1:])
         self.heading_line, self.above = heading.line, heading.above
         name = f"{self._name} {self._title}" if self.same or layout.sheet else self._name
-        self.sheet = Sheet(name, numbered(heading.names, self._name), is_typed=True)
+        self.sheet = Sheet(name, numbered(heading.names, self._name), True, tuple(hidden))
         self._headings = heading.cells
 
     def rows(self) -> Iterator[TableRow | RowProblem]:
@@ -369,28 +371,31 @@ class WorkbookFile:
     def _too_large(self, detail: str) -> ImportFailed:
         return ImportFailed(f"{self._name} {detail}, which is too much for a workbook. Save the sheet as CSV (UTF-8).")
 
-    def _choose_sheets(self, fits: Fits | None) -> tuple[list[str], Heading]:
+    def _choose_sheets(self, fits: Fits | None) -> tuple[list[str], Heading, list[str]]:
+        """Return the sheets with the table, its header row, and the hidden sheets that are like them."""
         with self._opened() as workbook:
             titles = list(workbook.sheets)
             visible = [title for title, (_, state) in workbook.sheets.items() if state == "visible"]
         wanted = self._layout.sheet
         if wanted is not None and wanted not in titles:
             raise ImportFailed(f"{self._name} has no sheet {wanted}. Its sheets are: {', '.join(titles)}.")
+        read = visible if wanted is None else [wanted]
         found: dict[str, Heading] = {}
-        for title in [wanted] if wanted is not None else visible:
+        for title in titles if wanted is None else read:
             with closing(self._cells(title)) as rows:
                 heading = find_heading(rows, self._layout, fits)
             if heading:
                 found[title] = heading
-        fitting = [title for title, heading in found.items() if heading.fits]
-        chosen = fitting or list(found)
+        fitting = [title for title, heading in found.items() if heading.fits and title in read]
+        chosen = fitting or [title for title in found if title in read]
         if not chosen:
             raise ImportFailed(f"{self._name} is empty.")
         if any(found[title].names != found[chosen[0]].names for title in chosen) or (chosen[1:] and not fitting):
             problem = "more than one sheet that fits" if fitting else "no sheet with the expected columns"
             advice = "Set file.sheet in the mapping, or use --set file.sheet=NAME with --infer."
             raise ImportFailed(f"{self._name} has {problem}: {', '.join(chosen)}. {advice}")
-        return chosen, found[chosen[0]]
+        hidden = [title for title, one in found.items() if title not in read and one.names == found[chosen[0]].names]
+        return chosen, found[chosen[0]], hidden
 
     @contextmanager
     def _opened(self) -> Iterator["_Workbook"]:

@@ -213,6 +213,10 @@ class TableImport:
         mapping = self._mapping
         if mapping.recognition and mapping.recognition.note:
             yield results.ImportNote(mapping.recognition.note)
+        for one in self._inputs:
+            if one.sheet.hidden:
+                names = ", ".join(one.sheet.hidden)
+                yield results.ImportNote(message("hidden_sheets", name=one.sheet.name, names=names))
         if self._options.is_built_in:
             return
         if mapping.checks == mappings.SampleChecks() and not mapping.database:
