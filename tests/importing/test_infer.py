@@ -470,7 +470,7 @@ def test_the_unit_of_amounts_is_asked_for_unless_the_export_shows_it(tmp_path: P
     in_doubt = [
         bills("Bill No,Date,Total (cents),Discount", 6050, 4000),
         bills("Bill No,Date,Total,Discount", 1037, 1069, 1933, 7668, 2001),
-        bills("Bill No,Date,Total,Discount", 1200, 4500, 1300),
+        bills("Bill No,Date,Total,Discount", 1200, 4500),
         bills("Bill No,Date,Total EUR,Discount", 120, 450, 130, 990),
         bills("เลขที่บิล,วันที่,ยอดรวม,ส่วนลด", 12000, 4500, 8900),
     ]
@@ -479,6 +479,7 @@ def test_the_unit_of_amounts_is_asked_for_unless_the_export_shows_it(tmp_path: P
         assert (question.entry, question.choices) == ("numbers.unit", ("units", "cents", "thousands"))
     for heading, *amounts in (
         ("Bill No,Date,Total,Discount", 1037, 1069, 1933, 7668, 60),
+        ("Bill No,Date,Total,Discount", 1037, 280),
         ("Bill No,Date,合計,Discount", 1037, 1069, 1933, 7668, 2001),
         ("Bill No,Date,Total VND,Discount", 103000, 169000, 193000),
         ("No Struk,Tanggal,Total Bayar,Diskon", 103000, 169000, 193000),

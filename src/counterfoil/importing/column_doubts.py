@@ -26,7 +26,8 @@ EXPLAINED = ("it counts", "it is a voided bill", "its amounts are paid back", "i
 _CHOICES = (MEANINGS, EXPLAINED)
 ENOUGH_ROWS = 5
 MANY_QUESTIONS = 3
-ENOUGH_NUMBERS = 3
+# Of fewer different totals, only longer ones are asked about, because a bill of less than 3.00 is improbable.
+ENOUGH_NUMBERS, LONGER = 3, 3
 BUDDHIST_SHIFT = 43
 """By so many years, a two-digit Buddhist year is ahead if it is read as Gregorian."""
 # Columns in which a word such as *return* is a name, or that are read as numbers and times.
@@ -45,8 +46,10 @@ def column_in_doubtful_unit(sheet: SheetSample) -> SampleColumn | None:
         return named
     values = [text for column in (*sheet.with_role("currency"), *totals) for text in column.distinct]
     smallest = headings.smallest_in_cents(list(sheet.columns), values)
-    is_long = smallest and all(number >= smallest for column in totals for number in amounts[column])
-    return next((one for one in totals if is_long and len(amounts[one]) >= ENOUGH_NUMBERS), None)
+    total = max(totals, key=lambda column: len(amounts[column]))
+    factor = 1 if len(amounts[total]) >= ENOUGH_NUMBERS else LONGER
+    is_long = smallest and all(number >= smallest * factor for column in totals for number in amounts[column])
+    return total if is_long else None
 
 
 def _amounts(sheet: SheetSample) -> dict[SampleColumn, set[Decimal]]:
