@@ -3,7 +3,6 @@
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext, redirect_stdout
-from datetime import date
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from msgspec.structs import replace
 from counterfoil import bootstrap
 from counterfoil.cli import import_report, load_run
 from counterfoil.cli.import_report import ImportTally, WriteReject
-from counterfoil.cli.load_exports import ExportRequest
+from counterfoil.cli.load_exports import ExportRequest, require_known_ids
 from counterfoil.cli.main import FAILED, INTERRUPTED
 from counterfoil.cli.options import export_options, json_option, setting_option, settings_from, store_option
 from counterfoil.cli.store import is_without_store
@@ -26,7 +25,7 @@ from counterfoil.domain.intake import Intake
 from counterfoil.domain.replacements import StoredBill
 from counterfoil.importing.formats import CSV, DATABASE, FORMATS, Export, open_export
 from counterfoil.importing.mapping import parse_mapping
-from counterfoil.importing.results import ImportedRecord, ImportFailed
+from counterfoil.importing.results import ImportFailed
 from counterfoil.ingest.checking import LenientLedger, RejectExamples, checked_records
 from counterfoil.ingest.lines import OTHER_BILL, UNKNOWN_SHOP, SourceLine
 from counterfoil.ingest.pipeline import Summary
@@ -115,9 +114,9 @@ def command(ctx: click.Context, /, **given: Any) -> int:
             raise click.UsageError(problem)
     with import_report.import_rejects(request.rejects) as reject, _opened(request) as reading:
         settings = settings_from(batch=request.batch)
-        _require_known_ids(settings, request, reading)
         # A database is read once, so a sudden change in it is noticed only after it is loaded.
         is_compared = request.is_load and not request.accept_change and not request.is_database
+        require_known_ids(settings, reading, is_compared=is_compared)
         if not request.is_check and (request.expect_net or (is_compared and load_run.is_checked_first(settings))):
             checked = replace(request, is_check=True, is_before_load=True, rejects=None)
             status = _convert(settings, checked, reading, import_report.ignore_reject)
@@ -200,23 +199,6 @@ def _connected(url: str) -> Any:
 
         return MySqlSource(url)
     raise ImportFailed("the database address (--url) must begin with postgresql:// or mysql://.")
-
-
-def _require_known_ids(settings: Settings, request: ImportRequest, export: Any) -> None:
-    """Raise `ImportFailed` if the store has bills of a day, but none of this export, whose format has other IDs too."""
-    days: dict[tuple[str, str], list[str]] = {}
-    is_compared = request.is_load and not request.accept_change and not is_without_store(settings)
-    for one in export.records() if is_compared and isinstance(export, Export) and export.has_other_ids else ():
-        if isinstance(one, ImportedRecord) and one.record["kind"] == "bill":
-            days.setdefault((one.record["shopId"], one.record["closedAt"][:10]), []).append(one.record["id"])
-    if not days:
-        return
-    reads, dates = bootstrap.store(settings).reads(), sorted(date.fromisoformat(day) for _, day in days)
-    for stored in reads.bills(dates[0], dates[-1]):
-        bill_ids = days.get((stored.shop_id, stored.day.isoformat()), [])
-        if bill_ids and not reads.stored_bills(stored.shop_id, bill_ids):
-            shop, day = printable(stored.shop_id), stored.day.isoformat()
-            raise ImportFailed(message("stored_otherwise", count=stored.bills, shop=shop, day=day))
 
 
 def _convert(settings: Settings, request: ImportRequest, reading: Any, reject: WriteReject) -> int:

@@ -115,7 +115,7 @@ def _files(settings: Settings, given: LoadOptions) -> AbstractContextManager[Sou
         return nullcontext(sources.SOURCE_RECORDS)
     from counterfoil.cli.load_exports import ExportRequest, export_files  # noqa: PLC0415 - a load of source records starts faster
 
-    return export_files(settings, ExportRequest(**given.conversion))
+    return export_files(settings, ExportRequest(accept_change=given.accept_change, **given.conversion))
 
 
 def _check_and_load(settings: Settings, given: LoadOptions, kinds: SourceFiles) -> int:

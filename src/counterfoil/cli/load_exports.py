@@ -10,25 +10,28 @@ import re
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from datetime import date
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from counterfoil import bootstrap
 from counterfoil.cli.import_report import Facts, ImportedSource, ImportTally, converted, facts_for_import, today
+from counterfoil.cli.store import is_without_store
 from counterfoil.cli.terminal import message
 from counterfoil.domain.intake import Intake, RejectedRows
-from counterfoil.importing.formats import open_export, own_tables
+from counterfoil.importing.formats import Export, open_export, own_tables
 from counterfoil.importing.mapping import merged, parse_mapping, read_mapping
 from counterfoil.importing.orders import apis_of, list_names
-from counterfoil.importing.results import REJECT_REASONS, Imported, ImportFailed
+from counterfoil.importing.results import REJECT_REASONS, Imported, ImportedRecord, ImportFailed
 from counterfoil.importing.sorted_rows import is_disk_full
 from counterfoil.importing.tables import ImportOptions
 from counterfoil.ingest.checking import LenientLedger, checked_records
 from counterfoil.ingest.lines import KINDS, SourceLine
 from counterfoil.ingest.sources import BUFFER_BYTES, File, SourceError, SourceFiles
-from counterfoil.ports import StoreUnavailable
+from counterfoil.ports import StoreMismatch, StoreUnavailable
 from counterfoil.settings import Settings
 from counterfoil.text import counted, printable
 
@@ -50,6 +53,7 @@ class ExportRequest(Struct, kw_only=True):
     date_order: str | None = None
     timezone: str | None = None
     currency: str = "THB"
+    accept_change: bool = False
 
     @property
     def mapping_name(self) -> str | None:
@@ -73,6 +77,26 @@ class ExportRequest(Struct, kw_only=True):
         )
 
 
+def require_known_ids(settings: Settings, export: Export, *, is_compared: bool) -> None:
+    """Raise `ImportFailed` if the store has the sales of an export under other IDs: those of orders, or of checks."""
+    days: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    is_compared = is_compared and export.has_other_ids and not is_without_store(settings)
+    for one in export.records() if is_compared else ():
+        if isinstance(one, ImportedRecord) and one.record["kind"] == "bill":
+            days.setdefault((one.record["shopId"], one.record["closedAt"][:10]), []).append(one.record)
+    if not days:
+        return
+    reads, dates = bootstrap.store(settings).reads(), sorted(date.fromisoformat(day) for _, day in days)
+    stored = {(one.shop_id, one.day.isoformat()): one.bills for one in reads.bills(dates[0], dates[-1])}
+    for (shop, day), bills in days.items():
+        bill_ids = [bill["id"] for bill in bills]
+        orders = {order for bill in bills for order in bill.get("orderIds", ())}.difference(bill_ids)
+        # A check names its order. Of an order, only the day shows that its checks may be there.
+        is_new = not orders and not reads.stored_bills(shop, bill_ids)
+        if count := stored.get((shop, day), 0) if is_new else len(reads.stored_bills(shop, sorted(orders))):
+            raise ImportFailed(message("stored_otherwise", count=count, shop=printable(shop), day=day))
+
+
 @contextmanager
 def export_files(settings: Settings, request: ExportRequest) -> Iterator[SourceFiles]:
     """Yield the kinds of files that a load reads: source records, and exports that fit the mapping or are known."""
@@ -81,7 +105,7 @@ def export_files(settings: Settings, request: ExportRequest) -> Iterator[SourceF
     parse_mapping(content, request.mapping_name or "--timezone")
     own_tables(request.mappings)
     with tempfile.TemporaryDirectory(prefix="counterfoil-") as folder:
-        yield ExportFiles(request, content, facts_for_import(settings), Path(folder))
+        yield ExportFiles(request, content, settings, facts_for_import(settings), Path(folder))
 
 
 class ExportFiles(SourceFiles, frozen=True):
@@ -89,6 +113,7 @@ class ExportFiles(SourceFiles, frozen=True):
 
     request: ExportRequest
     mapping: dict[str, Any]
+    settings: Settings
     facts: Facts
     folder: Path
     """A folder of this process, for copies and converted records."""
@@ -169,7 +194,8 @@ class ExportFile(File):
             if isinstance(error, ImportFailed | SourceError):
                 return str(error)
             # Whatever a deliverer writes must not stop a watcher. A panic of a library in Rust is no `Exception`.
-            if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            is_panic = isinstance(error, Exception) or type(error).__name__ == "PanicException"
+            if isinstance(error, StoreUnavailable | StoreMismatch) or not is_panic:
                 raise
             return f"{self.name} cannot be converted ({type(error).__name__})."
 
@@ -188,6 +214,7 @@ class ExportFile(File):
         request, mapping = conversion.request, conversion.mapping
         options = replace(request.options(), on_read=self.on_read, is_of_folder=True)
         export = open_export(None, [path], (), (), mapping, request.mapping_name, options, request.mappings)
+        require_known_ids(conversion.settings, export, is_compared=not request.accept_change)
         found = converted(self._observed(export.records()), tally, conversion.facts)
         with tempfile.NamedTemporaryFile(dir=conversion.folder, delete=False) as out, closing(found) as records:
             self._records = Path(out.name)

@@ -317,7 +317,7 @@ class WorkbookFile:
         self._title, self.same = titles[0], tuple(titles[1:])
         self.heading_line, self.above = heading.line, heading.above
         name = f"{self._name} {self._title}" if self.same or layout.sheet else self._name
-        self.sheet = Sheet(name, numbered(heading.names, self._name), True, tuple(hidden))
+        self.sheet = Sheet(name, numbered(heading.names, self._name), is_typed=True, hidden=tuple(hidden))
         self._headings = heading.cells
 
     def rows(self) -> Iterator[TableRow | RowProblem]:
