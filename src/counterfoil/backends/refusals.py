@@ -2,10 +2,6 @@
 
 from pathlib import Path
 
-from msgspec import json
+from counterfoil.text import TextTable
 
-REFUSALS = json.decode(Path(__file__).with_suffix(".json").read_bytes(), type=dict[str, str])
-
-
-def refusal(name: str, /, **values: object) -> str:
-    return REFUSALS[name].format_map(values)
+refusal = TextTable(Path(__file__).with_suffix(".json"))

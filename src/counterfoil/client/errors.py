@@ -3,14 +3,9 @@
 from datetime import datetime
 from pathlib import Path
 
-from msgspec import toml
+from counterfoil.text import TextTable
 
-_TEXTS = toml.decode(Path(__file__).with_name("messages.toml").read_bytes(), type=dict[str, str])
-
-
-def message(code: str, /, **values: object) -> str:
-    """Return a text of `messages.toml` with its values."""
-    return _TEXTS[code].format(**values)
+message = TextTable(Path(__file__).with_name("messages.toml"))
 
 
 class CounterfoilError(Exception):
