@@ -134,19 +134,18 @@ def test_a_key_made_by_rotation_continues_the_copy(copy: Copy) -> None:
 def begin_first_pull(copy: Copy, pages: int) -> None:
     """Store the first pages of a pull, with one element each, as an interrupted run does."""
     with closing(copy.target()) as sink, Client(copy.url, copy.key) as client:
-        puller = Puller(client, sink, Options(limit=1, pages_per_batch=1, commit_sec=0))
-        write, written = puller._write, 0
 
-        def stop_after_some(*group: Any) -> None:
-            nonlocal written
-            write(*group)
-            written += 1
-            if written == pages:
-                client.close()
+        class Stopping(Puller):
+            written: int = 0
 
-        puller._write = stop_after_some  # type: ignore[assignment,method-assign]
+            def _write(self, *group: Any) -> None:
+                super()._write(*group)
+                self.written += 1
+                if self.written == pages:
+                    client.close()
+
         with pytest.raises(Stopped):
-            puller.run()
+            Stopping(client, sink, Options(limit=1, pages_per_batch=1, commit_sec=0)).run()
 
 
 def test_a_pull_that_is_stopped_saves_what_it_has_received(copy: Copy) -> None:

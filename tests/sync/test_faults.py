@@ -172,7 +172,7 @@ class PullerThatMarksLate(Puller):
     """After each pass, makes another pass, discards its elements and stores its mark."""
 
     def _end_pass(self, state: State, mark: str, now: str) -> None:
-        for page in self._client.change_pages(since=mark):
+        for page in self.client.change_pages(since=mark):
             mark = page.mark or mark
         super()._end_pass(state, mark, now)
 

@@ -150,8 +150,8 @@ def _pull(
         finally:
             report.tally.requests = client.requests
     with closing(destination.open()) as sink:
-        puller = Puller(client, sink, options, on_progress, origin)
-        report.tally = puller.tally
+        report.tally.on_progress = on_progress
+        puller = Puller(client, sink, options, report.tally, origin)
         try:
             puller.run()
         finally:

@@ -6,7 +6,7 @@ shops, the bill is deleted, but only when the pass ends, so the copy does not be
 """
 
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import date
 from functools import partial
@@ -160,37 +160,28 @@ class Options(Struct, frozen=True, kw_only=True):
     full: bool = False
 
 
-class Puller:
-    """Updates a copy of everything that one key can read."""
+class Puller(Struct):
+    """Updates a copy of everything that one key can read. `origin` is that of the service, if it is known."""
 
-    def __init__(
-        self,
-        client: Client,
-        sink: Sink,
-        options: Options | None = None,
-        on_progress: Callable[[Tally], None] = lambda _: None,
-        origin: Origin | None = None,
-    ) -> None:
-        """`origin` is the result of `origin_of`, if the caller has already asked the service."""
-        self._client = client
-        self._sink = sink
-        self._options = options or Options()
-        self._origin = origin
-        self.state = State()
-        self.tally = Tally(on_progress=on_progress)
-        client.on_wait = self._report_wait
+    client: Client
+    sink: Sink
+    options: Options = Options()
+    tally: Tally = msgspec.field(default_factory=Tally)
+    origin: Origin | None = None
+    state: State = msgspec.field(default_factory=State)
 
     def run(self) -> Tally:
         """Bring the copy up to date, or continue a run. If the client is closed, save and raise `Stopped`."""
-        state = self.state = pull_state.decode(self._sink.state())
+        self.client.on_wait = self._report_wait
+        state = self.state = pull_state.decode(self.sink.state())
         try:
-            counts = self._sink.row_counts() if state.origin else {}
+            counts = self.sink.row_counts() if state.origin else {}
             self.tally.lost_tables = state.lost_tables(counts)
-            selection = pull_state.chosen(state.selection, self._options.since, self._options.shops)
+            selection = pull_state.chosen(state.selection, self.options.since, self.options.shops)
             is_other = selection != state.selection
             self._check_origin(state, drops_position=self._is_full or is_other)
             if is_other:
-                self._require_any(self._options.shops or (), "given with --shops")
+                self._require_any(self.options.shops or (), "given with --shops")
                 # The next pass returns everything.
                 state.selection = selection
                 pull_state.require_full_pass(state)
@@ -201,25 +192,25 @@ class Puller:
             if is_resumed:
                 # The resumed pass began in an earlier run, so a second pass must read the changes since then.
                 self._read_feed(state)
-            self.tally.shops = self.tally.shops_done = self._sink.count_shops()
+            self.tally.shops = self.tally.shops_done = self.sink.count_shops()
             self._read_members(state)
-            counts = self._sink.row_counts() if self.tally.changes else counts
+            counts = self.sink.row_counts() if self.tally.changes else counts
             if counts != state.rows:
-                with self._sink.transaction():
-                    pull_state.save(self._sink, state, counts)
-            self._sink.publish()
+                with self.sink.transaction():
+                    pull_state.save(self.sink, state, counts)
+            self.sink.publish()
         except CounterfoilError as error:
-            if self._client.is_closed:
+            if self.client.is_closed:
                 raise errors.Stopped from error
             raise
         finally:
-            self.tally.requests = self._client.requests
+            self.tally.requests = self.client.requests
         return self.tally
 
     @property
     def _is_full(self) -> bool:
         """Whether everything must be read again, on request or because the copy has lost something."""
-        return self._options.full or bool(self.tally.lost_tables)
+        return self.options.full or bool(self.tally.lost_tables)
 
     # --- the origin of the copy ----------------------------------------------------
 
@@ -230,25 +221,25 @@ class Puller:
         position of the copy, the key is not checked here: the service refuses the position if the lineage is wrong.
         """
         known, feed = state.origin, state.feed
-        if self._options.adopt or known is None:
-            state.origin = self._origin or origin_of(self._client)
+        if self.options.adopt or known is None:
+            state.origin = self.origin or origin_of(self.client)
             if known is not None and known != state.origin:
-                self._require_any(self._sink.shop_ids(), "of this copy")
+                self._require_any(self.sink.shop_ids(), "of this copy")
                 for base in state.bases.values():
                     base.cursor = None
             return
-        if known.url != self._client.base_url or (feed.mark is None and feed.cursor is None):
-            pull_state.require_origin(known, origin_of(self._client))
+        if known.url != self.client.base_url or (feed.mark is None and feed.cursor is None):
+            pull_state.require_origin(known, origin_of(self.client))
         elif drops_position:
             # This run drops the position, so no later request would show whether the lineage is right.
             try:
-                self._client.send(calls.changes(since=feed.mark, cursor=feed.cursor, limit=1))
+                self.client.send(calls.changes(since=feed.mark, cursor=feed.cursor, limit=1))
             except Refusal as refusal:
                 if refusal.code not in ("bad_cursor", "mark_expired"):
                     raise
                 if refusal.code == "bad_cursor":
-                    pull_state.require_origin(known, origin_of(self._client))
-            state.origin = origin_of(self._client)
+                    pull_state.require_origin(known, origin_of(self.client))
+            state.origin = origin_of(self.client)
 
     def _require_any(self, shop_ids: Collection[str], what: str) -> None:
         """Raise `CopyMismatch` if the key covers none of these shops. Otherwise, this run would empty the copy."""
@@ -258,7 +249,7 @@ class Puller:
     def _covers(self, shop_id: str) -> bool:
         """Return whether the key can read the bills of a shop. The list of shops does not contain closed shops."""
         try:
-            self._client.send(calls.bills(shop_id, first=ANY_DAY, last=ANY_DAY, limit=1))
+            self.client.send(calls.bills(shop_id, first=ANY_DAY, last=ANY_DAY, limit=1))
         except Refusal as refusal:
             if refusal.status in (403, 404):
                 return False
@@ -272,9 +263,9 @@ class Puller:
             base.began, base.cursor = "", None  # The next pass begins anew.
         state.lost = []
         with self._transaction(state):
-            self._sink.changed(*TABLES)
-            self._sink.clear_undelivered()
-            self.tally.strays_removed += self._sink.delete_strays()
+            self.sink.changed(*TABLES)
+            self.sink.clear_undelivered()
+            self.tally.strays_removed += self.sink.delete_strays()
 
     # --- the feed ------------------------------------------------------------------
 
@@ -292,11 +283,11 @@ class Puller:
         """Update the state so that the pull can continue after a refusal. Raise an error if it cannot continue."""
         feed = state.feed
         if refusal.code == "not_found":
-            raise missing_feed(self._client, refusal) from refusal
+            raise missing_feed(self.client, refusal) from refusal
         if refusal.code not in ("bad_cursor", "mark_expired") or (feed.mark is None and feed.cursor is None):
             raise refusal
-        origin = origin_of(self._client)
-        if refusal.code == "bad_cursor" and not self._options.adopt:
+        origin = origin_of(self.client)
+        if refusal.code == "bad_cursor" and not self.options.adopt:
             pull_state.require_origin(state.origin, origin)
         if refusal.code == "bad_cursor" and feed.cursor is not None:
             feed.cursor, feed.delivered = None, []
@@ -305,17 +296,17 @@ class Puller:
         # If a copy has no position, only the origin shows which key may continue it, so the origin is saved as well.
         state.origin = origin
         with self._transaction(state):
-            self._sink.clear_undelivered()
+            self.sink.clear_undelivered()
 
     def _finish_pass(self, state: State) -> None:
         feed = state.feed
         self.tally.reading = "changes" if feed.mark else "all bills"
         reader = BatchReader(
-            change_pages(self._client, feed.mark, feed.cursor, self._options.limit),
-            self._sink,
+            change_pages(self.client, feed.mark, feed.cursor, self.options.limit),
+            self.sink,
             new_batch=partial(FeedBatch, state.selection, is_full_pass=feed.mark is None),
             on_page=self._count,
-            pages_per_batch=self._options.pages_per_batch,
+            pages_per_batch=self.options.pages_per_batch,
         )
         try:
             is_finished = False
@@ -341,7 +332,7 @@ class Puller:
         began, written = time.monotonic(), 0
         while True:
             if batch.pages:
-                pull_state.set_write_time(self._sink, state, batch.time)
+                pull_state.set_write_time(self.sink, state, batch.time)
             for group in batch.groups:
                 self._write(state, group)
             if batch.pages:
@@ -349,7 +340,7 @@ class Puller:
             if batch.mark is not None:
                 self._end_pass(state, batch.mark, batch.time)
             written += batch.bytes
-            is_time = written >= COMMIT_BYTES or time.monotonic() - began >= self._options.commit_sec
+            is_time = written >= COMMIT_BYTES or time.monotonic() - began >= self.options.commit_sec
             if batch.error is not None or batch.mark is not None or is_time:
                 return batch
             following = self._next_batch(reader, NEXT_BATCH_SEC)
@@ -359,18 +350,18 @@ class Puller:
 
     def _count(self, page: ChangePage) -> None:
         """Update the tally when a page has arrived. Raise an error if the run was stopped."""
-        if self._client.is_closed:
+        if self.client.is_closed:
             raise CounterfoilError("the run was stopped")
         self.tally.count_response(page.remaining)
 
     def _write(self, state: State, group: FeedGroup) -> None:
         """Apply a group of elements to the copy."""
         began = time.monotonic()
-        self._sink.mark_undelivered(group.full_shops)
-        self._sink.put_shops(list(group.shops.values()))
+        self.sink.mark_undelivered(group.full_shops)
+        self.sink.put_shops(list(group.shops.values()))
         self._remove_shops(state, group.removed_shops)
-        self.tally.bills_removed += self._sink.remove_bills(group.removed)
-        self.tally.count_bills(self._sink.put_bills(group.bills, group.parsed, group.shops_with_bills))
+        self.tally.bills_removed += self.sink.remove_bills(group.removed)
+        self.tally.count_bills(self.sink.put_bills(group.bills, group.parsed, group.shops_with_bills))
         self.tally.bills_read += len(group.bills) + group.left_out
         self.tally.shops_changed += len(group.shops) + len(group.removed_shops)
         if state.feed.mark is None:
@@ -381,15 +372,15 @@ class Puller:
         self.tally.on_progress(self.tally)
 
     def _remove_shops(self, state: State, shops: Mapping[str, bool]) -> None:
-        self.tally.shops_that_left += self._sink.remove_shops(shops, state.feed.last_complete)
+        self.tally.shops_that_left += self.sink.remove_shops(shops, state.feed.last_complete)
 
     def _end_pass(self, state: State, mark: str, now: str) -> None:
         """Delete the bills still flagged as not delivered, update the shops after a full pass, and store the mark."""
-        self.tally.bills_removed += self._sink.delete_undelivered()
+        self.tally.bills_removed += self.sink.delete_undelivered()
         if state.feed.mark is None:
             selection = state.selection
-            others = self._sink.shop_ids() - set(state.feed.delivered)
-            self.tally.bills_removed += self._sink.forget_shops(
+            others = self.sink.shop_ids() - set(state.feed.delivered)
+            self.tally.bills_removed += self.sink.forget_shops(
                 sorted(shop_id for shop_id in others if not selection.has_shop(shop_id))
             )
             # The key no longer covers these shops. Their bills stay in the copy.
@@ -403,24 +394,24 @@ class Puller:
 
     def _forget_other_bases(self, state: State) -> None:
         """Delete the members of the bases that no selected shop has."""
-        for provider_id in set(state.bases) - set(self._sink.bases(also_removed=True)):
-            self.tally.members_removed += self._sink.forget_base(provider_id)
+        for provider_id in set(state.bases) - set(self.sink.bases(also_removed=True)):
+            self.tally.members_removed += self.sink.forget_base(provider_id)
             # If the base is selected again, its members are read at once, even if they are not due.
             del state.bases[provider_id]
 
     def _read_members(self, state: State) -> None:
-        options = self._options
-        member_pass = MemberPass(self._client, self._sink, self.tally, options.limit, options.pages_per_batch)
-        bases = self._sink.bases()
+        options = self.options
+        member_pass = MemberPass(self.client, self.sink, self.tally, options.limit, options.pages_per_batch)
+        bases = self.sink.bases()
         self.tally.bases = len(bases)
         now = state.feed.as_of or ""  # `as_of` is set, because a pass has ended.
-        for provider_id in self._sink.bases_that_left():
+        for provider_id in self.sink.bases_that_left():
             # If the base returns, its members are read at once, even if they are not due.
             base = state.bases.setdefault(provider_id, BaseState())
             base.began, base.cursor = "", None
             with self._transaction(state):
-                self._sink.open_pass(provider_id)
-                self.tally.members_removed += self._sink.close_pass(provider_id)
+                self.sink.open_pass(provider_id)
+                self.tally.members_removed += self.sink.close_pass(provider_id)
         for provider_id in bases:
             try:
                 member_pass.read(state, provider_id, now, options.members_every_sec)
@@ -436,11 +427,11 @@ class Puller:
     def _transaction(self, state: State) -> Iterator[None]:
         """Commit rows and progress in one transaction."""
         before = self.tally.changes
-        with self._sink.transaction():
+        with self.sink.transaction():
             yield
             changes = self.tally.changes - before
             state.changes += changes
-            pull_state.save(self._sink, state, None if changes else state.rows)
+            pull_state.save(self.sink, state, None if changes else state.rows)
 
     def _report_wait(self, reason: str, seconds: float) -> None:
         self.tally.waiting_for = reason and f"{reason}: {seconds:.0f} s"

@@ -215,11 +215,7 @@ class Tally(Struct):
 def require_origin(known: Origin | None, origin: Origin) -> None:
     """Raise `CopyMismatch` if the copy has a different origin."""
     if known is not None and known != origin:
-        raise mismatch(known, origin)
-
-
-def mismatch(known: Origin, origin: Origin) -> CopyMismatch:
-    return CopyMismatch(message("other_origin", known=known, origin=origin))
+        raise CopyMismatch(message("other_origin", known=known, origin=origin))
 
 
 # --- the feed --------------------------------------------------------------------

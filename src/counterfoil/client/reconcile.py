@@ -129,7 +129,8 @@ class Reconciler(Struct):
         self.result.left_out = comparison.left_out(changed)
         if self.result.tables and self.fix:
             try:
-                Puller(self.client, self.sink, Options(full=True), self.result.tally.on_progress).run()
+                tally = Tally(on_progress=self.result.tally.on_progress)
+                Puller(self.client, self.sink, Options(full=True), tally).run()
             finally:
                 self.result.tally.requests = self.client.requests
             self.result.tables = [msgspec.structs.replace(found, is_fixed=True) for found in self.result.tables]
@@ -160,7 +161,7 @@ class Reconciler(Struct):
             if refusal.code == "mark_expired":
                 raise CopyMismatch(message("copy_too_old")) from refusal
             if is_bad_cursor(refusal):
-                raise pull_state.mismatch(known, origin_of(self.client)) from refusal
+                pull_state.require_origin(known, origin_of(self.client))
             if refusal.code == "not_found":
                 raise missing_feed(self.client, refusal) from refusal
             raise
