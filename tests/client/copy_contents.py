@@ -113,7 +113,7 @@ def _rows(sink: Sink, table: Table, condition: str = "") -> list[Json]:
 def _selected(sink: Sink, column: Column) -> str:
     quoted = f'"{column.name}"'
     if column.kind is Kind.INSTANT:
-        return f"{sink.microseconds(quoted)} / 1000"
+        return sink.DIALECT.milliseconds.format(quoted)
     return f"CAST({quoted} AS {sink.DIALECT.types[Kind.TEXT]})" if column.kind is Kind.DAY else quoted
 
 

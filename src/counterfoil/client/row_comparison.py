@@ -17,10 +17,11 @@ from counterfoil.client.pull_state import BaseState, CopySelection, Tally
 from counterfoil.client.sinks.sql import COMPARED_TABLES, WHOLE_OF, WHOLES, BillKey, Sink, decode_shop_head, key_of
 from counterfoil.client.tables import BILLS, MEMBERS, SHOPS, Kind, Table
 
-# The service no longer returns the bills of shops that have left the key's scope, nor closed shops and removed members.
-# For parts of shops and members, the SQL selects those that belong to none.
+# Conditions for the rows that the service must return. It no longer returns the bills of shops that have left the key's
+# scope, nor closed shops and removed members. For parts of shops and members, it selects those that belong to none.
 _IN_SCOPE = "shop_id NOT IN (SELECT shop_id FROM shops WHERE in_scope = FALSE)"
 _EXPECTED = {
+    **{table.name: _IN_SCOPE for table in COMPARED_TABLES},
     "shops": "removed_at IS NULL",
     "categories": "shop_id NOT IN (SELECT shop_id FROM shops)",
     "members": "removed_at IS NULL AND provider_id IN (SELECT owner FROM compared WHERE name = 'bases')",
@@ -68,7 +69,7 @@ class RowComparison:
             # The copy's rows of shops, bills and members that the service did not return, but should if they exist.
             self._sink.run(
                 f"INSERT INTO differences SELECT '{table.name}', {_owner(table)}, 0, 1 FROM {table.name} "
-                f"WHERE {_expected(table)} AND {_not_returned(table)}"
+                f"WHERE {_EXPECTED[table.name]} AND {_not_returned(table)}"
             )
         self._sink.run(
             "INSERT INTO differences SELECT 'removed_bills', shop_id, id, 0, 1 FROM removed_bills "
@@ -95,7 +96,7 @@ class RowComparison:
     def left_out(self, pending: int) -> LeftOut:
         shops, bills, members = (
             self._sink.run(
-                f"SELECT count(*) FROM {whole.name} WHERE NOT ({_expected(whole)}) AND {_not_returned(whole)}"
+                f"SELECT count(*) FROM {whole.name} WHERE NOT ({_EXPECTED[whole.name]}) AND {_not_returned(whole)}"
             )[0][0]
             for whole, *_ in WHOLES
         )
@@ -161,11 +162,6 @@ class RowComparison:
                 f"INSERT INTO differences SELECT '{table.name}', {_owner(table)}, served, held FROM different"
             )
         self._sink.run(f"INSERT INTO compared SELECT '{whole.name}', {_owner(whole)} FROM staged_{whole.name}")
-
-
-def _expected(table: Table) -> str:
-    """Return an SQL condition for the rows that the service must return."""
-    return _EXPECTED.get(table.name, _IN_SCOPE)
 
 
 def _not_returned(table: Table) -> str:

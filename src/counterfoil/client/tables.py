@@ -163,10 +163,18 @@ def _inside(node: JsonStructure, path: Sequence[str]) -> JsonStructure:
 
 
 class Dialect(Struct, frozen=True):
-    """How an engine defines a copy: the types of its columns, its views, and what it has besides."""
+    """How an engine defines a copy: the types of its columns, its views, SQL with {} for a value, and what it has."""
 
     types: Mapping[Kind, str]
     views: Mapping[str, View]
+    # An instant as milliseconds since 1970, the precision of the service's instants.
+    milliseconds: str
+    # The first 15 hexadecimal digits of a string's MD5 digest, as a number.
+    hash_number: str
+    # An exact sum. Depending on the engine, it is a number or text.
+    exact_sum: str = "coalesce(sum({}), 0)"
+    # Text in the service's format, as an instant.
+    instant: str = "CAST({} AS timestamptz)"
     has_keys: bool = True
     has_comments: bool = True
 

@@ -30,14 +30,19 @@ COMPRESSION_NOT_USED = "fsst"
 class DuckDBSink(Sink):
     """A copy in a DuckDB file. DuckDB's file lock prevents a second writer."""
 
-    DIALECT = Dialect(json_rows.TYPES, DUCKDB_VIEWS, has_keys=False)
+    DIALECT = Dialect(
+        json_rows.TYPES,
+        DUCKDB_VIEWS,
+        milliseconds="CAST(round(epoch_us({}) / 1000.0) AS BIGINT)",
+        hash_number="CAST('0x' || substr(md5({}), 1, 15) AS HUGEINT)",
+        has_keys=False,
+    )
     EXISTING = """
         SELECT table_name, column_name FROM duckdb_columns() WHERE schema_name = current_schema() AND NOT internal
         UNION ALL SELECT view_name, '' FROM duckdb_views() WHERE NOT internal
     """
 
     def __init__(self, path: Path) -> None:
-        super().__init__()
         self._parser = JsonRows(lambda: self._db, path.with_name(f"{path.name}.scratch"))
         self._is_new = not path.exists()
         try:
@@ -84,12 +89,6 @@ class DuckDBSink(Sink):
         except DUCKDB.Error:
             return super().existing()
         return rows
-
-    def microseconds(self, column: str) -> str:
-        return f"epoch_us({column})"
-
-    def hash_number(self, text: str) -> str:
-        return f"CAST('0x' || substr(md5({text}), 1, 15) AS HUGEINT)"
 
 
 # --- Parquet -------------------------------------------------------------------------

@@ -37,14 +37,18 @@ _TYPES = {
 
 class PostgresSink(Sink):
     LOCK_WAIT = "SET lock_timeout = '5s'"
-    DIALECT = Dialect(_TYPES, POSTGRES_VIEWS)
+    DIALECT = Dialect(
+        _TYPES,
+        POSTGRES_VIEWS,
+        milliseconds="CAST(round(extract(epoch FROM {}) * 1000) AS bigint)",
+        hash_number="('x' || substr(md5({}), 1, 15))::bit(60)::bigint",
+    )
     EXISTING = "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = current_schema()"
 
     _db: psycopg.Connection[tuple[Any, ...]]
     _parser: RowConverter
 
     def __init__(self, url: str) -> None:
-        super().__init__()
         self._is_new = False
         try:
             self._db = psycopg.connect(url, autocommit=True)
@@ -106,12 +110,6 @@ class PostgresSink(Sink):
                     copy.write(block)
         except psycopg.Error as error:
             raise SinkError(f"PostgreSQL: {first_line(error)}") from error
-
-    def microseconds(self, column: str) -> str:
-        return f"CAST(extract(epoch FROM {column}) * 1000000 AS bigint)"
-
-    def hash_number(self, text: str) -> str:
-        return f"('x' || substr(md5({text}), 1, 15))::bit(60)::bigint"
 
 
 def _convert(value: str, kind: Kind) -> str:

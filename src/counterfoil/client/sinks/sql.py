@@ -113,10 +113,8 @@ class Sink(ABC):
     _parser: JsonRows
     # The time of the service that rows get as `copied_at`. Whoever writes rows sets it first.
     now: str = ""
-
-    def __init__(self) -> None:
-        self._has_undelivered = False
-        self._has_removed = False
+    _has_undelivered = False
+    _has_removed = False
 
     # --- methods that each engine implements --------------------------------------
 
@@ -127,14 +125,6 @@ class Sink(ABC):
     @abstractmethod
     def fill(self, fills: Sequence[Fill]) -> None:
         """Insert the parsed rows of several tables."""
-
-    @abstractmethod
-    def microseconds(self, column: str) -> str:
-        """Return SQL for an instant as microseconds since 1970."""
-
-    @abstractmethod
-    def hash_number(self, text: str) -> str:
-        """Return SQL for the first 15 hexadecimal digits of a string's MD5 digest, as a number."""
 
     @abstractmethod
     def set_up(self) -> None:
@@ -154,10 +144,6 @@ class Sink(ABC):
 
     def existing(self) -> Rows:
         return self.run(self.EXISTING)
-
-    def sum_of(self, expression: str) -> str:
-        """Return an SQL expression for an exact sum. Depending on the database, the sum is a number or text."""
-        return f"coalesce(sum({expression}), 0)"
 
     def changed(self, *tables: Table) -> None:  # noqa: B027 - subclasses may override it
         """Hook: called inside the transaction that changed these tables."""
@@ -319,11 +305,7 @@ class Sink(ABC):
 
     def _literal(self, instant: str) -> str:
         """Return SQL for an instant in the service's format."""
-        return self.instant(f"'{escape_quotes(instant)}'")
-
-    def instant(self, text: str) -> str:
-        """Return SQL that converts an instant in the service's format."""
-        return f"CAST({text} AS {self.DIALECT.types[Kind.INSTANT]})"
+        return self.DIALECT.instant.format(f"'{escape_quotes(instant)}'")
 
     # --- members -------------------------------------------------------------------
 
@@ -576,15 +558,15 @@ class Sink(ABC):
 
     def day_totals(self, since: date | None) -> dict[tuple[str, str | None], ShopDayTotals]:
         """Return totals by shop and day, from `since` on. If it is None, include all days and the undated bills."""
-        text = self.DIALECT.types[Kind.TEXT]
-        milliseconds = f"CAST(round({self.microseconds('updated_at')} / 1000.0) AS BIGINT)"
-        hashed = self.hash_number(f"id || '|' || coalesce(CAST({milliseconds} AS {text}), '')")
+        dialect, text = self.DIALECT, self.DIALECT.types[Kind.TEXT]
+        milliseconds = dialect.milliseconds.format("updated_at")
+        hashed = dialect.hash_number.format(f"id || '|' || coalesce(CAST({milliseconds} AS {text}), '')")
         statement = _DAY_TOTALS.format(
             text=text,
-            net=self.sum_of("net"),
-            tip=self.sum_of("tip"),
-            hash=self.sum_of(hashed),
-            days="" if since is None else f"WHERE bill_date >= CAST(? AS {self.DIALECT.types[Kind.DAY]})",
+            net=dialect.exact_sum.format("net"),
+            tip=dialect.exact_sum.format("tip"),
+            hash=dialect.exact_sum.format(hashed),
+            days="" if since is None else f"WHERE bill_date >= CAST(? AS {dialect.types[Kind.DAY]})",
         )
         rows = self.run(statement, [] if since is None else [since.isoformat()])
         return {

@@ -39,7 +39,15 @@ _TYPES = {
 class SQLiteSink(Sink):
     """A copy in an SQLite file. SQLite allows several writers, so the lock of a folder prevents a second pull."""
 
-    DIALECT = Dialect(_TYPES, SQLITE_VIEWS, has_comments=False)
+    DIALECT = Dialect(
+        _TYPES,
+        SQLITE_VIEWS,
+        milliseconds="CAST(round((julianday({}) - 2440587.5) * 86400000) AS INTEGER)",
+        hash_number="hash_number({})",
+        exact_sum="exact_sum({})",
+        instant="replace(strftime('%Y-%m-%d %H:%M:%f', {}), '.000', '')",
+        has_comments=False,
+    )
     EXISTING = """
         SELECT listed.name, columns.name FROM sqlite_master AS listed JOIN pragma_table_info(listed.name) AS columns
         WHERE listed.type = 'table' UNION ALL SELECT name, '' FROM sqlite_master WHERE type = 'view'
@@ -49,7 +57,6 @@ class SQLiteSink(Sink):
     _parser: RowConverter
 
     def __init__(self, path: Path) -> None:
-        super().__init__()
         self._parser = RowConverter(path.with_name(f"{path.name}.scratch"))
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -100,19 +107,6 @@ class SQLiteSink(Sink):
                     self._db.executemany(statement, rows)
         except sqlite3.Error as error:
             raise SinkError(f"SQLite: {error}") from error
-
-    def instant(self, text: str) -> str:
-        return f"replace(strftime('%Y-%m-%d %H:%M:%f', {text}), '.000', '')"
-
-    def microseconds(self, column: str) -> str:
-        """Return SQL for microseconds since 1970, rounded to milliseconds, the precision of the service's instants."""
-        return f"CAST(round((julianday({column}) - 2440587.5) * 86400000) AS INTEGER) * 1000"
-
-    def hash_number(self, text: str) -> str:
-        return f"hash_number({text})"
-
-    def sum_of(self, expression: str) -> str:
-        return f"exact_sum({expression})"
 
 
 def _locked(folder: Path) -> int:
