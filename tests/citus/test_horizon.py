@@ -13,7 +13,7 @@ from citus.cluster import Node, cluster
 from citus.store import CitusStore
 from counterfoil.backends.postgres.citus import DistributedLedger
 from counterfoil.backends.postgres.ledger import PostgresLedger
-from counterfoil.domain.changes import BillRow, Outcome, PutMember
+from counterfoil.domain.changes import Outcome, PutMember
 from counterfoil.machine.clock import SystemClock
 from counterfoil.ports import Slice, StoreUnavailable
 from ports.conftest import Run
@@ -80,12 +80,12 @@ class PausedLedger(DistributedLedger):
         super().__init__(url, PSEUDONYMS.fingerprint())
         self.paused, self.go_on = threading.Event(), threading.Event()
 
-    def _put_bills(self, rows: Any) -> None:
-        first: list[BillRow] = [row for row in rows if row.shop == rows[0].shop]
-        super()._put_bills(first)
-        self.paused.set()
-        assert self.go_on.wait(PATIENCE_SEC)
-        super()._put_bills([row for row in rows if row.shop != rows[0].shop])
+    def _write_bills(self, statement: str, rows: Any) -> None:
+        super()._write_bills(statement, [row for row in rows if row[0] == rows[0][0]])
+        if rows:
+            self.paused.set()
+            assert self.go_on.wait(PATIENCE_SEC)
+        super()._write_bills(statement, [row for row in rows if row[0] != rows[0][0]])
 
 
 class TwoShops:

@@ -160,17 +160,20 @@ _BODIES = "SELECT shop, id, body FROM bills WHERE shop = %s AND id = ANY(%s)"
 _BILL = (
     "(%s::integer, %s, %s::integer, %s::bigint, %s::bigint, %s, %s::numeric, %s::integer, %b, %b, %b, %b, %s::bigint)"
 )
-_REMOVE_BILLS = "DELETE FROM bills WHERE shop = %s AND id = ANY(%s)"
-_SETTLE_BILLS = """
-    UPDATE bills SET trading_day = asked.trading_day, rev = asked.rev, withheld = asked.withheld
-    FROM unnest(%s::text[], %s::text[], %s::numeric[], %s::bytea[]) AS asked (id, trading_day, rev, withheld)
-    WHERE bills.shop = %s AND bills.id = asked.id
-"""
-_SETTLE_FACTS = """
-    UPDATE bills SET facts_version = asked.version, trading_day = asked.trading_day, withheld = asked.withheld
-    FROM unnest(%s::text[], %s::integer[], %s::text[], %s::bytea[]) AS asked (id, version, trading_day, withheld)
-    WHERE bills.shop = %s AND bills.id = asked.id
-"""
+# Statements for the bills of one shop, whose number is the last parameter, instead of those for all shops.
+_OF_SHOP = {
+    ledger.REMOVE_BILLS: "DELETE FROM bills WHERE id = ANY(%s) AND shop = %s",
+    ledger.SETTLE_BILLS: """
+        UPDATE bills SET trading_day = asked.trading_day, rev = asked.rev, withheld = asked.withheld
+        FROM unnest(%s::text[], %s::text[], %s::numeric[], %s::bytea[]) AS asked (id, trading_day, rev, withheld)
+        WHERE bills.id = asked.id AND bills.shop = %s
+    """,
+    ledger.SETTLE_FACTS: """
+        UPDATE bills SET facts_version = asked.version, trading_day = asked.trading_day, withheld = asked.withheld
+        FROM unnest(%s::text[], %s::integer[], %s::text[], %s::bytea[]) AS asked (id, version, trading_day, withheld)
+        WHERE bills.id = asked.id AND bills.shop = %s
+    """,
+}
 _MEMBER = "(%s, %s, %s::bigint, %s::numeric, %b, %b)"
 _REMOVE_MEMBERS = "DELETE FROM members WHERE provider_id = %s AND token = ANY(%s)"
 _ACCOUNT = "(%s, %s, %s::integer, %s, %s::bigint, %s)"
@@ -294,26 +297,13 @@ class DistributedLedger(PostgresLedger):
         with self._line().transaction():
             super()._write_small_tables(batch)
 
-    def _remove_bills(self, keys: Sequence[tuple[int, str]]) -> None:
-        for shop, of_shop in _grouped(keys):
-            self._line().execute(_REMOVE_BILLS, (shop, [bill_id for _, bill_id in of_shop]))
-
-    def _add_bills(self, rows: Sequence[BillRow]) -> None:
-        self._put_bills(rows)
-
-    def _put_bills(self, rows: Sequence[BillRow]) -> None:
-        for _, of_shop in _grouped(row.values(rev_text(row.rev)) for row in rows):
-            self._insert(ledger.PUT_BILLS, _BILL, of_shop)
-
-    def _settle_bills(self, rows: Sequence[BillRow]) -> None:
-        self._settle(_SETTLE_BILLS, (row.settled_values(rev_text(row.rev)) for row in rows))
-
-    def _settle_facts(self, rows: Sequence[BillRow]) -> None:
-        self._settle(_SETTLE_FACTS, (row.facts_values() for row in rows))
-
-    def _settle(self, statement: str, rows: Iterable[Row]) -> None:
+    def _write_bills(self, statement: str, rows: Sequence[Row]) -> None:
         for shop, of_shop in _grouped(rows):
-            self._line().execute(statement.encode(), [*columns([row[1:] for row in of_shop]), shop])
+            if statement in _OF_SHOP:
+                values = [*columns([row[1:] for row in of_shop]), shop]
+                self._line().execute(_OF_SHOP[statement].encode(), values)
+            else:
+                self._insert(ledger.PUT_BILLS, _BILL, of_shop)
 
     def _put_members(self, batch: Batch) -> None:
         """Write members and their accounts, in one transaction per base. All of a base's rows are on the same node.

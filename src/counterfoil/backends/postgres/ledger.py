@@ -63,14 +63,14 @@ _BODIES = """
     SELECT bills.shop, bills.id, bills.body FROM unnest(%s::integer[], %s::text[]) AS asked (shop, id)
     JOIN bills ON bills.shop = asked.shop AND bills.id = asked.id
 """
-_ADD_BILLS = """
+ADD_BILLS = """
     INSERT INTO bills
         (shop, id, bill_day, closed_at, updated_at, trading_day, rev, facts_version, digest, seal, withheld, body,
         loaded_at)
     {rows}
 """
 PUT_BILLS = f"""
-    {_ADD_BILLS}
+    {ADD_BILLS}
     ON CONFLICT (shop, id) DO UPDATE SET
         bill_day = excluded.bill_day, closed_at = excluded.closed_at, updated_at = excluded.updated_at,
         trading_day = excluded.trading_day, rev = excluded.rev, facts_version = excluded.facts_version,
@@ -81,18 +81,18 @@ _BILL_ARRAYS = """
     SELECT * FROM unnest(%s::integer[], %s::text[], %s::integer[], %s::bigint[], %s::bigint[], %s::text[],
         %s::numeric[], %s::integer[], %b::bytea[], %b::bytea[], %b::bytea[], %b::bytea[], %s::bigint[])
 """
-_SETTLE_BILLS = """
+SETTLE_BILLS = """
     UPDATE bills SET trading_day = asked.trading_day, rev = asked.rev, withheld = asked.withheld
     FROM unnest(%s::integer[], %s::text[], %s::text[], %s::numeric[], %s::bytea[])
         AS asked (shop, id, trading_day, rev, withheld)
     WHERE bills.shop = asked.shop AND bills.id = asked.id
 """
-_REMOVE_BILLS = """
+REMOVE_BILLS = """
     DELETE FROM bills USING unnest(%s::integer[], %s::text[]) AS asked (shop, id)
     WHERE bills.shop = asked.shop AND bills.id = asked.id
 """
 
-_SETTLE_FACTS = """
+SETTLE_FACTS = """
     UPDATE bills SET facts_version = asked.version, trading_day = asked.trading_day, withheld = asked.withheld
     FROM unnest(%s::integer[], %s::text[], %s::integer[], %s::text[], %s::bytea[])
         AS asked (shop, id, version, trading_day, withheld)
@@ -228,31 +228,19 @@ class PostgresLedger(LoadBook):
         self._do(_PUT_SHOPS, [row.values(rev_text(row.rev)) for row in rows])
 
     def _write_records(self, batch: Batch) -> None:
-        self._remove_bills(batch.removed_bills())
-        self._add_bills(batch.added_bills())
-        self._put_bills(batch.changed_bills())
-        self._settle_bills(batch.settled_bills())
+        self._write_bills(REMOVE_BILLS, batch.removed_bills())
+        # The batch has checked under the write lock that these are not stored yet.
+        self._write_bills(ADD_BILLS, [row.values(rev_text(row.rev)) for row in batch.added_bills()])
+        self._write_bills(PUT_BILLS, [row.values(rev_text(row.rev)) for row in batch.changed_bills()])
+        self._write_bills(SETTLE_BILLS, [row.settled_values(rev_text(row.rev)) for row in batch.settled_bills()])
         self._put_members(batch)
 
     def _write_rewritten(self, bills: Sequence[BillRow]) -> None:
-        self._put_bills([bill for bill in bills if bill.body is not None])
-        self._settle_facts([bill for bill in bills if bill.body is None])
+        self._write_bills(PUT_BILLS, [bill.values(rev_text(bill.rev)) for bill in bills if bill.body is not None])
+        self._write_bills(SETTLE_FACTS, [bill.facts_values() for bill in bills if bill.body is None])
 
-    def _remove_bills(self, keys: Sequence[tuple[int, str]]) -> None:
-        self._do(_REMOVE_BILLS, keys)
-
-    def _add_bills(self, rows: Sequence[BillRow]) -> None:
-        """Insert new bills. The batch has checked under the write lock that they are not stored yet."""
-        self._do(_ADD_BILLS.format(rows=_BILL_ARRAYS), [row.values(rev_text(row.rev)) for row in rows])
-
-    def _put_bills(self, rows: Sequence[BillRow]) -> None:
-        self._do(PUT_BILLS.format(rows=_BILL_ARRAYS), [row.values(rev_text(row.rev)) for row in rows])
-
-    def _settle_bills(self, rows: Sequence[BillRow]) -> None:
-        self._do(_SETTLE_BILLS, [row.settled_values(rev_text(row.rev)) for row in rows])
-
-    def _settle_facts(self, rows: Sequence[BillRow]) -> None:
-        self._do(_SETTLE_FACTS, [row.facts_values() for row in rows])
+    def _write_bills(self, statement: str, rows: Sequence[Row]) -> None:
+        self._do(statement.format(rows=_BILL_ARRAYS), rows)
 
     def _put_members(self, batch: Batch) -> None:
         written, gone = batch.written_members(), batch.removed_members()

@@ -85,7 +85,7 @@ class RedisMeter:
         with translated():
             async with asyncio.timeout(GATE_SEC):
                 names = [_number(day) for day in days]
-                here = await self._client.opened().hmget(self._days_of(key.key_id, key.lineage), names)
+                here = await self._client.opened().hmget(f"{self._tag(key.key_id, key.lineage)}:days", names)
         for day, count in zip(days, here, strict=True):
             if count is not None:
                 found[day] = max(int(count), found.get(day, 0))
@@ -121,9 +121,6 @@ class RedisMeter:
         tag = f"{self._prefix}:{{{lineage}}}"
         return tag if key_id == lineage else f"{tag}:{key_id}"
 
-    def _days_of(self, key_id: str, lineage: str) -> str:
-        return f"{self._tag(key_id, lineage)}:days"
-
     # --- transfer to the store -----------------------------------------------------
 
     def _save_soon(self) -> None:
@@ -149,7 +146,7 @@ class RedisMeter:
                     await self._raise(key_id, day, count)
 
     async def _raise(self, key_id: str, day: date, count: int) -> None:
-        name = self._days_of(key_id, self._lineages.get(key_id, key_id))
+        name = f"{self._tag(key_id, self._lineages.get(key_id, key_id))}:days"
         if await _RAISE.run(self._client.opened(), [name], (_number(day), count)):
             self._observe(CountsReseeded(key_id=key_id, day=compact(day), count=count))
 
