@@ -1,13 +1,13 @@
 """Draws charts as SVG, with attributes and classes, because the console forbids inline styles."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Final
 from urllib.parse import urlencode
 
 from msgspec import Struct
 
-from counterfoil.console.display import Cells, change, link_list, list_table, month_name, percent, template
+from counterfoil.console.display import change, link_list, list_table, month_name, percent, template
 from counterfoil.console.texts import Texts
 from counterfoil.console.visit import Visit
 from counterfoil.domain.access import DAILY_TOTAL_DAYS, REQUEST_RECORD_DAYS
@@ -132,7 +132,7 @@ def use_charts(visit: Visit, use: Use) -> Html:
         caption = t(f"chart.took_{name}", count=f"{use.measured:,}")
         charts.append(bar_chart(t, caption, bars, {"p95_ms": "slow", "median_ms": "bar"}, " ms"))
     links_of = {slot.since: element("a", bar.label, href=bar.address) for slot, bar in zip(slots, bars, strict=True)}
-    cells: Cells[Slot] = {"time": lambda slot: links_of[slot.since]}
+    cells: dict[str, Callable[[Slot], Child]] = {"time": lambda slot: links_of[slot.since]}
     table = list_table(visit, t("chart.caption"), RowList(use.slots.columns, slots[::-1]), cells, kind="fixed")
     return template("use", t, ranges=ranges, charts=charts, table=table)
 
