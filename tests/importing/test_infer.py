@@ -489,6 +489,14 @@ def test_the_unit_of_amounts_is_asked_for_unless_the_export_shows_it(tmp_path: P
         assert not any(one.entry == "numbers.unit" for one in questions)
 
 
+def test_an_answer_that_a_word_or_a_heading_contradicts_is_to_be_checked(tmp_path: Path) -> None:
+    rows = "1,13/11/2026 10:00,10.50,Paid,Mali\n2,13/11/2026 11:00,20.00,Void,Nok\n3,13/11/2026 12:00,5.00,Paid,Nok\n"
+    export = written(tmp_path, f"Bill,Date,Total,Status,Cashier\n{rows}")
+    for answer in ({"status_Void": "sale"}, {"bill_shopId": "Cashier"}):
+        texts = [" ".join(inferred(export, **given)[0].undecided) for given in (answer, {})]
+        assert ["says" in text for text in texts] == [True, False]
+
+
 def test_amounts_in_cents_are_converted(tmp_path: Path) -> None:
     heading = "Bill No,Date,Item,Qty,Price,Amount,Total,Discount\n"
     row = "1,31/10/2026 10:00,Tea,2,300,600,450,-150\n1,31/10/2026 10:00,Egg,1,0,0,450,-150\n"

@@ -99,6 +99,8 @@ def add_statuses_in_advance(sample: BillSample, result: Proposal, answers: Answe
     known.update(sample.sheet.columns, *sample.skipped.values())
     statuses = [name for name in sample.statuses if sample.sheet.columns[name].role != "currency"]
     for entry, owner, value, answer in answers.statuses(sample.sheet.columns):
+        if answer == SALE and headings.status_of(value) not in (SALE, None):
+            result.undecided.append(message("answered_sale", entry=entry, value=value))
         if value in known if owner is None else value in sample.sheet.columns[owner].values:
             continue
         columns = [name for name in statuses if owner in (None, name)]

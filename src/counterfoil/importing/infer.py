@@ -164,6 +164,8 @@ class _Inference:
             text = f"{column.name} has {len(names):,} values, as {names[0]}. Are they shops? If not, use --shop ID."
             self._result.ask("bill.shopId", text, (column.name,), ("each is a shop",))
             return
+        if column.role not in ("shopId", None):
+            self._check(message("answered_shop", name=column.name))
         others = [name for name in column.distinct if headings.names_no_shop(name)]
         if len(column.filled) < len(column.values):
             others.append("")
