@@ -39,6 +39,13 @@ def test_rows_of_a_bill_become_its_lines_in_any_order(tmp_path: Path) -> None:
     assert found.rejected == []
 
 
+def test_an_hour_beyond_midnight_is_of_the_day_of_business_before_it(tmp_path: Path) -> None:
+    export = written(tmp_path, "No,Date,Total\n1,14/11/2026 25:30,5.00\n2,14/11/2026 01:30,5.00\n")
+    bills = imported("csv", export, mapping=BILLS + 'closedAt = "Date"\namounts.net = "Total"').bills
+    days = [(bill["closedAt"][:10], bill.get("tradingDay")) for bill in bills]
+    assert days == [("2026-11-15", "2026-11-14"), ("2026-11-14", None)]
+
+
 def test_a_row_that_cannot_be_read_rejects_the_bills_of_the_rows_next_to_it(tmp_path: Path) -> None:
     """The row may belong to either bill, and a bill is converted completely or not at all. It is no row of totals."""
     rows = (

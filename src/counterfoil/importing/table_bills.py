@@ -30,6 +30,7 @@ _ROUNDING = "rounding"
 # The time of day in a cell that begins with a day, also in 20261114180512 and in 45975.75.
 _TIME_AFTER_DAY = re.compile(r"[T, ]+\d{1,2}[:.h]\d{2}(?!\d).*$|(?<=^\d{8})\d{4,6}$|(?<=^\d{5})[.]\d+$", re.ASCII)
 _MIDNIGHT = re.compile(r"[T ]+(?:0?0:00(?::00(?:\.0+)?)?|12:00(?::00)? ?AM)$", re.IGNORECASE)
+_NIGHT_ENDS = f"{cell_values.NIGHT_ENDS:%H:%M}"
 _NOT_WRITTEN = frozenset({"id", "shopId", "timezone", "void", "voidReason", "removed"})
 _TOO_LARGE = 10**15
 """From this amount on, a double cannot hold the hundredths, and no till sells for that much."""
@@ -201,6 +202,7 @@ class TableBillConverter:
                 _put(record, name, value)
             elif name == "closedAt" and not source.optional:
                 raise first.problem(Reason.NO_TIME, "has no bill time (closedAt)")
+        self._put_day_of_business(record, first)
         # A bill is void, too, if all its lines were cancelled.
         is_void = VOID in statuses or (bool(line_rows) and all(map(self.is_cancelled, line_rows)))
         self._put_void(record, first, is_void=is_void)
@@ -316,7 +318,8 @@ class TableBillConverter:
         text = cell_values.read_time(cell, self._mapping.dates, self._order, self._zone, self._shop_zone)
         closed, trading = (self._mapping.bill.fields.get(name) for name in ("closedAt", "tradingDay"))
         is_of_business = closed and trading and closed.columns[1:] and closed.columns[:1] == trading.columns
-        if is_of_business and not self._mapping.dates.night_until and text[11:16] < f"{cell_values.NIGHT_ENDS:%H:%M}":
+        is_unclear = not self._mapping.dates.night_until and text[:10] == self._plain_day(cell)
+        if is_of_business and is_unclear and text[11:16] < _NIGHT_ENDS:
             raise UnreadableCell(message("night_unknown", cell=shown(cell)))
         return text
 
@@ -461,6 +464,14 @@ class TableBillConverter:
             if number is not None:
                 total = EXACT.add(total or Decimal(), number)
         return total
+
+    def _put_day_of_business(self, record: dict[str, Any], row: TableRow) -> None:
+        """Add the day of a time such as 25:30, which shows that it is the day of business."""
+        closed = record.get("closedAt", "")
+        if closed and closed[11:16] < _NIGHT_ENDS and not self._mapping.dates.night_until:
+            day = self._plain_day(cell_text(self._mapping.bill.fields["closedAt"], row, " "))
+            if day < closed[:10]:
+                record.setdefault("tradingDay", day)
 
     def _put_void(self, record: dict[str, Any], row: TableRow, *, is_void: bool) -> None:
         fields = self._mapping.bill.fields

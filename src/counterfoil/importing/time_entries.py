@@ -13,7 +13,15 @@ from counterfoil.importing.export_totals import has_day
 from counterfoil.importing.proposals import Proposal
 from counterfoil.importing.results import ImportFailed, message
 from counterfoil.importing.shop_zones import ShopZones
-from counterfoil.importing.values import NIGHT_ENDS, has_half_day, order_of, ordered_date, time_in
+from counterfoil.importing.values import (
+    NIGHT_ENDS,
+    clock_in,
+    has_half_day,
+    is_after_day,
+    order_of,
+    ordered_date,
+    time_in,
+)
 
 NOON = "12:00"
 MAC_EPOCH = timedelta(days=1462)
@@ -40,6 +48,7 @@ class SampleTimes:
         self._bills.sort()
         self.first_night = next((row for *_, clock, row in self._bills if clock < NIGHT_ENDS), None)
         """A row with a time after midnight."""
+        self.are_after_days = any(is_after_day(clock_in(text.split(" ")[-1])) for text in self._texts)
 
     def first_without_half_day(self) -> int | None:
         """Return a row whose time may lack PM: none is after 12:59, and some are in the night or fall back."""
@@ -161,6 +170,8 @@ class TimeEntries:
     def _trading_day(self, times: SampleTimes, day: SampleColumn) -> SampleColumn | None:
         """Return the column with the day of business, and propose on which calendar day its night is, or ask."""
         entry, clock, trading, row = NIGHT, self._sample.clock, self._sample.trading_day, times.first_night
+        if times.are_after_days:
+            return trading or day
         goes_on = times.goes_on_after_midnight()
         answer = self._answers.get(entry) or (None if goes_on is None else CHOICES[entry][not goes_on])
         if clock is None or row is None or not (day is trading or goes_on or entry in self._answers):

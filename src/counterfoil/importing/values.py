@@ -24,7 +24,7 @@ FIRST_BUDDHIST_YEAR = 2400
 # A bill of another year is a misread date: 14/11/2069 was meant to be Buddhist, or 2126 is a typing error.
 FIRST_YEAR, LAST_YEAR = 1970, 2049
 MIDDLE_OF_CENTURY = 50
-NOON_HOUR = 12
+NOON_HOUR, HOURS = 12, 24
 # The precision of Python's decimal numbers. A number with more digits before its decimal point would be rounded.
 MOST_DIGITS = 28
 LOWEST_EXPONENT = -100
@@ -87,7 +87,8 @@ _NAMED_MONTHS = [
 ]
 _CLOCK = re.compile(
     r"(?:[T\s,_|]| - |-(?=\d\d\.\d\d\.\d\d$))*"
-    r"([01]?\d|2[0-3])[:.]([0-5]\d)(?:[:.]([0-5]\d)(?:[.,](\d{1,9}))?)?\s*"
+    # Tills in Japan write 25:30 for 1:30 in the night after a day of business.
+    r"([01]?\d|2[0-3]|2[4-9](?=:))[:.]([0-5]\d)(?:[:.]([0-5]\d)(?:[.,](\d{1,9}))?)?\s*"
     r"(?:([AaPp])\.?\s?[Mm]\.?|น\.?|Uhr|hr?s?\.?|ч\.?)?\s*"
     r"(Z|(?:UTC|GMT)?[+-]\d{1,2}(?::?\d{2})?|[A-Z]{2,5})?(?:\s*\([^)]*\)| UTC)?",
     re.ASCII,
@@ -340,7 +341,7 @@ def _local_time(cell: str, written: DateFormat, order: str) -> tuple[datetime, s
     if clock is None or (clock[5] and not 1 <= int(clock[1]) <= NOON_HOUR):
         raise UnreadableCell(f"{shown(cell)} is not a time")
     moment = datetime.combine(day, _clock_time(clock))
-    if written.night_until and f"{moment:%H:%M}" < written.night_until:
+    if is_after_day(clock) or (written.night_until and f"{moment:%H:%M}" < written.night_until):
         moment += timedelta(days=1)
     return moment, clock[6]
 
@@ -382,6 +383,11 @@ def clock_in(text: str) -> re.Match[str] | None:
         seconds = round(float(part[1].replace(",", ".")) * 86_400)
         plain = f"{_SERIAL_EPOCH + timedelta(seconds=seconds):%H:%M:%S}"
     return _CLOCK.fullmatch(plain) or _COMPACT_CLOCK.fullmatch(plain)
+
+
+def is_after_day(clock: re.Match[str] | None) -> bool:
+    """Return whether a time such as 25:30 counts the hours of its day of business beyond midnight."""
+    return clock is not None and int(clock[1]) >= HOURS
 
 
 def has_time(cell: str) -> bool:
@@ -497,7 +503,7 @@ def _clock_time(clock: re.Match[str]) -> time:
     if clock[5]:
         hour = hour % NOON_HOUR + (NOON_HOUR if clock[5] in "Pp" else 0)
     millisecond = int((clock[4] or "0").ljust(3, "0")[:3])
-    return time(hour, minute, second, millisecond * 1000)
+    return time(hour % HOURS, minute, second, millisecond * 1000)
 
 
 def shown_all(names: Sequence[str]) -> str:
