@@ -154,21 +154,13 @@ def _object(part: type[SourcePart], otherwise: _Reader) -> Meta:
     return _read_by(lambda value: cleaned(part, value) if isinstance(value, dict) else otherwise(value))
 
 
-def _nothing(_: object) -> None:
-    return None
-
-
-def _unchanged(value: object) -> object:
-    return value
-
-
 class SourceBill(SourcePart, frozen=True):
     kind: Annotated[Literal["bill"], _read_by(text)]
     id: Annotated[str, _read_by(record_id)]
     shop_id: Annotated[str, _read_by(record_id)]
     rev: _Quantity = None
-    closed_at: Annotated[int | float | str | None, _read_by(_unchanged)] = None
-    trading_day: Annotated[int | str | None, _read_by(_unchanged)] = None
+    closed_at: Annotated[int | float | str | None, _read_by(lambda value: value)] = None
+    trading_day: Annotated[int | str | None, _read_by(lambda value: value)] = None
     history: _Flag = None
     order_ids: Annotated[list[str] | None, _read_by(idents)] = None
     receipt_number: _Id = None
@@ -181,8 +173,8 @@ class SourceBill(SourcePart, frozen=True):
     service_type: _Id = None
     member_id: _Id = None
     # Each element is a `SourceItem`. Most lines of clean bills need not be decoded.
-    lines: Annotated[list[Raw] | None, _read_by(_nothing)] = None
-    amounts: Annotated[SourceAmounts | None, _object(SourceAmounts, _nothing)] = None
+    lines: Annotated[list[Raw] | None, _read_by(lambda _: None)] = None
+    amounts: Annotated[SourceAmounts | None, _object(SourceAmounts, lambda _: None)] = None
     payments: Annotated[list[SourcePayment] | None, _list_of(SourcePayment)] = None
-    void: Annotated[bool | str | SourceVoid | None, _object(SourceVoid, _unchanged)] = None
+    void: Annotated[bool | str | SourceVoid | None, _object(SourceVoid, lambda value: value)] = None
     cashier: _Text = None

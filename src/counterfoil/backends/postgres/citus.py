@@ -70,7 +70,9 @@ def distribute(url: str) -> list[str]:
             # `horizon` is locked from here on, so a ledger that connects later waits and then sees the new layout.
             _require_no_other_sessions(connection)
             _distribute(connection)
-        _require_committed(connection)
+        if _value(connection, _UNCOMMITTED):
+            # A node has not committed its part yet, and its rows are invisible until then.
+            raise StoreUnavailable(refusal("not_committed"))
     return list(DISTRIBUTED)
 
 
@@ -103,12 +105,6 @@ def _require_no_other_sessions(connection: Connection) -> None:
     raise StoreMismatch(refusal("other_sessions", sessions=others))
 
 
-def _require_committed(connection: Connection) -> None:
-    """Raise StoreUnavailable if a node has not committed its part yet, because its rows are invisible until then."""
-    if _value(connection, _UNCOMMITTED):
-        raise StoreUnavailable(refusal("not_committed"))
-
-
 def _value(connection: Connection, statement: str, *values: object) -> Any:
     (found,) = connection.execute(statement.encode(), values).fetchone() or (None,)
     return found
@@ -139,6 +135,7 @@ _TAKE = f"""
     WHERE taken <= at RETURNING taken, {NOW}
 """  # noqa: S608 - contains only constants
 _PUBLISH = "UPDATE horizon SET at = taken WHERE taken > at"
+# Moves the horizon as far as is safe, and returns it, and whether a higher stamp is still unpublished.
 _ADVANCE = f"""
     UPDATE horizon
     SET at = greatest(at, least({NOW}, CASE WHEN taken > at THEN taken - 1 END))
@@ -194,21 +191,16 @@ class DistributedLedger(PostgresLedger):
 
     def advance_horizon(self) -> int:
         with translated(), self._line.within(STATEMENT_SEC) as connection:
-            horizon, unpublished = self._advance(connection)
-            if unpublished:
+            horizon, is_unpublished = only(connection.execute(_ADVANCE, self._now()))
+            if is_unpublished:
                 # A live writer publishes its stamp before it releases the lock, so one that is left is a dead writer's.
                 connection.execute(_LOCK)
                 try:
                     self._publish_abandoned(connection)
-                    horizon, _ = self._advance(connection)
+                    horizon, _ = only(connection.execute(_ADVANCE, self._now()))
                 finally:
                     connection.execute(_UNLOCK)
-        return horizon
-
-    def _advance(self, connection: Connection) -> tuple[int, bool]:
-        """Move the horizon as far as is safe. Return it, and whether a higher stamp is still unpublished."""
-        horizon, unpublished = only(connection.execute(_ADVANCE, self._now()))
-        return horizon, unpublished
+        return int(horizon)
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
@@ -256,7 +248,7 @@ class DistributedLedger(PostgresLedger):
         connection = self._line()
         stamp, now = self._take_stamp()
         shops = list(starmap(ShopRow, all_rows(asked_rows(connection, ledger.SHOPS, needed.shops))))
-        removals = asked_rows(connection, ledger.REMOVALS, *columns(needed.removals)) if needed.removals else None
+        removals = asked_rows(connection, ledger.REMOVALS, *columns(needed.removals))
         batch = Batch(
             stamp,
             only(connection.execute(ledger.LAST_SHOP))[0] if needed.new_shops else 0,
@@ -276,7 +268,7 @@ class DistributedLedger(PostgresLedger):
                 found = self._line().execute(_BILLS, (shop.number, ids), binary=True)
                 yield from starmap(BillRow, all_rows(found))
 
-    def _bodies(self, keys: Sequence[tuple[int, str]]) -> list[tuple[int, str, bytes]]:
+    def _bodies(self, keys: Sequence[tuple[int, str]]) -> list[Row]:
         return [
             row
             for shop, of_shop in _grouped(keys)

@@ -197,10 +197,10 @@ class PostgresLedger(LoadBook):
         stamped = connection.execute(_TAKE_STAMP, self._now(), binary=True)
         last_shop = connection.execute(LAST_SHOP, binary=True) if needed.new_shops else None
         shops = asked_rows(connection, SHOPS, needed.shops)
-        bills = asked_rows(connection, _BILLS, *columns(needed.bills)) if needed.bills else None
+        bills = asked_rows(connection, _BILLS, *columns(needed.bills))
         bases = asked_rows(connection, BASES, needed.bases)
         members = asked_rows(connection, MEMBERS, needed.tokens)
-        removals = asked_rows(connection, REMOVALS, *columns(needed.removals)) if needed.removals else None
+        removals = asked_rows(connection, REMOVALS, *columns(needed.removals))
         stamp, now = only(stamped)
         batch = Batch(
             stamp,
@@ -213,10 +213,8 @@ class PostgresLedger(LoadBook):
         )
         return batch, now
 
-    def _bodies(self, keys: Sequence[tuple[int, str]]) -> list[tuple[int, str, bytes]]:
-        if not keys:
-            return []
-        return self._line().execute(_BODIES, columns(keys), binary=True).fetchall()
+    def _bodies(self, keys: Sequence[tuple[int, str]]) -> list[Row]:
+        return all_rows(asked_rows(self._line(), _BODIES, *columns(keys)))
 
     def _rev(self, rev: float | None) -> object:
         return rev_text(rev)
@@ -268,9 +266,8 @@ class PostgresLedger(LoadBook):
 
 
 def asked_rows(connection: Connection[Any], statement: str, *values: Sequence[object]) -> Cursor[Any] | None:
-    if not values[0]:
-        return None
-    return connection.execute(statement.encode(), values, binary=True)
+    """Look up rows by the columns of their keys, unless there are none."""
+    return connection.execute(statement.encode(), values, binary=True) if any(values) else None
 
 
 def all_rows(cursor: Cursor[Any] | None) -> list[Row]:

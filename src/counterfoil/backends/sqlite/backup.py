@@ -14,7 +14,6 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -498,11 +497,14 @@ def _apply_replaced(draft: Path, replaced: Replaced, now_ms: int) -> int:
     positions.agree(draft, NAMES, horizon)
     with closing(read_write(draft, "usage")) as usage, translated(), writing(usage, WAIT_SEC["usage"]):
         usage.executemany(REMEMBER, replaced.revoked.items())
+
+    def scheduled(key: Key) -> Key:
+        return key if key.revoked_at is not None else replace_fields(key, revokes_at=replaced.scheduled[key.key_id])
+
     # Opening the key store revokes the keys that are listed as revoked in `usage`.
     with closing(SqliteKeyStore(draft, lambda: now_ms)) as key_store:
         for key_id in replaced.scheduled.keys() & {key.key_id for key in key_store.all()}:
-            schedule = partial(_schedule, replaced.scheduled[key_id])
-            key_store.change(key_id, schedule, Act.REVOCATION_RESTORED, now_ms, AUTOMATIC)
+            key_store.change(key_id, scheduled, Act.REVOCATION_RESTORED, now_ms, AUTOMATIC)
     return horizon
 
 
@@ -548,10 +550,6 @@ def _record(folder: Path, now_ms: int, by: Actor, detail: str, *, with_keys: boo
         if with_keys:
             keys.execute(_SIGN_OUT_DEVICES)
         append(keys, [AuditEntry(at=now_ms, act=Act.STORE_RESTORED, actor=by, detail=detail)])
-
-
-def _schedule(at: int, key: Key) -> Key:
-    return key if key.revoked_at is not None else replace_fields(key, revokes_at=at)
 
 
 def _move_away(folder: Path, now_ms: int) -> Path:
