@@ -20,8 +20,6 @@ from counterfoil.web.html import text_file
 
 # --- types in words, with links to objects ----------------------------------
 
-_UNIONS = ("anyOf", "oneOf")
-
 
 def name_of(schema: Json) -> str:
     """Return the name of the component that a schema refers to."""
@@ -32,9 +30,8 @@ def type_of(schema: Json) -> str:
     """Return the type in words, such as `list of [Bill](#Bill)`."""
     if "$ref" in schema:
         return f"[{name_of(schema)}](#{name_of(schema)})"
-    for union in _UNIONS:
-        if union in schema:
-            return " or ".join(dict.fromkeys(type_of(part) for part in schema[union]))
+    if "oneOf" in schema:
+        return " or ".join(dict.fromkeys(map(type_of, schema["oneOf"])))
     if "const" in schema:
         return f"`{_literal(schema['const'])}`"
     if "enum" in schema:
@@ -68,7 +65,7 @@ def objects_in(node: Any, schemas: Json, enclosing: frozenset[str] = frozenset()
     elif isinstance(node, dict):
         if "$ref" in node and (name := name_of(node)) not in enclosing:
             yield name
-            yield from objects_in(schemas[name].get("properties", schemas[name]), schemas, enclosing | {name})
+            yield from objects_in(schemas[name]["properties"], schemas, enclosing | {name})
         for key, value in node.items():
             if key not in ("examples", "example", "mapping"):
                 yield from objects_in(value, schemas, enclosing)
@@ -307,13 +304,7 @@ def _objects(schemas: Json) -> list[DescribedObject]:
         for operation in OPERATIONS
     ]
     names = dict.fromkeys(objects_in(shown, schemas))
-    return [DescribedObject(name, _object_text(schemas[name]), _rows(name, schemas[name])) for name in names]
-
-
-def _object_text(schema: Json) -> str:
-    """Return the description of an object. For a union, it also lists the alternatives."""
-    text = schema.get("description", "")
-    return text if "properties" in schema else f"{text} One of: {type_of(schema)}.".strip()
+    return [DescribedObject(name, schemas[name]["description"], _rows(name, schemas[name])) for name in names]
 
 
 def _row(where: str, name: str, field: Json, note: str = "") -> DescribedRow:
