@@ -26,8 +26,8 @@ from typing import TypeVar
 from msgspec import Struct
 
 from bench import machine
+from bench.contestants import free_port
 from bench.pull import HOST, wait_for
-from counterfoil.machine.addresses import free_port
 
 SHOP = {"kind": "shop", "id": "sh_bench", "name": "Bench", "franchiseId": "bench"}
 BILL = {
@@ -78,7 +78,7 @@ class Service:
 
     @contextmanager
     def serving(self) -> Iterator[None]:
-        port = free_port(HOST)
+        port = free_port()
         words = ["serve", "--port", str(port), "--admin-port", "0", "--log", "off", "--workers", "1"]
         process = subprocess.Popen(
             [sys.executable, "-m", "counterfoil", *words], env=self._environment, start_new_session=True

@@ -22,8 +22,9 @@ from console.running_console import console_client, signed_in
 from counterfoil import bootstrap, settings
 from counterfoil.demo import showcase
 from counterfoil.demo.worldgen.plan import WorldPlan
-from counterfoil.machine.addresses import free_port, is_free, reserved_port
+from counterfoil.machine.addresses import is_free, reserved_port
 from notice_receiver import Receiver
+from running_service import free_port
 from waiting import until
 
 pytestmark = pytest.mark.programs
@@ -225,7 +226,7 @@ def test_two_demos_that_start_at_once_have_different_ports_and_both_answer(tmp_p
 def test_a_reserved_port_is_given_to_nobody_else_and_can_be_used_by_its_number() -> None:
     with ExitStack() as reserved:
         ports = [reserved_port("127.0.0.1", reserved) for _ in range(50)]
-        assert not {free_port("127.0.0.1") for _ in range(300)} & set(ports)
+        assert not {free_port() for _ in range(300)} & set(ports)
         assert all(is_free("127.0.0.1", port) for port in ports)
 
 
@@ -240,7 +241,7 @@ def test_a_port_in_use_is_reported_before_any_work(counterfoil: Command, store: 
                 f"cannot listen on 127.0.0.1:{port}: the port is in use. Choose another with --port" in refused.stderr
             )
         for command in ("demo", "serve"):
-            said = counterfoil(command, "--port", free_port("127.0.0.1"), "--admin-port", port, status=1).stderr
+            said = counterfoil(command, "--port", free_port(), "--admin-port", port, status=1).stderr
             assert f"cannot listen on 127.0.0.1:{port}: the port is in use. Choose another with --admin-port" in said
         # Without --admin-port, the admin listener uses the port after --port.
         said = counterfoil("demo", "--port", port - 1, status=1).stderr
@@ -251,7 +252,7 @@ def test_a_port_in_use_is_reported_before_any_work(counterfoil: Command, store: 
 def test_an_address_that_this_machine_does_not_have_is_named_with_its_flag(counterfoil: Command) -> None:
     assert "Choose another with --host" in counterfoil("serve", "--host", "192.0.2.1", status=1).stderr
     assert "Not a valid host name" in counterfoil("serve", "--host", "é" * 300, status=1).stderr
-    refused = counterfoil("serve", "--port", free_port("127.0.0.1"), "--admin-host", "192.0.2.1", status=1).stderr
+    refused = counterfoil("serve", "--port", free_port(), "--admin-host", "192.0.2.1", status=1).stderr
     assert "Choose another with --admin-host" in refused
 
 

@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from cli.command import PYTHON, SHOPS, Command
-from counterfoil.machine.addresses import free_port
+from running_service import free_port
 from waiting import answers, until
 
 pytestmark = pytest.mark.programs
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.programs
 def serving(store: Path, log: int, **environment: str) -> Iterator[str]:
     """Run a service whose standard error is this file descriptor; yield its address."""
     Command(store)("init")
-    port, admin_port = (str(free_port("127.0.0.1")) for _ in range(2))
+    port, admin_port = (str(free_port()) for _ in range(2))
     process = subprocess.Popen(
         (*PYTHON, "serve", "--port", port, "--admin-port", admin_port, "--store", str(store)),
         stdin=subprocess.DEVNULL,
@@ -138,7 +138,7 @@ def exit_status(process: int) -> int:
 
 @pytest.fixture
 def ports() -> tuple[str, str]:
-    return str(free_port("127.0.0.1")), str(free_port("127.0.0.1"))
+    return str(free_port()), str(free_port())
 
 
 def test_a_service_stops_when_its_terminal_is_closed(

@@ -19,7 +19,7 @@ from cli.command import PYTHON, Command
 from client.scripted_service import Answer, scripted_service
 from console import test_process
 from console.running_console import PAGES
-from counterfoil.machine.addresses import free_port
+from running_service import free_port
 from waiting import until
 from web import test_browser
 from web.test_browser import SCHEMES, Visit, visiting
@@ -384,7 +384,7 @@ def test_a_page_on_another_port_of_this_machine_gets_no_cookie_and_no_data(
 @contextmanager
 def service(store: Path, admin_port: int) -> Iterator[None]:
     """Run a service in processes of its own, and kill them with SIGKILL, so that they cannot clean up."""
-    ports = ["--port", str(free_port("127.0.0.1")), "--admin-port", str(admin_port)]
+    ports = ["--port", str(free_port()), "--admin-port", str(admin_port)]
     words = [*PYTHON, "serve", "--store", str(store), *ports, "--workers", "1"]
 
     def is_ready() -> bool:
@@ -405,7 +405,7 @@ def service(store: Path, admin_port: int) -> Iterator[None]:
 def test_pages_say_that_the_service_or_the_console_was_killed_and_that_the_service_runs_again(
     browser: Any, store: Path
 ) -> None:
-    port, admin_port = free_port("127.0.0.1"), free_port("127.0.0.1")
+    port, admin_port = free_port(), free_port()
     with (
         test_process.console(store, port, COUNTERFOIL_ADMIN_PORT=str(admin_port)) as console,
         visiting(browser, "about:blank", locale="en") as visit,

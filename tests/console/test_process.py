@@ -15,9 +15,9 @@ import pytest
 
 from cli.command import PYTHON, SHOPS, Command
 from console.running_console import SAME_ORIGIN, console_client, signed_in
-from counterfoil.machine.addresses import free_port, is_listening
+from counterfoil.machine.addresses import is_listening
 from records import branch
-from running_service import SECRET, RunningService
+from running_service import SECRET, RunningService, free_port
 from waiting import until
 
 pytestmark = pytest.mark.programs
@@ -49,7 +49,7 @@ def printed_link(process: subprocess.Popen[bytes]) -> str:
 
 
 def test_the_printed_link_signs_in_and_a_second_link_can_be_made(store: Path) -> None:
-    port = free_port("127.0.0.1")
+    port = free_port()
     with console(store, port) as process:
         link = printed_link(process)
         assert re.match(rf"http://[a-z2-7]{{20}}\.localhost:{port}/sign-in#", link)
@@ -66,7 +66,7 @@ def test_the_printed_link_signs_in_and_a_second_link_can_be_made(store: Path) ->
 
 
 def test_a_console_whose_output_is_kept_prints_no_link_and_accepts_one_that_is_made_later(store: Path) -> None:
-    port = free_port("127.0.0.1")
+    port = free_port()
     with console(store, port, "--no-link") as process:
         until(lambda: is_listening("127.0.0.1", port), "the console listens")
         made = Command(store).json("console", "link", "--console-port", port)["console"]
@@ -78,7 +78,7 @@ def test_a_console_whose_output_is_kept_prints_no_link_and_accepts_one_that_is_m
 
 
 def test_a_device_survives_a_restart_of_the_console_and_ends_when_it_is_revoked(store: Path) -> None:
-    port, run = free_port("127.0.0.1"), Command(store)
+    port, run = free_port(), Command(store)
     words = ("link", "--for", "kitchen phone", "--role", "reader", "--days", 30, "--console-port", port)
     with console(store, port) as process:
         printed_link(process)
@@ -105,7 +105,7 @@ def test_commands_about_devices_refuse_what_they_cannot_do(store: Path) -> None:
     run = Command(store)
     assert "console_max_days" in run("console", "link", "--days", 91, status=2).stderr
     assert "at most 24h" in run("console", "link", "--valid-for", "2d", status=2).stderr
-    not_running = run("console", "link", "--console-port", free_port("127.0.0.1"), status=1)
+    not_running = run("console", "link", "--console-port", free_port(), status=1)
     assert "no console is running at" in not_running.stderr
     assert "0123456789" in run("console", "revoke", "0123456789", status=1).stderr
     for words in ((), ("0123456789", "--all")):
@@ -120,7 +120,7 @@ def test_an_address_at_which_browsers_do_not_look_is_explained(store: Path) -> N
 
 
 def test_the_console_stops_with_the_process_that_started_it(store: Path) -> None:
-    with console(store, free_port("127.0.0.1"), "--until-end-of-input") as process:
+    with console(store, free_port(), "--until-end-of-input") as process:
         printed_link(process)
         assert process.stdin
         process.stdin.close()
@@ -132,7 +132,7 @@ def test_the_service_answers_when_the_console_is_killed(tmp_path: Path) -> None:
         shop = branch()
         service.load(shop)
         key = service.key(shop=shop["id"])
-        with console(service.settings.store, free_port("127.0.0.1"), COUNTERFOIL_SECRET=SECRET) as process:
+        with console(service.settings.store, free_port(), COUNTERFOIL_SECRET=SECRET) as process:
             with signed_in(printed_link(process)) as client:
                 assert client.get("/keys.json").json()["counts"]["active"] == 1
             process.kill()
@@ -141,5 +141,5 @@ def test_the_service_answers_when_the_console_is_killed(tmp_path: Path) -> None:
 
 
 def test_a_console_needs_a_store(tmp_path: Path) -> None:
-    Command(tmp_path / "nothing")("console", "--console-port", free_port("127.0.0.1"), status=1)
+    Command(tmp_path / "nothing")("console", "--console-port", free_port(), status=1)
     assert not (tmp_path / "nothing").exists()

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from cli.command import PYTHON, SHOPS, Command
-from counterfoil.machine.addresses import free_port
 from deploy.programs import DEPLOY, needs_program, output_of, printed_by_console
 from e2e.serve_process import SHOP, Deployment
+from running_service import free_port
 from waiting import until
 
 pytestmark = pytest.mark.programs
@@ -111,7 +111,7 @@ def test_the_console_of_the_unit_keeps_links_out_of_the_journal_and_a_link_of_th
     assert value_of("Environment", unit) == ["COUNTERFOIL_STORE=/var/lib/counterfoil"]
     Command(store)("load", "-", stdin=SHOPS[0])
     # Its administrator sets the port in console.env.
-    here = environment(store, COUNTERFOIL_CONSOLE_PORT=str(free_port("127.0.0.1")))
+    here = environment(store, COUNTERFOIL_CONSOLE_PORT=str(free_port()))
     assert "console link" in printed_by_console(command(unit), here, store)
 
 

@@ -20,14 +20,13 @@ from counterfoil.domain.activity import ShopActivity
 from counterfoil.domain.audit import Backups
 from counterfoil.domain.calendar import as_number, thai_day
 from counterfoil.domain.intake import DeliveryCounts, with_load
-from counterfoil.machine.addresses import free_port
 from counterfoil.machine.clock import SystemClock
 from counterfoil.ports import StoreExtent
 from counterfoil.serving.admin import metrics, overview_metrics, probe, readiness
 from counterfoil.settings import Settings
 from counterfoil.views.store import StoreValues
 from observe.counting_workers import Samples, counter_file, samples_of
-from running_service import ManualClock
+from running_service import ManualClock, free_port
 
 OPEN = ShopActivity(
     shop_id="sh_1",
@@ -50,7 +49,7 @@ UNDATED = replace(USUAL, undated=100, unknown={"bill: secret_name": 300})
 
 @pytest.fixture
 def service_settings(tmp_path: Path) -> Settings:
-    flags = {"store": str(tmp_path / "store"), "port": free_port("127.0.0.1"), "silent_folder_min": 60}
+    flags = {"store": str(tmp_path / "store"), "port": free_port(), "silent_folder_min": 60}
     loaded = settings.load(flags, {})
     bootstrap.store(loaded).prepare()
     with closing(bootstrap.store(loaded).ledger()) as ledger:

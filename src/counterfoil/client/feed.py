@@ -146,8 +146,7 @@ class FeedGroup:
         kind, shop_id = element.type, element.shop_id
         if kind not in ELEMENT_TYPES or not self._selection.has_shop(shop_id):
             return True
-        if type(shop_id) is not str or kind == "billRemoved":
-            element.require_ids()
+        element.require_ids()
         if kind == "bill":
             self._add_bill(shop_id, bytes(element.bill))
             return True

@@ -59,11 +59,6 @@ def is_listening(host: str, port: int) -> bool:
     return True
 
 
-def free_port(host: str) -> int:
-    with ExitStack() as stack:
-        return reserved_port(host, stack)
-
-
 def reserved_port(host: str, stack: ExitStack, port: int = 0) -> int:
     """Reserve a free port until the stack is closed: the system does not assign the port to other processes."""
     # A process that knows the port can still listen on it, because the reserving socket does not listen, and both set

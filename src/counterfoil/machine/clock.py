@@ -27,13 +27,11 @@ class SystemClock:
 
 def request_ids(now_ms: Callable[[], int]) -> Iterator[str]:
     """Yield IDs of 20 hexadecimal digits, the first 11 of them the time, so that new ones are close in an index."""
-    while True:
-        digits = os.urandom(4608).hex()
-        yield from (f"{now_ms():011x}{digits[start : start + 9]}" for start in range(0, len(digits), 9))
+    return (f"{now_ms():011x}{digits}" for digits in random_ids(9))
 
 
-def random_ids() -> Iterator[str]:
-    """Yield IDs of 16 hexadecimal digits. One system call provides the randomness for 512 of them."""
+def random_ids(length: int = 16) -> Iterator[str]:
+    """Yield IDs of hexadecimal digits. One system call provides the randomness for hundreds of them."""
     while True:
-        digits = os.urandom(4096).hex()
-        yield from (digits[start : start + 16] for start in range(0, len(digits), 16))
+        digits = os.urandom(4608).hex()  # 9216 digits, a multiple of both lengths.
+        yield from (digits[start : start + length] for start in range(0, len(digits), length))

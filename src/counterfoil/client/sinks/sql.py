@@ -319,8 +319,7 @@ class Sink(ABC):
             return Written()
         self.stage_members(provider_id, rows)
         written = self._merge(MEMBERS, COUPONS)
-        base = f"'{escape_quotes(provider_id)}'"
-        self.run(f"INSERT INTO pull_seen SELECT {base}, member_id FROM staged_members")
+        self.run("INSERT INTO pull_seen SELECT provider_id, member_id FROM staged_members")
         return written
 
     def stage_members(self, provider_id: str, rows: Sequence[bytes]) -> None:
