@@ -58,13 +58,13 @@ def _moments(sheet: SheetSample) -> list[datetime]:
 
 def _grow(numbers: Sequence[int], moments: Sequence[datetime], groups: Sequence[object], *, has_items: bool) -> bool:
     """Return whether the rows with larger numbers are later in each group, and those with the same one are a bill."""
-    bills: dict[object, dict[int, list[datetime]]] = {}
-    for number, moment, group in zip(numbers, moments, groups, strict=True):
-        bills.setdefault(group, {}).setdefault(number, []).append(moment)
-    rows = [times for one in bills.values() for times in one.values()]
-    if any(len(set(times)) > 1 for times in rows) or has_items != any(len(times) > 1 for times in rows):
+    bills = rows_by(groups, numbers)
+    if any(len({moments[row] for row in rows}) > 1 for rows in bills) or has_items != any(rows[1:] for rows in bills):
         return False
-    pairs = [pair for one in bills.values() for pair in pairwise(one[number][0] for number in sorted(one))]
+    ordered = [pairwise(sorted(rows, key=numbers.__getitem__)) for rows in rows_by(groups)]
+    pairs = [
+        (moments[one], moments[other]) for rows in ordered for one, other in rows if numbers[one] != numbers[other]
+    ]
     # A bill may be closed later than the next one. Parts of a bill, such as orders, are often at the same time.
     growing = [later > earlier or (later == earlier and not has_items) for earlier, later in pairs]
     return len(growing) >= _ENOUGH_BILLS and sum(growing) * 10 >= len(growing) * 9
@@ -77,10 +77,14 @@ def _count_rows(sheet: SheetSample, numbers: Sequence[int]) -> bool:
 
 def bills_of(sheet: SheetSample, columns: Sequence[str]) -> list[list[int]]:
     """Return the rows of each bill. The same key in two files may be one bill or two, so files are kept apart."""
-    found: dict[tuple[str, ...], list[int]] = {}
-    cells = [sheet.columns[name].values for name in columns]
-    for place, row in enumerate(sheet.rows):
-        found.setdefault((row.sheet.name, *(values[place] for values in cells)), []).append(place)
+    return rows_by([row.sheet.name for row in sheet.rows], *(sheet.columns[name].values for name in columns))
+
+
+def rows_by(*columns: Sequence[object]) -> list[list[int]]:
+    """Return the rows that have the same values in all columns."""
+    found: dict[tuple[object, ...], list[int]] = {}
+    for row, values in enumerate(zip(*columns, strict=True)):
+        found.setdefault(values, []).append(row)
     return list(found.values())
 
 

@@ -23,6 +23,7 @@ from counterfoil.importing.bill_numbers import (
     last_number,
     misfits_of,
     number_by_values,
+    rows_by,
 )
 from counterfoil.importing.column_profiles import MANY_VALUES, SampleColumn, SheetSample, day_of
 from counterfoil.importing.date_orders import DateOrder
@@ -59,14 +60,6 @@ class CancelledLines(Struct, frozen=True):
 
     def has(self, row: int) -> bool:
         return self.values.get(self.column.values[row], False)
-
-
-def _rows_by(columns: Sequence[Sequence[object]]) -> list[list[int]]:
-    """Return the rows with the same values in all columns, if there are several."""
-    found = defaultdict[tuple[object, ...], list[int]](list)
-    for row, values in enumerate(zip(*columns, strict=True)):
-        found[values].append(row)
-    return [rows for rows in found.values() if len(rows) > 1]
 
 
 class BillSample:
@@ -175,13 +168,14 @@ class BillSample:
     @cached_property
     def pairs(self) -> list[list[int]]:
         """Two rows with the same number and amount. One may void what the other one sold, also at a later time."""
-        by_day = [] if self.is_flat or not self.number else _rows_by([self.days, *self._numbers])
+        by_day = [] if self.is_flat or not self.number else rows_by(self.days, *self._numbers)
         return self._reversed or [rows for rows in by_day if self._is_of_one_amount(rows)]
 
     @cached_property
     def _reversed(self) -> list[list[int]]:
         """The rows with the same number on any day, if all of them undo each other: numbers do not start again then."""
-        repeated, totals = _rows_by(self._numbers), self.sheet.with_role(*headings.TOTAL_ROLES)
+        repeated = [rows for rows in rows_by(*self._numbers) if len(rows) > 1]
+        totals = self.sheet.with_role(*headings.TOTAL_ROLES)
         are_undone = all(self._is_of_one_amount(rows) for rows in repeated) and not any(
             sum(map(one.amount, rows)) for rows in repeated for one in totals
         )
@@ -454,10 +448,9 @@ class BillSample:
         kinds += [one for one in others if len(one.distinct) <= MANY_VALUES and self._is_status(one)]
         for column in kinds:
             meanings = {"": SALE} | headings.statuses_of(column.name, column.distinct)
-            found = defaultdict[str, set[str | None]](set)
-            for number, value in zip(self.number.values, column.values, strict=True):
-                found[number].add(self._answers.about(column.name, value) or meanings[value])
-            if {frozenset(one) for one in found.values() if len(one) > 1} == {frozenset({SALE, REFUND})}:
+            known = [self._answers.about(column.name, value) or meanings[value] for value in column.values]
+            found = {frozenset(known[row] for row in rows) for rows in rows_by(self.number.values)}
+            if {one for one in found if len(one) > 1} == {frozenset({SALE, REFUND})}:
                 return [column]
         return []
 
@@ -477,11 +470,8 @@ class BillSample:
             reason = "the numbers increase from day to day, and repeat between " + " and ".join(joined)
             return BillKey((*joined, number.name), reason, is_proved=True)
         dated = [column for column in (self.trading_day, self.day, *sheet.with_role("datetime")) if column]
-        dated = (
-            []
-            if self._is_undone_later
-            else sorted((column for column in dated if self._is_of_run(column)), key=lambda column: column.has_times)
-        )
+        dated = [column for column in dated if self._is_of_run(column) and not self._is_undone_later]
+        dated.sort(key=lambda column: column.has_times)
         has_day = all(contains_day(value, day) for value, day in zip(number.values, days, strict=True) if value)
         columns = [] if has_day else [column.name for column in dated[:1]]
         if self.shop and len(self.shop.distinct) > 1:
@@ -498,18 +488,13 @@ class BillSample:
 
     def _increases(self) -> bool:
         """Return whether the numbers of each branch and till go on increasing over at least a week."""
-        if len({day for day in self.days if day}) < DAYS_OF_PROOF:
+        rows, days = range(len(self.days)), [day for day in self.days if day]
+        numbers = [self.number_in(row) for row in rows]
+        if len(set(days)) < DAYS_OF_PROOF or len(days) < len(rows) or not all(numbers):
             return False
-        ranges: dict[tuple[str, ...], dict[date, list[int]]] = {}
-        for row, day in enumerate(self.days):
-            if day is None or not self.number_in(row):
-                return False
-            ranges.setdefault(self.group_of(row), {}).setdefault(day, []).append(self.number_in(row))
-        return all(
-            max(by_day[earlier]) < min(by_day[later])
-            for by_day in ranges.values()
-            for earlier, later in pairwise(sorted(by_day))
-        )
+        ordered = pairwise(sorted(zip(map(self.group_of, rows), days, numbers, strict=True)))
+        next_days = [(one, other) for one, other in ordered if one[0] == other[0] and one[1] != other[1]]
+        return all(one[2] < other[2] for one, other in next_days)
 
     def _is_till_of_bill(self, till: SampleColumn, key: Sequence[str]) -> bool:
         """Return whether each till has bills of its own. If not, a bill's items were ordered at several devices.

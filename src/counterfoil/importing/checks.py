@@ -176,27 +176,22 @@ def _is_excluded(days: Sequence[date], swapped: Sequence[date], today: date | No
     return is_future or max(days) - min(days) >= max(SPREAD, 4 * (max(swapped) - min(swapped)))
 
 
-def check_days(
-    name: str,
-    cells: Collection[str],
-    dates: cell_values.DateFormat,
-    order: str,
-    today: date | None,
-    known: Sequence[str],
-) -> None:
-    """Raise `ImportFailed` if the days of a file are improbable, unlike those in the other order of day and month."""
+def improbable_days(
+    cells: Collection[str], dates: cell_values.DateFormat, order: str, today: date | None, known: Sequence[str]
+) -> dict[str, str]:
+    """Return the days of a file if they are improbable, unlike those in the other order of day and month."""
     # Two digits at the start may be the day or the year.
     other = "mdy" if order == "dmy" else "dmy"
     days, swapped = ([day for cell in cells if (day := day_in(cell, dates, one))] for one in (order, other))
     if not days or len(swapped) < len(cells) or days == swapped:
-        return
+        return {}
     is_far = False
     if known:
         first, last = date.fromisoformat(known[0]), date.fromisoformat(known[-1])
         is_far = max(days) < first - FAR and first - NEAR <= min(swapped) and max(swapped) <= last + NEAR
     # A file arrives soon after its last day.
     is_late = today is not None and max(days) < today - FAR and today - SOON <= max(swapped) <= today
-    if _is_excluded(days, swapped, today) or is_far or is_late:
-        texts = [" to ".join(sorted({str(min(found)), str(max(found))})) for found in (days, swapped)]
-        detail = message("days_improbable", name=name, days=texts[0], order=order, others=texts[1], other=other)
-        raise ImportFailed(detail)
+    if not (_is_excluded(days, swapped, today) or is_far or is_late):
+        return {}
+    texts = [" to ".join(sorted({str(min(found)), str(max(found))})) for found in (days, swapped)]
+    return {"days": texts[0], "order": order, "others": texts[1], "other": other}

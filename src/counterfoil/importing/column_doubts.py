@@ -12,7 +12,7 @@ from counterfoil.importing import column_profiles, headings
 from counterfoil.importing.answers import CHOICES, MEANINGS, UNIT, Answers
 from counterfoil.importing.bill_amounts import BillAmounts
 from counterfoil.importing.bill_sample import MOST_STATUSES, BillSample
-from counterfoil.importing.checks import check_days
+from counterfoil.importing.checks import improbable_days
 from counterfoil.importing.column_profiles import DATE_ROLES, NUMBER_ROLES, SampleColumn, SheetSample
 from counterfoil.importing.export_totals import is_total_word
 from counterfoil.importing.mapping import REFUND, SALE, SKIP, VOID
@@ -227,19 +227,20 @@ def ask_about_words(sample: BillSample, result: Proposal, answers: Answers, *, h
         is_spoken = column.role in ("method", "channel", "type")
         for value in column.distinct:
             meaning = headings.exception_in(value, is_item=is_item, is_name=is_name)
-            if is_item and (value in sums or (headings.names_tax(value) and not has_total)):
+            charge = headings.charge_of(value) if is_item else None
+            if is_item and (value in sums or (charge == "tax" and not has_total)):
                 meaning = headings.NO_ITEM
             if is_spoken and not headings.channel_of(value) and headings.status_of(value) == SKIP:
                 # A remark such as `hold the ice` says nothing about the bill.
                 meaning = SKIP
-            if not meaning or answers.about(column.name, value) or (is_item and headings.names_tip(value)):
+            if not meaning or answers.about(column.name, value) or charge == "tip":
                 continue
             is_negative = meaning == REFUND or (meaning == headings.NO_ITEM and not headings.is_payment(value))
             explained = sample.rows_with_status(meaning) | (paid_back if is_negative else set())
             if any(text == value and row not in explained for row, text in enumerate(column.values)):
                 place, what = _place(sample.sheet, column, value), "it an item" if is_item else "the bill a sale"
                 place += ", which costs as much as the rows above it" if is_item and value in sums else ""
-                what = "it paid in addition to the prices" if is_item and headings.names_tax(value) else what
+                what = "it paid in addition to the prices" if charge == "tax" else what
                 text = f"{place}. Is {what}?"
                 choices, examples = ((SALE, SKIP), ("it is", "such rows are left out")) if is_item else _CHOICES
                 entry = "skip" if is_item else entries.get(meaning, "skip")
@@ -411,9 +412,5 @@ def _first_and_last_day(sample: BillSample, result: Proposal, today: date) -> li
     shift = BUDDHIST_SHIFT if is_buddhist else 0
     known = [day.replace(year=day.year - shift).isoformat() for day in (days[0], days[-1])]
     dates = {text for value in column.distinct if (text := ordered_date(value))}
-    try:
-        if sample.order in ("dmy", "mdy"):
-            check_days("", dates, column_profiles.ANY_CENTURY, sample.order, None, known)
-    except ImportFailed:
-        return []
-    return known
+    order = sample.order if sample.order in ("dmy", "mdy") else None
+    return [] if order and improbable_days(dates, column_profiles.ANY_CENTURY, order, None, known) else known

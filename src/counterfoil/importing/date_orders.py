@@ -46,7 +46,9 @@ class DateOrder:
         evidence = {
             "other days would be in the future or years ago": self._recent(days),
             "the days are near each other then": self._near_each_other(days),
-            "the rows are in the order of their days then": _chronological(days),
+            "the rows are in the order of their days then": [
+                order for order, found in days.items() if list(found) in (sorted(found), sorted(found, reverse=True))
+            ],
             "another column has the same days": self._in_other_columns(days),
             "the title or the name of the file has the same days": self._in_titles(days),
         }
@@ -133,10 +135,6 @@ def _orders_of(dates: Sequence[str]) -> list[str]:
 
 def _days_in(texts: Sequence[str], order: str) -> list[date]:
     return [day for text in texts if (day := day_of(text, order))]
-
-
-def _chronological(days: _Days) -> list[str]:
-    return [order for order, found in days.items() if list(found) in (sorted(found), sorted(found, reverse=True))]
 
 
 def _has_day(cell: str, day: date) -> bool:

@@ -363,23 +363,15 @@ def smallest_in_cents(headings: Sequence[str], values: Iterable[str]) -> int | N
     # The sign of a currency has a name such as `DONG SIGN`.
     signs = [unicodedata.name(letter, "") for text in values for letter in text if unicodedata.category(letter) == "Sc"]
     for table, languages, smallest in (("whole", "ja ko vi id", None), ("low", "th zh ru", 1000)):
-        own = [phrase for phrase, some in _heading_languages().items() if some <= set(languages.split())]
+        by_language = {name: {one.words for one in phrases} for name, phrases in _heading_phrases().items()}
+        ours = set[tuple[str, ...]]().union(*map(by_language.pop, languages.split()))
+        own = [_Phrase(words) for words in ours.difference(*by_language.values())]
         found = [phrase for heading in headings for phrase in own if phrase.is_in(words_of(heading))]
         # One word may also be a word of another language.
         is_in_language = len(found) > 1 or any(_UNSPACED.match(phrase.words[0]) for phrase in found)
         if is_in_language or any(names(text, "amounts", table) for text in (*headings, *values, *signs)):
             return smallest
     return 100
-
-
-@cache
-def _heading_languages() -> dict[_Phrase, set[str]]:
-    """Return the languages of each phrase of headings."""
-    found: dict[_Phrase, set[str]] = {}
-    for language, phrases in _heading_phrases().items():
-        for phrase in phrases:
-            found.setdefault(_Phrase(phrase.words), set()).add(language)
-    return found
 
 
 @lru_cache(maxsize=1000)
@@ -395,7 +387,7 @@ def exception_in(value: str, *, is_item: bool = False, is_name: bool = False) ->
     if is_name:
         # Short words may be names of people.
         return NO_SALE if len(value) >= _SHORTEST_NO_NAME and is_one_of(value, "no_sale") else None
-    if is_item and (is_payment(value) or names_tip(value) or is_one_of(value, "no_items")):
+    if is_item and (is_payment(value) or charge_of(value) == "tip" or is_one_of(value, "no_items")):
         return NO_ITEM
     if (value.isascii() and not _exception_words().search(value)) or channel_of(value):
         return None
@@ -425,9 +417,10 @@ def names_person(heading: str) -> bool:
     return names(heading, "people") or any(match.role == "cashier" for match in roles_of(heading)[:1])
 
 
-def names_tip(value: str) -> bool:
-    """Return whether the name of an item is that of a tip."""
-    return is_one_of(value, "headings", "tip")
+def charge_of(value: str) -> str | None:
+    """Return `tip` or `tax` if that is the name of an item, as in `VAT 7%`."""
+    text = _STATED_RATE.sub("", value)
+    return next((role for role in ("tip", "tax") if is_one_of(text, "headings", role)), None)
 
 
 _PAYMENTS = (("payment_rows",), ("headings", "wayOfPaying"))
@@ -453,11 +446,6 @@ def names_payment(value: str) -> bool:
 def _words_of_name(value: str) -> tuple[list[str], list[str]]:
     """Return the words of a name. With capital letters within it, it may be one word or two: PromptPay, CreditCard."""
     return words_of(value), words_of(value.casefold())
-
-
-def names_tax(value: str) -> bool:
-    """Return whether the name of an item is that of a tax, as in `VAT 7%`."""
-    return is_one_of(_STATED_RATE.sub("", value), "headings", "tax")
 
 
 @lru_cache(maxsize=1000)

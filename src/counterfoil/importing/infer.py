@@ -15,7 +15,7 @@ from counterfoil.importing import answers as set_answers
 from counterfoil.importing import bill_totals, column_doubts, headings
 from counterfoil.importing.answers import MEANINGS, NET, UNIT, ZONE, Answers
 from counterfoil.importing.bill_amounts import EITHER, PAYMENT_AMOUNTS, ROW, BillAmounts
-from counterfoil.importing.bill_numbers import shop_ids
+from counterfoil.importing.bill_numbers import rows_by, shop_ids
 from counterfoil.importing.bill_sample import BillSample
 from counterfoil.importing.bill_totals import LINE, SCALE, TOLERANCE, AmountSeries, TotalFinding, absolute
 from counterfoil.importing.column_profiles import MANY_VALUES, SampleColumn, SheetSample, sample_of
@@ -195,11 +195,9 @@ class _Inference:
 
     def _are_sheets_shops(self) -> bool:
         """Return whether sheets of a workbook have bills of the same days, as those of several shops do."""
-        sheets: dict[date | None, set[str]] = {}
-        for row, day in zip(self._sheet.rows, self._sample.days, strict=True):
-            sheets.setdefault(day, set()).add(row.sheet.name)
-        shared = sum(len(sheets[day]) > 1 for day in self._sample.days)
-        return bool(self._sheet.file.same) and shared * 2 > len(self._sheet.rows)
+        names = [row.sheet.name for row in self._sheet.rows]
+        shared = [rows for rows in rows_by(self._sample.days) if len({names[row] for row in rows}) > 1]
+        return bool(self._sheet.file.same) and sum(map(len, shared)) * 2 > len(names)
 
     def _shop_section(self, section: str, shop: str, name: str, franchise: str | None = None) -> None:
         self._result.add(section, "id", shop)
@@ -494,15 +492,15 @@ class _Inference:
     def _charge_entries(self, sheet: SheetSample, amount: Any) -> None:
         """Propose which lines are tips or taxes, by the names of their items."""
         for column in sheet.with_role("item")[:1]:
-            tips = [one for one in column.distinct if headings.names_tip(one) and f"status.{one}" not in self._answers]
-            taxes = [one for one in column.distinct if headings.names_tax(one)]
-            for entry, found in {"amounts.tip": tips, "amounts.vat": taxes}.items():
-                if found and not self._result.has("[bill]", entry):
+            for role in ("tip", "tax"):
+                found = [one for one in column.distinct if headings.charge_of(one) == role]
+                found = [one for one in found if role == "tax" or f"status.{one}" not in self._answers]
+                if found and not self._result.has("[bill]", AMOUNT_ENTRIES[role]):
                     self._result.allowed += found
                     share = {"column": column.name, "values": dict.fromkeys(found, "1"), "others": "0"}
-                    self._result.add("[bill]", entry, {"sum": {"multiply": [amount, share]}})
-                    if found is tips:
-                        cell = {"column": column.name, "values": dict.fromkeys(tips, True), "others": False}
+                    self._result.add("[bill]", AMOUNT_ENTRIES[role], {"sum": {"multiply": [amount, share]}})
+                    if role == "tip":
+                        cell = {"column": column.name, "values": dict.fromkeys(found, True), "others": False}
                         self._result.add("[line]", "tip", cell, "other items are no tips")
 
     def _key_entry(self, section: str, sheet: SheetSample, what: str) -> bool:
@@ -525,15 +523,11 @@ class _Inference:
     def _line_total(self, sheet: SheetSample) -> str | None:
         """Return the column with the total of a line: the one that the bill's total sums, or the first one."""
         total, is_own = self._total, sheet is self._sheet
-        if total and total.level in (LINE, bill_totals.MIXED) and not total.is_product:
-            first = total.columns[0]
-            if first in sheet.columns and (not is_own or self._amounts.levels[first] in (LINE, EITHER)):
-                return first
-        for column in sheet.with_role("amount", "total", "gross", "net", "paid"):
-            is_of_lines = not is_own or self._amounts.levels[column.name] in (LINE, EITHER)
-            if is_of_lines and not (is_own and total and column.name in total.columns):
-                return column.name
-        return None
+        of_lines = [name for name in sheet.columns if not is_own or self._amounts.levels[name] in (LINE, EITHER)]
+        summed = total.columns if total and total.level in (LINE, bill_totals.MIXED) and not total.is_product else ()
+        others = [one.name for one in sheet.with_role("amount", "total", "gross", "net", "paid")]
+        others = [name for name in others if not (is_own and total and name in total.columns)]
+        return next((name for name in (*summed[:1], *others) if name in of_lines), None)
 
     def _payment_entries(self) -> None:
         if self._payments and not self._key_entry("[[payment]]#1", self._payments, "payment"):
@@ -582,8 +576,8 @@ class _Inference:
         return []
 
     def _equals_total(self, payments: AmountSeries) -> bool:
-        if self._total is None or not self._total.values:
-            return self._total is not None
+        if self._total is None:
+            return False
         pairs = [(self._total.values[bill], payments.values[bill]) for bill in self._amounts.sales]
         equal = [one is not None and other is not None and abs(one - other) <= SCALE // 50 for one, other in pairs]
         return sum(equal) * 10 >= len(pairs) * 9

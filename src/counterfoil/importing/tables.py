@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from counterfoil.importing import mapping as mappings
 from counterfoil.importing import results, table_bills
 from counterfoil.importing import values as cell_values
-from counterfoil.importing.checks import HeadingCheck, check_days, probable_order
+from counterfoil.importing.checks import HeadingCheck, improbable_days, probable_order
 from counterfoil.importing.export_totals import NO_ROW, TOTALS_ROW, AmountColumn, BillsAbove, SheetTotals
 from counterfoil.importing.headings import may_change_totals
 from counterfoil.importing.mapping import BILL_FIELDS, SKIP, VOID, Cell, CellSource, ImportMapping
@@ -381,8 +381,9 @@ class TableImport:
             if order != "ymd" and found[other] > found[order]:
                 example = min(day for day in self._dates[name] if order_of(day) == other)
                 raise ImportFailed(f"{name} has {example}, but dates.order is {order}. Use --date-order {other}.")
-            if (order == "ymd" or not found[order]) and not self._options.is_order_sure:
-                check_days(name, self._dates[name], mapping.dates, order, self._options.today, mapping.checks.days)
+            cells = () if found[order] or self._options.is_order_sure else self._dates[name]
+            if days := improbable_days(cells, mapping.dates, order, self._options.today, mapping.checks.days):
+                raise ImportFailed(message("days_improbable", name=name, **days))
         return order
 
     def _find_number_format(self) -> None:
