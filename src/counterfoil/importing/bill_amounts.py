@@ -22,6 +22,7 @@ from counterfoil.importing.bill_totals import (
     SCALE,
     AmountSeries,
     TotalFinding,
+    differing,
     sums_of,
 )
 from counterfoil.importing.column_profiles import SampleColumn, SheetSample
@@ -114,7 +115,7 @@ class BillAmounts:
         return found
 
     @cached_property
-    def _search(self) -> bill_totals.TotalSearch:
+    def search(self) -> bill_totals.TotalSearch:
         return bill_totals.TotalSearch(self.candidates(), self.parts(), self.sales)
 
     def find_total(self, bills: Sequence[int]) -> TotalFinding:
@@ -128,7 +129,9 @@ class BillAmounts:
         finding.choices = [total for total in finding.choices if self.first_negative(total, bills) is None]
         # A sum of columns may be what was left after fees.
         left = [one for one in self.candidates() if one.role == "payout"]
-        finding.choices = [one for one in finding.choices if not (one.columns[1:] and _is_any_of(one, left, bills))]
+        finding.choices = [
+            one for one in finding.choices if not one.columns[1:] or all(differing(one, other, bills) for other in left)
+        ]
         first = finding.chosen or next(iter(finding.choices), None)
         if first and sum((first.values[bill] or 0) < 0 for bill in bills) * 2 > len(bills):
             finding.chosen, finding.choices = None, [first.minus(), *(finding.choices or [first])]
@@ -153,7 +156,7 @@ class BillAmounts:
 
     def _find_total(self, bills: Sequence[int]) -> TotalFinding:
         """Find the total. If it is quantity by price, the sample must show that the price is that of one unit."""
-        finding = self._search.finding()
+        finding = self.search.finding()
         product = finding.chosen
         if product and product.level == LINE and (rate := self._unreadable_rate(product)):
             return TotalFinding(question=message("rate_as_text", name=rate), is_impossible=True)
@@ -171,7 +174,7 @@ class BillAmounts:
             others = [one for one in doubts if one not in choices[0]]
             texts = [finding.question]
             for one in [one for one in doubts if one not in others]:
-                count = sum(not _is_close(one, totals[0], bill) for bill in bills)
+                count = len(differing(one, totals[0], bills))
                 texts.append(f"{one.name} differs from {totals[0].name} on {count:,} of {len(bills):,} bills.")
             if others:
                 names = ", ".join(one.name for one in others)
@@ -204,7 +207,7 @@ class BillAmounts:
     def _unreadable_rate(self, total: AmountSeries) -> str | None:
         """Return a column with discounts such as `10%`, if the total is quantity by price, without them."""
         sheet = self._lines or self._sample.sheet
-        known = {*self._search.explained_columns(), *total.columns}
+        known = {*self.search.explained_columns(), *total.columns}
         prices = [one.name for one in (*sheet.with_role("qty")[:1], *sheet.with_role("unitPrice")[:1])]
         rates = [one for one in sheet.columns.values() if headings.names(one.name, "headings", "discount")]
         with_signs = [one.name for one in rates if any(value.endswith("%") for value in one.distinct)]
@@ -213,9 +216,6 @@ class BillAmounts:
     @property
     def _has_single_lines(self) -> bool:
         return self._sample.is_flat and all(len(bill) == 1 for bill in self._sample.bills)
-
-    def equations(self) -> list[tuple[AmountSeries, AmountSeries]]:
-        return self._search.equations()
 
     def may_be_money(self, column: SampleColumn) -> bool:
         """Return whether a column may have sums of money, beside the charges and deductions that are known."""
@@ -234,9 +234,9 @@ class BillAmounts:
     def _unexplained(self, total: AmountSeries, bills: Sequence[int]) -> list[AmountSeries]:
         """Return amounts that nothing relates to the total, unless the payments equal it on all bills."""
         payments = [one for one in self.payments() if one.columns != total.columns]
-        if _is_any_of(total, payments, bills):
+        if not all(differing(one, total, bills) for one in payments):
             return []
-        related = self._search.explained_columns()
+        related = self.search.explained_columns()
         explained = {*related, *total.columns, *(name for part in self.parts() for name in part.columns)}
         found = []
         for sheet in filter(None, (self._sample.sheet, self._lines)):
@@ -258,7 +258,8 @@ class BillAmounts:
         found += [one for one in rates if one.columns[-1] not in explained]
         for one in payments[-1:]:
             # What was given in cash may be more than what was paid.
-            is_other = any(one.values[bill] and not _is_close(one, total, bill, is_given=True) for bill in bills)
+            pairs = [(one.values[bill] or 0, total.values[bill] or 0) for bill in differing(one, total, bills)]
+            is_other = any(given and (given < paid or given % BANKNOTE) for given, paid in pairs)
             found += [one] if is_other and not explained.issuperset(one.columns) else []
         return found
 
@@ -286,7 +287,7 @@ class BillAmounts:
             # The sample does not show of which columns the amounts are those of lines, but the answer does.
             either = [name for name, level in self.levels.items() if level == EITHER]
             self.levels |= dict.fromkeys((*either, *(one.name for one in self._sample.sheet.with_role("tax"))), LINE)
-            for name in ("_stated", "_stated_parts", "_shown", "_search"):
+            for name in ("_stated", "_stated_parts", "_shown", "search"):
                 self.__dict__.pop(name, None)
         known = {one.name: one for one in (*self.parts(), *self.candidates())}
         if text in known:
@@ -474,17 +475,6 @@ class BillAmounts:
 
 def _is_discount_rate(heading: str) -> bool:
     return headings.names(heading, "not_amounts") and headings.names(heading, "headings", "discount")
-
-
-def _is_any_of(total: AmountSeries, others: Sequence[AmountSeries], bills: Sequence[int]) -> bool:
-    """Return whether a total is one of the other amounts on all bills."""
-    return any(all(_is_close(one, total, bill) for bill in bills) for one in others)
-
-
-def _is_close(one: AmountSeries, total: AmountSeries, bill: int, *, is_given: bool = False) -> bool:
-    """Return whether two amounts are equal on a bill or, if `is_given`, the first may be banknotes for the second."""
-    gap = (one.values[bill] or 0) - (total.values[bill] or 0)
-    return abs(gap) <= bill_totals.TOLERANCE or (is_given and gap > 0 and (one.values[bill] or 0) % BANKNOTE == 0)
 
 
 def _is_alike(one: AmountSeries, total: AmountSeries, bills: Sequence[int]) -> bool:

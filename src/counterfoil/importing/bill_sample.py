@@ -379,11 +379,13 @@ class BillSample:
         # Beside a time in UTC, the one of the shop has the day on which people were there.
         # `Time` may have the day too.
         dated += [one for one in columns if one not in dated and one.is_date and one.has_times and one.may_be("time")]
-        dated.sort(key=lambda column: (headings.closing_rank(column.name), headings.names_utc(column.name)))
+        in_utc = [column for column in dated if "utc" in headings.words_of(column.name)]
+        dated.sort(key=lambda column: (headings.closing_rank(column.name), column in in_utc))
         of_bill = [column for column in dated if self._is_of_run(column)] or dated
         clocks = [*sheet.with_role("time"), *(column for column in closing if column.is_clock)]
+        clocks = [column for column in clocks if not headings.names(column.name, "times", "duration")]
+        clocks = [column for column in clocks if headings.closing_rank(column.name) != headings.OTHER_TIME]
         clocks.sort(key=lambda column: headings.closing_rank(column.name))
-        clocks = [column for column in clocks if _may_be_time_of_bill(column)]
         clocks = [column for column in clocks if self._is_of_run(column)] or clocks
         with_time = [column for column in of_bill if column.has_times]
         day = next(iter(of_bill if clocks and of_bill and not of_bill[0].has_times else with_time or of_bill), None)
@@ -391,7 +393,7 @@ class BillSample:
             clocks = self._clocks_by_values()
         day = day or (self.trading_day if clocks else None)
         rank = headings.closing_rank(day.name) if day else None
-        rivals = [column for column in of_bill if column is not day and not headings.names_utc(column.name)]
+        rivals = [column for column in of_bill if column is not day and column not in in_utc]
         rivals = [column for column in rivals if headings.closing_rank(column.name) == rank]
         self.rival_day = next((column for column in rivals if day and first_other_day(day, column) is not None), None)
         return day, next(iter(clocks), None) if day and not day.has_times else None
@@ -401,7 +403,7 @@ class BillSample:
         columns = [column for column in self.sheet.columns.values() if column.role in (None, "time")]
         found = [column for column in columns if column.is_clock and not column.is_number]
         found = [column for column in found if not headings.names(column.name, "times", "duration")]
-        likely = [column for column in found if _may_be_time_of_bill(column)]
+        likely = [column for column in found if headings.closing_rank(column.name) != headings.OTHER_TIME]
         texts = [f"2026-01-01 {value}" for column in likely[:1] for value in column.distinct]
         times = [moment for text in texts if (moment := time_in(text, column_profiles.ANY_CENTURY, "ymd"))]
         # The bills of a shop are at many times, also by day. Shifts begin at a few round ones.
@@ -661,11 +663,6 @@ class BillSample:
         unclear = [one for one in meanings if headings.is_payment(one) and not self._answers.about(column.name, one)]
         unknown = [one for one, meaning in meanings.items() if meaning not in (SALE, VOID) or one in unclear]
         return CancelledLines(column, values, tuple(unknown))
-
-
-def _may_be_time_of_bill(column: SampleColumn) -> bool:
-    is_other = headings.closing_rank(column.name) == headings.OTHER_TIME
-    return not is_other and not headings.names(column.name, "times", "duration")
 
 
 def _is_flag(value: str) -> bool:

@@ -209,6 +209,11 @@ def sums_of(amounts: Sequence[AmountSeries], bills: Sequence[int]) -> tuple[int,
     return tuple(sum(one.values[bill] or 0 for one in amounts) for bill in bills)
 
 
+def differing(one: AmountSeries, other: AmountSeries, bills: Sequence[int]) -> list[int]:
+    """Return the bills on which two amounts differ by more than what is rounded."""
+    return [bill for bill in bills if abs((one.values[bill] or 0) - (other.values[bill] or 0)) > TOLERANCE]
+
+
 def _are_close(some: Sequence[int], others: Sequence[int]) -> bool:
     return all(abs(one - other) <= TOLERANCE for one, other in zip(some, others, strict=True))
 

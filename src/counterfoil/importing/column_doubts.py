@@ -11,6 +11,7 @@ from typing import Any
 from counterfoil.importing import column_profiles, headings
 from counterfoil.importing.answers import CHOICES, MEANINGS, UNIT, Answers
 from counterfoil.importing.bill_amounts import BillAmounts
+from counterfoil.importing.bill_numbers import rows_by
 from counterfoil.importing.bill_sample import MOST_STATUSES, BillSample
 from counterfoil.importing.checks import improbable_days
 from counterfoil.importing.column_profiles import DATE_ROLES, NUMBER_ROLES, SampleColumn, SheetSample
@@ -78,11 +79,10 @@ def refuse_other_columns(sheet: SheetSample, answers: Answers) -> None:
         if column.role in ("item", "qty") or (column.role in NUMBER_ROLES and not column.is_whole):
             raise ImportFailed(message("answer_not_of_bill", name=column.name, value=column.filled[0]))
     if keys and numbers and not any(column.role in (None, "id") for column in keys):
-        first: dict[tuple[str, ...], int] = {}
-        for row, number in enumerate(numbers[0].values):
-            other = numbers[0].values[first.setdefault(tuple(column.values[row] for column in keys), row)]
-            if number != other:
-                names = {"answer": answers["bill.id"], "name": numbers[0].name, "one": other, "other": number}
+        for rows in rows_by(*(column.values for column in keys)):
+            one, *others = dict.fromkeys(numbers[0].values[row] for row in rows)
+            if others:
+                names = {"answer": answers["bill.id"], "name": numbers[0].name, "one": one, "other": others[0]}
                 raise ImportFailed(message("answer_merges", **names))
     times = [
         column for column in sheet.with_role(*DATE_ROLES) if headings.closing_rank(column.name) < headings.OTHER_TIME
@@ -329,7 +329,7 @@ def propose_checks(sample: BillSample, amounts: BillAmounts, result: Proposal, a
     checks["allowed"] = [*sales, *result.allowed]
     checks["totals"] = sample.ends_in_totals
     checks["whole"] = amounts.converted(sheets)
-    checks["equal"] = [[one.cell, other.cell] for one, other in amounts.equations()]
+    checks["equal"] = [[one.cell, other.cell] for one, other in amounts.search.equations()]
     checks["larger"] = [pair for sheet in sheets for pair in _larger_columns(sheet, result.used)]
     checks["days"] = _first_and_last_day(sample, result, today)
     result.comment("[checks]", "what is true of the sample; a bill for which it is not true is rejected")

@@ -366,7 +366,7 @@ def smallest_in_cents(headings: Sequence[str], values: Iterable[str]) -> int | N
         by_language = {name: {one.words for one in phrases} for name, phrases in _heading_phrases().items()}
         ours = set[tuple[str, ...]]().union(*map(by_language.pop, languages.split()))
         own = [_Phrase(words) for words in ours.difference(*by_language.values())]
-        found = [phrase for heading in headings for phrase in own if phrase.is_in(words_of(heading))]
+        found = [phrase for words in map(words_of, headings) for phrase in own if phrase.is_in(words)]
         # One word may also be a word of another language.
         is_in_language = len(found) > 1 or any(_UNSPACED.match(phrase.words[0]) for phrase in found)
         if is_in_language or any(names(text, "amounts", table) for text in (*headings, *values, *signs)):
@@ -485,10 +485,6 @@ def is_count(heading: str) -> bool:
 def closing_rank(heading: str) -> int:
     """Return 0 for the time of closing, 2 for that of opening, 3 for that of a payout, for example, else 1."""
     return next((rank for rank, kind in _TIMES.items() if names(heading, "times", kind)), 1)
-
-
-def names_utc(heading: str) -> bool:
-    return "utc" in words_of(heading)
 
 
 @lru_cache(maxsize=1000)

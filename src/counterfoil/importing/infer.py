@@ -17,7 +17,7 @@ from counterfoil.importing.answers import MEANINGS, NET, UNIT, ZONE, Answers
 from counterfoil.importing.bill_amounts import EITHER, PAYMENT_AMOUNTS, ROW, BillAmounts
 from counterfoil.importing.bill_numbers import rows_by, shop_ids
 from counterfoil.importing.bill_sample import BillSample
-from counterfoil.importing.bill_totals import LINE, SCALE, TOLERANCE, AmountSeries, TotalFinding, absolute
+from counterfoil.importing.bill_totals import LINE, SCALE, AmountSeries, TotalFinding, absolute
 from counterfoil.importing.column_profiles import MANY_VALUES, SampleColumn, SheetSample, sample_of
 from counterfoil.importing.mapping import REFUND, SALE, VOID
 from counterfoil.importing.proposals import Proposal, quoted, toml
@@ -61,7 +61,7 @@ def propose(
 
 class _Inference:
     def __init__(self, result: Proposal, shop: str | None, today: date, timezone: str | None, answers: Answers) -> None:
-        self._result = result
+        self._result, self._check = result, result.undecided.append
         self._sheet, self._lines, self._payments = result.bills, result.lines, result.payments
         self._shop = shop
         self._today = today
@@ -108,9 +108,6 @@ class _Inference:
         column_doubts.propose_checks(self._sample, self._amounts, self._result, self._answers, self._today)
         column_doubts.refuse_answers_without_effect(self._sample, self._result, self._answers)
         self._missing()
-
-    def _check(self, text: str) -> None:
-        self._result.undecided.append(text)
 
     # --- file, numbers, dates ----------------------------------------------------------
 
@@ -388,12 +385,14 @@ class _Inference:
         """Return why an answer cannot be what the customer paid. Such an answer is not offered either."""
         if finding.is_impossible:
             return f"--set {NET}: {finding.question}"
-        shown = finding.shown.values if finding.shown else total.values
-        clear = [bill for bill in bills if all(one.values[bill] in (None, 0, shown[bill]) for one in finding.doubts)]
-        differing = [bill for bill in clear if abs((shown[bill] or 0) - (total.values[bill] or 0)) > TOLERANCE]
-        if finding.is_proved and len(differing) * 20 > (0 if finding.is_exact else len(bills)):
-            paid, evidence = _money(shown[differing[0]]), "; ".join(finding.evidence)
-            values = self._answered_values(answer, total, differing[0])
+        shown = finding.shown or total
+        clear = [
+            bill for bill in bills if all(one.values[bill] in (None, 0, shown.values[bill]) for one in finding.doubts)
+        ]
+        others = bill_totals.differing(shown, total, clear)
+        if finding.is_proved and len(others) * 20 > (0 if finding.is_exact else len(bills)):
+            paid, evidence = _money(shown.values[others[0]]), "; ".join(finding.evidence)
+            values = self._answered_values(answer, total, others[0])
             return message("answer_contradicted", paid=paid, evidence=evidence, **values)
         fees = ", ".join(one.name for one in self._amounts.parts() if one.role == "fee" and any(one.values))
         if fees and total.role == "payout":
