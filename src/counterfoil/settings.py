@@ -19,7 +19,7 @@ from counterfoil.domain.messages import MessageError
 from counterfoil.domain.tokens import MIN_SECRET_BYTES
 from counterfoil.machine.addresses import bound_socket, is_ip_address
 from counterfoil.machine.files import read_or_create_secret
-from counterfoil.text import TextTable, is_address, scheme_of, use_address_form, without_password
+from counterfoil.text import is_address, scheme_of, use_address_form, without_password
 
 
 class SettingsError(MessageError):
@@ -46,7 +46,7 @@ class Setting(Struct, frozen=True):
 
 
 TABLE = msgspec.json.decode((Path(__file__).parent / "settings.json").read_bytes(), type=tuple[Setting, ...])
-_problem = TextTable(Path(__file__).with_name("settings_problems.json"))
+_PROBLEMS = msgspec.json.decode((Path(__file__).parent / "settings_problems.json").read_bytes(), type=dict[str, str])
 BY_NAME = {setting.name: setting for setting in TABLE}
 MAX_WORKERS = BY_NAME["workers"].range[1]
 DATABASES = ("postgresql://", "postgres://")
@@ -211,6 +211,10 @@ def _value_of(setting: Setting, source: SettingSource) -> str | int:
     if not minimum <= number <= maximum:
         raise SettingsError(f"{name} must be between {minimum} and {maximum}, not {number}.", name)
     return number
+
+
+def _problem(name: str, /, **values: object) -> str:
+    return _PROBLEMS[name].format_map(values)
 
 
 def _require(is_met: object, message: str, *names: str) -> None:

@@ -1,6 +1,6 @@
 """Text for people: numbers with units, and text from elsewhere made safe for terminals, logs and spreadsheets.
 
-Also reads the files of texts and of SQL in this package.
+Also splits the files of SQL in this package.
 """
 
 import csv
@@ -8,12 +8,9 @@ import re
 import shlex
 from collections.abc import Iterable
 from decimal import Decimal
-from functools import cached_property
 from importlib.util import find_spec
-from pathlib import Path
 from string import Template
 from types import SimpleNamespace
-from typing import Any
 from unicodedata import normalize
 
 # --- text from elsewhere -------------------------------------------------------------
@@ -188,24 +185,7 @@ def decimal_text(value: Decimal) -> str:
     return f"{value:.{max(2, places)}f}"
 
 
-# --- files of texts and of SQL -------------------------------------------------------
-
-
-class TextTable:
-    """The texts of a JSON or TOML file by their codes. A call returns one with its values filled in."""
-
-    def __init__(self, file: Path) -> None:
-        self._file = file
-
-    @cached_property
-    def by_code(self) -> dict[str, Any]:
-        from msgspec import json, toml  # noqa: PLC0415 - commands start faster without it
-
-        decode = json.decode if self._file.suffix == ".json" else toml.decode
-        return decode(self._file.read_bytes(), type=dict[str, Any])
-
-    def __call__(self, code: str, /, **values: object) -> str:
-        return str(self.by_code[code]).format_map(values)
+# --- files of SQL --------------------------------------------------------------------
 
 
 def statements(sql: str, **values: object) -> dict[str, str]:

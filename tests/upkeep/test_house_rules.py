@@ -10,7 +10,7 @@ from string import Formatter
 import pytest
 
 from counterfoil import backends, settings
-from counterfoil.backends.refusals import refusal
+from counterfoil.backends.refusals import REFUSALS
 from slowest_files import SLOWEST_FIRST
 
 ROOT = Path(__file__).parents[2]
@@ -100,8 +100,8 @@ def test_every_module_of_the_postgresql_back_end_is_in_one_contract() -> None:
 @pytest.mark.parametrize(
     ("texts", "function", "files"),
     [
-        (refusal.by_code, "refusal", [*Path(backends.__path__[0]).rglob("*.py")]),
-        (settings._problem.by_code, "_problem", [Path(settings.__file__)]),
+        (REFUSALS, "refusal", [*Path(backends.__path__[0]).rglob("*.py")]),
+        (settings._PROBLEMS, "_problem", [Path(settings.__file__)]),
     ],
 )
 def test_every_text_is_used_with_the_values_that_it_shows(

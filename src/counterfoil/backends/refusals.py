@@ -2,6 +2,10 @@
 
 from pathlib import Path
 
-from counterfoil.text import TextTable
+from msgspec import json
 
-refusal = TextTable(Path(__file__).with_suffix(".json"))
+REFUSALS = json.decode(Path(__file__).with_suffix(".json").read_bytes(), type=dict[str, str])
+
+
+def refusal(name: str, /, **values: object) -> str:
+    return REFUSALS[name].format_map(values)

@@ -3,9 +3,14 @@
 from datetime import datetime
 from pathlib import Path
 
-from counterfoil.text import TextTable
+from msgspec import toml
 
-message = TextTable(Path(__file__).with_name("messages.toml"))
+_TEXTS = toml.decode(Path(__file__).with_name("messages.toml").read_bytes(), type=dict[str, str])
+
+
+def message(code: str, /, **values: object) -> str:
+    """Return a text of `messages.toml` with its values."""
+    return _TEXTS[code].format(**values)
 
 
 class CounterfoilError(Exception):

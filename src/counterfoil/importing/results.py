@@ -1,17 +1,24 @@
 """The possible results of an import: source records, rejected and skipped rows, and the export's own totals."""
 
+import tomllib
 from collections.abc import Sequence
 from decimal import Decimal
 from enum import StrEnum
-from pathlib import Path
+from importlib import resources
 from typing import Any
 
 from msgspec import Struct
 
 from counterfoil.domain.messages import Message, MessageError
-from counterfoil.text import TextTable
 
-message = TextTable(Path(__file__).with_name("messages.toml"))
+_TEXTS: dict[str, Any] = tomllib.loads((resources.files("counterfoil.importing") / "messages.toml").read_text("utf-8"))
+
+
+def message(code: str, /, **values: object) -> str:
+    """Return a text of `messages.toml` with its values."""
+    return str(_TEXTS[code]).format(**values)
+
+
 Reason = StrEnum(
     "Reason",
     """
@@ -21,7 +28,7 @@ Reason = StrEnum(
 )
 """Why a row was rejected."""
 
-REJECT_REASONS: dict[str, str] = message.by_code["reject"]
+REJECT_REASONS: dict[str, str] = _TEXTS["reject"]
 
 # The reasons as they are stored with a load, whose own reasons have some of the same names.
 IMPORT_PREFIX = "import_"

@@ -11,9 +11,10 @@ import shutil
 import stat
 import sys
 import tempfile
+import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
 
@@ -26,7 +27,7 @@ from counterfoil.domain.messages import MessageError
 from counterfoil.ingest import archives
 from counterfoil.ingest.archives import Damaged, Packing
 from counterfoil.ingest.lines import MAX_REJECT_BYTES, SourceLine
-from counterfoil.text import TextTable, printable
+from counterfoil.text import printable
 
 BUFFER_BYTES = 1 << 16
 # A file that goes on for longer than this without a record is not read any further: it holds up other files.
@@ -47,7 +48,16 @@ LOCK = ".counterfoil.lock"
 SUFFIXES = tuple(f".{kind}{compression}" for kind in ("ndjson", "jsonl", "json") for compression in ("", ".gz", ".zst"))
 ACCEPTED_NAMES = ".ndjson, .jsonl or .json, optionally followed by .gz or .zst"
 _BILL_START = b'{"kind":"bill",'
-message = TextTable(Path(__file__).with_name("messages.toml"))
+
+
+@cache
+def _texts() -> dict[str, str]:
+    return tomllib.loads(Path(__file__).with_name("messages.toml").read_text("utf-8"))
+
+
+def message(code: str, /, **values: object) -> str:
+    """Return a text of `messages.toml` with its values."""
+    return _texts()[code].format(**values)
 
 
 class SourceError(MessageError):
