@@ -450,6 +450,11 @@ class OperatorReads(ABC):
                 found += ask(_SQL["stored_bills"], shop=shop_id, **values)
         return {bill_id: StoredBill(rev, digest, body) for bill_id, rev, digest, body in found}
 
+    def bills_of_day(self, shop_id: str, day: date) -> list[bytes]:
+        """Return the bodies of a shop's bills of a calendar day."""
+        with self._opened("books") as ask:
+            return [body for (body,) in ask(_SQL["bills_of_day"], shop=shop_id, day=as_number(day))]
+
     def loads(self, limit: int) -> list[LoadRow]:
         """Return the latest loads, newest first. The store remembers the last 100 loads."""
         with self._limited("books") as ask:

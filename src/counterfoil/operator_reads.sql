@@ -93,6 +93,9 @@ SELECT 1 FROM shops WHERE franchise_id = :id AND NOT removed LIMIT 1
 SELECT bills.id, bills.rev, bills.digest, bills.body FROM shops JOIN bills ON bills.shop = shops.number
 WHERE shops.id = :shop AND bills.id IN ($bill_ids)
 
+-- name: bills_of_day
+SELECT bills.body FROM shops JOIN bills ON bills.shop = shops.number WHERE shops.id = :shop AND bills.bill_day = :day
+
 -- name: watched_folders
 SELECT name, seen_at, delivered_at, files, quarantined, stopped, problem FROM watched_folders
 WHERE seen_at > :since ORDER BY name

@@ -129,7 +129,9 @@ def run_load(
                 guard = pipeline.load(records).guard
             if is_check and is_guarded and guard.is_export and guard.bills and not guard.known:
                 guard.same_load = _load_of_same_sales(settings, report.summary.totals.report())
-                guard.is_exceeded = guard.is_exceeded or guard.same_load > 0
+                if isinstance(ledger, CheckingLedger) and not is_without_store(settings):
+                    guard.has_same_sales = ledger.has_same_sales(bootstrap.store(settings).reads().bills_of_day)
+                guard.is_exceeded = guard.is_exceeded or guard.same_load > 0 or guard.has_same_sales
         except KeyboardInterrupt:
             report.interrupted = True
         except SourceError as error:
@@ -281,7 +283,7 @@ def _notes(report: LoadReport) -> Iterator[str]:
 
 def replacement_notes(guard: ReplacementGuard, advice: str) -> Iterator[str]:
     """Yield the sentences about stored bills that were or would be replaced by other ones."""
-    if not (guard.moved or guard.others or guard.same_load):
+    if not (guard.moved or guard.others or guard.same_load or guard.has_same_sales):
         return
     if guard.is_exceeded:
         yield would_replace(guard)
@@ -301,8 +303,10 @@ def replacement_notes(guard: ReplacementGuard, advice: str) -> Iterator[str]:
 
 
 def would_replace(guard: ReplacementGuard) -> str:
-    if guard.same_load:
-        return message("same_sales", load=guard.same_load)
+    if guard.same_load or guard.has_same_sales:
+        load = f"Load {guard.same_load} has the same days with the same totals"
+        where = load if guard.same_load else "The store has most of these bills with the same times and totals"
+        return message("same_sales", where=where)
     others, found = guard.others - guard.incomplete, guard.moved + guard.others
     counts = {"others": others, "moved": guard.moved, "written": guard.written}
     text = message("would_replace", count=found, total=guard.bills, **counts)

@@ -13,7 +13,7 @@ an export of a day may begin within a bill. So a bill that would lose such a par
 
 import re
 from collections import Counter
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import Literal
 
 from msgspec import Raw, Struct, json
@@ -195,6 +195,13 @@ def _is_converted(stored: bytes, change: EncodedBill) -> bool:
     return all(_MIDNIGHT in each or _NOON in each for each in times) and not _LONG_ID.search(change.bill_id)
 
 
+def sale_of(body: bytes) -> tuple[date, str | None, float | None] | None:
+    """Return the day, the time and the total of a bill, or None if its time of day is not known."""
+    bill = _decode(body)
+    is_known = bill.bill_date and _has_times(bill)
+    return (date.fromisoformat(bill.bill_date or ""), bill.timestamp, bill.amounts.net) if is_known else None
+
+
 def _lines(bill: _StoredBill, *, with_quantity: bool = True) -> Counter[tuple[str | None, float | None]]:
     return Counter((line.id or line.name, line.qty if with_quantity else None) for line in bill.items)
 
@@ -246,6 +253,8 @@ class ReplacementGuard(Struct):
     """The bills of a checked load that the store has."""
     same_load: int = 0
     """The number of an earlier load of the same sales with other IDs, or 0."""
+    has_same_sales: bool = False
+    """Whether the store has most bills with the same time and total, but with other IDs."""
     first: list[ReplacedBill] = []
     is_exceeded: bool = False
     written: int = 0

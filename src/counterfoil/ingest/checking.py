@@ -1,12 +1,13 @@
 """Replaces the ledger and the rejects file with objects that write nothing, so that a delivery is only checked."""
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from datetime import date
 from pathlib import Path
 
 from counterfoil.domain.changes import Change, EncodedBill, KnownFacts, Outcome, PutShop
 from counterfoil.domain.intake import Intake, LoadProgress, RejectedLine
-from counterfoil.domain.replacements import ReplacementGuard, StoredBill, may_be_replaced
+from counterfoil.domain.replacements import ReplacementGuard, StoredBill, may_be_replaced, sale_of
 from counterfoil.domain.shops import shop_from
 from counterfoil.domain.tokens import MIN_SECRET_BYTES, Pseudonyms
 from counterfoil.ingest.lines import Rejected, SourceLine
@@ -17,6 +18,8 @@ MAX_EXAMPLES = 10
 BILLS_PER_BATCH = 500
 # At most this many delivered bills are remembered, to compare later ones with them.
 MAX_DELIVERED = 20_000
+# Fewer bills may have the time and the total of others by chance.
+FEWEST_SAME = 3
 
 
 class CheckingLedger:
@@ -80,6 +83,14 @@ class CheckingLedger:
             if len(self._delivered_bills) > MAX_DELIVERED:
                 self._delivered_bills.popitem(last=False)
         return Outcome.UNCHANGED
+
+    def has_same_sales(self, bills_of_day: Callable[[str, date], list[bytes]]) -> bool:
+        """Return whether the store has most delivered bills, with their times and totals, whatever their IDs are."""
+        bills = [(shop_id, sale_of(bill.body)) for (shop_id, _), bill in self._delivered_bills.items()]
+        days = {(shop_id, sale[0]) for shop_id, sale in bills if sale}
+        stored = Counter((shop_id, sale_of(body)) for shop_id, day in days for body in bills_of_day(shop_id, day))
+        found = (Counter(bill for bill in bills if bill[1]) & stored).total()
+        return found >= FEWEST_SAME and found * 2 > len(bills)
 
     def rewrite_bills(self, most: int) -> bool:  # noqa: ARG002
         return False
