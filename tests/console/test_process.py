@@ -119,14 +119,6 @@ def test_an_address_at_which_browsers_do_not_look_is_explained(store: Path) -> N
     assert f"/etc/hosts: 127.0.0.2 {httpx.URL(made.stdout.strip()).host}\n" in made.stderr
 
 
-def test_the_console_stops_with_the_process_that_started_it(store: Path) -> None:
-    with console(store, free_port(), "--until-end-of-input") as process:
-        printed_link(process)
-        assert process.stdin
-        process.stdin.close()
-        assert process.wait(20) == 0
-
-
 def test_the_service_answers_when_the_console_is_killed(tmp_path: Path) -> None:
     with closing(RunningService(tmp_path)) as service:
         shop = branch()

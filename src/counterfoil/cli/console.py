@@ -1,8 +1,6 @@
 """`counterfoil console`: run the operator's console, make sign-in links, and list and revoke devices."""
 
-import os
 import sys
-import threading
 from urllib.parse import urlsplit
 
 import click
@@ -17,7 +15,6 @@ from counterfoil.domain.devices import ROLES, Device, Role, state_of
 from counterfoil.machine.addresses import is_listening, is_loopback, url
 from counterfoil.machine.clock import SystemClock
 from counterfoil.machine.operator import operator
-from counterfoil.machine.process import SignalSafeEvent
 from counterfoil.ports import StoreMismatch, StoreUnavailable
 from counterfoil.settings import Settings, bound
 from counterfoil.text import counted
@@ -49,18 +46,9 @@ valid_for = click.option("--valid-for", type=validity, metavar="DURATION", defau
 @options.setting_options("console_host", "console_port", "console_names")
 @valid_for
 @click.option("--no-link", is_flag=True)
-@click.option("--until-end-of-input", is_flag=True, hidden=True)
 @options.store_options
 @click.pass_context
-def command(
-    ctx: click.Context,
-    /,
-    valid_for: int | None,
-    no_link: bool,
-    until_end_of_input: bool,
-    as_json: bool,
-    **flags: object,
-) -> None:
+def command(ctx: click.Context, /, valid_for: int | None, no_link: bool, as_json: bool, **flags: object) -> None:
     if ctx.invoked_subcommand:
         return
     settings = options.settings_from(**flags)
@@ -68,9 +56,6 @@ def command(
     bound(settings.console_host, settings.console_port, "console-").close()
     if not is_loopback(settings.console_host):
         print_note(message("console_reachable"))
-    stop = SignalSafeEvent()
-    if until_end_of_input:
-        threading.Thread(target=_wait_for_end_of_input, args=(stop,), daemon=True).start()
 
     def announce() -> None:
         if no_link:
@@ -79,7 +64,7 @@ def command(
         else:
             _print_link(settings, new_device(operator(), SystemClock().now_ms(), valid_for), as_json)
 
-    serve(settings, announce, stop)
+    serve(settings, announce)
 
 
 @command.command()
@@ -157,11 +142,3 @@ def revoke(device_id: str | None, is_all: bool) -> None:
     for each in chosen:
         devices.revoke(bootstrap.store(settings).devices(), each, now, operator())
     print_note(f"{counted(len(chosen), 'device is', 'devices are')} signed out.")
-
-
-def _wait_for_end_of_input(stop: SignalSafeEvent) -> None:
-    """Stop the console when its standard input ends, which happens even if the parent process is killed."""
-    # Read the descriptor, because a thread blocked in a read of `sys.stdin` holds a lock that Python needs at exit.
-    while os.read(sys.stdin.fileno(), 1024):
-        pass
-    stop.set()

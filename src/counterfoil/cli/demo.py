@@ -5,7 +5,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import closing, nullcontext, suppress
+from contextlib import closing, contextmanager, nullcontext, suppress
 from datetime import date
 from pathlib import Path
 from shlex import quote
@@ -16,15 +16,16 @@ from urllib.parse import urlencode
 import click
 from msgspec.structs import replace
 
-from counterfoil import bootstrap
+from counterfoil import bootstrap, devices
 from counterfoil.cli.generate import MAX_BILLS, day_in_range, today_in_thailand
 from counterfoil.cli.options import settings_from
 from counterfoil.cli.terminal import echo, message, print_fields, print_json, print_note, progress, style
-from counterfoil.console.sign_in import link_command
+from counterfoil.console.app import running
+from counterfoil.console.sign_in import MAX_VALIDITY_MS, link_command, new_device, sign_in_link
 from counterfoil.demo import showcase
 from counterfoil.demo.cluster import LocalCluster
-from counterfoil.demo.console import CONSOLE_HOST, LAST_PORT, DemoPorts, chosen_ports, demo_console
 from counterfoil.demo.history import write_history
+from counterfoil.demo.ports import CONSOLE_HOST, LAST_PORT, DemoPorts, chosen_ports
 from counterfoil.demo.showcase import Showcase, demo_reference, reference_url
 from counterfoil.demo.worldgen.plan import WorldPlan
 from counterfoil.http.reference import served_pages
@@ -33,6 +34,7 @@ from counterfoil.key_issuing import Randomness
 from counterfoil.machine.addresses import is_loopback, url
 from counterfoil.machine.clock import SystemClock
 from counterfoil.machine.files import create_secret
+from counterfoil.machine.operator import operator
 from counterfoil.machine.process import stop_signals_as_interrupt
 from counterfoil.serving import supervisor
 from counterfoil.settings import MAX_WORKERS, Settings, bound
@@ -114,9 +116,8 @@ def _serve(ctx: click.Context, settings: Settings, plan: WorldPlan, output: Outp
     # Other commands on the same store, such as `console link`, need the secret that the store was built with.
     create_secret(settings.store / "secret", settings.secret)
     bootstrap.store(settings).prepare()
-    with demo_console(settings) as console_link:
-        write_history(settings, demo, plan.seed)
-        link = console_link()
+    write_history(settings, demo, plan.seed)
+    with _console(settings) as link:
 
         def on_ready() -> None:
             # This runs in another thread, which must enter the click context to use its colour setting.
@@ -136,13 +137,24 @@ def _serve_cluster(folder: Path, ports: DemoPorts, plan: WorldPlan | None, seed:
         print_note("starting the nodes.")
         cluster.start_nodes()
         console_settings = replace(cluster.settings(), console_host=CONSOLE_HOST, console_port=ports.console)
-        with demo_console(console_settings) as console_link:
-            _print_ready(cluster.settings(), demo, console_link(), output, cluster)
+        with _console(console_settings) as link:
+            _print_ready(cluster.settings(), demo, link, output, cluster)
             # The other processes keep running, so that users can observe the effect.
             while True:
                 for name, status in cluster.exited():
                     print_note(f"{name} exited with status {status}.")
                 time.sleep(POLL_SEC)
+
+
+@contextmanager
+def _console(settings: Settings) -> Iterator[str]:
+    """Run the console in threads of this process, and yield a sign-in link."""
+    api_url = settings.api_url or _base_url(settings)
+    # Some users do not open the console until hours after they start the demo.
+    device = new_device(operator(), SystemClock().now_ms(), MAX_VALIDITY_MS)
+    devices.record_link(bootstrap.store(settings).devices(), device, operator())
+    with running(replace(settings, api_url=api_url)):
+        yield sign_in_link(settings, device)
 
 
 def _fill_store(settings: Settings, plan: WorldPlan) -> Showcase:
@@ -157,7 +169,7 @@ def _fill_store(settings: Settings, plan: WorldPlan) -> Showcase:
 
 
 def _print_ready(
-    settings: Settings, demo: Showcase | None, console: str | None, output: Output, cluster: LocalCluster | None = None
+    settings: Settings, demo: Showcase | None, console: str, output: Output, cluster: LocalCluster | None = None
 ) -> None:
     """Print addresses and keys. Nobody may read them any more."""
     with suppress(OSError):
@@ -211,15 +223,15 @@ def _demo_json(settings: Settings, demo: Showcase) -> dict[str, object]:
     }
 
 
-def print_page(settings: Settings, demo: Showcase, console: str | None, output: Output) -> None:
+def print_page(settings: Settings, demo: Showcase, console: str, output: Output) -> None:
     base = _base_url(settings)
     _heading("Counterfoil demo", base)
     echo(f"An invented restaurant group: {demo.franchises} franchises, {demo.shops} shops, {demo.members:,} members")
     echo(f"and {demo.bills:,} bills from {demo.first_day} to {demo.last_day}.")
     echo()
     _heading("1. Open the console, where an operator sees how the service is used")
-    echo(console or "The console could not be started.")
-    if console and not settings.database:
+    echo(console)
+    if not settings.database:
         echo(f"This link works once. For another link, run: {link_command(settings, _program())}", dim=True)
     echo()
     _heading("2. Read bills of a shop")

@@ -3,7 +3,8 @@
 import signal
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from counterfoil import bootstrap
@@ -182,16 +183,24 @@ def _is_local(address: str) -> bool:
     return address.startswith("/") and not address.startswith(("//", "/\\")) and address.isprintable()
 
 
-def serve(settings: Settings, on_ready: Callable[[], None], stop: SignalSafeEvent) -> None:
-    """Serve the console until `stop` is set or the process receives SIGINT or SIGTERM."""
-    key = sign_in.link_key(bootstrap.deployment_secret(settings))
-    listener = listener_of(settings, ConsoleApp(settings, key, SystemClock()))
+def serve(settings: Settings, on_ready: Callable[[], None]) -> None:
+    """Serve the console until the process receives SIGINT or SIGTERM."""
+    stop = SignalSafeEvent()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
-    listener.start()
-    try:
+    with running(settings):
         on_ready()
         stop.wait()
+
+
+@contextmanager
+def running(settings: Settings) -> Iterator[None]:
+    """Serve the console in other threads inside the `with` block."""
+    key = sign_in.link_key(bootstrap.deployment_secret(settings))
+    listener = listener_of(settings, ConsoleApp(settings, key, SystemClock()))
+    listener.start()
+    try:
+        yield
     finally:
         listener.stop()
 
