@@ -15,6 +15,9 @@ _LONG_NUMBER = 10
 _LONG_CODE = 12
 _MANY_SWITCHES = 3
 _ENOUGH_BILLS = 5
+# Bills have fewer lines than that on average.
+_MANY_LINES = 20
+_DAY_LETTERS = len("2026-11-14")
 _LAST_NUMBER = re.compile(r"(\d+)\D*$", re.ASCII)
 
 
@@ -28,8 +31,7 @@ def number_by_values(sheet: SheetSample, *, has_items: bool) -> SampleColumn | N
     """Return the column without a known heading whose values grow with time, like the numbers of bills."""
     found: dict[tuple[bool, ...], SampleColumn] = {}
     moments = _moments(sheet)
-    places = [column.values for column in (*sheet.with_role("shopId")[:1], *sheet.with_role("deviceId")[:1])]
-    owners = list(zip([row.sheet.name for row in sheet.rows], *places, strict=True))
+    owners = list(zip([row.sheet.name for row in sheet.rows], *_places(sheet), strict=True))
     for column in sheet.columns.values() if moments else ():
         numbers = [last_number(value) for value in column.values] if column.role is None and column.is_whole else [0]
         if not all(numbers) or _count_rows(sheet, numbers):
@@ -86,6 +88,19 @@ def rows_by(*columns: Sequence[object]) -> list[list[int]]:
     for row, values in enumerate(zip(*columns, strict=True)):
         found.setdefault(values, []).append(row)
     return list(found.values())
+
+
+def joins_bills(sheet: SheetSample, column: SampleColumn) -> bool:
+    """Return whether a column is the same on more rows, or at more times, of a day than one bill has."""
+    times = [one.values for one in sheet.with_role("tradingDay", "datetime", "time")]
+    days = [[value[:_DAY_LETTERS] for value in values] for values in times[:1]]
+    groups = set(zip(column.values, *_places(sheet), *days, strict=True))
+    is_always_same = len(column.distinct) == 1 and len(set(zip(*times, strict=True))) > len(groups)
+    return is_always_same or len(groups) * _MANY_LINES < len(sheet.rows)
+
+
+def _places(sheet: SheetSample) -> list[list[str]]:
+    return [column.values for column in (*sheet.with_role("shopId")[:1], *sheet.with_role("deviceId")[:1])]
 
 
 def misfits_of(sheet: SheetSample, number: SampleColumn) -> int:

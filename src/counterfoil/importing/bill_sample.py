@@ -20,6 +20,7 @@ from counterfoil.importing.bill_numbers import (
     bills_of,
     contains_day,
     is_long_id,
+    joins_bills,
     last_number,
     misfits_of,
     number_by_values,
@@ -258,12 +259,14 @@ class BillSample:
         if named := self._answered("bill.id"):
             return named[-1]
         found = [column for column in sheet.with_role("id") if len(column.filled) * 10 >= len(sheet.rows)]
+        found = [column for column in found if not joins_bills(sheet, column)]
         has_items = bool(sheet.with_role("item")) and not has_line_file
 
-        def badness(column: SampleColumn) -> tuple[bool, bool, int, int]:
+        def badness(column: SampleColumn) -> tuple[bool, bool, bool, int, int]:
             is_row_id = has_items and len(column.distinct) == len(sheet.rows) > 2
+            is_partial, is_same = len(column.filled) < len(sheet.rows) and not has_items, len(column.distinct) == 1
             misfits = misfits_of(sheet, column) if has_items and len(found) > 1 else 0
-            return is_row_id, len(column.filled) < len(sheet.rows) and not has_items, misfits, column.rank("id")
+            return is_row_id, is_partial, is_same, misfits, column.rank("id")
 
         best = min(found, key=badness, default=None)
         guess = number_by_values(sheet, has_items=has_items) if best is None or any(badness(best)[:2]) else None
