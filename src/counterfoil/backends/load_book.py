@@ -2,13 +2,14 @@
 
 These are the rows of the change feed, day totals, and what is known about loads: progress, rejected lines, open items,
 and watched folders. Each back end writes shops, bills and members itself, because there are many of them. The
-statements are written for SQLite, as in `operator_reads.py`.
+statements are in load_book.sql.
 """
 
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
 from typing import Any
 
 from msgspec import json
@@ -22,125 +23,19 @@ from counterfoil.domain.intake import STALLED_MS, Intake, LoadProgress
 from counterfoil.domain.open_items import CLOSED_ITEMS_KEPT_MS, COLUMNS, KEPT_NAME, OpenItem, item_of
 from counterfoil.domain.replacements import ReplacementGuard
 from counterfoil.operator_reads import FACTS, ITEM, UNFINISHED
-
-_REMEMBER_REMOVAL = """
-    INSERT INTO removals (shop, kind, id, rev) VALUES (:shop, :kind, :id, :rev)
-    ON CONFLICT (shop, kind, id) DO UPDATE SET rev = excluded.rev
-"""
-_PUT_BASE = """
-    INSERT INTO bases (id, rev, body) VALUES (:id, :rev, :body)
-    ON CONFLICT (id) DO UPDATE SET rev = excluded.rev, body = excluded.body
-"""
-_TO_REWRITE = "SELECT number, latest_version, facts FROM shops WHERE applied_version < latest_version LIMIT 1"
-_OUTDATED_BILLS = """
-    SELECT id, closed_at, updated_at, trading_day, rev, withheld, body, bill_day FROM bills INDEXED BY bills_by_shop
-    WHERE shop = :shop AND id > :after AND facts_version < :version ORDER BY id LIMIT :most
-"""
-_REWRITTEN = "UPDATE shops SET applied_version = :version WHERE number = :shop"
-
-_RELIST = """
-    INSERT INTO shop_changes (shop, franchise_id, joined_at, listed_at, latest_at)
-    VALUES (:shop, :franchise_id, :stamp, :stamp, :stamp)
-    ON CONFLICT (shop) DO UPDATE SET
-        joined_at = CASE
-            WHEN coalesce(shop_changes.franchise_id, '') = coalesce(excluded.franchise_id, '')
-            THEN shop_changes.joined_at ELSE excluded.joined_at
-        END,
-        franchise_id = excluded.franchise_id, listed_at = excluded.listed_at, latest_at = excluded.latest_at
-"""
-_TOUCH = "UPDATE shop_changes SET latest_at = :stamp WHERE shop IN ({shops})"
-_DEPART = """
-    INSERT INTO departures (franchise_id, shop, left_at) VALUES (:franchise_id, :shop, :stamp)
-    ON CONFLICT (franchise_id, shop) DO UPDATE SET left_at = excluded.left_at
-"""
-_REMOVE = """
-    INSERT INTO removed_bills (shop, id, removed_at) VALUES (:shop, :id, :stamp)
-    ON CONFLICT (shop, id) DO UPDATE SET removed_at = excluded.removed_at
-"""
-_PRUNE_REMOVALS = "DELETE FROM removed_bills WHERE removed_at <= (SELECT at FROM horizon) - :kept"
-# Marks older than `kept` milliseconds are refused from now on.
-REFUSE_MARKS = """
-    INSERT INTO feed (one, oldest) SELECT 1, at - :kept FROM horizon WHERE true
-    ON CONFLICT (one) DO UPDATE SET oldest = excluded.oldest WHERE feed.oldest < excluded.oldest
-"""
-
-_MARK_STALE = """
-    INSERT INTO day_totals (shop, bill_day) VALUES {days} ON CONFLICT (shop, bill_day) DO UPDATE SET stale = 1
-"""
-_STALE_DAYS = "SELECT shop, bill_day FROM day_totals INDEXED BY stale_days WHERE stale = 1 LIMIT :most"
-_BILLS_OF_DAY = "SELECT updated_at, body FROM bills INDEXED BY bills_by_day WHERE shop = :shop AND bill_day = :day"
-_STORE_TOTAL = """
-    UPDATE day_totals
-    SET stale = 0, bills = :bills, voids = :voids, net = :net, tip = :tip, latest = :latest, hash = :hash
-    WHERE shop = :shop AND bill_day = :day
-"""
-_DELETE_TOTAL = "DELETE FROM day_totals WHERE shop = :shop AND bill_day = :day"
-
-_BEGIN_LOAD = """
-    INSERT INTO loads (number, source, started_at, seen_at)
-    SELECT coalesce(max(number), 0) + 1, :source, :now, :now FROM loads RETURNING number
-"""
-_SAVE_LOAD = """
-    UPDATE loads SET seen_at = :now, lines = :lines, changed = :changed, rejected = :rejected,
-        finished_at = :finished_at, reasons = :reasons, rejects_file = :rejects_file, totals = :totals, files = :files,
-        alarms = :alarms
-    WHERE number = :number
-"""
-# The negative sign marks the load as stopped: see `load_row`.
-_STOP_LOAD = """
-    UPDATE loads SET seen_at = -:now, changed = :changed WHERE number = :number AND finished_at IS NULL
-"""
-_REMEMBER_REJECT = """
-    INSERT INTO rejected_lines (load, place, source, line, reason, fields)
-    VALUES (:load, :place, :source, :line, :reason, :fields)
-"""
-_STALLED_LOADS = f"SELECT number, source, abs(seen_at) FROM loads WHERE seen_at < :before AND {UNFINISHED}"  # noqa: S608 - our own
-_FINISHED_NOW = """
-    SELECT open_items.identity, open_items.files, loads.source FROM open_items, loads
-    WHERE open_items.kind = 'unfinished' AND open_items.closed_at IS NULL AND loads.number = :number
-"""
-_FORGET_LOADS = "DELETE FROM loads WHERE number <= :number - 100"
-_FORGET_REJECTS = "DELETE FROM rejected_lines WHERE load <= :number - 100"
-_FORGET_ITEMS = "DELETE FROM open_items WHERE closed_at < :before"
+from counterfoil.text import statements
 
 # PostgreSQL cannot infer the types of these, which may be null.
 _CASTS = {"load": "bigint", "opened_at": "bigint", "closed_at": "bigint", "decision": "text", "closed_by": "text"}
 _VALUES = {name: f"CAST(:{name} AS {_CASTS[name]})" if name in _CASTS else f":{name}" for name in COLUMNS}
 _NEW_ITEM = ", ".join((_VALUES | {"number": "coalesce(max(number), 0) + 1"}).values())
-# An item is opened once. One that the operator closed during the load is opened again if more lines are rejected.
-_PUT_ITEM = f"""
-    INSERT INTO open_items ({", ".join(COLUMNS)}) SELECT {_NEW_ITEM} FROM open_items WHERE true
-    ON CONFLICT (identity) DO UPDATE SET
-        files = excluded.files,
-        closed_at = CASE WHEN open_items.files = excluded.files THEN open_items.closed_at END,
-        closed_by = CASE WHEN open_items.files = excluded.files THEN open_items.closed_by END
-"""  # noqa: S608 - names of our own columns
-_CHANGE_ITEM = """
-    UPDATE open_items SET kind = :kind, path = :path, reason = :reason, decision = :decision,
-        closed_at = :closed_at, closed_by = :closed_by
-    WHERE number = :number AND closed_at IS NULL RETURNING number
-"""
-_CLOSE_LOADED = """
-    UPDATE open_items SET closed_at = :now, closed_by = 'loaded' WHERE identity = :identity AND closed_at IS NULL
-"""
-
-_INTAKE = "SELECT state FROM intake"
-_PUT_INTAKE = """
-    INSERT INTO intake (one, state) VALUES (1, :state) ON CONFLICT (one) DO UPDATE SET state = excluded.state
-"""
-_REPORT_WATCHED_FOLDER = """
-    INSERT INTO watched_folders (name, seen_at, delivered_at, files, quarantined, stopped, problem)
-    VALUES (:name, :now, :now, :files, :quarantined, :stopped, :problem)
-    ON CONFLICT (name) DO UPDATE SET
-        seen_at = excluded.seen_at,
-        delivered_at = CASE
-            WHEN excluded.files + excluded.quarantined > 0 THEN excluded.delivered_at ELSE watched_folders.delivered_at
-        END,
-        files = watched_folders.files + excluded.files,
-        quarantined = watched_folders.quarantined + excluded.quarantined,
-        stopped = excluded.stopped,
-        problem = excluded.problem
-"""
+_SQL = statements(
+    Path(__file__).with_suffix(".sql").read_text("utf-8"),
+    columns=", ".join(COLUMNS),
+    new_item=_NEW_ITEM,
+    unfinished=UNFINISHED,
+)
+REFUSE_MARKS = _SQL["refuse_marks"]
 
 
 class LoadBook(ABC):
@@ -238,29 +133,29 @@ class LoadBook(ABC):
         stamp = batch.stamp
         self._put_shops(batch.written_shops())
         for (shop_id, kind, removed_id), rev in batch.remembered.items():
-            self._run(_REMEMBER_REMOVAL, shop=shop_id, kind=kind, id=removed_id, rev=self._rev(rev))
+            self._run(_SQL["remember_removal"], shop=shop_id, kind=kind, id=removed_id, rev=self._rev(rev))
         for base in batch.written_bases():
-            self._run(_PUT_BASE, id=base.provider_id, rev=self._rev(base.rev), body=base.body)
+            self._run(_SQL["put_base"], id=base.provider_id, rev=self._rev(base.rev), body=base.body)
         for row in batch.relisted_shops():
-            self._run(_RELIST, shop=row.number, franchise_id=row.franchise_id, stamp=stamp)
+            self._run(_SQL["relist"], shop=row.number, franchise_id=row.franchise_id, stamp=stamp)
         for franchise_id, shop in batch.departures():
-            self._run(_DEPART, franchise_id=franchise_id, shop=shop, stamp=stamp)
+            self._run(_SQL["depart"], franchise_id=franchise_id, shop=shop, stamp=stamp)
         for shop, bill_id in batch.removed_bills():
-            self._run(_REMOVE, shop=shop, id=bill_id, stamp=stamp)
+            self._run(_SQL["remove"], shop=shop, id=bill_id, stamp=stamp)
         self._note_changes(batch.touched_shops(), batch.stale_days(), stamp)
 
     def _note_changes(self, shops: Sequence[int], days: Sequence[tuple[int, int]], stamp: int) -> None:
         """Record for the feed and the digests that bills of these shops and days were written with this stamp."""
         # Every batch does this, so each takes one statement, which contains the numbers.
         if shops:
-            self._run(_TOUCH.format(shops=", ".join(map(str, shops))), stamp=stamp)
+            self._run(_SQL["touch"].format(shops=", ".join(map(str, shops))), stamp=stamp)
         if days:
-            self._run(_MARK_STALE.format(days=", ".join(f"({shop}, {day})" for shop, day in days)))
+            self._run(_SQL["mark_stale"].format(days=", ".join(f"({shop}, {day})" for shop, day in days)))
 
     def rewrite_bills(self, most: int) -> bool:
         with self._writing():
             self._begin()
-            found = self._run(_TO_REWRITE).fetchone()
+            found = self._run(_SQL["to_rewrite"]).fetchone()
             if not found:
                 return False
             shop, version, facts = found
@@ -269,13 +164,13 @@ class LoadBook(ABC):
             # Continue after the last rewritten bill. After a restart, all bills of the shop are checked again.
             after = self._rewritten.get((shop, version), "")
             asked = {"shop": shop, "after": after, "version": version, "most": most}
-            rows = [self._loaded(row) for row in self._run(_OUTDATED_BILLS, **asked)]
+            rows = [self._loaded(row) for row in self._run(_SQL["outdated_bills"], **asked)]
             outdated = [OutdatedBill(*row[1:]) for row in rows]
             bills = [rewritten(bill, shop, known, stamp) for bill in outdated]
             self._note_changes([shop], rewritten_days(outdated, bills), stamp)
             self._write_rewritten(bills)
             if len(rows) < most:
-                self._run(_REWRITTEN, version=version, shop=shop)
+                self._run(_SQL["rewritten"], version=version, shop=shop)
         # Record the progress only after the commit, because a failed transaction has rewritten nothing.
         if len(rows) == most:
             self._rewritten[shop, version] = rows[-1][0]
@@ -286,7 +181,7 @@ class LoadBook(ABC):
     def prune_removals(self) -> int:
         """Delete old removals, raise the oldest valid mark, as older ones would miss them, and return the count."""
         with self._unlocked():
-            deleted: int = self._run(_PRUNE_REMOVALS, kept=REMOVALS_KEPT_MS).rowcount
+            deleted: int = self._run(_SQL["prune_removals"], kept=REMOVALS_KEPT_MS).rowcount
             if deleted:
                 self._run(REFUSE_MARKS, kept=REMOVALS_KEPT_MS)
         return deleted
@@ -295,45 +190,47 @@ class LoadBook(ABC):
         """Compute the totals of up to `most` days whose bills have changed; return the number of days."""
         with self._briefly():
             # This runs often, and usually no day is stale. In that case no lock is taken, so that no load has to wait.
-            if not self._run(_STALE_DAYS, most=1).fetchone():
+            if not self._run(_SQL["stale_days"], most=1).fetchone():
                 return 0
         with self._briefly(), self._locked():
-            stale = self._run(_STALE_DAYS, most=most).fetchall()
+            stale = self._run(_SQL["stale_days"], most=most).fetchall()
             for shop, day in stale:
-                total = day_total(self._run(_BILLS_OF_DAY, shop=shop, day=day))
+                total = day_total(self._run(_SQL["bills_of_day"], shop=shop, day=day))
                 if total.bills:
-                    self._run(_STORE_TOTAL, shop=shop, day=day, **asdict(total))
+                    self._run(_SQL["store_total"], shop=shop, day=day, **asdict(total))
                 else:
-                    self._run(_DELETE_TOTAL, shop=shop, day=day)
+                    self._run(_SQL["delete_total"], shop=shop, day=day)
         return len(stale)
 
     # --- the progress of a load ------------------------------------------------------
 
     def begin_load(self, source: str) -> LoadProgress:
         with self._locked() as now:
-            ((number,),) = self._run(_BEGIN_LOAD, source=source.replace("\0", ""), now=now).fetchall()
-            for load, unfinished, seen_at in self._run(_STALLED_LOADS, before=now - STALLED_MS).fetchall():
+            ((number,),) = self._run(_SQL["begin_load"], source=source.replace("\0", ""), now=now).fetchall()
+            for load, unfinished, seen_at in self._run(_SQL["stalled_loads"], before=now - STALLED_MS).fetchall():
                 identity, files = f"unfinished load {load}", {unfinished: 0}
                 item = OpenItem(identity=identity, kind="unfinished", load=load, files=files, opened_at=seen_at)
-                self._run(_PUT_ITEM, **item.values())
-            self._run(_FORGET_LOADS, number=number)
-            self._run(_FORGET_REJECTS, number=number)
-            self._run(_FORGET_ITEMS, before=now - CLOSED_ITEMS_KEPT_MS)
+                self._run(_SQL["put_item"], **item.values())
+            self._run(_SQL["forget_loads"], number=number)
+            self._run(_SQL["forget_rejects"], number=number)
+            self._run(_SQL["forget_items"], before=now - CLOSED_ITEMS_KEPT_MS)
         return LoadProgress(number)
 
     def stop_load(self, number: int, changed: int) -> None:
         with self._unlocked() as now:
-            self._run(_STOP_LOAD, now=now, changed=changed, number=number)
+            self._run(_SQL["stop_load"], now=now, changed=changed, number=number)
 
     def _save(self, progress: LoadProgress, now: int) -> None:
-        self._run(_SAVE_LOAD, **progress.values(now))
+        self._run(_SQL["save_load"], **progress.values(now))
         for values in progress.reject_values():
-            self._run(_REMEMBER_REJECT, **values)
+            self._run(_SQL["remember_reject"], **values)
         for item in progress.items(now):
-            self._run(_PUT_ITEM, **self._continued(item).values())
-        for identity, files, source in self._run(_FINISHED_NOW, number=progress.number) if progress.finished else ():
+            self._run(_SQL["put_item"], **self._continued(item).values())
+        for identity, files, source in (
+            self._run(_SQL["finished_now"], number=progress.number) if progress.finished else ()
+        ):
             if source in json.decode(files):
-                self._run(_CLOSE_LOADED, identity=identity, now=now)
+                self._run(_SQL["close_loaded"], identity=identity, now=now)
 
     # --- open items ----------------------------------------------------------------
 
@@ -354,13 +251,13 @@ class LoadBook(ABC):
         """Open items about files, unless they are known. A load opens the items about the lines that it rejects."""
         with self._locked() as now:
             for item in items:
-                self._run(_PUT_ITEM, **item.values() | {"opened_at": now})
+                self._run(_SQL["put_item"], **item.values() | {"opened_at": now})
 
     def change_items(self, items: Iterable[OpenItem]) -> list[OpenItem]:
         """Store what has changed about items, and whether they are closed. Return those that were still open."""
         with self._unlocked() as now:
             changed = [replace(item, closed_at=now if item.closed_by else None) for item in items]
-            return [item for item in changed if self._run(_CHANGE_ITEM, **item.values()).fetchall()]
+            return [item for item in changed if self._run(_SQL["change_item"], **item.values()).fetchall()]
 
     def close_loaded(self, lines: Mapping[str, int]) -> None:
         if not any(map(KEPT_NAME.match, lines)):
@@ -370,15 +267,15 @@ class LoadBook(ABC):
                 item = self._of_kept_file(name)
                 # Lines that somebody took out of a rejects file were not loaded.
                 if item and count >= (item.lines or 0):
-                    self._run(_CLOSE_LOADED, identity=name, now=now)
+                    self._run(_SQL["close_loaded"], identity=name, now=now)
 
     # --- intake and watched folders --------------------------------------------------
 
     def change_intake(self, change: Callable[[Intake, int], Intake]) -> Intake:
         with self._locked() as now:
-            rows: Sequence[Any] = self._run(_INTAKE).fetchall()
+            rows: Sequence[Any] = self._run(_SQL["intake"]).fetchall()
             intake = change(json.decode(rows[0][0], type=Intake) if rows else Intake(), now)
-            self._run(_PUT_INTAKE, state=json.encode(intake))
+            self._run(_SQL["put_intake"], state=json.encode(intake))
         return intake
 
     def report_watched_folder(
@@ -387,4 +284,4 @@ class LoadBook(ABC):
         """Record whether a folder's watcher runs or why it cannot, and how many files it took since the last call."""
         counts = {"files": files, "quarantined": quarantined, "problem": problem}
         with self._locked() as now:
-            self._run(_REPORT_WATCHED_FOLDER, name=name, now=now, stopped=is_stopped, **counts)
+            self._run(_SQL["report_watched_folder"], name=name, now=now, stopped=is_stopped, **counts)
