@@ -336,6 +336,8 @@ PAID = ",ชำระเงิน,,โอนแล้ว,"
         ("foodstory-orders.csv", ",,,กลับ", ",,รอปิดบิล,กลับ", "unknown_status", "รอปิดบิล"),
         ("shopify-orders.csv", ",58.32,", ",158.32,", "doubtful_value", "Subtotal + Shipping"),
         ("shopify-orders.csv", "#1001,,paid,", "#1001,,partially_paid,", "unknown_status", "partially_paid"),
+        ("shopify-orders.csv", "#1001,,paid,", "#1001,,refunded,", "doubtful_value", "Refunded Amount × Financial"),
+        ("shopify-orders.csv", "#1001,,paid,", "#1001,,partially_refunded,", "doubtful_value", "Refunded Amount × "),
         ("grabfood-transactions.csv", PAID, ",คืนเงิน,,โอนแล้ว,", "unknown_status", "คืนเงิน"),
         ("grabfood-transactions.csv", PAID, ",,,โอนแล้ว,", "unknown_status", "หมวดหมู่"),
         ("grabfood-transactions.csv", PAID, ",ชำระเงิน,,ไม่สำเร็จ,", "unknown_status", "ไม่สำเร็จ"),
