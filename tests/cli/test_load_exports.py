@@ -1,6 +1,7 @@
 """Tests for exports that `load` converts: in a watched folder, and named on the command line."""
 
 import json
+import re
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
@@ -108,7 +109,7 @@ def test_a_watched_folder_holds_the_file_that_would_replace_other_bills(counterf
 def test_the_same_sales_are_not_loaded_again_with_other_ids(counterfoil: Command, take: Take) -> None:
     first, second = daily_file(1)[0], daily_file(2)[0]
     assert (take({"first.csv": first}), take({"second.csv": second})) == ([], [])
-    part = "".join(first.splitlines(keepends=True)[:9])
+    part = re.sub(r"(,1\d:\d\d),", r"\1:30,", "".join(first.splitlines(keepends=True)[:9]))
     for bills in (first + second.removeprefix(HEADER), part):
         (reason,) = take({"again.csv": bills}, MAPPING.format(id='["Bill No", "Date"]'))[-1:]
         assert "same sales with other IDs" in reason

@@ -195,11 +195,13 @@ def _is_converted(stored: bytes, change: EncodedBill) -> bool:
     return all(_MIDNIGHT in each or _NOON in each for each in times) and not _LONG_ID.search(change.bill_id)
 
 
-def sale_of(body: bytes) -> tuple[date, str | None, float | None] | None:
-    """Return the day, the time and the total of a bill, or None if its time of day is not known."""
+def sale_of(body: bytes) -> tuple[date, str, float | None] | None:
+    """Return the day, the minute and the total of a bill, or None if its time of day is not known."""
     bill = _decode(body)
-    is_known = bill.bill_date and _has_times(bill)
-    return (date.fromisoformat(bill.bill_date or ""), bill.timestamp, bill.amounts.net) if is_known else None
+    if not bill.bill_date or not bill.timestamp or not _has_times(bill):
+        return None
+    # Another export of the same bills may have no seconds.
+    return date.fromisoformat(bill.bill_date), bill.timestamp[:16], bill.amounts.net
 
 
 def _lines(bill: _StoredBill, *, with_quantity: bool = True) -> Counter[tuple[str | None, float | None]]:
