@@ -9,7 +9,7 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
-from datetime import date, datetime, time
+from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from functools import partial
 from itertools import count, islice
@@ -509,6 +509,10 @@ class _Workbook:
                 return value.date().isoformat() if is_day else value.isoformat()
             case date() | time() as value:
                 return value.isoformat()
+            case timedelta() as value:
+                # As a time, 25:30 is in the night after a day of business.
+                minutes, seconds = divmod(round(value.total_seconds()), 60)
+                return f"{minutes // 60:02}:{minutes % 60:02}:{seconds:02}"
             case value:
                 return str(value)
 
