@@ -31,9 +31,8 @@ from counterfoil.importing.mapping import REFUND, SALE, VOID
 from counterfoil.importing.results import ImportFailed, message
 
 # A column that differs between the rows of a bill, which are its payments; and one that is the same on all lines of a
-# bill, but on too few bills to be sure.
+# bill, so that it may also be the amount of a line.
 ROW, EITHER = "row", "either"
-ENOUGH_BILLS_WITH_LINES = 5
 MOST_ANSWERS = 8
 BANKNOTE = 5 * SCALE
 MOST_BILLS = 200
@@ -183,9 +182,9 @@ class BillAmounts:
         if product is None or finding.doubts:
             return finding
         either = [name for name in product.columns if self.levels.get(name) == EITHER]
-        if either and self._has_single_lines:
+        if either and (self._has_single_lines or not self.search.is_level_shown(product.level, either)):
             name, column = either[0], self._sample.sheet.columns[either[0]]
-            text = f"No bill of the sample has several lines. Is {name} the amount of a line, or of the whole bill?"
+            text = f"No bill has lines that differ in {name}. Is {name} the amount of a line, or of the whole bill?"
             readings = [self.of(column, LINES_ROLE, LINE), self.of(column, "paid", BILL)]
             charges = [one for one in self._sample.sheet.with_role(*CHARGES) if one.name in product.columns]
             # A tax is that of a line if the price is.
@@ -283,9 +282,9 @@ class BillAmounts:
 
     def expression(self, text: str) -> AmountSeries:
         """Return the total that a person has named, such as `Total + Tip` or `sum of Amount + Tip`."""
-        if "sum of " in text and self._has_single_lines:
+        either = [name for name, level in self.levels.items() if level == EITHER]
+        if "sum of " in text and (self._has_single_lines or any(f"sum of {name}" in text for name in either)):
             # The sample does not show of which columns the amounts are those of lines, but the answer does.
-            either = [name for name, level in self.levels.items() if level == EITHER]
             self.levels |= dict.fromkeys((*either, *(one.name for one in self._sample.sheet.with_role("tax"))), LINE)
             for name in ("_stated", "_stated_parts", "_shown", "search"):
                 self.__dict__.pop(name, None)
@@ -452,10 +451,8 @@ class BillAmounts:
             return ROW
         if not is_same or column.role in ("qty", "unitPrice") or self._is_product(column):
             return LINE
-        several = sum(len(bill) > 1 for bill in sample.bills)
-        # Guests often pay equal parts of a bill, so that no number of bills is enough.
-        is_sure = sample.is_flat and several >= ENOUGH_BILLS_WITH_LINES
-        return BILL if column.role not in TOTAL_ROLES or is_sure else EITHER
+        # Guests often pay equal parts of a bill, or order things at one price, so that no number of bills is enough.
+        return EITHER if column.role in TOTAL_ROLES else BILL
 
     def _has_payment_rows(self) -> bool:
         """Return whether rows with the same number are payments of one bill, as only the same time of day can show."""

@@ -290,6 +290,17 @@ class TotalSearch:
                 groups = [set().union(*joined), *(group for group in groups if group not in joined)]
         return found
 
+    def is_level_shown(self, level: str, names: Collection[str]) -> bool:
+        """Return whether payments, or rows of other columns, add up to these columns on all bills at this level."""
+        pairs = [(one.target, one.base) for one in self._relations if one.held == one.checked]
+        return any(
+            one.level == level
+            and not {*names}.isdisjoint(one.columns)
+            and (other.role == PAYMENTS_ROLE or (other.level != BILL and {*names}.isdisjoint(other.columns)))
+            for pair in pairs
+            for one, other in permutations([self._candidates[place] for place in pair])
+        )
+
     def explained_columns(self) -> set[str]:
         """Return the columns of candidates that others explain, or that are other readings of these."""
         # A payment that is another amount on some bills is not explained.
