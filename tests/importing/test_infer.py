@@ -482,6 +482,7 @@ def test_the_unit_of_amounts_is_asked_for_unless_the_export_shows_it(tmp_path: P
         ("Bill No,Date,Total,Discount", 1037, 280),
         ("Bill No,Date,合計,Discount", 1037, 1069, 1933, 7668, 2001),
         ("Bill No,Date,Total VND,Discount", 103000, 169000, 193000),
+        ("Bill No,Date,Total UGX,Discount", 103000, 169000),
         ("No Struk,Tanggal,Total Bayar,Diskon", 103000, 169000, 193000),
         ("Bill No,Date,Total THB,Discount", 1037, 1069, 1933, 7668, 201),
     ):
