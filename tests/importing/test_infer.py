@@ -83,9 +83,12 @@ def test_thai_headings_decimal_commas_and_buddhist_years_are_recognised(tmp_path
     [
         ("windows-1252", "Total payé", "Numéro de ticket;Date;Total payé;Annulé\nA1;14/11/2026 18:05;240,00;Non\n"),
         ("windows-1251", "К оплате", "№ чека;Закрыт;К оплате;Статус\n1001;09.11.2026 22:10;512,00;Оплачен\n"),
+        ("windows-1251", "К оплате", "Отчет\n\nДата;№ чека;К оплате\n09.11.2026 22:10;7;1\xa0512,00 р.\n"),
+        ("windows-1250", "Do zapłaty", "Nr rachunku;Data;Do zapłaty\n7;2026-11-09 22:10;512,00 zł\n"),
+        ("gb18030", "实收金额", "订单号,结账时间,实收金额\n7,2026-11-09 22:10,58.50\n"),
         ("cp932", "合計金額", "日付,伝票番号,合計金額\n2026/10/31 10:00,1,1200\n2026/10/31 11:00,2,950\n"),
     ],
-    ids=["single accents", "Cyrillic", "Japanese"],
+    ids=["single accents", "Cyrillic", "no-break spaces", "Polish", "Chinese", "Japanese"],
 )
 def test_an_export_is_read_in_the_encoding_of_its_language(
     tmp_path: Path, encoding: str, total: str, text: str
@@ -93,6 +96,17 @@ def test_an_export_is_read_in_the_encoding_of_its_language(
     proposal, mapping = inferred(written(tmp_path, text, encoding=encoding))
     assert (mapping["file"]["encoding"], mapping["bill"]["amounts"]["net"]) == (encoding, total)
     assert proposal.questions == []
+
+
+def test_an_encoding_that_no_word_shows_is_asked_for(tmp_path: Path) -> None:
+    text = "Bill No,Date,Item,Total\n1,2026-10-31 10:00,ラーメン,5\n"
+    export = written(tmp_path, text, encoding="cp932")
+    question = inferred(export, shop="s")[0].questions[0]
+    assert (question.entry, question.examples) == ("file.encoding", ("ラーメン", "儔乕儊儞"))
+    proposal, mapping = inferred(export, shop="s", file_encoding="cp932")
+    assert (mapping["file"]["encoding"], question in proposal.questions) == ("cp932", False)
+    with pytest.raises(ImportFailed, match="ebcdic is none of utf-8"):
+        inferred(export, file_encoding="ebcdic")
 
 
 def test_an_encoding_that_is_not_known_is_refused(tmp_path: Path) -> None:

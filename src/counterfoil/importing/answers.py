@@ -5,7 +5,7 @@ from decimal import Decimal
 
 from counterfoil.domain.calendar import zone_named
 from counterfoil.importing import headings
-from counterfoil.importing.mapping import REFUND, SALE, SKIP, VOID
+from counterfoil.importing.mapping import ENCODINGS, REFUND, SALE, SKIP, VOID
 from counterfoil.importing.results import ImportFailed
 from counterfoil.importing.values import DATE_ORDERS, NIGHT_ENDS
 
@@ -14,10 +14,11 @@ DEFAULT_ZONE = "Asia/Bangkok"
 MEANINGS = (SALE, VOID, REFUND, SKIP)
 UNITS = {"units": Decimal(1), "cents": Decimal("0.01"), "thousands": Decimal(1000)}
 NET, UNIT, NIGHT, ZONE = "bill.amounts.net", "numbers.unit", "dates.nightUntil", "shop.timezone"
+ENCODING = "file.encoding"
 KEYS = ("line.key", "payment.key")
 COLUMN_ANSWERS = ("bill.id", "bill.closedAt", "bill.shopId", "line.cancelled")
 CHOICES = {"dates.order": DATE_ORDERS, "dates.calendar": ("gregorian", "buddhist"), "numbers.decimal": (".", ",")}
-CHOICES |= {NIGHT: (f"{NIGHT_ENDS:%H:%M}", "00:00"), "void": ("line", "bill"), UNIT: tuple(UNITS)}
+CHOICES |= {NIGHT: (f"{NIGHT_ENDS:%H:%M}", "00:00"), "void": ("line", "bill"), UNIT: tuple(UNITS), ENCODING: ENCODINGS}
 ROLE_ANSWERS = {f"bill.{entry}": role for role, entry in headings.entries_of("amounts").items()}
 ANSWERS = (NET, *ROLE_ANSWERS, *COLUMN_ANSWERS, *KEYS, *CHOICES, ZONE, "shop.franchiseId", "file.sheet", "skip")
 

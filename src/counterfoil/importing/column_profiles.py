@@ -189,9 +189,12 @@ class SampleColumn:
 class SheetSample:
     """The first rows of one or several files of the same kind, without rows of totals."""
 
-    def __init__(self, files: Sequence[sheets.TableFile], is_encoding_sure: bool, decimal: str | None = None) -> None:
+    def __init__(
+        self, files: Sequence[sheets.TableFile], encodings: Mapping[str, str], decimal: str | None = None
+    ) -> None:
         self.files = files
-        self.is_encoding_sure = is_encoding_sure
+        self.encodings = encodings
+        """The encodings that were guessed, with words of the files."""
         self.rows: list[sheets.TableRow] = []
         self.problems: list[RowProblem] = []
         for file in files:
@@ -321,17 +324,18 @@ def _cell(row: sheets.TableRow, name: str) -> str:
 
 def sample_of(paths: Sequence[Path], answers: Mapping[str, str], sheet: str | None = None) -> SheetSample:
     """Read the first rows of files of the same kind. `sheet` is the sheet of a workbook."""
-    files, are_sure = [], True
-    for path in paths:
-        start = sheets.start_in_lines(path)
+    stated, files = answers.get("file.encoding"), []
+    starts = {path: sheets.start_in_lines(path) for path in paths}
+    old = [] if stated else [path for path, start in starts.items() if sheets.is_in_old_encoding(start)]
+    encodings = headings.likely_encodings(b"\n".join(starts[path] for path in old)) if old else {}
+    if old and not encodings:
+        raise ImportFailed(message("encoding_unknown", name=old[0].name))
+    for path, start in starts.items():
         if 0 < start.count(0) * 4 <= len(start) and not start.startswith((*sheets.NOT_CSV, *sheets.BYTE_ORDER_MARKS)):
             raise ImportFailed(f"{path.name} is not a CSV file, because it contains NUL bytes.")
-        encoding = sheets.guess_encoding(start)
+        encoding = next(iter(encodings)) if path in old else stated
         files += _opened(path, FileLayout(encoding=encoding, sheet=sheet))
-        if any("\udc80" <= letter <= "\udcff" for name in files[-1].sheet.columns for letter in name):
-            raise ImportFailed(f"{path.name} is not in UTF-8 or another encoding that is known. Save it as UTF-8.")
-        are_sure = are_sure and not (encoding and isinstance(files[-1], sheets.CsvFile))
-    return SheetSample(files, are_sure, answers.get("numbers.decimal"))
+    return SheetSample(files, encodings, answers.get("numbers.decimal"))
 
 
 def _opened(path: Path, layout: FileLayout) -> list[sheets.TableFile]:

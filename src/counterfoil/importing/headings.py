@@ -5,6 +5,7 @@ import tomllib
 import unicodedata
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from fractions import Fraction
 from functools import cache, lru_cache
 from importlib import resources
@@ -15,6 +16,7 @@ from msgspec import Struct
 
 from counterfoil.importing.export_totals import is_total_word
 from counterfoil.importing.mapping import REFUND, SALE, SKIP, VOID
+from counterfoil.importing.sheets import HEADING_ROWS
 
 _WORD = re.compile(r"[\u0e00-\u0e7f]+|[^\W\d_\u0e00-\u0e7f]+|\d+|[%#]")
 # Scripts that are written without spaces between words: Thai, Japanese, Chinese, and Korean, which is decomposed.
@@ -26,6 +28,8 @@ _ACCENT = re.compile(r"[\u0300-\u036f\u0591-\u05c7\u064b-\u0655\u200c]")
 # Letters that tills write in either way.
 _SAME_LETTERS = str.maketrans("đłøıةىیک", "dloiهييك")
 _INNER_CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
+# A word, with the letters of all languages. A euro sign may stand beside it, but other marks show that it is no word.
+_OLD_WORD = re.compile(r"(?:[a-z]|[^\x00-\x7f\s“”„‘’«»‹›–—…•·€£¥¢°№®™©½¼¾§、。「」（）：，￥・×])+")
 _STATED_RATE = re.compile(r"(\d+(?:[.,]\d+)?)\s*%")
 _SHORTEST_PLURAL, _SHORTEST_NO_NAME = 4, 7
 LONGEST_HEADING = 60
@@ -271,6 +275,36 @@ def may_change_totals(heading: str) -> bool:
 def recognised_headings(cells: Iterable[str]) -> int:
     """Return how many kinds of columns are named. A row of descriptions has longer cells, often of the same kind."""
     return len({found[0].role for cell in cells if len(cell) <= LONGEST_HEADING and (found := roles_of(cell))})
+
+
+def likely_encodings(start: bytes) -> dict[str, str]:
+    """Return the old encodings in which most words of a file are of one language, with some of these words.
+
+    There are several only if as many headings are known in each of them, none is of their language, and words differ.
+    """
+    found: dict[str, tuple[float, int, list[str]]] = {}
+    # Between other letters, accents are single or in pairs. The letters of other scripts are not.
+    accented, other = "(?=.*[a-z])(?:[a-z]|[{0}]{{1,2}}(?![{0}]))+", "(?:[a-z]*[{0}]{{2,}})+[a-z]*"
+    for encoding, alphabets in (_table("accents") | _table("scripts")).items():
+        with suppress(UnicodeDecodeError):
+            text = start.decode(encoding)
+            words = [word for word in dict.fromkeys(_OLD_WORD.findall(text.lower())) if not word.isascii()]
+            shape = accented if encoding in _table("accents") else other
+            patterns = [re.compile(shape.format(letters)) for letters in alphabets.values()]
+            readable = max(sum(map(bool, map(pattern.fullmatch, words))) for pattern in patterns)
+            rows = [re.split(r'[,;\t|"]', row) for row in text.splitlines()[:HEADING_ROWS]]
+            known, heading = max((recognised_headings(row), row) for row in rows)
+            is_of_language = language_of(heading) in "_".join(alphabets).split("_")
+            found[encoding] = readable / len(words) if words else 1, known + is_of_language, words
+    best = max((share for share, _, _ in found.values()), default=0)
+    found = {encoding: one for encoding, one in found.items() if one[0] > max(best - 0.1, 0.5)}
+    known = max((known for _, known, _ in found.values()), default=0)
+    by_words = {tuple(words): encoding for encoding, (_, one, words) in reversed(found.items()) if one == known}
+    same = set.intersection(*map(set, by_words)) if len(by_words) > 1 else ()
+    return {
+        encoding: ", ".join([word for word in words if word not in same][:3])
+        for words, encoding in reversed(by_words.items())
+    }
 
 
 def _meanings(words: Sequence[str]) -> set[str]:

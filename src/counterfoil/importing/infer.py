@@ -13,7 +13,7 @@ from typing import Any
 
 from counterfoil.importing import answers as set_answers
 from counterfoil.importing import bill_totals, column_doubts, headings
-from counterfoil.importing.answers import MEANINGS, NET, UNIT, ZONE, Answers
+from counterfoil.importing.answers import ENCODING, MEANINGS, NET, UNIT, ZONE, Answers
 from counterfoil.importing.bill_amounts import EITHER, PAYMENT_AMOUNTS, ROW, BillAmounts
 from counterfoil.importing.bill_numbers import rows_by, shop_ids
 from counterfoil.importing.bill_sample import BillSample
@@ -43,12 +43,12 @@ def propose(
 ) -> Proposal:
     """Return a proposal for files of bills and, if given, the files with their lines and payments."""
     answers = Answers(answers or {})
+    answers.check()
     result = Proposal(
         sample_of(bills, answers, answers.get("file.sheet")),
         sample_of(lines, answers) if lines else None,
         sample_of(payments, answers) if payments else None,
     )
-    answers.check()
     for entry, files in zip(set_answers.KEYS, (lines, payments), strict=True):
         if entry in answers and not files:
             raise ImportFailed(f"--set {entry}: there is no such file. Add it with --{entry.partition('.')[0]}s.")
@@ -63,6 +63,7 @@ class _Inference:
     def __init__(self, result: Proposal, shop: str | None, today: date, timezone: str | None, answers: Answers) -> None:
         self._result, self._check = result, result.undecided.append
         self._sheet, self._lines, self._payments = result.bills, result.lines, result.payments
+        self._samples = [each for each in (result.bills, result.lines, result.payments) if each]
         self._shop = shop
         self._today = today
         self._answers = answers
@@ -114,10 +115,15 @@ class _Inference:
     def _file(self) -> None:
         sheet, file, add = self._sheet, self._sheet.file, self._result.add
         if isinstance(file, CsvFile):
-            comment = "" if sheet.is_encoding_sure else "guessed; check that the names below are readable"
-            if comment:
-                self._check(f"the encoding. {file.encoding} was guessed.")
-            add("[file]", "encoding", file.encoding, comment)
+            encodings = {name: words for each in self._samples for name, words in each.encodings.items()}
+            if len(encodings) > 1:
+                text = "In which encoding is the export? Choose the one in which its words are readable."
+                self._result.ask(ENCODING, text, tuple(encodings), tuple(encodings.values()))
+            else:
+                encoding = next(iter(encodings), file.encoding)
+                for words in filter(None, encodings.values()):
+                    self._check(message("encoding_guessed", encoding=encoding, words=words))
+                add("[file]", "encoding", encoding)
             add("[file]", "delimiter", file.delimiter)
         if name := self._answers.get("file.sheet"):
             add("[file]", "sheet", name)
@@ -127,7 +133,7 @@ class _Inference:
             add("[file]", "fillDown", self._sample.filled_down, "only the first row of a bill has these cells")
         if self._sample.has_no_times and not self._sample.first_bill_in_parts():
             add("[file]", "together", value=True, comment="without times, a number that occurs again is another bill")
-        names = [name for each in (sheet, self._lines, self._payments) if each for name in each.columns]
+        names = [name for each in self._samples for name in each.columns]
         add("[file]", "columns", list(dict.fromkeys(names)), "a file with other columns is refused")
         for first in sheet.problems[:1]:
             count = len(sheet.problems)

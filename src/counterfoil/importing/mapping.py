@@ -19,6 +19,10 @@ from counterfoil.importing.results import ImportFailed
 from counterfoil.importing.values import DateFormat, NumberFormat, check_zone
 
 DELIMITERS = {"comma": ",", "semicolon": ";", "tab": "\t", "pipe": "|"}
+ENCODINGS = (
+    *("utf-8", "utf-8-sig", "utf-16", "cp874", "tis-620", "cp932", "shift_jis", "gb18030", "big5", "cp949"),
+    *(f"{name}{number}" for name in ("windows-", "cp") for number in range(1250, 1257)),
+)
 SECTIONS = (
     *("recognise", "headings", "file", "numbers", "dates", "shop", "shopIds", "bill", "line", "payment"),
     *("refund", "skip", "status", "reject", "checks", "totals", "database", "undecided"),
@@ -226,9 +230,7 @@ class Recognition(MappingSection, frozen=True):
 class FileSection(MappingSection, frozen=True):
     """How a file is written, as the mapping says. What is None is found in the file."""
 
-    encoding: (
-        Annotated[str, Meta(pattern="^(utf-8|utf-8-sig|cp874|tis-620|windows-1252|windows-1251|cp932|utf-16)$")] | None
-    ) = None
+    encoding: Annotated[str, Meta(pattern=f"^({'|'.join(ENCODINGS)})$")] | None = None
     delimiter: Annotated[str, Meta(pattern="^(comma|semicolon|tab|pipe|[,;\t|])$")] | None = None
     heading_line: Annotated[int, Meta(ge=1)] | None = None
     sheet: str | None = None

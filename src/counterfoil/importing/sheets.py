@@ -8,7 +8,7 @@ import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from functools import partial
@@ -38,8 +38,6 @@ NOT_CSV = {
     b"[": "is JSON, not a table. Import it with `counterfoil import --format` and the name of its format.",
 }
 CANDIDATES = ",;\t|"
-# The bytes of the letters in old encodings of Cyrillic and Thai. Thai words always have some that Cyrillic ones lack.
-ALPHABETS = {"windows-1251": frozenset({0xA8, 0xB8, 0xB9, *range(0xC0, 0x100)}), "cp874": frozenset(range(0xA1, 0xFC))}
 SAMPLE_BYTES = 64 * 1024
 HEADING_ROWS = 15
 """The number of rows in which the header row is looked for."""
@@ -575,20 +573,12 @@ def encoding_of(start: bytes, wanted: str | None) -> str:
     return wanted or "utf-8"
 
 
-def guess_encoding(start: bytes) -> str | None:
-    """Return the probable encoding of a file of an old till, or None if it is in Unicode."""
-    if _can_decode(start, encoding_of(start, None)):
-        return None
-    words = re.findall(rb"[\x80-\xff]+", start)
-    # Between other letters, a single one is an accent.
-    alphabets = ALPHABETS if max(map(len, words), default=0) > 2 else {}
-    fitting = [name for name, letters in alphabets.items() if letters.issuperset(b"".join(words))]
-    return next(iter(fitting), None) or next(filter(partial(_can_decode, start), ("windows-1252", "cp932")), None)
-
-
-def _can_decode(start: bytes, encoding: str) -> bool:
-    with suppress(UnicodeDecodeError):
-        return bool(start.decode(encoding))
+def is_in_old_encoding(start: bytes) -> bool:
+    """Return whether a file is a text that is not in Unicode."""
+    try:
+        start.decode(encoding_of(start, None))
+    except UnicodeDecodeError:
+        return not start.startswith(tuple(NOT_CSV))
     return False
 
 
