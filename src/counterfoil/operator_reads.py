@@ -11,7 +11,7 @@ The statements are written for SQLite, with named parameters. PostgreSQL needs o
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import date
 from functools import lru_cache, partial
@@ -450,10 +450,11 @@ class OperatorReads(ABC):
                 found += ask(_SQL["stored_bills"], shop=shop_id, **values)
         return {bill_id: StoredBill(rev, digest, body) for bill_id, rev, digest, body in found}
 
-    def bills_of_day(self, shop_id: str, day: date) -> list[bytes]:
-        """Return the bodies of a shop's bills of a calendar day."""
+    def bills_of_days(self, days: Iterable[tuple[str, date]]) -> Iterator[tuple[str, bytes]]:
+        """Yield the body of each bill of these shops and calendar days, with its shop."""
         with self._opened("books") as ask:
-            return [body for (body,) in ask(_SQL["bills_of_day"], shop=shop_id, day=as_number(day))]
+            for shop_id, day in days:
+                yield from ((shop_id, body) for (body,) in ask(_SQL["bills_of_day"], shop=shop_id, day=as_number(day)))
 
     def loads(self, limit: int) -> list[LoadRow]:
         """Return the latest loads, newest first. The store remembers the last 100 loads."""

@@ -485,4 +485,5 @@ def test_stored_bills_are_read_with_their_revision_to_compare_a_delivery_with_th
     assert isinstance(change, EncodedBill)
     assert found["b_2"].digest == change.digest
     assert json.loads(found["b_2"].body) == open_store.bill("b_2")
-    assert open_store.reads.bills_of_day("sh_1", date(2025, 12, 31)) == [one.body for one in found.values()]
+    of_day = open_store.reads.bills_of_days([("sh_1", date(2025, 12, 31)), ("sh_2", FIRST_DAY)])
+    assert list(of_day) == [("sh_1", one.body) for one in found.values()]

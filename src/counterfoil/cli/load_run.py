@@ -130,7 +130,7 @@ def run_load(
             if is_check and is_guarded and guard.is_export and guard.bills and not guard.known:
                 guard.same_load = _load_of_same_sales(settings, report.summary.totals.report())
                 if isinstance(ledger, CheckingLedger) and not is_without_store(settings):
-                    guard.has_same_sales = ledger.has_same_sales(bootstrap.store(settings).reads().bills_of_day)
+                    guard.has_same_sales = ledger.has_same_sales(bootstrap.store(settings).reads().bills_of_days)
                 guard.is_exceeded = guard.is_exceeded or guard.same_load > 0 or guard.has_same_sales
         except KeyboardInterrupt:
             report.interrupted = True

@@ -1,7 +1,7 @@
 """Replaces the ledger and the rejects file with objects that write nothing, so that a delivery is only checked."""
 
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date
 from pathlib import Path
 
@@ -84,11 +84,11 @@ class CheckingLedger:
                 self._delivered_bills.popitem(last=False)
         return Outcome.UNCHANGED
 
-    def has_same_sales(self, bills_of_day: Callable[[str, date], list[bytes]]) -> bool:
+    def has_same_sales(self, stored_bills: Callable[[set[tuple[str, date]]], Iterable[tuple[str, bytes]]]) -> bool:
         """Return whether the store has most delivered bills, with their times and totals, whatever their IDs are."""
         bills = [(shop_id, sale_of(bill.body)) for (shop_id, _), bill in self._delivered_bills.items()]
         days = {(shop_id, sale[0]) for shop_id, sale in bills if sale}
-        stored = Counter((shop_id, sale_of(body)) for shop_id, day in days for body in bills_of_day(shop_id, day))
+        stored = Counter((shop_id, sale_of(body)) for shop_id, body in stored_bills(days))
         found = (Counter(bill for bill in bills if bill[1]) & stored).total()
         return found >= FEWEST_SAME and found * 2 > len(bills)
 
