@@ -68,6 +68,8 @@ def test_a_later_file_that_is_like_the_sample_is_right(tmp_path: Path, item: str
         ("VOID-1005,15/11/2026,10:00,T1,Tea,1,60.00,60.00,60.00,", "Bill No", "VOID-1005"),
         ("1005,15/11/2026,10:00,T1,Tea,1,60.00,60.00,60.00,ยกเลิกบิล", "Remark", "ยกเลิกบิล"),
         ("1005,15/11/2026,10:00,T1,Tea,1,60.00,60.00,60.00,guest has not paid", "Remark", "guest has not paid"),
+        ("1005,15/11/2026,10:00,T1,Tea,1,60.00,60.00,60.00,they left without paying", "Remark", "without paying"),
+        ("1005,15/11/2026,10:00,T1,Tea,1,60.00,60.00,60.00,Abgelehnt", "Remark", "Abgelehnt"),
         ("1005,15/11/2026,10:00,T1,Tea,1,1.250,1.250,1.250,", "Price", "1.250"),
         ("1005,15/11/2026,10:00,T1,Tea,1,60.00,,60.00,", "Amount", ""),
         ("1005,15/11/2026,10:00,T1,Tea,1,60.00,60.00,600.00,", "Bill Total", "600.00"),

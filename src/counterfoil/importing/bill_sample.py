@@ -652,7 +652,9 @@ class BillSample:
         has_numbers = all(any(map(str.isdigit, value)) for value in texts) and not are_codes
         is_everywhere = len(column.filled) * 10 >= rows * 9 and len(values) * 2 <= rows
         groups = ["tax_modes", *(["harmless_flags"] if are_flags else ["groups", "people"])]
-        is_group = any(headings.names(column.name, table) for table in groups)
+        is_group = any(headings.names(column.name, table) for table in groups) and not any(
+            map(headings.exception_in, values)
+        )
         are_names = is_group or headings.are_names(values)
         if are_names or not (is_foreign or are_flags or is_everywhere) or (has_numbers and not are_flags):
             return False

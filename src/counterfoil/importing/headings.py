@@ -35,7 +35,7 @@ _SHORTEST_PLURAL, _SHORTEST_NO_NAME = 4, 7
 LONGEST_HEADING = 60
 LONGEST_CODE = 2
 _SHORT: Final = {"amt": "amount"}
-NO_SALE = "test, a gift or a movement of cash"
+NO_SALE = "test, a gift, a movement of cash or an unpaid bill"
 NO_ITEM = "tip, a payment, a deduction or a sum"
 _OPPOSITE: Final = {SALE: SKIP, VOID: SALE, REFUND: SALE}
 OTHER_TIME = 3
@@ -433,14 +433,16 @@ def exception_in(value: str, *, is_item: bool = False, is_name: bool = False) ->
             may_match = tuple(words) == phrase.words or not (is_short and _THAI.match(phrase.words[0]))
             if may_match and phrase.is_in(words, begins=not is_short):
                 return meaning
-    has_phrase = bool(_found(words, "no_sale_phrases"))
-    return NO_SALE if not is_item and (has_phrase or is_one_of(value, "no_sale")) else None
+    is_no_sale = (
+        bool(_found(words, "no_sale_phrases")) or is_one_of(value, "no_sale") or is_one_of(value, "status", SKIP)
+    )
+    return NO_SALE if is_no_sale and not is_item else None
 
 
 @cache
 def _exception_words() -> re.Pattern[str]:
     """Return a pattern that most values do not match, so that their words need not be looked at."""
-    tables = (("status", VOID), ("status", REFUND), ("no_sale",), ("no_sale_phrases",))
+    tables = (("status", VOID), ("status", REFUND), ("status", SKIP), ("no_sale",), ("no_sale_phrases",))
     phrases = [phrase for path in tables for phrase in _list(*path)]
     return re.compile("|".join({re.escape(phrase.words[-1]) for phrase in phrases}), re.IGNORECASE)
 
