@@ -243,12 +243,19 @@ def test_rows_that_are_left_out_and_lines_that_are_cancelled_can_be_named(tmp_pa
     assert [bool(bill.get("void")) for bill in cancelled.bills] == [False, True, False, False]
 
 
-@pytest.mark.parametrize("label", ["Page Total", "Net Total", "Total", "Daily total"])
+@pytest.mark.parametrize("label", ["Page Total", "Net Total", "Total", "Daily total", "รวมประจำวัน"])
 def test_a_label_of_totals_in_the_place_of_the_date_is_read_as_totals(tmp_path: Path, label: str) -> None:
     text = f"Date,Bill No,Total\n13/11/2026 10:00,1,60\n13/11/2026 11:00,2,40\n{label},,100\n"
     found = imported("csv", written(tmp_path, text), mapping=mapping_of(tmp_path, text))
     assert (len(found.bills), found.rejected) == (2, [])
     assert [one.stated == one.computed for one in found.totals] == [True]
+
+
+@pytest.mark.parametrize("row", ["Min.,,40,", "ค่าเฉลี่ย,,50,", ",Average,50,"])
+def test_statistics_below_the_totals_are_no_bills(tmp_path: Path, row: str) -> None:
+    text = "Bill No,Date,Total,Status\n1,13/11/2026 10:00,60,Paid\n2,13/11/2026 11:00,40,Void\nTotal,,100,\n"
+    found = imported("csv", written(tmp_path, f"{text}{row}\n"), mapping=mapping_of(tmp_path, f"{text}{row}\n"))
+    assert (len(found.bills), len(found.totals), found.rejected) == (2, 1, [])
 
 
 @pytest.mark.parametrize(

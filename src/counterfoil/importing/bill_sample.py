@@ -28,7 +28,7 @@ from counterfoil.importing.bill_numbers import (
 )
 from counterfoil.importing.column_profiles import MANY_VALUES, SampleColumn, SheetSample, day_of
 from counterfoil.importing.date_orders import DateOrder
-from counterfoil.importing.export_totals import is_caption, is_total_label, is_total_word
+from counterfoil.importing.export_totals import is_caption, is_statistic, is_total_label, is_total_word
 from counterfoil.importing.mapping import REFUND, SALE, SKIP, VOID
 from counterfoil.importing.results import ImportFailed, message
 from counterfoil.importing.values import NIGHT_ENDS, time_in
@@ -241,7 +241,8 @@ class BillSample:
         for row in range(len(sheet.rows)):
             cells = {name: column.values[row] for name, column in sheet.columns.items()}
             words = [name for name, cell in cells.items() if cell and is_total_word(cell)]
-            words += [column.name for column in (*numbers, *dated) if is_total_label(cells[column.name])]
+            labels = {column.name: cells[column.name] for column in (*numbers, *dated)}
+            words += [name for name, label in labels.items() if is_total_label(label) or is_statistic(label)]
             is_text = [is_caption(cell) for cell in cells.values() if cell] == [True]
             has_day = any(day_of(cells[column.name], order) for column in dated for order in ("dmy", "mdy"))
             has_day = has_day or any(column.is_serial and cells[column.name] for column in dated)

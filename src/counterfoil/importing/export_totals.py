@@ -17,7 +17,7 @@ from msgspec import Struct, field
 from counterfoil.importing.mapping import REFUND, SALE, SKIP, VOID, TotalsRule
 from counterfoil.importing.results import ExportTotals, ImportedRecord, Reason, RejectedRow, message
 from counterfoil.importing.sheets import Sheet, TableRow
-from counterfoil.importing.values import EXACT, TOTAL_WORDS, DateFormat, NumberFormat, day_in, number_in
+from counterfoil.importing.values import EXACT, STATISTICS, TOTAL_WORDS, DateFormat, NumberFormat, day_in, number_in
 
 TOTALS_ROW = "a row of totals"
 NOT_COMPARED = "a row of totals that was not compared, because the export has more than 2,000"
@@ -35,6 +35,7 @@ _COUNTED = re.compile(
     rf"\W*(?:[^\W\d]+ )?(?:{'|'.join(TOTAL_WORDS)})(?!\w)[^\d]*[\s(]\d[\d.,]*\s+[^\W\d]{{2}}\D*", re.IGNORECASE
 )
 _TOTAL_WORD = re.compile(rf"(?<!\w)(?:{'|'.join(TOTAL_WORDS)})(?!\w)", re.IGNORECASE)
+_STATISTIC = re.compile(rf"\W*(?:{'|'.join(STATISTICS)})\W*", re.IGNORECASE)
 _CAPTION = re.compile(r"[^\W\d]{2,}\.? |[^\W\d] [^\W\d]")
 
 _Sums = dict[tuple[str, bool], list[Decimal | None]]
@@ -77,7 +78,7 @@ class SheetTotals(Struct):
             if position is not None:
                 return 0 <= position < len(cells) and cells[position].casefold() in self.rule.values
             return any(cell.casefold() in self.rule.values for cell in cells if cell)
-        if any(is_total_word(cells[position]) for position in self.names):
+        if any(is_total_word(cells[position]) for position in self.names) or self._is_statistic(cells):
             return True
         if not self._has_no_id(cells):
             return False
@@ -102,8 +103,15 @@ class SheetTotals(Struct):
     def _has_no_id(self, cells: Sequence[str]) -> bool:
         return bool(self.numbers) and all(not cells[at] or is_total_label(cells[at]) for at in self.numbers)
 
+    def _is_statistic(self, cells: Sequence[str]) -> bool:
+        """Return whether a row has a label such as `Average`, and neither a number nor a day."""
+        labels = [cells[at] for at in (*self.numbers, *self.dates) if cells[at]]
+        return bool(self.dates and labels) and all(map(is_statistic, labels))
+
     def keep(self, row: TableRow) -> str:
         """Keep a row of totals for the comparison; return why it is not converted."""
+        if self._is_statistic(row.cells):
+            return NO_ROW
         if len(self.lines) >= MAX_TOTALS:
             return NOT_COMPARED
         at = bisect(self.lines, row.line)
@@ -255,6 +263,10 @@ def is_total_label(cell: str) -> bool:
     """Return whether a cell in the place of a bill's number is a label such as `Daily total`: numbers have digits."""
     is_text = bool(_TOTAL_WORD.search(cell)) and not any(map(str.isdigit, cell))
     return is_text or is_total_word(cell) or bool(_COUNTED.fullmatch(cell))
+
+
+def is_statistic(cell: str) -> bool:
+    return bool(_STATISTIC.fullmatch(cell))
 
 
 def _is_number(cell: str) -> bool:

@@ -43,6 +43,7 @@ NO_RESULT = "#RESULT?"
 _TABLES = tomllib.loads((resources.files("counterfoil.importing") / "values.toml").read_text("utf-8"))
 ERRORS = frozenset({*_TABLES["errors"], NO_RESULT})
 TOTAL_WORDS: list[str] = _TABLES["totals"]
+STATISTICS: list[str] = _TABLES["statistics"]
 _ZONES: dict[str, str] = _TABLES["zones"]
 KNOWN_ZONES = list(dict.fromkeys(_ZONES.values()))
 _OFFSETS: dict[str, str] = _TABLES["offsets"]
