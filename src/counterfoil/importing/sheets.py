@@ -15,7 +15,7 @@ from functools import partial
 from itertools import count, islice
 from pathlib import Path
 from types import SimpleNamespace
-from typing import IO, Any, Protocol, TextIO
+from typing import IO, Any, TextIO
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -111,32 +111,18 @@ class Heading(Struct, frozen=True):
     """The texts above it."""
 
 
-class TableFile(Protocol):
-    """A file with a table whose header row has been found."""
-
-    sheet: Sheet
-    heading_line: int
-    above: list[str]
-    """The texts above the header row."""
-    same: tuple[str, ...]
-    """The other sheets of a workbook that have the same columns."""
-
-    def rows(self) -> Iterator[TableRow | RowProblem]:
-        """Yield the rows below the header row. A row that cannot be read is yielded as a `RowProblem`."""
-
-
 def open_table(
     path: Path,
     layout: FileLayout = FileLayout(),  # noqa: B008 - frozen
     fits: Fits | None = None,
     on_read: OnRead = ignore_reads,
-) -> TableFile:
+) -> "TableFile":
     """Open a file. If the layout does not say where the header row is, it is the first of the top rows that fits."""
     is_workbook = start_of(path, len(WORKBOOK)) == WORKBOOK
-    return (WorkbookFile if is_workbook else CsvFile)(path, layout, fits, on_read)
+    return WorkbookFile(path, layout, fits, on_read) if is_workbook else CsvFile(path, layout, fits, on_read)
 
 
-def open_tables(path: Path, layout: FileLayout, fits: Fits, on_read: OnRead = ignore_reads) -> list[TableFile]:
+def open_tables(path: Path, layout: FileLayout, fits: Fits, on_read: OnRead = ignore_reads) -> "list[TableFile]":
     """Open a file, or all sheets of a workbook that have the same columns, such as one for each day."""
     first = open_table(path, layout, fits, on_read)
     return [first, *(open_table(path, replace(layout, sheet=title), fits, on_read) for title in first.same)]
@@ -183,6 +169,7 @@ class CsvFile:
         """The header row, which some tills repeat on each page."""
 
     def rows(self) -> Iterator[TableRow | RowProblem]:
+        """Yield the rows below the header row. A row that cannot be read is yielded as a `RowProblem`."""
         with self._open() as text:
             rows = self._rows(text)
             yield from self._with_last_row(rows) if self._ends_in_cell() else rows
@@ -313,6 +300,7 @@ class WorkbookFile:
         self._check_archive()
         titles, heading, hidden = self._choose_sheets(fits)
         self._title, self.same = titles[0], tuple(titles[1:])
+        """The sheet that is read, and the others that have the same columns."""
         self.heading_line, self.above = heading.line, heading.above
         name = f"{self._name} {self._title}" if self.same or layout.sheet else self._name
         self.sheet = Sheet(name, numbered(heading.names, self._name), is_typed=True, hidden=tuple(hidden))
@@ -423,6 +411,10 @@ class WorkbookFile:
 
     def _damaged(self, error: Exception | str) -> ImportFailed:
         return ImportFailed(f"{self._name} cannot be read as a workbook, so it may be damaged or incomplete: {error}")
+
+
+TableFile = CsvFile | WorkbookFile
+"""A file with a table whose header row has been found."""
 
 
 class _Workbook:

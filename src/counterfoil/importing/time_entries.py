@@ -13,15 +13,7 @@ from counterfoil.importing.export_totals import has_day
 from counterfoil.importing.proposals import Proposal
 from counterfoil.importing.results import ImportFailed, message
 from counterfoil.importing.shop_zones import ShopZones
-from counterfoil.importing.values import (
-    NIGHT_ENDS,
-    clock_in,
-    has_half_day,
-    is_after_day,
-    order_of,
-    ordered_date,
-    time_in,
-)
+from counterfoil.importing.values import NIGHT_ENDS, has_half_day, is_after_day, order_of, ordered_date, time_in
 
 NOON = "12:00"
 MAC_EPOCH = timedelta(days=1462)
@@ -48,7 +40,7 @@ class SampleTimes:
         self._bills.sort()
         self.first_night = next((row for *_, clock, row in self._bills if clock < NIGHT_ENDS), None)
         """A row with a time after midnight."""
-        self.are_after_days = any(is_after_day(clock_in(text.split(" ")[-1])) for text in self._texts)
+        self.are_after_days = any(is_after_day(text.split(" ")[-1]) for text in self._texts)
 
     def first_without_half_day(self) -> int | None:
         """Return a row whose time may lack PM: none is after 12:59, and some are in the night or fall back."""

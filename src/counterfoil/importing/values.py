@@ -342,7 +342,7 @@ def _local_time(cell: str, written: DateFormat, order: str) -> tuple[datetime, s
     if clock is None or (clock[5] and not 1 <= int(clock[1]) <= NOON_HOUR):
         raise UnreadableCell(f"{shown(cell)} is not a time")
     moment = datetime.combine(day, _clock_time(clock))
-    if is_after_day(clock) or (written.night_until and f"{moment:%H:%M}" < written.night_until):
+    if int(clock[1]) >= HOURS or (written.night_until and f"{moment:%H:%M}" < written.night_until):
         moment += timedelta(days=1)
     return moment, clock[6]
 
@@ -386,8 +386,9 @@ def clock_in(text: str) -> re.Match[str] | None:
     return _CLOCK.fullmatch(plain) or _COMPACT_CLOCK.fullmatch(plain)
 
 
-def is_after_day(clock: re.Match[str] | None) -> bool:
+def is_after_day(text: str) -> bool:
     """Return whether a time such as 25:30 counts the hours of its day of business beyond midnight."""
+    clock = clock_in(text)
     return clock is not None and int(clock[1]) >= HOURS
 
 
