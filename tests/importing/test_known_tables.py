@@ -275,7 +275,7 @@ def test_the_totals_of_foodstory_are_compared_with_voids_included(tmp_path: Path
     assert differences(imported(None, export)) == ["ราคารวม"]
 
 
-def test_orders_of_grabfood_are_what_customers_paid_without_commissions() -> None:
+def test_orders_of_grabfood_are_what_customers_paid_without_commissions(tmp_path: Path) -> None:
     found = example("grabfood-transactions.csv")
     assert found.rejected == []
     assert len(found.skipped) == 2
@@ -288,6 +288,11 @@ def test_orders_of_grabfood_are_what_customers_paid_without_commissions() -> Non
     assert (first["shopId"], first["receiptNumber"]) == ("3-RIVERSIDE", "GF-267")
     assert first["closedAt"] == "2026-11-14T17:15:00+07:00"
     assert first["amounts"] == {"subtotal": "255", "discountTotal": "42", "net": "213"}
+    for category, is_known in (("Cancelled", True), ("Gone", False)):
+        changes = (PAID, f",{category},,Cancelled,"), (",หมวดหมู่,", ",Category,")
+        later = imported(None, changed(tmp_path, "grabfood-transactions.csv", *changes))
+        assert [bool(bill.get("void")) for bill in later.bills] == [False, *[True] * is_known, True]
+        assert ["Category" in row.detail for row in later.rejected] == [True] * (not is_known)
 
 
 def test_orders_of_shopify_are_what_was_paid_and_not_refunded() -> None:
@@ -329,7 +334,7 @@ PAID = ",ชำระเงิน,,โอนแล้ว,"
         ("toast-payments.csv", "20.00,NONE,", "20.00,PARTIAL,", "doubtful_value", "Refund Tip Amount × Refunded"),
         ("toast-payments.csv", "20.00,NONE,,,", "20.00,PARTIAL,,30,", "doubtful_value", "Refund Tip Amount × Refunded"),
         ("toast-payments.csv", "20.00,NONE", "20.00,YES", "unknown_status", "Refunded"),
-        ("toast-items.csv", "Tax Included", "Smart Tax", "unreadable_value", "Smart Tax"),
+        ("toast-items.csv", "Tax Included", "Smart Tax", "unreadable_value", "Tax Inclusion Option"),
         ("toast-orders.csv", "false,11/14/26 6:53 PM,11/14/26 6:53 PM", "false,,", "no_time", "time"),
         ("toast-payments.csv", ",CAPTURED,Cash", "11/14/26 7:00 PM,CAPTURED,Cash", "unknown_status", "Void Date"),
         ("foodstory-orders.csv", ",Order Success,,,กลับ", ",Order Pending,,,กลับ", "unreadable_value", "Order Pending"),

@@ -7,7 +7,7 @@ import warnings
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
@@ -22,7 +22,7 @@ from msgspec.structs import replace
 
 from counterfoil.importing.mapping import FileLayout
 from counterfoil.importing.results import ImportFailed, Reason, RowProblem
-from counterfoil.importing.values import BLANKS, NO_RESULT, clean
+from counterfoil.importing.values import BLANKS, NO_RESULT, clean, shown
 from counterfoil.text import counted, printable
 
 BYTE_ORDER_MARKS = {b"\xef\xbb\xbf": "utf-8-sig", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
@@ -85,6 +85,11 @@ class Sheet(Struct, frozen=True):
     """Whether numbers and dates have a type, as in a workbook."""
     hidden: tuple[str, ...] = ()
     """The hidden sheets of a workbook that have the same columns, and are not read."""
+    written: Mapping[str, str] = {}
+    """The headings as the file has them, by the names of the mapping."""
+
+    def shown(self, *columns: str) -> str:
+        return " and ".join(shown(self.written.get(name, name)) for name in columns)
 
 
 class TableRow(Struct, frozen=True):
@@ -109,6 +114,10 @@ class Heading(Struct, frozen=True):
     cells: list[str]
     above: list[str]
     """The texts above it."""
+
+    @property
+    def written(self) -> dict[str, str]:
+        return dict(zip(self.names, map(clean, self.cells), strict=False))
 
 
 def open_table(
@@ -164,7 +173,7 @@ class CsvFile:
         self.delimiter = layout.delimiter or (separator[1] if separator else delimiter_of(lines, layout.heading_line))
         heading = self._heading(layout, fits)
         self.heading_line, self.above = heading.line, heading.above
-        self.sheet = Sheet(self._name, numbered(heading.names, self._name))
+        self.sheet = Sheet(self._name, numbered(heading.names, self._name), written=heading.written)
         self._headings = heading.cells
         """The header row, which some tills repeat on each page."""
 
@@ -303,7 +312,8 @@ class WorkbookFile:
         """The sheet that is read, and the others that have the same columns."""
         self.heading_line, self.above = heading.line, heading.above
         name = f"{self._name} {self._title}" if self.same or layout.sheet else self._name
-        self.sheet = Sheet(name, numbered(heading.names, self._name), is_typed=True, hidden=tuple(hidden))
+        columns = numbered(heading.names, self._name)
+        self.sheet = Sheet(name, columns, is_typed=True, hidden=tuple(hidden), written=heading.written)
         self._headings = heading.cells
 
     def rows(self) -> Iterator[TableRow | RowProblem]:

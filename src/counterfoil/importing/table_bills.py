@@ -174,10 +174,10 @@ class TableBillConverter:
         if self._flag(self._mapping.bill, "void", row):
             found.add(VOID)
         for rule, word in unknown:
-            # How a voided bill would have been paid does not matter.
-            if not (rule.others and VOID in found):
+            # How a voided bill would have been paid does not matter, nor an empty cell in a row that is left out.
+            if not (rule.others and VOID in found) and (word or SKIP not in found):
                 self._check_doubtful([row], found)
-                column = " and ".join(map(shown, rule.source.columns))
+                column = row.sheet.shown(*rule.source.columns)
                 detail = message("unknown_status", value=shown(word), column=column)
                 raise row.problem(Reason.UNKNOWN_STATUS, detail)
         return found
@@ -427,7 +427,7 @@ class TableBillConverter:
         elif source.terms or source.factors:
             number = self._computed(name, source, row, summed)
         else:
-            number = read_decimal(cell_text(source, row), source.numbers or self._mapping.numbers)
+            number = self._decimal(cell_text(source, row), source, row, *source.columns)
         if number is None:
             return read_decimal(source.default, self._mapping.numbers) if source.default else None
         if not -_TOO_LARGE < number < _TOO_LARGE and name != "rev":
@@ -436,16 +436,22 @@ class TableBillConverter:
             number = number.copy_abs()
         return number.copy_negate() if source.negate else number
 
+    def _decimal(self, cell: str, source: CellSource, row: TableRow, *columns: str) -> Decimal | None:
+        try:
+            return read_decimal(cell, source.numbers or self._mapping.numbers)
+        except UnreadableCell as error:
+            raise UnreadableCell(f"{error}, in the column {row.sheet.shown(*columns)}") from None
+
     def _computed(self, name: str, source: CellSource, row: TableRow, summed: Sequence[TableRow]) -> Decimal | None:
         """Return the sum or the product of columns of a row, or None if the row has no values for it."""
-        columns, written = row.sheet.columns, source.numbers or self._mapping.numbers
+        columns = row.sheet.columns
         numbers: list[Decimal | None] = []
         for part in source.terms or source.factors:
             if isinstance(part, CellSource):
                 numbers.append(self._number(name, part, row, summed))
                 continue
             column, sign = term_of(part, columns) if source.terms else (part, 1)
-            number = read_decimal(row.cells[columns[column]], written) if column in columns else None
+            number = self._decimal(row.cells[columns[column]], source, row, column) if column in columns else None
             numbers.append(number if number is None or sign > 0 else number.copy_negate())
         known = [number for number in numbers if number is not None]
         if not known or (source.factors and len(known) < len(numbers)):
