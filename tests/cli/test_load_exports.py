@@ -167,7 +167,7 @@ def test_orders_of_toast_are_no_file_of_a_folder_where_its_checks_may_be_too(cou
     assert counterfoil.stored() == (2, Decimal("52.20"))
 
 
-def test_checks_of_toast_are_not_loaded_beside_their_orders(counterfoil: Command, take: Take) -> None:
+def test_checks_of_toast_are_not_loaded_beside_their_orders(counterfoil: Command, spool: Path, take: Take) -> None:
     counterfoil("import", EXAMPLES / "toast-orders.csv", "--load", "--with-shops")
     payments = EXAMPLES / "toast-payments.csv"
     (reason,) = take({payments.name: payments.read_bytes()}, None)
@@ -175,8 +175,8 @@ def test_checks_of_toast_are_not_loaded_beside_their_orders(counterfoil: Command
     assert counterfoil.stored()[0] == 2
     # On the day of other checks, they are new ones.
     for exports in (payments.read_bytes(), payments.read_bytes().replace(b",13000000000000001", b",13000000000000009")):
-        Path("checks.csv").write_bytes(exports)
-        counterfoil("load", "--exports", "checks.csv", *(["--accept-change"] if counterfoil.stored()[0] == 2 else []))
+        (checks := spool.with_name("checks.csv")).write_bytes(exports)
+        counterfoil("load", "--exports", checks, *(["--accept-change"] if counterfoil.stored()[0] == 2 else []))
     assert counterfoil.stored()[0] == 6
 
 

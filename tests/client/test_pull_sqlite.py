@@ -1,8 +1,11 @@
 """Tests for a copy in an SQLite file."""
 
+import os
+import shutil
 import sqlite3
 import tempfile
-from contextlib import closing
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +17,7 @@ from client.targets import Target, sqlite_target
 from counterfoil.client import Client
 from counterfoil.client.pull import Puller
 from counterfoil.client.sinks import SinkError
+from counterfoil.client.sinks.sqlite import SQLiteSink, locked
 
 SORT_IN_MEMORY = 2
 
@@ -81,9 +85,22 @@ def test_readers_see_the_last_commit_while_a_pull_writes(copy: Copy, tmp_path: P
 
 
 def test_a_second_pull_at_the_same_time_is_refused_and_changes_nothing(copy: Copy, tmp_path: Path) -> None:
+    (tmp_path / "link.sqlite").symlink_to("copy.sqlite")
     with closing(copy.target()) as sink, Client(copy.url, copy.key) as client:
-        for _ in range(2):
+        for name in ("copy.sqlite", "copy.sqlite", "link.sqlite"):
             with pytest.raises(SinkError, match="another pull"):
-                copy.pull()
+                SQLiteSink(tmp_path / name)
         Puller(client, sink).run()
     assert_equal(copy)
+
+
+def test_a_pull_that_starts_while_another_one_ends_is_refused_as_during_that_one(tmp_path: Path) -> None:
+    def start_and_end(_: int) -> None:
+        for _ in range(10_000):
+            with suppress(BlockingIOError):
+                lock = locked(tmp_path / "copy.sqlite.scratch")
+                shutil.rmtree(tmp_path / "copy.sqlite.scratch")
+                os.close(lock)
+
+    with ThreadPoolExecutor(4) as threads:
+        assert list(threads.map(start_and_end, range(4))) == [None] * 4

@@ -110,6 +110,7 @@ def test_commands_about_devices_refuse_what_they_cannot_do(store: Path) -> None:
     assert "0123456789" in run("console", "revoke", "0123456789", status=1).stderr
     for words in ((), ("0123456789", "--all")):
         run("console", "revoke", *words, status=2)
+    assert run.bare("console", "--store", store, "devices", "--json").stdout == "[]\n"
 
 
 def test_an_address_at_which_browsers_do_not_look_is_explained(store: Path) -> None:

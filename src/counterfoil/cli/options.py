@@ -35,7 +35,9 @@ def setting_options(*names: str) -> Callable[[Any], Any]:
 
 
 def _remember(ctx: click.Context, option: click.Parameter, value: object) -> None:
-    ctx.meta[f"counterfoil.{option.name}"] = value
+    # In `console --store DIR devices`, only the outer command has a value.
+    if value is not None:
+        ctx.meta[f"counterfoil.{option.name}"] = value
 
 
 # These options are not passed to commands: `settings_from` applies them.

@@ -221,7 +221,7 @@ def close_item(visit: Visit, verb: Verb) -> ConsoleResponse:
 
 def revoke_devices(visit: Visit) -> ConsoleResponse:
     """Revoke the device that the address names, or all devices and unused links except the operator's own device."""
-    others = {device.device_id for device in visit.store.reads.devices()} - {visit.session.device_id}
+    others = [device.device_id for device in visit.store.reads.devices() if device.device_id != visit.session.device_id]
     try:
         for device_id in visit.values.values() or others:
             devices.revoke(bootstrap.store(visit.settings).devices(), device_id, visit.now, visit.session.actor)

@@ -8,6 +8,7 @@ import fcntl
 import os
 import sqlite3
 from collections.abc import Sequence
+from contextlib import suppress
 from decimal import Decimal
 from hashlib import md5
 from pathlib import Path
@@ -57,17 +58,16 @@ class SQLiteSink(Sink):
     _parser: RowConverter
 
     def __init__(self, path: Path) -> None:
-        self._parser = RowConverter(path.with_name(f"{path.name}.scratch"))
+        real = path.resolve()
+        self._parser = RowConverter(real.with_name(f"{real.name}.scratch"))
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             if path.exists() and path.stat().st_size and engine_of(path) != "sqlite":
                 raise SinkError(f"{path} exists but is not an SQLite file. Choose another target.")
             self._db = sqlite3.connect(path, timeout=BUSY_SEC, isolation_level=None, check_same_thread=False)
-            self._lock = _locked(self._parser.folder)
+            self._lock = locked(self._parser.folder)
         except BlockingIOError as error:
-            raise SinkError(
-                "another pull or reconcile is writing to the SQLite file. Wait until it has finished."
-            ) from error
+            raise SinkError(message("sqlite_pulled")) from error
         except (sqlite3.Error, OSError) as error:
             raise SinkError(f"cannot open the SQLite file {path}: {error}") from error
         self.set_up_or_close()
@@ -109,20 +109,24 @@ class SQLiteSink(Sink):
             raise SinkError(f"SQLite: {error}") from error
 
 
-def _locked(folder: Path) -> int:
+def locked(folder: Path) -> int:
     """Create a private folder, delete what a killed pull left in it, and lock it until the descriptor is closed."""
-    folder.mkdir(mode=0o700, exist_ok=True)
-    lock = os.open(folder, os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.fchmod(lock, 0o700)
-        if not os.path.samestat(os.fstat(lock), folder.stat()):
-            raise BlockingIOError("another pull has just deleted the folder")
-    except OSError:
-        os.close(lock)
-        raise
-    for file in folder.iterdir():
-        file.unlink()
+        with suppress(FileExistsError):
+            folder.mkdir(mode=0o700)
+        lock = os.open(folder, os.O_DIRECTORY | os.O_NOFOLLOW)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.fchmod(lock, 0o700)
+            if not os.path.samestat(os.fstat(lock), folder.stat()):
+                raise FileNotFoundError
+            for file in folder.iterdir():
+                file.unlink()
+        except OSError:
+            os.close(lock)
+            raise
+    except FileNotFoundError as error:
+        raise BlockingIOError("another pull has just deleted the folder") from error
     return lock
 
 
