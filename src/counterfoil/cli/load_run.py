@@ -304,9 +304,8 @@ def replacement_notes(guard: ReplacementGuard, advice: str) -> Iterator[str]:
 
 def would_replace(guard: ReplacementGuard) -> str:
     if guard.same_load or guard.has_same_sales:
-        load = f"Load {guard.same_load} has the same days with the same totals"
-        where = load if guard.same_load else "The store has most of these bills with the same times and totals"
-        return message("same_sales", where=where)
+        load = f"Load {guard.same_load} has the same days with the same totals" if guard.same_load else ""
+        return message("same_sales", where=load or "The store has most of these bills with the same times and totals")
     others, found = guard.others - guard.incomplete, guard.moved + guard.others
     counts = {"others": others, "moved": guard.moved, "written": guard.written}
     text = message("would_replace", count=found, total=guard.bills, **counts)

@@ -318,8 +318,8 @@ class TableBillConverter:
         text = cell_values.read_time(cell, self._mapping.dates, self._order, self._zone, self._shop_zone)
         closed, trading = (self._mapping.bill.fields.get(name) for name in ("closedAt", "tradingDay"))
         is_of_business = closed and trading and closed.columns[1:] and closed.columns[:1] == trading.columns
-        is_unclear = not self._mapping.dates.night_until and text[:10] == self._plain_day(cell)
-        if is_of_business and is_unclear and text[11:16] < _NIGHT_ENDS:
+        is_unclear = is_of_business and not self._mapping.dates.night_until and text[11:16] < _NIGHT_ENDS
+        if is_unclear and text[:10] == self._plain_day(cell):
             raise UnreadableCell(message("night_unknown", cell=shown(cell)))
         return text
 
