@@ -77,15 +77,6 @@ def test_a_source_record_with_other_lines_replaces_the_bill_and_is_named(counter
     assert "other lines and another total" in counterfoil("load", delivery(tmp_path, bill(1))).stdout
 
 
-@pytest.mark.parametrize("lines", [{}, {"lines": []}])
-def test_records_of_an_import_without_times_are_guarded_like_its_export(
-    counterfoil: Command, tmp_path: Path, lines: dict[str, Any]
-) -> None:
-    without_time = {"closedAt": "2026-11-14T12:00:00", **lines}
-    counterfoil("load", delivery(tmp_path, bill(1, **without_time)))
-    counterfoil("load", delivery(tmp_path, bill(1, dish="Soup", net=50, **without_time)), status=6)
-
-
 def exported(folder: Path, bills: int, *more: str) -> list[object]:
     """Return the command that imports an export with so many bills, and further rows."""
     mapping, export = folder / "lines.toml", folder / "lines.csv"

@@ -29,7 +29,7 @@ MAX_NAMED = 5
 MAX_CORRECTED_TIME = timedelta(minutes=10)
 # The offsets of time zones differ by quarters of an hour.
 QUARTER = timedelta(minutes=15)
-_MIDNIGHT, _FULL_HOUR, _NOON = "T00:00:00", ":00:00.000", "T12:00:00.000"
+_MIDNIGHT, _FULL_HOUR = "T00:00:00", ":00:00.000"
 # An ID of an API. A number of a till is shorter, even with the day, the branch and the till.
 _LONG_ID = re.compile(r"[0-9A-Za-z]{16}|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-", re.IGNORECASE)
 
@@ -189,12 +189,6 @@ def correction(stored: bytes, change: EncodedBill) -> tuple[bool, bool]:
     return is_doubtful or (is_other_total and has_lost_lines), is_doubtful
 
 
-def _is_converted(stored: bytes, change: EncodedBill) -> bool:
-    """Return whether a bill has the number of a till, and the time that an import gives to bills without one."""
-    times = [_decode(body).timestamp or _MIDNIGHT for body in (stored, change.body)]
-    return all(_MIDNIGHT in each or _NOON in each for each in times) and not _LONG_ID.search(change.bill_id)
-
-
 def sale_of(body: bytes) -> tuple[date, str, float | None] | None:
     """Return the day, the minute and the total of a bill, or None if its time of day is not known."""
     bill = _decode(body)
@@ -249,8 +243,6 @@ class ReplacementGuard(Struct):
     """The bills that keep their time, but change lines and their total. If there are too many, they are other bills."""
     doubtful: int = 0
     """Those of which nothing shows that they are the stored bills. Most bills of an export may not be so."""
-    converted: int = 0
-    """The changed bills that an import seems to have written. If most are such, the rules for exports apply."""
     known: int = 0
     """The bills of a checked load that the store has."""
     same_load: int = 0
@@ -264,7 +256,6 @@ class ReplacementGuard(Struct):
 
     def rejects(self, stored: bytes, change: EncodedBill) -> bool:
         """Count the bill if the change would replace it implausibly; return whether the change is rejected."""
-        self.converted += _is_converted(stored, change)
         bill = implausible(stored, change, is_export=self.is_export)
         if bill is None:
             is_corrected, is_doubtful = correction(stored, change)
@@ -284,13 +275,12 @@ class ReplacementGuard(Struct):
         """Count the bills of a batch after they were compared; return whether the batch may be written."""
         self.bills += bills
         written = self.moved + self.corrected
-        is_export = self.is_export or self.converted * 2 > self.bills
         are_many = self.corrected > MAX_REPLACED and self.corrected * MAX_SHARE > self.bills
-        if are_many or (is_export and self.doubtful * 2 > self.bills):
+        if are_many or (self.is_export and self.doubtful * 2 > self.bills):
             self.others, self.corrected = self.others + self.corrected, 0
         found = self.moved + self.others
         exceeds = (found > MAX_REPLACED, found * MAX_SHARE > self.bills)
-        self.is_exceeded = self.is_exceeded or (any(exceeds) if is_export else all(exceeds))
+        self.is_exceeded = self.is_exceeded or (any(exceeds) if self.is_export else all(exceeds))
         if not self.is_exceeded:
             self.written = written if self.is_export else found
         return not self.is_exceeded
