@@ -40,6 +40,8 @@ PAYMENT_AMOUNTS = ("tendered", "amount", "paid", "total")
 # Roles of amounts that may be a part of the bill: of a department, or what is taxed at one rate.
 BASES = ("net", "gross", "amount", "exempt")
 _CENT = Decimal("0.01")
+# Unlike an amount, a time as Excel writes it has many decimals.
+_PARTS_OF_DAY = re.compile(r"[.,]\d{4}")
 # What tills write before the name of an item that is a part of the one above it.
 _MARKS = frozenset("-+*>•·└~")
 
@@ -221,7 +223,8 @@ class BillAmounts:
         sample, role = self._sample, column.role
         known = (sample.number, sample.day, sample.clock, sample.trading_day)
         is_void = heading_status(column.name) == VOID
-        if not column.is_number or is_void or column in known or column.name in sample.statuses:
+        is_time = (column.is_serial and any(map(_PARTS_OF_DAY.search, column.distinct))) or column.is_epoch
+        if not column.is_number or is_void or is_time or column in known or column.name in sample.statuses:
             return False
         if role is None:
             is_mark = any(map(flag_of, column.distinct)) and all(flag_of(one) is not None for one in column.distinct)
@@ -452,7 +455,8 @@ class BillAmounts:
         if not is_same or column.role in ("qty", "unitPrice") or self._is_product(column):
             return LINE
         # Guests often pay equal parts of a bill, or order things at one price, so that no number of bills is enough.
-        return EITHER if column.role in TOTAL_ROLES else BILL
+        is_named = sample.is_flat and not self._has_single_lines and column.may_be("id") and not column.may_be("item")
+        return EITHER if column.role in TOTAL_ROLES and not is_named else BILL
 
     def _has_payment_rows(self) -> bool:
         """Return whether rows with the same number are payments of one bill, as only the same time of day can show."""

@@ -423,8 +423,11 @@ class TotalSearch:
         unknown = [part for part, state in enumerate(states) if state is None]
         if any(self._parts[part].role in DEDUCTIONS for part in missing):
             return None
+        # The same amounts under a similar heading, such as a subtotal before changes, prove nothing.
+        amounts = [self._candidates[other] for other in related]
+        known = {(one.name if one.role == LINES_ROLE else one.role, one.level, one.values) for one in amounts}
         is_proved = (
-            len(related) > 1
+            len(known) > 1
             or {(one.role, one.values) for one in self._candidates} == {(PAYMENTS_ROLE, candidate.values)}
             or any(self._rate(part, place) for part in range(len(self._parts)))
         )
