@@ -10,7 +10,6 @@ from contextlib import closing, contextmanager
 from itertools import starmap
 from typing import Any
 
-from counterfoil.backends.postgres import ledger
 from counterfoil.backends.postgres.admin_connections import (
     STATEMENT_SEC,
     Connection,
@@ -18,7 +17,7 @@ from counterfoil.backends.postgres.admin_connections import (
     connect,
     translated,
 )
-from counterfoil.backends.postgres.ledger import NOW, PostgresLedger, all_rows, asked_rows, only
+from counterfoil.backends.postgres.ledger import LAST_SHOP, NOW, SQL, PostgresLedger, all_rows, asked_rows, only
 from counterfoil.backends.postgres.schema import IS_DISTRIBUTED
 from counterfoil.backends.postgres.written_rows import columns, rev_text
 from counterfoil.backends.refusals import refusal
@@ -157,20 +156,6 @@ _BODIES = "SELECT shop, id, body FROM bills WHERE shop = %s AND id = ANY(%s)"
 _BILL = (
     "(%s::integer, %s, %s::integer, %s::bigint, %s::bigint, %s, %s::numeric, %s::integer, %b, %b, %b, %b, %s::bigint)"
 )
-# Statements for the bills of one shop, whose number is the last parameter, instead of those for all shops.
-_OF_SHOP = {
-    ledger.REMOVE_BILLS: "DELETE FROM bills WHERE id = ANY(%s) AND shop = %s",
-    ledger.SETTLE_BILLS: """
-        UPDATE bills SET trading_day = asked.trading_day, rev = asked.rev, withheld = asked.withheld
-        FROM unnest(%s::text[], %s::text[], %s::numeric[], %s::bytea[]) AS asked (id, trading_day, rev, withheld)
-        WHERE bills.id = asked.id AND bills.shop = %s
-    """,
-    ledger.SETTLE_FACTS: """
-        UPDATE bills SET facts_version = asked.version, trading_day = asked.trading_day, withheld = asked.withheld
-        FROM unnest(%s::text[], %s::integer[], %s::text[], %s::bytea[]) AS asked (id, version, trading_day, withheld)
-        WHERE bills.id = asked.id AND bills.shop = %s
-    """,
-}
 _MEMBER = "(%s, %s, %s::bigint, %s::numeric, %b, %b)"
 _REMOVE_MEMBERS = "DELETE FROM members WHERE provider_id = %s AND token = ANY(%s)"
 _ACCOUNT = "(%s, %s, %s::integer, %s, %s::bigint, %s)"
@@ -247,14 +232,14 @@ class DistributedLedger(PostgresLedger):
     def _open(self, needed: NeededRows) -> tuple[Batch, int]:
         connection = self._line()
         stamp, now = self._take_stamp()
-        shops = list(starmap(ShopRow, all_rows(asked_rows(connection, ledger.SHOPS, needed.shops))))
-        removals = asked_rows(connection, ledger.REMOVALS, *columns(needed.removals))
+        shops = list(starmap(ShopRow, all_rows(asked_rows(connection, SQL["shops"], needed.shops))))
+        removals = asked_rows(connection, SQL["removals"], *columns(needed.removals))
         batch = Batch(
             stamp,
-            only(connection.execute(ledger.LAST_SHOP))[0] if needed.new_shops else 0,
+            only(connection.execute(LAST_SHOP))[0] if needed.new_shops else 0,
             shops,
             self._known_bills(needed, shops),
-            starmap(BaseRow, all_rows(asked_rows(connection, ledger.BASES, needed.bases))),
+            starmap(BaseRow, all_rows(asked_rows(connection, SQL["bases"], needed.bases))),
             self._known_members(needed),
             {row[:3]: row[3] for row in all_rows(removals)},
         )
@@ -277,7 +262,7 @@ class DistributedLedger(PostgresLedger):
 
     def _known_members(self, needed: NeededRows) -> list[MemberRow]:
         """Return stored members of all bases. If a writer died while moving one, it has two rows, the newest last."""
-        found = starmap(MemberRow, all_rows(asked_rows(self._line(), ledger.MEMBERS, needed.tokens)))
+        found = starmap(MemberRow, all_rows(asked_rows(self._line(), SQL["members"], needed.tokens)))
         return sorted(found, key=lambda row: float("-inf") if row.rev is None else row.rev)
 
     def _write_small_tables(self, batch: Batch) -> None:
@@ -289,13 +274,12 @@ class DistributedLedger(PostgresLedger):
         with self._line().transaction():
             super()._write_small_tables(batch)
 
-    def _write_bills(self, statement: str, rows: Sequence[Row]) -> None:
+    def _write_bills(self, name: str, rows: Sequence[Row]) -> None:
         for shop, of_shop in _grouped(rows):
-            if statement in _OF_SHOP:
-                values = [*columns([row[1:] for row in of_shop]), shop]
-                self._line().execute(_OF_SHOP[statement].encode(), values)
+            if statement := SQL.get(f"{name}_of_shop"):
+                self._line().execute(statement.encode(), [*columns([row[1:] for row in of_shop]), shop])
             else:
-                self._insert(ledger.PUT_BILLS, _BILL, of_shop)
+                self._insert(SQL["put_bills"], _BILL, of_shop)
 
     def _put_members(self, batch: Batch) -> None:
         """Write members and their accounts, in one transaction per base. All of a base's rows are on the same node.
@@ -307,8 +291,8 @@ class DistributedLedger(PostgresLedger):
             rows = [row for _, row in of_base]
             with self._line().transaction():
                 self._line().execute(_REMOVE_ACCOUNTS, (provider_id, [row.token for row in rows]))
-                self._insert(ledger.PUT_MEMBERS, _MEMBER, [row.values(rev_text(row.rev)) for row in rows])
-                self._insert(ledger.ADD_ACCOUNTS, _ACCOUNT, account_values(rows))
+                self._insert(SQL["put_members"], _MEMBER, [row.values(rev_text(row.rev)) for row in rows])
+                self._insert(SQL["add_accounts"], _ACCOUNT, account_values(rows))
         for provider_id, gone in _grouped(batch.removed_members()):
             tokens = [token for _, token in gone]
             with self._line().transaction():

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import starmap
+from pathlib import Path
 from typing import Any
 
 from psycopg import Connection, Cursor
@@ -29,6 +30,7 @@ from counterfoil.domain.batch import Batch, NeededRows
 from counterfoil.domain.changes import BaseRow, BillRow, MemberRow, Row, ShopRow, account_values
 from counterfoil.operator_reads import to_postgres
 from counterfoil.ports import StoreMismatch, wrong_secret
+from counterfoil.text import statements
 
 CLOCK = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
 # The current time: on the server's clock, unless a test passes its own.
@@ -39,96 +41,7 @@ _TAKE_STAMP = f"UPDATE horizon SET at = greatest({NOW}, at + 1) RETURNING at, {N
 _ADVANCE = f"UPDATE horizon SET at = greatest(at, {NOW}) RETURNING at"  # noqa: S608 - as above
 
 LAST_SHOP = "SELECT coalesce(max(number), 0) FROM shops"
-SHOPS = """
-    SELECT number, id, franchise_id, provider_id, removed, rev, latest_version, applied_version, facts, body
-    FROM shops WHERE id = ANY(%s)
-"""
-_PUT_SHOPS = """
-    INSERT INTO shops
-        (number, id, franchise_id, provider_id, removed, rev, latest_version, applied_version, facts, body)
-    SELECT * FROM unnest(%s::integer[], %s::text[], %s::text[], %s::text[], %s::boolean[], %s::numeric[],
-        %s::integer[], %s::integer[], %b::bytea[], %b::bytea[])
-    ON CONFLICT (number) DO UPDATE SET
-        franchise_id = excluded.franchise_id, provider_id = excluded.provider_id, removed = excluded.removed,
-        rev = excluded.rev, latest_version = excluded.latest_version, facts = excluded.facts, body = excluded.body
-"""
-
-_BILLS = """
-    SELECT bills.shop, bills.id, bills.trading_day, bills.rev, bills.digest, bills.withheld, bills.bill_day
-    FROM unnest(%s::text[], %s::text[]) AS asked (shop_id, id)
-    JOIN shops ON shops.id = asked.shop_id
-    JOIN bills ON bills.shop = shops.number AND bills.id = asked.id
-"""
-_BODIES = """
-    SELECT bills.shop, bills.id, bills.body FROM unnest(%s::integer[], %s::text[]) AS asked (shop, id)
-    JOIN bills ON bills.shop = asked.shop AND bills.id = asked.id
-"""
-ADD_BILLS = """
-    INSERT INTO bills
-        (shop, id, bill_day, closed_at, updated_at, trading_day, rev, facts_version, digest, seal, withheld, body,
-        loaded_at)
-    {rows}
-"""
-PUT_BILLS = f"""
-    {ADD_BILLS}
-    ON CONFLICT (shop, id) DO UPDATE SET
-        bill_day = excluded.bill_day, closed_at = excluded.closed_at, updated_at = excluded.updated_at,
-        trading_day = excluded.trading_day, rev = excluded.rev, facts_version = excluded.facts_version,
-        digest = excluded.digest, seal = excluded.seal, withheld = excluded.withheld, body = excluded.body,
-        loaded_at = excluded.loaded_at
-"""
-_BILL_ARRAYS = """
-    SELECT * FROM unnest(%s::integer[], %s::text[], %s::integer[], %s::bigint[], %s::bigint[], %s::text[],
-        %s::numeric[], %s::integer[], %b::bytea[], %b::bytea[], %b::bytea[], %b::bytea[], %s::bigint[])
-"""
-SETTLE_BILLS = """
-    UPDATE bills SET trading_day = asked.trading_day, rev = asked.rev, withheld = asked.withheld
-    FROM unnest(%s::integer[], %s::text[], %s::text[], %s::numeric[], %s::bytea[])
-        AS asked (shop, id, trading_day, rev, withheld)
-    WHERE bills.shop = asked.shop AND bills.id = asked.id
-"""
-REMOVE_BILLS = """
-    DELETE FROM bills USING unnest(%s::integer[], %s::text[]) AS asked (shop, id)
-    WHERE bills.shop = asked.shop AND bills.id = asked.id
-"""
-
-SETTLE_FACTS = """
-    UPDATE bills SET facts_version = asked.version, trading_day = asked.trading_day, withheld = asked.withheld
-    FROM unnest(%s::integer[], %s::text[], %s::integer[], %s::text[], %s::bytea[])
-        AS asked (shop, id, version, trading_day, withheld)
-    WHERE bills.shop = asked.shop AND bills.id = asked.id
-"""
-
-BASES = "SELECT id, rev, body FROM bases WHERE id = ANY(%s)"
-
-MEMBERS = "SELECT provider_id, token, rev, record, form FROM members WHERE token = ANY(%s)"
-PUT_MEMBERS = """
-    INSERT INTO members (provider_id, token, created_at, rev, record, form)
-    {rows}
-    ON CONFLICT (provider_id, token) DO UPDATE SET
-        created_at = excluded.created_at, rev = excluded.rev, record = excluded.record, form = excluded.form
-"""
-_MEMBER_ARRAYS = """
-    SELECT * FROM unnest(%s::text[], %s::text[], %s::bigint[], %s::numeric[], %b::bytea[], %b::bytea[])
-"""
-_REMOVE_MEMBERS = """
-    DELETE FROM members USING unnest(%s::text[], %s::text[]) AS asked (provider_id, token)
-    WHERE members.provider_id = asked.provider_id AND members.token = asked.token
-"""
-_REMOVE_ACCOUNTS = """
-    DELETE FROM accounts USING unnest(%s::text[], %s::text[]) AS asked (provider_id, token)
-    WHERE accounts.provider_id = asked.provider_id AND accounts.token = asked.token
-"""
-ADD_ACCOUNTS = "INSERT INTO accounts (provider_id, token, place, hash, created_at, channel) {rows}"
-_ACCOUNT_ARRAYS = """
-    SELECT * FROM unnest(%s::text[], %s::text[], %s::integer[], %s::text[], %s::bigint[], %s::text[])
-"""
-
-REMOVALS = """
-    SELECT removals.* FROM unnest(%s::text[], %s::text[], %s::text[]) AS asked (shop, kind, id)
-    JOIN removals USING (shop, kind, id)
-"""
-
+SQL = statements(Path(__file__).with_suffix(".sql").read_text("utf-8"))
 _SET_FINGERPRINT = "INSERT INTO deployment (one, secret_fingerprint) VALUES (1, %s) ON CONFLICT DO NOTHING"
 
 
@@ -196,11 +109,11 @@ class PostgresLedger(LoadBook):
         connection = self._line()
         stamped = connection.execute(_TAKE_STAMP, self._now(), binary=True)
         last_shop = connection.execute(LAST_SHOP, binary=True) if needed.new_shops else None
-        shops = asked_rows(connection, SHOPS, needed.shops)
-        bills = asked_rows(connection, _BILLS, *columns(needed.bills))
-        bases = asked_rows(connection, BASES, needed.bases)
-        members = asked_rows(connection, MEMBERS, needed.tokens)
-        removals = asked_rows(connection, REMOVALS, *columns(needed.removals))
+        shops = asked_rows(connection, SQL["shops"], needed.shops)
+        bills = asked_rows(connection, SQL["bills"], *columns(needed.bills))
+        bases = asked_rows(connection, SQL["bases"], needed.bases)
+        members = asked_rows(connection, SQL["members"], needed.tokens)
+        removals = asked_rows(connection, SQL["removals"], *columns(needed.removals))
         stamp, now = only(stamped)
         batch = Batch(
             stamp,
@@ -214,7 +127,7 @@ class PostgresLedger(LoadBook):
         return batch, now
 
     def _bodies(self, keys: Sequence[tuple[int, str]]) -> list[Row]:
-        return all_rows(asked_rows(self._line(), _BODIES, *columns(keys)))
+        return all_rows(asked_rows(self._line(), SQL["bodies"], *columns(keys)))
 
     def _rev(self, rev: float | None) -> object:
         return rev_text(rev)
@@ -223,29 +136,31 @@ class PostgresLedger(LoadBook):
         return loaded(row)
 
     def _put_shops(self, rows: Sequence[ShopRow]) -> None:
-        self._do(_PUT_SHOPS, [row.values(rev_text(row.rev)) for row in rows])
+        self._do(SQL["put_shops"], [row.values(rev_text(row.rev)) for row in rows])
 
     def _write_records(self, batch: Batch) -> None:
-        self._write_bills(REMOVE_BILLS, batch.removed_bills())
+        self._write_bills("remove_bills", batch.removed_bills())
         # The batch has checked under the write lock that these are not stored yet.
-        self._write_bills(ADD_BILLS, [row.values(rev_text(row.rev)) for row in batch.added_bills()])
-        self._write_bills(PUT_BILLS, [row.values(rev_text(row.rev)) for row in batch.changed_bills()])
-        self._write_bills(SETTLE_BILLS, [row.settled_values(rev_text(row.rev)) for row in batch.settled_bills()])
+        self._write_bills("add_bills", [row.values(rev_text(row.rev)) for row in batch.added_bills()])
+        self._write_bills("put_bills", [row.values(rev_text(row.rev)) for row in batch.changed_bills()])
+        self._write_bills("settle_bills", [row.settled_values(rev_text(row.rev)) for row in batch.settled_bills()])
         self._put_members(batch)
 
     def _write_rewritten(self, bills: Sequence[BillRow]) -> None:
-        self._write_bills(PUT_BILLS, [bill.values(rev_text(bill.rev)) for bill in bills if bill.body is not None])
-        self._write_bills(SETTLE_FACTS, [bill.facts_values() for bill in bills if bill.body is None])
+        self._write_bills("put_bills", [bill.values(rev_text(bill.rev)) for bill in bills if bill.body is not None])
+        self._write_bills("settle_facts", [bill.facts_values() for bill in bills if bill.body is None])
 
-    def _write_bills(self, statement: str, rows: Sequence[Row]) -> None:
-        self._do(statement.format(rows=_BILL_ARRAYS), rows)
+    def _write_bills(self, name: str, rows: Sequence[Row]) -> None:
+        self._do(SQL[name].format(rows=SQL["bill_arrays"]), rows)
 
     def _put_members(self, batch: Batch) -> None:
         written, gone = batch.written_members(), batch.removed_members()
-        self._do(_REMOVE_MEMBERS, gone)
-        self._do(_REMOVE_ACCOUNTS, [*gone, *((row.provider_id, row.token) for row in written)])
-        self._do(PUT_MEMBERS.format(rows=_MEMBER_ARRAYS), [row.values(rev_text(row.rev)) for row in written])
-        self._do(ADD_ACCOUNTS.format(rows=_ACCOUNT_ARRAYS), account_values(written))
+        self._do(SQL["remove_members"], gone)
+        self._do(SQL["remove_accounts"], [*gone, *((row.provider_id, row.token) for row in written)])
+        self._do(
+            SQL["put_members"].format(rows=SQL["member_arrays"]), [row.values(rev_text(row.rev)) for row in written]
+        )
+        self._do(SQL["add_accounts"].format(rows=SQL["account_arrays"]), account_values(written))
 
     def _do(self, statement: str, rows: Sequence[Row]) -> None:
         """Run one statement for all rows, with each column passed as an array."""
