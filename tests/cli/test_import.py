@@ -406,6 +406,11 @@ def test_a_proposal_that_converts_no_bill_says_so(counterfoil: Command) -> None:
     said = counterfoil("import", "--infer", "bills.csv").stderr
     assert "With this mapping, no bill of the sample can be converted. Correct the mapping first:" in said
     assert "rejected: bills.csv line 3: " in said
+    rows = "".join(f"{day},{day}/11/2026 18:05,240,{'T1' if day > 15 else 'Paid'}\n" for day in range(11, 20))
+    Path("bills.csv").write_text(f"Bill No,Date,Total,State\n{rows.replace('T1', chr(39) + 'T1')}")
+    said = counterfoil("import", "--infer", "bills.csv").stderr
+    assert "rejected: bills.csv line 7 and 3 other rows: " in said
+    assert "--set 'status.'\"'\"'T1=…'" in " ".join(said.split())
 
 
 @pytest.mark.parametrize("number", ["9" * 30, "9" * 200_000, "9" * 200_000 + ".5", "1e99999999", "1e-99999999"])

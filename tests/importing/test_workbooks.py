@@ -152,7 +152,7 @@ def test_all_sheets_with_the_same_columns_are_read_unless_the_mapping_names_one(
 def test_sheets_with_bills_of_the_same_days_may_be_shops(tmp_path: Path) -> None:
     export = workbook(tmp_path, ROWS, Riverside=[HEADINGS, ["B1", EVENING, "Tea", 1, 50.5, 50.5]])
     asked = propose([export], [], [], None, today=date(2026, 11, 30)).questions
-    assert any("--set 'file.sheet=Riverside' and --shop ID" in question.text for question in asked)
+    assert any("--set file.sheet=Riverside and --shop ID" in question.text for question in asked)
     assert not any(
         one.entry == "bill.shopId" for one in propose([export], [], [], "a", today=date(2026, 11, 30)).questions
     )

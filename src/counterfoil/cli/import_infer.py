@@ -158,11 +158,15 @@ def _show_bills(proposal: Proposal, content: dict[str, Any], unset: Sequence[str
             _say(line)
     if is_order_missing:
         _say("The preview assumes that the day comes before the month.")
-    rejected = [one for one in found if isinstance(one, RejectedRow)]
-    for row in rejected[:MAX_SHOWN]:
-        _say(f"rejected: {row.file} line {row.line}: {row.detail}")
-    if len(rejected) > MAX_SHOWN:
-        _say(f"rejected: {counted(len(rejected) - MAX_SHOWN, 'more row')} in the sample")
+    rejected: dict[str, list[RejectedRow]] = {}
+    for result in found:
+        if isinstance(result, RejectedRow):
+            rejected.setdefault(result.detail, []).append(result)
+    for detail, rows in list(rejected.items())[:MAX_SHOWN]:
+        others = f" and {counted(len(rows) - 1, 'other row')}" if len(rows) > 1 else ""
+        _say(f"rejected: {rows[0].file} line {rows[0].line}{others}: {detail}")
+    if more := sum(map(len, list(rejected.values())[MAX_SHOWN:])):
+        _say(f"rejected: {counted(more, 'more row')} in the sample")
 
 
 def _sample_records(mapping: ImportMapping, proposal: Proposal) -> Iterator[Imported]:

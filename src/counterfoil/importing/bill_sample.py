@@ -237,20 +237,22 @@ class BillSample:
         sheet = self.sheet
         dated = [column for column in sheet.with_role("datetime", "tradingDay") if column.is_date or column.is_serial]
         numbers, items = sheet.with_role("id"), sheet.with_role("item")
-        left_out, is_text = set[int](), False
+        left_out = set[int]()
         for row in range(len(sheet.rows)):
             cells = {name: column.values[row] for name, column in sheet.columns.items()}
             words = [name for name, cell in cells.items() if cell and is_total_word(cell)]
             labels = {column.name: cells[column.name] for column in (*numbers, *dated)}
-            words += [name for name, label in labels.items() if is_total_label(label) or is_statistic(label)]
+            words += [name for name, label in labels.items() if is_total_label(label)]
             is_text = [is_caption(cell) for cell in cells.values() if cell] == [True]
             has_day = any(day_of(cells[column.name], order) for column in dated for order in ("dmy", "mdy"))
             has_day = has_day or any(column.is_serial and cells[column.name] for column in dated)
             is_labelled = words and (any(column.name in words for column in numbers) or (dated and not has_day))
             is_bare = dated and numbers and not has_day and not any(cells[one.name] for one in (*numbers, *items))
-            if is_labelled or is_bare or is_text:
+            has_statistics = bool(dated) and not has_day and any(map(is_statistic, labels.values()))
+            if is_labelled or is_bare or is_text or has_statistics:
                 left_out.add(row)
-        self.ends_in_totals = len(sheet.rows) - 1 in left_out and not is_text
+            if not has_statistics:
+                self.ends_in_totals = row in left_out and not is_text
         if left_out and len(left_out) < len(sheet.rows):
             sheet.leave_out(left_out)
 

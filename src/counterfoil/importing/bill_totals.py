@@ -449,7 +449,7 @@ class TotalSearch:
                 # A mapping cannot compute this total, but an answer is compared with it.
                 evidence = self._evidence(place, related)[:4]
                 return TotalFinding(total, [], evidence, question=text, shown=total, is_proved=True)
-            return TotalFinding(question=f"{text} Only if {name} does, use --set 'bill.amounts.net={name}'.")
+            return TotalFinding(question=message("only_if_included", text=text, name=name))
         if unknown:
             # The tip comes first, because it is the most probable answer.
             unknown.sort(key=lambda part: self._parts[part].role != "tip")

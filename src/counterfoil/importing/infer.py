@@ -267,7 +267,7 @@ class _Inference:
             if any(headings.is_one_of(one, "refunded") for one in (name, *unknown)):
                 note = " A sale that was refunded is a sale if a row of its own returns the amount, otherwise void."
             if unknown and len(unknown) == len(meanings):
-                text = f"What do these values of {name} mean: {values}?{note} If all count: --set 'status.{name}=sale'."
+                text = message("unknown_values", name=name, values=values, note=note)
                 text += " Otherwise answer for each of them." if len(unknown) > 1 else ""
                 self._result.ask(f"status.{name}", text, MEANINGS, column_doubts.EXPLAINED, first)
                 continue

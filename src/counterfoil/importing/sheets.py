@@ -580,7 +580,7 @@ def is_in_old_encoding(start: bytes) -> bool:
     try:
         start.decode(encoding_of(start, None))
     except UnicodeDecodeError:
-        return not start.startswith(tuple(NOT_CSV))
+        return b"\0" not in start and not start.startswith(tuple(NOT_CSV))
     return False
 
 
