@@ -326,13 +326,14 @@ def sample_of(paths: Sequence[Path], answers: Mapping[str, str], sheet: str | No
     """Read the first rows of files of the same kind. `sheet` is the sheet of a workbook."""
     stated, files = answers.get("file.encoding"), []
     starts = {path: sheets.start_in_lines(path) for path in paths}
+    for path, start in starts.items():
+        if 0 < start.count(0) * 4 <= len(start) and not start.startswith((*sheets.NOT_CSV, *sheets.BYTE_ORDER_MARKS)):
+            raise ImportFailed(f"{path.name} is not a CSV file, because it contains NUL bytes.")
     old = [] if stated else [path for path, start in starts.items() if sheets.is_in_old_encoding(start)]
     encodings = headings.likely_encodings(b"\n".join(starts[path] for path in old)) if old else {}
     if old and not encodings:
         raise ImportFailed(message("encoding_unknown", name=old[0].name))
-    for path, start in starts.items():
-        if 0 < start.count(0) * 4 <= len(start) and not start.startswith((*sheets.NOT_CSV, *sheets.BYTE_ORDER_MARKS)):
-            raise ImportFailed(f"{path.name} is not a CSV file, because it contains NUL bytes.")
+    for path in paths:
         encoding = next(iter(encodings)) if path in old else stated
         files += _opened(path, FileLayout(encoding=encoding, sheet=sheet))
     return SheetSample(files, encodings, answers.get("numbers.decimal"))
