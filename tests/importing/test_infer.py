@@ -124,6 +124,16 @@ def test_short_thai_headings_are_recognised(tmp_path: Path) -> None:
     assert inferred(export, lines)[1]["line"]["total"] == "มูลค่า"
 
 
+def test_lines_are_joined_by_the_id_that_both_files_have(tmp_path: Path) -> None:
+    export = written(
+        tmp_path, "BON_ID;BON_NR;BON_ENDE;UMS_BRUTTO\na7;1;2026-11-13 10:00;9,45\nb8;2;2026-11-13 11:00;8,00\n"
+    )
+    text = "BON_ID;ARTIKELTEXT;MENGE;STK_BR;SUMME\na7;Tee;1,000;9,45000;9,45\nb8;Reis;2,000;4,00000;8,00\n"
+    proposal, mapping = inferred(export, written(tmp_path, text, "lines.csv"), shop="s")
+    assert (mapping["bill"]["key"], mapping["line"]["key"], mapping["line"]["qty"]) == ("BON_ID", "BON_ID", "MENGE")
+    assert proposal.questions == []
+
+
 def test_the_preview_has_a_void_and_a_refund_however_late_they_are(tmp_path: Path) -> None:
     rows = [f"A{number},14/11/2026 18:05,100,Paid\n" for number in range(10)]
     rows += ["V1,14/11/2026 18:06,90,Void\n", "R1,14/11/2026 18:07,80,Refund\n"]

@@ -420,16 +420,20 @@ class BillAmounts:
         if key is None or number is None:
             return [], []
         entry = "line.key" if sheet is self._lines else "payment.key"
-        if answer := self._answers.get(entry):
-            if answer not in sheet.columns:
-                raise ImportFailed(f"--set {entry}: there is no column {answer} in {sheet.file.sheet.name}.")
-            return [number.name], [answer]
-        for names in (key.columns, (number.name,)):
+        answer = self._answers.get(entry)
+        if answer and answer not in sheet.columns:
+            raise ImportFailed(f"--set {entry}: there is no column {answer} in {sheet.file.sheet.name}.")
+        for names in () if answer else (key.columns, (number.name,)):
             if all(name in sheet.columns for name in names):
                 return list(names), list(names)
-        known = set(number.values)
-        fitting = [column.name for column in sheet.with_role("id") if known.intersection(column.distinct)]
-        return ([number.name], fitting[:1]) if fitting else ([], [])
+        first_rows = [bill[0] for bill in self._sample.bills]
+        ids = self._sample.sheet.with_role("id")
+        ids = [one for one in ids if len({one.values[row] for row in first_rows}) == len(first_rows)]
+        for own in (number, *ids):
+            for column in [sheet.columns[answer]] if answer else sheet.with_role("id"):
+                if not set(own.distinct).isdisjoint(column.distinct):
+                    return [own.name], [column.name]
+        return ([number.name], [answer]) if answer else ([], [])
 
     def _rows_in(self, sheet: SheetSample) -> list[list[int]]:
         """Return the rows of another file that belong to each bill."""

@@ -165,7 +165,7 @@ class NumberFormat(Struct, frozen=True, forbid_unknown_fields=True):
 
 POINT, COMMA = NumberFormat(".", ","), NumberFormat(",", ".")
 _DECIMALS = {
-    COMMA: re.compile(r"\d,\d{1,2}(?!\d)(?!.*[.,]\d)|\.\d{3},\d|\d\.\d{3}\.\d{3}|(?<!\d)0,\d", re.ASCII),
+    COMMA: re.compile(r"\d,(?:\d{1,2}|\d{4,})(?!\d)(?!.*[.,]\d)|\.\d{3},\d|\d\.\d{3}\.\d{3}|(?<!\d)0,\d", re.ASCII),
     POINT: re.compile(r"\d\.(?:\d{1,2}|\d{4,})(?!\d)(?!.*[.,]\d)|,\d{3}\.\d|\d,\d{3},\d{3}|(?<!\d)0\.\d", re.ASCII),
 }
 _THREE_AFTER_POINT = re.compile(r"(?<![\d.,])[1-9]\d{0,2}\.\d{3}(?![\d.,])", re.ASCII)
