@@ -564,6 +564,13 @@ def test_an_answer_without_the_tax_is_noted(answer: str, tmp_path: Path) -> None
     assert [one for one in proposal.undecided if "Tax into account" in one] != []
 
 
+def test_an_amount_that_an_answer_leaves_out_is_among_the_unused_columns(tmp_path: Path) -> None:
+    rows = "1,31/10/2026 10:00,100.50,3.10\n2,31/10/2026 11:00,200.50,9.40\n3,31/10/2026 12:00,50.50,2.20\n"
+    export = written(tmp_path, "Bill No,Date,Total,Levied\n" + rows)
+    assert [one.entry for one in inferred(export)[0].questions] == ["bill.amounts.net"]
+    assert inferred(export, bill_amounts_net="Total")[0].unused == ["Levied"]
+
+
 def test_a_question_between_totals_offers_each_with_a_tax_that_nothing_relates_to_them(tmp_path: Path) -> None:
     rows = "1,31/10/2026 10:00,100,90,3.10\n2,31/10/2026 11:00,200,170,9.40\n3,31/10/2026 12:00,50,47,2.20\n"
     export = written(tmp_path, "Bill No,Date,Amount,Net Sales,Tax\n" + rows)

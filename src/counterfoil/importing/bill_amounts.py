@@ -97,8 +97,10 @@ class BillAmounts:
             found += [self.of(column, role, one) for one, role in roles.items() if level in (one, EITHER)]
         amounts = [column for column in sheet.columns.values() if column.role is None and self.may_be_money(column)]
         unknown = [self.of(column, bill_totals.UNKNOWN_ROLE) for column in amounts if len(column.distinct) > 1]
-        # The heading of what the payments add up to on all bills need not be known.
-        sums = [sums_of([one], self.sales) for one in self.payments()]
+        # The heading of what the payments, or a total and the tip, add up to on all bills need not be known.
+        tips = [one for one in self._stated_parts if one.role == "tip" and any(one.values)]
+        tipped = [one.plus(*tips) for one in found if tips and one.level == BILL]
+        sums = [sums_of([one], self.sales) for one in (*self.payments(), *tipped)]
         equal = [one for one in unknown if one.level == BILL and sums_of([one], self.sales) in sums]
         paid = [replace(one, role="total") for one in equal]
         found += paid or unknown[: bill_totals.MOST_UNKNOWN if found else None]

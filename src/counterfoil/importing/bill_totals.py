@@ -112,8 +112,6 @@ class TotalFinding(Struct):
     chosen: AmountSeries | None = None
     choices: list[AmountSeries] = field(default_factory=list)
     evidence: list[str] = field(default_factory=list)
-    parts: frozenset[str] = frozenset()
-    """The charges and deductions by which candidates differ."""
     question: str = ""
     is_proved: bool = False
     """Whether other amounts of the export confirm the total."""
@@ -234,6 +232,8 @@ class TotalSearch:
         self._known = known or list(range(len(self._candidates)))
         pairs = [pair for pair in permutations(range(len(self._candidates)), 2) if pair[0] in self._known]
         self._relations = [relation for target, base in pairs if (relation := self._relate(target, base))]
+        self.parts_of_sums = {self._parts[part].name for relation in self._relations for part in relation.parts}
+        """The charges and deductions by which candidates differ."""
 
     def finding(self) -> TotalFinding:
         if not self._candidates:
@@ -475,10 +475,9 @@ class TotalSearch:
         evidence = self._evidence(place, related)
         if lacking:
             evidence.append(f"{_names(lacking, ' and ')} is not in {name}, so it is added")
-        differing = frozenset(self._parts[part].name for relation in self._relations for part in relation.parts)
         relations = [one for one in self._relations if place in (one.target, one.base)]
         is_exact = any(one.held == one.checked for one in relations)
-        return TotalFinding(total, [], evidence[:4], differing, "", is_proved, is_exact, shown=total)
+        return TotalFinding(total, [], evidence[:4], "", is_proved, is_exact, shown=total)
 
     def _state(self, part: int, place: int, related: _Contents) -> bool | None:
         """Return whether a candidate is with a charge, after a discount, or before a fee; None if that is not known."""

@@ -88,7 +88,6 @@ class _Inference:
         self._zones = ShopZones(self._sample, result, timezone)
         self._times = TimeEntries(self._sample, result, answers, today, self._zones)
         self._total: AmountSeries | None = None
-        self._parts_of_total: frozenset[str] = frozenset()
 
     def fill(self) -> None:
         self._file()
@@ -309,7 +308,8 @@ class _Inference:
         """Propose the total of a bill, with the evidence for it, or ask for it."""
         bills = self._amounts.sales
         finding = self._answered_total(bills) or self._amounts.find_total(bills)
-        self._result.used.update(name for doubt in finding.doubts for name in doubt.columns)
+        self._result.doubted.update(name for doubt in finding.doubts for name in doubt.columns)
+        self._result.used |= self._result.doubted
         is_proved = UNIT in self._answers and self._amounts.find_total(bills).is_proved
         column_doubts.refuse_other_unit(self._sheet, self._answers, is_proved=is_proved)
         if UNIT not in self._answers and (column := column_doubts.column_in_doubtful_unit(self._sheet)):
@@ -320,7 +320,7 @@ class _Inference:
             return
         chosen, text = finding.chosen, finding.question
         if chosen and chosen.cell is not None:
-            self._total, self._parts_of_total = chosen, finding.parts
+            self._total = chosen
             for line in finding.evidence:
                 self._result.comment("[bill]", line)
             self._result.add("[bill]", "amounts.net", chosen.cell)
@@ -430,7 +430,9 @@ class _Inference:
                 found = [self._amounts.of(self._sheet.columns[name], role) for name in answer.split(" + ")]
             # The same amounts under two headings count once, unless the total has both.
             first = {part.values: part for part in reversed(found)}
-            found = [part for part in found if part.name in self._parts_of_total] or list(first.values())[::-1]
+            sums = self._amounts.search.parts_of_sums
+            summed = [part for part in found if part.name in sums or not {*net}.isdisjoint(part.columns)]
+            found = summed or list(first.values())[::-1]
             if len({part.level for part in found}) != 1:
                 continue
             whole = found[0].plus(*found[1:])

@@ -59,11 +59,14 @@ class Proposal(Struct):
     allowed: list[str] = field(default_factory=list)
     """Values with doubtful words that the sample explains."""
     used: set[str] = field(default_factory=set)
-    """The names of columns, and other texts, that entries have."""
+    """The names of columns, and other texts, that entries or questions have."""
+    doubted: set[str] = field(default_factory=set)
+    """Those of columns that only questions have."""
 
     def add(self, section: str, entry: str, value: Any, comment: str = "") -> None:
         if section not in ("[file]", "[checks]"):
             self.used.update(_texts(value))
+            self.doubted.difference_update(_texts(value))
         note = f"  # {printable(comment)}" if comment else ""
         self.sections.setdefault(section, []).append(f"{entry} = {toml(value)}{note}")
 
@@ -80,7 +83,8 @@ class Proposal(Struct):
 
     @property
     def unused(self) -> list[str]:
-        return [name for name, column in self.bills.columns.items() if name not in self.used and column.filled]
+        used = self.used - self.doubted
+        return [name for name, column in self.bills.columns.items() if name not in used and column.filled]
 
     def remarks(self) -> Iterator[tuple[str, str, list[str]]]:
         """Yield what a person must know: the kind of a remark, its text, and what can be typed to answer."""
