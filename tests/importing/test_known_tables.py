@@ -1,6 +1,7 @@
 """Tests for exports that are recognised by their headings: which money comes in, and what is rejected by name."""
 
 import re
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +115,15 @@ def test_transactions_of_square_are_what_was_collected_before_fees() -> None:
 def test_older_transactions_of_square_have_no_status(tmp_path: Path) -> None:
     export = changed(tmp_path, "square-transactions.csv", (",Transaction Status,", ",Other,"))
     assert sums(imported(None, export)) == sums(example("square-transactions.csv"))
+
+
+def test_the_time_zone_of_an_export_shows_whether_the_month_comes_first(tmp_path: Path) -> None:
+    for zone, day in (("Eastern Time (US & Canada)", "2026-11-05"), ("Europe/London", "2026-05-11")):
+        changes = ("2026-11-14", "11/05/2026"), ("Pacific Time (US & Canada)", zone)
+        export = changed(tmp_path, "square-transactions.csv", *changes)
+        assert imported(None, export).bills[0]["closedAt"].startswith(day)
+    with pytest.raises(ImportFailed, match="--date-order"):
+        imported(None, export, today=date(2026, 11, 6))
 
 
 def test_a_new_shop_of_square_has_the_time_zone_of_its_transactions() -> None:

@@ -126,6 +126,7 @@ class TableImport:
         self._options = options
         # The distinct dates of each sheet that depend on the order of day and month.
         self._dates: dict[str, set[str]] = {}
+        self._zones: set[str] = set()
         # Distinct amounts of a known table, which show how its numbers are written.
         self._amounts: set[str] = set()
         # Bills that have a row next to an unreadable row. Such a bill may be incomplete, because the unreadable row may
@@ -253,6 +254,7 @@ class TableImport:
     def _fill(self, one: TableInput, rows_by_bill: SortedRows) -> Iterator[results.Imported]:
         """Store the rows of a table by bill; yield a result for each row that does not belong to a bill."""
         sheet, dated, key_source = rows_by_bill.add_sheet(one.sheet), self._dated(), self._key(one.kind)
+        zone = self._mapping.bill.fields.get("timezone")
         has_sums = not self._mapping.line and any(source.sums() for source in self._mapping.bill.fields.values())
         has_several_rows = one.kind != BILL or self._is_flat or has_sums
         cells = list(mapped_cells(self._mapping, one.kind, is_flat=self._is_flat))
@@ -292,6 +294,7 @@ class TableImport:
                 self._doubtful[key] = row.problem(Reason.UNREADABLE_VALUE, problem)
             texts = [table_bills.cell_text(source, row, " ") for source in dated] if one.kind == BILL else []
             self._dates.setdefault(row.sheet.name, set()).update(filter(None, map(ordered_date, texts)))
+            self._zones.add(table_bills.cell_text(zone, row) if zone and texts else "")
             headings.add(row)
             if len(self._amounts) < MAX_AMOUNTS:
                 self._amounts.update(row.cells[at] for at in amounts)
@@ -371,6 +374,10 @@ class TableImport:
                 raise ImportFailed(message("date_order_mixed"))
             dates = sorted(day for found in self._dates.values() for day in found)
             probable = next(iter(proved), None) or probable_order(dates, mapping.dates, self._options.today)
+            usual = {cell_values.order_in_zone(str(cell_values.read_zone(name))) for name in self._zones if name}
+            if not probable and len(usual) == 1 and (local := usual.pop()):
+                is_improbable = improbable_days(dates, mapping.dates, local, self._options.today, ())
+                probable = None if is_improbable else local
             for name, found in orders.items():
                 if not probable and found[None]:
                     example = min(day for day in self._dates[name] if order_of(day) is None)
