@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.command import SHOPS, Command
+from cli.command import SHOPS, Command, on_terminal
 
 MAPPING = """
 [dates]
@@ -73,6 +73,14 @@ def test_the_printed_totals_fit_into_80_columns(counterfoil: Command) -> None:
     table = [line for line in printed.splitlines() if line.startswith(("day", "2026", "total"))]
     assert len(table) == 4
     assert max(map(len, printed.splitlines())) <= 80
+
+
+@pytest.mark.programs
+def test_on_a_narrow_terminal_totals_are_blocks_with_the_whole_id_of_the_shop(counterfoil: Command) -> None:
+    Path("mapping.toml").write_text(MAPPING.replace("riverside", "r" * 40), "utf-8")
+    printed = on_terminal(*IMPORT, "--load", "--with-shops", "--store", counterfoil.store, columns=60, NO_COLOR="1")
+    day, figures = printed.replace("\r", "").partition("2026-11-15  ")[2].splitlines()[:2]
+    assert (day, figures.strip()) == ("r" * 40, "bills 1 · void 0 · refunds 0 · net 80.00 · tip 0.00 ·")
 
 
 def test_many_days_are_summed_up(counterfoil: Command) -> None:

@@ -199,6 +199,8 @@ def test_a_position_that_the_service_does_not_know_is_replaced(copy: Copy, posit
     state.feed.mark = None if position == "cursor" else "unknown"
     with closing(copy.target()) as sink, sink.transaction():
         pull_state.save(sink, state)
+    with pytest.raises(CopyMismatch, match="Run `counterfoil pull` first"):
+        copy.reconcile()
     tally = copy.pull()
     assert (tally.bills_added, tally.bills_removed) == (1, 1)
     assert_equal(copy)

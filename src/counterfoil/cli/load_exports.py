@@ -194,8 +194,8 @@ class ExportFile(File):
             if isinstance(error, ImportFailed | SourceError):
                 return str(error)
             # Whatever a deliverer writes must not stop a watcher. A panic of a library in Rust is no `Exception`.
-            is_panic = isinstance(error, Exception) or type(error).__name__ == "PanicException"
-            if isinstance(error, StoreUnavailable | StoreMismatch) or not is_panic:
+            is_of_file = isinstance(error, Exception) or type(error).__name__ == "PanicException"
+            if isinstance(error, StoreUnavailable | StoreMismatch) or not is_of_file:
                 raise
             return f"{self.name} cannot be converted ({type(error).__name__})."
 

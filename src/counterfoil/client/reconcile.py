@@ -158,10 +158,10 @@ class Reconciler(Struct):
         try:
             next(self._pages(calls.changes(since=feed.mark, cursor=feed.cursor, limit=1), decode_feed_page))
         except Refusal as refusal:
-            if refusal.code == "mark_expired":
-                raise CopyMismatch(message("copy_too_old")) from refusal
             if is_bad_cursor(refusal):
                 pull_state.require_origin(known, origin_of(self.client))
+            if refusal.code in ("mark_expired", "bad_cursor"):
+                raise CopyMismatch(message("copy_too_old")) from refusal
             if refusal.code == "not_found":
                 raise missing_feed(self.client, refusal) from refusal
             raise
