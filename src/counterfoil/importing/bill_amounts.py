@@ -95,7 +95,10 @@ class BillAmounts:
             roles |= {LINE: _role_on_lines(column)} if self._sample.is_flat else {ROW: column.role or ""}
             level = self.levels[column.name]
             found += [self.of(column, role, one) for one, role in roles.items() if level in (one, EITHER)]
-        amounts = [column for column in sheet.columns.values() if column.role is None and self.may_be_money(column)]
+        # Without quantities, a price may be that of a line or of the bill.
+        prices = [] if sheet.with_role("qty") else sheet.with_role("unitPrice")
+        others = [column for column in sheet.columns.values() if column.role is None or column in prices]
+        amounts = [column for column in others if self.may_be_money(column)]
         unknown = [self.of(column, bill_totals.UNKNOWN_ROLE) for column in amounts if len(column.distinct) > 1]
         # The heading of what the payments, or a total and the tip, add up to on all bills need not be known.
         tips = [one for one in self._stated_parts if one.role == "tip" and any(one.values)]
@@ -461,8 +464,10 @@ class BillAmounts:
         if not is_same or column.role in ("qty", "unitPrice") or self._is_product(column):
             return LINE
         # Guests often pay equal parts of a bill, or order things at one price, so that no number of bills is enough.
-        is_named = sample.is_flat and not self._has_single_lines and column.may_be("id") and not column.may_be("item")
-        return EITHER if column.role in TOTAL_ROLES and not is_named else BILL
+        # `Order total` is of the bill, but `Order amount` may be that of a line.
+        is_named = column.may_be("id") and not column.may_be("item") and column.role != "amount"
+        is_shown = sample.is_flat and is_named and not self._has_single_lines
+        return EITHER if column.role in TOTAL_ROLES and not is_shown else BILL
 
     def _has_payment_rows(self) -> bool:
         """Return whether rows with the same number are payments of one bill, as only the same time of day can show."""
