@@ -120,10 +120,19 @@ def test_a_column_of_a_few_codes_may_say_that_a_bill_does_not_count(
         ("Seats", "1 2"),
         ("Area", "Patio Bar"),
         ("Kind", "SALE SALE"),
+        ("Имя кассира", "Mali Nok"),
+        ("その他の支払い方法", "¥0 ¥0"),
+        ("ギフトカード売上", "¥0 ¥0"),
+        ("Payment", "RLP Рубли"),
+        ("State", "Geschlossen Billed"),
+        ("Trạng thái", "Đã_đóng Confirmed"),
     ],
 )
 def test_names_of_people_places_and_channels_need_no_answer(heading: str, values: str, tmp_path: Path) -> None:
-    rows = [f"100{number},13/11/2026 1{number}:00,10,Paid,{values.split()[number % 2]}\n" for number in range(6)]
+    rows = [
+        f"100{number},13/11/2026 1{number}:00,10,Paid,{values.split()[number % 2].replace('_', ' ')}\n"
+        for number in range(6)
+    ]
     export = {"bills": "".join([f"Receipt,Date,Total,Status,{heading}\n", *rows])}
     assert ending(export, tmp_path) == {"2026-11-13": [6, "60"]}
 

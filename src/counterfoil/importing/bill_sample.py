@@ -479,7 +479,7 @@ class BillSample:
             return BillKey((*joined, number.name), reason, is_proved=True)
         dated = [column for column in (self.trading_day, self.day, *sheet.with_role("datetime")) if column]
         dated = [column for column in dated if self._is_of_run(column) and not self._is_undone_later]
-        dated.sort(key=lambda column: column.has_times)
+        dated.sort(key=lambda one: (headings.closing_rank(one.name) == headings.OTHER_TIME, one.has_times))
         has_day = all(contains_day(value, day) for value, day in zip(number.values, days, strict=True) if value)
         columns = [] if has_day else [column.name for column in dated[:1]]
         if self.shop and len(self.shop.distinct) > 1:
@@ -674,4 +674,5 @@ class BillSample:
 
 
 def _is_flag(value: str) -> bool:
-    return headings.flag_of(value) is not None or headings.is_placeholder(value)
+    is_amount = any(map(str.isdigit, value)) and not value.isdigit()
+    return not is_amount and (headings.flag_of(value) is not None or headings.is_placeholder(value))

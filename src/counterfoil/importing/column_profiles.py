@@ -28,6 +28,8 @@ _NUMBER_LIKE = re.compile(r"[^\d]{0,6}\d[\d.,'’ \u00a0\u202f]*[^\d]{0,6}")
 _HAS_MARK = re.compile("[:.]")
 _COMPACT_CLOCK = re.compile(r"\d{3,6}", re.ASCII)
 _EPOCH = re.compile(r"1\d{9}(?:\d{3})?(?:\.\d+)?", re.ASCII)
+# A letter and one decimal are a number of a bill and its part, as in R1001.1.
+_DECIMALS = re.compile(r"^[\W\d].*[.,]0?[1-9]|[.,](0[1-9]|[1-9]\d)(?!\d)")
 _SERIAL = re.compile(r"[3-6]\d{4}(?:[.,]\d+)?", re.ASCII)
 ANY_CENTURY = DateFormat(is_any_century=True)
 
@@ -159,20 +161,22 @@ class SampleColumn:
             # `Demo order` and `Staff meal` with yes and no.
             return False
         if role == "id":
-            has_decimals = self.is_number and any(re.search(r"[.,]0?[1-9]", value) for value in self.distinct)
+            has_decimals = self.is_number and any(map(_DECIMALS.search, self.distinct))
             is_time = self.is_date or self.is_clock
             has_clocks = all(":" in value for value in self.distinct)
             is_code = any(map(str.isdigit, "".join(self.distinct))) or len(self.distinct) * 2 > len(self.filled)
             return is_code and not has_decimals and not (is_time and (self.may_be(*DATE_ROLES, "time") or has_clocks))
-        if role == "shopId" and self.is_date and self.may_be(*DATE_ROLES):
+        if role == "shopId" and self.is_date and self.may_be(*DATE_ROLES, "time"):
             # `Local` is a shop in some languages, but not in `Date (local)`.
             return False
         if role == "currency":
             # Some tills call the way of paying a currency.
             return not any(map(headings.names_payment, self.distinct[:MANY_VALUES]))
+        if role == "method" and self.is_like_an_id and "id" in headings.words_of(self.name):
+            return False
         if role in ("method", "item", "status", "type", "shopId", "channel"):
             # Codes may be numbers, but amounts are not names.
-            return not any(re.search(r"\d[.,]\d\d$|^-\d", value) for value in self.distinct[:MANY_VALUES])
+            return not any(re.search(r"\d[.,]\d\d$|^-\d|^[$€£¥฿₫₩₹]\d", value) for value in self.distinct[:MANY_VALUES])
         return True
 
     def number(self, row: int) -> Decimal | None:

@@ -30,6 +30,8 @@ _SAME_LETTERS = str.maketrans("đłøıةىیک", "dloiهييك")
 _INNER_CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 # A word, with the letters of all languages. A euro sign may stand beside it, but other marks show that it is no word.
 _OLD_WORD = re.compile(r"(?:[a-z]|[^\x00-\x7f\s“”„‘’«»‹›–—…•·€£¥¢°№®™©½¼¾§、。「」（）：，￥・×])+")
+# In `Quantity (- Refund)`, what is refunded is already taken off.
+_TAKEN_OFF = re.compile(r"\([-−–][^)]*\)")
 _STATED_RATE = re.compile(r"(\d+(?:[.,]\d+)?)\s*%")
 _SHORTEST_PLURAL, _SHORTEST_NO_NAME = 4, 7
 LONGEST_HEADING = 60
@@ -358,7 +360,8 @@ def says_nothing(value: str) -> bool:
 
 def heading_status(heading: str) -> str | None:
     """Return what a mark in a column with this heading says about a bill, as in `Void?` or `Voided by`."""
-    return VOID if any(match.role == "voidReason" for match in roles_of(heading)[:1]) else status_of(heading)
+    is_reason = any(match.role == "voidReason" for match in roles_of(heading)[:1])
+    return VOID if is_reason else status_of(_TAKEN_OFF.sub("", heading))
 
 
 def statuses_of(heading: str, values: Iterable[str]) -> dict[str, str | None]:

@@ -225,7 +225,8 @@ class _Inference:
             self._check(f"whether {number.name} is the number of a bill. Its values grow like one.")
         words = [value for value in number.distinct if not any(map(str.isdigit, value))]
         words = [value for value in words if not self._answers.about(number.name, value)]
-        if 0 < len(words) * 2 < len(number.distinct):
+        are_hexadecimal = all(re.fullmatch(r"[\dA-F]{4,}", value) for value in number.distinct)
+        if 0 < len(words) * 2 < len(number.distinct) and not are_hexadecimal:
             line = self._sheet.rows[number.values.index(words[0])].line
             text = f"{number.name} has {words[0]} on line {line}, unlike the others. Is it a bill?"
             self._result.ask("skip", text, MEANINGS, column_doubts.EXPLAINED, f"status.{words[0]}")
