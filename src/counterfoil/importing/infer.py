@@ -368,7 +368,7 @@ class _Inference:
             if not any(values if is_void else map(values.__getitem__, bills))
         ]
         for number, name in enumerate(unseen, start=1):
-            reason = f"no bill of the sample had {name}, so it is not known whether {total.name} includes it"
+            reason = f"the sample does not show whether {total.name} includes it"
             self._result.add(f"[[reject]]#{number}", "column", name)
             self._result.add(f"[[reject]]#{number}", "reason", reason)
         if unseen:
