@@ -430,6 +430,13 @@ def test_an_amount_of_the_bill_is_added_once_to_the_sum_of_its_lines(tmp_path: P
     assert [bill["amounts"]["net"] for bill in found.bills] == ["165", "50"]
 
 
+def test_an_amount_that_is_repeated_on_the_lines_of_a_bill_is_not_that_of_a_line(tmp_path: Path) -> None:
+    rows = "1,31/10/2026 10:00,Tea,50,145,145\n1,31/10/2026 10:00,Rice,95,145,145\n2,31/10/2026 11:00,Tea,50,50,50\n"
+    export = written(tmp_path, "Bill No,Date,Item,Line total,Rounded Total,Paid Amount\n" + rows)
+    _, mapping = inferred(export, shop="s")
+    assert (mapping["bill"]["amounts"]["net"], mapping["line"]["total"]) == ("Rounded Total", "Line total")
+
+
 def test_shops_without_a_known_time_zone_are_one_question_that_their_entries_answer(tmp_path: Path) -> None:
     rows = "1,31/10/2026 10:00,A,5,+05:45\n2,31/10/2026 11:00,B,6,+06:30\n"
     export = written(tmp_path, "Bill No,Date,Branch,Total,Time Zone\n" + rows)

@@ -17,7 +17,7 @@ from counterfoil.importing.answers import ENCODING, MEANINGS, NET, UNIT, ZONE, A
 from counterfoil.importing.bill_amounts import EITHER, PAYMENT_AMOUNTS, ROW, BillAmounts
 from counterfoil.importing.bill_numbers import rows_by, shop_ids
 from counterfoil.importing.bill_sample import BillSample
-from counterfoil.importing.bill_totals import LINE, SCALE, AmountSeries, TotalFinding, absolute
+from counterfoil.importing.bill_totals import BILL, LINE, SCALE, AmountSeries, TotalFinding, absolute
 from counterfoil.importing.column_profiles import MANY_VALUES, SampleColumn, SheetSample, sample_of
 from counterfoil.importing.mapping import REFUND, SALE, VOID
 from counterfoil.importing.proposals import Proposal, quoted, toml
@@ -531,7 +531,8 @@ class _Inference:
     def _line_total(self, sheet: SheetSample) -> str | None:
         """Return the column with the total of a line: the one that the bill's total sums, or the first one."""
         total, is_own = self._total, sheet is self._sheet
-        of_lines = [name for name in sheet.columns if not is_own or self._amounts.levels[name] in (LINE, EITHER)]
+        levels = (LINE,) if total and total.level == BILL else (LINE, EITHER)
+        of_lines = [name for name in sheet.columns if not is_own or self._amounts.levels[name] in levels]
         summed = total.columns if total and total.level in (LINE, bill_totals.MIXED) and not total.is_product else ()
         others = [one.name for one in sheet.with_role("amount", "total", "gross", "net", "paid")]
         others = [name for name in others if not (is_own and total and name in total.columns)]
