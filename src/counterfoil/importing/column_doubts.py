@@ -154,9 +154,16 @@ def ask_about_states(sample: BillSample, result: Proposal) -> None:
             result.ask("skip", text, choices, ["such rows are left out"] * len(choices))
     cancelled = sample.cancelled
     if cancelled and cancelled.unknown:
-        text = f"What do these values of {cancelled.column.name} mean for a line: {', '.join(cancelled.unknown)}?"
+        name, values = cancelled.column.name, cancelled.column.distinct
+        text = f"What do these values of {name} mean for a line: {', '.join(cancelled.unknown)}?"
+        kinds = [value for value in values if not headings.is_payment(value)]
+        if 1 < len(kinds) < len(values) and {*map(headings.status_of, kinds)} == {SALE}:
+            # The rows of one kind may be sums of those of the other.
+            choices = [f"{name}={', '.join(value for value in values if value != kind)}" for kind in kinds]
+            result.ask("skip", text, choices, [f"only rows with {kind} count" for kind in kinds])
+            return
         text += " Answer for each of them." if len(cancelled.unknown) > 1 else ""
-        first = sample.answer_name(cancelled.column.name, cancelled.unknown[0])
+        first = sample.answer_name(name, cancelled.unknown[0])
         result.ask("line.cancelled", text, (SALE, VOID), ("it counts", "it does not count"), first)
 
 

@@ -216,9 +216,12 @@ class _Inference:
             columns = [
                 one for one in self._sheet.columns.values() if one.role in (None, "productId") and one.is_like_an_id
             ]
-            names = [f"{day.name} + {column.name}" if day else column.name for column in columns]
+            choices = {f"{day.name} + {one.name}" if day else one.name: f"as in {one.filled[0]}" for one in columns[:4]}
+            for one in columns[:4] if len({*self._sample.days}) > 1 else ():
+                if len({*zip(one.values, self._sample.days, strict=True)}) == len({*one.values}):
+                    choices[one.name] = f"as in {one.filled[0]}, if they never start again"
             text = "No column with the number of a bill was found. Which columns, joined, identify a bill?"
-            self._result.ask("bill.id", text, names[:4], [f"as in {column.filled[0]}" for column in columns[:4]])
+            self._result.ask("bill.id", text, [*choices], [*choices.values()])
             self._result.comment("[bill]", 'id = "..."  # which column identifies a bill?')
             return
         if self._sample.is_number_guessed:
