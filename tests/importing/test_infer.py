@@ -107,6 +107,9 @@ def test_an_encoding_that_no_word_shows_is_asked_for(tmp_path: Path) -> None:
     assert (mapping["file"]["encoding"], question in proposal.questions) == ("cp932", False)
     with pytest.raises(ImportFailed, match="ebcdic is none of utf-8"):
         inferred(export, file_encoding="ebcdic")
+    # A search that tries all ways to split a long word would not end.
+    (tmp_path / "long.csv").write_bytes(b"Bill No,Date,Item,Total\n1,2026-10-31 10:00," + b"\xa1" * 5000 + b"\xdf,5\n")
+    assert inferred(tmp_path / "long.csv", shop="s")[0].sections["[file]"]
 
 
 def test_an_encoding_that_is_not_known_is_refused(tmp_path: Path) -> None:

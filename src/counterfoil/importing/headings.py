@@ -28,8 +28,8 @@ _ACCENT = re.compile(r"[\u0300-\u036f\u0591-\u05c7\u064b-\u0655\u200c]")
 # Letters that tills write in either way.
 _SAME_LETTERS = str.maketrans("đłøıةىیک", "dloiهييك")
 _INNER_CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
-# A word, with the letters of all languages. A euro sign may stand beside it, but other marks show that it is no word.
-_OLD_WORD = re.compile(r"(?:[a-z]|[^\x00-\x7f\s“”„‘’«»‹›–—…•·€£¥¢°№®™©½¼¾§、。「」（）：，￥・×])+")
+# A word, with the letters of all languages. A currency may stand beside it, but other marks show that it is no word.
+_OLD_WORD = re.compile(r"(?:[a-z]|[^\x00-\x7f\s“”„‘’«»‹›–—…•·€£¥¢฿₪₩₫°№®™©½¼¾§、。「」（）：，￥・×])+")
 # In `Quantity (- Refund)`, what is refunded is already taken off.
 _TAKEN_OFF = re.compile(r"\([-−–][^)]*\)")
 _STATED_RATE = re.compile(r"(\d+(?:[.,]\d+)?)\s*%")
@@ -286,7 +286,7 @@ def likely_encodings(start: bytes) -> dict[str, str]:
     """
     found: dict[str, tuple[float, int, list[str]]] = {}
     # Between other letters, accents are single or in pairs. The letters of other scripts are not.
-    accented, other = "(?=.*[a-z])(?:[a-z]|[{0}]{{1,2}}(?![{0}]))+", "(?:[a-z]*[{0}]{{2,}})+[a-z]*"
+    accented, other = "(?=.*[a-z])(?:[a-z]|[{0}]{{1,2}}(?![{0}]))++", "(?:[a-z]*+[{0}]{{2,}}+)++[a-z]*"
     for encoding, alphabets in (_table("accents") | _table("scripts")).items():
         with suppress(UnicodeDecodeError):
             text = start.decode(encoding)
