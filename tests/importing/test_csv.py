@@ -73,6 +73,12 @@ def test_thai_text_is_read_in_every_encoding(tmp_path: Path, encoding: str, name
     assert (bill["id"], bill["lines"][0]["name"], bill["closedAt"]) == ("ก1", "ข้าวซอย", "2026-11-14T18:05:00")
 
 
+def test_a_file_in_utf_8_is_not_read_in_the_old_encoding_of_a_mapping(tmp_path: Path) -> None:
+    export = written(tmp_path, HEADING + "ก1,14/11/2569 18:05,ข้าวซอย,2,190,190\n", encoding="utf-8")
+    with pytest.raises(ImportFailed, match="is in UTF-8, but file"):
+        imported("csv", export, mapping=MAPPING + '[file]\nencoding = "cp874"\n')
+
+
 JOINED = """
 [dates]
 order = "dmy"

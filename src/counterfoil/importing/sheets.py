@@ -134,6 +134,8 @@ def open_table(
 def open_tables(path: Path, layout: FileLayout, fits: Fits, on_read: OnRead = ignore_reads) -> "list[TableFile]":
     """Open a file, or all sheets of a workbook that have the same columns, such as one for each day."""
     first = open_table(path, layout, fits, on_read)
+    if isinstance(first, CsvFile) and not first.encoding.startswith("utf") and _is_in_utf8(start_in_lines(path)):
+        raise ImportFailed(f"{printable(path.name)} is in UTF-8, but file.encoding of the mapping is {first.encoding}.")
     return [first, *(open_table(path, replace(layout, sheet=title), fits, on_read) for title in first.same)]
 
 
@@ -582,6 +584,11 @@ def is_in_old_encoding(start: bytes) -> bool:
     except UnicodeDecodeError:
         return b"\0" not in start and not start.startswith(tuple(NOT_CSV))
     return False
+
+
+def _is_in_utf8(start: bytes) -> bool:
+    """Return whether a text has letters in UTF-8. One or two of another encoding may look the same by chance."""
+    return not is_in_old_encoding(start) and len(re.findall(rb"[\xc2-\xf4][\x80-\xbf]+", start)) > 2
 
 
 def delimiter_of(lines: list[str], heading_line: int | None) -> str:
