@@ -83,9 +83,9 @@ class RowChecks:
 
     def _is_new(self, cell: str, known: Collection[str]) -> bool:
         """Return whether a value may change the meaning of a bill. In a column that was empty, a remark does not."""
-        if not any(known) and (
-            headings.is_placeholder(cell) or (len(cell) > headings.LONGEST_CODE and headings.flag_of(cell) is None)
-        ):
+        is_text = not re.search(r"\d", cell) or re.search(r"[^\W\d_]\s|\s[^\W\d_]", cell)
+        is_remark = is_text and len(cell) > headings.LONGEST_CODE and headings.flag_of(cell) is None
+        if not any(known) and (headings.is_placeholder(cell) or is_remark):
             return False
         folded = {*self._checks.allowed, *map(str.casefold, known)}
         return cell.casefold() not in folded and not headings.are_names([*known, cell])

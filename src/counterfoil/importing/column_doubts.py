@@ -364,8 +364,10 @@ def _only_values(column: SampleColumn) -> list[str] | None:
     values = [value for value in column.distinct if not headings.is_placeholder(value)]
     are_flags = bool(values) and all(headings.flag_of(one) is not None and not one.isdigit() for one in values)
     harmless = ("people", "remarks", "harmless_flags", *(() if are_flags else ("groups",)))
+    # A bill that names another one may be its refund.
+    is_reference = not values and headings.names(column.name, "references")
     is_known = column.role not in (None, "type") or column.is_date or column.is_clock
-    if is_known or any(headings.names(column.name, table) for table in harmless):
+    if not is_reference and (is_known or any(headings.names(column.name, table) for table in harmless)):
         return None
     is_same = len({*column.values}) <= (MOST_STATUSES if headings.are_names(values) else 1)
     are_codes = all(len(value) <= headings.LONGEST_CODE for value in values)
