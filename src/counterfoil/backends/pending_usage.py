@@ -71,8 +71,6 @@ class PendingUsage(ABC):
         return task
 
     def _flush_soon(self) -> None:
-        if self._flush_due:
-            return
         import asyncio  # noqa: PLC0415 - as above
 
         self._flush_due = True
@@ -84,15 +82,18 @@ class PendingUsage(ABC):
             del self._records[: RECORDS_WAITING // 10]
         if record.error:
             self._tally.add_error(record.key_id, record.error, record.at)
-        self._flush_soon()
+        if not self._flush_due:
+            self._flush_soon()
 
     def note_refusal(self, key_id: str, error: str, at: int) -> None:
         self._tally.add_error(key_id, error, at)
-        self._flush_soon()
+        if not self._flush_due:
+            self._flush_soon()
 
     def note_page(self, read: ChangeList, since: int, horizon: int, is_last: bool, at: int) -> None:
         self._tally.add_page(read, since, horizon, is_last, at)
-        self._flush_soon()
+        if not self._flush_due:
+            self._flush_soon()
 
 
 def answer(waiting: Sequence[Waiting], verdicts: Sequence[Admitted | TooFast]) -> None:

@@ -34,4 +34,5 @@ def random_ids(length: int = 16) -> Iterator[str]:
     """Yield IDs of hexadecimal digits. One system call provides the randomness for hundreds of them."""
     while True:
         digits = os.urandom(4608).hex()  # 9216 digits, a multiple of both lengths.
-        yield from (digits[start : start + length] for start in range(0, len(digits), length))
+        for start in range(0, len(digits), length):
+            yield digits[start : start + length]
