@@ -1,0 +1,169 @@
+"""The form: what an export proves, what is shown to be confirmed, and what a person must answer.
+
+`docs/import-form.md` describes its JSON. Amounts are texts, so that no reader rounds them.
+"""
+
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import msgspec
+from msgspec import Struct, field
+
+VERSION: Final = 1
+MOST_QUESTIONS: Final = 5
+"""A file that needs more answers is refused with advice on another report of the till."""
+MOST_OPTIONS: Final = 4
+FIRST_ROWS: Final = 20
+
+Standing = Literal["proven", "visible", "asked", "unread"]
+"""How a column was decided: by sums and values, shown to be confirmed, by an answer, or not read at all."""
+Kind = Literal["file", "bill", "state", "money", "day", "shop"]
+"""What a question is about. Only questions about shops have a default."""
+
+
+class Part(Struct, frozen=True, rename="camel"):
+    """A part of the form."""
+
+
+class ExportFiles(Struct, frozen=True):
+    """The files of one export: bills and, if they are in files of their own, their lines and payments."""
+
+    bills: tuple[Path, ...]
+    lines: tuple[Path, ...] = ()
+    payments: tuple[Path, ...] = ()
+
+
+class KnownShop(Struct, frozen=True):
+    """A shop that the store knows. Nothing is asked about it."""
+
+    id: str
+    name: str | None = None
+    franchise_id: str | None = None
+    timezone: str | None = None
+    closing_time: str | None = None
+
+
+class LeftOut(Part, frozen=True, kw_only=True):
+    """Bills that are not imported, with the money that their rows name."""
+
+    bills: int
+    net: str
+    reason: str = ""
+
+
+class Option(Part, frozen=True, kw_only=True):
+    """An answer that is offered, and what the file would be with it."""
+
+    answer: str
+    text: str
+    bills: int
+    net: str
+    left_out: LeftOut
+    first: str | None = None
+    """The local time of the first bill, with its offset."""
+    last: str | None = None
+    example: str = ""
+    """What the answer makes of one bill, as in `bill 1002: 588.50 + 40.00 = 628.50`."""
+
+
+class Question(Part, frozen=True, kw_only=True):
+    id: str
+    """The same for the same file. `--answers` names it, and the mapping keeps it in `[answers]`."""
+    text: str
+    kind: Kind = field(name="class")
+    options: tuple[Option, ...]
+    example: str = ""
+    """The values of the file that the question is about."""
+    free: bool = False
+    """Whether another answer than those of the options can be given, such as the name of a time zone."""
+    default: str | None = None
+    """The answer that stands if none is given. It is then listed in `assumed`. What changes money has none."""
+
+
+class ColumnView(Part, frozen=True, kw_only=True):
+    heading: str
+    role: str
+    """What the column is read as, such as `total`, or an empty text if it is not read."""
+    standing: Standing = field(name="class")
+    equation: str = ""
+    """The sum that proves it, as in `Total = Subtotal + VAT on 6 of 6 bills`."""
+
+
+class Refusal(Part, frozen=True, kw_only=True):
+    """An answer that the file refutes, or that nothing asks for."""
+
+    id: str
+    answer: str
+    reason: str
+
+
+class DayTotals(Part, frozen=True, kw_only=True):
+    day: str
+    shop: str
+    bills: int
+    voids: int
+    refunds: int
+    net: str
+    tip: str
+    tax: str
+
+
+class Totals(Part, frozen=True, kw_only=True):
+    """What would be loaded. Bills count voided ones, and net leaves them out."""
+
+    bills: int
+    voids: int
+    refunds: int
+    net: str
+    tip: str
+    tax: str
+    rows_read: int
+    rows: int
+    days: tuple[DayTotals, ...]
+
+
+class Form(Part, frozen=True, kw_only=True):
+    v: int = VERSION
+    file: str
+    """A sentence about the file: its rows, columns and encoding."""
+    columns: tuple[ColumnView, ...]
+    rows: tuple[tuple[str, ...], ...]
+    """The first rows, with a cell for each of the columns."""
+    questions: tuple[Question, ...]
+    """Those that have no answer yet, the next one first. They may change with each answer."""
+    answers: dict[str, str]
+    refused: tuple[Refusal, ...] = ()
+    proven: tuple[str, ...] = ()
+    assumed: tuple[str, ...] = ()
+    """What nobody said and nothing proves, although it cannot change money, such as the time zone of the shop."""
+    left_out: tuple[LeftOut, ...] = ()
+    totals: Totals | None = None
+    """None while a question is open."""
+    advice: str = ""
+    """Why this file cannot be answered for, and which report of the till to export instead."""
+    mapping: str = ""
+    """The mapping that was accepted, as TOML. Empty while a question is open."""
+
+    @property
+    def open(self) -> tuple[Question, ...]:
+        """The questions without which nothing can be loaded."""
+        return tuple(question for question in self.questions if question.default is None)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the files can be loaded: nothing is open, no answer was refused, and no other report is needed."""
+        return not self.open and not self.refused and not self.advice
+
+
+def json_of(form: Form) -> bytes:
+    return msgspec.json.encode(form)
+
+
+def form_of(text: bytes | str) -> Form:
+    """Return the form that its JSON describes, or raise `msgspec.ValidationError`."""
+    return msgspec.json.decode(text, type=Form)
+
+
+def json_schema() -> dict[str, Any]:
+    """Return the JSON Schema of a form."""
+    return msgspec.json.schema(Form)
