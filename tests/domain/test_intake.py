@@ -3,6 +3,8 @@
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from counterfoil.checks.overview import sudden_changes, watched_folders
@@ -104,6 +106,65 @@ def test_an_accepted_change_becomes_the_standard() -> None:
     assert not intake.alarms
     assert not after(load(undated=55, unknown={"bill: table_no": 1_000}), intake=intake).alarms
     assert alarms(after(load(undated=100), intake=intake)) == [("undated", "", 100)]
+
+
+def test_loading_goes_on_after_another_average_was_accepted() -> None:
+    usual, dearer = load(240, with_net=240, net=24_000), load(240, with_net=240, net=960_000)
+    intake = rules.accepted(after(*[usual] * 4, dearer))
+    assert [group.lines for group in intake.earlier] == [240] * 5
+    assert not after(usual, dearer, intake=intake).alarms
+
+
+def test_a_store_that_has_an_empty_group_forgets_it() -> None:
+    intake = replace(NORMAL, earlier=[*NORMAL.earlier, rules.DeliveryCounts()])
+    assert alarms(after(load(undated=50), intake=intake)) == [("undated", "", 50)]
+    assert after(load(), intake=intake).earlier == [*NORMAL.earlier, load()]
+
+
+def test_a_few_bad_records_that_were_accepted_with_another_average_do_not_become_the_standard() -> None:
+    usual, few = load(240, with_net=240, net=24_000), load(20, undated=20, with_net=20, net=80_000)
+    intake = rules.accepted(after(*[usual] * 4, few))
+    assert alarms(after(load(undated=500), intake=intake)) == [("undated", "", 500)]
+
+
+@st.composite
+def deliveries(draw: st.DrawFn) -> rules.DeliveryCounts:
+    lines = draw(st.sampled_from([0, 1, 9, 10, 40, 150, 199, 200, 240, 5_000]))
+    bills = draw(st.integers(0, lines))
+    average = draw(st.sampled_from([0, 1, 100, 4_000, 10_000_000]))
+    up_to_all = st.integers(0, bills)
+    with_net = draw(up_to_all)
+    fields = ["bill: note", "bill: lines.qty"] if bills else []
+    names = st.fixed_dictionaries({}, optional=dict.fromkeys(fields, st.integers(1, max(bills, 1))))
+    return rules.DeliveryCounts(
+        lines=lines,
+        rejected=draw(st.integers(0, lines - bills)),
+        bills=bills,
+        undated=draw(up_to_all),
+        no_items=draw(up_to_all),
+        no_amounts=draw(up_to_all),
+        records={"bill": bills} if bills else {},
+        unreadable=draw(names),
+        unknown=draw(names),
+        with_net=with_net,
+        net=average * with_net,
+    )
+
+
+@given(st.lists(st.one_of(deliveries(), st.just("accept")), max_size=40))
+def test_no_sequence_of_loads_and_acceptances_ends_loading(steps: list[rules.DeliveryCounts | str]) -> None:
+    intake = rules.Intake()
+    for number, step in enumerate(steps):
+        if isinstance(step, rules.DeliveryCounts):
+            intake = rules.with_load(intake, step, number)
+            assert all(str(rules.describe(alarm)) for alarm in intake.alarms)
+            continue
+        alarming, intake = intake.alarming, rules.accepted(intake)
+        assert not intake.alarms
+        if alarming:
+            again = rules.with_load(replace(intake, pending=rules.DeliveryCounts()), alarming, number)
+            assert not again.alarms, "what was accepted is normal"
+    assert all(group.lines for group in intake.earlier)
 
 
 def test_a_name_that_was_rare_raises_an_alarm_when_it_becomes_frequent() -> None:

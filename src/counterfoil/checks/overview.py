@@ -15,7 +15,7 @@ from counterfoil.checks.open_items import open_item_findings
 from counterfoil.domain.access import Key
 from counterfoil.domain.activity import ShopActivity, format_usual
 from counterfoil.domain.calendar import DAY_MS, HOUR_MS, from_ms
-from counterfoil.domain.intake import MIN_EARLIER_GROUPS, Intake, LoadRow, WatchedFolder, describe
+from counterfoil.domain.intake import MIN_EARLIER_GROUPS, Intake, LoadRow, WatchedFolder, comparable_groups, describe
 from counterfoil.domain.messages import NOTHING, Message, duration, first_of, quoted
 from counterfoil.machine.addresses import STORE_HEADER, reachable_host
 from counterfoil.operator_reads import OperatorReads
@@ -285,8 +285,9 @@ def sudden_changes(intake: Intake, now: int) -> Iterator[Finding]:
     """Yield a warning for each alarm, or an `ok` finding; nothing until the first group of loads is complete."""
     if not intake.judged:
         return
-    if len(intake.earlier) <= MIN_EARLIER_GROUPS and not intake.alarms:
-        yield finding("intake_learning", count=len(intake.earlier), needed=MIN_EARLIER_GROUPS)
+    groups = len(comparable_groups(intake))
+    if groups <= MIN_EARLIER_GROUPS and not intake.alarms:
+        yield finding("intake_learning", count=groups, needed=MIN_EARLIER_GROUPS)
     elif not intake.alarms:
         yield finding("intake_usual")
     since = from_ms(intake.alarmed_at, UTC)

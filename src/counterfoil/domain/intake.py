@@ -209,7 +209,7 @@ def with_load(intake: Intake, load: DeliveryCounts, now_ms: int) -> Intake:
     if group.lines < MIN_GROUP_LINES:
         return replace(intake, pending=group)
     after = replace(intake, pending=DeliveryCounts(), judged=intake.judged + 1)
-    alarms = list(_alarms(intake, group)) if len(intake.earlier) >= MIN_EARLIER_GROUPS else []
+    alarms = list(_alarms(intake, group)) if len(comparable_groups(intake)) >= MIN_EARLIER_GROUPS else []
     if alarms:
         alarmed_at = intake.alarmed_at if intake.alarms else now_ms
         return replace(after, alarms=alarms, alarming=group, alarmed_at=alarmed_at)
@@ -224,14 +224,21 @@ def accepted(intake: Intake) -> Intake:
     return _with_normal_group(intake, intake.alarming) if intake.alarming else intake
 
 
+def comparable_groups(intake: Intake) -> list[DeliveryCounts]:
+    """Return the earlier groups whose shares are compared. Accepting another average adds smaller groups, too."""
+    return [group for group in intake.earlier if group.lines >= MIN_GROUP_LINES]
+
+
 def _with_normal_group(intake: Intake, group: DeliveryCounts) -> Intake:
+    # A group without lines says nothing. Stores may have one from before this was checked.
+    earlier = [counts for counts in (*intake.earlier, replace(group, unknown={})) if counts.lines]
     # After the first groups, rare names are not remembered, so that an alarm is raised if they become frequent.
-    is_first = len(intake.earlier) < MIN_EARLIER_GROUPS
+    is_first = len(comparable_groups(intake)) < MIN_EARLIER_GROUPS
     names = [name for name, count in group.unknown.items() if is_first or count >= MIN_AFFECTED]
     known_names = list(dict.fromkeys([*(name for name in intake.known_names if name not in names), *names]))
     return replace(
         intake,
-        earlier=[*intake.earlier, replace(group, unknown={})][-MAX_EARLIER_GROUPS:],
+        earlier=earlier[-MAX_EARLIER_GROUPS:],
         known_names=known_names[-MAX_KNOWN_NAMES:],
         alarms=[],
         alarming=None,
@@ -253,7 +260,7 @@ def _jump_of_average(intake: Intake, load: DeliveryCounts) -> IntakeAlarm | None
 
 
 def _alarms(intake: Intake, group: DeliveryCounts) -> Iterator[IntakeAlarm]:
-    highest = _highest_shares(intake.earlier)
+    highest = _highest_shares(comparable_groups(intake))
     for (measure, name), (count, total) in _shares(group).items():
         before, share = highest.get((measure, name), 0.0), count / total
         if count >= MIN_AFFECTED and share - before >= JUMP_POINTS and share >= before * JUMP_FACTOR:
