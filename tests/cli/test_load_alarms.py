@@ -62,9 +62,8 @@ def test_the_operator_accepts_a_change_and_it_is_normal_from_then_on(usual: Comm
 
 
 def test_loading_goes_on_after_a_jump_of_the_average_bill_was_accepted(usual: Command) -> None:
-    amounts = {"amounts": {"net": 4_000}}
-    usual("load", "-", "--accept-change", stdin=bills(1_000, **amounts))
-    assert usual.json("load", "-", stdin=bills(2_000, **amounts))["alarms"] == []
+    usual("load", "-", "--accept-change", stdin=bills(1_000, amounts={"net": 4_000}))
+    assert usual.json("load", "-", stdin=bills(2_000, amounts={"net": 4_000}))["alarms"] == []
 
 
 def test_a_jump_in_rejected_lines_raises_an_alarm(usual: Command) -> None:

@@ -116,6 +116,16 @@ def test_rejected_lines_are_a_warning_until_their_rejects_file_is_loaded(
     assert (waiting(counterfoil), codes(counterfoil)) == ([], ["nothing_waiting"])
 
 
+def test_lists_and_status_say_which_lines_of_which_file_were_rejected_and_why(
+    counterfoil: Command, item: dict[str, Any]
+) -> None:
+    assert item["reason"] == "1 unknown_shop"
+    assert "1 unknown_shop" in counterfoil("loads", "open").stdout
+    (found,) = counterfoil.findings("items")
+    assert "1 line of 1 load" in found["message"]
+    assert "Latest: bills-16.ndjson (1 unknown_shop)." in found["message"]
+
+
 def test_other_deliveries_of_the_same_name_close_nothing(counterfoil: Command, tmp_path: Path) -> None:
     for day, content in (("mon", BILL), ("tue", BILL.replace(b"b_1", b"b_2")), ("wed", b"\n".join(SHOPS))):
         (tmp_path / day).mkdir()
@@ -186,6 +196,7 @@ def test_a_quarantined_file_is_open_until_it_is_resolved(counterfoil: Command, s
     assert (item["kind"], item["source"], item["load"], item["lines"]) == ("quarantined", "shops.ndjson.gz", 1, None)
     assert Path(item["path"]).exists()
     assert codes(counterfoil) == ["items_quarantined"]
+    assert f"Latest: {item['reason']}" in counterfoil.findings("items")[0]["message"]
     (spool / "shops.ndjson.gz").write_bytes(whole)
     counterfoil("load", spool)
     assert waiting(counterfoil) == [item]
@@ -201,6 +212,7 @@ def test_rows_that_an_import_rejects_are_open_until_they_are_resolved(counterfoi
     counterfoil("import", "--mapping", mapping, export, "--load", status=3)
     (item,) = waiting(counterfoil)
     assert (item["kind"], item["lines"], item["source"], item["path"]) == ("rejects", 1, "export.csv", "")
+    assert item["reason"] == "1 import_unreadable_value"
     export.write_text("No,Closed,Net\n1,2026-11-14 12:00,100\n2,2026-11-14 12:05,50\n", "utf-8")
     counterfoil("import", "--mapping", mapping, export, "--load")
     assert waiting(counterfoil) == [item]

@@ -104,6 +104,7 @@ DELETE FROM open_items WHERE closed_at < :before
 INSERT INTO open_items ($columns) SELECT $new_item FROM open_items WHERE true
 ON CONFLICT (identity) DO UPDATE SET
     files = excluded.files,
+    reason = CASE WHEN open_items.kind = 'rejects' THEN excluded.reason ELSE open_items.reason END,
     closed_at = CASE WHEN open_items.files = excluded.files THEN open_items.closed_at END,
     closed_by = CASE WHEN open_items.files = excluded.files THEN open_items.closed_by END
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from datetime import UTC
+from textwrap import shorten
 
 from msgspec.structs import replace
 
@@ -20,6 +21,8 @@ VERBS: dict[Verb, tuple[Act, Closing]] = {
     "accept": (Act.DELIVERY_ACCEPTED, "accepted"),
     "discard": (Act.DELIVERY_DISCARDED, "discarded"),
 }
+# A finding tells this many items of a kind, and of the reason of a kept file this many characters.
+MOST_TOLD, MAX_TOLD = 3, 200
 _CODES = ("items_rejects", "items_quarantined", "items_held", "items_unfinished")
 
 
@@ -50,4 +53,20 @@ def open_item_findings(items: Sequence[OpenItem], now: int) -> Iterator[Finding]
                 count=len(of_kind),
                 lines=sum(item.lines or 0 for item in of_kind),
                 span=duration(now - since),
+                latest=_latest(of_kind),
             )
+
+
+def _latest(items: Sequence[OpenItem]) -> str:
+    """Return the files of the latest items and why they are open, without the full stop at the end."""
+    newest = sorted(items, key=lambda item: item.number, reverse=True)
+    told = [_told(item).rstrip(".") for item in newest[:MOST_TOLD]]
+    more = len(newest) - len(told)
+    return "; ".join(told) + (f"; and {more:,} more" if more else "")
+
+
+def _told(item: OpenItem) -> str:
+    if item.kind == "rejects" and item.reason:
+        return f"{item.source} ({item.reason})"
+    # The reason why a file is kept begins with its name.
+    return shorten(item.reason, MAX_TOLD, placeholder=" …") or item.source

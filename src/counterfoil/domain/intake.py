@@ -77,6 +77,8 @@ class LoadProgress(Struct):
     """The files that could not be read completely. Set when the load ends."""
     rows: dict[str, int] = field(default_factory=dict)
     """For each export, the number of rows that could not be converted. The rejects file does not have them."""
+    row_reasons: Mapping[str, int] = field(default_factory=dict)
+    """The number of these rows by reason. `reasons` has them, too."""
     alarms: Sequence["IntakeAlarm"] = ()
     """The sudden changes in this load. Set when it ends."""
     rejects_path: str = ""
@@ -99,11 +101,18 @@ class LoadProgress(Struct):
                 files=limited(lines),
                 path=self.rejects_path,
                 machine=self.machine,
+                reason=_counts_text(Counter(self.reasons) - Counter(self.row_reasons)),
                 opened_at=now,
             )
         if self.rows:
-            identity = f"rows of load {self.number}"
-            yield OpenItem(identity=identity, kind="rejects", load=self.number, files=limited(self.rows), opened_at=now)
+            yield OpenItem(
+                identity=f"rows of load {self.number}",
+                kind="rejects",
+                load=self.number,
+                files=limited(self.rows),
+                reason=_counts_text(Counter(self.row_reasons)),
+                opened_at=now,
+            )
 
     def add_reject(self, line: RejectedLine) -> None:
         if self.stored_rejects + len(self.new_rejects) < MAX_REMEMBERED:
@@ -134,6 +143,11 @@ class LoadProgress(Struct):
         for place, line in enumerate(self.new_rejects, self.stored_rejects):
             fields = json.encode(line.fields).decode()
             yield {**asdict(line), "load": self.number, "place": place, "fields": fields}
+
+
+def _counts_text(reasons: Counter[str]) -> str:
+    """Return reasons with the number of lines or rows rejected for each, such as `3 not_json, 1 unknown_shop`."""
+    return ", ".join(f"{count:,} {reason}" for reason, count in reasons.most_common())
 
 
 MIN_GROUP_LINES = 200

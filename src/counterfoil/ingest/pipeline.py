@@ -369,6 +369,7 @@ class Pipeline:
         progress.files = self._files
         # Rows of a file that is moved to quarantine are in that file.
         progress.rows = {} if self._finishes_damaged else rows.by_file()
+        progress.row_reasons = rows.reasons
         outcomes = self._ledger.apply(changes, progress, summary.guard if self._is_guarded and changes else None)
         if not (changes and summary.guard.is_exceeded):
             progress.mark_stored()
