@@ -306,6 +306,23 @@ def test_a_list_is_filtered_while_the_operator_types(demo: RunningDemo, visit: V
     assert (rows.count(), status.inner_text()) == (shops, "")
 
 
+@pytest.mark.parametrize("width", [390, 768, 820, 1024, 1440])
+def test_every_shop_is_named_by_its_branch_first_and_no_branch_is_cut(
+    browser: Any, demo: RunningDemo, width: int
+) -> None:
+    with signed_in(browser, demo, width) as visit:
+        rows = go(visit, demo, "/shops").locator("tbody th")
+        assert rows.count() > 10
+        for row in rows.all():
+            branch, brand = row.locator(".label"), row.locator("small")
+            name = branch.get_attribute("title")
+            assert f"{brand.inner_text()} · {branch.inner_text()}" == name
+            assert branch.bounding_box()["y"] < brand.bounding_box()["y"]
+            for part in (branch, brand):
+                assert part.evaluate("part => part.scrollHeight <= part.clientHeight + 1"), name
+                assert part.evaluate("part => part.scrollWidth <= part.clientWidth + 1"), name
+
+
 def test_a_long_label_keeps_every_column_on_the_page(demo: RunningDemo, visit: Visit) -> None:
     page = go(visit, demo, "/keys/new")
     page.locator("#field-label").fill("Integration " + "x" * 180)

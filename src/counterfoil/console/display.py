@@ -32,6 +32,8 @@ Drawn = tuple[Row, list[Child]]
 Cells = Mapping[str, Callable[[Row], Child]]
 _TAG = re.compile("<[^>]*>")
 _PART = re.compile(".+?(?: · |$)")
+# Between the name of a brand and the name of a branch.
+_SEPARATOR = re.compile(" [·–—|-] ")
 
 
 def template(name: str, t: Texts, **values: object) -> Html:
@@ -102,6 +104,12 @@ def name_of(text: str | None) -> str:
 def parts(name: str | None) -> list[Child]:
     """Return a name that is broken between its parts, if it can be: browsers break Thai text within words."""
     return [element("span", part, class_="part") for part in _PART.findall(name_of(name))]
+
+
+def brand_and_branch(name: str) -> tuple[str, str]:
+    """Split the name of a shop. A name that does not show what its branch is called counts as that of a brand."""
+    brand, *branch = _SEPARATOR.split(name, maxsplit=1)
+    return brand, "".join(branch)
 
 
 def key_link(key_id: str, label: str | None = None) -> Html:

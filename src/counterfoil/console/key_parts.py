@@ -1,11 +1,10 @@
 """Parts of pages about keys: a key's name, state, permissions and scope, and how fresh its copy is."""
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import takewhile
 
-from counterfoil.console.display import Cells, badge, list_table, name_of, parts, section, tile
+from counterfoil.console.display import Cells, badge, brand_and_branch, list_table, name_of, parts, section, tile
 from counterfoil.console.texts import Texts
 from counterfoil.console.visit import Visit
 from counterfoil.domain.access import Key, Scope, permissions
@@ -19,8 +18,6 @@ from counterfoil.web.html import Child, Html, element, markup
 
 # A franchise has no name of its own, so a list shows the names of this many of its shops.
 NAMED_SHOPS = 2
-# Between the name of a brand and the name of a branch.
-_SEPARATOR = re.compile(" [·–—|-] ")
 
 
 def state_badge(t: Texts, key: Key, now: int) -> Html:
@@ -62,7 +59,7 @@ def _group_name(t: Texts, shops: list[str]) -> str | None:
     same = takewhile(lambda words: len(set(words)) == 1, zip(*(name.split() for name in shops), strict=False))
     name = " ".join(words[0] for words in same).rstrip(" ·-–—,:|")
     if not name or len(shops) == 1:
-        brands = list(dict.fromkeys(_SEPARATOR.split(shop)[0] for shop in shops)) if len(shops) > 1 else shops
+        brands = list(dict.fromkeys(brand_and_branch(shop)[0] for shop in shops)) if len(shops) > 1 else shops
         name = ", ".join(brands[:NAMED_SHOPS]) + (", …" if len(brands) > NAMED_SHOPS else "")
     return f"{name}, {shop_count(t, len(shops))}"
 

@@ -6,7 +6,7 @@ from datetime import date
 from msgspec import Struct
 
 from counterfoil.console.charts import spark
-from counterfoil.console.display import Cells, badge, list_table, name_of, number, parts
+from counterfoil.console.display import Cells, badge, brand_and_branch, list_table, name_of, number
 from counterfoil.console.key_parts import ScopeNames, scope_names, shop_count
 from counterfoil.console.layout import notice
 from counterfoil.console.texts import Texts
@@ -65,8 +65,12 @@ def silent_rule(t: Texts) -> str:
 
 
 def _name(shop: ShopActivity) -> Html:
-    label = element("span", parts(shop.name), class_="label", id=f"shop-{shop.shop_id}")
-    return markup(label, " ", element("code", shop.shop_id))
+    """Return the branch, with the brand below it: shops of the same brand are told apart by their branches."""
+    name = name_of(shop.name)
+    brand, branch = brand_and_branch(name)
+    label = element("span", branch or brand, class_="label", id=f"shop-{shop.shop_id}", title=name)
+    of_brand = element("small", brand, title=name) if branch else None
+    return markup(label, " ", of_brand, " ", element("code", shop.shop_id))
 
 
 def _franchise_and_base(visit: Visit, names: ScopeNames, bases: Counter[str | None], shop: ShopActivity) -> Html:
