@@ -10,7 +10,7 @@ from msgspec import UNSET, Struct, UnsetType, json
 from msgspec.structs import astuple
 
 from counterfoil.domain import members
-from counterfoil.domain.access import USAGE_DAYS, Admitted, Key, usage_report
+from counterfoil.domain.access import USAGE_DAYS, Admitted, Key, Scope, usage_report
 from counterfoil.domain.calendar import as_number, compact, days_until
 from counterfoil.domain.change_feed import BEGINNING, REMOVALS_KEPT_MS, FeedPosition, Window
 from counterfoil.domain.changes import NO_DAY
@@ -246,6 +246,10 @@ class Reads:
         counts = await self._meter.counts(key, days_until(admitted.day, USAGE_DAYS))
         data = json.encode(usage_report(key, admitted, counts))
         return Answer(data=data, horizon=horizon, seal=data)
+
+    async def is_shop(self, shop_id: str) -> bool:
+        """Return whether this is the ID of a shop in the store, in any scope. No response may depend on it."""
+        return await self._books.has_shop(Scope("shop", shop_id), shop_id)
 
     def _feed_window(self, key: Key, question: ChangeFeed, horizon: int) -> tuple[Window, FeedPosition | None]:
         """Return the window of the pass that this request belongs to, and the position after which the page begins."""

@@ -8,7 +8,7 @@ import pytest
 
 from broken_store import stored_rows, table_missing
 from counterfoil import bootstrap
-from counterfoil.domain.request_records import RequestDetail
+from counterfoil.domain.request_records import UNKNOWN, RequestDetail
 from records import EVER, Record, bills, branch, fresh, member, members
 from running_service import START_MS, RunningService
 
@@ -105,14 +105,26 @@ def test_a_record_says_what_was_asked_for_and_what_was_returned(service: Running
     sent = [answer.get("message", "") for answer in answers]
     assert [details(row) for row in settled(service, key)] == [
         RequestDetail("shopId,updatedSince,limit,=,shopId", of["id"], 2, is_last=False),
-        RequestDetail("shopId,from", message=sent[1]),
-        RequestDetail("shopId,updatedSince", message=sent[2]),
+        RequestDetail("shopId,from", of["id"], message=sent[1]),
+        RequestDetail("shopId,updatedSince", UNKNOWN, message=sent[2]),
         RequestDetail("limit", rows=2, is_last=False),
         RequestDetail(rows=1, is_last=True),
         RequestDetail(),
     ]
     assert sent[1]
     assert sent[2]
+
+
+def test_a_refused_request_records_the_shop_that_was_asked_for_if_it_is_in_the_store(service: RunningService) -> None:
+    mine, theirs, phone = branch(), branch(), "0812345678"
+    service.load(theirs)
+    key = service.key_for(mine)
+    asked = {theirs["id"]: theirs["id"], phone: "unknown", f"%2B66{phone[1:]}": "unknown", "": None}
+    for shop_id in asked:
+        for parameters in ("updatedSince=2020-01-01T00:00:00Z", "from=today"):
+            assert service.error(f"transactions?shopId={shop_id}&{parameters}", key)
+    assert [details(row).shop for row in settled(service, key)] == [shop for shop in asked.values() for _ in range(2)]
+    assert phone[1:] not in str(rows(service, key))
 
 
 def test_request_ids_of_the_service_sort_by_time(service: RunningService) -> None:

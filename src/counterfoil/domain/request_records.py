@@ -59,11 +59,16 @@ MAX_PENDING = 10_000
 CHANGES_OF_SHOP, CHANGE_FEED = "changes", "feed"
 
 
+# Stands for a parameter that the API does not have, and for a shop that is not in the store.
+UNKNOWN = "="
+
+
 class RequestDetail(Struct, frozen=True, array_like=True):
     """What a request asked for and what it got.
 
-    `parameters` are the names of the parameters, separated by commas; a name that the API does not have is "=",
-    because a caller could send data in it, as in the ID of a shop that is refused. `shop_id` is the shop of a list.
+    `parameters` are the names of the parameters, separated by commas, and `shop_id` is the shop that was asked for.
+    A name that the API does not have and a shop that is not in the store are UNKNOWN, because a caller could send data
+    in them, such as a phone number.
     `rows` is the number of rows of the page, and `is_last` is false if the response has a cursor to continue with.
     Both are None if no page was sent. `message` is the text of an error.
     """
@@ -77,9 +82,14 @@ class RequestDetail(Struct, frozen=True, array_like=True):
     @property
     def names(self) -> list[str]:
         """The names of the known parameters, and how many others there were."""
-        unknown = self.parameters.count("=")
-        known = [name for name in self.parameters.split(",") if name not in ("", "=")]
+        unknown = self.parameters.count(UNKNOWN)
+        known = [name for name in self.parameters.split(",") if name not in ("", UNKNOWN)]
         return [*known, f"{unknown} unknown"] if unknown else known
+
+    @property
+    def shop(self) -> str | None:
+        """The ID of the shop that was asked for, `unknown` if it is not in the store, or None."""
+        return "unknown" if self.shop_id == UNKNOWN else self.shop_id or None
 
 
 class RequestRecord(Struct, frozen=True, kw_only=True):

@@ -11,7 +11,7 @@ from msgspec import Struct, json
 from counterfoil.domain import questions
 from counterfoil.domain.problems import AUTH_UNAVAILABLE, INTERNAL, METHOD_NOT_ALLOWED, NOT_FOUND, Refused
 from counterfoil.domain.questions import parameters
-from counterfoil.domain.request_records import RequestDetail, RequestRecord
+from counterfoil.domain.request_records import UNKNOWN, RequestDetail, RequestRecord
 from counterfoil.http import wire
 from counterfoil.http.gate import Gate, RequestHeaders, names_one_host, refuse_browsers, require_quota, sole
 from counterfoil.http.wire import PAGE_ROUTE, StaticPage, page_headers
@@ -96,6 +96,7 @@ class Exchange(Struct):
     answer: Answer | None = None
     error: str | None = None
     query_string: str = ""
+    asked_shop: str = ""
     message: str = ""
     is_probe: bool = False
     is_recorded: bool = False
@@ -125,7 +126,8 @@ class App(Struct, kw_only=True, eq=False):
             response = await self._respond(scope, headers, exchange)
             if exchange.answer and exchange.answer.disclosure:
                 # HEAD and 304 are recorded too, because their ETag and length depend on the personal data.
-                await self.request_log.disclose(self._record(exchange, response, began))
+                took_us = (time.perf_counter_ns() - began) // 1000
+                await self.request_log.disclose(self._record(exchange, response, took_us))
                 exchange.is_recorded = True
         except Refused as refused:
             response = self._error_response(refused, exchange)
@@ -137,7 +139,10 @@ class App(Struct, kw_only=True, eq=False):
             self.observe(_crash(error, exchange))
             response = self._error_response(Refused(INTERNAL), exchange)
         protocol.response_bytes(response.status, response.headers, response.body)
-        self._record_and_log(exchange, response, began)
+        took_us = (time.perf_counter_ns() - began) // 1000
+        if exchange.caller and response.status in (400, 403):
+            exchange.asked_shop = await self._asked_shop(exchange)
+        self._record_and_log(exchange, response, took_us)
 
     async def _respond(self, scope: RequestScope, headers: RequestHeaders, exchange: Exchange) -> wire.Response:
         if not names_one_host(headers, scope.http_version):
@@ -204,8 +209,18 @@ class App(Struct, kw_only=True, eq=False):
         headers = wire.response_headers(exchange.request_id, exchange.caller, refused) + wire.problem_headers(refused)
         return wire.Response(refused.problem.status, headers, wire.problem_body(refused))
 
-    def _record_and_log(self, exchange: Exchange, response: wire.Response, began: int) -> None:
-        record = self._record(exchange, response, began)
+    async def _asked_shop(self, exchange: Exchange) -> str:
+        """Return the shop that a refused request has asked for. It runs after the response, whose time says nothing."""
+        asked = parameters(exchange.query_string).get("shopId")
+        if not asked:
+            return ""
+        try:
+            return asked if await self.reads.is_shop(asked) else UNKNOWN
+        except StoreUnavailable:
+            return UNKNOWN
+
+    def _record_and_log(self, exchange: Exchange, response: wire.Response, took_us: int) -> None:
+        record = self._record(exchange, response, took_us)
         if exchange.caller and not exchange.is_recorded:
             self.request_log.note(record)
         answer = exchange.answer
@@ -234,12 +249,12 @@ class App(Struct, kw_only=True, eq=False):
             )
         )
 
-    def _record(self, exchange: Exchange, response: wire.Response, began: int) -> RequestRecord:
+    def _record(self, exchange: Exchange, response: wire.Response, took_us: int) -> RequestRecord:
         answer = exchange.answer
         disclosed = answer.disclosure if answer else None
         names = ",".join(questions.parameter_names(exchange.query_string)) if exchange.query_string else ""
         if answer is None:
-            detail = _detail(names, "", None, None, exchange.message)
+            detail = _detail(names, exchange.asked_shop, None, None, exchange.message)
         elif response.status == 304:
             detail = _detail(names, answer.shop_id)
         else:
@@ -250,7 +265,7 @@ class App(Struct, kw_only=True, eq=False):
             route=exchange.route,
             status=response.status,
             error=exchange.error,
-            took_us=(time.perf_counter_ns() - began) // 1000,
+            took_us=took_us,
             personal_base=disclosed.provider_id if disclosed else None,
             personal_members=disclosed.members if disclosed else 0,
             request_id=exchange.request_id,

@@ -74,7 +74,7 @@ def columns(labels: Mapping[str, str] = {}) -> Sequence[ListColumn[RecordedReque
         ),
         ListColumn("message", lambda request: request.returned.message or None),
         ListColumn("parameters", lambda request: ",".join(request.returned.names)),
-        ListColumn("shopId", lambda request: request.returned.shop_id or None),
+        ListColumn("shopId", lambda request: request.returned.shop),
         ListColumn("rows", lambda request: request.returned.rows),
         ListColumn("lastPage", lambda request: request.returned.is_last),
     )

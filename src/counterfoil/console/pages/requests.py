@@ -17,7 +17,7 @@ from counterfoil.console.layout import notice
 from counterfoil.console.visit import PER_PAGE, ConsolePage, PageContent, Visit, number_in
 from counterfoil.domain.calendar import DAY_MS, iso_utc
 from counterfoil.domain.problems import RECORDED_CODES, explanation, what_to_do
-from counterfoil.domain.request_records import RequestDetail
+from counterfoil.domain.request_records import UNKNOWN, RequestDetail
 from counterfoil.http.app import ROUTES
 from counterfoil.operator_reads import ANY_ERROR, RecordedRequest, RecordPosition, RequestFilter
 from counterfoil.views.columns import ListColumn, RowList, console_json
@@ -157,7 +157,9 @@ def _returned(visit: Visit, returned: RequestDetail) -> Iterator[tuple[str, Chil
         yield t("errors.message"), element("q", returned.message, lang="en")
     names = markup([[element("code", name), " "] for name in returned.names])
     yield t("requests.parameters"), names or t("permission.none")
-    if returned.shop_id:
+    if returned.shop_id == UNKNOWN:
+        yield t("shop"), t("unknown")
+    elif returned.shop_id:
         yield t("shop"), element("code", display.name_of(returned.shop_id))
     if returned.rows is not None:
         more = "" if returned.is_last else f" ({t('requests.more_pages')})"
