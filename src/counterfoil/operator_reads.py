@@ -11,7 +11,8 @@ The statements are written for SQLite, with named parameters. PostgreSQL needs o
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import date
 from functools import lru_cache, partial
@@ -25,7 +26,7 @@ from counterfoil.domain.access import Key, Scope, oldest_first
 from counterfoil.domain.activity import BillFigure, ShopActivity, activity, in_order
 from counterfoil.domain.audit import COLUMNS, AuditEntry, Backups, from_row
 from counterfoil.domain.batch import known_facts
-from counterfoil.domain.calendar import HOUR_MS, THAI_OFFSET, as_number, date_of, thai_day, thai_midnight
+from counterfoil.domain.calendar import HOUR_MS, THAI_OFFSET, as_number, date_of, from_ms, thai_day, thai_midnight
 from counterfoil.domain.changes import KnownFacts
 from counterfoil.domain.control_totals import TotalsReport
 from counterfoil.domain.devices import Device
@@ -36,6 +37,8 @@ from counterfoil.domain.open_items import OpenItem, item_of
 from counterfoil.domain.problems import KEY_REVOKED, QUOTA_EXCEEDED, RATE_LIMITED
 from counterfoil.domain.replacements import StoredBill
 from counterfoil.domain.request_records import CopyState, ReadProgress, RequestDetail, RequestRecord, copy_state
+from counterfoil.domain.resources import Shop
+from counterfoil.domain.shops import ShopFacts
 from counterfoil.ports import DiskUse, Permissions, ServerState, StoreExtent, StoreMismatch, StoreUnavailable
 from counterfoil.text import statements
 
@@ -45,6 +48,8 @@ QUERY_SEC = 5.0
 SCANNED_REQUESTS = 25_000
 # How long requests took is computed from at most this many records, the newest ones.
 MEASURED_REQUESTS = 25_000
+# The hours in which a shop sells are those of at most this many bills, the latest ones.
+CLOSINGS_READ = 2_000
 # As the error of a filter, this selects all requests that failed.
 ANY_ERROR = "any"
 # The number of bills that one query reads.
@@ -167,6 +172,14 @@ class ShopName(Struct, frozen=True, kw_only=True, rename="camel"):
     shop_name: str | None = None
     franchise_id: str | None = None
     provider_id: str | None = None
+
+
+class LoadedShop(Struct, frozen=True):
+    """A loaded shop, its facts, and how many bills it has."""
+
+    shop: Shop
+    facts: ShopFacts
+    bills: int
 
 
 # --- searching request records ----------------------------------------------------
@@ -427,6 +440,29 @@ class OperatorReads(ABC):
                 activity(facts, body, partial(bills, number), now_ms, count_all=count_all)
                 for number, facts, body in ask("SELECT number, facts, body FROM shops WHERE NOT removed")
             )
+
+    def loaded_shops(self) -> list[LoadedShop]:
+        """Return the shops that are not removed, sorted by ID."""
+        with self._opened("books") as ask:
+            return [
+                LoadedShop(
+                    json.decode(body, type=Shop),
+                    json.decode(facts, type=ShopFacts),
+                    ask(_SQL["total_bills"], shop=number)[0][0],
+                )
+                for number, facts, body in ask(_SQL["loaded_shops"])
+            ]
+
+    def bill_hours(self, shop_ids: Collection[str]) -> Counter[int]:
+        """Return how many of the latest bills of these shops were closed in each hour of their local day."""
+        hours = Counter[int]()
+        with self._opened("books") as ask:
+            for number, facts, body in ask(_SQL["loaded_shops"]):
+                if json.decode(body, type=Shop).shop_id in shop_ids:
+                    zone = json.decode(facts, type=ShopFacts).zone()
+                    closings = ask(_SQL["latest_closings"], shop=number, most=CLOSINGS_READ)
+                    hours.update(from_ms(closed_at, zone).hour for (closed_at,) in closings)
+        return hours
 
     def bills(self, first: date, last: date) -> list[BillsOfDay]:
         """Return the number of bills per shop and day, sorted by shop and day. Days without bills are left out."""

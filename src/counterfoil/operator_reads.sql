@@ -103,6 +103,17 @@ WHERE seen_at > :since ORDER BY name
 -- name: total_bills
 SELECT count(*) FROM bills INDEXED BY bills_by_day WHERE shop = :shop
 
+-- name: loaded_shops
+SELECT number, facts, body FROM shops WHERE NOT removed ORDER BY id
+
+-- name: latest_closings
+SELECT closed_at FROM bills INDEXED BY bills_by_day WHERE shop = :shop AND closed_at IS NOT NULL
+ORDER BY bill_day DESC, closed_at DESC LIMIT :most
+
+-- name: without_business_day_bills
+SELECT count(*) FROM (SELECT 1 FROM bills INDEXED BY bills_by_day
+    WHERE shop = :shop AND trading_day IS NULL LIMIT :most) AS found
+
 -- name: between_bills
 SELECT count(*) FROM bills
 WHERE shop = :shop AND bill_day BETWEEN :first_day AND :last_day AND closed_at > :after AND closed_at <= :until

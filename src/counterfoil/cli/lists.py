@@ -1,4 +1,4 @@
-"""Commands that list what the store has recorded: `counterfoil shops`, `usage`, `requests` and `audit`."""
+"""Commands that list what the store has recorded: `counterfoil usage`, `requests` and `audit`."""
 
 import sys
 import time
@@ -19,7 +19,6 @@ from counterfoil.domain.problems import RECORDED_CODES
 from counterfoil.machine.clock import SystemClock
 from counterfoil.operator_reads import ANY_ERROR, OperatorReads, RecordedRequest, RequestFilter
 from counterfoil.text import counted, csv_text
-from counterfoil.views import shops as shop_views
 from counterfoil.views.audit import with_labels
 from counterfoil.views.columns import ListColumn, csv_lines, json_row
 from counterfoil.views.keys import labels_of
@@ -46,21 +45,6 @@ def _note_more(found: Sequence[object], limit: int, noun: str, option: str = "--
     if len(found) > limit:
         latest = counted(limit, "is", "are")
         terminal.print_note(f"there are more {noun}; only the latest {latest} shown. Use {option} N to see more.")
-
-
-@click.command()
-@click.option("--franchise", metavar="ID")
-@utc_option
-@store_options
-def shops(franchise: str | None, as_json: bool) -> None:
-    found = bootstrap.store(existing_store()).reads().shops(SystemClock().now_ms(), count_all=True)
-    if franchise is not None:
-        known = ", ".join(sorted({shop.franchise_id for shop in found if shop.franchise_id})) or "none"
-        found = [shop for shop in found if shop.franchise_id == franchise]
-        if not found:
-            raise click.ClickException(f"no shops of franchise {franchise} are loaded. Loaded franchises: {known}.")
-    nothing = "no shops are loaded yet. Run `counterfoil load` to load some."
-    terminal.print_rows(shop_views.columns(), found, as_json, nothing=nothing)
 
 
 @click.command()

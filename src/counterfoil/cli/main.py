@@ -24,7 +24,7 @@ FIRST_FREE_DESCRIPTOR = 3
 # A command is the function `command` in the module of its name, or the function of its name in the module named here.
 MODULES = {
     **dict.fromkeys(("init", "migrate", "prune", "backup", "restore"), "store"),
-    **dict.fromkeys(("shops", "usage", "requests", "audit"), "lists"),
+    **dict.fromkeys(("usage", "requests", "audit"), "lists"),
     **dict.fromkeys(("schema", "completion"), "documents"),
     "doctor": "status",
 }

@@ -29,14 +29,17 @@ NEXT_TO_NONE = 0.1
 # A shop is learning until this many days have passed since its first bill.
 LEARNING_DAYS = 3
 
+# So many bills without a business day are counted per shop, because each of them has to be read.
+MOST_COUNTED = 10_000
+
 ShopState = Literal["silent", "few", "open", "learning", "closed", "empty"]
 
 
 # Answers a question about the bills of one shop, given the bounds that the question needs: how many there are in
 # `total`, how many were closed `between` two instants, and when the `first` of these and the `last` until an instant
-# was closed. `first_day` and `last_day` are the days of the instants `after` and `until` as numbers, because stores
-# sort bills by day first.
-BillFigure = Literal["total", "between", "first", "last"]
+# was closed. The bills `without_business_day` are counted up to a limit. `first_day` and `last_day` are the days of the
+# instants `after` and `until` as numbers, because stores sort bills by day first.
+BillFigure = Literal["total", "between", "first", "last", "without_business_day"]
 ShopBills = Callable[..., int | None]
 
 
@@ -59,6 +62,10 @@ class ShopActivity(Struct, frozen=True, kw_only=True):
     usual_since_last: float
     days_known: int
     is_closed: bool
+    closing: str | None = None
+    timezone: str | None = None
+    without_business_day: int = 0
+    """How many bills have no business day because the shop has no closing time, counted up to MOST_COUNTED."""
 
     @property
     def state(self) -> ShopState:
@@ -90,7 +97,10 @@ class ShopActivity(Struct, frozen=True, kw_only=True):
 
 def activity(facts: bytes, body: bytes, bills: ShopBills, now_ms: int, *, count_all: bool) -> ShopActivity:
     """Return the activity of a shop, given its stored facts and body and its bills."""
-    shop, zone = json.decode(body, type=Shop), json.decode(facts, type=ShopFacts).zone()
+    shop, known = json.decode(body, type=Shop), json.decode(facts, type=ShopFacts)
+    zone = known.zone()
+    # With a closing time, only a bill without a readable time has no business day.
+    undated = 0 if known.closing else bills("without_business_day", most=MOST_COUNTED) or 0
     last_bill_at = bills("last", until=now_ms)
     today, usual_by_now, usual_since_last, days_known = 0, 0.0, 0.0, 0
 
@@ -126,6 +136,9 @@ def activity(facts: bytes, body: bytes, bills: ShopBills, now_ms: int, *, count_
         usual_since_last=usual_since_last,
         days_known=days_known,
         is_closed=is_closed,
+        closing=known.closing,
+        timezone=known.timezone,
+        without_business_day=undated,
     )
 
 

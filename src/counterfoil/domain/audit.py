@@ -52,6 +52,8 @@ class Act(StrEnum):
     REJECT_REVEALED = "reject_revealed"
     # An operator closed open items, although their lines or files were not loaded.
     ITEMS_RESOLVED = "items_resolved"
+    # An operator set a shop's franchise, closing time or time zone.
+    SHOP_CHANGED = "shop_changed"
     DELIVERY_ACCEPTED = "delivery_accepted"
     DELIVERY_DISCARDED = "delivery_discarded"
 

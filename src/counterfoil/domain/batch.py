@@ -28,17 +28,19 @@ from counterfoil.domain.changes import (
     PutShop,
     RecordKey,
     Removal,
+    SetShop,
     ShopRow,
     put_bill,
 )
 from counterfoil.domain.replacements import ReplacementGuard, may_be_replaced
-from counterfoil.domain.resources import Bill
-from counterfoil.domain.shops import ShopFacts
+from counterfoil.domain.resources import Bill, Shop
+from counterfoil.domain.shops import ShopFacts, settings_kept, shop_under, with_settings, without_settings
 
 UNSTAMPED = b'"updatedAt":null'
 
 _bill = json.Decoder(Bill).decode
 _facts = json.Decoder(ShopFacts).decode
+_shop = json.Decoder(Shop).decode
 _withheld = json.Decoder(Withheld).decode
 _encode = json.Encoder().encode
 
@@ -190,7 +192,15 @@ class Batch:
             self._last_shop += 1
         elif _is_late(change.rev, known.rev):
             return Outcome.LATE
-        elif (known.body, known.facts, known.removed, known.rev) == (change.body, change.facts_body, False, change.rev):
+        if known:
+            change = _with_kept_settings(change, known.facts)
+            shop = change.shop
+        if known and (known.body, known.facts, known.removed, known.rev) == (
+            change.body,
+            change.facts_body,
+            False,
+            change.rev,
+        ):
             return Outcome.UNCHANGED
         self.shops[shop.shop_id] = ShopRow(
             known.number if known else self._last_shop,
@@ -199,7 +209,7 @@ class Batch:
             shop.provider_id,
             removed=False,
             rev=change.rev,
-            facts_version=known.facts_version + (known.facts != change.facts_body) if known else 1,
+            facts_version=known.facts_version + _affects_bills(known.facts, change.facts_body) if known else 1,
             applied_version=known.applied_version if known else 1,
             facts=change.facts_body,
             body=change.body,
@@ -207,6 +217,20 @@ class Batch:
             relisted=known is None or known.relisted or known.removed or known.body != change.body,
         )
         return Outcome.CHANGED if known else Outcome.ADDED
+
+    def _set_shop(self, change: SetShop) -> Outcome:
+        known = self.shops.get(change.shop_id)
+        if known is None or known.removed:
+            return Outcome.UNKNOWN_SHOP
+        facts = with_settings(without_settings(_facts(known.facts), change.reset), change.settings)
+        facts_body, body = _encode(facts), _encode(shop_under(facts, _shop(known.body)))
+        if facts_body == known.facts:
+            return Outcome.UNCHANGED
+        known.facts_version += _affects_bills(known.facts, facts_body)
+        known.franchise_id = facts.franchise_id
+        known.relisted = known.relisted or known.body != body
+        known.facts, known.body, known.dirty = facts_body, body, True
+        return Outcome.CHANGED
 
     def _remove_shop(self, change: Removal) -> Outcome:
         known = self.shops.get(change.key[2])
@@ -325,12 +349,28 @@ class Batch:
     # batch in memory until the next garbage collection.
     _APPLY: ClassVar[dict[tuple[type, str], Callable[["Batch", Any], Outcome]]] = {
         (PutShop, "shop"): _put_shop,
+        (SetShop, "shop"): _set_shop,
         (Removal, "shop"): _remove_shop,
         (PutBase, "base"): _put_base,
         (PutMember, "member"): _put_member,
         (Removal, "member"): _remove_member,
         (Removal, "bill"): _remove_bill,
     }
+
+
+def _with_kept_settings(change: PutShop, known: bytes) -> PutShop:
+    """Return the change with what the operator has set for the shop, if anything."""
+    known_facts = _facts(known)
+    if not known_facts.delivered:
+        return change
+    facts = settings_kept(change.facts, known_facts)
+    shop = shop_under(facts, change.shop)
+    return PutShop(shop, facts, change.rev, _encode(shop), _encode(facts))
+
+
+def _affects_bills(before: bytes, after: bytes) -> bool:
+    """Return whether the facts changed in more than what records say about fields that the operator has set."""
+    return before != after and replace(_facts(before), delivered={}) != replace(_facts(after), delivered={})
 
 
 def known_facts(version: int, facts: bytes) -> KnownFacts:

@@ -1,5 +1,6 @@
 """Functions for instants (milliseconds since 1970 UTC), days (`datetime.date`) and trading days. None reads a clock."""
 
+from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
 from functools import lru_cache
@@ -122,6 +123,23 @@ def trading_day(timestamp: str, closing: str | None) -> str | None:
     day = timestamp[: len("2026-01-31")]
     time_of_day = timestamp[len("2026-01-31T") : len("2026-01-31T18:05")]
     return _day_before(day) if time_of_day < closing < NOON_TEXT else day
+
+
+# The end of a business day that is proposed if the bills allow it: few restaurants sell at this hour.
+USUAL_CLOSING_HOUR = 4
+# A proposed closing time is among hours with at most one of so many bills.
+BILLS_PER_STRAY = 200
+
+
+def quiet_closing(hours: Mapping[int, int]) -> str | None:
+    """Return a closing time in hours with next to no bills, given how many bills each hour of the day has, or None."""
+
+    def nearby(hour: int) -> int:
+        return hours.get(hour, 0) + hours.get((hour - 1) % 24, 0)
+
+    quietest = min(range(NOON.hour), key=lambda hour: (nearby(hour), abs(hour - USUAL_CLOSING_HOUR)))
+    is_quiet = nearby(quietest) * BILLS_PER_STRAY <= sum(hours.values())
+    return f"{quietest:02}:00" if is_quiet else None
 
 
 @lru_cache(maxsize=1024)

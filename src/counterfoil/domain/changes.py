@@ -13,7 +13,7 @@ from counterfoil.domain.bills import NO_AMOUNTS, ClosedBill
 from counterfoil.domain.control_totals import CountedBill, Figures, figures_of, lines_amount
 from counterfoil.domain.members import Base, StoredMember
 from counterfoil.domain.resources import Bill, Number, Shop
-from counterfoil.domain.shops import ShopFacts
+from counterfoil.domain.shops import ShopFacts, ShopSettings
 
 # Identifies a record by its shop (empty except for bills), its kind and its ID (for a member, the token).
 RecordKey = tuple[str, str, str]
@@ -34,6 +34,19 @@ class PutShop(Struct, frozen=True):
     @property
     def key(self) -> RecordKey:
         return "", "shop", self.shop.shop_id
+
+
+class SetShop(Struct, frozen=True):
+    """What the operator sets for a loaded shop, and the fields for which the shop's record is to count again."""
+
+    shop_id: str
+    settings: ShopSettings
+    reset: tuple[str, ...] = ()
+    rev: None = None
+
+    @property
+    def key(self) -> RecordKey:
+        return "", "shop", self.shop_id
 
 
 class PutBase(Struct, frozen=True):
@@ -97,7 +110,7 @@ class EncodedBill(Struct, frozen=True, gc=False):
         return self.shop_id, self.bill_id, self.figures
 
 
-Change = PutShop | PutBase | PutMember | EncodedBill | Removal
+Change = PutShop | SetShop | PutBase | PutMember | EncodedBill | Removal
 
 
 def put_bill(closed: ClosedBill, known: KnownFacts, rev: float | None) -> EncodedBill:

@@ -1,9 +1,12 @@
 """Turns a raw shop record into the published Shop and the facts that apply to its bills."""
 
 import re
+from collections.abc import Collection, Mapping
 from datetime import tzinfo
+from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from counterfoil.domain.calendar import THAI_TIME, zone_named
 from counterfoil.domain.pos_values import Record, flag, ident, identifier, idents, number, objects, text
@@ -69,8 +72,12 @@ MIDNIGHT_AT_THE_END = "24:00"
 _CLOSING = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)(?::00)?", re.ASCII)
 
 
-class ShopFacts(Struct, frozen=True, kw_only=True):
-    """The settings of a shop that affect how its bills are read. They are stored for later loads of bills."""
+class ShopFacts(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The settings of a shop that affect how its bills are read. They are stored for later loads of bills.
+
+    `delivered` has the fields of `ShopSettings` that the operator has set, with what the shop's record says instead. A
+    later record of the shop changes only the values in it.
+    """
 
     shop_id: str
     franchise_id: str | None
@@ -78,6 +85,7 @@ class ShopFacts(Struct, frozen=True, kw_only=True):
     closing: str | None
     channels: dict[str, str]
     groupings: tuple[str, ...]
+    delivered: dict[str, str | None] = {}
 
     def zone(self) -> tzinfo:
         return zone_named(self.timezone) or THAI_TIME
@@ -102,14 +110,15 @@ def shop_from(record: Record) -> tuple[Shop, ShopFacts]:
         shop_id=shop_id,
         franchise_id=franchise_id,
         timezone=timezone,
-        closing=_closing(record.get("closingTime")),
+        closing=closing_time(record.get("closingTime")),
         channels=_channel_names(record.get("channels")),
         groupings=tuple(sorted(groupings)),
     )
     return shop, facts
 
 
-def _closing(value: object) -> str | None:
+def closing_time(value: object) -> str | None:
+    """Return a time of day such as `02:00`, or None if the value is none."""
     written = (text(value) or "").strip()
     if written == MIDNIGHT_AT_THE_END:
         return written
@@ -123,3 +132,55 @@ def _channel_names(value: object) -> dict[str, str]:
         for channel in objects(value)
         if (channel_id := ident(channel.get("id"))) and (name := text(channel.get("name")))
     }
+
+
+# --- what the operator sets ------------------------------------------------------
+#
+# Hardly any till exports the franchise of a shop or the end of its business day, so an operator can set them.
+
+
+class ShopSettings(Struct, frozen=True, kw_only=True):
+    """Facts of shops that an operator sets, for the new shops of an import or for loaded ones. None sets nothing."""
+
+    franchise_id: str | None = None
+    closing: str | None = None
+    timezone: str | None = None
+
+    def given(self) -> dict[str, str]:
+        """Return the values that are set, by field."""
+        values = {name: getattr(self, name) for name in self.__struct_fields__}
+        return {name: value for name, value in values.items() if value is not None}
+
+    def in_record(self, record: Record) -> dict[str, Any]:
+        """Return a record of a new shop with these settings. What the record says itself stays."""
+        given = {SHOP_FIELDS[name]: value for name, value in self.given().items()}
+        return {**record, **{field: value for field, value in given.items() if not record.get(field)}}
+
+
+# The fields of `ShopSettings`, and their names in source records, in the audit log and in `--json`.
+SHOP_FIELDS = {"franchise_id": "franchiseId", "closing": "closingTime", "timezone": "timezone"}
+
+
+def with_settings(facts: ShopFacts, settings: ShopSettings) -> ShopFacts:
+    """Return the facts with what the operator sets from now on."""
+    given = settings.given()
+    replaced = {name: getattr(facts, name) for name in given if name not in facts.delivered}
+    return replace(facts, **given, delivered={**facts.delivered, **replaced})
+
+
+def without_settings(facts: ShopFacts, names: Collection[str]) -> ShopFacts:
+    """Return the facts in which the shop's record counts again for these fields of `ShopSettings`."""
+    restored = {name: value for name, value in facts.delivered.items() if name in names}
+    kept = {name: value for name, value in facts.delivered.items() if name not in names}
+    return replace(facts, **restored, delivered=kept)
+
+
+def settings_kept(delivered: ShopFacts, known: ShopFacts) -> ShopFacts:
+    """Return the facts in a record that was delivered, with what the operator has set for the known shop."""
+    values: Mapping[str, str | None] = {name: getattr(known, name) for name in known.delivered}
+    return replace(delivered, **values, delivered={name: getattr(delivered, name) for name in values})
+
+
+def shop_under(facts: ShopFacts, shop: Shop) -> Shop:
+    """Return the published shop under these facts."""
+    return replace(shop, franchise_id=facts.franchise_id, timezone=facts.timezone)

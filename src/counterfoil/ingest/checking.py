@@ -8,7 +8,7 @@ from pathlib import Path
 from counterfoil.domain.changes import Change, EncodedBill, KnownFacts, Outcome, PutShop
 from counterfoil.domain.intake import Intake, LoadProgress, RejectedLine
 from counterfoil.domain.replacements import ReplacementGuard, StoredBill, may_be_replaced, sale_of
-from counterfoil.domain.shops import shop_from
+from counterfoil.domain.shops import settings_kept, shop_from
 from counterfoil.domain.tokens import MIN_SECRET_BYTES, Pseudonyms
 from counterfoil.ingest.lines import Rejected, SourceLine
 from counterfoil.ingest.pipeline import Pipeline, RejectsFile, Summary
@@ -59,7 +59,9 @@ class CheckingLedger:
     ) -> list[Outcome]:
         for change in changes:
             if isinstance(change, PutShop):
-                self._delivered[change.shop.shop_id] = KnownFacts(0, change.facts)
+                known = self._stored_facts(change.shop.shop_id)
+                facts = settings_kept(change.facts, known.facts) if known else change.facts
+                self._delivered[change.shop.shop_id] = KnownFacts(0, facts)
         if guard is None:
             return [Outcome.UNCHANGED] * len(changes)
         bills = [change for change in changes if isinstance(change, EncodedBill)]

@@ -12,7 +12,17 @@ from msgspec import Struct, json
 from msgspec.structs import replace
 
 from counterfoil.domain.bills import bill_from
-from counterfoil.domain.changes import Change, EncodedBill, KnownFacts, PutBase, PutMember, PutShop, Removal, put_bill
+from counterfoil.domain.changes import (
+    Change,
+    EncodedBill,
+    KnownFacts,
+    PutBase,
+    PutMember,
+    PutShop,
+    Removal,
+    SetShop,
+    put_bill,
+)
 from counterfoil.domain.members import base_from, member_from, template_of
 from counterfoil.domain.messages import Message
 from counterfoil.domain.pos_values import as_list, flag, number, record_id
@@ -161,7 +171,7 @@ def is_too_large(change: Change, length: int) -> bool:
             return is_large or any(_is_long(name) for name in change.facts.channels.values())
         case PutBase():
             return len(change.body) > MAX_RECORD or any(_is_long(tier.name) for tier in change.base.tiers)
-        case Removal():
+        case Removal() | SetShop():
             return False
 
 

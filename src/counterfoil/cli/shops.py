@@ -1,0 +1,207 @@
+"""`counterfoil shops`: list the loaded shops, and set what tills do not export about them."""
+
+import sys
+from contextlib import closing
+
+import click
+
+from counterfoil import bootstrap, shop_settings
+from counterfoil.cli import terminal
+from counterfoil.cli.options import existing_store, store_options, utc_option
+from counterfoil.domain.audit import FieldChange
+from counterfoil.domain.shops import SHOP_FIELDS, ShopSettings
+from counterfoil.machine.clock import SystemClock
+from counterfoil.machine.operator import operator
+from counterfoil.settings import Settings
+from counterfoil.shop_settings import KeyEffect, Selection, ShopChange, ShopChanges, ShopSettingsError
+from counterfoil.text import counted
+from counterfoil.views import shops as views
+
+# The printed preview is kept short; `--json` lists everything.
+MAX_SHOPS, MAX_IDS = 20, 5
+# The names of the fields of `ShopSettings` as `--reset` takes them.
+RESETTABLE = {"franchise": "franchise_id", "closing-time": "closing", "timezone": "timezone"}
+
+
+@click.group(invoke_without_command=True)
+@click.option("--franchise", metavar="ID")
+@utc_option
+@store_options
+@click.pass_context
+def command(ctx: click.Context, /, franchise: str | None, as_json: bool) -> None:
+    if ctx.invoked_subcommand:
+        if franchise is not None or as_json:
+            raise click.UsageError("Write options after `set`, as in `counterfoil shops set ID --franchise NAME`.")
+        return
+    found = bootstrap.store(existing_store()).reads().shops(SystemClock().now_ms(), count_all=True)
+    if franchise is not None:
+        known = ", ".join(sorted({shop.franchise_id for shop in found if shop.franchise_id})) or "none"
+        found = [shop for shop in found if shop.franchise_id == franchise]
+        if not found:
+            raise click.ClickException(f"no shops of franchise {franchise} are loaded. Loaded franchises: {known}.")
+    nothing = "no shops are loaded yet. Run `counterfoil load` to load some."
+    terminal.print_rows(views.columns(), found, as_json, nothing=nothing)
+
+
+@command.command(name="set")
+@click.argument("shop_ids", nargs=-1, metavar="[ID]...")
+@click.option("--all", "all_shops", is_flag=True)
+@click.option("--missing", is_flag=True)
+@click.option("--franchise", metavar="NAME")
+@click.option("--closing-time", metavar="HH:MM")
+@click.option("--timezone", metavar="NAME")
+@click.option("--reset", type=click.Choice(list(RESETTABLE)), multiple=True)
+@click.option("--check", is_flag=True)
+@click.option("--yes", is_flag=True)
+@store_options
+def set_(
+    shop_ids: tuple[str, ...],
+    all_shops: bool,
+    missing: bool,
+    franchise: str | None,
+    closing_time: str | None,
+    timezone: str | None,
+    reset: tuple[str, ...],
+    check: bool,
+    yes: bool,
+    as_json: bool,
+) -> None:
+    chosen = ShopSettings(franchise_id=franchise, closing=closing_time, timezone=timezone)
+    fields = [RESETTABLE[name] for name in reset]
+    _require_something_to_do(shop_ids, chosen, fields, all_shops=all_shops, missing=missing)
+    selection: Selection = "all" if all_shops else "missing" if missing else "named"
+    settings, now = existing_store(), SystemClock().now_ms()
+    try:
+        planned = shop_settings.plan(
+            bootstrap.store(settings).reads(), shop_ids, chosen, now, selection=selection, reset=fields
+        )
+    except ShopSettingsError as error:
+        raise click.UsageError(str(error)) from error
+    if not as_json:
+        _print_plan(planned)
+    if check or not planned.changed:
+        # The bills of an earlier change may still have to be rewritten.
+        if not check:
+            _rewrite(settings)
+        _print_end(planned, as_json, "Nothing was changed." if planned.changed else "")
+        return
+    if not yes:
+        if not terminal.is_terminal(sys.stdin) or as_json:
+            raise click.UsageError("Changing shops needs --yes, because nobody can be asked. --check only shows them.")
+        terminal.confirm("Change them?")
+    with closing(bootstrap.store(settings).ledger()) as ledger, closing(bootstrap.store(settings).key_store()) as audit:
+        shop_settings.change_shops(ledger, audit, planned, now, operator())
+    _rewrite(settings)
+    _print_end(
+        planned, as_json, f"Changed {counted(len(planned.changed), 'shop')}. All bills are rewritten.", done=True
+    )
+
+
+def _require_something_to_do(
+    shop_ids: tuple[str, ...], chosen: ShopSettings, fields: list[str], *, all_shops: bool, missing: bool
+) -> None:
+    if not chosen.given() and not fields:
+        raise click.UsageError("Nothing to set. Use --franchise, --closing-time, --timezone or --reset.")
+    if [bool(shop_ids), all_shops, missing].count(True) != 1:
+        raise click.UsageError(
+            "Name the IDs of the shops, or use --all, or --missing for those that have no such value."
+        )
+    if missing and fields:
+        raise click.UsageError("--missing sets values, so it cannot be used with --reset.")
+    for field in {*fields} & {*chosen.given()}:
+        option = next(option for option, name in RESETTABLE.items() if name == field)
+        raise click.UsageError(f"Use either --{option} or --reset {option}.")
+
+
+def _rewrite(settings: Settings) -> None:
+    with closing(bootstrap.store(settings).ledger()) as ledger, terminal.progress("Rewriting", None, "batches") as show:
+        done = 0
+
+        def count() -> None:
+            nonlocal done
+            done += 1
+            show(done, done)
+
+        shop_settings.rewrite(ledger, count)
+
+
+def _print_plan(planned: ShopChanges) -> None:
+    for change in planned.changed[:MAX_SHOPS]:
+        values = [f"{field} {_arrow(each)}" for field, each in change.fields().items()]
+        kept = "set to what its record says, and kept whatever later records say"
+        terminal.print_wrapped(f"{terminal.style(change.shop_id, bold=True)}  {', '.join(values) or kept}", 4)
+    more = len(planned.changed) - MAX_SHOPS
+    if more > 0:
+        terminal.echo(f"… and {counted(more, 'more shop')}; --json lists them")
+    if not planned.changed:
+        terminal.echo("These shops already have these settings.")
+        return
+    for effect in planned.keys:
+        _print_effect(effect)
+    moves = any("franchiseId" in change.fields() for change in planned.changed)
+    if moves and not planned.keys:
+        terminal.echo("No key is affected.")
+    if planned.bills:
+        terminal.print_wrapped(
+            f"Up to {counted(planned.bills, 'bill')} will be rewritten. Every copy reads those that change again."
+        )
+
+
+def _arrow(change: FieldChange) -> str:
+    return f"{change.before or 'none'} -> {change.after or 'none'}"
+
+
+def _print_effect(effect: KeyEffect) -> None:
+    name = f"key {effect.key.key_id}" + (f" ({effect.key.label})" if effect.key.label else "")
+    parts = [
+        f"{verb} {counted(len(ids), noun)} ({_listed(ids)})"
+        for verb, ids, noun in (
+            ("gains", effect.gains, "shop"),
+            ("loses", effect.loses, "shop"),
+            ("gains the members of", effect.gains_bases, "base"),
+            ("loses the members of", effect.loses_bases, "base"),
+        )
+        if ids
+    ]
+    terminal.print_wrapped(f"{name} {', '.join(parts)}", 4)
+
+
+def _listed(ids: list[str]) -> str:
+    return ", ".join(ids[:MAX_IDS]) + (f" and {len(ids) - MAX_IDS:,} more" if len(ids) > MAX_IDS else "")
+
+
+def _print_end(planned: ShopChanges, as_json: bool, text: str, *, done: bool = False) -> None:
+    if not as_json:
+        if text:
+            terminal.echo(text)
+        return
+    terminal.print_json(
+        {
+            "changed": done,
+            "shops": [_change_view(change) for change in planned.shops],
+            "keys": [_effect_view(effect) for effect in planned.keys],
+            "bills": planned.bills,
+        }
+    )
+
+
+def _change_view(change: ShopChange) -> dict[str, object]:
+    before, after = change.before, change.after
+    return {
+        "shopId": change.shop_id,
+        **{field: getattr(after, name) for name, field in SHOP_FIELDS.items()},
+        "before": {field: getattr(before, name) for name, field in SHOP_FIELDS.items()},
+        "inRecord": {SHOP_FIELDS[name]: value for name, value in after.delivered.items()},
+        "bills": change.shop.bills,
+    }
+
+
+def _effect_view(effect: KeyEffect) -> dict[str, object]:
+    return {
+        "keyId": effect.key.key_id,
+        "label": effect.key.label,
+        "gains": effect.gains,
+        "loses": effect.loses,
+        "gainsBases": effect.gains_bases,
+        "losesBases": effect.loses_bases,
+    }

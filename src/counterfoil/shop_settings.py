@@ -1,0 +1,184 @@
+"""Sets what tills do not export about shops: their franchise, closing time and time zone.
+
+`counterfoil shops set` and the console show an operator what a change means, and then make it. What is set stays when
+the shop's record is loaded again. The bills are then rewritten under the new facts, so that copies learn of it.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from counterfoil.domain.access import Key
+from counterfoil.domain.audit import Act, Actor, AuditEntry, FieldChange
+from counterfoil.domain.calendar import quiet_closing, zone_named
+from counterfoil.domain.changes import Outcome, SetShop
+from counterfoil.domain.messages import MessageError
+from counterfoil.domain.pos_values import record_id
+from counterfoil.domain.shops import SHOP_FIELDS, ShopFacts, ShopSettings, closing_time, with_settings, without_settings
+from counterfoil.key_issuing import KeyStore
+from counterfoil.operator_reads import LoadedShop, OperatorReads
+from counterfoil.ports import LoadLedger
+from counterfoil.text import printable
+
+# The number of bills that one transaction rewrites.
+BILLS_PER_BATCH = 500
+
+Selection = Literal["named", "all", "missing"]
+
+
+class ShopSettingsError(MessageError):
+    """The settings or the shops are not valid. The message says why."""
+
+
+def checked(settings: ShopSettings) -> ShopSettings:
+    """Return the settings with the closing time as `02:00`, or raise `ShopSettingsError` if a value is not valid."""
+    franchise_id, closing, timezone = settings.franchise_id, settings.closing, settings.timezone
+    if franchise_id is not None and record_id(franchise_id) is None:
+        raise ShopSettingsError(
+            f"{franchise_id!r} cannot be the ID of a franchise: use up to 512 printable characters."
+        )
+    if closing is not None and closing_time(closing) is None:
+        raise ShopSettingsError(
+            f"{closing!r} is not a closing time. Write when the last bills of a day are closed, such as 04:00 or 22:30."
+        )
+    if timezone is not None and zone_named(timezone) is None:
+        raise ShopSettingsError(f"{timezone!r} is not a time zone. Use a name such as Asia/Bangkok or Europe/London.")
+    return replace(settings, closing=closing and closing_time(closing))
+
+
+class ShopChange(Struct, frozen=True):
+    """A shop, and its facts before and after a change."""
+
+    shop: LoadedShop
+    after: ShopFacts
+    settings: ShopSettings
+    reset: tuple[str, ...]
+
+    @property
+    def shop_id(self) -> str:
+        return self.before.shop_id
+
+    @property
+    def before(self) -> ShopFacts:
+        return self.shop.facts
+
+    @property
+    def is_change(self) -> bool:
+        return self.before != self.after
+
+    def fields(self) -> dict[str, FieldChange]:
+        """Return the values that change, by their names in source records."""
+        pairs = {field: (getattr(self.before, name), getattr(self.after, name)) for name, field in SHOP_FIELDS.items()}
+        return {field: FieldChange(*values) for field, values in pairs.items() if values[0] != values[1]}
+
+
+class KeyEffect(Struct, frozen=True):
+    """The shops, and the membership bases, that a key begins or ceases to cover."""
+
+    key: Key
+    gains: list[str]
+    loses: list[str]
+    gains_bases: list[str]
+    loses_bases: list[str]
+
+
+class ShopChanges(Struct, frozen=True):
+    """What a change would do: to the shops, to the keys, and at most to how many bills."""
+
+    shops: list[ShopChange]
+    keys: list[KeyEffect]
+
+    @property
+    def changed(self) -> list[ShopChange]:
+        return [change for change in self.shops if change.is_change]
+
+    @property
+    def bills(self) -> int:
+        """The number of bills that are read again under the new facts, and rewritten if these change them."""
+        return sum(change.shop.bills for change in self.shops if change.fields())
+
+
+def plan(
+    reads: OperatorReads,
+    shop_ids: Sequence[str],
+    settings: ShopSettings,
+    now_ms: int,
+    *,
+    selection: Selection = "named",
+    reset: Collection[str] = (),
+) -> ShopChanges:
+    """Return what the change would do. `missing` sets only what a shop does not have yet, for all shops."""
+    settings = checked(settings)
+    loaded = reads.loaded_shops()
+    unknown = sorted(set(shop_ids) - {each.facts.shop_id for each in loaded})
+    if unknown:
+        raise ShopSettingsError(
+            f"not loaded: {', '.join(map(printable, unknown))}. Run `counterfoil shops` to see the IDs of all shops. "
+            "Nothing was changed."
+        )
+    shops = [
+        _change(each, settings, tuple(reset), only_missing=selection == "missing")
+        for each in loaded
+        if selection != "named" or each.facts.shop_id in shop_ids
+    ]
+    active = [key for key in reads.keys() if not key.is_revoked(now_ms)]  # noqa: SIM118 - not a dictionary
+    return ShopChanges(shops, list(_effects(active, loaded, shops)))
+
+
+def _change(shop: LoadedShop, settings: ShopSettings, reset: tuple[str, ...], *, only_missing: bool) -> ShopChange:
+    if only_missing:
+        missing = {name: value for name, value in settings.given().items() if getattr(shop.facts, name) is None}
+        settings = ShopSettings(**missing)
+    after = with_settings(without_settings(shop.facts, reset), settings)
+    return ShopChange(shop, after, settings, reset)
+
+
+def _effects(keys: Iterable[Key], loaded: Iterable[LoadedShop], changes: Iterable[ShopChange]) -> Iterator[KeyEffect]:
+    """Yield the keys whose scope changes. A key for one shop keeps it in whatever franchise the shop is."""
+    before = {each.facts.shop_id: each.facts.franchise_id for each in loaded}
+    after = before | {change.shop_id: change.after.franchise_id for change in changes}
+    bases = {each.facts.shop_id: each.shop.provider_id for each in loaded}
+    for key in keys:
+        if key.scope.kind != "franchise":
+            continue
+        had = {shop_id for shop_id, franchise in before.items() if franchise == key.scope.id}
+        has = {shop_id for shop_id, franchise in after.items() if franchise == key.scope.id}
+        if had == has:
+            continue
+        had_bases = {base for shop_id in had if (base := bases[shop_id])}
+        has_bases = {base for shop_id in has if (base := bases[shop_id])}
+        yield KeyEffect(
+            key, sorted(has - had), sorted(had - has), sorted(has_bases - had_bases), sorted(had_bases - has_bases)
+        )
+
+
+def change_shops(ledger: LoadLedger, audit: KeyStore, planned: ShopChanges, now_ms: int, by: Actor) -> list[str]:
+    """Make the change, and return the shops that were changed. Without the audit entries, nothing is changed.
+
+    The bills are not rewritten yet: see `rewrite`.
+    """
+    for change in planned.changed:
+        act, fields = Act.SHOP_CHANGED, change.fields()
+        audit.record(AuditEntry(at=now_ms, act=act, actor=by, changes=fields, detail=_described(change, fields)))
+    changes = [SetShop(change.shop_id, change.settings, change.reset) for change in planned.changed]
+    outcomes = ledger.apply(changes) if changes else []
+    return [change.shop_id for change, outcome in zip(changes, outcomes, strict=True) if outcome is Outcome.CHANGED]
+
+
+def _described(change: ShopChange, fields: dict[str, FieldChange]) -> str:
+    values = [f"{name} {each.before or 'none'} -> {each.after or 'none'}" for name, each in fields.items()]
+    return f"{change.shop_id}: {', '.join(values) or 'set to the value that it had'}"
+
+
+def rewrite(ledger: LoadLedger, on_batch: Callable[[], None] = lambda: None) -> None:
+    """Rewrite all bills under the current facts of their shops. A running service, and every load, does this too."""
+    while ledger.rewrite_bills(BILLS_PER_BATCH):
+        on_batch()
+
+
+def proposed_closing(reads: OperatorReads, shop_ids: Collection[str]) -> str | None:
+    """Return a closing time in the quiet hours of the bills of these shops, or None if there are none."""
+    hours = reads.bill_hours(shop_ids)
+    return quiet_closing(hours) if hours else None
