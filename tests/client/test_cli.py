@@ -109,6 +109,25 @@ def test_a_pull_names_a_shop_that_has_left_the_scope_once(copy_owner: CopyOwner)
     assert copy_owner("pull").stderr == ""
 
 
+def test_lost_rows_of_a_shop_that_left_are_named_until_the_loss_is_accepted(copy_owner: CopyOwner) -> None:
+    other = r.branch(franchiseId=copy_owner.branch["franchiseId"])
+    copy_owner.service.load(other, r.bill(other))
+    copy_owner("pull")
+    copy_owner.service.load(other | {"franchiseId": "another-franchise"})
+    copy_owner("pull")
+    copy_owner.damage("DELETE FROM payments")
+    assert copy_owner("reconcile", "--deep", "--fix", status=3).stderr.count(f"{other['id']} (payments)") == 1
+    failed = copy_owner("pull", "--full", status=3)
+    assert f"{other['id']} (payments)" in failed.stderr
+    assert "--accept-loss" in failed.stderr
+    told = copy_owner.json("pull", status=3)
+    assert (told["status"], told["incompleteShops"]) == ("incomplete", {other["id"]: ["payments"]})
+    assert copy_owner.json("reconcile", status=3)["equal"] is False
+    assert copy_owner("pull", "--accept-loss").stderr == ""
+    assert copy_owner("pull").stderr == ""
+    assert copy_owner.json("reconcile")["equal"] is True
+
+
 def test_a_pull_reports_in_json_on_request(copy_owner: CopyOwner) -> None:
     told = copy_owner.json("pull", "--members-every", "1d")
     found = (told["status"], told["target"], told["billsWritten"], told["membersWritten"])

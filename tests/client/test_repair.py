@@ -4,9 +4,11 @@ import json
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import dataclass
 from datetime import date
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
@@ -277,6 +279,123 @@ def test_an_interrupted_pull_and_removals_are_not_losses(
         service.load(*change)
         service.clock.advance(86_400)
         assert copy.pull().lost_tables == []
+
+
+# --- what cannot be read again -----------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Departure:
+    """A complete copy of a shop that has left the key's scope since, and of another that has not."""
+
+    copy: Copy
+    left: str
+    shop: r.Record
+
+    def rows_of(self, table: str) -> int:
+        [(rows,)] = self.copy.rows(f"SELECT count(*) FROM {table} WHERE shop_id = '{self.left}'")
+        return int(rows)
+
+    def until(self) -> object:
+        return self.copy.rows(f"SELECT complete_until FROM shops WHERE shop_id = '{self.left}'")
+
+
+@pytest.fixture
+def departure(kind: str, tmp_path: Path) -> Iterator[Departure]:
+    with closing(RunningService(tmp_path / "service")) as service:
+        staying = r.branch()
+        leaving = r.branch(franchiseId=staying["franchiseId"])
+        service.load(staying, leaving, *r.bills(staying, 2), *r.bills(leaving, 3))
+        copy = new_copy(service, staying, TARGETS[kind](tmp_path))
+        copy.pull()
+        copy.pull_after(leaving | {"franchiseId": "elsewhere"})
+        assert copy.pull().incomplete_shops == {}
+        yield Departure(copy, leaving["id"], leaving)
+
+
+def lost_shops(copy: Copy, *, deep: bool = False, fix: bool = False) -> dict[str, list[str]]:
+    with closing(copy.target()) as sink, Client(copy.url, copy.key) as client:
+        reconciler = Reconciler(client, sink, fix=fix)
+        if deep:
+            reconciler.compare_rows()
+        else:
+            list(reconciler.run())
+        return reconciler.result.incomplete_shops
+
+
+@ALL_TARGETS
+def test_lines_of_a_shop_that_left_stay_if_its_bills_are_lost(departure: Departure, kind: str) -> None:
+    lines = departure.rows_of("bill_items")
+    run(departure.copy, "DELETE FROM bills", "DELETE FROM shops")
+    tally = departure.copy.pull(full=True)
+    assert tally.incomplete_shops == {departure.left: ["shops", "bills"]}
+    assert (departure.rows_of("bill_items"), tally.strays_removed) == (lines, 0)
+    assert departure.until() == [(None,)], "the copy claims to have everything up to a time"
+    assert differing(departure.copy) == {}
+    assert departure.copy.pull().incomplete_shops == {departure.left: ["shops", "bills"]}, "it is said only once"
+    run(departure.copy, f"DELETE FROM payments WHERE shop_id = '{departure.left}'")
+    incomplete = {departure.left: ["shops", "bills", "payments"]}
+    assert lost_shops(departure.copy) == incomplete
+    run(departure.copy, dropped(kind, "payments"))
+    assert lost_shops(departure.copy, deep=True, fix=True) == incomplete
+    assert departure.copy.pull(accept_loss=True).incomplete_shops == {}
+    assert departure.copy.pull().incomplete_shops == {}
+    assert lost_shops(departure.copy) == {}
+
+
+@pytest.mark.parametrize("fix", [False, True])
+def test_a_comparison_names_a_shop_whose_column_was_dropped(departure: Departure, kind: str, fix: bool) -> None:
+    run(departure.copy, *without_revenue(kind))
+    assert lost_shops(departure.copy, deep=True, fix=fix) == {departure.left: ["bills"]}
+    assert departure.copy.pull().incomplete_shops == {departure.left: ["bills"]}
+
+
+def change_state(copy: Copy, change: Callable[[dict[str, Any]], object]) -> None:
+    with closing(copy.target()) as sink, sink.transaction():
+        state = json.loads(sink.state() or b"")
+        change(state)
+        sink.save_state(json.dumps(state).encode())
+
+
+def test_a_column_that_an_older_release_did_not_have_is_not_a_loss(departure: Departure, kind: str) -> None:
+    change_state(departure.copy, lambda state: state["columns"].update(bills=len(BILLS.columns) - 1))
+    run(departure.copy, *without_revenue(kind))
+    tally = departure.copy.pull()
+    assert (tally.lost_tables, tally.incomplete_shops) == (["bills"], {})
+
+
+def test_a_shop_may_have_lost_rows_if_it_leaves_before_a_loss_is_repaired(departure: Departure) -> None:
+    copy = departure.copy
+    copy.pull_after(departure.shop)
+    run(copy, "DELETE FROM bills")
+    copy.load(departure.shop | {"franchiseId": "elsewhere"})
+    assert copy.pull().incomplete_shops == {departure.left: ["bills"]}
+    assert departure.rows_of("bill_items")
+
+
+@pytest.mark.parametrize("accept_loss", [False, True])
+def test_a_shop_that_returns_is_complete_again(departure: Departure, accept_loss: bool) -> None:
+    run(departure.copy, "DELETE FROM bills")
+    assert bool(departure.copy.pull(accept_loss=accept_loss).incomplete_shops) is not accept_loss
+    assert departure.copy.pull_after(departure.shop).incomplete_shops == {}
+    assert_equal(departure.copy)
+    assert lost_shops(departure.copy, deep=True) == {}
+
+
+def test_a_copy_of_an_older_release_may_have_lost_rows_of_any_shop_that_left(departure: Departure) -> None:
+    change_state(departure.copy, lambda state: [state.pop(name) for name in ("left", "columns")])
+    run(departure.copy, "DELETE FROM payments")
+    assert departure.copy.pull().incomplete_shops == {departure.left: ["payments"]}
+
+
+def test_coupons_stay_if_the_member_is_lost_and_no_longer_returned(pulled_copy: Copy) -> None:
+    coupons = "SELECT count(*) FROM coupons"
+    before = pulled_copy.rows(coupons)
+    run(pulled_copy, "DELETE FROM members")
+    pulled_copy.load(pulled_copy.branch | {"providerId": None})
+    pulled_copy.pull()
+    assert pulled_copy.rows(coupons) == before
+    assert differing(pulled_copy) == {}
 
 
 @pytest.mark.programs

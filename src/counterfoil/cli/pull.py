@@ -84,6 +84,7 @@ def _shop_ids(text: str) -> tuple[str, ...]:
 @click.option("--limit", type=click.IntRange(1, MAX_FEED_LIMIT), default=MAX_FEED_LIMIT)
 @click.option("--adopt", is_flag=True)
 @click.option("--full", is_flag=True)
+@click.option("--accept-loss", is_flag=True)
 @json_option
 def command(*, given: Remote, every: float | None, follow_up: list[str] | None, as_json: bool, **chosen: Any) -> int:
     if chosen["full"] and every is not None:
@@ -97,7 +98,7 @@ def command(*, given: Remote, every: float | None, follow_up: list[str] | None, 
             _warn_if_readable(given)
         while every is not None and report.outcome.can_retry:
             _wait_for_next_run(report, every)
-            report = _run(given, structs.replace(options, adopt=False), follow_up, as_json)
+            report = _run(given, structs.replace(options, adopt=False, accept_loss=False), follow_up, as_json)
     return report.outcome.exit_code
 
 
@@ -132,6 +133,9 @@ def pull_once(given: Remote, options: Options) -> PullReport:
     try:
         with private_files(), remote.pull_progress() as show, given.client() as client:
             run_interruptibly(partial(_pull, given.destination, client, options, report, show), client)
+        if incomplete := report.tally.incomplete_shops:
+            error_text = remote.describe_incomplete_shops(incomplete)
+            report.outcome = ExitStatus("incomplete", remote.DIFFERENT, error_text)
     except remote.EXPECTED_ERRORS as error:
         report.outcome = remote.exit_status(error)
     report.seconds = time.perf_counter() - began
@@ -184,6 +188,8 @@ def _print_report(report: PullReport, options: Options, as_json: bool) -> None:
         print_note(f"the copy has lost rows or columns of {names} since the last pull, so everything is read again.")
     if "removed_bills" in report.tally.lost_tables:
         print_note("the service cannot return lost rows of removed_bills. Build anew what was made from them.")
+    if not {"members", "coupons"}.isdisjoint(report.tally.lost_tables):
+        print_note("the service cannot return lost rows of members that it had removed before.")
     for shop_id in report.tally.missing_shops:
         print_note(f"the key does not cover shop {shop_id}, so the shop's data is not copied.")
     for shop_id in report.tally.shops_that_left:
@@ -232,6 +238,7 @@ def _view(report: PullReport) -> dict[str, object]:
         **counts,
         "strayRowsRemoved": tally.strays_removed,
         "lostTables": tally.lost_tables,
+        "incompleteShops": tally.incomplete_shops,
         "requests": tally.requests,
         "requestsLeft": tally.remaining,
         "seconds": round(report.seconds, 3),

@@ -9,7 +9,7 @@ from msgspec import Struct, field, to_builtins
 
 from counterfoil.cli import remote
 from counterfoil.cli.remote import ExitStatus, Remote
-from counterfoil.cli.terminal import echo, json_option, message, print_json, print_list, print_note
+from counterfoil.cli.terminal import echo, json_option, message, print_json, print_list, print_message, print_note
 from counterfoil.client.errors import CopyMismatch
 from counterfoil.client.reconcile import Comparison, Difference, Reconciler
 from counterfoil.client.row_comparison import RowDifferences
@@ -30,7 +30,7 @@ class Report(Struct):
     @property
     def is_equal(self) -> bool:
         return self.result.is_first_pull_finished and not (
-            self.differences or self.result.lost_tables or self.outcome.exit_code
+            self.differences or self.result.lost_tables or self.result.incomplete_shops or self.outcome.exit_code
         )
 
     @property
@@ -57,8 +57,9 @@ def command(*, given: Remote, since: date | None, deep: bool, fix: bool, as_json
     with remote.sigterm_as_interrupt():
         report = compare(given, since=since, deep=deep, fix=fix)
         _print_report(report, as_json)
-    is_different = report.result.lost_tables or (report.differences and not fix)
-    is_different = is_different or not report.result.is_first_pull_finished
+    result = report.result
+    is_incomplete = bool(result.lost_tables or result.incomplete_shops) or not result.is_first_pull_finished
+    is_different = is_incomplete or bool(report.differences and not fix)
     return report.outcome.exit_code or (remote.DIFFERENT if is_different else 0)
 
 
@@ -96,6 +97,8 @@ def _print_report(report: Report, as_json: bool) -> None:
         if report.result.tables:
             print_list(_TABLE_COLUMNS, report.result.tables)
         echo(_summary(report))
+    if report.result.incomplete_shops:
+        print_message(remote.describe_incomplete_shops(report.result.incomplete_shops))
     remote.print_error(report.outcome, "any fixes made so far are saved. Run the same command to restart the report.")
 
 
@@ -157,6 +160,7 @@ def _view(report: Report) -> dict[str, object]:
         "requestsLeft": tally.remaining,
         "unread": report.result.unread,
         "lostTables": report.result.lost_tables,
+        "incompleteShops": report.result.incomplete_shops,
         "repairedFiles": report.result.repaired_files,
         "differences": [json_row(_COLUMNS, difference) for difference in report.found],
         "deep": report.deep,

@@ -2,7 +2,7 @@
 
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, date, datetime, timedelta
 from functools import wraps
@@ -126,7 +126,7 @@ class ExitStatus(Struct, frozen=True):
     @property
     def can_retry(self) -> bool:
         """Whether the next run may succeed without human intervention. With a wrong key, for example, it cannot."""
-        return self.exit_code in (0, QUOTA_SPENT, UNREACHABLE) or self.status in ("target", "then")
+        return self.exit_code in (0, DIFFERENT, QUOTA_SPENT, UNREACHABLE) or self.status in ("target", "then")
 
 
 EXPECTED_ERRORS = (CounterfoilError, SinkError, CopyMismatch, KeyboardInterrupt)
@@ -154,9 +154,19 @@ def print_error(outcome: ExitStatus, resume_note: str) -> None:
     if outcome.error:
         print_message(outcome.error)
     if outcome.status == "interrupted" or (
-        outcome.exit_code and outcome.can_retry and outcome.status not in ("target", "then")
+        outcome.exit_code in (QUOTA_SPENT, UNREACHABLE) and outcome.status not in ("target", "then")
     ):
         print_note(resume_note)
+
+
+def describe_incomplete_shops(shops: Mapping[str, Sequence[str]]) -> str:
+    """Say which shops that have left the key's scope have lost rows. The values are the tables."""
+    listed = "; ".join(f"{shop_id} ({', '.join(tables)})" for shop_id, tables in shops.items())
+    return (
+        "the copy has lost rows or columns, and some may belong to shops that have left the key's scope. "
+        f"The service does not return their rows again: {listed}. Restore the copy from a backup, "
+        "or run `counterfoil pull` with --accept-loss to do without these rows."
+    )
 
 
 @contextmanager

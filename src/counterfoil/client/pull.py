@@ -20,6 +20,7 @@ from counterfoil.client.calls import MAX_ATTEMPTS
 from counterfoil.client.connection import Call
 from counterfoil.client.errors import CounterfoilError, Refusal, message
 from counterfoil.client.feed import PAGES_PER_BATCH, BatchReader, ChangePage, FeedBatch, FeedGroup, change_pages
+from counterfoil.client.lost_rows import accept_losses, count_rows_of_shops_that_left, note_lost_rows
 from counterfoil.client.models import Page
 from counterfoil.client.pull_state import BaseState, Origin, State, Tally, seconds_between
 from counterfoil.client.sinks.sql import Sink
@@ -158,6 +159,8 @@ class Options(Struct, frozen=True, kw_only=True):
     adopt: bool = False
     # Read everything again, and repair every row that differs.
     full: bool = False
+    # Do without the rows that shops have lost which have left the key's scope.
+    accept_loss: bool = False
 
 
 class Puller(Struct):
@@ -175,8 +178,11 @@ class Puller(Struct):
         self.client.on_wait = self._report_wait
         state = self.state = pull_state.decode(self.sink.state())
         try:
-            counts = self.sink.row_counts() if state.origin else {}
-            self.tally.lost_tables = state.lost_tables(counts)
+            counts = {}
+            if state.origin:
+                counts = self.sink.row_counts()
+                self.tally.lost_tables = state.lost_tables(counts)
+                note_lost_rows(self.sink, state, self.tally.lost_tables)
             selection = pull_state.chosen(state.selection, self.options.since, self.options.shops)
             is_other = selection != state.selection
             self._check_origin(state, drops_position=self._is_full or is_other)
@@ -194,6 +200,10 @@ class Puller(Struct):
                 self._read_feed(state)
             self.tally.shops = self.tally.shops_done = self.sink.count_shops()
             self._read_members(state)
+            if self.options.accept_loss:
+                with self._transaction(state):
+                    accept_losses(self.sink, state)
+            self.tally.incomplete_shops = state.incomplete
             counts = self.sink.row_counts() if self.tally.changes else counts
             if counts != state.rows:
                 with self.sink.transaction():
@@ -261,11 +271,12 @@ class Puller(Struct):
         pull_state.require_full_pass(state)
         for base in state.bases.values():
             base.began, base.cursor = "", None  # The next pass begins anew.
-        state.lost = []
+        state.feed.repairs = True
+        state.feed.lost = sorted({*state.feed.lost, *self.tally.lost_tables})
+        state.lost, state.dropped = [], []
         with self._transaction(state):
             self.sink.changed(*TABLES)
             self.sink.clear_undelivered()
-            self.tally.strays_removed += self.sink.delete_strays()
 
     # --- the feed ------------------------------------------------------------------
 
@@ -300,6 +311,8 @@ class Puller(Struct):
 
     def _finish_pass(self, state: State) -> None:
         feed = state.feed
+        # If a shop returns that had lost bills, the copy still has parts of them.
+        self.sink.may_have_strays = feed.repairs or bool(state.left)
         self.tally.reading = "changes" if feed.mark else "all bills"
         reader = BatchReader(
             change_pages(self.client, feed.mark, feed.cursor, self.options.limit),
@@ -379,7 +392,7 @@ class Puller(Struct):
         self.tally.bills_removed += self.sink.delete_undelivered()
         if state.feed.mark is None:
             selection = state.selection
-            others = self.sink.shop_ids() - set(state.feed.delivered)
+            others = (self.sink.shops_with_rows() | state.left.keys()) - set(state.feed.delivered)
             self.tally.bills_removed += self.sink.forget_shops(
                 sorted(shop_id for shop_id in others if not selection.has_shop(shop_id))
             )
@@ -388,6 +401,10 @@ class Puller(Struct):
             self.tally.missing_shops = sorted(set(selection.shops or ()) - set(state.feed.delivered))
             if selection.shops is not None:
                 self._forget_other_bases(state)
+        returned = state.left.keys() - self.sink.shops_that_left()
+        if state.feed.repairs or returned:
+            self.tally.strays_removed += self.sink.delete_strays()
+        count_rows_of_shops_that_left(self.sink, state)
         state.feed = pull_state.FeedState(mark=mark, as_of=now)
 
     # --- members -------------------------------------------------------------------

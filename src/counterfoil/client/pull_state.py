@@ -7,6 +7,7 @@ from msgspec import MsgspecError, Struct, field, json
 
 from counterfoil.client.errors import CopyMismatch, message
 from counterfoil.client.sinks.sql import Sink, Written
+from counterfoil.client.tables import TABLES
 
 # Formats 1 to 5 were used before the first release.
 FORMAT = 6
@@ -43,6 +44,9 @@ class FeedState(Struct, omit_defaults=True):
     `mark` is the mark of the last complete pass, and `as_of` is the `serverTime` of that pass. Both are None until a
     full pass is complete. `cursor` is the position in the current pass. `delivered` lists the shops that a pass without
     a mark has delivered so far. `earlier` is the `as_of` from before everything had to be read again.
+
+    `repairs` is whether the pass repairs the copy, so that it may meet parts of bills whose bill is missing. `lost`
+    lists the tables that had lost rows or columns when it began.
     """
 
     mark: str | None = None
@@ -50,6 +54,8 @@ class FeedState(Struct, omit_defaults=True):
     cursor: str | None = None
     delivered: list[str] = field(default_factory=list)
     earlier: str | None = None
+    repairs: bool = False
+    lost: list[str] = field(default_factory=list)
 
     @property
     def last_complete(self) -> str | None:
@@ -76,6 +82,10 @@ class State(Struct):
     `copied_at` is the latest time that a row has got. `changes` counts the rows that were ever added, changed or
     removed. `changes_handled` is the value that `changes` had when the `pull --then` command last succeeded. `rows`
     says how many rows each table has at least, and `lost` lists tables that lacked columns when the copy was opened.
+    `columns` says how many columns each table has, so `dropped` are the tables that lacked columns which they once had.
+
+    `left` has the shops that have left the key's scope, with the number of their rows in each table. Those that have
+    lost some are in `incomplete`, with the names of these tables.
     """
 
     format: int = FORMAT
@@ -88,6 +98,10 @@ class State(Struct):
     changes_handled: int = 0
     rows: dict[str, int] = field(default_factory=dict)
     lost: list[str] = field(default_factory=list)
+    columns: dict[str, int] = field(default_factory=dict)
+    dropped: list[str] = field(default_factory=list)
+    left: dict[str, dict[str, int]] = field(default_factory=dict)
+    incomplete: dict[str, list[str]] = field(default_factory=dict)
 
     def lost_tables(self, counts: Mapping[str, int]) -> list[str]:
         """Return the tables that have lost columns or rows since the last run. `counts` has their numbers of rows."""
@@ -127,6 +141,7 @@ def decode(state: bytes | None) -> State:
 def save(sink: Sink, state: State, counts: dict[str, int] | None = None) -> None:
     """Store the state. If the rows have not been counted, store only which tables have rows."""
     state.rows = sink.row_counts(most=1) if counts is None else counts
+    state.columns = {table.name: len(table.columns) for table in TABLES}
     sink.save_state(json.encode(state))
 
 
@@ -167,6 +182,8 @@ class Tally(Struct):
     shops_that_left: list[str] = field(default_factory=list)
     # Tables that had lost rows or columns, so that everything was read again.
     lost_tables: list[str] = field(default_factory=list)
+    # Shops that have left the key's scope and have lost rows, with the names of the tables.
+    incomplete_shops: dict[str, list[str]] = field(default_factory=dict)
     remaining: int | None = None
     reading: str = ""
     writing_sec: float = 0.0
@@ -223,7 +240,8 @@ def require_origin(known: Origin | None, origin: Origin) -> None:
 
 def require_full_pass(state: State) -> None:
     """Make the next pass return everything. When it ends, its shops keep only the bills that it delivered."""
-    state.feed = FeedState(earlier=state.feed.last_complete)
+    feed = state.feed
+    state.feed = FeedState(earlier=feed.last_complete, repairs=feed.repairs, lost=feed.lost)
 
 
 def chosen(known: CopySelection, since: date | None, shops: Sequence[str] | None) -> CopySelection:

@@ -20,6 +20,7 @@ from counterfoil.client.calls import MAX_ATTEMPTS, WINDOW_DAYS, decode_raw_page
 from counterfoil.client.connection import Call
 from counterfoil.client.errors import CopyMismatch, CounterfoilError, Refusal, is_bad_cursor, message
 from counterfoil.client.feed import ELEMENT_TYPES, Element, decode_feed_page
+from counterfoil.client.lost_rows import note_lost_rows
 from counterfoil.client.models import Page
 from counterfoil.client.pull import Options, Puller, missing_feed, origin_of
 from counterfoil.client.pull_state import State, Tally
@@ -72,6 +73,8 @@ class Comparison(Struct):
     is_first_pull_finished: bool = True
     days: int = 0
     lost_tables: list[str] = msgspec.field(default_factory=list)
+    # Shops that have left the key's scope and have lost rows, with the names of the tables.
+    incomplete_shops: dict[str, list[str]] = msgspec.field(default_factory=dict)
     repaired_files: list[str] = msgspec.field(default_factory=list)
 
 
@@ -130,7 +133,8 @@ class Reconciler(Struct):
         if self.result.tables and self.fix:
             try:
                 tally = Tally(on_progress=self.result.tally.on_progress)
-                Puller(self.client, self.sink, Options(full=True), tally).run()
+                repaired = Puller(self.client, self.sink, Options(full=True), tally).run()
+                self.result.incomplete_shops = repaired.incomplete_shops
             finally:
                 self.result.tally.requests = self.client.requests
             self.result.tables = [msgspec.structs.replace(found, is_fixed=True) for found in self.result.tables]
@@ -142,6 +146,8 @@ class Reconciler(Struct):
         if state.origin is None:
             raise CopyMismatch("there is no copy to compare. Run `counterfoil pull` first.")
         self.result.lost_tables = state.lost_tables(self.sink.row_counts())
+        note_lost_rows(self.sink, state, self.result.lost_tables)
+        self.result.incomplete_shops = state.incomplete
         self._require_origin(state)
         if state.feed.mark is not None:
             return state

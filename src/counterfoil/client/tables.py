@@ -184,6 +184,16 @@ def incomplete_tables(found: Mapping[str, set[str]]) -> list[str]:
     return [table.name for table in TABLES if {column.name for column in table.columns} - found.get(table.name, set())]
 
 
+def tables_without_columns(found: Mapping[str, set[str]], known: Mapping[str, int]) -> list[str]:
+    """Return the tables that have fewer columns than `known` says, so that not only a newer release needs more."""
+    return [
+        table.name
+        for table in TABLES
+        if len({column.name for column in table.columns} & found.get(table.name, set()))
+        < known.get(table.name, len(table.columns))
+    ]
+
+
 def missing_statements(found: Mapping[str, set[str]], dialect: Dialect) -> Iterator[str]:
     """Yield the statements that create what a copy lacks. `found` has the columns of each existing table or view."""
     types, indexes = dialect.types, INDEXES if dialect.has_keys else {}

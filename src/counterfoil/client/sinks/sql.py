@@ -85,7 +85,10 @@ _PAIRS_PER_STATEMENT = 400
 # A shop, bill or member is a row of the first table. The identity of its parts, in the others, begins with its own.
 WHOLES = ((SHOPS, CATEGORIES), (BILLS, *PARTS_OF_BILL), (MEMBERS, COUPONS))
 WHOLE_OF = {table.name: tables[0] for tables in WHOLES for table in tables}
+TABLES_OF_SHOPS = (SHOPS, CATEGORIES, BILLS, *PARTS_OF_BILL)
 COMPARED_TABLES = tuple(table for tables in WHOLES for table in tables)
+# A condition for the rows of shops that the service returns.
+IN_SCOPE = "shop_id NOT IN (SELECT shop_id FROM shops WHERE in_scope = FALSE)"
 # The parser reads amounts and instants as text. An instant has the shop's offset.
 _LOCAL_TIME = """left("timestamp", CASE WHEN "timestamp" LIKE '%Z' THEN -1 ELSE -6 END)"""
 _REVENUE = """
@@ -115,6 +118,8 @@ class Sink(ABC):
     now: str = ""
     _has_undelivered = False
     _has_removed = False
+    # Whether parts may be in the copy without their bill, which a pass then brings.
+    may_have_strays = False
 
     # --- methods that each engine implements --------------------------------------
 
@@ -171,9 +176,11 @@ class Sink(ABC):
             with self.transaction():
                 for statement in missing:
                     self.run(statement)
-                if state := self.state():
-                    lost = msgspec.json.decode(state) | {"lost": layout.incomplete_tables(found)}
-                    self.save_state(msgspec.json.encode(lost))
+                if encoded := self.state():
+                    state = msgspec.json.decode(encoded)
+                    state["lost"] = layout.incomplete_tables(found)
+                    state["dropped"] = layout.tables_without_columns(found, state.get("columns", {}))
+                    self.save_state(msgspec.json.encode(state))
         if not self.state() and any(self.row_counts(most=1).values()):
             raise SinkError(message("no_state"))
         self._has_undelivered = bool(self.run("SELECT 1 FROM pull_undelivered LIMIT 1"))
@@ -251,6 +258,14 @@ class Sink(ABC):
         """Return the IDs of all shops of the copy, including shops that are marked as removed."""
         return {row[0] for row in self.run("SELECT shop_id FROM shops UNION SELECT shop_id FROM bills")}
 
+    def shops_with_rows(self) -> set[str]:
+        """Return the IDs of all shops that have a row in any table, also if the shop and its bills are lost."""
+        ids = " UNION ".join(f"SELECT shop_id FROM {table.name}" for table in TABLES_OF_SHOPS)
+        return {row[0] for row in self.run(ids)}
+
+    def shops_in_scope(self) -> set[str]:
+        return {row[0] for row in self.run("SELECT shop_id FROM shops WHERE in_scope = TRUE")}
+
     def count_shops(self) -> int:
         """Return the number of shops that are not marked as removed."""
         return self._count("shops WHERE removed_at IS NULL")
@@ -258,6 +273,29 @@ class Sink(ABC):
     def shops_that_left(self) -> set[str]:
         """Return the IDs of the shops whose bills the key can no longer read."""
         return {row[0] for row in self.run("SELECT shop_id FROM shops WHERE in_scope = FALSE")}
+
+    def rows_of_shops(self, shop_ids: Collection[str]) -> dict[str, dict[str, int]]:
+        """Return how many rows these shops have in each table that has any."""
+        rows: dict[str, dict[str, int]] = {}
+        if not shop_ids:
+            return rows
+        of_shops = f"shop_id IN ({', '.join('?' * len(shop_ids))})"
+        for table in TABLES_OF_SHOPS:
+            counted = f"SELECT shop_id, count(*) FROM {table.name} WHERE {of_shops} GROUP BY shop_id"
+            for shop_id, count in self.run(counted, list(shop_ids)):
+                rows.setdefault(shop_id, {})[table.name] = count
+        return rows
+
+    def forget_completeness(self, shop_ids: Collection[str]) -> None:
+        """Store that it is not known up to when the copy has all changes to these shops."""
+        now = self._literal(self.now)
+        for shop_id in shop_ids:
+            self._change(
+                SHOPS,
+                f"UPDATE shops SET complete_until = NULL, copied_at = {now} "
+                "WHERE shop_id = ? AND complete_until IS NOT NULL",
+                [shop_id],
+            )
 
     def count_bills(self, shop_ids: Collection[str]) -> int:
         """Return how many bills of these shops the copy has."""
@@ -279,11 +317,11 @@ class Sink(ABC):
         forgotten = self.count_bills(shop_ids)
         for shop_id in shop_ids:
             self._record_removals("shop_id = ?", [shop_id])
-            for table in (SHOPS, CATEGORIES, BILLS, *PARTS_OF_BILL):
+            for table in TABLES_OF_SHOPS:
                 self.run(f"DELETE FROM {table.name} WHERE shop_id = ?", [shop_id])
             self.run("DELETE FROM pull_undelivered WHERE shop_id = ?", [shop_id])
         if shop_ids:
-            self.changed(SHOPS, CATEGORIES, BILLS, *PARTS_OF_BILL)
+            self.changed(*TABLES_OF_SHOPS)
         return forgotten
 
     def bases(self, *, also_removed: bool = False) -> list[str]:
@@ -426,7 +464,8 @@ class Sink(ABC):
         if self._has_undelivered:
             self.run(f"DELETE FROM pull_undelivered WHERE (shop_id, id) IN ({incoming})")
         self._forget_removals(incoming)
-        if self.run(f"SELECT 1 FROM bills WHERE (shop_id, id) IN ({incoming}) LIMIT 1"):
+        is_known = self.may_have_strays or self.run(f"SELECT 1 FROM bills WHERE (shop_id, id) IN ({incoming}) LIMIT 1")
+        if is_known:
             self._stage(_FILLS_OF_BILLS)
             return self._merge(BILLS, *PARTS_OF_BILL)
         self.fill(self._with_time(_FILLS_OF_BILLS))
@@ -506,13 +545,17 @@ class Sink(ABC):
         return found
 
     def delete_strays(self) -> int:
-        """Delete parts without a bill, shop or member, and removals of bills that exist; return the number of rows."""
+        """Delete parts without a bill or shop, and removals of bills that exist; return the number of rows.
+
+        Call this at the end of a pass that has returned everything. What it could not return stays: the parts of shops
+        that have left the key's scope, and coupons, because the service does not return members that were removed.
+        """
         deleted = self._forget_removals("SELECT shop_id, id FROM bills")
-        for whole, *parts in WHOLES:
+        for whole, *parts in (SHOPS, CATEGORIES), (BILLS, *PARTS_OF_BILL):
             wholes = f"SELECT {', '.join(whole.identity)} FROM {whole.name}"
             for table in parts:
                 key = ", ".join(key_of(table))
-                strays = f"SELECT {key} FROM {table.name} EXCEPT {wholes}"
+                strays = f"SELECT {key} FROM {table.name} WHERE {IN_SCOPE} EXCEPT {wholes}"
                 deleted += self._change(table, f"DELETE FROM {table.name} WHERE ({key}) IN ({strays})")
         return deleted
 
