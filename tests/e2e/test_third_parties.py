@@ -1,7 +1,9 @@
 """Tools from other projects read the demo's data using only the OpenAPI document."""
 
-import importlib
+import importlib.util
+import json
 import re
+import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import closing
@@ -139,3 +141,82 @@ def test_a_generated_client_reads_one_bill_one_member_a_lookup_and_usage(generat
     assert (bill.id, member.member_id) == (samples.transaction_id, samples.member_id)
     assert found.member_id.startswith("m1_")
     assert len(usage.days) == 7
+
+
+# --- openapi-generator, which needs Java -------------------------------------------------
+
+# It reads everything that a key covers, and prints the IDs of the bills.
+PROGRAM = """
+import json, os
+import generated
+
+client = generated.ApiClient(generated.Configuration(host=os.environ["API"], access_token=os.environ["KEY"]))
+shops = generated.ShopsApi(client).list_shops()
+assert shops.ok is True
+bills = generated.TransactionsApi(client)
+read = set()
+cursor = None
+while True:
+    page = generated.ChangesApi(client).list_changes(limit=1000, cursor=cursor)
+    for element in page.data:
+        if element.actual_instance.type == "bill":
+            read.add(element.actual_instance.bill.id)
+    cursor = page.next_cursor
+    if cursor is None:
+        break
+for shop in shops.data:
+    page = bills.list_transactions(shop_id=shop.shop_id, updated_since="2020-01-01T00:00:00Z", limit=200)
+    assert {bill.id for bill in page.data} <= read
+    for bill in page.data[:1]:
+        assert bills.get_transaction(bill.id).data.id == bill.id
+bases = sorted({shop.provider_id for shop in shops.data} - {None})
+members = generated.MembersApi(client)
+for member in members.list_members(provider_id=bases[0], limit=200).data[:1]:
+    assert members.get_member(member.member_id).data.member_id == member.member_id
+assert generated.DigestsApi(client).list_digests().data
+assert len(generated.UsageApi(client).get_usage().data.days) == 7
+try:
+    bills.list_transactions(shop_id="no-such-shop", updated_since="2020-01-01T00:00:00Z")
+except generated.exceptions.ApiException as error:
+    assert json.loads(error.body)["error"] == "shop_not_in_scope"
+else:
+    raise SystemExit("a foreign shop was not refused")
+print(json.dumps(sorted(read)))
+"""
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("openapi_generator_cli") is None,
+    reason="openapi-generator is not installed, so a client made by it was NOT checked (make ship-tools)",
+)
+@pytest.mark.skipif(
+    shutil.which("java") is None,
+    reason="openapi-generator needs Java, so a client made by it was NOT checked (Debian: apt-get install default-jre)",
+)
+def test_a_python_client_made_by_openapi_generator_reads_everything(demo: Demo, tmp_path: Path) -> None:
+    (tmp_path / "document.json").write_bytes(demo.server.client.get(f"{demo.url}/ext/v1/openapi.json").content)
+    generator = str(Path(sys.executable).with_name("openapi-generator-cli"))
+    run(
+        generator,
+        "generate",
+        "-g",
+        "python",
+        "-i",
+        "document.json",
+        "-o",
+        "out",
+        "--package-name=generated",
+        cwd=tmp_path,
+    )
+    (tmp_path / "program.py").write_text(PROGRAM)
+    environment = {"PYTHONPATH": "out", "API": f"{demo.url}/ext", "KEY": demo.key("personal data")}
+    read = json.loads(run(sys.executable, "program.py", cwd=tmp_path, environment=environment))
+    assert read
+    assert set(read) == {bill_id for _, bill_id in demo.held(covered_shops(demo))}
+
+
+def covered_shops(demo: Demo) -> set[str]:
+    """Return the shops that the key covers."""
+    headers = {"authorization": f"Bearer {demo.key('personal data')}"}
+    answer = demo.server.client.get(f"{demo.url}/ext/v1/shops", headers=headers)
+    return {shop["shopId"] for shop in answer.json()["data"]}

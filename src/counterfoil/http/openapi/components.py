@@ -99,7 +99,8 @@ def _envelope(operation: Operation, data: list[Json]) -> Json:
     # The elements of a list with several types are distinguished by their `type`.
     of = data[0] if len(data) == 1 else {"oneOf": data}
     properties = {
-        "ok": {"type": "boolean", "const": True, "description": "True if the request succeeded."},
+        # A `type` beside a boolean `const` would make openapi-generator's clients expect the text "true".
+        "ok": {"const": True, "description": "True if the request succeeded."},
         "data": {"description": operation.summary} | ({"type": "array", "items": of} if operation.is_list else of),
         "serverTime": described["serverTime"],
     }
@@ -113,7 +114,7 @@ def _envelope(operation: Operation, data: list[Json]) -> Json:
 
 def _problem(problem: Problem) -> Json:
     properties: dict[str, Json] = {
-        "ok": {"type": "boolean", "const": False, "description": "False if the request failed."},
+        "ok": {"const": False, "description": "False if the request failed."},
         "error": {"type": "string", "const": problem.code, "description": "Stable code to branch on."},
         "message": {"type": "string", "description": "Explanation for people. Its wording may change."},
     }
