@@ -1,6 +1,7 @@
 """Tests for `counterfoil settings`."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 
 from cli.command import Command
 from counterfoil.serving.supervisor import hold_port
-from counterfoil.settings import TABLE, SettingsError, bound, load
+from counterfoil.settings import TABLE, SettingsError, bound, load, unknown_variables
 
 SECRET = "a-secret-that-nobody-should-ever-see-in-a-listing"
 NO_FOLDER = "store must be a folder or a URL that starts with postgresql://"
@@ -114,3 +115,38 @@ def test_a_value_outside_its_range_is_refused_with_the_range(name: str, value: o
         load({name: value}, {})
     assert str(refusal.value).startswith(says)
     assert refusal.value.names == (name,)
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("COUNTERFOIL_NOTIFY_ULR", "COUNTERFOIL_NOTIFY_URL"),
+        ("COUNTERFOIL_STOER", "COUNTERFOIL_STORE"),
+        ("COUNTERFOIL_PROT", "COUNTERFOIL_PORT"),
+        ("COUNTERFOIL_admin_port", "COUNTERFOIL_ADMIN_PORT"),
+        ("COUNTERFOIL_CONFG", "COUNTERFOIL_CONFIG"),
+        ("COUNTERFOIL_COLOUR", ""),
+    ],
+)
+def test_a_variable_that_nothing_reads_is_found_with_the_one_that_was_meant(name: str, meant: str) -> None:
+    assert [(found.name, found.meant) for found in unknown_variables({name: "x"})] == [(name, meant)]
+
+
+def test_variables_of_container_links_and_all_that_the_project_names_are_known() -> None:
+    links = {
+        **dict.fromkeys(
+            ("COUNTERFOIL_PORT", "COUNTERFOIL_API_PORT", "COUNTERFOIL_PORT_8000_TCP"), "tcp://10.0.0.9:8000"
+        ),
+        **dict.fromkeys(("COUNTERFOIL_SERVICE_HOST", "COUNTERFOIL_PORT_8000_TCP_ADDR"), "10.0.0.9"),
+        **dict.fromkeys(("COUNTERFOIL_SERVICE_PORT", "COUNTERFOIL_ADMIN_SERVICE_PORT_HTTP"), "8000"),
+        "COUNTERFOIL_NAME": "/shop/counterfoil",
+    }
+    assert unknown_variables(links) == []
+    root = Path(__file__).parents[2]
+    files = [
+        file for folder in ("src", "deploy", "connectors") for file in (root / folder).rglob("*") if file.is_file()
+    ]
+    texts = [file.read_text("utf-8", errors="ignore") for file in files]
+    named = {name for text in texts for name in re.findall(r"(?<!_)\bCOUNTERFOIL_[A-Z_]*[A-Z]\b(?!_)", text)}
+    assert len(named) > len(TABLE) / 2
+    assert unknown_variables(dict.fromkeys(named, "x")) == []

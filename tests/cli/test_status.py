@@ -217,6 +217,32 @@ def test_a_settings_file_with_a_mistake_fails(counterfoil: Command, monkeypatch:
     assert "workers must be between 1 and 256" in found["settings"][0]["message"]
 
 
+def test_a_variable_that_nothing_reads_is_a_warning_without_its_value(
+    idle: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COUNTERFOIL_NOTIFY_ULR", "https://example.com/of-nobody")
+    monkeypatch.setenv("COUNTERFOIL_COLOUR", "of-nobody")
+    codes = [found["code"] for found in idle.json("status", status=1)["checks"] if found["check"] == "settings"]
+    assert codes == ["variable_misspelled"]
+    printed = idle("doctor").stdout
+    assert "Did you mean COUNTERFOIL_NOTIFY_URL?" in printed
+    assert "The variable COUNTERFOIL_COLOUR has no effect" in printed
+    assert "of-nobody" not in printed
+
+
+def test_if_there_is_no_store_a_misspelled_variable_is_named(
+    counterfoil: Command, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COUNTERFOIL_STOER", "elsewhere")
+    message = "COUNTERFOIL_STOER has no effect, because no setting has this name. Did you mean COUNTERFOIL_STORE?"
+    assert message in counterfoil("status", status=1).stderr
+    words = [*PYTHON, "serve", "--store", str(store), "--port", "0", "--admin-port", "0"]
+    served = subprocess.run(words, capture_output=True, check=False, timeout=60)
+    assert served.returncode == 1
+    event = json.loads(served.stderr.splitlines()[0])
+    assert (event["what"], event["detail"]) == ("unknown_variable", message)
+
+
 def test_the_secret_of_another_store_fails_and_is_not_shown(idle: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COUNTERFOIL_SECRET", "another-secret-of-more-than-thirty-two-bytes")
     result = idle("doctor", status=1)

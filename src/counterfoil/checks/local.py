@@ -23,7 +23,7 @@ from counterfoil.machine.addresses import is_free
 from counterfoil.machine.files import is_shared, read_regular
 from counterfoil.operator_reads import OperatorReads
 from counterfoil.ports import Permissions, ServerState, StoreMismatch, StoreUnavailable
-from counterfoil.settings import Settings
+from counterfoil.settings import Settings, unknown_variables
 
 # "ahead" means that the horizon is ahead of the clock, so it is unknown whether the horizon is moving.
 HorizonMotion = Literal["moving", "still", "ahead"]
@@ -35,6 +35,15 @@ MOVING_MS = 5_000
 QUIET_LOAD_MS = 15_000
 LOW_DISK_BYTES, CRITICAL_DISK_BYTES = 1 << 30, 64 << 20
 WRITE_TEST_BYTES = 1 << 16
+
+
+def variables(environment: Mapping[str, str], *, with_all: bool) -> Iterator[Finding]:
+    """Yield a warning for each misspelled variable, and with `with_all` for each other one that nothing reads."""
+    for variable in unknown_variables(environment):
+        if variable.meant:
+            yield finding("variable_misspelled", subject=variable.name, name=variable.name, meant=variable.meant)
+        elif with_all:
+            yield finding("variable_unknown", subject=variable.name, name=variable.name)
 
 
 def absent_store(settings: Settings) -> Finding | None:

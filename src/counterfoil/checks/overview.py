@@ -1,6 +1,7 @@
 """Runs all checks and collects what they found, for `counterfoil status`, `counterfoil doctor` and the console."""
 
 import http.client
+import os
 import platform
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC
@@ -69,10 +70,11 @@ class Overview(Struct, frozen=True):
 
 def overview(settings: Settings, now: int, *, deep: bool = False, ask: Asking | None = None) -> Overview:
     """Check service and store without changing data. `deep` adds slower checks, which write a temporary file."""
+    variables = local.variables(os.environ, with_all=deep)
     absent = local.absent_store(settings)
     if absent:
         machine = [local.clock(None, now), local.disk(settings), *local.ports(settings, "other")]
-        return Overview(now, [absent, *machine], StoreValues())
+        return Overview(now, [absent, *variables, *machine], StoreValues())
     inspection = bootstrap.store(settings).reads()
     problems = inspection.problems()
     moved = local.moved_store(settings, problems)
@@ -84,6 +86,7 @@ def overview(settings: Settings, now: int, *, deep: bool = False, ask: Asking | 
     # If neither the admin listener nor the horizon can be asked, nothing is known about the service.
     is_known = bool(settings.admin_port or store.horizon or store.extent)
     findings = [service, *of_store] if is_known else [*of_store]
+    findings += variables
     findings += local.notices(settings, now)
     if not settings.database:
         findings.append(local.disk(settings))

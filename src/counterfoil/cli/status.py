@@ -10,11 +10,11 @@ from counterfoil import __version__
 from counterfoil.checks.findings import MESSAGES, Finding, Status, failed, finding
 from counterfoil.checks.overview import Overview, overview
 from counterfoil.cli.options import existing_store, show_times, store_flag, store_options, utc_option
-from counterfoil.cli.terminal import echo, is_terminal, print_json, print_wrapped, style
+from counterfoil.cli.terminal import echo, is_terminal, print_json, print_note, print_wrapped, style
 from counterfoil.domain.calendar import iso_utc
-from counterfoil.domain.messages import quoted
+from counterfoil.domain.messages import MessageError, quoted
 from counterfoil.machine.clock import SystemClock
-from counterfoil.settings import Settings, SettingsError, display_value, load
+from counterfoil.settings import Settings, SettingsError, display_value, load, unknown_variables
 from counterfoil.text import counted
 from counterfoil.views.loads import alarms_json
 from counterfoil.views.store import StoreValues, values_json
@@ -44,7 +44,7 @@ def show_status(*, as_json: bool, deep: bool) -> Overview:
     """Print all findings and return them. With `deep`, wrong settings and a missing store are findings too."""
     settings, now, config = None, SystemClock().now_ms(), click.get_current_context().obj
     if not deep:
-        settings = existing_store()
+        settings = _existing_store()
         found = overview(settings, now)
     else:
         try:
@@ -65,6 +65,17 @@ def show_status(*, as_json: bool, deep: bool) -> Overview:
         echo()
         print_wrapped(_summary(found.findings, deep=deep))
     return found
+
+
+def _existing_store() -> Settings:
+    """Return the settings. If there is no store, a variable that names it may be misspelled."""
+    try:
+        return existing_store()
+    except MessageError:
+        for variable in unknown_variables(os.environ):
+            if variable.meant:
+                print_note(str(variable))
+        raise
 
 
 def _print_finding(finding: Finding) -> None:

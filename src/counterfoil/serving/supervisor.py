@@ -27,7 +27,7 @@ from counterfoil.serving.admin import Admin, metrics, overview_metrics, probe, r
 from counterfoil.serving.notices import Notifier, Watch
 from counterfoil.serving.worker import log_to, open_log
 from counterfoil.serving.workers import Workers
-from counterfoil.settings import Settings, SettingsError, bound
+from counterfoil.settings import Settings, SettingsError, bound, unknown_variables
 from counterfoil.text import counted
 
 
@@ -149,6 +149,7 @@ def serve(
 ) -> None:
     """Run the service until a signal asks it to stop. `pages` replaces the pages that the settings select."""
     _require_packages()
+    _report_misspelled_variables(settings)
     with hold_port(settings.host, settings.port) as held:
         # Port 0 stands for any free port.
         settings = replace(settings, port=held.getsockname()[1])
@@ -159,6 +160,16 @@ def serve(
         _require_permission(settings)
         with tempfile.TemporaryFile() as counters:
             _serve(settings, counters.fileno(), on_ready, pages, older)
+
+
+def _report_misspelled_variables(settings: Settings) -> None:
+    """Log which variables have no effect. The name of the store may be among them, so this comes before its checks."""
+    misspelled = [variable for variable in unknown_variables(os.environ) if variable.meant]
+    if not misspelled:
+        return
+    log = open_log(settings, _call_now, os.dup(sys.stderr.fileno()))
+    for variable in misspelled:
+        log(ServiceChanged(what="unknown_variable", detail=str(variable)))
 
 
 def stop_limit_sec(grace_sec: int) -> float:
