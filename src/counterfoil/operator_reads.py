@@ -591,7 +591,7 @@ class OperatorReads(ABC):
         return self.fingerprint() is not None
 
     def store_id(self) -> str | None:
-        """Return the ID of an embedded store, or None for a database or a store that cannot be read."""
+        """Return the ID of an embedded store and its file, or None for a database or a store that cannot be read."""
         return None
 
 

@@ -36,8 +36,9 @@ def admin_port(monkeypatch: pytest.MonkeyPatch) -> int:
 
 
 @contextmanager
-def admin_listener(port: int, *checks: Readiness) -> Iterator[None]:
-    admin = Admin("127.0.0.1", port, lambda: list(checks), list)
+def admin_listener(port: int, *checks: Readiness, serves: Path | None = None) -> Iterator[None]:
+    store_id = bootstrap.store(load({"store": str(serves)})).reads().store_id if serves else lambda: None
+    admin = Admin("127.0.0.1", port, lambda: list(checks), list, store_id=store_id)
     admin.start()
     try:
         yield
@@ -90,6 +91,36 @@ def test_a_service_that_serves_another_store_is_not_mistaken_for_the_service_of_
     finally:
         service.terminate()
         service.wait(20)
+
+
+def service_code(command: Command) -> str:
+    found = [check for check in command.json("status", status=None)["checks"] if check["check"] == "service"]
+    assert len(found) == 1
+    return str(found[0]["code"])
+
+
+def test_a_service_is_not_mistaken_for_that_of_a_copy_or_of_a_store_that_cannot_be_read(
+    loaded: Command, admin_port: int, tmp_path: Path
+) -> None:
+    served = tmp_path / "served"
+    loaded("backup", tmp_path / "backup")
+    Command(served)("restore", tmp_path / "backup")
+    with admin_listener(admin_port, serves=served):
+        # Both are a moment old, and have the same ID.
+        move_horizon(str(served))
+        move_horizon(str(loaded.store))
+        assert (service_code(Command(served)), service_code(loaded)) == ("service_ready", "other_store")
+        (loaded.store / "books.sqlite3").write_bytes(b"damaged" * 1000)
+        assert service_code(loaded) == "service_unverified"
+
+
+def test_a_service_that_does_not_say_what_it_serves_is_told_from_that_of_an_older_copy_by_the_horizon(
+    where: str, admin_port: int
+) -> None:
+    for age, code in ((7_200_000, "service_elsewhere"), (0, "service_ready"), (-7_200_000, "service_unverified")):
+        move_horizon(where, ManualClock(SystemClock().now_ms() - age))
+        with admin_listener(admin_port):
+            assert service_code(Command(where)) == code
 
 
 def test_another_program_on_the_port_is_not_mistaken_for_the_service(loaded: Command, admin_port: int) -> None:

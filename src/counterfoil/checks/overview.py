@@ -142,13 +142,19 @@ def service_finding(
     if isinstance(answer, Message):
         silent = finding("service_silent", address=address, reason=answer)
         return finding("nothing_served") if is_new else silent
-    # A restored copy of a store has the same ID.
-    if answer.store_id and bootstrap.store(settings).reads().store_id() not in (None, answer.store_id):
+    store_id = bootstrap.store(settings).reads().store_id()
+    if answer.store_id and store_id and answer.store_id != store_id:
         return finding("other_store", address=address)
-    if answer.ready:
-        return finding("service_ready", address=f"{settings.host}:{settings.port}")
-    reasons = "; ".join(f"{name}: {problem}" for name, problem in answer.not_ready.items())
-    return finding("service_not_ready", reasons=reasons)
+    if not answer.ready:
+        reasons = "; ".join(f"{name}: {problem}" for name, problem in answer.not_ready.items())
+        return finding("service_not_ready", reasons=reasons)
+    motion = local.horizon_motion(horizon, now)
+    if motion == "ahead" or (answer.store_id and not store_id):
+        return finding("service_unverified", address=address)
+    # A service that is ready moves the horizon of its store.
+    if motion == "still":
+        return finding("service_elsewhere", address=address)
+    return finding("service_ready", address=f"{settings.host}:{settings.port}")
 
 
 def ask_ready(settings: Settings, timeout_sec: float = READY_SEC) -> Ready | Message:

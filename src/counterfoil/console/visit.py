@@ -57,8 +57,7 @@ class ConsoleStore:
         ready = SharedResult(clock, lambda: ask_ready(settings, WAIT_SEC), _keep_sec)
 
         def ask_service() -> Finding:
-            horizon = None if settings.admin_port else self.reads.horizon()
-            return service_finding(settings, horizon, clock.now_ms(), ask=ready.get)
+            return service_finding(settings, self.reads.horizon(), clock.now_ms(), ask=ready.get)
 
         self._overview = SharedResult(clock, lambda: overview(settings, clock.now_ms(), deep=True, ask=ready.get))
         self._service = SharedResult(clock, ask_service)

@@ -106,9 +106,14 @@ class SqliteReads(OperatorReads):
         return is_whole(Path(backup)) if machine == machine_name() else None
 
     def store_id(self) -> str | None:
-        """Return the ID of the store, or None if it has no ID yet or cannot be read."""
+        """Return the ID of the store with that of its file, which differs in a copy, or None if it cannot be read."""
         row = self._row("PRAGMA application_id")
-        return f"{row[0]:08x}" if row and row[0] else None
+        if not row or not row[0]:
+            return None
+        try:
+            return f"{row[0]:08x}-{files.path_of(self._folder, 'books').stat().st_ino:x}"
+        except OSError:
+            return None
 
     def extent(self) -> StoreExtent:
         versions: list[str] = []
