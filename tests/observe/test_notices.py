@@ -179,9 +179,12 @@ def test_a_restart_repeats_nothing_and_forgets_nothing(receiver: Receiver, tmp_p
 def test_what_could_not_be_sent_is_sent_later_with_growing_pauses(receiver: Receiver, tmp_path: Path) -> None:
     told = Told(tmp_path, notify_url=receiver.url)
     receiver.refusals = 3
-    for _ in range(2 + 3 + 5):
+    # It is sent at once, after one check, after two more, and after four more.
+    refusals = []
+    for _ in range(1 + 1 + 2 + 3):
         told.look(silent(1))
-    assert receiver.refusals == 0
+        refusals.append(receiver.refusals)
+    assert refusals == [2, 1, 1, 0, 0, 0, 0]
     assert sent(receiver) == []
     told.look(silent(2), DISK_FULL)
     assert sent(receiver) == [[("appeared", "disk_full"), ("appeared", "shops_silent")]]
@@ -197,6 +200,21 @@ def test_neither_the_log_nor_the_file_contains_the_address_or_the_header(tmp_pat
     assert told.logged() == ["notify_failing"]
     assert "secret" not in repr(told.events)
     assert "secret" not in settings.display_value(settings.load({"notify_url": "http://a/secret"}), "notify_url")
+
+
+def test_the_first_check_is_at_the_start_for_the_metrics_and_reports_nothing(
+    receiver: Receiver, tmp_path: Path
+) -> None:
+    loaded = settings.load({"store": str(tmp_path), "notify_url": receiver.url}, environment={})
+    events: list[Event] = []
+    watch = Watch(
+        loaded, lambda: Overview(1, [DISK_FULL], StoreValues()), Notifier(loaded, events.append), events.append
+    )
+    watch.start()
+    until(lambda: watch.latest is not None, "the first check is done")
+    watch.stop()
+    watch.join(20)
+    assert (sent(receiver), events) == ([], [])
 
 
 def test_a_check_that_fails_does_not_end_the_watch(tmp_path: Path) -> None:

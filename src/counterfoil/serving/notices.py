@@ -126,7 +126,7 @@ class Notifier:
             self._remember(after)
         else:
             self._pause = min(LONGEST_PAUSE, max(1, 2 * self._pause))
-            self._skip = self._pause
+            self._skip = self._pause - 1
 
     def _send(self, what: str, at: int, url: str, body: bytes) -> bool:
         """Send a request. Log when it starts to fail and when it works again, without the address, which is secret."""
@@ -213,9 +213,14 @@ class Watch(threading.Thread):
         self.latest: Overview | None = None
 
     def run(self) -> None:
+        # The metrics need a first overview. It reports nothing, because the service is still starting.
+        self._check(lambda _: None)
         while not self._end.wait(self._every_sec):
-            try:
-                self.latest = self._look()
-                self._notifier.consider(self.latest)
-            except Exception as error:  # noqa: BLE001 - the next check may succeed; the message may be private
-                self._log(ServiceChanged(what="watch_failed", detail=type(error).__name__))
+            self._check(self._notifier.consider)
+
+    def _check(self, report: Callable[[Overview], None]) -> None:
+        try:
+            self.latest = self._look()
+            report(self.latest)
+        except Exception as error:  # noqa: BLE001 - the next check may succeed; the message may be private
+            self._log(ServiceChanged(what="watch_failed", detail=type(error).__name__))
