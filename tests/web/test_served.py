@@ -37,6 +37,7 @@ def test_nothing_is_served_unless_the_setting_says_so(tmp_path: Path) -> None:
         for path in KINDS:
             answer = ask(service, path)
             assert (answer.status_code, answer.json()["error"]) == (404, "not_found")
+            assert answer.json()["message"].endswith("it is described by /ext/v1/openapi.json.")
 
 
 @pytest.mark.parametrize("path", KINDS)
@@ -93,6 +94,17 @@ def test_reading_the_page_is_not_counted(public: RunningService) -> None:
 @pytest.mark.parametrize("path", ["reference/", "reference.html", "v1/reference", "Reference"])
 def test_no_other_path_is_a_page(public: RunningService, path: str) -> None:
     assert ask(public, path).status_code == 404
+
+
+@pytest.mark.parametrize("accept", ["text/html,*/*;q=0.8", "application/json"])
+def test_an_unknown_path_names_the_api_its_description_and_the_page(public: RunningService, accept: str) -> None:
+    answer = public.server.client.get(f"{public.url}/", headers={"accept": accept, "sec-fetch-mode": "navigate"})
+    assert (answer.status_code, answer.headers["content-type"]) == (404, "application/json")
+    assert answer.json()["error"] == "not_found"
+    described = "the API is below /ext/v1/, and it is described by /ext/v1/openapi.json and /ext/reference."
+    assert answer.json()["message"] == f"There is no such path: {described}"
+    for path in ("v1/openapi.json", "reference"):
+        assert ask(public, path).status_code == 200
 
 
 def test_the_page_is_served_while_keys_cannot_be_read_and_follows_the_prefix(tmp_path: Path) -> None:

@@ -70,8 +70,8 @@ class RouteTable:
     """Finds the route for a path. A literal segment takes precedence over a parameter."""
 
     def __init__(self, prefix: str) -> None:
-        self._root = f"{prefix}/v1/"
-        self._literal = {self._root + route: route for route in ROUTES if "{" not in route}
+        self.root = f"{prefix}/v1/"
+        self._literal = {self.root + route: route for route in ROUTES if "{" not in route}
         self._with_parameter = {route.partition("{")[0]: route for route in ROUTES if "{" in route}
 
     def find(self, path: str) -> tuple[str, str] | None:
@@ -79,9 +79,9 @@ class RouteTable:
         route = self._literal.get(path)
         if route:
             return route, ""
-        if not path.startswith(self._root):
+        if not path.startswith(self.root):
             return None
-        collection, slash, argument = path.removeprefix(self._root).partition("/")
+        collection, slash, argument = path.removeprefix(self.root).partition("/")
         route = self._with_parameter.get(collection + slash)
         return (route, argument) if route and argument else None
 
@@ -177,12 +177,19 @@ class App(Struct, kw_only=True, eq=False):
     def _page_response(self, path: str, headers: RequestHeaders, exchange: Exchange) -> wire.Response:
         page = self.pages.get(path)
         if page is None:
-            raise Refused(NOT_FOUND, "There is no such path.")
+            raise Refused(NOT_FOUND, self._way_on())
         exchange.route = PAGE_ROUTE
         if exchange.method not in ("GET", "HEAD"):
             raise Refused(METHOD_NOT_ALLOWED)
         answer = Answer(data=page.body, horizon=0, seal=page.body)
         return self._success_response(answer, page.body, headers, page_headers(page, exchange.request_id))
+
+    def _way_on(self) -> str:
+        """Return the message for an unknown path. A person in a browser reads it, too."""
+        root = self.routes.root
+        described = f"the API is below {root}, and it is described by {root}openapi.json"
+        pages = [path for path, page in self.pages.items() if page.content_type.startswith("text/html")]
+        return f"There is no such path: {' and '.join([described, *pages])}."
 
     def _success_response(
         self, answer: Answer, body: bytes, headers: RequestHeaders, sent: wire.Headers
