@@ -11,6 +11,7 @@ import socket
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Struct
@@ -18,7 +19,7 @@ from msgspec import Struct
 from counterfoil.domain.messages import MessageError
 from counterfoil.domain.tokens import MIN_SECRET_BYTES
 from counterfoil.machine.addresses import bound_socket, is_ip_address
-from counterfoil.machine.files import read_or_create_secret
+from counterfoil.machine.files import read_or_create_secret, read_promptly
 from counterfoil.text import is_address, scheme_of, use_address_form, without_password
 
 
@@ -150,7 +151,7 @@ def collect(flags: Mapping[str, Any], environment: Mapping[str, str], file: Path
             found[setting.name] = SettingSource(setting.default, "default")
     if (store_file := str(found["store_file"].value)) and found["store"].origin != "flag":
         try:
-            found["store"] = SettingSource(Path(store_file).expanduser().read_text("utf-8").strip(), store_file)
+            found["store"] = SettingSource(read_promptly(Path(store_file).expanduser()).decode().strip(), store_file)
         except (OSError, UnicodeDecodeError) as error:
             raise SettingsError(f"cannot read {store_file} (store_file): {error}", "store_file") from error
     return found
@@ -243,7 +244,7 @@ def _read_file(file: Path | None) -> dict[str, Any]:
     import tomllib  # noqa: PLC0415 - commands without a settings file start faster without it
 
     try:
-        found = tomllib.loads(file.read_text(encoding="utf-8"))
+        found = tomllib.loads(read_promptly(file).decode())
     except OSError as error:
         raise SettingsError(f"cannot read the settings file {file}: {error.strerror}.") from error
     except (ValueError, RecursionError) as error:
@@ -309,8 +310,7 @@ def _check_proxy(address: str, header: str) -> None:
 def _check_notices(values: Mapping[str, Any]) -> None:
     """Check the addresses of notifications without quoting them, because they may contain a password."""
     for name in ("notify_url", "heartbeat_url"):
-        is_url = values[name].startswith(("http://", "https://")) and is_address(values[name])
-        _require(is_url or not values[name], f"{name} must be a URL that starts with https:// or http://.", name)
+        _require(not values[name] or _is_url(values[name]), _problem("url", name=name), name)
     header, template = values["notify_header"], values["notify_template"]
     _require(not header or _HEADER.fullmatch(header), _problem("notify_header"))
     if template:
@@ -319,6 +319,16 @@ def _check_notices(values: Mapping[str, Any]) -> None:
         except msgspec.DecodeError as error:
             raise SettingsError(f"notify_template is not valid JSON: {error}.", "notify_template") from None
         _require("{text}" in template, _problem("notify_template"), "notify_template")
+
+
+def _is_url(text: str) -> bool:
+    """Return whether a text is a URL of HTTP that names a host."""
+    if not text.startswith(("http://", "https://")) or not is_address(text):
+        return False
+    try:
+        return bool(urlsplit(text).hostname)
+    except ValueError:
+        return False
 
 
 def _check_servers(database: str, meter: str) -> None:

@@ -1,7 +1,9 @@
 """Tests for `counterfoil settings`."""
 
 import json
+import os
 import re
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -150,3 +152,24 @@ def test_variables_of_container_links_and_all_that_the_project_names_are_known()
     named = {name for text in texts for name in re.findall(r"(?<!_)\bCOUNTERFOIL_[A-Z_]*[A-Z]\b(?!_)", text)}
     assert len(named) > len(TABLE) / 2
     assert unknown_variables(dict.fromkeys(named, "x")) == []
+
+
+@pytest.mark.parametrize("name", ["notify_url", "heartbeat_url"])
+@pytest.mark.parametrize("address", ["http://", "https://", "https:///hook", "http://:80/", "https://user@/hook"])
+def test_an_address_of_notifications_without_a_host_is_refused(name: str, address: str) -> None:
+    with pytest.raises(SettingsError, match=f"{name} must be a URL with a host"):
+        load({name: address}, environment={})
+
+
+def test_a_pipe_is_read_as_a_settings_file_and_one_that_nobody_writes_to_is_refused(
+    counterfoil: Command, tmp_path: Path
+) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    refused = counterfoil.bare("--config", pipe, "settings", status=1)
+    assert "nothing was written to this pipe within 2 s" in refused.output
+    writer = threading.Thread(target=pipe.write_text, args=("workers = 3",))
+    writer.start()
+    assert settings(counterfoil, "--config", pipe)["workers"]["value"] == "3"
+    writer.join(20)
+    assert settings(counterfoil, "--config", "/dev/null")["workers"]["value"] == "1"

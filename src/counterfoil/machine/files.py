@@ -4,6 +4,7 @@ import contextlib
 import errno
 import io
 import os
+import select
 import stat
 import sys
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import IO, Any
 
 STANDARD_OUTPUT_NAME = "standard output"
+PIPE_SEC = 2
 # The mode of a folder that several users share: files in it get its group, which may write to it.
 _SHARED = stat.S_ISGID | stat.S_IWGRP
 
@@ -23,6 +25,19 @@ def is_shared(folder: Path) -> bool:
         return folder.stat().st_mode & _SHARED == _SHARED
     except OSError:
         return False
+
+
+def who_may_write(path: Path, *, is_shared_now: bool = False) -> str | None:
+    """Return a sentence about others who may write to a path, or None. Those whom a folder is shared with may."""
+    found, folder = path.stat(), path if path.is_dir() else path.parent
+    trusted = {os.geteuid(), 0} | ({folder.stat().st_uid} if os.geteuid() == 0 else set())
+    if found.st_uid not in trusted:
+        return f"{path} belongs to another user"
+    if found.st_mode & stat.S_IWOTH:
+        return f"every user of this machine may write to {path}"
+    if found.st_mode & stat.S_IWGRP and not is_shared_now and not is_shared(folder):
+        return f"its group may write to {path}"
+    return None
 
 
 def make_folder(path: Path) -> None:
@@ -109,6 +124,19 @@ def open_regular(file: Path) -> BufferedReader:
 
 def read_regular(file: Path) -> bytes:
     with open_regular(file) as opened:
+        return opened.read()
+
+
+def read_promptly(file: Path) -> bytes:
+    """Return the content of a file. Of a named pipe, as in `<(command)`, the first byte must come within PIPE_SEC."""
+    descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "rb") as opened:
+        if stat.S_ISFIFO(os.fstat(descriptor).st_mode):
+            answers = select.poll()
+            answers.register(descriptor, select.POLLIN)
+            if not answers.poll(PIPE_SEC * 1000):
+                raise OSError(errno.ETIMEDOUT, f"nothing was written to this pipe within {PIPE_SEC} s", str(file))
+            os.set_blocking(descriptor, True)
         return opened.read()
 
 
