@@ -21,6 +21,47 @@ def test_it_creates_an_empty_store_with_its_secret(counterfoil: Command, store: 
     assert counterfoil.json("keys", "list") == []
 
 
+@pytest.mark.parametrize(("mode", "says"), [(0o777, "every user of this machine"), (0o770, "its group"), (0o755, "")])
+def test_a_folder_that_others_can_write_to_does_not_become_a_store(
+    counterfoil: Command, store: Path, mode: int, says: str
+) -> None:
+    store.mkdir()
+    store.chmod(mode)
+    result = counterfoil("init", status=1 if says else 0)
+    assert says in result.stderr
+    assert bool(list(store.iterdir())) is not bool(says)
+    if not says:
+        # The folder of an existing store is left as it is.
+        store.chmod(0o777)
+        counterfoil("init")
+
+
+@pytest.mark.parametrize(("mode", "owner"), [(0o666, None), (0o660, None), (0o600, 65534)])
+def test_a_secret_that_somebody_else_may_have_put_there_is_refused(
+    counterfoil: Command, store: Path, mode: int, owner: int | None
+) -> None:
+    store.mkdir(mode=0o700)
+    secret = store / "secret"
+    secret.write_text("f" * 64)
+    secret.chmod(mode)
+    if owner:
+        try:
+            os.chown(secret, owner, -1)
+        except PermissionError:
+            # Only root can give a file away.
+            return
+    assert "somebody else may know this deployment secret" in counterfoil("init", status=1).stderr
+    assert [file.name for file in store.iterdir()] == ["secret"]
+
+
+def test_the_secret_of_an_earlier_store_is_kept_and_named(counterfoil: Command, store: Path) -> None:
+    store.mkdir(mode=0o700)
+    (store / "secret").write_text("f" * 64)
+    (store / "secret").chmod(0o600)
+    assert f"the deployment secret was already in {store / 'secret'}" in counterfoil("init").stderr
+    assert (store / "secret").read_text() == "f" * 64
+
+
 def test_it_leaves_an_existing_store_as_it_is(counterfoil: Command) -> None:
     counterfoil("load", "-", stdin=SHOPS[0])
     counterfoil("init")

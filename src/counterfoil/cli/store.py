@@ -18,6 +18,7 @@ from counterfoil.domain.calendar import DAY_MS, iso_utc
 from counterfoil.domain.change_feed import REMOVALS_KEPT_MS
 from counterfoil.domain.messages import duration
 from counterfoil.machine.clock import SystemClock
+from counterfoil.machine.files import who_may_write
 from counterfoil.machine.operator import operator
 from counterfoil.ports import StoreMismatch, StoreUnavailable
 from counterfoil.settings import Settings, SettingsError, display_value
@@ -62,17 +63,35 @@ def init(recreate: str | None, share: bool) -> None:
         return
     if settings.database:
         _require_owner(settings)
+    is_new = not bootstrap.store(settings).exists()
+    if is_new and not settings.database:
+        _require_own_files(settings, is_shared_now=share)
     if share:
         if settings.database:
             raise SettingsError(message("not_shared"))
         files.share(settings.store)
-    is_new = not bootstrap.store(settings).exists()
     bootstrap.store(settings).prepare()
     if is_new:
         record(settings, Act.STORE_CREATED, "")
     echo(f"The store {display_value(settings, 'store')} is ready. Load source records with `counterfoil load`.")
     if settings.database and not settings.secret:
         print_note(message("secret_of_nodes", file=str(settings.secret_file)))
+
+
+def _require_own_files(settings: Settings, *, is_shared_now: bool) -> None:
+    """Raise if others may change the folder of a new store, or have put a deployment secret there."""
+    folder, secret = settings.store, settings.secret_file
+    if folder.exists() and (problem := who_may_write(folder, is_shared_now=is_shared_now)):
+        advice = "Make it yours alone with `chown` and `chmod 700`, check what is in it, and run `init` again."
+        raise SettingsError(f"{problem}, so somebody else could change the store. {advice}")
+    if settings.secret or not secret.exists():
+        return
+    if problem := who_may_write(secret, is_shared_now=is_shared_now):
+        raise SettingsError(
+            f"{problem}, so somebody else may know this deployment secret. Delete the file for a new one, or, if it is "
+            "the secret of an earlier store, make it yours alone with `chown` and `chmod 600`."
+        )
+    print_note(f"the deployment secret was already in {secret}. The member tokens of this store depend on it.")
 
 
 def _require_owner(settings: Settings) -> None:
