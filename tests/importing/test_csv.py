@@ -9,8 +9,9 @@ import pytest
 
 from counterfoil.importing import export_totals
 from counterfoil.importing.results import ImportFailed
-from counterfoil.importing.sheets import MAX_COLUMNS, MAX_ROW, ROWS_PER_CALL, numbered
+from counterfoil.importing.sheets import MAX_COLUMNS, ROWS_PER_CALL, numbered
 from counterfoil.importing.sorted_rows import BILL, SortedRows
+from counterfoil.importing.workbooks import MAX_ROW
 from importing.exports import BILLS, HEADING, MAPPING, SUMMED, imported, written
 
 TWO_BILLS = (

@@ -1,6 +1,11 @@
 """Excel workbooks: types, dates and long IDs stay as they are, and the right sheet is read."""
 
+import json
+import os
+import subprocess
+import sys
 import zipfile
+from collections.abc import Iterable
 from datetime import date, datetime, time, timedelta
 from pathlib import Path
 from typing import Any
@@ -8,11 +13,13 @@ from typing import Any
 import pytest
 from openpyxl import Workbook
 
-from counterfoil.importing import sheets
+from counterfoil.importing import sheets, workbooks
 from counterfoil.importing.infer import propose
 from counterfoil.importing.mapping import FileLayout
 from counterfoil.importing.results import ImportFailed
 from counterfoil.importing.sheets import TableRow, open_table
+from deploy.programs import ROOT, output_of
+from importing import hostile_workbooks
 from importing.exports import HEADING, MAPPING, imported
 
 HEADINGS = HEADING.strip().split(",")
@@ -258,7 +265,7 @@ def changed(folder: Path, old: bytes, new: bytes, others: bytes = b"", compressi
 def test_a_row_with_a_number_that_excel_does_not_allow_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sheets, "MAX_SHEET_ROWS", 5000)
+    monkeypatch.setattr(workbooks, "MAX_SHEET_ROWS", 5000)
     export = changed(tmp_path, b'<row r="2"', b'<row r="99999999999"')
     with pytest.raises(ImportFailed, match="a row with a number above"):
         imported("csv", export, mapping=MAPPING)
@@ -284,13 +291,27 @@ def test_a_small_file_that_would_fill_the_memory_is_refused(
         imported("csv", export, mapping=MAPPING)
 
 
-@pytest.mark.parametrize(("limit", "value"), [("MAX_TAGS", 20), ("MAX_SHEET_TAGS", 20), ("MAX_PARTS", 3)])
-def test_a_workbook_with_too_many_tags_or_parts_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, value: int
+LIMITS = {
+    "MAX_ELEMENTS": 10,
+    "MAX_SHEET_ELEMENTS": 10,
+    "MAX_OTHER_ELEMENTS": 0,
+    "MAX_PARTS": 3,
+    "MAX_DEPTH": 2,
+    "MAX_ROW": 5,
+    "MAX_SHEET_CELLS": 6,
+    "MAX_FORMATS": 0,
+    "MAX_STRINGS_BYTES": 50,
+}
+
+
+@pytest.mark.parametrize("limit", LIMITS)
+def test_a_workbook_with_too_much_of_anything_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str
 ) -> None:
-    monkeypatch.setattr(sheets, limit, value)
+    (tmp_path / "export.xlsx").write_bytes(hostile_workbooks.workbook_of({}))
+    monkeypatch.setattr(workbooks, limit, LIMITS[limit])
     with pytest.raises(ImportFailed, match="too much for a workbook"):
-        imported("csv", workbook(tmp_path, ROWS), mapping=MAPPING)
+        list(open_table(tmp_path / "export.xlsx").rows())
 
 
 def test_no_more_is_unpacked_than_the_directory_of_the_archive_says(tmp_path: Path) -> None:
@@ -330,3 +351,131 @@ def test_a_compression_that_could_unpack_to_any_size_is_refused(tmp_path: Path, 
 def test_rows_and_cells_that_are_not_in_order_are_refused_instead_of_lost(tmp_path: Path, rows: bytes) -> None:
     with pytest.raises(ImportFailed, match="damaged"):
         imported("csv", changed(tmp_path, END, rows + END), mapping=MAPPING)
+
+
+READ_ALL = """
+import json, re, resource, sys
+from pathlib import Path
+
+resource.setrlimit(resource.RLIMIT_AS, (512 << 20, 512 << 20))
+from counterfoil.importing.mapping import FileLayout
+from counterfoil.importing.results import ImportFailed
+from counterfoil.importing.sheets import open_tables
+
+for path in sorted(Path(sys.argv[1]).iterdir()):
+    said = "it was read"
+    try:
+        for table in open_tables(path, FileLayout(), lambda names: True):
+            for row in table.rows():
+                pass
+    except ImportFailed as error:
+        said = str(error)
+    most = re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1]
+    print(json.dumps([path.stem, said, int(most) // 1024]))
+"""
+MOST_MEBIBYTES = 200
+
+
+def refusals(folder: Path, made: Iterable[tuple[str, bytes]]) -> dict[str, str]:
+    """Read workbooks in a process of its own with little memory; return what it says about each."""
+    for number, (_, content) in enumerate(names := list(made)):
+        (folder / f"{number:03}.xlsx").write_bytes(content)
+    found = {}
+    for line in output_of(sys.executable, "-c", READ_ALL, folder).splitlines():
+        stem, said, mebibytes = json.loads(line)
+        found[names[int(stem)][0]] = said
+        assert mebibytes < MOST_MEBIBYTES, names[int(stem)][0]
+    assert found.keys() == {name for name, _ in names}
+    return found
+
+
+def test_no_small_workbook_fills_the_memory(tmp_path: Path) -> None:
+    found = refusals(tmp_path, hostile_workbooks.small())
+    wanted = {name: "declares a document type" if "entities" in name else "too much for a workbook" for name in found}
+    wanted["a document type elsewhere"] = "declares a document type"
+    wanted["a long comment before a document type"] = "begins with a very long comment"
+    assert [(name, said) for name, said in found.items() if wanted[name] not in said] == []
+
+
+@pytest.mark.long
+def test_no_workbook_that_unpacks_to_200_mebibytes_fills_the_memory(tmp_path: Path) -> None:
+    found = refusals(tmp_path, hostile_workbooks.large())
+    assert [(name, said) for name, said in found.items() if "too much for a workbook" not in said] == []
+
+
+def test_a_damaged_workbook_is_refused_and_never_read_in_part(tmp_path: Path) -> None:
+    found = refusals(tmp_path, hostile_workbooks.damaged())
+    assert [(name, said) for name, said in found.items() if "cannot be read as a workbook" not in said] == []
+
+
+def test_an_ordinary_workbook_of_the_same_making_is_read(tmp_path: Path) -> None:
+    assert refusals(tmp_path, [("ordinary", hostile_workbooks.workbook_of({}))]) == {"ordinary": "it was read"}
+
+
+def test_strict_and_prefixed_names_and_escaped_characters_are_read_as_excel_means_them(tmp_path: Path) -> None:
+    texts = (
+        b'<x:sst xmlns:x="http://purl.oclc.org/ooxml/spreadsheetml/main"><x:si><x:r><x:t>Tea</x:t></x:r><x:r><x:t'
+        b' xml:space="preserve"> to go_x000D_</x:t></x:r><x:rPh><x:t>ti</x:t></x:rPh></x:si>'
+        b"<x:si><x:t>a_x005F_x000D_b</x:t></x:si></x:sst>"
+    )
+    row = b'<row r="2"><c r="A2" t="s"><v>0</v></c><c r="B2" t="s"><v>1</v></c><c r="D2" t="b"><v>1</v></c></row>'
+    content = hostile_workbooks.workbook_of(
+        {hostile_workbooks.STRINGS: texts, hostile_workbooks.SHEET: hostile_workbooks.sheet(row)}
+    )
+    (tmp_path / "export.xlsx").write_bytes(content)
+    [found] = open_table(tmp_path / "export.xlsx").rows()
+    assert isinstance(found, TableRow)
+    assert found.cells == ["Tea to go", "a_x000D_b", "", "true", ""]
+
+
+def test_dates_in_formats_that_have_only_a_number_are_dates(tmp_path: Path) -> None:
+    """Excel in Thailand and East Asia writes such formats."""
+    numbers = (31, 36, 57, 71, 77, 75, 14, 22, 46)
+    styles = b"".join(b'<xf numFmtId="%d"/>' % number for number in numbers)
+    values = (b"46340.75",) * 5 + (b"0.75", b"46340", b"46340", b"1.25")
+    cells = b"".join(b'<c s="%d"><v>%s</v></c>' % (style, value) for style, value in enumerate(values))
+    headings = b"".join(b'<c t="inlineStr"><is><t>%d</t></is></c>' % number for number in numbers)
+    content = b"<worksheet><sheetData><row>%s</row><row>%s</row></sheetData></worksheet>" % (headings, cells)
+    parts = {
+        hostile_workbooks.STYLES: b"<styleSheet><cellXfs>%s</cellXfs></styleSheet>" % styles,
+        hostile_workbooks.SHEET: content,
+    }
+    (tmp_path / "export.xlsx").write_bytes(hostile_workbooks.workbook_of(parts))
+    [found] = open_table(tmp_path / "export.xlsx").rows()
+    assert isinstance(found, TableRow)
+    evening, midnight = "2026-11-14T18:00:00", "2026-11-14T00:00:00"
+    assert found.cells == [evening, evening, evening, evening, evening, "18:00:00", "2026-11-14", midnight, "30:00:00"]
+
+
+@pytest.mark.long
+def test_a_server_with_only_the_listed_packages_reads_workbooks_and_refuses_those_that_would_fill_its_memory(
+    tmp_path: Path,
+) -> None:
+    programs, spool = tmp_path / "venv" / "bin", tmp_path / "spool"
+    output_of(sys.executable, "-m", "venv", programs.parent)
+    pip = (programs / "pip", "install", "--quiet", "--disable-pip-version-check")
+    output_of(*pip, "--require-hashes", "--requirement", ROOT / "deploy" / "requirements.txt")
+    refused = dict(hostile_workbooks.small())
+    spool.mkdir()
+    for number, content in enumerate(refused.values()):
+        (spool / f"{number:02}.xlsx").write_bytes(content)
+    good = spool / "good.xlsx"
+    good.write_bytes(hostile_workbooks.workbook_of({}))
+    (tmp_path / "mapping.toml").write_text(hostile_workbooks.MAPPING, "utf-8")
+    clean = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT / "src"), "COUNTERFOIL_STORE": str(tmp_path / "store")}
+    words = (programs / "python", "-m", "counterfoil", "load", "--json", "--mapping", tmp_path / "mapping.toml")
+    limit = ("prlimit", f"--as={512 << 20}")
+
+    def load(source: Path) -> subprocess.CompletedProcess[str]:
+        command = [*limit, *map(str, words), str(source)]
+        return subprocess.run(command, cwd=tmp_path, env=clean, capture_output=True, text=True, check=False)
+
+    told = json.loads(load(good).stdout)
+    assert (told["added"], told["rejected"]) == (2, 0)  # a shop and a bill
+    good.unlink()
+    done = load(spool)
+    assert done.returncode == 1
+    too_large, wrong = (
+        done.stderr.count(words) for words in ("too much for a workbook", "cannot be read as a workbook")
+    )
+    assert too_large + wrong == len(refused)

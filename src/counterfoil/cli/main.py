@@ -59,7 +59,7 @@ COMMANDS = [name for names in GROUPS.values() for name in names]
 EXTRAS = {
     package: extra
     for extra, packages in {
-        "server": ("granian", "isal", "openpyxl", "prometheus_client", "uvloop", "waitress"),
+        "server": ("granian", "isal", "prometheus_client", "uvloop", "waitress"),
         "cluster": ("asyncpg", "psycopg", "redis"),
         "pull": ("duckdb",),
         "mysql": ("pymysql",),

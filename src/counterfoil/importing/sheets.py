@@ -3,26 +3,21 @@
 import csv
 import io
 import re
-import warnings
-import zipfile
-import zlib
 from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from datetime import date, datetime, time, timedelta
-from decimal import Decimal
 from functools import partial
 from itertools import count, islice
 from pathlib import Path
-from types import SimpleNamespace
-from typing import IO, Any, TextIO
+from typing import TextIO
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from counterfoil.importing.mapping import FileLayout
 from counterfoil.importing.results import ImportFailed, Reason, RowProblem
-from counterfoil.importing.values import BLANKS, NO_RESULT, clean, shown
+from counterfoil.importing.values import BLANKS, clean, shown
+from counterfoil.importing.workbooks import MAX_CELL, MAX_ROW, NoWorkbook, Workbook, WorkbookTooLarge
 from counterfoil.text import counted, printable
 
 BYTE_ORDER_MARKS = {b"\xef\xbb\xbf": "utf-8-sig", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
@@ -41,26 +36,9 @@ CANDIDATES = ",;\t|"
 SAMPLE_BYTES = 64 * 1024
 HEADING_ROWS = 15
 """The number of rows in which the header row is looked for."""
-# The maximum length of a cell. Without a limit, a missing quote could turn the rest of the file into one cell.
-MAX_CELL = 1024 * 1024
-MAX_ROW = 4 * 1024 * 1024
-"""The maximum length of a row of a CSV file, with all its lines."""
 MAX_COLUMNS = 2000
-MAX_SHEET_ROWS = 1_048_576
-"""The maximum number of rows that Excel allows. A row may state a higher number, and all rows before it are empty."""
-# A workbook that unpacks to more than this is refused, because a few kilobytes could then fill the memory. What is read
-# of a part is never more than the directory of the archive says.
-MAX_UNPACKED, MAX_RATIO, ALWAYS_ALLOWED_BYTES = 256 * 1024 * 1024, 250, 16 * 1024 * 1024
-MAX_PARTS = 1000
-MAX_SHEET_TAGS, MAX_TAGS = 32_000_000, 2_000_000
-"""The maximum number of tags in the sheets of a workbook, and in its other parts, which stay in memory."""
-MAX_ROW_CELLS = 16_384
-"""The maximum number of columns that Excel allows."""
 ROWS_PER_CALL = 200
 """The number of rows between two calls of `on_read`."""
-ROUNDED_FROM = 10**15
-"""A spreadsheet keeps 15 digits of a number."""
-_XML_CHUNK = 1024 * 1024
 _SEPARATOR_LINE = re.compile(r"\ufeff?\"?sep=(.)\"?\s*", re.IGNORECASE)
 MAX_ENDS = 10_000
 _LAST_DIGITS = re.compile(r"[^\d\s](\d+)(\D*)$")
@@ -136,7 +114,9 @@ def open_tables(path: Path, layout: FileLayout, fits: Fits, on_read: OnRead = ig
     first = open_table(path, layout, fits, on_read)
     if isinstance(first, CsvFile) and not first.encoding.startswith("utf") and _is_in_utf8(start_in_lines(path)):
         raise ImportFailed(f"{printable(path.name)} is in UTF-8, but file.encoding of the mapping is {first.encoding}.")
-    return [first, *(open_table(path, replace(layout, sheet=title), fits, on_read) for title in first.same)]
+    if isinstance(first, CsvFile):
+        return [first]
+    return [first, *map(first.other_sheet, first.same)]
 
 
 def start_of(path: Path, size: int) -> bytes:
@@ -303,12 +283,16 @@ class WorkbookFile:
     amount may have. Rows are read one by one; only the texts of a workbook are kept in memory.
     """
 
-    def __init__(self, path: Path, layout: FileLayout, fits: Fits | None, on_read: OnRead) -> None:
+    def __init__(
+        self, path: Path, layout: FileLayout, fits: Fits | None, on_read: OnRead, workbook: Workbook | None = None
+    ) -> None:
+        self._fits = fits
         self._path = path
         self._on_read = on_read
         self._name = printable(path.name)
         self._layout = layout
-        self._check_archive()
+        with self._reading():
+            self._workbook = workbook or Workbook(path, on_read)
         titles, heading, hidden = self._choose_sheets(fits)
         self._title, self.same = titles[0], tuple(titles[1:])
         """The sheet that is read, and the others that have the same columns."""
@@ -317,6 +301,11 @@ class WorkbookFile:
         columns = numbered(heading.names, self._name)
         self.sheet = Sheet(name, columns, is_typed=True, hidden=tuple(hidden), written=heading.written)
         self._headings = heading.cells
+
+    def other_sheet(self, title: str) -> "WorkbookFile":
+        """Return another sheet of the workbook. The texts that its sheets share are read only once."""
+        layout = replace(self._layout, sheet=title)
+        return WorkbookFile(self._path, layout, self._fits, self._on_read, self._workbook)
 
     def rows(self) -> Iterator[TableRow | RowProblem]:
         columns = self.sheet.columns
@@ -331,49 +320,14 @@ class WorkbookFile:
             else:
                 yield TableRow(self.sheet, line, cells + [""] * (width - len(cells)))
 
-    def _check_archive(self) -> None:
-        """Refuse an archive that is not a workbook or does not fit in memory."""
-        try:
-            with zipfile.ZipFile(self._path) as archive:
-                if "xl/workbook.xml" not in archive.namelist():
-                    raise ImportFailed(f"{self._name} is a ZIP archive. Unpack it first.")
-                parts, size = archive.infolist(), self._path.stat().st_size
-                unpacked = sum(part.file_size for part in parts)
-                if unpacked > MAX_UNPACKED or unpacked > max(MAX_RATIO * size, ALWAYS_ALLOWED_BYTES):
-                    raise self._too_large(f"unpacks to {unpacked / 1024**2:,.0f} MiB")
-                if len(parts) > MAX_PARTS:
-                    raise self._too_large(f"has {len(parts):,} parts")
-                # Python unpacks other compressions without a limit, and Excel does not use them.
-                if any(part.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for part in parts):
-                    raise self._damaged("its compression is not that of a workbook")
-                self._check_tags(archive, parts)
-        except (OSError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
-            raise self._damaged(error) from error
-
-    def _check_tags(self, archive: zipfile.ZipFile, parts: Sequence[zipfile.ZipInfo]) -> None:
-        """Read all parts, and refuse what would take too much memory or time."""
-        tags = {True: MAX_SHEET_TAGS, False: MAX_TAGS}
-        for part in parts:
-            is_sheet = part.filename.startswith("xl/worksheets/")
-            with archive.open(part) as text:
-                while chunk := text.read(_XML_CHUNK):
-                    self._on_read()
-                    tags_here = chunk.count(b"<")
-                    tags[is_sheet] -= tags_here
-                    if tags[is_sheet] < 0:
-                        limit = MAX_SHEET_TAGS if is_sheet else MAX_TAGS
-                        raise self._too_large(f"has more than {limit:,} tags")
-                    if not tags_here and len(chunk) == _XML_CHUNK:
-                        raise self._too_large("has a text of more than 1 MiB")
-
     def _too_large(self, detail: str) -> ImportFailed:
         return ImportFailed(f"{self._name} {detail}, which is too much for a workbook. Save the sheet as CSV (UTF-8).")
 
     def _choose_sheets(self, fits: Fits | None) -> tuple[list[str], Heading, list[str]]:
         """Return the sheets with the table, its header row, and the hidden sheets that are like them."""
-        with self._opened() as workbook:
-            titles = list(workbook.sheets)
-            visible = [title for title, (_, state) in workbook.sheets.items() if state == "visible"]
+        sheets = self._workbook.sheets
+        titles = list(sheets)
+        visible = [title for title, sheet in sheets.items() if sheet.state == "visible"]
         wanted = self._layout.sheet
         if wanted is not None and wanted not in titles:
             raise ImportFailed(f"{self._name} has no sheet {wanted}. Its sheets are: {', '.join(titles)}.")
@@ -396,30 +350,28 @@ class WorkbookFile:
         return chosen, found[chosen[0]], hidden
 
     @contextmanager
-    def _opened(self) -> Iterator["_Workbook"]:
+    def _reading(self) -> Iterator[None]:
         try:
-            with warnings.catch_warnings():
-                # openpyxl warns about parts that it does not read, such as rules for valid input.
-                warnings.simplefilter("ignore")
-                with _ObservedFile(self._path, self._on_read) as file:
-                    yield _Workbook(file)
+            yield
         except ImportFailed:
             raise
+        except NoWorkbook:
+            raise ImportFailed(f"{self._name} is a ZIP archive. Unpack it first.") from None
+        except WorkbookTooLarge as error:
+            raise self._too_large(str(error)) from error
+        except MemoryError as error:
+            raise self._too_large("needs more memory than this process may use") from error
         except Exception as error:
             # A damaged workbook fails with errors of many kinds.
             raise self._damaged(error) from error
 
     def _cells(self, title: str, marks: Sequence[str] = ()) -> Generator[tuple[int, list[str]], None, None]:
-        """Yield the number and the texts of each row that has cells. `marks` has the decimal mark of each column."""
-        with self._opened() as workbook:
-            for number, (line, texts) in enumerate(workbook.rows(title, marks)):
+        """Yield the number and the texts of each row. `marks` has the decimal mark of each column."""
+        with self._reading():
+            for number, row in enumerate(self._workbook.rows(title, marks)):
                 if number % ROWS_PER_CALL == 0:
                     self._on_read()
-                if line > MAX_SHEET_ROWS:
-                    raise self._too_large(f"has a row with a number above {MAX_SHEET_ROWS:,}")
-                if any(len(text) > MAX_CELL for text in texts):
-                    raise self._too_large("has a text of more than 1 MiB")
-                yield line, texts
+                yield row
 
     def _damaged(self, error: Exception | str) -> ImportFailed:
         return ImportFailed(f"{self._name} cannot be read as a workbook, so it may be damaged or incomplete: {error}")
@@ -427,114 +379,6 @@ class WorkbookFile:
 
 TableFile = CsvFile | WorkbookFile
 """A file with a table whose header row has been found."""
-
-
-class _Workbook:
-    """The texts, formats and sheets of a workbook.
-
-    openpyxl parses them and the cells. The rows are passed to it one by one, because by itself it keeps a part of each
-    row in memory, leaves out rows and cells that are not in order, and does not show that a formula has no result.
-    """
-
-    def __init__(self, file: IO[bytes]) -> None:
-        # Few imports need openpyxl, and it takes 0.2 s.
-        from openpyxl.reader.excel import ExcelReader, apply_stylesheet  # noqa: PLC0415
-
-        self._reader = ExcelReader(file, read_only=True, data_only=True)
-        self._reader.read_manifest()
-        self._reader.read_strings()
-        self._reader.read_workbook()
-        apply_stylesheet(self._reader.archive, self._reader.wb)
-        sheets = self._reader.parser.find_sheets()
-        self.sheets = {sheet.name: (part.target, sheet.state) for sheet, part in sheets if "chart" not in part.Type}
-        """The part of the archive and the state of each sheet, by its title."""
-
-    def rows(self, title: str, marks: Sequence[str]) -> Iterator[tuple[int, list[str]]]:
-        from openpyxl.worksheet._reader import FORMULA_TAG, WorkSheetParser  # noqa: PLC0415
-
-        book, strings, latest = self._reader.wb, self._reader.shared_strings, 0
-        formats = {"date_formats": book._date_formats, "timedelta_formats": book._timedelta_formats}
-        parser = WorkSheetParser(None, strings, data_only=True, epoch=book.epoch, **formats)
-        for row in self._row_elements(title):
-            line, cells = parser.parse_row(row)
-            parser.row_dimensions.clear()
-            if line <= latest:
-                raise ValueError(f"row {line} comes after row {latest}")
-            latest = line
-            texts: list[str] = []
-            for cell, element in zip(cells, row, strict=True):
-                at = cell["column"] - 1
-                if not len(texts) <= at < MAX_ROW_CELLS:
-                    raise ValueError(f"the cells of row {line} are not in order, or too many")
-                text = self._text(cell, marks[at] if at < len(marks) else ".")
-                if not text and element.find(FORMULA_TAG) is not None:
-                    text = NO_RESULT
-                if text:
-                    texts += [*[""] * (at - len(texts)), text]
-            yield line, texts
-
-    def _row_elements(self, title: str) -> Iterator[Any]:
-        """Yield the element of each row, and keep nothing else of the sheet."""
-        from openpyxl.worksheet._reader import ROW_TAG  # noqa: PLC0415
-        from openpyxl.xml.functions import iterparse  # noqa: PLC0415
-
-        above: list[Any] = []
-        is_within_row = False
-        with self._reader.archive.open(self.sheets[title][0]) as source:
-            for event, element in iterparse(source, events=("start", "end")):
-                if event == "start":
-                    above.append(element)
-                    is_within_row = is_within_row or element.tag == ROW_TAG
-                    continue
-                above.pop()
-                if element.tag == ROW_TAG:
-                    is_within_row = False
-                    yield element
-                if above and not is_within_row:
-                    above[-1].clear()
-
-    def _text(self, cell: dict[str, Any], mark: str) -> str:
-        """Return the text of a cell. A number has the decimal mark that the mapping expects in its column."""
-        match cell["value"]:
-            case None:
-                return ""
-            case str(value):
-                return clean(value)
-            case bool(value):
-                return "true" if value else "false"
-            case int(value) | float(value):
-                if abs(value) >= ROUNDED_FROM:
-                    return f"{float(value):.15g}"
-                return format(Decimal(f"{value:.15g}"), "f").replace(".", mark)
-            case datetime() as value:
-                is_day = value.time() == time() and not self._shows_time(cell["style_id"])
-                return value.date().isoformat() if is_day else value.isoformat()
-            case date() | time() as value:
-                return value.isoformat()
-            case timedelta() as value:
-                # As a time, 25:30 is in the night after a day of business.
-                minutes, seconds = divmod(round(value.total_seconds()), 60)
-                return f"{minutes // 60:02}:{minutes % 60:02}:{seconds:02}"
-            case value:
-                return str(value)
-
-    def _shows_time(self, style: int) -> bool:
-        from openpyxl.cell.read_only import ReadOnlyCell  # noqa: PLC0415
-
-        sheet = SimpleNamespace(parent=self._reader.wb)
-        return "h" in ReadOnlyCell(sheet, 1, 1, None, style_id=style).number_format.lower()
-
-
-class _ObservedFile(io.FileIO):
-    """A file that calls `on_read` whenever it is read, because openpyxl reads all texts of a workbook at once."""
-
-    def __init__(self, path: Path, on_read: OnRead) -> None:
-        super().__init__(path)
-        self._on_read = on_read
-
-    def read(self, size: int | None = -1, /) -> bytes:
-        self._on_read()
-        return super().read(-1 if size is None else size)
 
 
 def _end_of(cell: str) -> tuple[int, str]:
