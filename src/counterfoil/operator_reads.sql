@@ -71,7 +71,8 @@ finished_at IS NULL
 
 -- name: loads
 SELECT number, source, started_at, seen_at, finished_at, lines, changed, rejected, reasons, rejects_file,
-    files, alarms
+    files, alarms,
+    EXISTS (SELECT 1 FROM open_items WHERE load = loads.number AND closed_by = 'accepted') AS is_accepted
 FROM loads ORDER BY number DESC LIMIT :most
 
 -- name: rejects

@@ -169,6 +169,7 @@ def test_an_accepted_delivery_is_loaded_and_normal_from_then_on(watched: Deliver
     watched.take(e=bills(2_000, lines=[]))
     assert watched.bills() == 5 * NUMBER
     assert next(entry["act"] for entry in watched.command.json("audit")) == "delivery_accepted"
+    assert [load["accepted"] for load in watched.command.json("loads")] == [False, True, False, False, False]
 
 
 def test_a_discarded_delivery_is_quarantined_and_no_longer_a_warning(watched: Deliveries) -> None:

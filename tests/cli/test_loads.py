@@ -85,6 +85,13 @@ def test_a_load_keeps_the_sudden_change_that_was_accepted_with_it(usual: Command
     load = usual.json("loads")[0]
     assert "unknown_field" in [alarm["measure"] for alarm in load["alarms"]]
     assert "ALARM" in usual("loads", load["number"]).stdout
+    assert [load["accepted"] for load in usual.json("loads")] == [True, False, False, False]
+    assert usual("loads").stdout.count("finished, accepted") == 1
+
+
+def test_a_list_says_that_every_line_of_a_load_was_rejected(counterfoil: Command) -> None:
+    counterfoil("load", "-", stdin=b"\n".join(REJECTED), status=3)
+    assert "all lines rejected" in counterfoil("loads").stdout
 
 
 @pytest.fixture

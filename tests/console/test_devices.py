@@ -288,7 +288,16 @@ def test_a_reader_sees_every_page_without_forms_and_personal_data(
 def test_an_operator_sees_the_forms_that_a_reader_does_not(console: RunningConsole, example: dict[str, str]) -> None:
     operator = console.device("laptop")
     tabs = [f"/keys/{example['key_id']}?tab={tab}" for tab in KEY_ACTIONS]
-    paths = ("/keys", "/keys/new", *tabs, "/loads", "/loads/1", "/devices", "/reference/try/listShops")
+    paths = (
+        "/keys",
+        "/keys/new",
+        *tabs,
+        "/loads",
+        "/loads/1",
+        "/loads/items/2",
+        "/devices",
+        "/reference/try/listShops",
+    )
     sent_to = re.findall(r'action="([^"#]*)', "".join(map(operator.page, paths)))
     assert [pattern for pattern in ACTIONS if not any(re.fullmatch(pattern, path) for path in sent_to)] == []
 

@@ -6,12 +6,14 @@ import re
 import shlex
 import socket
 import sqlite3
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from html import unescape
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from msgspec.structs import replace
 
 from cli.command import Command
 from console.conftest import InUse
@@ -459,19 +461,54 @@ def test_an_open_item_is_listed_and_closed_by_its_button_and_that_is_audited(ali
     ]
 
 
+HELD = OpenItem(
+    identity="1-bills.ndjson",
+    kind="held",
+    files={"bills.ndjson": 0},
+    path="/held/1-bills.ndjson",
+    reason="10.0% of bills have no items.",
+)
+
+
+def test_of_several_who_discard_a_delivery_at_once_one_is_told_so(alice: Operator) -> None:
+    alice.console.service.ledger.add_items([HELD])
+    (item,) = alice.json("/loads.json")["openItems"]
+    path = f"/loads/items/{item['number']}/discard"
+    with ThreadPoolExecutor(8) as operators:
+        statuses = [answer.status_code for answer in operators.map(lambda _: alice.send(path, {}), range(8))]
+    assert sorted(statuses) == [200] + [409] * 7
+
+
+def test_an_accepted_load_is_marked_in_the_list_and_on_its_page(alice: Operator) -> None:
+    alice.console.service.load(branch())
+    accepted = replace(HELD, load=1, closed_at=alice.console.service.clock.now_ms(), closed_by="accepted")
+    alice.console.service.ledger.add_items([accepted])
+    for path in ("/loads", "/loads/1"):
+        assert ">accepted<" in alice.page(path)
+    assert [load["accepted"] for load in alice.json("/loads.json")["loads"]] == [True]
+
+
 @pytest.mark.parametrize("verb", ["accept", "discard"])
-def test_a_held_delivery_is_decided_about_by_its_buttons_and_that_is_audited(alice: Operator, verb: str) -> None:
-    held = OpenItem(identity="1-bills.ndjson", kind="held", files={"bills.ndjson": 0}, path="/held/1-bills.ndjson")
-    alice.console.service.ledger.add_items([held])
+def test_a_held_delivery_is_decided_about_on_its_own_page_and_that_is_audited(alice: Operator, verb: str) -> None:
+    alice.console.service.ledger.add_items([HELD])
     (item,) = alice.json("/loads.json")["openItems"]
     path = f"/loads/items/{item['number']}"
-    assert f"{path}/resolve" not in alice.page("/loads")
+    page = alice.page("/loads")
+    assert f'href="{path}"' in page
+    assert f"{path}/" not in page, "nothing is decided by one tap in the list"
+    page = alice.page(path)
+    assert "10.0% of bills have no items." in page
+    assert "later deliveries with the same change count as usual" in page
+    assert (f"{path}/accept" in page, f"{path}/discard" in page, f"{path}/resolve" in page) == (True, True, False)
     assert alice.send(f"{path}/resolve", {}).status_code == 409
     assert alice.send(f"{path}/{verb}", {}).status_code == 200
     left = alice.json("/loads.json")["openItems"]
     assert [item["decision"] for item in left] == (["accepted"] if verb == "accept" else [])
-    assert f"{path}/accept" not in alice.page("/loads")
-    assert (f"{path}/discard" in alice.page("/loads")) is (verb == "accept")
+    if verb == "accept":
+        assert f"{path}/accept" not in (page := alice.page(path))
+        assert f"{path}/discard" in page
+    else:
+        assert alice.get(path).status_code == 404
     assert alice.json("/audit.json")["entries"][0]["act"] == f"delivery_{verb}ed"
 
 

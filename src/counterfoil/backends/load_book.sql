@@ -109,7 +109,7 @@ ON CONFLICT (identity) DO UPDATE SET
     closed_by = CASE WHEN open_items.files = excluded.files THEN open_items.closed_by END
 
 -- name: change_item
-UPDATE open_items SET kind = :kind, path = :path, reason = :reason, decision = :decision,
+UPDATE open_items SET kind = :kind, load = CAST(:load AS bigint), path = :path, reason = :reason, decision = :decision,
     closed_at = :closed_at, closed_by = :closed_by
 WHERE number = :number AND closed_at IS NULL RETURNING number
 

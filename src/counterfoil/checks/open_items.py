@@ -21,7 +21,7 @@ VERBS: dict[Verb, tuple[Act, Closing]] = {
     "accept": (Act.DELIVERY_ACCEPTED, "accepted"),
     "discard": (Act.DELIVERY_DISCARDED, "discarded"),
 }
-# A finding tells this many items of a kind, and of the reason of a kept file this many characters.
+# A finding tells the latest items of a kind, but no more than so many, in so many characters.
 MOST_TOLD, MAX_TOLD = 3, 200
 _CODES = ("items_rejects", "items_quarantined", "items_held", "items_unfinished")
 
@@ -61,12 +61,11 @@ def _latest(items: Sequence[OpenItem]) -> str:
     """Return the files of the latest items and why they are open, without the full stop at the end."""
     newest = sorted(items, key=lambda item: item.number, reverse=True)
     told = [_told(item).rstrip(".") for item in newest[:MOST_TOLD]]
-    more = len(newest) - len(told)
-    return "; ".join(told) + (f"; and {more:,} more" if more else "")
+    return shorten("; ".join(told), MAX_TOLD, placeholder=" …")
 
 
 def _told(item: OpenItem) -> str:
     if item.kind == "rejects" and item.reason:
         return f"{item.source} ({item.reason})"
     # The reason why a file is kept begins with its name.
-    return shorten(item.reason, MAX_TOLD, placeholder=" …") or item.source
+    return item.reason or item.source

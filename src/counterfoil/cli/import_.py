@@ -63,6 +63,8 @@ class ImportRequest(ExportRequest, kw_only=True):
     as_json: bool
     is_before_load: bool = False
     """Whether this is the check that --expect-net makes before the records are loaded or written."""
+    is_confirmed: bool = False
+    """Whether the operator was asked about a sudden change, and accepted it."""
 
     @property
     def is_database(self) -> bool:
@@ -124,7 +126,7 @@ def command(ctx: click.Context, /, **given: Any) -> int:
                 return status
             if status == load_run.SUDDEN_CHANGE and is_compared:
                 load_run.require_acceptance(may_ask=not request.as_json)
-                request = replace(request, accept_change=True)
+                request = replace(request, accept_change=True, is_confirmed=True)
         return _convert(settings, request, reading, reject)
 
 
@@ -263,7 +265,7 @@ def _finish_load(
     if report.interrupted:
         return
     if request.accept_change:
-        report.accepted = load_run.accept_change(settings)
+        report.accepted = load_run.accept_change(settings, report.summary, is_confirmed=request.is_confirmed)
     if (is_complete and not report.is_stopped) or request.skip_rejected:
         reading.commit()
     elif request.state:

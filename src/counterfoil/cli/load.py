@@ -55,6 +55,8 @@ class LoadOptions(Struct, frozen=True, kw_only=True):
     check: bool
     quarantine: Path | None
     accept_change: bool
+    is_confirmed: bool = False
+    """Whether the operator was asked about a sudden change, and accepted it."""
     expect_net: tuple[ExpectedNet, ...]
     exports: bool
     conversion: dict[str, Any]
@@ -129,7 +131,7 @@ def _check_and_load(settings: Settings, given: LoadOptions, kinds: SourceFiles) 
             return status
         if status == load_run.SUDDEN_CHANGE and not given.accept_change:
             load_run.require_acceptance(may_ask=not given.as_json and "-" not in given.sources)
-            given = replace(given, accept_change=True)
+            given = replace(given, accept_change=True, is_confirmed=True)
         return _load(settings, given, kinds, copy)
 
 
@@ -173,7 +175,7 @@ def _load(
     if quarantine and not (report.interrupted or report.check):
         report.quarantined = _quarantine(settings, report, quarantine)
     if given.accept_change and not (report.interrupted or report.check):
-        report.accepted = load_run.accept_change(settings)
+        report.accepted = load_run.accept_change(settings, report.summary, is_confirmed=given.is_confirmed)
     summary = report.summary
     differences = [] if report.interrupted else net_differences(given.expect_net, summary.totals)
     is_wrong = bool(summary.rejected or report.quarantined or records.refused)
@@ -380,6 +382,9 @@ class StoreLoader:
         load_run.print_report(report, as_json=False)
 
     def change(self, item: OpenItem) -> bool:
+        if item.closed_by == "accepted" and self._latest:
+            item = replace(item, load=self._latest.summary.load)
+
         def call() -> bool:
             with load_run.open_ledger(self._settings) as ledger:
                 ledger.change_items([item])

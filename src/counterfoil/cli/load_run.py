@@ -31,6 +31,7 @@ from counterfoil.ingest.lines import NOT_JSON, NOT_UTF8, REASONS, UNKNOWN_KIND
 from counterfoil.ingest.pipeline import Pipeline, RejectsFile, Summary
 from counterfoil.ingest.sources import ACCEPTED_NAMES, SUFFIXES, Source, SourceError
 from counterfoil.ingest.spool import kept_name
+from counterfoil.machine.clock import SystemClock
 from counterfoil.machine.files import is_shared
 from counterfoil.machine.process import stop_signals_as_interrupt
 from counterfoil.ports import LoadLedger
@@ -198,8 +199,13 @@ def require_acceptance(*, may_ask: bool) -> None:
     terminal.confirm("Load the records nevertheless, and accept the change as normal?")
 
 
-def accept_change(settings: Settings) -> list[IntakeAlarm]:
-    """Accept the latest sudden change as normal, and return the alarms that were cleared."""
+def accept_change(
+    settings: Settings, loaded: Summary | None = None, *, is_confirmed: bool = False
+) -> list[IntakeAlarm]:
+    """Accept the latest sudden change as normal, and return the alarms that were cleared.
+
+    `loaded` is the load that was accepted. It is marked if it raised alarms, or the operator was asked and confirmed.
+    """
     ended: list[IntakeAlarm] = []
 
     def change(intake: Intake, now_ms: int) -> Intake:  # noqa: ARG001 - the ledger's signature
@@ -209,7 +215,22 @@ def accept_change(settings: Settings) -> list[IntakeAlarm]:
     bootstrap.store(settings).require_exists()
     with closing(bootstrap.store(settings).ledger()) as ledger:
         ledger.change_intake(change)
+        if loaded and (loaded.alarms or is_confirmed):
+            ledger.add_items([_accepted_item(loaded)])
     return ended
+
+
+def _accepted_item(loaded: Summary) -> OpenItem:
+    """Return an item that was opened and closed at once: that the operator accepted this load."""
+    return OpenItem(
+        identity=f"accepted load {loaded.load}",
+        kind="held",
+        load=loaded.load,
+        files={loaded.source: 0},
+        reason=" ".join(f"{describe(alarm)}." for alarm in loaded.alarms),
+        closed_at=SystemClock().now_ms(),
+        closed_by="accepted",
+    )
 
 
 def new_rejects_file(settings: Settings, name: str) -> RejectsFile:

@@ -10,6 +10,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 from msgspec import convert
+from msgspec.structs import replace
 
 from counterfoil import bootstrap, devices, key_issuing
 from counterfoil.checks.open_items import VERBS, close_by_hand
@@ -212,11 +213,13 @@ def close_item(visit: Visit, verb: Verb) -> ConsoleResponse:
     """Close an open item by hand, or let the watcher load a held file or move it to quarantine."""
     t, number = visit.t, int(visit.values["number"])
     found = [item for item in visit.store.reads.open_items() if item.number == number and verb in item.verbs]
-    if found:
-        close_by_hand(visit.settings, verb, found, visit.session.actor, visit.now)
-    text = t(f"items.{VERBS[verb][1]}" if found else "items.not_open", number=number)
-    content = loads_page.draw(visit, loads_page.read(visit), notice(text, "good" if found else "warn"))
-    return page(visit, "loads", content, status=200 if found else 409, as_json="/loads.json")
+    # Somebody else may have closed it since it was read.
+    closed = close_by_hand(visit.settings, verb, found, visit.session.actor, visit.now) if found else []
+    text = t(f"items.{VERBS[verb][1]}" if closed else "items.not_open", number=number)
+    # The item has no page any more, so the links of the answer lead to the list.
+    visit = replace(visit, path="/loads")
+    content = loads_page.draw(visit, loads_page.read(visit), notice(text, "good" if closed else "warn"))
+    return page(visit, "loads", content, status=200 if closed else 409, as_json="/loads.json")
 
 
 def revoke_devices(visit: Visit) -> ConsoleResponse:

@@ -35,6 +35,7 @@ PAGES: Final[dict[str, ConsolePage[Any]]] = {
     "/shops": shops.PAGE,
     "/loads": loads.PAGE,
     f"/loads/{_NUMBER}": loads.ONE_LOAD,
+    f"/loads/items/{_NUMBER}": loads.ONE_ITEM,
     "/personal-data": requests.PERSONAL,
     "/store": store.PAGE,
     "/devices": devices.PAGE,

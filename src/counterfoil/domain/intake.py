@@ -359,7 +359,8 @@ class LoadRow(Struct, frozen=True, kw_only=True):
 
     `rejects_file` is the name of the rejects file, which is in the folder `rejects` of the store unless `load
     --rejects` named a different file. `files` are the files that it read, `alarms` the sudden changes in them.
-    `is_stopped` says that the load has recorded that it ended with an error.
+    `is_accepted` says that the operator had it loaded although it differed from earlier ones, and `is_stopped` that it
+    has recorded that it ended with an error.
     """
 
     number: int
@@ -374,6 +375,7 @@ class LoadRow(Struct, frozen=True, kw_only=True):
     rejects_file: str | None
     files: LoadedFiles
     alarms: list[IntakeAlarm]
+    is_accepted: bool
     is_stopped: bool
 
     @property
@@ -392,11 +394,20 @@ def load_state(load: LoadRow, now: int) -> str:
     return "stopped" if load.is_stopped or now - load.seen_at > STALLED_MS else "running"
 
 
+def outcome_of(load: LoadRow, now: int) -> str:
+    """Return the state of a load, or `all_rejected` or `some_rejected` if it has finished and rejected lines."""
+    state = load_state(load, now)
+    if state != "finished" or not load.rejected:
+        return state
+    return "all_rejected" if load.rejected >= load.lines else "some_rejected"
+
+
 def load_row(row: Sequence[Any]) -> LoadRow:
     values = dict(zip(LoadRow.__struct_fields__, (*row, False), strict=True))
     decoded = {
         # The time is stored as a negative number if the load has ended with an error.
         "seen_at": abs(values["seen_at"]),
+        "is_accepted": bool(values["is_accepted"]),
         "is_stopped": values["seen_at"] < 0,
         "reasons": json.decode(values["reasons"], type=dict[str, int]),
         "files": json.decode(values["files"], type=dict[str, int | None]),

@@ -43,6 +43,8 @@ class OpenItem(Struct, frozen=True, kw_only=True):
     it was delivered, with the numbers of rejected lines. `path` is where the operator finds it, on the machine
     `machine`; a held file without a path is gone, as its watcher has seen. `decision` is set when the operator has
     accepted a held file, which the watcher of its folder then loads if it still has the same `digest`.
+
+    `load` is the load that opened the item or, of an accepted delivery, the load that loaded it.
     """
 
     identity: str

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from counterfoil.domain.intake import IntakeAlarm, LoadRow, RejectedLine, load_state
+from counterfoil.domain.intake import IntakeAlarm, LoadRow, RejectedLine, load_state, outcome_of
 from counterfoil.domain.messages import duration
 from counterfoil.domain.open_items import OTHER_FILES, OpenItem
 from counterfoil.operator_reads import OperatorReads
@@ -36,7 +36,14 @@ def columns(now: int) -> Sequence[ListColumn[LoadRow]]:
         ),
         ListColumn("moreFiles", lambda load: load.files.get(OTHER_FILES, 0), csv=""),
         ListColumn("alarms", lambda load: alarms_json(load.alarms), csv=""),
-        ListColumn("state", lambda load: load_state(load, now), terminal="state", page="state"),
+        ListColumn(
+            "state",
+            lambda load: load_state(load, now),
+            terminal="state",
+            page="state",
+            text=lambda load: _outcome_text(load, now),
+        ),
+        ListColumn("accepted", lambda load: load.is_accepted),
         ListColumn("", lambda load: (load.finished_at or load.seen_at) - load.started_at, "number", page="load.took"),
         ListColumn("lines", kind="number", terminal="lines", page="load.lines"),
         ListColumn("changed", kind="number", terminal="changed", page="load.changed"),
@@ -44,6 +51,11 @@ def columns(now: int) -> Sequence[ListColumn[LoadRow]]:
         ListColumn("reasons", csv=""),
         ListColumn("rejectsFile", csv=""),
     )
+
+
+def _outcome_text(load: LoadRow, now: int) -> str:
+    state = "all lines rejected" if outcome_of(load, now) == "all_rejected" else load_state(load, now)
+    return f"{state}, accepted" if load.is_accepted else state
 
 
 def file_names(load: LoadRow) -> str:

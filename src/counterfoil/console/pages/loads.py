@@ -15,9 +15,9 @@ from counterfoil.console.forms import button_form
 from counterfoil.console.layout import notice
 from counterfoil.console.texts import Texts
 from counterfoil.console.visit import ConsolePage, NotFound, PageContent, Visit
-from counterfoil.domain.intake import LoadRow, RejectedLine, describe, load_state
+from counterfoil.domain.intake import LoadRow, RejectedLine, describe, load_state, outcome_of
 from counterfoil.domain.messages import NOTHING, duration
-from counterfoil.domain.open_items import OpenItem
+from counterfoil.domain.open_items import OpenItem, Verb
 from counterfoil.importing.results import IMPORT_PREFIX, LOAD_REASONS
 from counterfoil.ingest.lines import REASONS
 from counterfoil.views.columns import ListColumn, RowList, console_json
@@ -37,6 +37,10 @@ REJECTS = rejects(MEANINGS)
 class OneLoadView(Struct, frozen=True, kw_only=True):
     load: LoadRow
     rejects: RowList[RejectedLine]
+
+
+class OneItemView(Struct, frozen=True):
+    item: OpenItem
 
 
 class LoadsView(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -82,7 +86,9 @@ def draw(visit: Visit, view: LoadsView, result: Html | None = None) -> PageConte
     cells: Cells[LoadRow] = {
         "load.started": started,
         "load.files": lambda load: ", ".join(dict.fromkeys(map(file_names, runs.get(load.number, [load])))),
-        "state": lambda load: load_badge(visit, load) if load.rejected or not load.finished_at else None,
+        "state": lambda load: (
+            load_badge(visit, load) if load.rejected or load.is_accepted or not load.finished else None
+        ),
         "load.took": took,
         "load.rejected": lambda load: _rejected(load, address(load)),
     }
@@ -103,7 +109,7 @@ def _collapsed(visit: Visit, loads: Sequence[LoadRow]) -> tuple[list[LoadRow], d
     rows: list[LoadRow] = []
     runs: dict[int, list[LoadRow]] = {}
     can_collapse = not any(visit.query.get(name) for name in ("sort", "filter"))
-    for _, same in groupby(loads, lambda load: _state(load, visit.now)):
+    for _, same in groupby(loads, lambda load: (outcome_of(load, visit.now), load.is_accepted)):
         run = list(same)
         if can_collapse and len(run) >= RUN_FROM and visit.query.get("run") != str(run[0].number):
             sums = {name: sum(getattr(load, name) for load in run) for name in ("lines", "changed", "rejected")}
@@ -130,14 +136,51 @@ def _open_items(visit: Visit, found: RowList[OpenItem]) -> Html | None:
     return section(t("items.title"), listed, anchor="open")
 
 
-def _item_buttons(visit: Visit, item: OpenItem) -> Html:
-    t = visit.t
-    path = f"/loads/items/{item.number}"
-    return markup(
-        [
-            button_form(visit, f"{path}/{verb}", t(f"items.{verb}"), t(f"items.{verb}_item", number=item.number))
-            for verb in item.verbs
-        ]
+def _item_buttons(visit: Visit, item: OpenItem) -> Html | None:
+    """Return the button that closes an item, or for a held file a link to the page with its buttons."""
+    if "resolve" in item.verbs:
+        return _item_button(visit, item, "resolve")
+    return element("a", visit.t("items.decide"), href=f"/loads/items/{item.number}")
+
+
+def _item_button(visit: Visit, item: OpenItem, verb: Verb) -> Html | None:
+    t, path = visit.t, f"/loads/items/{item.number}/{verb}"
+    label = t(f"items.{verb}_item", number=item.number)
+    return button_form(visit, path, t(f"items.{verb}"), label, is_dangerous=verb == "discard")
+
+
+def read_item(visit: Visit) -> OneItemView:
+    number = int(visit.values["number"])
+    found = [item for item in visit.store.reads.open_items() if item.number == number]
+    if not found:
+        raise NotFound(visit.t("items.not_open", number=number))
+    return OneItemView(item=found[0])
+
+
+def draw_item(visit: Visit, view: OneItemView) -> PageContent:
+    """Return the page on which the operator decides about an item: each button with what it does."""
+    t, item = visit.t, view.item
+    facts: list[tuple[str, Child]] = [
+        (t("items.kind"), _kind(t, item)),
+        (t("load.source"), name_of(item.source)),
+        (t("load.reason"), name_of(item.reason) if item.reason else "–"),
+        (t("items.since"), display.ago(t, item.opened_at, visit.now, past="for")),
+        (t("items.file"), element("code", name_of(item.path)) if item.path else "–"),
+    ]
+    choices = [
+        section(
+            t(f"items.{verb}"),
+            element("p", t(f"items.{verb}_item", number=item.number)),
+            _item_button(visit, item, verb),
+        )
+        for verb in item.verbs
+        if visit.is_operator
+    ]
+    back = element("p", element("a", t("items.back"), href="/loads"))
+    return PageContent(
+        title=t("items.one", number=item.number),
+        main=markup(display.fields(facts), choices, back),
+        commands=["counterfoil loads open"],
     )
 
 
@@ -176,19 +219,16 @@ def _meaning(t: Texts, reason: str) -> Html:
 
 
 def load_badge(visit: Visit, load: LoadRow) -> Html:
-    """Return the state of a load: a problem if it has stopped or loaded nothing, a warning if it rejected lines."""
-    state = _state(load, visit.now)
-    return display.badge(visit.t(f"load.{state}"), _KINDS.get(state, ""))
+    """Return the state of a load: a problem if it has stopped or loaded nothing, a warning if it rejected lines.
+
+    A load that differed from earlier ones, and that the operator accepted, is marked.
+    """
+    state = outcome_of(load, visit.now)
+    badge = display.badge(visit.t(f"load.{state}"), _KINDS.get(state, ""))
+    return markup(badge, " ", display.badge(visit.t("load.accepted"), "warn")) if load.is_accepted else badge
 
 
 _KINDS = {"stopped": "bad", "all_rejected": "bad", "some_rejected": "warn"}
-
-
-def _state(load: LoadRow, now: int) -> str:
-    state = load_state(load, now)
-    if state != "finished" or not load.rejected:
-        return state
-    return "all_rejected" if load.rejected >= load.lines else "some_rejected"
 
 
 def draw_one(visit: Visit, view: OneLoadView, revealed: Html | None = None) -> PageContent:
@@ -258,6 +298,12 @@ def _reveal_button(visit: Visit, load: LoadRow, reject: RejectedLine) -> Html | 
 
 
 PAGE = ConsolePage(name="loads", read=read, draw=draw, csv=lambda _, view: ("loads", view.loads))
+ONE_ITEM = ConsolePage(
+    name="loads",
+    read=read_item,
+    draw=draw_item,
+    as_json=lambda visit, view: {"item": console_json(items(visit.now), view.item)},
+)
 ONE_LOAD = ConsolePage(
     name="loads",
     read=read_one,
