@@ -2,6 +2,9 @@
 
 import json
 import re
+import subprocess
+import sys
+import tempfile
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
@@ -15,6 +18,7 @@ from counterfoil.cli import load_exports
 from counterfoil.cli.load_exports import ExportRequest, export_files
 from counterfoil.importing import tables
 from counterfoil.importing.sorted_rows import SortedRows
+from counterfoil.machine.files import temporary_folder
 from counterfoil.settings import load
 from importing.test_workbooks import workbook
 
@@ -221,6 +225,45 @@ def test_the_watcher_can_stop_while_the_rows_of_an_export_are_read(store: Path, 
         assert len(list(file.lines())) == 2
         file.close()
     assert len(calls) >= 20
+
+
+HOLDING = """
+import sys
+from counterfoil.machine.files import temporary_folder
+with temporary_folder("counterfoil-load-") as folder:
+    (folder / "day.csv").write_text("1,2")
+    print(folder, flush=True)
+    sys.stdin.read()
+"""
+
+
+def holder() -> subprocess.Popen[str]:
+    words = [sys.executable, "-c", HOLDING]
+    return subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def test_copies_that_a_killed_process_has_left_are_deleted_and_those_of_a_running_one_are_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with holder() as killed, holder() as running:
+        assert killed.stdout
+        assert running.stdout
+        left, used = killed.stdout.readline().strip(), running.stdout.readline().strip()
+        killed.kill()
+        killed.wait()
+        assert Path(left, "day.csv").exists()
+        with temporary_folder("counterfoil-load-") as own:
+            assert set(tmp_path.iterdir()) == {Path(used), own}
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_rows_of_an_export_are_in_a_file_without_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    rows = SortedRows()
+    assert list(tmp_path.iterdir()) == []
+    rows.close()
 
 
 @pytest.mark.parametrize("what", ["the copy", "the rows"])

@@ -212,6 +212,20 @@ def test_processes_end_when_their_loader_is_killed(tmp_path: Path) -> None:
         assert pipe.read() == b""
 
 
+def test_a_batch_of_one_record_is_converted_before_the_next_one_is_read() -> None:
+    read = 0
+
+    def lines() -> Iterator[Any]:
+        nonlocal read
+        for line in RecordSource(map(bill, range(20))).lines():
+            read += 1
+            yield line
+
+    with converter_processes(PSEUDONYMS, 1, None) as started:
+        groups = Converters(PSEUDONYMS, lambda _: None, started, 1).convert(lines())
+        assert [read for _ in groups] == list(range(1, 21))
+
+
 def test_lines_of_a_slow_source_are_not_held_back(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(converters, "MESSAGE_SEC", 0)
     read = 0

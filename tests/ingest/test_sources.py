@@ -4,6 +4,7 @@ import gzip
 import json
 import os
 import threading
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 from backports import zstd
 
-from counterfoil.ingest.sources import SourceError, open_source
+from counterfoil.ingest.sources import BUFFER_BYTES, SourceError, open_source
 from ingest.loaders import load
 from ports.backends import Store
 from ports.open_store import OpenStore, bill, member, shop
@@ -187,6 +188,17 @@ def test_a_long_list_is_read_across_chunk_boundaries(tmp_path: Path) -> None:
     records = [shop(f"{n}", name='\\"' * n) for n in range(300)]
     file = file_with(tmp_path, "", json.dumps(records).encode())
     assert [json.loads(line.text) for line in open_source(str(file)).lines()] == records
+
+
+def test_a_list_on_one_line_can_be_interrupted_between_its_records(tmp_path: Path) -> None:
+    path = tmp_path / "bills.json"
+    path.write_bytes(b"[%b{}]" % (b"{}," * 200_000))
+    calls: list[None] = []
+    source = open_source(str(path))
+    source.on_read = lambda: calls.append(None)
+    calls_before = [len(calls) for _ in source.lines()]
+    assert len(calls_before) == 200_001
+    assert max(Counter(calls_before).values()) <= 2 * BUFFER_BYTES / len(b"{},")
 
 
 def test_a_list_without_its_end_is_a_damaged_file(tmp_path: Path) -> None:

@@ -2,12 +2,14 @@
 
 import fcntl
 import os
+from contextlib import closing
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
 from counterfoil.ingest import spool
-from counterfoil.ingest.spool import SETTLE_MS, STUCK_MS, WAITING_MS, Spool
+from counterfoil.ingest.spool import COPY_BYTES, SETTLE_MS, STUCK_MS, WAITING_MS, Spool
 
 NOW = 1_000_000
 
@@ -55,6 +57,16 @@ def test_a_file_that_is_open_for_writing_is_left_alone_until_it_is_closed(local:
 def test_a_local_file_that_others_only_read_is_complete(local: Spool, path: Path) -> None:
     with path.open("rb"):
         assert waiting(local, NOW) == [path.name]
+
+
+def test_a_large_file_is_held_in_steps_between_which_the_watcher_can_be_stopped(local: Spool, path: Path) -> None:
+    path.write_bytes(bytes(3 * COPY_BYTES))
+    calls: list[None] = []
+    local.on_read = lambda: calls.append(None)
+    (delivery,) = local.deliveries(NOW)
+    with closing(delivery):
+        item = local.keep("held", delivery, "bills.ndjson was not loaded.")
+    assert (item.digest, len(calls)) == (sha256(bytes(3 * COPY_BYTES)).hexdigest(), 3)
 
 
 @pytest.mark.parametrize("age_sec", [-3600, 0, 3600], ids=["clock ahead", "same clock", "clock behind"])

@@ -252,13 +252,14 @@ def _watch(settings: Settings, given: LoadOptions, folder: Path, kinds: SourceFi
         while not stop.is_set():
             try:
                 has_moved = watcher.take_files()
+                if not has_moved:
+                    watcher.carry_out()
             except KeyboardInterrupt:
-                # A signal has arrived while a file was moved to another file system.
+                # A signal has arrived while a file was moved to another file system, or compared.
                 if stop.is_set():
                     break
                 raise
             if not has_moved:
-                watcher.carry_out()
                 loader.report_if_due()
                 stop.wait(POLL_SEC)
         loader.heartbeat(is_stopped=True)

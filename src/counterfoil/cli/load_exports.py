@@ -31,6 +31,7 @@ from counterfoil.importing.tables import ImportOptions
 from counterfoil.ingest.checking import LenientLedger, checked_records
 from counterfoil.ingest.lines import KINDS, SourceLine
 from counterfoil.ingest.sources import BUFFER_BYTES, File, SourceError, SourceFiles
+from counterfoil.machine.files import temporary_folder
 from counterfoil.ports import StoreMismatch, StoreUnavailable
 from counterfoil.settings import Settings
 from counterfoil.text import counted, printable
@@ -104,8 +105,8 @@ def export_files(settings: Settings, request: ExportRequest) -> Iterator[SourceF
     # A mapping that cannot be used would send all files to quarantine.
     parse_mapping(content, request.mapping_name or "--timezone")
     own_tables(request.mappings)
-    with tempfile.TemporaryDirectory(prefix="counterfoil-") as folder:
-        yield ExportFiles(request, content, settings, facts_for_import(settings), Path(folder))
+    with temporary_folder("counterfoil-load-") as folder:
+        yield ExportFiles(request, content, settings, facts_for_import(settings), folder)
 
 
 class ExportFiles(SourceFiles, frozen=True):

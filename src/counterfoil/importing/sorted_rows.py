@@ -53,6 +53,8 @@ class SortedRows:
         if max_pages:
             self._db.execute(f"PRAGMA max_page_count = {max_pages}")
         self._db.execute(_CREATE)
+        # The file is open, so it needs no name any more, and a process that is killed leaves nothing behind.
+        self._folder.cleanup()
         self._db.execute("BEGIN")
         self._sheets: list[Sheet] = []
         self._waiting: list[tuple[int, str, int, int, bytes]] = []

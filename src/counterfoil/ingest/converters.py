@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 
 # A load that is known to be smaller than this starts no processes.
 MIN_BYTES = 4 * 1024 * 1024
+# Smaller batches are converted by the loader. Whoever asks for them wants each record written as soon as it is read,
+# but the result of a process is taken when the next line is read.
+FEWEST_SENT = 10
 # A message ends with so many bytes, or after this time, so that lines of a slow source are not held back.
 MESSAGE_BYTES = 256 * 1024
 MESSAGE_SEC = 0.05
@@ -234,7 +237,7 @@ class Converters:
         most_lines: int = 500,
     ) -> None:
         self._most_lines = most_lines
-        self._processes = processes
+        self._processes = processes if most_lines >= FEWEST_SENT else ()
         self._converter = BillConverter(pseudonyms, facts)
         self._facts_of = facts
 

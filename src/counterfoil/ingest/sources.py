@@ -411,7 +411,7 @@ class _ReadLimit:
     def add(self, size: int) -> None:
         self._since_call += size
         self.without_record += size
-        if self._since_call > BUFFER_BYTES:
+        if self._since_call >= BUFFER_BYTES:
             self._since_call = 0
             self._on_read()
             if self.without_record > MAX_BYTES_WITHOUT_RECORD:
@@ -426,13 +426,13 @@ def _read_lines(name: str, text: IO[bytes], on_read: Callable[[], None]) -> Iter
     try:
         while line := text.readline(MAX_REJECT_BYTES + 1):
             number += 1
-            limit.add(len(line))
             if is_first and _is_document(line):
                 splitter = JsonSplitter(number, MAX_REJECT_BYTES)
                 for start, record in _records(splitter, line, text, limit):
                     limit.without_record = 0
                     yield SourceLine(name, start, record)
                 return
+            limit.add(len(line))
             if len(line) > MAX_REJECT_BYTES and not line.endswith(b"\n"):
                 # A truncated line is not stripped, because it could then pass for a complete line within the limit.
                 _skip_rest(text, limit)
@@ -462,8 +462,9 @@ def _records(
     """Yield each record and other text of a document with its line."""
 
     def chunks() -> Iterator[bytes]:
-        yield first_line.replace(BYTE_ORDER_MARK, b"", 1) if splitter.line == 1 else first_line
-        while chunk := text.read(BUFFER_BYTES):
+        start = io.BytesIO(first_line.replace(BYTE_ORDER_MARK, b"", 1) if splitter.line == 1 else first_line)
+        # A first line of 2 MiB may have a million records, which take long enough to be asked to stop meanwhile.
+        while chunk := start.read(BUFFER_BYTES) or text.read(BUFFER_BYTES):
             limit.add(len(chunk))
             yield chunk
 

@@ -75,10 +75,14 @@ class DeliveredFile(Struct):
         if self.file:
             self.file.close()
 
-    def digest(self) -> str:
+    def digest(self, on_read: Callable[[], None]) -> str:
         """Return the SHA-256 of the content."""
+        digest = hashlib.sha256()
         with self.opened() as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]  # what `open` returns
+            while part := file.read(COPY_BYTES):
+                on_read()
+                digest.update(part)
+        return digest.hexdigest()
 
     def opened(self) -> BinaryIO:
         if self.file is None:
@@ -123,7 +127,7 @@ class Spool:
         self.waiting: list[str] = []
         """Unfinished files and folders with files that have not changed for WAITING_MS."""
         self.on_read: Callable[[], None] = lambda: None
-        """Called regularly while a large file is copied. It may raise an exception to stop this."""
+        """Called regularly while a large file is copied or compared. It may raise an exception to stop this."""
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -283,7 +287,7 @@ class Spool:
 
     def keep(self, kind: Kind, delivery: DeliveredFile, reason: str, folder: int | None = None) -> OpenItem:
         """Quarantine or hold an entry of the watched folder, or of another of ours; return an open item about it."""
-        digest = delivery.digest() if kind == "held" else ""
+        digest = delivery.digest(self.on_read) if kind == "held" else ""
         delivered, reason = printable(_delivered_name(delivery.name)), printable(reason)[:MAX_REASON]
         with self._own(PLACES[kind]) as place:
             name, _ = self._move(delivery, self._open_folder() if folder is None else folder, place)

@@ -180,7 +180,7 @@ class FolderWatch:
 
     def _load_held(self, item: OpenItem, delivery: DeliveredFile) -> OpenItem:
         """Load an accepted file, and return its item as it is stored now."""
-        if delivery.digest() != item.digest:
+        if delivery.digest(self._spool.on_read) != item.digest:
             reason = message("held_changed", name=item.source)
             self._say(reason)
             changed = replace(item, decision=None, reason=reason)

@@ -2,11 +2,14 @@
 
 import contextlib
 import errno
+import fcntl
 import io
 import os
 import select
+import shutil
 import stat
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BufferedReader
@@ -57,6 +60,49 @@ def names_file(name: str) -> Iterator[None]:
     except OSError as error:
         # The class of the error is the same, because the error number determines the class.
         raise OSError(error.errno, error.strerror or str(error), name) from error
+
+
+@contextmanager
+def temporary_folder(prefix: str) -> Iterator[Path]:
+    """Yield a folder of this process in the temporary folder, and delete those that killed processes have left.
+
+    The folder is locked, and the lock ends with the process. So a folder of this user that is not locked is left over.
+    """
+    parent = Path(tempfile.gettempdir())
+    for left in parent.glob(f"{prefix}*"):
+        with _locked_folder(left) as is_locked:
+            if is_locked:
+                shutil.rmtree(left, ignore_errors=True)
+    while True:
+        folder = Path(tempfile.mkdtemp(prefix=prefix))
+        with _locked_folder(folder) as is_locked:
+            # Another process may have deleted it before it was locked.
+            if not is_locked or not folder.exists():
+                continue
+            try:
+                yield folder
+            finally:
+                shutil.rmtree(folder, ignore_errors=True)
+            return
+
+
+@contextmanager
+def _locked_folder(folder: Path) -> Iterator[bool]:
+    """Lock a folder. Yield whether it belongs to this user and no other process has it locked."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        yield False
+        return
+    try:
+        is_own = os.fstat(descriptor).st_uid == os.geteuid()
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            is_own = False
+        yield is_own
+    finally:
+        os.close(descriptor)
 
 
 def open_output(path: Path, *, name: Path | None = None, flags: int = os.O_TRUNC, mode: int = 0o666) -> IO[bytes]:
