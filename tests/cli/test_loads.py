@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -209,6 +210,19 @@ def test_a_quarantined_file_is_open_until_it_is_resolved(counterfoil: Command, s
     assert waiting(counterfoil) == [item]
     counterfoil("loads", "resolve", item["number"])
     assert waiting(counterfoil) == []
+
+
+@pytest.mark.parametrize("packed", [bytes, gzip.compress], ids=["plain", "gzip"])
+def test_a_file_that_has_no_json_is_refused_and_leaves_no_load(
+    counterfoil: Command, tmp_path: Path, packed: Callable[[bytes], bytes]
+) -> None:
+    counterfoil("load", "-", stdin=b"\n".join(SHOPS))
+    export = tmp_path / "sales.csv"
+    export.write_bytes(packed(b"No,Closed,Net\n1,2026-11-14 12:00,100\n"))
+    assert "counterfoil import" in counterfoil("load", export, status=1).stderr
+    assert (len(counterfoil.json("loads")), waiting(counterfoil)) == (1, [])
+    export.write_bytes(packed(BILL))
+    assert counterfoil.json("load", export)["added"] == 1
 
 
 def test_rows_that_an_import_rejects_are_open_until_they_are_resolved(counterfoil: Command, tmp_path: Path) -> None:

@@ -186,6 +186,18 @@ class File(_Stream):
         finally:
             self.position = lambda: self.total or 0
 
+    def begins_like_json(self) -> bool:
+        """Return whether the file begins like source records, or is empty, or is damaged, which the load reports."""
+        try:
+            with self._open() as raw:
+                packing = archives.packing_by_content(raw.read(len(archives.ZSTD_START)))
+                raw.seek(0)
+                text = archives.unpacked(raw, packing, self.on_read) if packing else raw
+                start = text.read(BUFFER_BYTES).removeprefix(BYTE_ORDER_MARK).lstrip()
+        except (Damaged, OSError):
+            return True
+        return not start or start.startswith((b"{", b"["))
+
     def close(self) -> None:
         """Delete what was written to read the file. It is not read again."""
 
@@ -313,7 +325,15 @@ def open_source(name: str, *, may_have_other_files: bool = False, kinds: SourceF
         return Folder(path, may_have_other_files=may_have_other_files, kinds=kinds)
     if not path.exists():
         raise SourceError(f"there is no file or folder {name}.")
-    return kinds.file(path, _size(path))
+    file = kinds.file(path, _size(path))
+    # A pipe can be read only once, and a file that is named as source records is rejected line by line.
+    if file.total and not kinds.accepts(path.name) and not file.begins_like_json():
+        raise SourceError(
+            f"{file.name} is not a source record file: it begins with neither an object nor an array of JSON. "
+            "To load an export of a POS, use `counterfoil import`; for a CSV file, begin with "
+            "`counterfoil import --infer FILE`."
+        )
+    return file
 
 
 def copied(raw: IO[bytes], name: str) -> BinaryIO:
