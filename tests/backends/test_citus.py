@@ -14,13 +14,18 @@ from typing import Any
 import pytest
 
 import servers
+from backends.test_shards import Asked, asked  # noqa: F401 - a fixture
+from counterfoil.backends.postgres.books import SINGLE_SERVER, PostgresBooks, TableLayout
 from counterfoil.backends.postgres.change_feed import FeedReader
 from counterfoil.backends.postgres.citus import DISTRIBUTED, distribute
-from counterfoil.backends.postgres.citus_reads import CitusBooks, CitusFeedReader
-from counterfoil.backends.postgres.pool import Pool
+from counterfoil.backends.postgres.citus_reads import CITUS, CitusFeedReader, open_books
+from counterfoil.backends.postgres.pool import Pool, SplitStatement
+from counterfoil.backends.postgres.servers import Servers
 from counterfoil.domain.access import Scope
 from counterfoil.domain.change_feed import BEGINNING, FeedPosition, Window
-from counterfoil.ports import StoreMismatch
+from counterfoil.machine.clock import SystemClock
+from counterfoil.ports import Slice, StoreMismatch, StoreUnreachable
+from faults.proxy import Proxy
 from ports.backends import OpenBooks, PostgresStore
 from ports.conftest import Run, clock, open_store, run, shop_store  # noqa: F401 - fixtures
 from ports.open_store import OpenStore, bill, gone, shop
@@ -40,11 +45,16 @@ _OBSTACLES = """
 """
 
 
+class SplitBooks(PostgresBooks):
+    async def _layout(self) -> TableLayout:
+        return CITUS
+
+
 class SplitStore(PostgresStore):
     """A single server that is read as if its tables were distributed."""
 
     def books(self) -> OpenBooks:
-        return CitusBooks(self._servers())
+        return SplitBooks(self._servers())
 
 
 @pytest.fixture
@@ -69,6 +79,31 @@ def test_every_key_of_a_distributed_table_holds_its_distribution_column_and_none
 def test_a_database_without_citus_is_not_distributed(store: PostgresStore) -> None:
     with pytest.raises(StoreMismatch, match="does not have Citus"):
         distribute(store.url)
+
+
+@pytest.mark.parametrize("is_distributed", [False, True])
+def test_a_worker_that_starts_while_the_server_is_away_later_reads_with_the_statements_for_its_layout(
+    run: Run,  # noqa: F811
+    asked: list[Asked],  # noqa: F811
+    is_distributed: bool,
+) -> None:
+    server = servers.postgres(18)
+    database, url = server.fresh_database()
+    expected = [SINGLE_SERVER.members]
+    if is_distributed:
+        server.command("ALTER TABLE counterfoil.horizon ADD COLUMN taken bigint", database)
+        assert isinstance(CITUS.members, SplitStatement)
+        expected = [CITUS.members.head, CITUS.members.rows]
+    with closing(Proxy(server.port)) as proxy:
+        proxy.cut()
+        address = url.replace(f":{server.port}/", f":{proxy.port}/")
+        with closing(open_books(Servers(address, SystemClock()))) as books:
+            with pytest.raises(StoreUnreachable):
+                run(books.members("mb_a", Slice(5)))
+            proxy.restore()
+            asked.clear()
+            run(books.members("mb_a", Slice(5)))
+    assert [statement for statement, _ in asked[1:]] == expected
 
 
 @pytest.mark.parametrize("limit", [1, 3, 7, 1000])

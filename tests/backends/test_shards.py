@@ -20,7 +20,7 @@ import servers
 from counterfoil.backends.postgres import books
 from counterfoil.backends.postgres.addresses import ConnectionLimits
 from counterfoil.backends.postgres.citus import DISTRIBUTED
-from counterfoil.backends.postgres.pool import Pool, open_connection
+from counterfoil.backends.postgres.pool import Pool, Statement, open_connection
 from records import EVER, NEW_YEAR, Record, base, bills, branch, member
 from running_service import RunningService
 
@@ -118,8 +118,10 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Asked]:
     asked: list[Asked] = []
     rows = Pool.rows
 
-    async def noted(self: Pool, statement: str, *values: object, within: float | None = None) -> list[Any]:
-        asked.append((statement, values))
+    async def noted(self: Pool, statement: Statement, *values: object, within: float | None = None) -> list[Any]:
+        # The two parts of a split statement come here one by one.
+        if isinstance(statement, str):
+            asked.append((statement, values))
         return await rows(self, statement, *values, within=within)
 
     monkeypatch.setattr(Pool, "rows", noted)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from citus.cluster import cluster
 from counterfoil.backends.postgres.citus import DISTRIBUTED, open_ledger
-from counterfoil.backends.postgres.citus_reads import CitusBooks
+from counterfoil.backends.postgres.citus_reads import open_books
 from counterfoil.machine.clock import SystemClock
 from counterfoil.ports import Clock
 from ports.backends import FULL_DISK, OpenBooks, OpenLedger, PostgresStore, SharedTime
@@ -31,7 +31,7 @@ class CitusStore(PostgresStore):
         cluster().return_database(self.database)
 
     def books(self) -> OpenBooks:
-        return CitusBooks(self._servers())
+        return open_books(self._servers())
 
     def ledger(self, clock: Clock, fingerprint: str) -> OpenLedger:
         now_ms = None if isinstance(clock, SystemClock) else clock.now_ms

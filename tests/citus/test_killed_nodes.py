@@ -2,6 +2,8 @@
 
 import http.client
 import json
+import os
+import signal
 import threading
 from collections import Counter
 from datetime import datetime
@@ -12,13 +14,23 @@ from urllib.parse import quote
 
 import pytest
 
+import servers
 from citus.cluster import Node, cluster
+from e2e.serve_process import SHOP, Deployment
+from records import bills
 from sync.killable_processes import KillableProcesses
+from waiting import until
 
 Json = dict[str, Any]
 
 SHOPS = ("s0", "s1", "s2")
 EVER = quote("1970-01-01T00:00:00Z")
+READS = (
+    "shops",
+    "transactions?shopId=sh_1&from=20260101&to=20260101",
+    f"transactions?shopId=sh_1&updatedSince={EVER}",
+    "changes",
+)
 
 
 class Watcher:
@@ -130,3 +142,38 @@ def test_nothing_is_lost_and_no_server_time_is_too_early_while_nodes_are_killed(
     assert watcher.broken == []
     assert watcher.answers[200] > len(SHOPS) * kills
     assert min(processes.kills[f"{node.port} at work"] for node in cluster().nodes) > 0, processes.kills
+
+
+@pytest.mark.parametrize(
+    ("has_meter", "refusal"), [(False, (503, "auth_unavailable")), (True, (500, "internal"))], ids=["alone", "meter"]
+)
+def test_a_node_is_back_with_the_coordinator_even_if_its_worker_started_while_the_coordinator_was_down(
+    tmp_path: Path, has_meter: bool, refusal: tuple[int, str]
+) -> None:
+    """The coordinator stores the keys and, without a meter, counts requests. With both in memory, only reads fail."""
+    deployment = Deployment(
+        tmp_path, store=cluster().fresh_database()[1], meter=servers.valkey().url if has_meter else ""
+    )
+    deployment.load(SHOP, *bills(SHOP, 30))
+    deployment.issue({"plenty": {"per_min": 1_000_000, "per_day": 1_000_000}})
+    running = deployment.start()
+
+    def answers() -> list[tuple[int, str | None]]:
+        found = [running.get(path, running.key("plenty")) for path in READS]
+        return [(answer.status_code, answer.json().get("error")) for answer in found]
+
+    try:
+        assert answers() == [(200, None)] * len(READS)
+        start = cluster().coordinator.kill()
+        try:
+            assert answers() == [refusal] * len(READS)
+            (worker,) = running.pids()
+            os.kill(worker, signal.SIGKILL)
+            until(lambda: running.pids() - {worker}, "another worker had started")
+            until(lambda: running.admin("serving").status_code == 200, "the worker answered")
+            assert answers() == [(503, "auth_unavailable")] * len(READS)
+        finally:
+            start()
+        until(lambda: answers() == [(200, None)] * len(READS), "every read was answered again")
+    finally:
+        running.stop()

@@ -13,10 +13,10 @@ from backends.test_shards import *  # noqa: F403 - every test of the file
 from backends.test_shards import Group
 from citus.cluster import SHARDS, cluster
 from counterfoil.backends.postgres.addresses import ConnectionLimits
-from counterfoil.backends.postgres.books import PostgresBooks
+from counterfoil.backends.postgres.books import SINGLE_SERVER, TableLayout
 from counterfoil.backends.postgres.citus import DISTRIBUTED
-from counterfoil.backends.postgres.citus_reads import CitusBooks
-from counterfoil.backends.postgres.pool import SplitStatement, Statement, open_connection
+from counterfoil.backends.postgres.citus_reads import CITUS
+from counterfoil.backends.postgres.pool import SplitStatement, open_connection
 
 SMALL = ("horizon", "shops", "bases")
 # With this many members in a base, the planner prefers an index to reading the whole shard.
@@ -40,8 +40,8 @@ def group(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Group]:
 
 
 def test_every_join_of_a_small_and_a_distributed_table_is_split_into_two_statements() -> None:
-    single = [text for text in _statements(PostgresBooks) if _reads(text, SMALL) and _reads(text, DISTRIBUTED)]
-    split = [statement for statement in _statements(CitusBooks) if isinstance(statement, SplitStatement)]
+    single = [text for text in _statements(SINGLE_SERVER) if _reads(text, SMALL) and _reads(text, DISTRIBUTED)]
+    split = [statement for statement in _statements(CITUS) if isinstance(statement, SplitStatement)]
     assert len(single) == len(split) > 0
     assert not any(_reads(statement.head, DISTRIBUTED) or _reads(statement.rows, SMALL) for statement in split)
 
@@ -51,7 +51,8 @@ def test_a_member_of_another_base_is_looked_up_like_a_member_that_does_not_exist
     for provider_id in (ours, theirs):
         group.connection.execute(_MANY_MEMBERS, {"base": provider_id, "count": MEMBERS})
     group.connection.execute("ANALYZE members")
-    statement, token = CitusBooks.MEMBER.rows, f"{theirs}-7"
+    assert isinstance(CITUS.member, SplitStatement)
+    statement, token = CITUS.member.rows, f"{theirs}-7"
     assert _rows_read(group, statement, ours, token) == _rows_read(group, statement, ours, "nobody")
     assert _rows_read(group, statement, theirs, token) != _rows_read(group, statement, theirs, "nobody")
 
@@ -90,11 +91,10 @@ def _rows_read(group: Group, statement: str, *values: str) -> list[str]:
     return [line.strip() for (line,) in plan if "Scan" in line or "Rows Removed" in line]
 
 
-def _statements(books: type[PostgresBooks]) -> Iterator[Any]:
-    for name, value in vars(books).items():
-        if name.isupper():
-            found = value.values() if isinstance(value, dict) else [value]
-            yield from (one for one in found if isinstance(one, Statement))
+def _statements(layout: TableLayout) -> Iterator[Any]:
+    yield from layout.bills_by_day.values()
+    yield from layout.bills_by_change.values()
+    yield from (layout.bill, layout.members, layout.member, layout.accounts)
 
 
 def _reads(statement: str, tables: Iterable[str]) -> bool:

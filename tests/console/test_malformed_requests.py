@@ -89,7 +89,7 @@ def test_the_console_survives_any_bytes(
 def test_the_admin_listener_survives_any_bytes(capfd: pytest.CaptureFixture[str]) -> None:
     admin = Admin("127.0.0.1", 0, lambda: [Readiness("books", None)], list, store_id=lambda: "0badcafe")
     admin.start()
-    seeds = seeds_of("localhost:8001", ["/live", "/ready", "/metrics", "/"], "Sec-Fetch-Site: none")
+    seeds = seeds_of("localhost:8001", ["/live", "/serving", "/ready", "/metrics", "/"], "Sec-Fetch-Site: none")
     for answer in answers(admin.port, seeds):
         assert answer.headers["content-type"].startswith(("application/json", "text/plain"))
     admin.stop()

@@ -44,6 +44,22 @@ def test_kubernetes_knows_every_field_of_the_manifests(version: tuple[str, ...])
     assert said.count(" passed ") == len(every_object())
 
 
+def test_a_pod_that_can_answer_stays_in_the_service_and_a_new_one_must_first_reach_what_it_needs() -> None:
+    """`tests/faults` shows that a node without its meter or its store is not ready, but serves errors."""
+    probes = {}
+    for one in objects("StatefulSet", "Deployment"):
+        for container in one["spec"]["template"]["spec"]["containers"]:
+            if container["args"] == ["serve"]:
+                probes[one["kind"]] = [
+                    container[probe]["httpGet"]["path"] for probe in ("startupProbe", "readinessProbe", "livenessProbe")
+                ]
+    assert probes == {
+        "Deployment": ["/ready", "/serving", "/live"],
+        # A single pod answers from the beginning, because no other one can.
+        "StatefulSet": ["/live", "/serving", "/live"],
+    }
+
+
 def test_a_pod_with_an_embedded_store_runs_init_first_because_the_service_never_creates_a_store() -> None:
     (pod,) = [one["spec"]["template"]["spec"] for one in objects("StatefulSet")]
     assert [container["args"] for container in pod["initContainers"]] == [["init", "--share"]]

@@ -51,6 +51,18 @@ def test_after_the_meter_was_restarted_the_first_request_of_every_caller_is_answ
     assert {call.status for call in call_concurrently(node.port, multi_node.key(), BY_DAY, RETURNING)} == {200}
 
 
+def test_a_node_whose_meter_or_store_is_away_is_not_ready_but_serves_errors(multi_node: MultiNodeDeployment) -> None:
+    """Kubernetes asks /serving: if it asked /ready, no pod would be left to say that clients shall try again."""
+    node = multi_node.node()
+    for proxy in (node.meter_proxy, node.store_proxy):
+        proxy.cut()
+        assert_refused(call_concurrently(node.port, multi_node.key(), BY_DAY, 1), BOUND_SEC)
+        assert node.running.admin("ready").status_code == 503
+        serving = node.running.admin("serving")
+        assert (serving.status_code, serving.json()) == (200, {"serving": True, "problem": None})
+        proxy.restore()
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("befalls", ["freezes", "is silent", "trickles"])
 def test_an_unresponsive_meter_delays_every_caller_by_the_same_short_time(

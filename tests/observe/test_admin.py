@@ -66,7 +66,7 @@ def test_no_other_path_is_served(path: str) -> None:
     with listening() as admin:
         answer = admin.get(path)
     assert answer.status_code == 404
-    assert answer.json() == {"paths": ["/live", "/ready", "/metrics"]}
+    assert answer.json() == {"paths": ["/live", "/serving", "/ready", "/metrics"]}
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "BREW"])
@@ -115,7 +115,7 @@ LISTED = "node-1.internal, Metrics.example"
 WILDCARD = "0.0.0.0"  # noqa: S104 - reached over loopback only
 
 
-@pytest.mark.parametrize("path", ["/metrics", "/ready", "/live", "/nowhere"])
+@pytest.mark.parametrize("path", ["/metrics", "/ready", "/serving", "/live", "/nowhere"])
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:8001", "127.0.0.1.evil.example", "192.0.2.1", "", "x"])
 def test_another_name_is_refused_with_the_setting_that_would_allow_it(path: str, host: str) -> None:
     with listening() as admin:

@@ -54,5 +54,5 @@ def serving_ports(
             except StoreUnavailable as error:
                 observe(ServiceChanged(what="save_failed", detail=str(error)))
 
-    books = open_books(servers, url, limits)
+    books = open_books(servers)
     return ServingPorts(books, PostgresKeyLookup(servers, clock), meter, log, cursors, close)

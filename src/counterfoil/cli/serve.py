@@ -27,7 +27,7 @@ def _print_ready(ctx: click.Context, settings: Settings) -> None:
     address, store = url(settings.host, settings.port, settings.prefix + "/v1"), display_value(settings, "store")
     admin = "off"
     if settings.admin_port:
-        admin = f"{url(settings.admin_host, settings.admin_port)} (/live, /ready, /metrics)"
+        admin = f"{url(settings.admin_host, settings.admin_port)} (/live, /serving, /ready, /metrics)"
     with ctx.scope(cleanup=False):
         echo(f"Serving {address} from {store}. Press Ctrl-C to stop.", err=True, bold=True)
         echo(f"Admin listener: {admin}", err=True)

@@ -1,4 +1,4 @@
-"""The admin listener: `/live`, `/ready` and `/metrics`, on a separate address and never on the public port."""
+"""The admin listener: `/live`, `/serving`, `/ready` and `/metrics` on a separate address, never on the public port."""
 
 import http.client
 import tomllib
@@ -102,6 +102,7 @@ def _latency(rows: Mapping[str, list[int]]) -> Metric:
 
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
 ALLOWED = ["GET", "HEAD"]
+PATHS = ["/live", "/serving", "/ready", "/metrics"]
 
 
 class Readiness(Struct, frozen=True):
@@ -123,8 +124,10 @@ class Admin(Collector):
         metrics: Callable[[], Iterable[Metric]],
         names: str = "",
         store_id: Callable[[], str | None] = lambda: None,
+        worker_problem: Callable[[], str | None] = lambda: None,
     ) -> None:
         self._ready = ready
+        self._worker_problem = worker_problem
         self._store_id = store_id
         self._names = HostNames(host, names)
         self._metrics = metrics
@@ -170,6 +173,9 @@ class Admin(Collector):
         match path:
             case "/live":
                 return _json(200, {"live": True})
+            case "/serving":
+                problem = self._worker_problem()
+                return _json(503 if problem else 200, {"serving": not problem, "problem": problem})
             case "/ready":
                 checks = self._ready()
                 problems = {check.name: check.problem for check in checks if check.problem}
@@ -180,7 +186,7 @@ class Admin(Collector):
             case "/metrics":
                 return ListenerResponse(200, [("content-type", TEXT)], generate_latest(self))
             case _:
-                return _json(404, {"paths": ["/live", "/ready", "/metrics"]})
+                return _json(404, {"paths": PATHS})
 
 
 def _json(status: int, body: object, *headers: tuple[str, str]) -> ListenerResponse:

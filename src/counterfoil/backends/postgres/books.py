@@ -7,8 +7,9 @@ by shop or base, so that all rows of a shop or a base can be stored on one shard
 
 from collections.abc import Mapping
 from datetime import date
-from typing import Any, ClassVar
+from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from counterfoil.backends.postgres import change_feed
@@ -140,16 +141,23 @@ _ACCOUNTS = """
 NUMBERS = 50_000
 
 
-class PostgresBooks:
-    """The read side of the books. On Citus, the statements and the reader of the feed are different."""
+class TableLayout(Struct, frozen=True):
+    """How tables are read that Citus can distribute: the statements, and the reader of the feed."""
 
-    BILLS_BY_DAY: ClassVar[Mapping[str, Statement]] = _BILLS_BY_DAY
-    BILLS_BY_CHANGE: ClassVar[Mapping[str, Statement]] = _BILLS_BY_CHANGE
-    BILL: ClassVar[Statement] = _BILL
-    MEMBERS: ClassVar[Statement] = _MEMBERS
-    MEMBER: ClassVar[Statement] = _MEMBER
-    ACCOUNTS: ClassVar[Statement] = _ACCOUNTS
-    FEED_READER: ClassVar[type[FeedReader]] = FeedReader
+    bills_by_day: Mapping[str, Statement]
+    bills_by_change: Mapping[str, Statement]
+    bill: Statement
+    members: Statement
+    member: Statement
+    accounts: Statement
+    feed_reader: type[FeedReader]
+
+
+SINGLE_SERVER = TableLayout(_BILLS_BY_DAY, _BILLS_BY_CHANGE, _BILL, _MEMBERS, _MEMBER, _ACCOUNTS, FeedReader)
+
+
+class PostgresBooks:
+    """The read side of the books on a single server, or on a primary with replicas."""
 
     def __init__(self, servers: Servers) -> None:
         self._servers = servers
@@ -158,6 +166,9 @@ class PostgresBooks:
 
     def close(self) -> None:
         self._servers.close()
+
+    async def _layout(self) -> TableLayout:
+        return SINGLE_SERVER
 
     async def horizon(self) -> int:
         rows = await self._servers.rows(_HORIZON)
@@ -182,14 +193,14 @@ class PostgresBooks:
         # -1 sorts before every closing time, so this is the position just before the first bill of the first day.
         start = (after.major, after.minor, after.id) if after else (as_number(first), -1, "")
         values = (*start, as_number(last))
-        return await self._bill_page(self.BILLS_BY_DAY, scope, shop_id, values, wanted)
+        return await self._bill_page((await self._layout()).bills_by_day, scope, shop_id, values, wanted)
 
     async def bills_by_change(
         self, scope: Scope, shop_id: str, since: int, until: int | None, wanted: Slice[Position]
     ) -> BillPage | None:
         start = (wanted.after.major, wanted.after.id) if wanted.after else (since, "")
         wanted = replace(wanted, reached=max(wanted.reached, until or 0))
-        return await self._bill_page(self.BILLS_BY_CHANGE, scope, shop_id, (*start, until), wanted)
+        return await self._bill_page((await self._layout()).bills_by_change, scope, shop_id, (*start, until), wanted)
 
     async def _bill_page(
         self,
@@ -229,9 +240,10 @@ class PostgresBooks:
 
     async def changes(self, scope: Scope, window: Window, wanted: Slice[FeedPosition]) -> FeedPage:
         reached = max(wanted.reached, window.until)
+        feed_reader = (await self._layout()).feed_reader
 
         async def ask(pool: Pool) -> list[Any]:
-            return [await self.FEED_READER(pool, scope, window, wanted.after, wanted.limit).read(reached)]
+            return [await feed_reader(pool, scope, window, wanted.after, wanted.limit).read(reached)]
 
         ((page, _),) = await self._servers.found_by(ask, reached)
         return page  # type: ignore[no-any-return]
@@ -248,13 +260,15 @@ class PostgresBooks:
         return page  # type: ignore[no-any-return]
 
     async def bill(self, scope: Scope, bill_id: str, reached: int = 0) -> FoundBill | None:
-        (seal, body, horizon), *_ = await self._found_in(_NUMBERS_OF[scope.kind], scope, self.BILL, bill_id, reached)
+        statement = (await self._layout()).bill
+        (seal, body, horizon), *_ = await self._found_in(_NUMBERS_OF[scope.kind], scope, statement, bill_id, reached)
         return FoundBill(horizon, seal, body) if seal is not None else None
 
     async def members(self, provider_id: str, wanted: Slice[Position]) -> MemberPage:
         start = (wanted.after.major, wanted.after.id) if wanted.after else (-1, "")
         asked = (_clean(provider_id), *start, wanted.limit)
-        rows = await self._servers.found(self.MEMBERS, *asked, reached=wanted.reached, there=_continues)
+        statement = (await self._layout()).members
+        rows = await self._servers.found(statement, *asked, reached=wanted.reached, there=_continues)
         base, continues, horizon = base_of(rows[0][4]), rows[0][5], rows[0][6]
         if rows[0][2] is None:
             return MemberPage(horizon, base, 0, b"", None, continues)
@@ -262,16 +276,16 @@ class PostgresBooks:
         return MemberPage(horizon, base, len(rows), NEXT.join([row[3] for row in rows]), last, continues)
 
     async def member(self, scope: Scope, token: str, reached: int = 0) -> FoundMember | None:
+        statement = (await self._layout()).member
         (provider_id, template, base, horizon), *_ = await self._found_in(
-            _BASES_OF[scope.kind], scope, self.MEMBER, token, reached
+            _BASES_OF[scope.kind], scope, statement, token, reached
         )
         return FoundMember(horizon, provider_id, base_of(base), template) if provider_id is not None else None
 
     async def accounts(self, provider_id: str, messaging_hash: str, reached: int = 0) -> AccountList:
         asked = (_clean(provider_id), messaging_hash)
-        rows = await self._servers.found(
-            self.ACCOUNTS, *asked, reached=reached, there=lambda rows: rows[0][1] is not None
-        )
+        statement = (await self._layout()).accounts
+        rows = await self._servers.found(statement, *asked, reached=reached, there=lambda rows: rows[0][1] is not None)
         accounts = [FoundAccount(row[0], row[1]) for row in rows if row[1] is not None]
         return AccountList(rows[0][3], base_of(rows[0][2]), accounts)
 

@@ -11,13 +11,11 @@ from functools import partial
 from typing import Any
 
 from counterfoil.backends.postgres import books
-from counterfoil.backends.postgres.addresses import ConnectionLimits
 from counterfoil.backends.postgres.change_feed import FeedReader
-from counterfoil.backends.postgres.pool import Pool, SplitStatement, open_connection, run_in_new_loop, translated
+from counterfoil.backends.postgres.pool import Pool, SplitStatement
 from counterfoil.backends.postgres.schema import IS_DISTRIBUTED
 from counterfoil.backends.postgres.servers import Servers
 from counterfoil.domain.change_feed import Part, Section
-from counterfoil.ports import StoreUnavailable
 
 Values = tuple[Any, ...]
 Rows = list[Any]
@@ -154,37 +152,34 @@ class CitusFeedReader(FeedReader):
         return [row for row in rows if row[1] not in existing]
 
 
-class CitusBooks(books.PostgresBooks):
-    """The read side of the books on Citus."""
-
-    BILLS_BY_DAY = {  # noqa: RUF012 - not changed
-        kind: SplitStatement(head, _BILLS_BY_DAY, _read_bills) for kind, head in _HEAD_OF_BILLS.items()
-    }
-    BILLS_BY_CHANGE = {  # noqa: RUF012 - not changed
+CITUS = books.TableLayout(
+    bills_by_day={kind: SplitStatement(head, _BILLS_BY_DAY, _read_bills) for kind, head in _HEAD_OF_BILLS.items()},
+    bills_by_change={
         kind: SplitStatement(head, _BILLS_BY_CHANGE, _read_bills) for kind, head in _HEAD_OF_BILLS.items()
-    }
-    BILL = SplitStatement(books._HORIZON, _BILL, _read_bill)
-    MEMBERS = SplitStatement(_HEAD_OF_BASE, _MEMBERS, _read_members)
-    MEMBER = SplitStatement(_HEAD_OF_BASES, _MEMBER, _read_member)
-    ACCOUNTS = SplitStatement(_HEAD_OF_BASE, _ACCOUNTS, _read_accounts)
-    FEED_READER = CitusFeedReader
+    },
+    bill=SplitStatement(books._HORIZON, _BILL, _read_bill),
+    members=SplitStatement(_HEAD_OF_BASE, _MEMBERS, _read_members),
+    member=SplitStatement(_HEAD_OF_BASES, _MEMBER, _read_member),
+    accounts=SplitStatement(_HEAD_OF_BASE, _ACCOUNTS, _read_accounts),
+    feed_reader=CitusFeedReader,
+)
 
 
-def open_books(servers: Servers, url: str, limits: ConnectionLimits) -> books.PostgresBooks:
-    """Return the books. If the tables are distributed, `CitusBooks` reads them faster."""
+class SingleAddressBooks(books.PostgresBooks):
+    """The read side of the books behind one address, which is that of a single server or of a Citus coordinator."""
+
+    def __init__(self, servers: Servers) -> None:
+        super().__init__(servers)
+        self._known_layout: books.TableLayout | None = None
+
+    async def _layout(self) -> books.TableLayout:
+        """Return the layout. The first read that reaches the server finds it out, so it may be down at the start."""
+        if self._known_layout is None:
+            ((is_distributed,),) = await self._servers.primary(IS_DISTRIBUTED)
+            self._known_layout = CITUS if is_distributed else books.SINGLE_SERVER
+        return self._known_layout
+
+
+def open_books(servers: Servers) -> books.PostgresBooks:
     # A Citus cluster has one address, that of its coordinator, so a list of servers is never a Citus cluster.
-    distributed = not servers.several and run_in_new_loop(lambda: _is_distributed(url, limits))
-    return CitusBooks(servers) if distributed else books.PostgresBooks(servers)
-
-
-async def _is_distributed(url: str, limits: ConnectionLimits) -> bool:
-    """Return whether the tables are distributed, or False if the server cannot be reached."""
-    try:
-        with translated():
-            connection = await open_connection(url, None, limits)
-            try:
-                return bool(await connection.fetchval(IS_DISTRIBUTED))
-            finally:
-                connection.terminate()
-    except StoreUnavailable:
-        return False
+    return books.PostgresBooks(servers) if servers.several else SingleAddressBooks(servers)
