@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from counterfoil.domain.access import Key
 from counterfoil.domain.audit import Act, Actor, AuditEntry, FieldChange
-from counterfoil.domain.calendar import quiet_closing, zone_named
+from counterfoil.domain.calendar import zone_named
 from counterfoil.domain.changes import Outcome, SetShop
 from counterfoil.domain.messages import MessageError
 from counterfoil.domain.pos_values import record_id
@@ -176,9 +176,3 @@ def rewrite(ledger: LoadLedger, on_batch: Callable[[], None] = lambda: None) -> 
     """Rewrite all bills under the current facts of their shops. A running service, and every load, does this too."""
     while ledger.rewrite_bills(BILLS_PER_BATCH):
         on_batch()
-
-
-def proposed_closing(reads: OperatorReads, shop_ids: Collection[str]) -> str | None:
-    """Return a closing time in the quiet hours of the bills of these shops, or None if there are none."""
-    hours = reads.bill_hours(shop_ids)
-    return quiet_closing(hours) if hours else None

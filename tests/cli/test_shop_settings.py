@@ -8,6 +8,7 @@ import pytest
 
 from cli.command import Command
 from counterfoil import bootstrap
+from counterfoil.domain.calendar import quiet_closing
 from counterfoil.settings import load
 from records import Record, base, bill, branch, member, shop
 
@@ -165,3 +166,46 @@ def test_a_wrong_change_says_what_is_wrong_and_changes_nothing(
     put(counterfoil.store, riverside)
     assert problem in counterfoil("shops", "set", *options, status=2).output
     assert settings_of(counterfoil.store, riverside) == [(None, None, None)]
+
+
+def test_status_says_how_many_bills_have_no_business_day_and_the_command_that_repairs_it(where: str) -> None:
+    riverside, lakeside = bare_shop(), shop()
+    sales = [bill(riverside, closedAt=f"2026-01-02T{hour:02}:30:00+07:00") for hour in (0, 1, 12, 20, 23)]
+    recorded = bill(riverside, tradingDay="2026-01-01")
+    undated = bill(lakeside, closedAt=None)
+    loaded = put(where, riverside, lakeside, *sales, recorded, undated)
+    assert loaded["totals"]["withoutBusinessDay"] == {riverside["id"]: len(sales)}
+    assert loaded["proposedClosingTime"] == "04:00"
+    [finding] = business_day_findings(where)
+    assert (
+        finding["message"]
+        == f"{len(sales)} bills without a business day, because the shop has no closing time: Riverside."
+    )
+    command = "counterfoil shops set --missing --closing-time 04:00"
+    assert finding["advice"] == f"Set when the business day ends: `{command}`."
+    Command(where)(*command.split()[1:], "--yes")
+    assert business_day_findings(where) == []
+
+
+def business_day_findings(where: str | Path) -> list[dict[str, Any]]:
+    found = Command(where).json("status", status=None)["checks"]
+    return [each for each in found if "business day" in each["message"]]
+
+
+@pytest.mark.parametrize(
+    ("hours", "closing"),
+    [
+        ({12: 5, 20: 9}, "04:00"),
+        ({18: 9, 23: 9, 0: 9, 2: 4, 3: 2}, "05:00"),
+        ({3: 1, 4: 1, 5: 1, 12: 400}, "02:00"),
+        # Around the clock, the bills do not show when a day ends.
+        (dict.fromkeys(range(24), 5), None),
+        # One stray in many is no reason not to propose an hour.
+        (dict.fromkeys(range(24), 1) | dict.fromkeys(range(10, 23), 200), "04:00"),
+        ({}, None),
+    ],
+)
+def test_a_closing_time_is_proposed_in_hours_in_which_next_to_nothing_is_sold(
+    hours: dict[int, int], closing: str | None
+) -> None:
+    assert quiet_closing(hours) == closing

@@ -507,3 +507,15 @@ def test_a_copy_that_others_can_read_gives_a_warning(copy_owner: CopyOwner) -> N
     assert "other users" not in copy_owner("pull", "--to", "copy.sqlite").stderr
     (copy_owner.folder / "copy.sqlite").chmod(0o644)
     assert "run `chmod go-rwx copy.sqlite`" in copy_owner("pull", "--to", "copy.sqlite").stderr
+
+
+def test_pull_says_how_many_bills_have_no_business_day_and_what_to_do(service: RunningService, tmp_path: Path) -> None:
+    owner = CopyOwner(service, r.branch(closingTime=None), tmp_path)
+    sales = r.bill(owner.branch), r.bill(owner.branch), r.bill(owner.branch, closedAt=None)
+    service.load(owner.branch, *sales)
+    service.tick()
+    first = owner("pull")
+    assert "2 bills of this run came without a business day" in first.stderr
+    assert "counterfoil shops set --missing --closing-time HH:MM" in first.stderr
+    # They are named once, and not again by a run that reads nothing.
+    assert owner.json("pull")["billsWithoutBusinessDay"] == 0

@@ -14,7 +14,7 @@ from counterfoil.checks.findings import MESSAGES, Finding, Status, failed, findi
 from counterfoil.checks.local import PortUse
 from counterfoil.checks.open_items import open_item_findings
 from counterfoil.domain.access import Key
-from counterfoil.domain.activity import ShopActivity, format_usual
+from counterfoil.domain.activity import MOST_COUNTED, ShopActivity, format_usual
 from counterfoil.domain.calendar import DAY_MS, HOUR_MS, from_ms
 from counterfoil.domain.intake import MIN_EARLIER_GROUPS, Intake, LoadRow, WatchedFolder, comparable_groups, describe
 from counterfoil.domain.messages import NOTHING, Message, duration, first_of, quoted
@@ -221,6 +221,7 @@ def _findings(settings: Settings, store: StoreValues, now: int) -> Iterator[Find
     yield from watched_folders(store.folders, now, settings.silent_folder_min)
     yield _keys(store.keys, store.near_quota)
     yield _shops(store.shops, now)
+    yield from _business_days(store)
     yield _backup(store, settings.backup_max_hours, now)
 
 
@@ -272,6 +273,22 @@ def _shops(shops: Sequence[ShopActivity], now: int) -> Finding:
     ]
     ids = [shop.shop_id for shop in silent]
     return finding("shops_silent", ids=ids, count=len(shops), silent=len(silent), names=first_of(named))
+
+
+def _business_days(store: StoreValues) -> Iterator[Finding]:
+    """Yield a warning if bills have no business day, because nobody said when the day of their shop ends."""
+    lacking = [shop for shop in store.shops if shop.without_business_day]
+    if not lacking:
+        return
+    is_exact = all(shop.without_business_day < MOST_COUNTED for shop in lacking)
+    bills = MESSAGES["bills" if is_exact else "bills_or_more"](count=sum(shop.without_business_day for shop in lacking))
+    yield finding(
+        "no_business_day",
+        ids=[shop.shop_id for shop in lacking],
+        bills=bills,
+        names=first_of([printable(shop.name or shop.shop_id) for shop in lacking]),
+        closing=store.proposed_closing or "HH:MM",
+    )
 
 
 def _backup(store: StoreValues, max_hours: int, now: int) -> Finding:

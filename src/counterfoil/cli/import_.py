@@ -1,5 +1,6 @@
 """`counterfoil import`: convert POS exports, or bills in a POS database, into source records."""
 
+import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext, redirect_stdout
@@ -18,7 +19,7 @@ from counterfoil.cli.load_exports import ExportRequest, require_known_ids
 from counterfoil.cli.main import FAILED, INTERRUPTED
 from counterfoil.cli.options import export_options, json_option, setting_option, settings_from, store_option
 from counterfoil.cli.store import is_without_store
-from counterfoil.cli.terminal import echo, message, print_json, print_message, print_note
+from counterfoil.cli.terminal import echo, message, print_json, print_message, print_note, print_wrapped
 from counterfoil.cli.totals import ExpectedNet, expect_net_option, net_differences, print_totals
 from counterfoil.domain.calendar import zone_named
 from counterfoil.domain.intake import Intake
@@ -135,6 +136,8 @@ def _refusals(ctx: click.Context, request: ImportRequest) -> Iterator[tuple[obje
     is_to_stdout, zone = request.output == STANDARD_OUTPUT, request.timezone
     files = [path.resolve() for path in (*request.files, *request.line_files, *request.payment_files)]
     yield not request.output, "--output needs a file name."
+    is_described = request.new_shops().given() and request.content().get("shop")
+    yield is_described, "The mapping describes its shops: write franchiseId and closingTime into its [[shop]] entries."
     yield zone is not None and zone_named(zone) is None, message("no_time_zone", zone=repr(zone))
     is_written = not is_to_stdout or request.rejects
     yield request.is_check and is_written, "--check writes no files. Leave out --output and --rejects."
@@ -213,7 +216,7 @@ def _convert(settings: Settings, request: ImportRequest, reading: Any, reject: W
     is_dry = request.is_check or not request.is_load
     rejected_lines = RejectExamples() if is_dry else load_run.new_rejects_file(settings, name)
     found = import_report.converted(
-        reading.records(), tally, facts if request.is_load else lambda _: None, reject, facts
+        reading.records(), tally, facts if request.is_load else lambda _: None, reject, facts, request.new_shops()
     )
     ledger = LenientLedger(facts, Intake, _stored_bills(settings))
     with _output(request) as write, closing(found) as records:
@@ -233,7 +236,7 @@ def _convert(settings: Settings, request: ImportRequest, reading: Any, reject: W
     if is_end or not request.is_before_load:
         report.before_load = bool(status) or request.is_before_load
         if request.is_load:
-            _print_load(report, tally, as_json=request.as_json)
+            _print_load(report, tally, request.franchise, as_json=request.as_json)
         else:
             _print_import(tally, report, ledger.unknown_shops, request)
     for difference in differences:
@@ -272,7 +275,7 @@ def _finish_load(
         print_note(message("progress_not_saved"))
 
 
-def _print_load(report: load_run.LoadReport, tally: ImportTally, *, as_json: bool) -> None:
+def _print_load(report: load_run.LoadReport, tally: ImportTally, franchise: str | None, *, as_json: bool) -> None:
     if as_json:
         print_json({**load_run.report_view(report), "import": import_report.tally_view(tally)})
         return
@@ -280,6 +283,12 @@ def _print_load(report: load_run.LoadReport, tally: ImportTally, *, as_json: boo
     load_run.print_report(report, as_json=False)
     if report.summary.rejected[UNKNOWN_SHOP]:
         echo("Add --with-shops to create the shops that the export names, or load the shops first.")
+    if len(tally.new_shops) > 1 and not report.is_stopped:
+        shops = f"The {len(tally.new_shops):,} new shops"
+        alone = f"{shops} belong to no franchise, so no key can read more than one of them. Put them into one: "
+        together = f"{shops} belong to the franchise {franchise}. Issue a key that reads all of them: "
+        put, issue = "counterfoil shops set --missing --franchise NAME", "counterfoil keys issue --franchise"
+        print_wrapped(f"{together}{issue} {shlex.quote(franchise)}" if franchise else f"{alone}{put}")
 
 
 def _stored_bills(settings: Settings) -> Callable[[str, Sequence[str]], dict[str, StoredBill]]:

@@ -9,12 +9,14 @@ from pathlib import Path
 
 import click
 from msgspec import Struct, field, json
+from msgspec.structs import replace
 
 from counterfoil import bootstrap
 from counterfoil.cli.store import is_without_store
 from counterfoil.cli.terminal import echo, message, print_note, style
 from counterfoil.domain.changes import KnownFacts
 from counterfoil.domain.intake import MAX_REMEMBERED, RejectedLine, RejectedRows
+from counterfoil.domain.shops import NOTHING_SET, ShopSettings
 from counterfoil.importing import results
 from counterfoil.importing.results import IMPORT_PREFIX, ExportTotals, Imported, ImportedRecord, RejectedRow
 from counterfoil.ingest.lines import SourceLine
@@ -40,6 +42,8 @@ class ImportTally(Struct):
     rejected: Counter[str] = field(default_factory=Counter)
     first_rejects: list[RejectedRow] = []
     rejects_file: Path | None = None
+    new_shops: list[str] = []
+    """The IDs of the shops that the export names and the store does not know."""
     recognised: dict[str, str] = {}
     """What each file was recognised as, by its name."""
     export_totals: list[ExportTotals] = []
@@ -48,6 +52,13 @@ class ImportTally(Struct):
     @property
     def wrong_totals(self) -> list[ExportTotals]:
         return [total for total in self.export_totals if total.stated != total.computed]
+
+    def count(self, imported: ImportedRecord) -> None:
+        is_bill = imported.record["kind"] == "bill"
+        self.bills += is_bill
+        self.shops += not is_bill
+        if imported.is_found_shop:
+            self.new_shops.append(imported.record["id"])
 
     def add(self, row: RejectedRow) -> None:
         self.rejected[row.reason] += 1
@@ -139,23 +150,22 @@ def converted(
     facts: Facts,
     reject: WriteReject = ignore_reject,
     stored: Facts | None = None,
+    new_shops: ShopSettings = NOTHING_SET,
 ) -> Generator[ImportedRecord, None, None]:
     """Yield the records. Count records, skipped rows and rejects in the tally, and write the rejects to their file.
 
-    A shop that the export names but does not describe is left out if `facts` knows it. Its time zone must be known if
-    it is not that of Thailand, unless `stored` knows the shop.
+    A shop that the export names but does not describe is left out if `facts` knows it, and otherwise gets `new_shops`.
+    Its time zone must be known if it is not that of Thailand, unless `stored` knows the shop.
     """
     for one in found:
         match one:
             case ImportedRecord() if one.is_found_shop and facts(one.record["id"]):
                 continue
             case ImportedRecord():
-                is_bill = one.record["kind"] == "bill"
-                tally.bills += is_bill
-                tally.shops += not is_bill
+                tally.count(one)
                 if one.is_found_shop and "timezone" not in one.record:
                     say_once(message("zone_assumed"))
-                yield one
+                yield replace(one, record=new_shops.in_record(one.record)) if one.is_found_shop else one
             case ExportTotals():
                 tally.export_totals.append(one)
             case results.ShopElsewhere() if not (stored or facts)(one.shop_id):
@@ -214,6 +224,7 @@ def tally_view(tally: ImportTally) -> dict[str, object]:
         "recognised": tally.recognised,
         "bills": tally.bills,
         "shops": tally.shops,
+        "newShops": tally.new_shops,
         "skipped": dict(tally.skipped),
         "rejected": tally.rejected.total(),
         "reasons": dict(tally.rejected),

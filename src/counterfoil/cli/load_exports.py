@@ -14,6 +14,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import click
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -22,6 +23,7 @@ from counterfoil.cli.import_report import Facts, ImportedSource, ImportTally, co
 from counterfoil.cli.store import is_without_store
 from counterfoil.cli.terminal import message
 from counterfoil.domain.intake import Intake, RejectedRows
+from counterfoil.domain.shops import ShopSettings
 from counterfoil.importing.formats import Export, open_export, own_tables
 from counterfoil.importing.mapping import merged, parse_mapping, read_mapping
 from counterfoil.importing.orders import apis_of, list_names
@@ -34,6 +36,8 @@ from counterfoil.ingest.sources import BUFFER_BYTES, File, SourceError, SourceFi
 from counterfoil.machine.files import temporary_folder
 from counterfoil.ports import StoreMismatch, StoreUnavailable
 from counterfoil.settings import Settings
+from counterfoil.shop_settings import ShopSettingsError
+from counterfoil.shop_settings import checked as checked_settings
 from counterfoil.text import counted, printable
 
 TABLES = (".csv", ".tsv", ".txt", ".xlsx")
@@ -51,6 +55,8 @@ class ExportRequest(Struct, kw_only=True):
     mappings: Path | None = None
     shop: str | None = None
     with_shops: bool = False
+    franchise: str | None = None
+    closing_time: str | None = None
     date_order: str | None = None
     timezone: str | None = None
     currency: str = "THB"
@@ -59,6 +65,19 @@ class ExportRequest(Struct, kw_only=True):
     @property
     def mapping_name(self) -> str | None:
         return self.mapping.name if self.mapping else None
+
+    def new_shops(self) -> ShopSettings:
+        """Return what the operator says about the shops that are not loaded yet, or raise `UsageError`."""
+        try:
+            settings = checked_settings(ShopSettings(franchise_id=self.franchise, closing=self.closing_time))
+        except ShopSettingsError as error:
+            raise click.UsageError(str(error)) from error
+        if settings.given() and not self.with_shops:
+            raise click.UsageError(
+                "--franchise and --closing-time are for new shops, so they need --with-shops. "
+                "For shops that are loaded, use `counterfoil shops set`."
+            )
+        return settings
 
     def content(self) -> dict[str, Any]:
         """Return the content of the mapping file, if there is one, with --date-order and --timezone applied."""
@@ -102,6 +121,7 @@ def require_known_ids(settings: Settings, export: Export, *, is_compared: bool) 
 def export_files(settings: Settings, request: ExportRequest) -> Iterator[SourceFiles]:
     """Yield the kinds of files that a load reads: source records, and exports that fit the mapping or are known."""
     content = request.content()
+    request.new_shops()
     # A mapping that cannot be used would send all files to quarantine.
     parse_mapping(content, request.mapping_name or "--timezone")
     own_tables(request.mappings)
@@ -216,7 +236,7 @@ class ExportFile(File):
         options = replace(request.options(), on_read=self.on_read, is_of_folder=True)
         export = open_export(None, [path], (), (), mapping, request.mapping_name, options, request.mappings)
         require_known_ids(conversion.settings, export, is_compared=not request.accept_change)
-        found = converted(self._observed(export.records()), tally, conversion.facts)
+        found = converted(self._observed(export.records()), tally, conversion.facts, new_shops=request.new_shops())
         with tempfile.NamedTemporaryFile(dir=conversion.folder, delete=False) as out, closing(found) as records:
             self._records = Path(out.name)
             source = ImportedSource(

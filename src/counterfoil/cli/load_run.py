@@ -18,6 +18,7 @@ from counterfoil.cli.main import INTERRUPTED
 from counterfoil.cli.store import is_without_store, record_new_store
 from counterfoil.cli.terminal import display_width, echo, message, print_fields, print_json
 from counterfoil.cli.totals import print_totals
+from counterfoil.domain.calendar import quiet_closing
 from counterfoil.domain.changes import Outcome
 from counterfoil.domain.control_totals import TotalsReport
 from counterfoil.domain.intake import Intake, IntakeAlarm, RejectedLine, accepted, describe
@@ -64,6 +65,8 @@ class LoadReport(Struct, kw_only=True):
     before_load: bool = False
     """Whether this is the check that --expect-net makes before a load."""
     accepted: list[IntakeAlarm] = []
+    proposed_closing: str | None = None
+    """The closing time that is proposed for the shops of this load that have none."""
 
     @property
     def alarms(self) -> list[IntakeAlarm]:
@@ -143,6 +146,9 @@ def run_load(
         finally:
             report.rejects.close()
             report.seconds = time.perf_counter() - began
+    shops = report.summary.totals.report().without_business_day
+    if shops and not is_without_store(settings):
+        report.proposed_closing = quiet_closing(bootstrap.store(settings).reads().bill_hours(shops))
 
 
 def _load_of_same_sales(settings: Settings, totals: TotalsReport) -> int:
@@ -271,7 +277,7 @@ def print_report(report: LoadReport, as_json: bool) -> None:
     for _, label, files in _files(report):
         pairs += _shortened(label, [f"{name} ({remark})" if remark else name for name, remark in files], MAX_FILES)
     print_fields(pairs + _shortened("ALARM", [str(describe(alarm)) for alarm in report.alarms], MAX_FIELDS))
-    print_totals(summary.totals.report())
+    print_totals(summary.totals.report(), report.proposed_closing)
     for note in _notes(report):
         echo(note)
     if report.accepted:
@@ -376,6 +382,7 @@ def report_view(report: LoadReport) -> dict[str, object]:
         "linesPerSecond": round(report.per_second),
         "interrupted": report.interrupted,
         "totals": summary.totals.report(),
+        "proposedClosingTime": report.proposed_closing,
         "replacements": replacement_view(summary.guard),
         **_fields_json(summary.fields),
         **{json_name: [name for name, _ in files] for json_name, _, files in _files(report)},

@@ -59,6 +59,8 @@ EXPORT_OPTIONS = {
     ),
     "shop": click.option("--shop", metavar="ID"),
     "with_shops": click.option("--with-shops", is_flag=True),
+    "franchise": click.option("--franchise", metavar="NAME"),
+    "closing_time": click.option("--closing-time", metavar="HH:MM"),
     "date_order": click.option("--date-order", type=click.Choice(("dmy", "mdy", "ymd"))),
     "timezone": click.option("--timezone", metavar="NAME"),
     "currency": click.option("--currency", default="THB", show_default=True, metavar="CODE"),

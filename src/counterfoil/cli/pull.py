@@ -26,6 +26,7 @@ from counterfoil.client.sinks import Destination, SinkError, private_files
 from counterfoil.domain.calendar import to_ms
 from counterfoil.machine.clock import SystemClock
 from counterfoil.machine.process import SignalSafeEvent
+from counterfoil.text import counted
 
 ONE_DAY_SEC = 86_400.0
 # A spent quota is tried again after this time at the latest, because our clock may be ahead of the service's.
@@ -190,6 +191,13 @@ def _print_report(report: PullReport, options: Options, as_json: bool) -> None:
         print_note("the service cannot return lost rows of removed_bills. Build anew what was made from them.")
     if not {"members", "coupons"}.isdisjoint(report.tally.lost_tables):
         print_note("the service cannot return lost rows of members that it had removed before.")
+    if report.tally.bills_without_day:
+        bills = counted(report.tally.bills_without_day, "bill")
+        print_note(
+            f"{bills} of this run came without a business day, because the shop has no closing time. In daily_sales "
+            "they are in a row without a day; use daily_sales_by_calendar_day, or ask the operator to run "
+            "`counterfoil shops set --missing --closing-time HH:MM`."
+        )
     for shop_id in report.tally.missing_shops:
         print_note(f"the key does not cover shop {shop_id}, so the shop's data is not copied.")
     for shop_id in report.tally.shops_that_left:
@@ -236,6 +244,7 @@ def _view(report: PullReport) -> dict[str, object]:
         "shops": tally.shops,
         "shopsRead": tally.shops_done,
         **counts,
+        "billsWithoutBusinessDay": tally.bills_without_day,
         "strayRowsRemoved": tally.strays_removed,
         "lostTables": tally.lost_tables,
         "incompleteShops": tally.incomplete_shops,

@@ -1,7 +1,7 @@
 """The control totals of an import or a load: the table, and the option that compares them with the POS's own figure."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from decimal import Decimal
 from operator import itemgetter
@@ -18,6 +18,8 @@ from counterfoil.views.columns import ListColumn
 
 # The printed table is kept short; `--json` lists every shop and day.
 MAX_ROWS = 10
+# At most this many shops are named in a note.
+MAX_SHOPS = 3
 _AMOUNT = re.compile(r"-?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d{1,6})?", re.ASCII)
 _HEADER = ("bills", "void", "refunds", "net", "tip", "tax")
 
@@ -68,7 +70,8 @@ def net_differences(expected: Sequence[ExpectedNet], totals: ControlTotals) -> l
     return differences
 
 
-def print_totals(report: TotalsReport) -> None:
+def print_totals(report: TotalsReport, proposed_closing: str | None = None) -> None:
+    """Print the totals. `proposed_closing` is the closing time that the bills of a store suggest for their shops."""
     if not report.bills:
         return
     names, rows = _rows(report)
@@ -81,6 +84,8 @@ def print_totals(report: TotalsReport) -> None:
     print_list(columns, rows)
     for note in _notes(report):
         print_wrapped(note)
+    if report.without_business_day:
+        print_wrapped(_without_business_day(report.without_business_day, proposed_closing))
 
 
 def _rows(report: TotalsReport) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
@@ -123,6 +128,17 @@ def _notes(report: TotalsReport) -> Iterator[str]:
     elif report.repeated is None:
         yield "There are too many bills to tell whether some occurred again and were added each time."
     yield from _not_adding_up(report)
+
+
+def _without_business_day(bills: Mapping[str, int], proposed: str | None) -> str:
+    shops = ", ".join(printable(shop_id) for shop_id in list(bills)[:MAX_SHOPS])
+    more = f" and {len(bills) - MAX_SHOPS:,} more" if len(bills) > MAX_SHOPS else ""
+    why = f"{counted(sum(bills.values()), 'bill')} without a business day, because the shop has no closing time"
+    quiet = f" Next to no bills are closed around {proposed}, so it may be that time." if proposed else ""
+    return (
+        f"{why}: {shops}{more}. Their days above are calendar days, so sales after midnight count to the next day."
+        f"{quiet} Set it with `counterfoil shops set --missing --closing-time {proposed or 'HH:MM'}`."
+    )
 
 
 def _not_adding_up(report: TotalsReport) -> Iterator[str]:

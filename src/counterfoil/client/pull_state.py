@@ -166,6 +166,8 @@ class Tally(Struct):
     out_of_scope: int = 0
     requests: int = 0
     bills_read: int = 0
+    # Bills with a time that were read without a business day.
+    bills_without_day: int = 0
     bills_added: int = 0
     bills_changed: int = 0
     bills_unchanged: int = 0

@@ -132,7 +132,12 @@ BILLS_PER_STRAY = 200
 
 
 def quiet_closing(hours: Mapping[int, int]) -> str | None:
-    """Return a closing time in hours with next to no bills, given how many bills each hour of the day has, or None."""
+    """Return a closing time in hours with next to no bills, given how many bills each hour of the day has.
+
+    Return None if there are no bills, or no such hours before noon.
+    """
+    if not any(hours.values()):
+        return None
 
     def nearby(hour: int) -> int:
         return hours.get(hour, 0) + hours.get((hour - 1) % 24, 0)

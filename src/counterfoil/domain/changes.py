@@ -134,7 +134,14 @@ def encode_bill(closed: ClosedBill, known: KnownFacts, rev: float | None, lines:
         digest_of(body),
         known,
         rev,
-        figures_of(_day_number(bill.business_date or bill.bill_date), bill.status, bill.amounts, lines, bill.payments),
+        figures_of(
+            _day_number(bill.business_date or bill.bill_date),
+            bill.status,
+            bill.amounts,
+            lines,
+            bill.payments,
+            lacks_day=bill.business_date is None and bill.bill_date is not None,
+        ),
         () if bill_day and bill.items and bill.amounts.net is not None else _lacking(bill),
     )
 

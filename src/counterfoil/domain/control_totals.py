@@ -6,6 +6,7 @@ as the store is. Voided bills are counted, but their amounts are not. The day of
 calendar day in a shop without a closing time.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from typing import Any, Literal
@@ -28,9 +29,10 @@ MAX_NAMED = 5
 TOLERANCE = MILLION // 100
 _SATANG = 0.01
 
-Figures = tuple[int, bool, int | None, int, int, int | None, int | None]
-"""What a bill adds to the totals: its day as a number such as 20261114, or 0; whether it is void; net, tip and tax; and
-by how much its net differs from its lines and from its payments, or None if there is nothing to compare."""
+Figures = tuple[int, bool, int | None, int, int, int | None, int | None, bool]
+"""What a bill adds to the totals: its day as a number such as 20261114, or 0; whether it is void; net, tip and tax; by
+how much its net differs from its lines and from its payments, or None if there is nothing to compare; and whether it
+has a time but no business day."""
 
 Basis = Literal["lines", "payments"]
 
@@ -60,14 +62,23 @@ def lines_amount(items: Iterable[Item]) -> Number | None:
 
 
 def figures_of(
-    day: int, status: Status, amounts: Amounts, lines: Number | None, payments: Sequence[Payment]
+    day: int,
+    status: Status,
+    amounts: Amounts,
+    lines: Number | None,
+    payments: Sequence[Payment],
+    *,
+    lacks_day: bool = False,
 ) -> Figures:
-    """Return what a bill adds to the totals. `lines` is the sum of its lines, if it is known."""
+    """Return what a bill adds to the totals. `lines` is the sum of its lines, if it is known.
+
+    `lacks_day` says that it has a time, but no business day.
+    """
     net = amounts.net
     tip = millionths(amounts.tip) if amounts.tip else 0
     tax = millionths(amounts.vat) if amounts.vat else 0
     if net is None or status == "void":
-        return day, status == "void", None if net is None else millionths(net), tip, tax, None, None
+        return day, status == "void", None if net is None else millionths(net), tip, tax, None, None, lacks_day
     exact_net = millionths(net)
     from_lines: int | None = None
     if lines is not None:
@@ -78,8 +89,8 @@ def figures_of(
         is_equal = -_SATANG < net - expected < _SATANG
         from_lines = 0 if is_equal else _lines_difference(exact_net, tip, tax, amounts, millionths(lines))
     if len(payments) == 1 and payments[0].amount == net and payments[0].change == 0:
-        return day, False, exact_net, tip, tax, from_lines, 0
-    return day, False, exact_net, tip, tax, from_lines, _payments_difference(exact_net, payments)
+        return day, False, exact_net, tip, tax, from_lines, 0, lacks_day
+    return day, False, exact_net, tip, tax, from_lines, _payments_difference(exact_net, payments), lacks_day
 
 
 def _lines_difference(net: int, tip: int, tax: int, amounts: Amounts, lines: int) -> int:
@@ -167,6 +178,8 @@ class TotalsReport(Struct, frozen=True, rename="camel", kw_only=True):
     first_day: str | None = None
     last_day: str | None = None
     without_day: int = 0
+    without_business_day: dict[str, int] = {}
+    """How many bills have a time but no business day, because their shop has no closing time, by shop."""
     without_net: int = 0
     repeated: int | None = 0
     lines: NetComparison = NetComparison()
@@ -207,6 +220,7 @@ class ControlTotals(Struct):
     _others: _Sums = field(default_factory=_Sums)
     _remembered: dict[int, int] = field(default_factory=dict)
     """The hash of each bill, and that of its figures."""
+    _without_business_day: Counter[str] = field(default_factory=Counter)
     _without_net: int = 0
     with_net: int = 0
     size: int = 0
@@ -219,9 +233,10 @@ class ControlTotals(Struct):
     def add(self, bills: Iterable[CountedBill]) -> None:
         days, without = self._days, self._without
         for shop_id, bill_id, figures in bills:
-            day, is_void, net, tip, tax, from_lines, from_payments = figures
+            day, is_void, net, tip, tax, from_lines, from_payments, lacks_day = figures
             if self._is_repeated(hash((shop_id, bill_id)), hash(figures)):
                 continue
+            self._without_business_day[shop_id] += lacks_day
             sums = days.get((shop_id, day)) or self._new_day(shop_id, day)
             sums.bills += 1
             if is_void:
@@ -292,6 +307,7 @@ class ControlTotals(Struct):
             first_day=day_text(dated[0]) if dated else None,
             last_day=day_text(dated[-1]) if dated else None,
             without_day=sum(sums.bills for (_, day), sums in kept if not day),
+            without_business_day=dict(sorted((+self._without_business_day).items())),
             without_net=self._without_net,
             repeated=total.bills - len(self._remembered) if is_known else None,
             lines=self._comparison("lines"),

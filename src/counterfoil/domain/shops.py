@@ -157,6 +157,7 @@ class ShopSettings(Struct, frozen=True, kw_only=True):
         return {**record, **{field: value for field, value in given.items() if not record.get(field)}}
 
 
+NOTHING_SET = ShopSettings()
 # The fields of `ShopSettings`, and their names in source records, in the audit log and in `--json`.
 SHOP_FIELDS = {"franchise_id": "franchiseId", "closing": "closingTime", "timezone": "timezone"}
 

@@ -7,7 +7,7 @@ from msgspec import Struct
 from counterfoil.domain.access import NEARLY_USED_UP, Key
 from counterfoil.domain.activity import ShopActivity
 from counterfoil.domain.audit import Backups
-from counterfoil.domain.calendar import thai_day
+from counterfoil.domain.calendar import quiet_closing, thai_day
 from counterfoil.domain.intake import Intake, LoadRow, WatchedFolder
 from counterfoil.domain.open_items import KINDS, OpenItem, oldest
 from counterfoil.operator_reads import OperatorReads
@@ -33,6 +33,8 @@ class StoreValues(Struct, frozen=True, kw_only=True):
     load: LoadRow | None = None
     extent: StoreExtent | None = None
     shops: Sequence[ShopActivity] = ()
+    proposed_closing: str | None = None
+    """A closing time for the shops whose bills have no business day, if the bills suggest one."""
     keys: Sequence[Key] = ()
     near_quota: Sequence[KeyToday] = ()
     intake: Intake = Intake()
@@ -53,6 +55,7 @@ def read(reads: OperatorReads, now: int) -> StoreValues:
         load=reads.latest_load(),
         extent=reads.extent(),
         shops=loaded,
+        proposed_closing=_proposed_closing(reads, loaded),
         keys=keys,
         near_quota=_near_quota(reads, keys, now),
         intake=reads.intake(),
@@ -63,6 +66,11 @@ def read(reads: OperatorReads, now: int) -> StoreValues:
         backups=reads.backups(),
         copies_behind=_copies_behind(reads, keys, loaded, now),
     )
+
+
+def _proposed_closing(reads: OperatorReads, loaded: Sequence[ShopActivity]) -> str | None:
+    lacking = [shop.shop_id for shop in loaded if shop.without_business_day]
+    return quiet_closing(reads.bill_hours(lacking)) if lacking else None
 
 
 def _near_quota(reads: OperatorReads, keys: Sequence[Key], now: int) -> list[KeyToday]:
@@ -140,5 +148,6 @@ def values_json(store: StoreValues, now: int) -> dict[str, object]:
         "keysNearQuota": store.near_quota,
         "copiesBehind": store.copies_behind,
         "shops": len(store.shops),
+        "billsWithoutBusinessDay": sum(shop.without_business_day for shop in store.shops),
         "silentShops": [json_row(shops.columns(), shop) for shop in store.shops if shop.is_silent],
     }
