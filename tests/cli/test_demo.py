@@ -235,8 +235,7 @@ def test_a_port_in_use_is_reported_before_any_work(counterfoil: Command, store: 
         other.bind(("127.0.0.1", 0))
         other.listen()
         port = other.getsockname()[1]
-        cluster = counterfoil.bare("demo", "--cluster", "--port", port, status=1)
-        for refused in (cluster, *(counterfoil(command, "--port", port, status=1) for command in ("demo", "serve"))):
+        for refused in (counterfoil(command, "--port", port, status=1) for command in ("demo", "serve")):
             assert (
                 f"cannot listen on 127.0.0.1:{port}: the port is in use. Choose another with --port" in refused.stderr
             )
@@ -254,11 +253,6 @@ def test_an_address_that_this_machine_does_not_have_is_named_with_its_flag(count
     assert "Not a valid host name" in counterfoil("serve", "--host", "é" * 300, status=1).stderr
     refused = counterfoil("serve", "--port", free_port(), "--admin-host", "192.0.2.1", status=1).stderr
     assert "Choose another with --admin-host" in refused
-
-
-def test_a_cluster_listens_on_loopback_only(counterfoil: Command) -> None:
-    for host in ("0.0.0.0", "::1", "192.0.2.1"):  # noqa: S104 - the command refuses it
-        assert "--host must be 127.0.0.1" in counterfoil.bare("demo", "--cluster", "--host", host, status=2).stderr
 
 
 @pytest.fixture(scope="module")

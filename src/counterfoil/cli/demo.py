@@ -3,9 +3,8 @@
 import secrets
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from datetime import date
 from pathlib import Path
 from shlex import quote
@@ -23,9 +22,8 @@ from counterfoil.cli.terminal import echo, message, print_fields, print_json, pr
 from counterfoil.console.app import running
 from counterfoil.console.sign_in import MAX_VALIDITY_MS, link_command, new_device, sign_in_link
 from counterfoil.demo import showcase
-from counterfoil.demo.cluster import LocalCluster
 from counterfoil.demo.history import write_history
-from counterfoil.demo.ports import CONSOLE_HOST, LAST_PORT, DemoPorts, chosen_ports
+from counterfoil.demo.ports import CONSOLE_HOST, LAST_PORT, chosen_ports
 from counterfoil.demo.showcase import Showcase, demo_reference, reference_url
 from counterfoil.demo.worldgen.plan import WorldPlan
 from counterfoil.http.reference import served_pages
@@ -41,7 +39,6 @@ from counterfoil.settings import MAX_WORKERS, Settings, bound
 from counterfoil.views.columns import json_row
 from counterfoil.views.keys import columns
 
-POLL_SEC = 0.2
 # What is printed when the demo is ready: the first things to do, also all keys and requests, or JSON.
 Output = Literal["short", "all", "json"]
 
@@ -56,8 +53,6 @@ Output = Literal["short", "all", "json"]
 @click.option("--until", type=day_in_range, metavar="YYYY-MM-DD")
 @click.option("--bills", type=click.IntRange(500, MAX_BILLS), default=13_500)
 @click.option("--store", type=click.Path(file_okay=False), metavar="DIR")
-@click.option("--cluster", is_flag=True)
-@click.option("--empty", is_flag=True)
 @click.option("--all", "shows_all", is_flag=True)
 @click.option("--json", "as_json", is_flag=True)
 @click.pass_context
@@ -72,8 +67,6 @@ def command(
     until: date | None,
     bills: int,
     store: str | None,
-    cluster: bool,
-    empty: bool,
     shows_all: bool,
     as_json: bool,
 ) -> None:
@@ -81,14 +74,10 @@ def command(
     plan = WorldPlan(until=until or today_in_thailand(), seed=seed, bills=bills)
     if plan.until > today_in_thailand():
         raise click.BadParameter("the demo has no future bills. Choose today or an earlier day.", param_hint="--until")
-    if empty and not cluster:
-        raise click.UsageError("--empty requires --cluster.")
-    if cluster and (store or workers or admin_port or host not in ("127.0.0.1", "localhost")):
-        raise click.UsageError(message("cluster_options"))
     if port and port == admin_port:
         raise click.UsageError("--port and --admin-port must be different.")
     with (
-        chosen_ports(host, port, admin_port, console_port, is_cluster=cluster) as ports,
+        chosen_ports(host, port, admin_port, console_port) as ports,
         # So that the temporary folder is deleted.
         stop_signals_as_interrupt(),
         nullcontext(store)
@@ -98,9 +87,6 @@ def command(
         # Check the ports first, because creating the data takes a while.
         bound(host, ports.api).close()
         bound(CONSOLE_HOST, ports.console, "console-").close()
-        if cluster:
-            _serve_cluster(Path(folder), ports, None if empty else plan, seed, output)
-            return
         bound("127.0.0.1", ports.admin, "admin-").close()
         flags = {"store": folder, "host": host, "port": ports.api, "admin_port": ports.admin, "workers": workers}
         flags |= {"console_host": CONSOLE_HOST, "console_port": ports.console}
@@ -127,25 +113,6 @@ def _serve(ctx: click.Context, settings: Settings, plan: WorldPlan, output: Outp
         supervisor.serve(settings, on_ready, served_pages(demo_reference(settings, demo)))
 
 
-def _serve_cluster(folder: Path, ports: DemoPorts, plan: WorldPlan | None, seed: int, output: Output) -> None:
-    """Load the data, then start the nodes, which would advance the horizon beyond the stamps of the data."""
-    cluster = LocalCluster(folder, showcase.demo_secret(seed), ports.api)
-    with closing(cluster), suppress(KeyboardInterrupt):
-        print_note("starting PostgreSQL, its replica and Valkey.")
-        cluster.start_stores()
-        demo = _fill_store(cluster.settings(), plan) if plan else None
-        print_note("starting the nodes.")
-        cluster.start_nodes()
-        console_settings = replace(cluster.settings(), console_host=CONSOLE_HOST, console_port=ports.console)
-        with _console(console_settings) as link:
-            _print_ready(cluster.settings(), demo, link, output, cluster)
-            # The other processes keep running, so that users can observe the effect.
-            while True:
-                for name, status in cluster.exited():
-                    print_note(f"{name} exited with status {status}.")
-                time.sleep(POLL_SEC)
-
-
 @contextmanager
 def _console(settings: Settings) -> Iterator[str]:
     """Run the console in threads of this process, and yield a sign-in link."""
@@ -168,35 +135,15 @@ def _fill_store(settings: Settings, plan: WorldPlan) -> Showcase:
         return showcase.build(settings, plan, randomness, lambda bills: show_progress(bills, bills))
 
 
-def _print_ready(
-    settings: Settings, demo: Showcase | None, console: str, output: Output, cluster: LocalCluster | None = None
-) -> None:
+def _print_ready(settings: Settings, demo: Showcase, console: str, output: Output) -> None:
     """Print addresses and keys. Nobody may read them any more."""
     with suppress(OSError):
         if output == "json":
-            processes = {"cluster": dict(cluster.addresses()), "environment": cluster.environment()} if cluster else {}
-            print_json({**(_demo_json(settings, demo) if demo else {}), **processes, "console": console})
+            print_json({**_demo_json(settings, demo), "console": console})
         else:
-            if demo:
-                print_page(settings, demo, console, output)
-            if cluster:
-                _print_cluster(cluster, None if demo else console)
-            echo(f"Press Ctrl-C to stop the demo. {'' if cluster else 'The log follows.'}".rstrip(), bold=True)
+            print_page(settings, demo, console, output)
+            echo("Press Ctrl-C to stop the demo. The log follows.", bold=True)
         sys.stdout.flush()
-
-
-def _print_cluster(cluster: LocalCluster, console: str | None) -> None:
-    """Print the addresses of the processes, and the sign-in link if nothing else was printed."""
-    _heading("Cluster")
-    print_fields(cluster.addresses())
-    echo()
-    if console:
-        _heading("Console", console)
-    echo("To run `counterfoil load`, `keys issue` or `doctor` in another terminal, first set these variables there:")
-    echo()
-    for name, value in cluster.environment().items():
-        echo(f"export {name}={value}")
-    echo()
 
 
 def _demo_json(settings: Settings, demo: Showcase) -> dict[str, object]:
@@ -231,8 +178,7 @@ def print_page(settings: Settings, demo: Showcase, console: str, output: Output)
     echo()
     _heading("1. Open the console, where an operator sees how the service is used")
     echo(console)
-    if not settings.database:
-        echo(f"This link works once. For another link, run: {link_command(settings, _program())}", dim=True)
+    echo(f"This link works once. For another link, run: {link_command(settings, _program())}", dim=True)
     echo()
     _heading("2. Read bills of a shop")
     first = next(call for _, call in _requests(settings, demo) if call.name == _FIRST_REQUEST)

@@ -17,16 +17,14 @@ class DemoPorts(NamedTuple):
 
 
 @contextmanager
-def chosen_ports(
-    host: str, port: int, admin: int | None, console: int | None, *, is_cluster: bool
-) -> Iterator[DemoPorts]:
+def chosen_ports(host: str, port: int, admin: int | None, console: int | None) -> Iterator[DemoPorts]:
     """Yield the ports to use: the admin listener has the port after `port`, and the console the next one."""
     # Free ports are reserved while the demo runs: another demo could choose the same ones before it listens on them.
     with ExitStack() as reserved:
         following = 0
         if port:
             admin = admin or (port + 1 if port < LAST_PORT else port - 1)
-            following = (port if is_cluster else admin) + 1
+            following = admin + 1
         if following > LAST_PORT or not is_free(CONSOLE_HOST, following):
             following = 0
         yield DemoPorts(

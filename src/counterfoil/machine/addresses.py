@@ -62,7 +62,7 @@ def is_listening(host: str, port: int) -> bool:
 def reserved_port(host: str, stack: ExitStack, port: int = 0) -> int:
     """Reserve a free port until the stack is closed: the system does not assign the port to other processes."""
     # A process that knows the port can still listen on it, because the reserving socket does not listen, and both set
-    # SO_REUSEADDR, as all our listeners, PostgreSQL, Valkey and HAProxy do.
+    # SO_REUSEADDR, as all our listeners do.
     found: int = stack.enter_context(bound_socket(host, port)).getsockname()[1]
     return found
 
