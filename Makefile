@@ -15,10 +15,9 @@ NODE := .ci/node
 NODE_READY := $(NODE)/node_modules/.ready
 
 # Every connector has its own environment, because its framework needs other package versions than Counterfoil does.
-CONNECTORS := dlt singer airbyte
+CONNECTORS := dlt airbyte
 CONNECTORS_READY := $(CONNECTORS:%=connectors/%/.venv/.ready)
-# Meltano is only needed to test the Singer tap with it, and dbt to test the package in connectors/dbt.
-MELTANO := connectors/tests/meltano/.venv
+# dbt is only needed to test the package in connectors/dbt.
 DBT := connectors/tests/dbt/.venv
 
 # A new environment gets the versions of pip and setuptools that come with Python, which may be years old.
@@ -27,7 +26,7 @@ TOOLS := pip setuptools
 # Keep compiled code even if the shell turns it off: the tests start the command hundreds of times.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-programs test-attacks test-browser test-long check docs format clean ship-tools node-tools connectors test-connectors test-meltano test-dbt connect-dlt connect-airbyte connect-singer wheel bench bench-quick bench-growth
+.PHONY: help demo test test-programs test-attacks test-browser test-long check docs format clean ship-tools node-tools connectors test-connectors test-dbt connect-dlt connect-airbyte wheel bench bench-quick bench-growth
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 18
@@ -74,7 +73,7 @@ demo: $(DEMO_READY) ## serve an invented restaurant group (ARGS="--port 9000 --j
 test: $(READY) ## run the test suite
 	@echo "Not run, because they take minutes: PostgreSQL 16, replicas and failover, most endpoint and loading tests over PostgreSQL, copies in Parquet and PostgreSQL, long model and kill runs (make test-long); Citus, unless COUNTERFOIL_TEST_CITUS names a coordinator."
 	@echo "Not run, because they run whole programs and other tools: serve, load --watch, the demo, stopping, broken files, the programs in the docs, repairs and answers of copies in Parquet and PostgreSQL, samples in JavaScript and PHP, TypeScript, Arazzo, Schemathesis, Prometheus, the wheel (make test-programs)."
-	@echo "Not run, because each connector has its own environment: tests of the connectors (make test-connectors), the Singer tap in Meltano (make test-meltano), and the dbt package (make test-dbt)."
+	@echo "Not run, because each connector has its own environment: tests of the connectors (make test-connectors), and the dbt package (make test-dbt)."
 	@echo "Not run, because they take a minute: tests of the pages in Chromium (make test-browser), and the attack campaign (make test-attacks)."
 	@# Otherwise, every test process of a new clone compiles all modules.
 	@$(BIN)/python -m compileall -q -j 0 src
@@ -94,20 +93,17 @@ test-browser: $(READY) ## open the HTML pages in Chromium, if it is installed
 test-long: $(READY) ## run the tests that take minutes
 	COUNTERFOIL_TEST_EXPLORE=1 $(BIN)/python -m pytest -n 2 --dist loadfile -m long -o testpaths='tests hostile' $(ARGS)
 
-connectors: $(DEMO_READY) $(CONNECTORS_READY) ## install `counterfoil pull`, and the connectors for dlt, Singer and Airbyte
+connectors: $(DEMO_READY) $(CONNECTORS_READY) ## install `counterfoil pull`, and the connectors for dlt and Airbyte
 	@$(BIN)/python -c 'import duckdb, psycopg' 2>/dev/null || $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[pull]' >&2
 
 test-connectors: $(READY) $(CONNECTORS_READY) ## run every connector against a service, with faults
-	PYTHONPATH=. $(BIN)/python -m pytest -n 3 --dist loadfile --ignore connectors/tests/meltano --ignore connectors/tests/dbt connectors/tests $(ARGS)
+	PYTHONPATH=. $(BIN)/python -m pytest -n 3 --dist loadfile --ignore connectors/tests/dbt connectors/tests $(ARGS)
 
 connectors/tests/%/.venv/.ready: connectors/tests/%/requirements.txt
 	@test -x $(@D)/bin/python || $(PYTHON) -m venv $(@D)
 	@echo "Installing into $(@D) ..." >&2
 	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --requirement $< >&2
 	@touch $@
-
-test-meltano: $(READY) connectors/singer/.venv/.ready $(MELTANO)/.ready ## run the Singer tap in Meltano, which takes minutes to install
-	PYTHONPATH=. $(BIN)/python -m pytest connectors/tests/meltano $(ARGS)
 
 test-dbt: $(READY) $(DBT)/.ready ## run the dbt package on a copy that changes
 	PYTHONPATH=. $(BIN)/python -m pytest connectors/tests/dbt $(ARGS)
@@ -117,9 +113,6 @@ connect-dlt: $(DEMO_READY) connectors/dlt/.venv/.ready ## copy the demo into Duc
 
 connect-airbyte: $(DEMO_READY) connectors/airbyte/.venv/.ready ## copy the demo into DuckDB with Airbyte's CDK, and compare
 	@$(BIN)/python connectors/copy_demo.py airbyte
-
-connect-singer: $(READY) connectors/singer/.venv/.ready ## copy the demo into PostgreSQL with Singer, and compare
-	@PYTHONPATH=tests $(BIN)/python connectors/copy_demo.py singer
 
 ship-tools: $(SHIP_READY) ## install the tools that check the wheel and deploy/
 
@@ -156,4 +149,4 @@ bench-growth: $(READY) ## measure 10^4 to 10^7 bills in half an hour; needs 28 G
 	PYTHONPATH=tests $(BIN)/python -m bench growth $(ARGS)
 
 clean: ## remove all files that the targets created
-	rm -rf $(VENV) dist bench/.venv $(CONNECTORS:%=connectors/%/.venv) $(MELTANO) $(DBT) bench/peers/fastify/node_modules bench/peers/bun/node_modules bench/peers/go/server $(NODE)/node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) dist bench/.venv $(CONNECTORS:%=connectors/%/.venv) $(DBT) bench/peers/fastify/node_modules bench/peers/bun/node_modules bench/peers/go/server $(NODE)/node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis

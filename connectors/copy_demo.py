@@ -1,6 +1,6 @@
 """Starts the demo, copies it with one connector, and compares the copy with the service.
 
-    python connectors/copy_demo.py dlt|singer|airbyte
+    python connectors/copy_demo.py dlt|airbyte
 
 The Makefile runs it as `make connect-dlt` and so on.
 """
@@ -16,11 +16,7 @@ from pathlib import Path
 
 CONNECTORS = Path(__file__).parent
 # The program of each connector, and the schema of the copy that it makes. The program's only argument is the target.
-PROGRAMS = {
-    "dlt": ("counterfoil_dlt.py", "counterfoil"),
-    "singer": ("copy_to_postgres.py", "counterfoil"),
-    "airbyte": ("copy_to_duckdb.py", "main"),
-}
+PROGRAMS = {"dlt": ("counterfoil_dlt.py", "counterfoil"), "airbyte": ("copy_to_duckdb.py", "main")}
 
 
 @contextmanager
@@ -49,32 +45,19 @@ def demo() -> Iterator[dict[str, str]]:
         process.wait()
 
 
-@contextmanager
-def target_of(name: str) -> Iterator[str]:
-    """Yield the target of a connector: a DuckDB file, or a database on a PostgreSQL server of its own."""
-    if name != "singer":
-        yield "copy.duckdb"
-        return
-    import servers  # `make connect-singer` adds tests/ to the import path.
-
-    server = servers.postgres(18)
-    server.command("CREATE DATABASE copy_of_the_demo")
-    yield server.url("copy_of_the_demo")
-
-
 def main() -> int:
     name = sys.argv[1]
     program, schema = PROGRAMS[name]
     python = CONNECTORS / name / ".venv" / "bin" / "python"
-    with demo() as environment, target_of(name) as target, tempfile.TemporaryDirectory() as folder:
+    with demo() as environment, tempfile.TemporaryDirectory() as folder:
 
         def run(*command: str | Path) -> None:
             subprocess.run([python.absolute(), *command], cwd=folder, env=os.environ | environment, check=True)
 
         for what in ("The first pass copies the demo.", "The second pass copies what has changed since."):
             print(what, flush=True)
-            run((CONNECTORS / name / program).resolve(), target)
-        run((CONNECTORS / "check_copy.py").resolve(), target, schema)
+            run((CONNECTORS / name / program).resolve(), "copy.duckdb")
+        run((CONNECTORS / "check_copy.py").resolve(), "copy.duckdb", schema)
     return 0
 
 

@@ -60,8 +60,7 @@ class Connector:
         self.prepare(url)
         kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
         # Import the sources of this git worktree, even if Counterfoil is installed from another worktree.
-        sources = os.pathsep.join((str(ROOT / "src"), str(CONNECTORS / "singer")))
-        environment = kept | {"PYTHONPATH": sources} | self.environment(url)
+        environment = kept | {"PYTHONPATH": str(ROOT / "src")} | self.environment(url)
         return subprocess.Popen(
             [*self.command(), *options],
             cwd=self.folder,

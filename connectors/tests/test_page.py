@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 import records as r
-import servers
 from connectors.tests.connector import ROOT, TIMEOUT_SEC
 from running_service import RunningService
 
@@ -19,7 +18,6 @@ PAGE = (ROOT / "docs" / "connect.md").read_text("utf-8")
 AGREEMENT = {
     "DuckDB, with pull": "no differences",
     "dlt": "Every field of 24 bills agrees",
-    "Singer and Meltano": "Every field of 24 bills agrees",
     "Airbyte": "Every field of 24 bills agrees",
 }
 
@@ -73,7 +71,7 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (clone / name).parent.mkdir(parents=True, exist_ok=True)
         # With their times, or make would install the connectors again.
         shutil.copy2(ROOT / name, clone / name, follow_symlinks=False)
-    for connector in ("dlt", "singer", "airbyte"):
+    for connector in ("dlt", "airbyte"):
         (clone / "connectors" / connector / ".venv").symlink_to(ROOT / "connectors" / connector / ".venv")
     run("Before you start", clone, os.environ | {"PYTHON": sys.executable})
     return clone
@@ -85,8 +83,4 @@ def test_the_commands_work_as_printed_in_a_new_clone(
 ) -> None:
     service, key = shop_world
     environment = os.environ | {"COUNTERFOIL_URL": f"{service.url}/ext/v1", "COUNTERFOIL_KEY": key}
-    if "$DATABASE" in block(section):
-        server = servers.postgres(18)
-        server.command("CREATE DATABASE copy_of_the_page")
-        environment["DATABASE"] = server.url("copy_of_the_page")
     assert AGREEMENT[section] in run(section, clone, environment)

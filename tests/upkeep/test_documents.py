@@ -17,7 +17,7 @@ DOCS = ROOT / "docs"
 FIRST_SCREEN = 30
 SETTING = re.compile(r"^\| `([a-z_]+)` \| `(COUNTERFOIL_[A-Z_]+)` \| ([^|]*)\|", re.MULTILINE)
 CONNECTORS = sorted(path.parent for path in (ROOT / "connectors").glob("*/requirements.txt"))
-TESTED_WITH = [ROOT / "connectors" / "tests" / name for name in ("meltano", "dbt")]
+TESTED_WITH = [ROOT / "connectors" / "tests" / "dbt"]
 
 
 # --- the first pages ---------------------------------------------------------------

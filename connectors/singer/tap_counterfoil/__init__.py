@@ -1,1 +1,0 @@
-"""A Singer tap for the Counterfoil API."""

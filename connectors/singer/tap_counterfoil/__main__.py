@@ -1,3 +1,0 @@
-from tap_counterfoil.tap import TapCounterfoil
-
-TapCounterfoil.cli()
