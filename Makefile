@@ -72,7 +72,7 @@ demo: $(DEMO_READY) ## serve an invented restaurant group (ARGS="--port 9000 --j
 
 test: $(READY) ## run the test suite
 	@echo "Not run, because they take minutes: PostgreSQL 16, replicas and failover, most endpoint and loading tests over PostgreSQL, copies in Parquet and PostgreSQL, long model and kill runs (make test-long); Citus, unless COUNTERFOIL_TEST_CITUS names a coordinator."
-	@echo "Not run, because they run whole programs and other tools: serve, load --watch, the demo, stopping, broken files, the programs in the docs, repairs and answers of copies in Parquet and PostgreSQL, samples in JavaScript and PHP, TypeScript, Arazzo, Schemathesis, Prometheus, the wheel (make test-programs)."
+	@echo "Not run, because they run whole programs and other tools: serve, load --watch, the demo, stopping, broken files, the programs in the docs, repairs and answers of copies in Parquet and PostgreSQL, samples in JavaScript and PHP, TypeScript, Schemathesis, Prometheus, the wheel (make test-programs)."
 	@echo "Not run, because each connector has its own environment: tests of the connectors (make test-connectors), and the dbt package (make test-dbt)."
 	@echo "Not run, because they take a minute: tests of the pages in Chromium (make test-browser), and the attack campaign (make test-attacks)."
 	@# Otherwise, every test process of a new clone compiles all modules.
@@ -81,7 +81,7 @@ test: $(READY) ## run the test suite
 
 test-programs: $(READY) ## run the tests that run whole programs or other tools
 	@$(BIN)/python -c 'import kubernetes_validate' 2>/dev/null || echo "Left out, because their tools are not installed: checks of the wheel, the container files and the Kubernetes manifests (make ship-tools)."
-	@test -e $(NODE_READY) || echo "Left out, because their tools are not installed: checks of the TypeScript types and of the Arazzo description (make node-tools, which needs Node.js)."
+	@test -e $(NODE_READY) || echo "Left out, because their tools are not installed: checks of the TypeScript types (make node-tools, which needs Node.js)."
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m 'programs and not long' $(ARGS)
 
 test-attacks: $(READY) ## attack a service for about a minute: the short form of the campaign in hostile/
@@ -116,7 +116,7 @@ connect-airbyte: $(DEMO_READY) connectors/airbyte/.venv/.ready ## copy the demo 
 
 ship-tools: $(SHIP_READY) ## install the tools that check the wheel and deploy/
 
-node-tools: $(NODE_READY) ## install the Node.js tools that check the OpenAPI and Arazzo documents
+node-tools: $(NODE_READY) ## install the Node.js tools that check the OpenAPI document and the TypeScript example
 
 wheel: $(SHIP_READY) ## build the wheels and source archives, also of counterfoil-client, reproducibly into dist/
 	HATCH_BUILD_HOOK_ENABLE_CUSTOM=1 SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m build --no-isolation --outdir dist

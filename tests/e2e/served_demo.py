@@ -62,8 +62,6 @@ def run(*command: str, cwd: Path, environment: dict[str, str] | None = None) -> 
 # --- npm packages, installed by `make node-tools`. Without them, tests that need them are skipped ---------
 
 MODULES = Path(__file__).parents[2] / ".ci" / "node" / "node_modules"
-# Disable update checks and telemetry.
-OFFLINE = {"REDOCLY_TELEMETRY": "off", "REDOCLY_SUPPRESS_UPDATE_NOTICE": "true", "NO_UPDATE_NOTIFIER": "1"}
 
 needs_node_tools = pytest.mark.skipif(
     not (MODULES / ".ready").exists(),
