@@ -88,6 +88,76 @@ def test_every_type_of_cell_becomes_the_text_of_a_csv_export(tmp_path: Path) -> 
     ]
 
 
+@pytest.mark.parametrize(
+    ("code", "number", "text"),
+    [
+        ("0000", 17, "0017"),
+        ("0000", 0, "0000"),
+        ("0000", 12345, "12345"),
+        ("00000", 17.0, "00017"),
+        ("#0000", 17, "0017"),
+        ("000-000", 12345, "012-345"),
+        ("000-000", 1234567, "1234-567"),
+        ('"INV-"0000', 17, "INV-0017"),
+        (r"\A\-000", 17, "A-017"),
+        ("[$-409]0000", 17, "0017"),
+        ("0000_)", 17, "0017"),
+        ("0000", -17, "-0017"),
+        # A number that is measured or counted stays as it is.
+        ("0000", 17.5, "17.5"),
+        ("0", 17, "17"),
+        ("General", 17, "17"),
+        ("#,##0", 1234, "1234"),
+        ("#,##0.00", 1234.5, "1234.5"),
+        ("00.00", 5.5, "5.5"),
+        ("000,000", 17, "17"),
+        ('0" pcs"', 2, "2"),
+        ("0%", 0.07, "0.07"),
+        ("00%", 0.07, "0.07"),
+        ("0.00E+00", 17, "17"),
+        ("0000;-0000;0", 17, "17"),
+        ("[<100]0000", 17, "17"),
+        ("@", 17, "17"),
+        ("0000", "17", "17"),
+        ("0000", 1234567890123456, "1.23456789012346e+15"),
+        ("yyyy-mm-dd", 46340, "2026-11-14"),
+        ("00:00", 1805, "18:05"),
+    ],
+)
+def test_the_zeros_that_a_format_writes_before_a_whole_number_belong_to_it(
+    tmp_path: Path, code: str, number: Any, text: str
+) -> None:
+    book = Workbook()
+    book["Sheet"].append(["Number"])
+    book["Sheet"].append([number])
+    book["Sheet"]["A2"].number_format = code
+    book.save(tmp_path / "export.xlsx")
+    [row] = open_table(tmp_path / "export.xlsx").rows()
+    assert isinstance(row, TableRow)
+    assert row.cells == [text]
+
+
+def test_bills_of_a_workbook_with_zeros_before_their_numbers_are_those_of_the_csv_export(tmp_path: Path) -> None:
+    book = Workbook()
+    for row in (HEADINGS, [17, EVENING, "Tea", 2, 30, 60], [123, EVENING, "Rice", 1, 40, 40]):
+        book["Sheet"].append(row)
+    formats = {"A": "00000", "B": "dd/mm/yyyy hh:mm", "D": "00", "E": "0000", "F": "#,##0.00"}
+    for number in (2, 3):
+        for letter, code in formats.items():
+            book["Sheet"][f"{letter}{number}"].number_format = code
+    book.save(tmp_path / "export.xlsx")
+    shown = "00017,14/11/2026 18:05,Tea,02,0030,60.00\n00123,14/11/2026 18:05,Rice,01,0040,40.00\n"
+    (tmp_path / "export.csv").write_text(HEADING + shown, "utf-8")
+    workbook, text = (imported("csv", tmp_path / name, mapping=MAPPING).bills for name in ("export.xlsx", "export.csv"))
+    assert [(bill["id"], float(bill["amounts"]["net"])) for bill in workbook] == [("00017", 60), ("00123", 40)]
+    lines = [
+        [(line["name"], float(line["qty"]), float(line["total"])) for bill in bills for line in bill["lines"]]
+        for bills in (workbook, text)
+    ]
+    assert [bill["id"] for bill in text] == ["00017", "00123"]
+    assert lines == [[("Tea", 2, 30), ("Rice", 1, 40)]] * 2
+
+
 def test_midnight_is_a_time_if_the_cell_shows_times(tmp_path: Path) -> None:
     book = Workbook()
     midnight = datetime(2026, 11, 14)  # noqa: DTZ001 - as above

@@ -63,6 +63,14 @@ _KNOWN_FORMATS = {
 _LITERALS = re.compile(r'"[^"]*"|\[(?!hh?\]|mm?\]|ss?\])[^\]]*\]')
 _OF_A_DATE = re.compile(r"(?<![_\\])[dmhys]", re.IGNORECASE)
 _OF_A_DURATION = re.compile(r"\[(?:hh?|mm?|ss?)\]", re.IGNORECASE)
+# The parts of a format such as "INV-"0000: a text in quotes, a character after a backslash, the width of a character,
+# a colour or a locale, a digit, and characters that stand for themselves.
+_FORMAT_PARTS = re.compile(
+    r'"(?P<quoted>[^"]*)"|\\(?P<escaped>.)|(?P<skipped>[_*].|\[[^\]]*\])|(?P<plain>.)', re.DOTALL
+)
+_CONDITION = re.compile(r"\[[<>=]")
+_PLAIN_LITERALS = " -+/():"
+DIGIT = ""
 _COLUMN = re.compile(r"([A-Z]{1,3})\d*")
 
 OnRead = Callable[[], None]
@@ -83,6 +91,8 @@ class CellFormat(Struct, frozen=True):
     is_date: bool = False
     is_duration: bool = False
     shows_time: bool = False
+    padded: tuple[str, ...] = ()
+    """The texts in a format that writes zeros before a whole number, such as 000-000. An empty one is a digit."""
 
 
 GENERAL = CellFormat()
@@ -156,7 +166,7 @@ class Workbook:
                 shown = self._formats[cell.style] if 0 <= cell.style < len(self._formats) else GENERAL
                 if shown.is_date:
                     return self._moment(float(text), shown)
-                return _number(text, mark)
+                return _number(text, shown.padded, mark)
             case "b":
                 return "true" if text.strip() in ("1", "true") else "false"
             case "d":
@@ -582,23 +592,59 @@ def _column(name: str) -> int:
     return number - 1
 
 
-def _number(text: str, mark: str) -> str:
-    """Return a number as the spreadsheet shows it: with 15 digits."""
+def _number(text: str, padded: Sequence[str], mark: str) -> str:
+    """Return a number as the spreadsheet shows it: with 15 digits, and the zeros that its format writes before it."""
     number = float(text)
     if abs(number) >= ROUNDED_FROM:
         return f"{number:.15g}"
-    return format(Decimal(f"{number:.15g}"), "f").replace(".", mark)
+    exact = Decimal(f"{number:.15g}")
+    if padded and number.is_integer():
+        return _padded(int(number), padded)
+    return format(exact, "f").replace(".", mark)
+
+
+def _padded(number: int, parts: Sequence[str]) -> str:
+    """Return a whole number in a format such as 000-000. The first digit of the format takes all that are left."""
+    digits = f"{abs(number):0{parts.count(DIGIT)}}"
+    first = parts.index(DIGIT)
+    shown: list[str] = []
+    for position in range(len(parts) - 1, -1, -1):
+        if position == first:
+            shown.append(digits)
+        elif parts[position] == DIGIT:
+            shown.append(digits[-1])
+            digits = digits[:-1]
+        else:
+            shown.append(parts[position])
+    sign = "-" if number < 0 else ""
+    return (sign + "".join(reversed(shown))).strip()
 
 
 @lru_cache(maxsize=1024)
 def cell_format(code: str) -> CellFormat:
     """Return what a format code such as `dd/mm/yyyy` or `0000` says about its cells."""
-    first = code.split(";", maxsplit=1)[0]
+    first, *others = code.split(";")
     bare = _LITERALS.sub("", first)
     if _OF_A_DATE.search(bare):
         is_duration = _OF_A_DURATION.search(first) is not None
         return CellFormat(is_date=True, is_duration=is_duration, shows_time="h" in bare.lower())
-    return GENERAL
+    return CellFormat(padded=() if others or _CONDITION.search(code) else _padding(first))
+
+
+def _padding(code: str) -> tuple[str, ...]:
+    """Return the digits and texts of a format that only writes zeros before whole numbers, or nothing."""
+    parts: list[str] = []
+    for found in _FORMAT_PARTS.finditer(code):
+        if found["plain"] is None:
+            literal = found["quoted"] or found["escaped"] or ""
+            parts += [literal] if literal else []
+        elif found["plain"] == "0":
+            parts.append(DIGIT)
+        elif found["plain"] in _PLAIN_LITERALS:
+            parts.append(found["plain"])
+        elif found["plain"] != "#" or DIGIT in parts:
+            return ()
+    return tuple(parts) if parts.count(DIGIT) > 1 else ()
 
 
 def _written_moment(text: str, shown: CellFormat) -> str:
