@@ -19,8 +19,13 @@ async function get<Op extends keyof operations>(path: string, query: object = {}
   return (await response.json()) as Body<Op>;
 }
 
+function pause(seconds: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, seconds * 1000));
+}
+
 async function* bills(query: Query): AsyncGenerator<Bill> {
   let cursor: string | null = null;
+  let refusals = 0;
   for (;;) {
     const page: Body<"listTransactions"> = await get("transactions", cursor === null ? query : { ...query, cursor });
     if (page.ok) {
@@ -28,9 +33,10 @@ async function* bills(query: Query): AsyncGenerator<Bill> {
       if (page.nextCursor === null) return;
       cursor = page.nextCursor;
     } else if (page.error === "rate_limited") {
-      await new Promise((resolve) => setTimeout(resolve, page.retryAfterSec * 1000));
+      await pause(page.retryAfterSec);
     } else if (page.error === "bad_cursor") {
-      cursor = null; // start this list again
+      cursor = null; // start this list again, after a pause: a server may lag behind another
+      await pause(Math.min(60, 2 ** refusals++));
     } else {
       throw new Error(`${page.error}: ${page.message}`);
     }

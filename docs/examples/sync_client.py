@@ -15,6 +15,7 @@ class OutOfScope(Exception):
 
 
 def pages(path, **query):
+    refusals = 0
     while True:
         response = requests.get(f"{URL}/{path}", params=query, headers=HEADERS, timeout=60)
         if "Retry-After" in response.headers:
@@ -22,7 +23,9 @@ def pages(path, **query):
             continue
         error = response.json()["error"] if response.status_code in (400, 403) else None
         if error == "bad_cursor":
-            del query["cursor"]  # start this list again
+            del query["cursor"]  # start this list again, after a pause: a server may lag behind another
+            time.sleep(min(60, 2**refusals))
+            refusals += 1
             continue
         if error in ("shop_not_in_scope", "provider_not_in_scope"):
             raise OutOfScope

@@ -12,13 +12,15 @@ get() {  # get FILE PATH NAME=VALUE...
 }
 
 pages() {  # pages PATH NAME=VALUE...: prints every page of one list; returns 3 if it is out of scope
-  local cursor=
+  local cursor='' pause=${pause:-1}
   while get page.json "$@" limit=200 ${cursor:+"cursor=$cursor"}; do
     cat page.json && cursor=$(jq -r '.nextCursor // empty' page.json) || return 1
     [ -n "$cursor" ] || return 0
   done
   case $(jq -r .error page.json) in
-    bad_cursor) pages "$@" ;;  # start this list again
+    bad_cursor)  # start this list again, after a pause: a server may lag behind another
+      sleep "$pause"
+      pause=$((pause < 32 ? pause * 2 : 60)) pages "$@" ;;
     shop_not_in_scope | provider_not_in_scope) return 3 ;;
     *) return 1 ;;  # run it again later: no mark of an unfinished shop has moved
   esac

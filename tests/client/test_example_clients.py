@@ -1,6 +1,7 @@
 """The example clients in docs/sync.md keep an exact copy, apart from the exceptions named in that document."""
 
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -236,6 +237,28 @@ def test_a_list_whose_cursor_is_no_longer_valid_is_read_again(client: Client, co
         client.run(url=url)
     assert client.bills().keys() - copy.served()["bills"].keys() == identities(*gone)
     client.run("--full")
+    assert_equal(client, copy)
+
+
+@pytest.mark.parametrize("client", EXAMPLES, indirect=True)
+def test_a_client_pauses_longer_each_time_before_it_starts_a_refused_list_again(client: Client, copy: Copy) -> None:
+    copy.load(*r.bills(copy.branch, MORE_THAN_A_PAGE))
+    refusal: Answer = (400, {}, b'{"ok":false,"error":"bad_cursor","message":"A replica lags."}')
+    refused: list[float] = []
+    pauses: list[float] = []
+
+    def refuse_two_cursors(path: str) -> Answer | None:
+        if len(refused) > len(pauses):
+            pauses.append(time.monotonic() - refused[-1])
+        if "cursor" not in asked(path) or len(refused) == 2:
+            return None
+        refused.append(time.monotonic())
+        return refusal
+
+    with proxy(copy.service, refuse_two_cursors) as url:
+        client.run(url=url)
+    assert pauses[0] > 0.9
+    assert pauses[1] > 1.9
     assert_equal(client, copy)
 
 

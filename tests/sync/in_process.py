@@ -96,8 +96,9 @@ class InProcessService(RunningService):
         self._loop.close()
         super().close()
 
-    def everyone_catches_up(self) -> None:
-        """Let replicas catch up, if there are any."""
+    def pause(self, seconds: float) -> None:
+        """Let time pass while a client pauses."""
+        self.clock.advance(seconds)
 
     def answer(self, path: str, query: str, headers: dict[str, str]) -> AppResponse:
         """Return the application's response. Calls from several threads are serialised."""

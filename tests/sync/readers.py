@@ -135,8 +135,8 @@ class Reader:
         self._run_to_the_end()
 
     def _run_to_the_end(self) -> None:
-        # A list may be read twice, because its cursor may have expired.
-        most = 2 * (len(self.progress.lists) + 1) * (MOST_ROWS // self.limit + 3)
+        # A list is read again if its cursor has expired, and up to three times until replicas have caught up.
+        most = 5 * (len(self.progress.lists) + 1) * (MOST_ROWS // self.limit + 3)
         for _ in range(most):
             if not self.running:
                 return
@@ -171,10 +171,9 @@ class Reader:
         if page.get("error") == "bad_cursor":
             assert cursor, "a request without a cursor was refused with bad_cursor"
             progress.current = Pass()
+            # A replica that does not know the removal of a bill hands out its cursor, which the others refuse.
+            self.pause(progress.refusals)
             progress.refusals += 1
-            if progress.refusals > 1:
-                # A replica that does not know the removal of a bill hands out its cursor, which the others refuse.
-                self.service.everyone_catches_up()
             return
         if page.get("error") == "shop_not_in_scope":
             progress.lists = [each for each in progress.lists if each[0] != shop_id]
@@ -185,6 +184,10 @@ class Reader:
         if fate == "stored":
             check_page(progress.current, page, self.limit, by_change="updatedSince" in selection)
             self._store_cursor(shop_id, page)
+
+    def pause(self, refusals: int) -> None:
+        """Pause before a list is started again, as docs/sync.md says."""
+        self.service.pause(min(60, 2**refusals))
 
     def _store_cursor(self, shop_id: str, page: Json) -> None:
         if page["nextCursor"] is not None:

@@ -24,6 +24,8 @@ from sync.state_machine import SyncMachine
 
 REPLICAS = 2
 NODES = 2
+# Replicas that lag catch up once clients have paused this long.
+LAG_SEC = 5
 ORDERS = st.permutations(range(REPLICAS))
 # Reads whose answer is never that something does not exist.
 COMPLETE_LISTS = {"shops", "changes", "digests", "accounts"}
@@ -101,7 +103,13 @@ class LaggingBooks:
 
     def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
         read = self._servers.first if name in COMPLETE_LISTS else self._servers.found
-        return lambda *asked: read(lambda books: getattr(books, name)(*asked), getattr(asked[-1], "reached", asked[-1]))
+        return lambda *asked: read(lambda books: getattr(books, name)(*asked), _reached(asked[-1]))
+
+
+def _reached(last_argument: Any) -> int:
+    """Return the horizon that the server must have reached. A read that does not name one may use any server."""
+    reached = getattr(last_argument, "reached", last_argument)
+    return reached if isinstance(reached, int) else 0
 
 
 class MeterWithFloors:
@@ -137,6 +145,7 @@ class LaggingReplicaService(InProcessService):
             for view, metered in zip(self.views, meters, strict=True)
         ]
         self.turn = 0
+        self.paused_sec = 0.0
 
     def _open(self, parts: StoreParts) -> ServingPorts:
         self._served = super()._open(parts)
@@ -155,6 +164,13 @@ class LaggingReplicaService(InProcessService):
 
     def look(self, node: int) -> None:
         self._loop.run_until_complete(self.views[node].look())
+
+    def pause(self, seconds: float) -> None:
+        super().pause(seconds)
+        self.paused_sec += seconds
+        if self.paused_sec >= LAG_SEC:
+            self.paused_sec = 0.0
+            self.everyone_catches_up()
 
     def everyone_catches_up(self) -> None:
         for replica in self.replicas:

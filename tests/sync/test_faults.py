@@ -25,6 +25,7 @@ from counterfoil.ports import BillPage, Clock
 from running_service import ManualClock
 from sync.in_process import StoreParts
 from sync.pullers import PulledCopy
+from sync.readers import Reader
 from sync.replicas import LaggingReplicaMachine, MeterWithFloors, Servers
 from sync.source_data import Json
 from sync.state_machine import SyncMachine
@@ -426,3 +427,36 @@ def test_the_shipped_service_passes_every_scenario(fault: str) -> None:
 def test_a_service_or_client_with_the_fault_is_caught(fault: str) -> None:
     with pytest.raises(AssertionError, match=r"missing|'b\d'|does not end|(later|different) serverTime|came twice"):
         run_scenario(*FAULTS[fault])
+
+
+# --- replicas that lag ------------------------------------------------------------------
+
+
+class ImpatientReader(Reader):
+    """Starts a list again at once after `bad_cursor`."""
+
+    def pause(self, refusals: int) -> None:
+        pass
+
+
+def test_a_reader_that_pauses_ends_although_a_replica_lags_and_one_that_does_not_is_refused_for_ever() -> None:
+    machine = LaggingReplicaMachine()
+    try:
+        begin(machine, limit=1)
+        one_by_one(machine, 3)
+        machine.the_horizon_is_moved()
+        machine.service.everyone_catches_up()
+        for _ in range(3):
+            machine.a_bill_is_removed(0)
+        # Only the second replica learns of the removals, and each node prefers another replica.
+        machine.a_replica_catches_up(1)
+        machine.a_node_prefers_other_replicas(0, [0, 1])
+        machine.a_node_prefers_other_replicas(1, [1, 0])
+        patient = machine.readers[2]
+        with pytest.raises(AssertionError, match="does not end"):
+            ImpatientReader(machine.service, patient.key, limit=1).finish()
+        patient.finish()
+        machine.quiet(reconcile=False)
+    finally:
+        machine.readers = []
+        machine.teardown()
