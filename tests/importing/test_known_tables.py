@@ -235,7 +235,7 @@ def test_foodstory_numbers_start_again_every_day_and_voids_do_not_count() -> Non
         ("2026-11-14-ริมน้ำ-D1-0003", "0", True),
         ("2026-11-15-ริมน้ำ-D1-0001", "100.00", False),
     ]
-    assert found.bills[0]["closedAt"] == "2026-11-14T18:05:00+07:00"
+    assert found.bills[0]["closedAt"] == "2026-11-14T18:05:14+07:00"
     assert [line["cancelled"] for line in found.bills[0]["lines"]] == [False, True]
 
 
@@ -258,14 +258,31 @@ def test_a_spanish_export_that_excel_has_saved_is_read(tmp_path: Path) -> None:
 def test_a_day_that_a_spreadsheet_writes_with_midnight_has_the_time_of_the_next_column(
     tmp_path: Path, day: str
 ) -> None:
-    found = imported(None, changed(tmp_path, "foodstory-orders.csv", ("14/11/2026,18:40", f"{day},18:40")))
-    assert (found.rejected, found.bills[1]["closedAt"]) == ([], "2026-11-14T18:40:00+07:00")
+    found = imported(None, changed(tmp_path, "foodstory-orders.csv", ("2026-11-14 18:40:14", day)))
+    assert (found.rejected, found.bills[1]["closedAt"]) == ([], "2026-11-14T18:40:14+07:00")
+
+
+@pytest.mark.parametrize("repeated", ["18:40:14", "18:40", "6:40 PM", ""])
+def test_the_time_in_the_column_of_the_day_may_be_repeated_in_the_column_of_times(
+    tmp_path: Path, repeated: str
+) -> None:
+    found = imported(None, changed(tmp_path, "foodstory-orders.csv", (" 18:40:14,18:40:14", f" 18:40:14,{repeated}")))
+    is_read = repeated != "6:40 PM"
+    assert [bill["closedAt"][11:19] for bill in found.bills[1:2]] == ["18:40:14" if is_read else "19:10:14"]
+    assert [one.reason for one in found.rejected] == ([] if is_read else ["unreadable_value"])
+
+
+@pytest.mark.parametrize("other", ["18:41:14", "18:40:15", "19:40"])
+def test_two_times_of_a_bill_that_differ_reject_it(tmp_path: Path, other: str) -> None:
+    found = imported(None, changed(tmp_path, "foodstory-orders.csv", (" 18:40:14,18:40:14", f" 18:40:14,{other}")))
+    assert ([one.reason for one in found.rejected], len(found.bills)) == (["unreadable_value"], 3)
 
 
 def test_a_bill_has_the_same_id_however_a_file_writes_its_day(tmp_path: Path) -> None:
     ids = [bill["id"] for bill in example("foodstory-orders.csv").bills]
     for day in ("2026-11-14", "14/11/2569", "14/11/69", "14/11/26", "14 พ.ย. 2569", "2026-11-14 00:00:00"):
-        export = changed(tmp_path, "foodstory-orders.csv", ("14/11/2026", day))
+        text = re.sub(r"2026-11-14 \d\d:\d\d:\d\d", day, (EXAMPLES / "foodstory-orders.csv").read_text("utf-8"))
+        export = written(tmp_path, text)
         assert [bill["id"] for bill in imported(None, export).bills] == ids
 
 
@@ -320,7 +337,7 @@ CHANGED_BILLS = {
     "toast-items.csv": "1300000000000000116",
     "toast-orders.csv": "1300000000000000122",
     "toast-payments.csv": "1300000000000000115",
-    "foodstory-orders.csv": "14/11/2026-ริมน้ำ-D1-0002",
+    "foodstory-orders.csv": "2026-11-14-ริมน้ำ-D1-0002",
     "grabfood-transactions.csv": "0000000002-GRABORDER2",
     "shopify-orders.csv": "#1001",
 }

@@ -338,7 +338,7 @@ def _local_time(cell: str, written: DateFormat, order: str) -> tuple[datetime, s
         if written.default_time is None:
             raise UnreadableCell(f"{shown(cell)} has no time of day. Map the time column too, or set dates.defaultTime")
         rest = written.default_time
-    clock = clock_in(rest)
+    clock = clock_after_day(rest)
     if clock is None or (clock[5] and not 1 <= int(clock[1]) <= NOON_HOUR):
         raise UnreadableCell(f"{shown(cell)} is not a time")
     moment = datetime.combine(day, _clock_time(clock))
@@ -386,6 +386,23 @@ def clock_in(text: str) -> re.Match[str] | None:
     return _CLOCK.fullmatch(plain) or _COMPACT_CLOCK.fullmatch(plain)
 
 
+def clock_after_day(text: str) -> re.Match[str] | None:
+    """Return the parts of the time of day after a date. It may be there twice, if a column of times repeats it."""
+    if clock := clock_in(text):
+        return clock
+    words = text.split()
+    half = len(words) // 2
+    first, second = (clock_in(" ".join(part)) for part in (words[:half], words[half:]))
+    if first is None or second is None:
+        return None
+    is_same_minute = first.group(1, 2, 5, 6) == second.group(1, 2, 5, 6)
+    # One of the two may leave out the seconds.
+    has_other_seconds = first[3] and second[3] and first.group(3, 4) != second.group(3, 4)
+    if not is_same_minute or has_other_seconds:
+        return None
+    return first if first[3] else second
+
+
 def is_after_day(text: str) -> bool:
     """Return whether a time such as 25:30 counts the hours of its day of business beyond midnight."""
     clock = clock_in(text)
@@ -405,7 +422,7 @@ def has_half_day(cell: str) -> bool:
 def read_day(cell: str, written: DateFormat, order: str) -> str:
     """Return a cell's day as YYYY-MM-DD. A time of day after it is ignored."""
     day, rest = _split_day(cell, written, order)
-    if rest.strip() and not clock_in(rest):
+    if rest.strip() and not clock_after_day(rest):
         raise UnreadableCell(f"{shown(cell)} is not a day")
     return day.isoformat()
 
