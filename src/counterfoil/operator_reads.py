@@ -429,6 +429,11 @@ class OperatorReads(ABC):
             found = [json.decode(body, type=ShopName) for (body,) in ask("SELECT body FROM shops WHERE NOT removed")]
         return sorted(found, key=lambda shop: (shop.shop_name or "", shop.shop_id))
 
+    def known_facts(self) -> list[KnownFacts]:
+        """Return the facts of all loaded shops."""
+        with self._limited("books") as ask:
+            return [known_facts(*row) for row in ask("SELECT latest_version, facts FROM shops")]
+
     def shops(self, now_ms: int, *, count_all: bool) -> list[ShopActivity]:
         """Return the shops that are not removed, by franchise and name. `count_all` counts all their bills."""
         with self._opened("books") as ask:

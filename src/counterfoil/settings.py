@@ -125,6 +125,9 @@ class Settings(Struct, frozen=True, kw_only=True):
     backup_max_hours: int
     kept: str
     converters: int
+    import_memory_mb: int
+    import_minutes: int
+    import_output_mb: int
     tick_ms: int
     grace_sec: int
 

@@ -1,13 +1,16 @@
 """A command that needs a missing package names the extra that installs it."""
 
+import os
 import re
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
+from cli.command import PYTHON
 from counterfoil.cli.main import EXTRAS
 from counterfoil.client.sinks import SQLITE_MAGIC
 
@@ -24,15 +27,16 @@ class Absent:
             raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
 
 sys.meta_path.insert(0, Absent())
-from counterfoil.cli.main import program
-program.main({arguments!r}, prog_name="counterfoil")
 """
 
 
 def without(package: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    """Run the command as if this package were not installed."""
-    source = WITHOUT.format(package=package, arguments=list(arguments))
-    return subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, check=False)
+    """Run the command as if this package were not installed, also in the processes that it starts."""
+    with TemporaryDirectory() as folder:
+        Path(folder, "sitecustomize.py").write_text(WITHOUT.format(package=package), "utf-8")
+        words = [*PYTHON, *arguments]
+        environment = os.environ | {"PYTHONPATH": folder}
+        return subprocess.run(words, capture_output=True, text=True, check=False, env=environment)
 
 
 @pytest.mark.parametrize(

@@ -246,7 +246,7 @@ def test_an_output_file_that_cannot_be_written_is_named_and_does_not_remain(coun
 
 @pytest.mark.parametrize(
     ("rows", "options", "size"),
-    [(3_000, ("--mapping", "mapping.toml", "--rejects"), 250_000), (1, ("--infer", "-o"), 10)],
+    [(1_000, ("--mapping", "mapping.toml", "--rejects"), 80_000), (1, ("--infer", "-o"), 10)],
 )
 def test_rejects_and_a_proposal_that_cannot_be_written_are_named_and_do_not_remain(
     counterfoil: Command, rows: int, options: tuple[str, ...], size: int

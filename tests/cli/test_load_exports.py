@@ -1,4 +1,4 @@
-"""Tests for exports that `load` converts: in a watched folder, and named on the command line."""
+"""Tests for exports that a watched folder converts, and for what an import does with its converter."""
 
 import json
 import re
@@ -8,16 +8,21 @@ import tempfile
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
+from typing import Any, get_args
 
+import click
+import msgspec
 import pytest
 
 from cli.command import SHOPS, Command
-from cli.watched_folder import Watched, reasons
+from cli.watched_folder import Watched, names, reasons
 from counterfoil.cli import load as load_command
 from counterfoil.cli import load_exports
 from counterfoil.cli.load_exports import ExportRequest, export_files
-from counterfoil.importing import tables
+from counterfoil.importer import protocol
+from counterfoil.importing.results import Reason
 from counterfoil.importing.sorted_rows import SortedRows
+from counterfoil.ingest.converted_exports import ConvertedExport, convert
 from counterfoil.machine.files import temporary_folder
 from counterfoil.settings import load
 from importing.test_workbooks import workbook
@@ -42,6 +47,8 @@ BY_DAY, BY_NUMBER = MAPPING.format(id='["Date", "Bill No"]'), MAPPING.format(id=
 HEADER = "Bill No,Date,Time,Item,Qty,Amount,Total\n"
 ROW = "1,14/11/2026,12:00,Soup,1,50.00,50.00\n"
 UNREADABLE_ROW = "2,14/11/2026,12:05,Tea,1,4O.00,40.00\n"
+
+FULL_DISK = {"v": 1, "type": "failed", "text": "the disk is full", "cause": "disk"}
 
 Take = Callable[..., list[str]]
 
@@ -180,7 +187,7 @@ def test_checks_of_toast_are_not_loaded_beside_their_orders(counterfoil: Command
     # On the day of other checks, they are new ones.
     for exports in (payments.read_bytes(), payments.read_bytes().replace(b",13000000000000001", b",13000000000000009")):
         (checks := spool.with_name("checks.csv")).write_bytes(exports)
-        counterfoil("load", "--exports", checks, *(["--accept-change"] if counterfoil.stored()[0] == 2 else []))
+        counterfoil("import", checks, "--load", *(["--accept-change"] if counterfoil.stored()[0] == 2 else []))
     assert counterfoil.stored()[0] == 6
 
 
@@ -197,34 +204,64 @@ def mapping(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_file_and_a_folder_can_be_loaded_with_a_mapping(counterfoil: Command, spool: Path, mapping: Path) -> None:
+@pytest.mark.parametrize(
+    "options", [["--exports"], ["--mapping", "mapping.toml", "--shop", "s"], ["--converter", "sh"]]
+)
+def test_exports_outside_a_watched_folder_are_loaded_with_import(
+    counterfoil: Command, mapping: Path, spool: Path, monkeypatch: pytest.MonkeyPatch, options: list[str]
+) -> None:
+    monkeypatch.chdir(mapping.parent)
     (spool / "day.csv").write_text(HEADER + ROW, "utf-8")
-    assert counterfoil.json("load", spool / "day.csv", "--mapping", mapping)["totals"]["net"] == "50.00"
-    assert counterfoil.json("load", spool, "--mapping", mapping)["unchanged"] == 2
-    (spool / "day.csv").write_text(HEADER + ROW + UNREADABLE_ROW, "utf-8")
-    counterfoil("load", spool / "day.csv", "--mapping", mapping, status=1)
+    for source in (spool, spool / "day.csv"):
+        refused = counterfoil("load", source, *options, status=2).stderr
+        file = "--mapping FILE " if "--mapping" in options else ""
+        assert f"counterfoil import {file}EXPORT --load" in refused
+    assert "only with" in counterfoil("load", spool, "--timezone", "UTC", status=2).stderr
+    assert not counterfoil.store.exists()
 
 
-def test_a_load_converts_exports_with_the_options_of_an_import(counterfoil: Command, spool: Path) -> None:
-    (spool / "till.toml").write_text(f'{BY_DAY}[recognise]\nname = "Our till"\ncolumns = ["Bill No"]\n', "utf-8")
-    (spool / "day.csv").write_text(HEADER.replace("\n", ",Tip\n") + ROW.replace("\n", ",5.00\n"), "utf-8")
-    loading = ("load", spool / "day.csv", "--mappings", spool, "--timezone")
-    assert "only with" in counterfoil(*loading, "UTC", status=2).stderr
-    assert "no_zone" in counterfoil(*loading, "no_zone", "--exports", status=1).stderr
-    loaded = counterfoil(*loading, "UTC", "--exports", "--shop", "riverside")
-    assert all(text in loaded.stderr for text in ("till.toml has no [checks]", "Tip"))
+def test_a_watched_folder_converts_with_the_options_of_an_import(
+    counterfoil: Command, spool: Path, store: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = spool.with_name("mappings")
+    folder.mkdir()
+    (folder / "till.toml").write_text(f'{BY_DAY}[recognise]\nname = "Our till"\ncolumns = ["Bill No"]\n', "utf-8")
+    for day in (1, 2):
+        row = ROW.replace("14/11", f"{day}/11").replace("\n", ",5.00\n")
+        (spool / f"day-{day}.csv").write_text(HEADER.replace("\n", ",Tip\n") + row, "utf-8")
+    request = ExportRequest(mappings=folder, timezone="UTC", shop="riverside")
+    with click.Context(load_command.command), export_files(load({"store": str(store)}, {}), request) as kinds:
+        watched = Watched(spool, store, kinds=kinds)
+        while watched.take():
+            pass
+    said = capsys.readouterr().err
+    assert [said.count(text) for text in ("till.toml has no [checks]", "Tip.")] == [1, 2]
+    assert counterfoil.stored() == (2, Decimal(100))
+    assert "no_zone" in counterfoil("load", "--watch", spool, "--exports", "--timezone", "no_zone", status=1).stderr
+
+
+def test_a_file_that_ends_its_converter_is_quarantined_and_the_next_one_is_loaded(
+    counterfoil: Command, spool: Path, store: Path, tmp_path: Path
+) -> None:
+    record = {"kind": "bill", "id": "1", "shopId": "sh_1", "amounts": {"net": 50}}
+    told = {"v": 1, "type": "record", "file": "b.csv", "line": 2, "record": record}
+    end = {"v": 1, "type": "end", "records": 1, "rejects": 0, "leftOut": 0, "totals": 0, "net": 50}
+    converter = tmp_path / "converter.sh"
+    converter.write_text(
+        f"while read -r request; do echo '{json.dumps(told)}'\n"
+        f"case $request in *a.csv*) kill -9 $$;; esac\necho '{json.dumps(end)}'\ndone\n"
+    )
+    for name in ("a.csv", "b.csv", "c.csv"):
+        (spool / name).write_text("export")
+    counterfoil("load", "-", stdin=SHOPS[0])
+    with export_files(load({"store": str(store)}, {}), ExportRequest(converter=f"sh {converter}")) as kinds:
+        watched = Watched(spool, store, kinds=kinds)
+        while watched.take():
+            pass
+    (reason,) = reasons(watched.quarantine)
+    assert "a.csv was not loaded: the process that converts it was ended by SIGKILL" in reason
+    assert names(watched.done) == ["b.csv", "c.csv"]
     assert counterfoil.stored() == (1, Decimal(50))
-
-
-def test_the_watcher_can_stop_while_the_rows_of_an_export_are_read(store: Path, spool: Path, mapping: Path) -> None:
-    (spool / "day.csv").write_text(HEADER + "1,14/11/2026,12:00,Soup,1,1.00,4000.00\n" * 4000, "utf-8")
-    calls: list[None] = []
-    with export_files(load({"store": str(store)}, {}), ExportRequest(mapping=mapping)) as kinds:
-        file = kinds.file(spool / "day.csv", None)
-        file.on_read = lambda: calls.append(None)
-        assert len(list(file.lines())) == 2
-        file.close()
-    assert len(calls) >= 20
 
 
 HOLDING = """
@@ -278,23 +315,53 @@ def test_an_export_stays_in_the_folder_until_a_full_disk_has_space_again(
             (folder / "day.csv").symlink_to("/dev/full")
         return copied(file, folder)
 
-    def rows_on_full_disk() -> SortedRows:
+    def converted_on_full_disk(*arguments: Any, **options: Any) -> ConvertedExport:
         attempts.append((spool / "day.csv").exists())
-        return SortedRows(max_pages=3 if len(attempts) == 1 else None)
+        if len(attempts) == 1:
+            options["command"] = ("sh", "-c", f"read -r request; echo '{json.dumps(FULL_DISK)}'")
+        return convert(*arguments, **options)
 
     copied = load_exports.ExportFile._copied
     if what == "the copy":
         monkeypatch.setattr(load_exports.ExportFile, "_copied", copied_to_full_disk)
     else:
-        monkeypatch.setattr(tables, "SortedRows", rows_on_full_disk)
+        monkeypatch.setattr(load_exports, "convert", converted_on_full_disk)
     monkeypatch.setattr(load_command, "FIRST_RETRY_SEC", 0.01)
     assert take({"day.csv": daily_file(1)[0]}) == []
     assert attempts == [True, True]
     assert counterfoil.stored() == (BILLS_A_DAY, daily_file(1)[1])
 
 
-def test_what_exports_do_not_show_is_said_once(counterfoil: Command, tmp_path: Path) -> None:
-    files = [tmp_path / name for name in ("first.csv", "second.csv")]
-    for file in files:
-        file.write_bytes((EXAMPLES / "foodstory-orders.csv").read_bytes())
-    assert counterfoil("load", "--exports", "--with-shops", *files).stderr.count("does not show") == 1
+def test_an_import_needs_an_end_before_it_loads_anything(counterfoil: Command, tmp_path: Path) -> None:
+    (tmp_path / "day.csv").write_text("export")
+    shop = {"v": 1, "type": "record", "file": "day.csv", "line": 1, "record": json.loads(SHOPS[0])}
+    (tmp_path / "converter.sh").write_text(f"read -r request; echo '{json.dumps(shop)}'")
+    importing = ("import", tmp_path / "day.csv", "--converter", f"sh {tmp_path / 'converter.sh'}")
+    for options in (["--load"], ["-o", tmp_path / "out"], ["--check"]):
+        assert "before it was done" in counterfoil(*importing, *options, status=1).stderr
+    assert not counterfoil.store.exists()
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_converter_in_the_documents_works(counterfoil: Command, tmp_path: Path) -> None:
+    (tmp_path / "export.txt").write_text("1;2026-11-14T18:05;240.00\n2;2026-11-14T18:09;80.5\n", "utf-8")
+    counterfoil("load", "-", stdin=SHOPS[0])
+    converter = f"{sys.executable} {EXAMPLES / 'converter.py'}"
+    importing = ("import", tmp_path / "export.txt", "--shop", "sh_1", "--converter", converter, "--load")
+    assert counterfoil.json(*importing, "--expect-net", "320.50")["added"] == 2
+
+
+def test_the_fields_of_the_protocol_are_in_the_documents() -> None:
+    """The names of its rows and fields, each as code."""
+    text = (EXAMPLES.parent / "converters.md").read_text("utf-8")
+    kinds = [
+        protocol.ConversionRequest,
+        protocol.StoredShop,
+        protocol.InputFile,
+        protocol.PosDatabase,
+        *get_args(protocol.Answer),
+    ]
+    names = {field.encode_name for kind in kinds for field in msgspec.structs.fields(kind)}
+    names |= {str(kind.__struct_config__.tag) for kind in get_args(protocol.Answer)}
+    names |= {*get_args(protocol.Cause), *get_args(protocol.Kind), *Reason}
+    assert [name for name in sorted(names) if f"`{name}`" not in text] == []

@@ -126,6 +126,21 @@ def test_standard_input_is_copied_and_compared_before_it_is_loaded(counterfoil: 
     assert [load["changed"] for load in counterfoil.json("loads")] == [2]
 
 
-def test_an_import_whose_bills_mostly_do_not_add_up_does_not_end_with_status_0(counterfoil: Command) -> None:
+def test_an_import_whose_bills_mostly_do_not_add_up_is_loaded_only_if_it_is_accepted(counterfoil: Command) -> None:
     export(*(f"{number},2026-11-14 12:00,10.00,0,no,Tea,12.00" for number in range(3)))
-    counterfoil(*IMPORT, "--load", status=3)
+    counterfoil(*IMPORT, "--check", status=3)
+    refused = counterfoil(*IMPORT, "--load", status=1).stderr
+    assert "the net of most of its bills differs" in refused
+    assert "--accept-change" in refused
+    assert not counterfoil.store.exists()
+    counterfoil(*IMPORT, "--load", "--accept-change", status=3)
+    assert counterfoil.stored()[0] == 3
+
+
+def test_an_import_whose_rows_are_not_its_totals_is_loaded_only_if_it_is_accepted(counterfoil: Command) -> None:
+    export("1,2026-11-14 12:00,10.00,0,no,Tea,10.00", "Total,,12.00,,,,12.00")
+    refused = counterfoil(*IMPORT, "--load", status=1).stderr
+    assert "Total is 12.00 in line 3, but its rows add up to 10.00. If the export is right, repeat" in refused
+    assert not counterfoil.store.exists()
+    counterfoil(*IMPORT, "--load", "--accept-change", status=3)
+    assert counterfoil.stored()[0] == 1

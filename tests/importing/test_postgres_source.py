@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 import servers
-from counterfoil.importing.database import StateFile
+from counterfoil.ingest.import_state import StateFile
 from importing.pos_database import MAPPING, TABLES, PosImport, bills_in
 
 pytestmark = pytest.mark.xdist_group("postgres")

@@ -1,21 +1,20 @@
 """`counterfoil import`: convert POS exports, or bills in a POS database, into source records."""
 
 import shlex
+import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager, nullcontext, redirect_stdout
+from contextlib import ExitStack, closing, nullcontext, redirect_stdout
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import click
 from click.core import ParameterSource
-from msgspec.structs import replace
 
 from counterfoil import bootstrap
-from counterfoil.cli import import_report, load_run
-from counterfoil.cli.import_report import ImportTally, WriteReject
-from counterfoil.cli.load_exports import ExportRequest, require_known_ids
+from counterfoil.cli import import_report, load_exports, load_run, terminal
+from counterfoil.cli.load_exports import ExportRequest
 from counterfoil.cli.main import FAILED, INTERRUPTED
 from counterfoil.cli.options import export_options, json_option, setting_option, settings_from, store_option
 from counterfoil.cli.store import is_without_store
@@ -24,19 +23,24 @@ from counterfoil.cli.totals import ExpectedNet, expect_net_option, net_differenc
 from counterfoil.domain.calendar import zone_named
 from counterfoil.domain.intake import Intake
 from counterfoil.domain.replacements import StoredBill
-from counterfoil.importing.formats import CSV, DATABASE, FORMATS, Export, open_export
+from counterfoil.importer.protocol import InputFile, Kind, PosDatabase
+from counterfoil.importing.formats import CSV, DATABASE, FORMATS
 from counterfoil.importing.mapping import parse_mapping
 from counterfoil.importing.results import ImportFailed
 from counterfoil.ingest.checking import LenientLedger, RejectExamples, checked_records
-from counterfoil.ingest.lines import OTHER_BILL, UNKNOWN_SHOP, SourceLine
-from counterfoil.ingest.pipeline import Summary
-from counterfoil.machine.files import StandardOutput, draft_of, open_output
+from counterfoil.ingest.converted_exports import ConvertedExport, convert
+from counterfoil.ingest.import_state import StateFile
+from counterfoil.ingest.lines import OTHER_BILL, UNKNOWN_SHOP
+from counterfoil.ingest.pipeline import RejectsFile, Summary
+from counterfoil.machine.files import StandardOutput, draft_of, open_output, temporary_folder
+from counterfoil.machine.process import stop_signals_as_interrupt
 from counterfoil.ports import StoreMismatch, StoreUnavailable
 from counterfoil.settings import Settings
-from counterfoil.text import counted, is_address, printable, scheme_of, use_address_form
+from counterfoil.text import counted, printable
 
 STANDARD_OUTPUT = "-"
 MAX_SHOPS_SHOWN = 5
+EXPORT_IS_RIGHT = "If the export is right, repeat the command with --accept-change."
 
 _existing_file = click.Path(path_type=Path, dir_okay=False, exists=True)
 _new_file = click.Path(path_type=Path, dir_okay=False)
@@ -62,8 +66,6 @@ class ImportRequest(ExportRequest, kw_only=True):
     accept_change: bool
     batch: int | None
     as_json: bool
-    is_before_load: bool = False
-    """Whether this is the check that --expect-net makes before the records are loaded or written."""
     is_confirmed: bool = False
     """Whether the operator was asked about a sudden change, and accepted it."""
 
@@ -115,20 +117,24 @@ def command(ctx: click.Context, /, **given: Any) -> int:
     for is_wrong, problem in _refusals(ctx, request):
         if is_wrong:
             raise click.UsageError(problem)
-    with import_report.import_rejects(request.rejects) as reject, _opened(request) as reading:
-        settings = settings_from(batch=request.batch)
-        # A database is read once, so a sudden change in it is noticed only after it is loaded.
-        is_compared = request.is_load and not request.accept_change and not request.is_database
-        require_known_ids(settings, reading, is_compared=is_compared)
-        if not request.is_check and (request.expect_net or (is_compared and load_run.is_checked_first(settings))):
-            checked = replace(request, is_check=True, is_before_load=True, rejects=None)
-            status = _convert(settings, checked, reading, import_report.ignore_reject)
-            if status in (FAILED, INTERRUPTED):
-                return status
-            if status == load_run.SUDDEN_CHANGE and is_compared:
-                load_run.require_acceptance(may_ask=not request.as_json)
-                request = replace(request, accept_change=True, is_confirmed=True)
-        return _convert(settings, request, reading, reject)
+    settings = settings_from(batch=request.batch)
+    with ExitStack() as opened:
+        write_rejects = opened.enter_context(import_report.import_rejects(request.rejects))
+        # The state file is locked before the database is read. Otherwise, another import could save a state that is
+        # newer than what is read here.
+        state = opened.enter_context(closing(StateFile(request.state))) if request.state else None
+        folder = opened.enter_context(temporary_folder("counterfoil-convert-"))
+        export = opened.enter_context(closing(_converted(settings, request, state, folder)))
+        if request.format_name is None and not request.as_json:
+            for title in dict.fromkeys(export.tally.recognised.values()):
+                echo(f"Recognised: {title}", err=True)
+        import_report.say_notes(export)
+        export.tally.rejects_file = request.rejects
+        status = _judge(settings, request, export)
+        if status is None:
+            write_rejects(export)
+            status = _finish(settings, request, export, state)
+    return status
 
 
 def _refusals(ctx: click.Context, request: ImportRequest) -> Iterator[tuple[object, str]]:
@@ -147,7 +153,6 @@ def _refusals(ctx: click.Context, request: ImportRequest) -> Iterator[tuple[obje
     yield request.as_json and is_printed, message("import_json")
     if request.is_database:
         yield files or not request.url or not request.mapping, message("database_needs")
-        yield request.expect_net and not request.is_check, message("database_net")
         yield request.state and not request.is_load, message("state_needs_load")
         return
     is_given = ctx.get_parameter_source("url") == ParameterSource.COMMANDLINE
@@ -163,128 +168,192 @@ def _files(request: ImportRequest) -> Sequence[Path]:
     return request.files
 
 
-@contextmanager
-def _opened(request: ImportRequest) -> Iterator[Any]:
-    """Yield the export or the database to read. Say which formats an export has, unless it was named or is in JSON."""
-    if not request.is_database:
-        files = (_files(request), request.line_files, request.payment_files)
-        content, name = request.content(), request.mapping_name
-        options = replace(request.options(), joins=request.join)
-        export = open_export(request.format_name, *files, content, name, options, request.mappings)
-        if request.format_name is None and not request.as_json:
-            for title in dict.fromkeys(file.title for file in export.files):
-                echo(f"Recognised: {title}", err=True)
-        yield export
-        return
-    # Only databases need these imports, and a driver that is part of an extra.
-    from counterfoil.importing.database import DatabaseImport, StateFile  # noqa: PLC0415
-
-    mapping = parse_mapping(request.content(), request.mapping_name or DATABASE)
-    # The state file is locked before the snapshot is taken. Otherwise, another import could save a state that is newer
-    # than this snapshot.
-    state = closing(StateFile(request.state)) if request.state else nullcontext()
-    with state as saved, closing(_connected(request.url or "")) as source:
-        reading = DatabaseImport(source, mapping, request.options(), saved, full=request.full)
-        for note in reading.notes:
-            print_note(note[0].lower() + note[1:])
-        yield reading
-
-
-def _connected(url: str) -> Any:
-    scheme = scheme_of(url)
-    if scheme in ("postgresql", "postgres", "mysql", "mariadb") and not is_address(url):
-        # A driver's error message may quote a part of such an address that contains the password.
-        raise ImportFailed(f"the database address (--url) is not valid: {use_address_form(url)}.")
-    if scheme in ("postgresql", "postgres"):
-        from counterfoil.importing.postgres import PostgresSource  # noqa: PLC0415 - the driver is part of an extra
-
-        return PostgresSource(url)
-    if scheme in ("mysql", "mariadb"):
-        from counterfoil.importing.mysql import MySqlSource  # noqa: PLC0415 - the driver is part of an extra
-
-        return MySqlSource(url)
-    raise ImportFailed("the database address (--url) must begin with postgresql:// or mysql://.")
+def _converted(settings: Settings, request: ImportRequest, state: StateFile | None, folder: Path) -> ConvertedExport:
+    """Return the export or the database, converted by another process. Its records may be in the folder."""
+    if request.is_database:
+        # A mistake in the mapping is found before anything is connected.
+        parse_mapping(request.content(), request.mapping_name or DATABASE)
+        saved = state.read() if state and not request.full else None
+        files: list[InputFile] = []
+        database = PosDatabase(request.url or "", saved)
+    else:
+        files = [InputFile(str(path.absolute())) for path in _files(request)]
+        files += _parts(request.line_files, "lines") + _parts(request.payment_files, "payments")
+        database = None
+    shops = load_exports.known_shops(settings)
+    # A shop that the store knows is not written over. In a file of records, it stays.
+    known = {shop.id for shop in shops} if request.is_load else set()
+    with terminal.progress("Converting", None, "rows") as show_progress, stop_signals_as_interrupt():
+        files = [_readable(file, folder / str(number)) for number, file in enumerate(files)]
+        return convert(
+            request.conversion(shops, files, database, format_name=request.format_name, joins=request.join),
+            load_exports.conversion_limits(settings),
+            is_known=known.__contains__,
+            new_shops=request.new_shops(),
+            folder=folder,
+            command=request.command(),
+            on_progress=lambda rows: show_progress(0, rows),
+        )
 
 
-def _convert(settings: Settings, request: ImportRequest, reading: Any, reject: WriteReject) -> int:
-    """Write, load or check the records, and return the exit status. A check before that prints only why it ends."""
-    files = reading.files if isinstance(reading, Export) else ()
-    recognised = {file.path.name: file.title for file in files}
-    tally = ImportTally(rejects_file=request.rejects, recognised=recognised)
-    name = ", ".join(path.name for path in (*request.files, *request.line_files, *request.payment_files)) or "database"
-    facts = import_report.facts_for_import(settings)
-    is_dry = request.is_check or not request.is_load
-    rejected_lines = RejectExamples() if is_dry else load_run.new_rejects_file(settings, name)
-    found = import_report.converted(
-        reading.records(), tally, facts if request.is_load else lambda _: None, reject, facts, request.new_shops()
-    )
-    ledger = LenientLedger(facts, Intake, _stored_bills(settings))
-    with _output(request) as write, closing(found) as records:
-        source = import_report.ImportedSource(name, records, tally, write)
-        report = load_run.LoadReport(summary=Summary(source=name), rejects=rejected_lines, records=source)
-        if request.is_load:
-            load_run.run_load(settings, report, is_guarded=not request.accept_change)
-        else:
-            report.summary = checked_records(source, ledger, is_guarded=request.is_check)
-    summary = report.summary
-    if request.is_load and not request.is_check:
-        _finish_load(settings, request, reading, report, is_complete=not (tally.rejected or summary.rejected))
-    differences = [] if report.interrupted else net_differences(request.expect_net, summary.totals)
-    is_wrong = tally.rejected or summary.rejected or tally.wrong_totals or summary.totals.report().is_doubtful
-    status = FAILED if differences else load_run.exit_status(report, is_wrong=bool(is_wrong))
-    is_end = status == FAILED or (status == load_run.SUDDEN_CHANGE and request.is_load)
-    if is_end or not request.is_before_load:
-        report.before_load = bool(status) or request.is_before_load
-        if request.is_load:
-            _print_load(report, tally, request.franchise, as_json=request.as_json)
-        else:
-            _print_import(tally, report, ledger.unknown_shops, request)
+def _parts(paths: Sequence[Path], kind: Kind) -> list[InputFile]:
+    return [InputFile(str(path.absolute()), kind) for path in paths]
+
+
+def _readable(file: InputFile, folder: Path) -> InputFile:
+    """Return the file or, of a pipe, a copy in a new folder, because another process could not open or reread it."""
+    path = Path(file.path)
+    if path.is_file():
+        return file
+    folder.mkdir()
+    with path.open("rb") as pipe, (folder / path.name).open("wb") as copy:
+        shutil.copyfileobj(pipe, copy)
+    return InputFile(str(folder / path.name), file.kind)
+
+
+def _judge(settings: Settings, request: ImportRequest, export: ConvertedExport) -> int | None:
+    """Judge an export before anything of it is written. Return the exit status if it ends here, otherwise None.
+
+    If the operator accepts on the terminal that it differs sharply from earlier ones, the request says so afterwards.
+    """
+    is_judged = request.is_load and not request.accept_change
+    # Each import reads only what is new in a database, so it is compared with the others once it is loaded.
+    is_compared = is_judged and not request.is_database
+    load_exports.require_known_ids(settings, export, is_compared=is_compared)
+    if request.is_check:
+        return None
+    if is_judged and export.tally.wrong_totals:
+        raise ImportFailed(f"{load_exports.wrong_total(export)} {EXPORT_IS_RIGHT}")
+    if not (is_judged or request.expect_net):
+        return None
+    report, unknown_shops = _checked(settings, request, export, is_guarded=is_compared)
+    if is_judged and report.summary.totals.report().is_doubtful:
+        raise ImportFailed(f"{message('doubtful_net', name=export.name)} {EXPORT_IS_RIGHT}")
+    differences = _differences(request, report)
+    status = _status(report, export, differences)
+    is_sudden_change = status == load_run.SUDDEN_CHANGE and is_compared
+    if status not in (INTERRUPTED, FAILED) and not is_sudden_change:
+        return None
+    report.before_load = True
+    _print(request, report, export, unknown_shops, is_check=True)
+    for difference in differences:
+        print_message(difference)
+    if not is_sudden_change:
+        return status
+    load_run.require_acceptance(may_ask=not request.as_json)
+    request.accept_change = request.is_confirmed = True
+    return None
+
+
+def _finish(settings: Settings, request: ImportRequest, export: ConvertedExport, state: StateFile | None) -> int:
+    """Load, write or check the records, and return the exit status."""
+    unknown_shops: Sequence[str] = ()
+    if request.is_check:
+        report, unknown_shops = _checked(settings, request, export, is_guarded=not request.accept_change)
+    elif request.is_load:
+        report = _report(export, load_run.new_rejects_file(settings, export.name))
+        load_run.run_load(settings, report, is_guarded=not request.accept_change)
+        _finish_load(settings, request, export, report, state)
+    else:
+        report, unknown_shops = _checked(settings, request, export, is_guarded=False)
+        _write(request, export)
+    differences = _differences(request, report)
+    status = _status(report, export, differences)
+    report.before_load = request.is_check and bool(status)
+    _print(request, report, export, unknown_shops, is_check=request.is_check)
     for difference in differences:
         print_message(difference)
     return status
 
 
-@contextmanager
-def _output(request: ImportRequest) -> Iterator[Callable[[SourceLine], object]]:
-    """Yield a function that writes a record to the file or to standard output, or nowhere."""
+def _report(export: ConvertedExport, rejects: RejectsFile) -> load_run.LoadReport:
+    return load_run.LoadReport(summary=Summary(source=export.name), rejects=rejects, records=export)
+
+
+def _checked(
+    settings: Settings, request: ImportRequest, export: ConvertedExport, *, is_guarded: bool
+) -> tuple[load_run.LoadReport, Sequence[str]]:
+    """Return the report that a load of the records would have, and the shops that are not known. Nothing is written."""
+    report = _report(export, RejectExamples())
+    if request.is_load:
+        load_run.run_load(settings, report, is_guarded=is_guarded)
+        return report, ()
+    ledger = LenientLedger(load_exports.facts_for_import(settings), Intake, _stored_bills(settings))
+    report.summary = checked_records(export, ledger, is_guarded=is_guarded)
+    return report, ledger.unknown_shops
+
+
+def _differences(request: ImportRequest, report: load_run.LoadReport) -> list[str]:
+    return [] if report.interrupted else net_differences(request.expect_net, report.summary.totals)
+
+
+def _status(report: load_run.LoadReport, export: ConvertedExport, differences: Sequence[str]) -> int:
+    tally, summary = export.tally, report.summary
+    is_wrong = tally.rejected or summary.rejected or tally.wrong_totals or summary.totals.report().is_doubtful
+    return FAILED if differences else load_run.exit_status(report, is_wrong=bool(is_wrong))
+
+
+def _write(request: ImportRequest, export: ConvertedExport) -> None:
+    """Write the records to the file or to standard output."""
     path = Path(request.output)
-    if request.is_load or request.is_check:
-        yield lambda _: None
-    elif request.output == STANDARD_OUTPUT:
+    if request.output == STANDARD_OUTPUT:
         out = StandardOutput()
-        yield lambda line: out.write(line.text + b"\n")
+        for line in export.lines():
+            out.write(line.text + b"\n")
         out.flush()
-    else:
-        # Write to a pipe or a device directly, because renaming a finished file would replace the pipe or device.
-        is_special = path.exists() and not path.is_file()
-        with nullcontext(path) if is_special else draft_of(path) as draft, open_output(draft, name=path) as file:
-            yield lambda line: file.write(line.text + b"\n")
+        return
+    # Write to a pipe or a device directly, because renaming a finished file would replace the pipe or device.
+    is_special = path.exists() and not path.is_file()
+    with nullcontext(path) if is_special else draft_of(path) as draft, open_output(draft, name=path) as file:
+        for line in export.lines():
+            file.write(line.text + b"\n")
 
 
 def _finish_load(
-    settings: Settings, request: ImportRequest, reading: Any, report: load_run.LoadReport, *, is_complete: bool
+    settings: Settings,
+    request: ImportRequest,
+    export: ConvertedExport,
+    report: load_run.LoadReport,
+    state: StateFile | None,
 ) -> None:
     """Accept a change as normal if the operator asked for it, and save the progress of an import from a database."""
     if report.interrupted:
         return
     if request.accept_change:
         report.accepted = load_run.accept_change(settings, report.summary, is_confirmed=request.is_confirmed)
-    if (is_complete and not report.is_stopped) or request.skip_rejected:
-        reading.commit()
-    elif request.state:
+    is_complete = not (export.tally.rejected or report.summary.rejected)
+    if state is None:
+        return
+    if ((is_complete and not report.is_stopped) or request.skip_rejected) and export.state is not None:
+        state.write(export.state)
+    else:
         print_note(message("progress_not_saved"))
 
 
-def _print_load(report: load_run.LoadReport, tally: ImportTally, franchise: str | None, *, as_json: bool) -> None:
+def _print(
+    request: ImportRequest,
+    report: load_run.LoadReport,
+    export: ConvertedExport,
+    unknown_shops: Sequence[str],
+    *,
+    is_check: bool,
+) -> None:
+    if request.is_load:
+        _print_load(report, export, request.franchise, as_json=request.as_json)
+    else:
+        _print_import(report, export, unknown_shops, request, is_check=is_check)
+
+
+def _print_load(report: load_run.LoadReport, export: ConvertedExport, franchise: str | None, *, as_json: bool) -> None:
     if as_json:
-        print_json({**load_run.report_view(report), "import": import_report.tally_view(tally)})
+        print_json({**load_run.report_view(report), "import": import_report.tally_view(export.tally)})
         return
-    import_report.print_tally(tally)
+    import_report.print_tally(export.tally)
     load_run.print_report(report, as_json=False)
     if report.summary.rejected[UNKNOWN_SHOP]:
         echo("Add --with-shops to create the shops that the export names, or load the shops first.")
-    if len(tally.new_shops) > 1 and not report.is_stopped:
-        shops = f"The {len(tally.new_shops):,} new shops"
+    if len(export.tally.new_shops) > 1 and not report.is_stopped:
+        shops = f"The {len(export.tally.new_shops):,} new shops"
         alone = f"{shops} belong to no franchise, so no key can read more than one of them. Put them into one: "
         together = f"{shops} belong to the franchise {franchise}. Issue a key that reads all of them: "
         put, issue = "counterfoil shops set --missing --franchise NAME", "counterfoil keys issue --franchise"
@@ -307,15 +376,20 @@ def _stored_bills(settings: Settings) -> Callable[[str, Sequence[str]], dict[str
 
 
 def _print_import(
-    tally: ImportTally, report: load_run.LoadReport, unknown_shops: Sequence[str], request: ImportRequest
+    report: load_run.LoadReport,
+    export: ConvertedExport,
+    unknown_shops: Sequence[str],
+    request: ImportRequest,
+    *,
+    is_check: bool,
 ) -> None:
-    summary = report.summary
+    summary, tally = report.summary, export.tally
     totals, guard = summary.totals.report(), summary.guard
     unusable = summary.rejected.total() - summary.rejected[OTHER_BILL]
     if request.as_json:
         view = import_report.tally_view(tally)
         view |= {"unusable": unusable, "unknownShops": unknown_shops, "totals": totals}
-        if request.is_check:
+        if is_check:
             view |= {"replacements": load_run.replacement_view(guard), "check": True}
         print_json(view)
         return
@@ -327,11 +401,11 @@ def _print_import(
         names = ", ".join(map(printable, unknown_shops[:MAX_SHOPS_SHOWN]))
         more = " and others" if len(unknown_shops) > MAX_SHOPS_SHOWN else ""
         notes.append(message("shops_unknown", names=f"{names}{more}"))
-    if request.is_check:
+    if is_check:
         again = "" if report.before_load else " Run the same command without --check to write the records."
         notes.append(f"Nothing was written.{again}")
     # Standard output is for the records, also if this is the check before they are written.
-    is_for_records = request.output == STANDARD_OUTPUT and (request.is_before_load or not request.is_check)
+    is_for_records = request.output == STANDARD_OUTPUT and not request.is_check
     with redirect_stdout(sys.stderr) if is_for_records else nullcontext():
         import_report.print_tally(tally)
         print_totals(totals)

@@ -60,14 +60,14 @@ class LoadOptions(Struct, frozen=True, kw_only=True):
     expect_net: tuple[ExpectedNet, ...]
     exports: bool
     conversion: dict[str, Any]
-    """How exports are converted: the fields of `ExportRequest`."""
+    """How the exports of a watched folder are converted: the fields of `ExportRequest`."""
     watch: Path | None
     delete_loaded: bool
     as_json: bool
 
     @property
     def has_exports(self) -> bool:
-        return self.exports or self.conversion["mapping"] is not None
+        return self.exports or any(self.conversion[name] is not None for name in ("mapping", "converter"))
 
 
 @click.command()
@@ -94,45 +94,51 @@ def command(ctx: click.Context, /, **options: Any) -> int:
     is_named = {name: ctx.get_parameter_source(name) == ParameterSource.COMMANDLINE for name in conversion}
     if any(is_named.values()) and not given.has_exports:
         named = ", ".join(f"--{name.replace('_', '-')}" for name, is_given in is_named.items() if is_given)
-        raise click.UsageError(f"{named} can be used only with --mapping or --exports.")
+        raise click.UsageError(f"{named} can be used only with --mapping, --exports or --converter.")
+    if given.has_exports and not given.watch:
+        option = "--mapping FILE " if given.conversion["mapping"] else ""
+        raise click.UsageError(
+            "exports are converted by `load` only in a folder that it watches (--watch). Load an export with: "
+            f"counterfoil import {option}EXPORT --load"
+        )
     if given.delete_loaded and not given.watch:
         raise click.UsageError("--delete-loaded can be used only with --watch.")
     if given.check and not given.watch and (given.quarantine or given.rejects or given.accept_change):
         raise click.UsageError(message("check_alone"))
-    with _files(settings, given) as kinds:
-        if given.watch:
+    if given.watch:
+        with _watched_kinds(settings, given) as kinds:
             _watch(settings, given, given.watch, kinds)
-        elif given.sources:
-            return _check_and_load(settings, given, kinds)
-        elif not given.accept_change:
-            raise click.UsageError("Missing argument 'SOURCE...'.")
-        else:
-            load_run.print_accepted(load_run.accept_change(settings), given.as_json)
+    elif given.sources:
+        return _check_and_load(settings, given)
+    elif not given.accept_change:
+        raise click.UsageError("Missing argument 'SOURCE...'.")
+    else:
+        load_run.print_accepted(load_run.accept_change(settings), given.as_json)
     return 0
 
 
-def _files(settings: Settings, given: LoadOptions) -> AbstractContextManager[SourceFiles]:
+def _watched_kinds(settings: Settings, given: LoadOptions) -> AbstractContextManager[SourceFiles]:
     """Return the kinds of files that are loaded: source records and, with a mapping or --exports, exports of a POS."""
     if not given.has_exports:
         return nullcontext(sources.SOURCE_RECORDS)
     from counterfoil.cli.load_exports import ExportRequest, export_files  # noqa: PLC0415 - a load of source records starts faster
 
-    return export_files(settings, ExportRequest(accept_change=given.accept_change, **given.conversion))
+    return export_files(settings, ExportRequest(**given.conversion))
 
 
-def _check_and_load(settings: Settings, given: LoadOptions, kinds: SourceFiles) -> int:
+def _check_and_load(settings: Settings, given: LoadOptions) -> int:
     """Load the sources. If there is something to compare them with, check them before anything is written."""
     is_compared = not given.accept_change and load_run.is_checked_first(settings)
     if given.check or not (given.expect_net or is_compared):
-        return _load(settings, given, kinds, None)
+        return _load(settings, given, None)
     with _copied_input(given.sources) as copy:
-        status = _load(settings, replace(given, check=True, rejects=None), kinds, copy, is_before_load=True)
+        status = _load(settings, replace(given, check=True, rejects=None), copy, is_before_load=True)
         if status in (FAILED, INTERRUPTED):
             return status
         if status == load_run.SUDDEN_CHANGE and not given.accept_change:
             load_run.require_acceptance(may_ask=not given.as_json and "-" not in given.sources)
             given = replace(given, accept_change=True, is_confirmed=True)
-        return _load(settings, given, kinds, copy)
+        return _load(settings, given, copy)
 
 
 @contextmanager
@@ -145,14 +151,12 @@ def _copied_input(names: Sequence[str]) -> Iterator[File | None]:
         yield File(Path(STANDARD_INPUT), os.fstat(copy.fileno()).st_size, lambda: sources.opened_again(copy))
 
 
-def _load(
-    settings: Settings, given: LoadOptions, kinds: SourceFiles, copy: File | None, *, is_before_load: bool = False
-) -> int:
+def _load(settings: Settings, given: LoadOptions, copy: File | None, *, is_before_load: bool = False) -> int:
     """Load the sources and return the exit status. A check before a load prints only why nothing is loaded."""
     quarantine = given.quarantine
     if quarantine and quarantine.exists():
         os.close(own_folder(str(quarantine)))
-    opened = partial(sources.open_source, may_have_other_files=quarantine is not None, kinds=kinds)
+    opened = partial(sources.open_source, may_have_other_files=quarantine is not None)
     records = SourceList([copy if copy and name == "-" else opened(name) for name in given.sources])
     report = LoadReport(
         summary=Summary(source=records.name),

@@ -1,36 +1,39 @@
-"""Lets `load` read exports of a POS beside source records: each file is converted before it is loaded.
+"""Converts exports of a POS for `import` and `load --watch`, and judges them before their records are loaded.
 
 A delivered file is copied first: a converter opens it by its name, and whoever may write to a watched folder could put
 another file there meanwhile. A file that cannot be converted, or whose money is doubtful, is reported as damaged before
 any of its bills is loaded. So is a file of which some rows were rejected, after its other bills are loaded.
 """
 
+import errno
 import json
 import re
+import shlex
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import click
 from msgspec import Struct
-from msgspec.structs import replace
 
 from counterfoil import bootstrap
-from counterfoil.cli.import_report import Facts, ImportedSource, ImportTally, converted, facts_for_import, today
+from counterfoil.cli.import_report import say_notes, today
 from counterfoil.cli.store import is_without_store
 from counterfoil.cli.terminal import message
+from counterfoil.domain.changes import KnownFacts
 from counterfoil.domain.intake import Intake, RejectedRows
 from counterfoil.domain.shops import ShopSettings
-from counterfoil.importing.formats import Export, open_export, own_tables
+from counterfoil.importer.protocol import ConversionRequest, InputFile, PosDatabase, StoredShop
+from counterfoil.importing.formats import own_tables
 from counterfoil.importing.mapping import merged, parse_mapping, read_mapping
 from counterfoil.importing.orders import apis_of, list_names
-from counterfoil.importing.results import REJECT_REASONS, Imported, ImportedRecord, ImportFailed
-from counterfoil.importing.sorted_rows import is_disk_full
-from counterfoil.importing.tables import ImportOptions
+from counterfoil.importing.results import REJECT_REASONS, ImportFailed
 from counterfoil.ingest.checking import LenientLedger, checked_records
+from counterfoil.ingest.conversion_process import OWN_CONVERTER, ConversionFailed, ConversionLimits, DiskFull
+from counterfoil.ingest.converted_exports import ConvertedExport, convert
 from counterfoil.ingest.lines import KINDS, SourceLine
 from counterfoil.ingest.sources import BUFFER_BYTES, File, SourceError, SourceFiles
 from counterfoil.machine.files import temporary_folder
@@ -43,9 +46,10 @@ from counterfoil.text import counted, printable
 TABLES = (".csv", ".tsv", ".txt", ".xlsx")
 LINES = (".jsonl", ".ndjson")
 _RECORD = re.compile(rb'"kind"\s*:\s*"(?:%b|reject)"' % "|".join(KINDS).encode())
-# The number of results between two calls of `on_read`, and of rejected rows that the reason names.
-RESULTS_PER_CALL, MAX_NAMED = 100, 5
+MAX_NAMED = 5
 MAX_NAME = 60
+Facts = Callable[[str], KnownFacts | None]
+"""Returns what the store knows of a shop."""
 
 
 class ExportRequest(Struct, kw_only=True):
@@ -60,6 +64,7 @@ class ExportRequest(Struct, kw_only=True):
     date_order: str | None = None
     timezone: str | None = None
     currency: str = "THB"
+    converter: str | None = None
     accept_change: bool = False
 
     @property
@@ -86,24 +91,77 @@ class ExportRequest(Struct, kw_only=True):
         below = read_mapping(self.mapping) if self.mapping else {}
         return merged(below, {"dates": given} if given else {})
 
-    def options(self) -> ImportOptions:
-        return ImportOptions(
-            shop=self.shop,
-            write_shops=self.with_shops,
-            timezone=self.timezone,
-            currency=self.currency.upper(),
+    def conversion(
+        self,
+        shops: Sequence[StoredShop],
+        files: Sequence[InputFile] = (),
+        database: PosDatabase | None = None,
+        *,
+        format_name: str | None = None,
+        joins: bool = False,
+        is_of_folder: bool = False,
+    ) -> ConversionRequest:
+        """Return the request to convert files, or the bills of a database."""
+        return ConversionRequest(
+            files=tuple(files),
+            database=database,
+            format=format_name,
+            mapping=self.content(),
+            mapping_name=self.mapping_name,
+            mappings=str(self.mappings.absolute()) if self.mappings else None,
             today=today(),
+            currency=self.currency,
+            shop=self.shop,
+            timezone=self.timezone,
+            with_shops=self.with_shops,
+            joins=joins,
+            is_of_folder=is_of_folder,
             is_order_sure=self.date_order is not None,
+            shops=tuple(shops),
+            max_cells=ConversionLimits().cells,
         )
 
+    def command(self) -> Sequence[str]:
+        """Return the command that converts: that of --converter, or our own."""
+        return shlex.split(self.converter) if self.converter else OWN_CONVERTER
 
-def require_known_ids(settings: Settings, export: Export, *, is_compared: bool) -> None:
+
+def conversion_limits(settings: Settings) -> ConversionLimits:
+    return ConversionLimits(
+        memory_mib=settings.import_memory_mb, seconds=60 * settings.import_minutes, output_mib=settings.import_output_mb
+    )
+
+
+def known_shops(settings: Settings) -> list[StoredShop]:
+    """Return the shops that the store knows, or none if it cannot be read."""
+    try:
+        found = [] if is_without_store(settings) else bootstrap.store(settings).reads().known_facts()
+    except (StoreUnavailable, StoreMismatch):
+        return []
+    shops = [known.facts for known in found]
+    return [StoredShop(id=shop.shop_id, timezone=shop.timezone, closing_time=shop.closing) for shop in shops]
+
+
+def facts_for_import(settings: Settings) -> Facts:
+    """Return a function that reads what the store knows of a shop, such as its closing time, or None if it cannot."""
+
+    def facts(shop_id: str) -> KnownFacts | None:
+        try:
+            return None if is_without_store(settings) else bootstrap.store(settings).reads().facts(shop_id)
+        except (StoreUnavailable, StoreMismatch):
+            return None
+
+    return facts
+
+
+def require_known_ids(settings: Settings, export: ConvertedExport, *, is_compared: bool) -> None:
     """Raise `ImportFailed` if the store has the sales of an export under other IDs: those of orders, or of checks."""
     days: dict[tuple[str, str], list[dict[str, Any]]] = {}
     is_compared = is_compared and export.has_other_ids and not is_without_store(settings)
-    for one in export.records() if is_compared else ():
-        if isinstance(one, ImportedRecord) and one.record["kind"] == "bill":
-            days.setdefault((one.record["shopId"], one.record["closedAt"][:10]), []).append(one.record)
+    for line in export.lines() if is_compared else ():
+        record = json.loads(line.text)
+        if record["kind"] == "bill":
+            days.setdefault((record["shopId"], record["closedAt"][:10]), []).append(record)
     if not days:
         return
     reads, dates = bootstrap.store(settings).reads(), sorted(date.fromisoformat(day) for _, day in days)
@@ -117,25 +175,29 @@ def require_known_ids(settings: Settings, export: Export, *, is_compared: bool) 
             raise ImportFailed(message("stored_otherwise", count=count, shop=printable(shop), day=day))
 
 
+def wrong_total(export: ConvertedExport) -> str:
+    """Return a sentence about the first total that the export states and its rows do not add up to."""
+    wrong = export.tally.wrong_totals[0]
+    stated = f"{wrong.column} is {wrong.stated:,f} in line {wrong.line}, but its rows add up to"
+    return f"{export.name} was not loaded: {stated} {wrong.computed:,f}."
+
+
 @contextmanager
 def export_files(settings: Settings, request: ExportRequest) -> Iterator[SourceFiles]:
     """Yield the kinds of files that a load reads: source records, and exports that fit the mapping or are known."""
-    content = request.content()
     request.new_shops()
     # A mapping that cannot be used would send all files to quarantine.
-    parse_mapping(content, request.mapping_name or "--timezone")
+    parse_mapping(request.content(), request.mapping_name or "--timezone")
     own_tables(request.mappings)
     with temporary_folder("counterfoil-load-") as folder:
-        yield ExportFiles(request, content, settings, facts_for_import(settings), folder)
+        yield ExportFiles(settings, request, folder)
 
 
 class ExportFiles(SourceFiles, frozen=True):
-    """The files of a load that has exports, and how these are converted."""
+    """The files of a watched folder that has exports, and how these are converted."""
 
-    request: ExportRequest
-    mapping: dict[str, Any]
     settings: Settings
-    facts: Facts
+    request: ExportRequest
     folder: Path
     """A folder of this process, for copies and converted records."""
 
@@ -157,8 +219,7 @@ class ExportFile(File):
     ) -> None:
         super().__init__(path, size, opened)
         self._conversion = conversion
-        self._tally = ImportTally()
-        self._records: Path | None = None
+        self._export: ConvertedExport | None = None
         self._problem: str | None = None
 
     def is_no_source_record(self) -> bool:
@@ -176,49 +237,45 @@ class ExportFile(File):
         return bool(is_order) and not _RECORD.search(start)
 
     def rejected_rows(self) -> RejectedRows:
-        return self._tally.rejected_rows(self.name)
+        return self._export.tally.rejected_rows(self.name) if self._export else RejectedRows()
 
     def close(self) -> None:
-        if self._records:
-            self._records.unlink(missing_ok=True)
-            self._records = None
+        if self._export:
+            self._export.close()
+            self._export = None
 
     def _all_lines(self) -> Iterator[SourceLine]:
         try:
-            if self._records is None and self._problem is None:
-                self._problem = self._convert()
-            if self._problem:
-                raise SourceError(self._problem)
-            assert self._records is not None  # noqa: S101 - `_convert` has written them
-            with self._records.open("rb") as lines:
-                for text in lines:
-                    number, _, record = text.rstrip(b"\n").partition(b"\t")
-                    yield SourceLine(self.name, int(number), record)
-            if self._tally.rejected:
-                raise SourceError(self._rejects_problem())
+            if self._export is None and self._problem is None:
+                self._convert()
+            if self._problem or self._export is None:
+                raise SourceError(self._problem or "")
+            for line in self._export.lines():
+                yield SourceLine(self.name, line.number, line.text)
+            if self._export.tally.rejected:
+                raise SourceError(self._rejects_problem(self._export))
         except SourceError as error:
             self.damage[self.path] = str(error)
             raise
         finally:
             self.position = lambda: self.total or 0
 
-    def _convert(self) -> str | None:
-        """Convert the file, and write its records to a file. Return why none of them may be loaded, or None."""
+    def _convert(self) -> None:
+        """Convert the file, or set why none of its records may be loaded."""
+        conversion = self._conversion
         try:
-            with tempfile.TemporaryDirectory(dir=self._conversion.folder) as folder:
-                return self._write_records(self._copied(Path(folder)))
+            with tempfile.TemporaryDirectory(dir=conversion.folder) as folder:
+                self._export = self._converted(self._copied(Path(folder)))
+            self._problem = self._why_not_loaded(self._export)
         except BaseException as error:
-            # The records are not complete, and a later attempt begins anew.
+            # A later attempt begins anew.
             self.close()
-            if is_disk_full(error):
+            is_disk_full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+            if is_disk_full or isinstance(error, DiskFull):
                 raise StoreUnavailable(message("disk_full", name=self.name)) from error
-            if isinstance(error, ImportFailed | SourceError):
-                return str(error)
-            # Whatever a deliverer writes must not stop a watcher. A panic of a library in Rust is no `Exception`.
-            is_of_file = isinstance(error, Exception) or type(error).__name__ == "PanicException"
-            if isinstance(error, StoreUnavailable | StoreMismatch) or not is_of_file:
+            if not isinstance(error, ConversionFailed | ImportFailed | SourceError):
                 raise
-            return f"{self.name} cannot be converted ({type(error).__name__})."
+            self._problem = str(error)
 
     def _copied(self, folder: Path) -> Path:
         """Return a copy of the file. Messages name the file, so the copy has its name."""
@@ -230,37 +287,35 @@ class ExportFile(File):
                 out.write(part)
         return copy
 
-    def _write_records(self, path: Path) -> str | None:
-        conversion, tally = self._conversion, ImportTally()
-        request, mapping = conversion.request, conversion.mapping
-        options = replace(request.options(), on_read=self.on_read, is_of_folder=True)
-        export = open_export(None, [path], (), (), mapping, request.mapping_name, options, request.mappings)
-        require_known_ids(conversion.settings, export, is_compared=not request.accept_change)
-        found = converted(self._observed(export.records()), tally, conversion.facts, new_shops=request.new_shops())
-        with tempfile.NamedTemporaryFile(dir=conversion.folder, delete=False) as out, closing(found) as records:
-            self._records = Path(out.name)
-            source = ImportedSource(
-                self.name, records, tally, lambda line: out.write(b"%d\t%b\n" % (line.number, line.text))
-            )
-            summary = checked_records(source, LenientLedger(conversion.facts, Intake))
-        self._tally = tally
-        if tally.wrong_totals:
-            wrong = tally.wrong_totals[0]
-            stated = f"{wrong.column} is {wrong.stated:,f} in line {wrong.line}, but its rows add up to"
-            return f"{self.name} was not loaded: {stated} {wrong.computed:,f}."
-        if summary.totals.report().is_doubtful:
+    def _converted(self, path: Path) -> ConvertedExport:
+        conversion = self._conversion
+        shops = known_shops(conversion.settings)
+        request = conversion.request.conversion(shops, [InputFile(str(path))], is_of_folder=True)
+        known = {shop.id for shop in shops}
+        return convert(
+            request,
+            conversion_limits(conversion.settings),
+            is_known=known.__contains__,
+            new_shops=conversion.request.new_shops(),
+            folder=conversion.folder,
+            command=conversion.request.command(),
+            on_wait=self.on_read,
+        )
+
+    def _why_not_loaded(self, export: ConvertedExport) -> str | None:
+        conversion = self._conversion
+        say_notes(export)
+        require_known_ids(conversion.settings, export, is_compared=not conversion.request.accept_change)
+        if export.tally.wrong_totals:
+            return wrong_total(export)
+        facts = facts_for_import(conversion.settings)
+        if checked_records(export, LenientLedger(facts, Intake)).totals.report().is_doubtful:
             return message("doubtful_net", name=self.name)
         return None
 
-    def _observed(self, results: Iterator[Imported]) -> Iterator[Imported]:
-        for count, result in enumerate(results):
-            if count % RESULTS_PER_CALL == 0:
-                self.on_read()
-            yield result
-
-    def _rejects_problem(self) -> str:
-        rows = counted(self._tally.rejected.total(), "row")
+    def _rejects_problem(self, export: ConvertedExport) -> str:
+        rows = counted(export.tally.rejected.total(), "row")
         # The log shows this text too, so it quotes nothing from the export.
-        rejects = self._tally.first_rejects[:MAX_NAMED]
+        rejects = export.tally.first_rejects[:MAX_NAMED]
         named = " ".join(f"Line {row.line} {REJECT_REASONS[row.reason]}." for row in rejects)
         return f"{self.name}: {rows} could not be converted, and every bill with such a row is missing. {named}"

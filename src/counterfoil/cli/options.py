@@ -64,6 +64,7 @@ EXPORT_OPTIONS = {
     "date_order": click.option("--date-order", type=click.Choice(("dmy", "mdy", "ymd"))),
     "timezone": click.option("--timezone", metavar="NAME"),
     "currency": click.option("--currency", default="THB", show_default=True, metavar="CODE"),
+    "converter": click.option("--converter", metavar="COMMAND"),
 }
 export_options = _together(EXPORT_OPTIONS.values())
 

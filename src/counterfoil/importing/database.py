@@ -7,19 +7,15 @@ rows with older watermarks. A watermark in the future counts as the current time
 PostgreSQL, no overlap is needed, because every transaction before the oldest running one is complete.
 """
 
-import fcntl
 import hashlib
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from itertools import count
-from pathlib import Path
 from typing import Any
 
-import msgspec
 from msgspec import Struct, json
 
 from counterfoil.importing.mapping import DatabaseMapping, ImportMapping, TableMapping
@@ -28,7 +24,6 @@ from counterfoil.importing.sheets import Sheet, TableRow
 from counterfoil.importing.sorted_rows import BILL, LINE, PAYMENT
 from counterfoil.importing.tables import ImportOptions, TableImport, TableInput
 from counterfoil.importing.values import decimal_text
-from counterfoil.machine.files import draft_of, names_file, open_output
 from counterfoil.text import first_line
 
 Watermark = datetime | int
@@ -36,51 +31,11 @@ WATERMARKS: dict[str, tuple[Any, str]] = {"number": (int | Decimal, "a whole num
 
 
 class SavedState(Struct):
+    """What an import says at its end, for the next one."""
+
     fingerprint: str
+    """A hash of the mapping. If it changes, bills that were already imported have to be read again."""
     watermark: Watermark | None = None
-
-
-class StateFile:
-    """A state file, locked until it is closed, so that two imports never use it at the same time."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        if path.exists() and not path.is_file():
-            raise ImportFailed(f"the state file {path} is not a regular file. Choose another name.")
-        try:
-            self._lock = os.open(path.with_name(f"{path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
-        except OSError as error:
-            raise ImportFailed(f"cannot create a lock file next to the state file {path}: {error.strerror}") from error
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(self._lock)
-            raise ImportFailed(f"another import is running with the state file {path}. Wait until it ends.") from None
-
-    @property
-    def exists(self) -> bool:
-        return self._path.exists()
-
-    def read(self, fingerprint: str) -> Watermark | None:
-        """Return the watermark that was saved with this mapping, or None."""
-        try:
-            saved = json.decode(self._path.read_bytes(), type=SavedState)
-        except FileNotFoundError:
-            return None
-        except (OSError, msgspec.DecodeError, msgspec.ValidationError) as error:
-            raise ImportFailed(message("bad_state_file", path=self._path, error=error)) from error
-        return saved.watermark if saved.fingerprint == fingerprint else None
-
-    def write(self, fingerprint: str, watermark: Watermark | None) -> None:
-        """Save a watermark. The file is replaced atomically."""
-        named = names_file(str(self._path))
-        with draft_of(self._path) as draft, open_output(draft, name=self._path) as file, named:
-            file.write(json.encode(SavedState(fingerprint, watermark)) + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
-
-    def close(self) -> None:
-        os.close(self._lock)
 
 
 KEYS_PER_QUERY = 500
@@ -141,16 +96,10 @@ def message_of(error: Exception) -> str:
 
 
 class DatabaseImport:
-    """One import from a database. Call `commit` after all records from `records` have been loaded."""
+    """One import from a database. `saved` is what the last one said at its end; without it, everything is read."""
 
     def __init__(
-        self,
-        source: SourceDatabase,
-        mapping: ImportMapping,
-        options: ImportOptions,
-        state: StateFile | None,
-        *,
-        full: bool,
+        self, source: SourceDatabase, mapping: ImportMapping, options: ImportOptions, saved: SavedState | None
     ) -> None:
         if mapping.database is None:
             raise ImportFailed(f"the mapping {mapping.name} has no [database] table. Add one with the queries.")
@@ -158,9 +107,8 @@ class DatabaseImport:
         self._mapping = mapping
         self._database: DatabaseMapping = mapping.database
         self._options = options
-        self._state = state
         self.notes: list[str] = []
-        self._last = None if full or state is None else self._believable(state.read(self._fingerprint()))
+        self._last = None if saved is None else self._believable(saved)
         self._highest: Watermark | None = None
         self._keys: list[object] | None = []
         self._oldest = source.oldest_transaction() if self._database.kind == "xid" else None
@@ -170,12 +118,11 @@ class DatabaseImport:
     def records(self) -> Iterator[Imported]:
         yield from TableImport(self._mapping, self._inputs(), self._options, has_all_bills=False).records()
 
-    def commit(self) -> None:
-        if self._state:
-            self._state.write(self._fingerprint(), self._next())
+    def state(self) -> SavedState:
+        """Return what the next import needs. Call it after `records`."""
+        return SavedState(self._fingerprint(), self._next())
 
     def _fingerprint(self) -> str:
-        """Return a hash of the mapping. If it changes, bills that were already imported have to be read again."""
         return hashlib.sha256(json.encode(repr(self._mapping))).hexdigest()[:16]
 
     def _inputs(self) -> list[TableInput]:
@@ -246,8 +193,9 @@ class DatabaseImport:
             for row in self._source.rows(query, condition, keys):
                 yield TableRow(sheet, next(numbers), [cell_of(value) for value in row])
 
-    def _believable(self, last: Watermark | None) -> Watermark | None:
+    def _believable(self, saved: SavedState) -> Watermark | None:
         """Return the saved watermark, or None if it is ahead of the database, for example after a restore."""
+        last = saved.watermark if saved.fingerprint == self._fingerprint() else None
         is_ahead = False
         if isinstance(last, datetime):
             aware, local = self._source.now
@@ -259,7 +207,7 @@ class DatabaseImport:
         if is_ahead:
             self.notes.append("The saved watermark is ahead of this database, so everything is read again.")
             return None
-        if last is None and self._state and self._state.exists:
+        if last is None:
             self.notes.append("The last import saved no watermark for this mapping, so everything is read again.")
         return last
 

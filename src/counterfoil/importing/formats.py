@@ -81,9 +81,6 @@ class Export(Struct, frozen=True):
         formats = {file.format_name for file in self.files}
         return any(one.recognition.alone for one in built_in_tables() if one.format_name in formats)
 
-    def commit(self) -> None:
-        """Do nothing. Only an import from a database has progress to save."""
-
 
 def open_export(
     format_name: str | None,

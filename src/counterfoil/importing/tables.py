@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import closing
 from datetime import date
 from decimal import Decimal
@@ -65,6 +65,8 @@ class ImportOptions(Struct, frozen=True, kw_only=True):
     is_order_sure: bool = False
     """Whether the operator has said in which order dates are written."""
     on_read: OnRead = ignore_reads
+    on_cells: Callable[[int], object] = int
+    """Called with the number of cells of each row. It may raise an exception to stop."""
 
 
 def table_records(
@@ -312,6 +314,7 @@ class TableImport:
         totals, ids, key_source = self._totals[id(one.sheet)], self._id_positions(one), self._key(one.kind)
         filled = FilledDown(self._mapping.file.fill_down, one.sheet)
         for row in one.rows:
+            self._options.on_cells(len(row.cells))
             if isinstance(row, TableRow) and totals.is_total(row.cells):
                 yield results.SkippedRow(row.sheet.name, row.line, totals.keep(row))
                 continue

@@ -299,13 +299,13 @@ class FileSet(SourceList):
 class Folder(FileSet):
     """The source files in a folder."""
 
-    def __init__(self, path: Path, *, may_have_other_files: bool = False, kinds: SourceFiles = SOURCE_RECORDS) -> None:
+    def __init__(self, path: Path, *, may_have_other_files: bool = False) -> None:
         entries = _entries(path)
         complete = [(entry, found) for entry, found in entries if not is_unfinished(entry.name)]
         files = [
-            kinds.file(entry, found.st_size, partial(open_regular, str(entry)))
+            File(entry, found.st_size, partial(open_regular, str(entry)))
             for entry, found in complete
-            if stat.S_ISREG(found.st_mode) and kinds.accepts(entry.name)
+            if stat.S_ISREG(found.st_mode) and SOURCE_RECORDS.accepts(entry.name)
         ]
         super().__init__(printable(path.name), files)
         self.refused = {entry: kind_of(found.st_mode) for entry, found in complete if is_special(found.st_mode)}
@@ -316,18 +316,18 @@ class Folder(FileSet):
         self.unfinished = [entry for entry, _ in entries if is_unfinished(entry.name)]
 
 
-def open_source(name: str, *, may_have_other_files: bool = False, kinds: SourceFiles = SOURCE_RECORDS) -> Source:
+def open_source(name: str, *, may_have_other_files: bool = False) -> Source:
     """Return the source with this name, or standard input if it is `-`. Raise `SourceError` if there is none."""
     if name == "-":
         return StandardInput()
     path = Path(name)
     if path.is_dir():
-        return Folder(path, may_have_other_files=may_have_other_files, kinds=kinds)
+        return Folder(path, may_have_other_files=may_have_other_files)
     if not path.exists():
         raise SourceError(f"there is no file or folder {name}.")
-    file = kinds.file(path, _size(path))
+    file = File(path, _size(path))
     # A pipe can be read only once, and a file that is named as source records is rejected line by line.
-    if file.total and not kinds.accepts(path.name) and not file.begins_like_json():
+    if file.total and not SOURCE_RECORDS.accepts(path.name) and not file.begins_like_json():
         raise SourceError(
             f"{file.name} is not a source record file: it begins with neither an object nor an array of JSON. "
             "To load an export of a POS, use `counterfoil import`; for a CSV file, begin with "

@@ -1,0 +1,173 @@
+"""What a load and the process that converts exports for it write to each other: one JSON object in each line.
+
+The load writes a request for each export, and the converter answers with messages, of which `end` or `failed` is the
+last one. `docs/converters.md` describes them for converters in other languages. Fields that are not set are left out.
+"""
+
+from datetime import date
+from decimal import Decimal
+from typing import Any, Final, Literal
+
+from msgspec import UNSET, Raw, Struct, UnsetType, json
+
+from counterfoil.importing.results import Reason
+
+VERSION: Final = 1
+Kind = Literal["bills", "lines", "payments"]
+Cause = Literal["export", "disk", "memory", "cells", "package", "error"]
+"""Why nothing is converted: the export or its mapping, a full disk, a limit, a package that is not installed (then the
+text is its name), or an error of the converter."""
+
+
+class InputFile(Struct, frozen=True):
+    path: str
+    kind: Kind = "bills"
+
+
+class StoredShop(Struct, frozen=True, rename="camel", kw_only=True):
+    """A shop that the store knows."""
+
+    id: str
+    timezone: str | None = None
+    closing_time: str | None = None
+
+
+class PosDatabase(Struct, frozen=True):
+    """The database of a POS. Its address may have a password, so a request has it, and never an argument."""
+
+    url: str
+    state: dict[str, Any] | None = None
+    """What the `end` of the last import said."""
+
+
+class ConversionRequest(Struct, frozen=True, rename="camel", kw_only=True):
+    """An export that is to be converted: files, or a database."""
+
+    v: int = VERSION
+    files: tuple[InputFile, ...] = ()
+    database: PosDatabase | None = None
+    format: str | None = None
+    mapping: dict[str, Any] = {}
+    """The content of the mapping, or an empty object if the files are recognised."""
+    mapping_name: str | None = None
+    mappings: str | None = None
+    """The operator's folder of mappings by which files are recognised."""
+    today: date
+    currency: str = "THB"
+    shop: str | None = None
+    timezone: str | None = None
+    with_shops: bool = False
+    joins: bool = False
+    is_of_folder: bool = False
+    is_order_sure: bool = False
+    shops: tuple[StoredShop, ...] = ()
+    max_cells: int
+
+
+class ConverterMessage(Struct, frozen=True, rename="camel", tag_field="type"):
+    """A message of the converter."""
+
+
+class RecordMessage(ConverterMessage, frozen=True, tag="record"):
+    """A source record, and where it is in the export."""
+
+    v: int
+    file: str
+    line: int
+    record: Raw
+    is_found_shop: bool | UnsetType = UNSET
+    """True for a shop that the export names but does not describe. The store may have more data about it."""
+
+
+class RejectMessage(ConverterMessage, frozen=True, tag="reject"):
+    """A row that could not be converted, and the ID of its bill if it is known."""
+
+    v: int
+    file: str
+    line: int
+    reason: Reason
+    detail: str
+    bill: str | UnsetType = UNSET
+
+
+class LeftOutMessage(ConverterMessage, frozen=True, tag="left_out"):
+    """A row that is deliberately not converted."""
+
+    v: int
+    file: str
+    line: int
+    reason: str
+
+
+class NoteMessage(ConverterMessage, frozen=True, tag="note"):
+    """What the operator must know, or what a file was recognised as."""
+
+    v: int
+    text: str = ""
+    file: str | UnsetType = UNSET
+    recognised: str | UnsetType = UNSET
+
+
+class ProgressMessage(ConverterMessage, frozen=True, tag="progress"):
+    """Shows that the converter is working, and the rows that it has read."""
+
+    v: int
+    rows: int
+
+
+class FormMessage(ConverterMessage, frozen=True, tag="form"):
+    """The form of an export that nobody has answered for."""
+
+    v: int
+    form: Raw
+
+
+class TotalsMessage(ConverterMessage, frozen=True, tag="totals"):
+    """A total that the export itself states, and the sum of its rows."""
+
+    v: int
+    file: str
+    line: int
+    column: str
+    field: str
+    stated: Decimal
+    computed: Decimal
+
+
+class EndMessage(ConverterMessage, frozen=True, tag="end"):
+    """Everything was converted. The counts and the net must be those of the messages before it."""
+
+    v: int
+    records: int
+    rejects: int
+    left_out: int
+    totals: int
+    net: Decimal
+    """The sum of `amounts.net` of all bills, whether they are void or not."""
+    has_other_ids: bool | UnsetType = UNSET
+    """Whether other files of the format have the same sales under other IDs."""
+    state: dict[str, Any] | UnsetType = UNSET
+    """What the next import from the same database needs. It is kept once everything is loaded."""
+
+
+class FailedMessage(ConverterMessage, frozen=True, tag="failed"):
+    """Nothing may be loaded. The text is a sentence that says why and what to do."""
+
+    v: int
+    text: str
+    cause: Cause = "export"
+
+
+Answer = (
+    RecordMessage
+    | RejectMessage
+    | LeftOutMessage
+    | NoteMessage
+    | ProgressMessage
+    | FormMessage
+    | TotalsMessage
+    | EndMessage
+    | FailedMessage
+)
+encode: Final = json.Encoder(decimal_format="string").encode
+decode: Final = json.Decoder(Answer).decode
