@@ -11,6 +11,7 @@ from decimal import Decimal
 from importlib.util import find_spec
 from string import Template
 from types import SimpleNamespace
+from typing import Any
 from unicodedata import normalize
 
 # --- text from elsewhere -------------------------------------------------------------
@@ -25,6 +26,17 @@ UNSAFE = re.compile(
 def printable(text: str) -> str:
     r"""Return the text in one line, with unsafe characters escaped, as in `\x1b` and `\u202e`."""
     return UNSAFE.sub(_escape, text)
+
+
+def printable_json(value: Any) -> Any:
+    """Return a JSON value with the unsafe characters of all its texts and names escaped."""
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, list | tuple):
+        return [printable_json(element) for element in value]
+    if isinstance(value, dict):
+        return {printable(name): printable_json(element) for name, element in value.items()}
+    return value
 
 
 def _escape(found: re.Match[str]) -> str:

@@ -33,6 +33,10 @@ class Assistant:
         self.client = client
 
     async def ask(self, tool: str, **arguments: Any) -> Json:
+        return (await self.ask_with_text(tool, **arguments))[0]
+
+    async def ask_with_text(self, tool: str, **arguments: Any) -> tuple[Json, str]:
+        """Return the result also as the text that a client without structured content reads."""
         from mcp_types import TextContent  # noqa: PLC0415
 
         result = await self.client.call_tool(tool, arguments)
@@ -40,7 +44,7 @@ class Assistant:
         if result.is_error:
             raise Refused(text)
         assert isinstance(result.structured_content, dict)
-        return result.structured_content
+        return result.structured_content, text
 
 
 @contextmanager

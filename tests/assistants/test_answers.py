@@ -1,5 +1,6 @@
 """Tests that an answer of `counterfoil mcp` is about what was asked, is right, and says what it leaves out."""
 
+import json
 import re
 from collections.abc import Iterator
 from contextlib import closing
@@ -15,6 +16,7 @@ from client.pulled_copy import PLENTY, Copy
 from client.targets import duckdb_target
 from counterfoil.mcp.questions import Questions, SalesGroup
 from counterfoil.mcp.sources import QueryRefused
+from counterfoil.text import UNSAFE
 from running_service import RunningService, backend_settings
 
 FRANCHISE = "franchise-of-the-answers"
@@ -92,6 +94,45 @@ def test_an_unknown_argument_is_refused_and_the_error_names_the_right_one(file: 
     with_tools(file, talk)
 
 
+def test_group_by_is_a_list_in_every_tool_and_a_single_word_is_accepted(file: Path) -> None:
+    async def talk(assistant: Assistant) -> None:
+        schemas = {tool.name: tool.input_schema["properties"] for tool in (await assistant.client.list_tools()).tools}
+        for tool in ("sales", "product_mix"):
+            assert "array" in str(schemas[tool]["group_by"])
+        listed = await assistant.ask("product_mix", group_by=["category"])
+        assert listed == await assistant.ask("product_mix", group_by="category")
+        with pytest.raises(Refused, match=r"`group_by`.*'product' or 'category'"):
+            await assistant.ask("product_mix", group_by=["shop"])
+
+    with_tools(file, talk)
+
+
+def test_characters_that_change_what_a_reader_sees_are_escaped(file: Path) -> None:
+    hostile = "\u202eevil\u2066\x1b[2J"
+
+    async def talk(assistant: Assistant) -> None:
+        sql = f"SELECT '{hostile}' AS \"{hostile}\", ['{hostile}'], MAP {{'{hostile}': 1}}"
+        answer, text = await assistant.ask_with_text("query", sql=sql)
+        assert answer["rows"][0][0] == r"\u202eevil\u2066\x1b[2J"
+        assert not UNSAFE.search(text)
+        assert not UNSAFE.search(json.dumps(answer, ensure_ascii=False))
+        with pytest.raises(Refused) as refused:
+            await assistant.ask("query", sql=f"SELECT CAST('{hostile}' AS INTEGER)")
+        assert not UNSAFE.search(str(refused.value).replace("\n", ""))
+
+    with_tools(file, talk)
+
+
+def test_the_text_of_an_answer_is_as_compact_as_its_structure(file: Path) -> None:
+    async def talk(assistant: Assistant) -> None:
+        answer, text = await assistant.ask_with_text("sales", group_by=["day", "shop"])
+        assert json.loads(text) == answer
+        assert "\n" not in text
+        assert '": ' not in text
+
+    with_tools(file, talk)
+
+
 def test_every_answer_repeats_its_filters(file: Path, ask: Questions) -> None:
     shop_id = ask.list_shops(1)["shops"][0]["shopId"]
     days = {"first_day": "2026-01-02", "last_day": "2026-01-03"}
@@ -128,8 +169,8 @@ def test_all_days_of_an_answer_are_of_one_kind(ask: Questions) -> None:
     with pytest.raises(QueryRefused):
         ask.sales(["day", "business_day"], limit=10)
     for products, kind, bills in (
-        (ask.product_mix("product", tenth, tenth), "calendar", 2),
-        (ask.product_mix("product", tenth, tenth, days="business"), "business", 3),
+        (ask.product_mix(["product"], tenth, tenth), "calendar", 2),
+        (ask.product_mix(["product"], tenth, tenth, days="business"), "business", 3),
     ):
         assert products["days"] == f"{kind} days"
         assert max(row["bills"] for row in products["products"]) == bills
@@ -168,7 +209,7 @@ def test_arguments_are_read_as_meant_or_refused_in_one_sentence_and_the_server_k
 
 
 def test_products_without_an_id_are_told_apart_by_name(ask: Questions) -> None:
-    rows = ask.product_mix("product", limit=100)["products"]
+    rows = ask.product_mix(["product"], limit=100)["products"]
     found = [(row["name"], row["total"]) for row in rows if row["productId"] is row["rootId"] is None]
     assert found == [("Cake", "1000.00"), ("Corkage", "700.00")]
 
@@ -176,7 +217,7 @@ def test_products_without_an_id_are_told_apart_by_name(ask: Questions) -> None:
 def test_products_of_the_same_id_are_told_apart_by_shop_unless_they_have_an_id_of_the_head_office(
     ask: Questions,
 ) -> None:
-    rows = ask.product_mix("product", limit=100)["products"]
+    rows = ask.product_mix(["product"], limit=100)["products"]
     shop_ids = {shop["shopId"] for shop in ask.list_shops(10)["shops"]}
     rice = [row for row in rows if row["productId"] == "p-rice"]
     assert ({row["shopId"] for row in rice}, [row["total"] for row in rice]) == (shop_ids, ["500.00", "500.00"])
@@ -184,7 +225,7 @@ def test_products_of_the_same_id_are_told_apart_by_shop_unless_they_have_an_id_o
 
 
 def test_a_line_counts_in_one_category_of_its_shop_and_in_the_whole_of_those_above_it(ask: Questions) -> None:
-    categories = ask.product_mix("category", limit=10)["products"]
+    categories = ask.product_mix(["category"], limit=10)["products"]
     [riverside, hill] = sorted(ask.list_shops(10)["shops"], key=lambda shop: str(shop["shopName"]), reverse=True)
     found = {
         (row["shopId"], row["name"], row["level"]): (row["total"], row["withDescendants"]["total"])

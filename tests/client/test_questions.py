@@ -234,11 +234,11 @@ def asked(ask: Questions, world: World, question: str) -> Counter[tuple[Any, ...
             groups = ask.sales(["shop", "business_day"], limit=MAX_ROWS)["groups"]
             return Counter((row["shopId"], row["businessDay"], *numbers(row, "revenue")) for row in groups)
         case "Best seller":
-            [best] = ask.product_mix("product", limit=1)["products"]
+            [best] = ask.product_mix(["product"], limit=1)["products"]
             product = (best[name] for name in ("rootId", "shopId", "productId", "name"))
             return Counter([(*product, *numbers(best, "quantity", "total"))])
         case "Category":
-            categories = ask.product_mix("category", limit=MAX_ROWS)["products"]
+            categories = ask.product_mix(["category"], limit=MAX_ROWS)["products"]
             return Counter(
                 (row["shopId"], row["name"] or row["categoryId"], *numbers(row["withDescendants"], "total"))
                 for row in categories

@@ -98,6 +98,9 @@ SalesGroups = Annotated[
     Annotated[Sequence[SalesGroup], Field(max_length=4)] | None, AnyList, Field(description="If omitted: one total.")
 ]
 ProductGroup = Literal["product", "category"]
+ProductGroups = Annotated[
+    Annotated[Sequence[ProductGroup], Field(min_length=1, max_length=1)], AnyList, Field(description="One of the two.")
+]
 
 
 class _Period(Struct, frozen=True):
@@ -219,7 +222,7 @@ class Questions:
 
     def product_mix(
         self,
-        group_by: ProductGroup = "product",
+        group_by: ProductGroups = ("product",),
         first_day: FirstDay = None,
         last_day: LastDay = None,
         shop_ids: ShopIds = None,
@@ -233,7 +236,8 @@ class Questions:
         period = _Period(first_day, last_day, shop_ids, days)
         snapshot, answer = self._begin_period(period, limit)
         conditions, values = period.conditions()
-        texts, group = TEXTS.products, TEXTS.products.groups[group_by]
+        [kind] = group_by
+        texts, group = TEXTS.products, TEXTS.products.groups[kind]
         products = snapshot.objects(
             f"SELECT {_named(group.columns | texts.figures | group.figures)} FROM {texts.lines} {group.joined} "
             f"WHERE {' AND '.join([texts.sold, *conditions])} GROUP BY {group.keys} "

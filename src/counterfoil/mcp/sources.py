@@ -22,7 +22,7 @@ from counterfoil.client.pull_state import State, decode
 from counterfoil.client.sinks import PARQUET_WORKING_FILE, engine_of
 from counterfoil.client.sinks.json_rows import TYPES, escape_quotes
 from counterfoil.client.tables import DUCKDB_VIEWS, TABLES, Content, Kind, Table, incomplete_tables
-from counterfoil.text import decimal_text, first_line
+from counterfoil.text import decimal_text, first_line, printable_json
 
 Rows = list[tuple[Any, ...]]
 Json = dict[str, Any]
@@ -413,7 +413,7 @@ def within_budget(rows: list[Any]) -> list[Any]:
     """Return as many of the first rows as fit into a tool result."""
     spent, kept = 0, []
     for row in rows:
-        spent += len(msgspec.json.encode(row))
+        spent += len(msgspec.json.encode(printable_json(row)))
         if spent > MAX_ANSWER_BYTES:
             break
         kept.append(row)
