@@ -134,6 +134,12 @@ def test_lists_and_status_say_which_lines_of_which_file_were_rejected_and_why(
     assert "Latest: bills-16.ndjson (1 unknown_shop)." in found["message"]
 
 
+def test_the_most_frequent_reasons_are_named_and_the_others_counted(counterfoil: Command) -> None:
+    wrong = [b"not JSON"] * 3 + [BILL] * 2 + [b"{}", b'{"kind":"bill"}']
+    counterfoil("load", "-", stdin=b"\n".join(wrong), status=3)
+    assert [item["reason"] for item in waiting(counterfoil)] == ["3 not_json, 2 unknown_shop, 2 others"]
+
+
 def test_other_deliveries_of_the_same_name_close_nothing(counterfoil: Command, tmp_path: Path) -> None:
     for day, content in (("mon", BILL), ("tue", BILL.replace(b"b_1", b"b_2")), ("wed", b"\n".join(SHOPS))):
         (tmp_path / day).mkdir()

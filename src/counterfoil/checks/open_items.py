@@ -22,7 +22,7 @@ VERBS: dict[Verb, tuple[Act, Closing]] = {
     "discard": (Act.DELIVERY_DISCARDED, "discarded"),
 }
 # A finding tells the latest items of a kind, but no more than so many, in so many characters.
-MOST_TOLD, MAX_TOLD = 3, 200
+MOST_TOLD, MAX_TOLD = 3, 120
 _CODES = ("items_rejects", "items_quarantined", "items_held", "items_unfinished")
 
 

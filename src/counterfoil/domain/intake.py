@@ -146,8 +146,11 @@ class LoadProgress(Struct):
 
 
 def _counts_text(reasons: Counter[str]) -> str:
-    """Return reasons with the number of lines or rows rejected for each, such as `3 not_json, 1 unknown_shop`."""
-    return ", ".join(f"{count:,} {reason}" for reason, count in reasons.most_common())
+    """Return the most frequent reasons with the number of lines or rows, such as `3 not_json, 2 no_id, 1 other`."""
+    named = reasons.most_common(2)
+    others = reasons.total() - sum(count for _, count in named)
+    texts = [f"{count:,} {reason}" for reason, count in named]
+    return ", ".join([*texts, f"{others:,} other{'s' if others > 1 else ''}"] if others else texts)
 
 
 MIN_GROUP_LINES = 200
