@@ -16,7 +16,7 @@ from client.pulled_copy import PLENTY, Copy, assert_equal
 from client.targets import EVERY_KIND, TARGETS
 from counterfoil.client.pull_state import Tally
 from counterfoil.client.sinks import SinkError
-from counterfoil.client.tables import TABLES
+from counterfoil.client.tables import DUCKDB_VIEWS, TABLES
 from running_service import RunningService
 
 FRANCHISE = "franchise-of-the-model"
@@ -274,6 +274,21 @@ def test_columns_that_are_never_null_are_declared_so_and_all_have_comments(kind:
     }[kind]
     [bills] = [table for table in TABLES if table.name == "bills"]
     assert dict(model_copy.rows(statement)) == {column.name: column.description for column in bills.columns}
+
+
+@pytest.mark.parametrize("kind", ["duckdb", "postgres"])
+def test_every_column_of_a_view_has_a_comment(kind: str, model_copy: Copy) -> None:
+    pull(model_copy)
+    statement = {
+        "duckdb": "SELECT table_name, column_name, comment FROM duckdb_columns() WHERE NOT internal",
+        "postgres": "SELECT relname, attname, col_description(attrelid, attnum) FROM pg_attribute "
+        "JOIN pg_class ON pg_class.oid = attrelid WHERE relkind = 'v' AND attnum > 0",
+    }[kind]
+    comments: dict[str, dict[str, str | None]] = {name: {} for name in DUCKDB_VIEWS}
+    for view, column, comment in model_copy.rows(statement):
+        if view in comments:
+            comments[view][column] = comment
+    assert comments == {name: view.columns for name, view in DUCKDB_VIEWS.items()}
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])

@@ -44,8 +44,19 @@ class Table(Struct, frozen=True):
     identity: tuple[str, ...] = ()
 
 
-class View(Struct, frozen=True, forbid_unknown_fields=True):
+class View(Struct, frozen=True):
+    """A view, and the descriptions of its columns by their names."""
+
     description: str
+    sql: str
+    columns: Mapping[str, str]
+
+
+class _ViewDefinition(Struct, frozen=True, forbid_unknown_fields=True):
+    description: str
+    like_tables: tuple[str, ...]
+    like_columns: tuple[str, ...]
+    own_columns: dict[str, str]
     sql: str
 
 
@@ -74,7 +85,7 @@ class _Definitions(Struct, frozen=True, forbid_unknown_fields=True):
     tables: dict[str, _Definition]
     own_tables: dict[str, str]
     indexes: dict[str, tuple[str, ...]]
-    views: dict[str, View]
+    views: dict[str, _ViewDefinition]
     elements: dict[str, dict[str, str]]
 
 
@@ -124,13 +135,23 @@ PARTS_OF_BILL = (BILL_ITEMS, ITEM_OPTIONS, PAYMENTS, PROMOTIONS)
 PROMOTION_KINDS = ("campaign", "coupon")
 OWN_TABLES = _DEFINED.own_tables
 INDEXES = _DEFINED.indexes
-DUCKDB_VIEWS, POSTGRES_VIEWS, SQLITE_VIEWS = (
-    {
-        name: View(view.description, view.sql.strip().format(**_DEFINED.elements[engine]))
-        for name, view in _DEFINED.views.items()
-    }
-    for engine in ("duckdb", "postgres", "sqlite")
-)
+
+
+def _view(defined: _ViewDefinition, engine: str) -> View:
+    sql = defined.sql.strip().format(**_DEFINED.elements[engine])
+    described: dict[str, str] = {}
+    for table in TABLES:
+        if table.name in defined.like_tables:
+            described |= {column.name: column.description for column in table.columns}
+    columns = {name: described[name] for name in defined.like_columns}
+    return View(defined.description, sql, columns | defined.own_columns)
+
+
+def _views(engine: str) -> dict[str, View]:
+    return {name: _view(defined, engine) for name, defined in _DEFINED.views.items()}
+
+
+DUCKDB_VIEWS, POSTGRES_VIEWS, SQLITE_VIEWS = _views("duckdb"), _views("postgres"), _views("sqlite")
 
 
 def promotions_of(kind: str) -> Table:
@@ -213,9 +234,7 @@ def missing_statements(found: Mapping[str, set[str]], dialect: Dialect) -> Itera
     # An existing view is kept, because somebody may have replaced it with their own.
     for name, view in dialect.views.items():
         if name not in found:
-            yield f"CREATE VIEW {name} AS {view.sql}"
-            if dialect.has_comments:
-                yield _comment("VIEW", name, view.description)
+            yield from _creation_of_view(name, view, dialect)
 
 
 def _creation(table: Table, dialect: Dialect) -> Iterator[str]:
@@ -225,6 +244,14 @@ def _creation(table: Table, dialect: Dialect) -> Iterator[str]:
         yield _comment("TABLE", table.name, f"One row per {table.one_row_per}.")
         for column in table.columns:
             yield _comment("COLUMN", f'{table.name}."{column.name}"', column.description)
+
+
+def _creation_of_view(name: str, view: View, dialect: Dialect) -> Iterator[str]:
+    yield f"CREATE VIEW {name} AS {view.sql}"
+    if dialect.has_comments:
+        yield _comment("VIEW", name, view.description)
+        for column, description in view.columns.items():
+            yield _comment("COLUMN", f'{name}."{column}"', description)
 
 
 def _comment(kind: str, name: str, text: str) -> str:
