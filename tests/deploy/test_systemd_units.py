@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from cli.command import PYTHON, SHOPS, Command
-from deploy.programs import DEPLOY, needs_program, output_of, printed_by_console
+from deploy.programs import DEPLOY, ROOT, needs_program, output_of, printed_by_console
 from e2e.serve_process import SHOP, Deployment
 from running_service import free_port
 from waiting import until
@@ -157,6 +157,52 @@ def test_the_watcher_has_a_user_of_its_own_and_nobody_else_writes_to_its_folders
     assert folders["/var/lib/counterfoil"] == ["3770", "counterfoil", "counterfoil"]
     assert value_of("StateDirectoryMode", "counterfoil.service") == ["3770"]
     assert set(value_of("SupplementaryGroups")) == {"counterfoil", "counterfoil-deliver"}
+
+
+def drop_in(unit: str, words: str) -> dict[str, list[str]]:
+    """Return the directives of the drop-in that the comment of a unit shows for something."""
+    comment = (UNITS / unit).read_text("utf-8").partition(words)[2].partition("#   [Service]\n")[2]
+    shown = re.match(r"(?:#   .*\n)+", comment)
+    assert shown
+    found: dict[str, list[str]] = {}
+    for line in shown[0].splitlines():
+        name, _, value = line.removeprefix("#   ").partition("=")
+        found.setdefault(name, []).append(value)
+    return found
+
+
+def test_a_watcher_with_a_mapping_starts_as_the_unit_shows(tmp_path: Path) -> None:
+    shown = drop_in("counterfoil-load.service", "To load exports of the POS")
+    name, _, source = shown["LoadCredential"][0].partition(":")
+    assert Path(source).parent == Path("/etc/counterfoil")
+    credentials = tmp_path / "credentials"
+    credentials.mkdir(mode=0o500)
+    example = ROOT / "docs" / "examples" / "foodstory-orders.csv"
+    mapping = ROOT / "src" / "counterfoil" / "importing" / "mappings" / "foodstory-orders.toml"
+    (tmp_path / "incoming").mkdir()
+    shutil.copy(mapping, credentials / name)
+    _, command = shown["ExecStart"]
+    words = command.replace("%d", str(credentials)).replace("/var/spool/counterfoil", str(tmp_path)).split()
+    assert words[0] == INSTALLED
+    process = subprocess.Popen(
+        [*PYTHON, *words[1:], "--with-shops"],
+        env=environment(tmp_path / "store", COUNTERFOIL_KEPT=str(tmp_path)),
+        stdout=subprocess.PIPE,
+    )
+    try:
+        shutil.copy(example, tmp_path / "incoming" / ".orders.csv")
+        (tmp_path / "incoming" / ".orders.csv").rename(tmp_path / "incoming" / "orders.csv")
+        until(lambda: list(tmp_path.glob("done/*-orders.csv")), "the export was loaded")
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=60)
+    assert process.returncode == 0
+
+
+def test_every_unit_has_a_limit_on_its_memory() -> None:
+    limits = {unit.name: value_of("MemoryMax", unit.name) for unit in SERVICES}
+    assert set(limits) == {unit.name for unit in SERVICES}
+    assert limits["counterfoil-load.service"] == ["1G"]
 
 
 LOGS = DEPLOY / "logs"

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from counterfoil import bootstrap, devices
 from counterfoil.cli.generate import MAX_BILLS, day_in_range, today_in_thailand
 from counterfoil.cli.options import settings_from
+from counterfoil.cli.paths import UserPath
 from counterfoil.cli.terminal import echo, message, print_fields, print_json, print_note, progress, style
 from counterfoil.console.app import running
 from counterfoil.console.sign_in import MAX_VALIDITY_MS, link_command, new_device, sign_in_link
@@ -52,7 +53,7 @@ Output = Literal["short", "all", "json"]
 @click.option("--seed", type=int, default=7)
 @click.option("--until", type=day_in_range, metavar="YYYY-MM-DD")
 @click.option("--bills", type=click.IntRange(500, MAX_BILLS), default=13_500)
-@click.option("--store", type=click.Path(file_okay=False), metavar="DIR")
+@click.option("--store", type=UserPath(file_okay=False), metavar="DIR")
 @click.option("--all", "shows_all", is_flag=True)
 @click.option("--json", "as_json", is_flag=True)
 @click.pass_context

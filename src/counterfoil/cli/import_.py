@@ -17,6 +17,7 @@ from counterfoil.cli import import_report, load_exports, load_run, terminal
 from counterfoil.cli.load_exports import ExportRequest
 from counterfoil.cli.main import FAILED, INTERRUPTED
 from counterfoil.cli.options import export_options, json_option, setting_option, settings_from, store_option
+from counterfoil.cli.paths import UserPath
 from counterfoil.cli.store import is_without_store
 from counterfoil.cli.terminal import echo, message, print_json, print_message, print_note, print_wrapped
 from counterfoil.cli.totals import ExpectedNet, expect_net_option, net_differences, print_totals
@@ -42,8 +43,8 @@ STANDARD_OUTPUT = "-"
 MAX_SHOPS_SHOWN = 5
 EXPORT_IS_RIGHT = "If the export is right, repeat the command with --accept-change."
 
-_existing_file = click.Path(path_type=Path, dir_okay=False, exists=True)
-_new_file = click.Path(path_type=Path, dir_okay=False)
+_existing_file = UserPath(path_type=Path, dir_okay=False, exists=True)
+_new_file = UserPath(path_type=Path, dir_okay=False)
 
 
 class ImportRequest(ExportRequest, kw_only=True):

@@ -29,6 +29,7 @@ from counterfoil.cli.options import (
     store_options,
     utc_option,
 )
+from counterfoil.cli.paths import UserPath
 from counterfoil.cli.terminal import echo, message, print_json, print_message
 from counterfoil.cli.totals import ExpectedNet, expect_net_option, net_differences
 from counterfoil.domain.calendar import iso_utc
@@ -73,16 +74,16 @@ class LoadOptions(Struct, frozen=True, kw_only=True):
 @click.command()
 @click.argument("sources", nargs=-1, metavar="SOURCE...")
 @setting_options("batch", "converters")
-@setting_option("kept", click.Path(file_okay=False), "DIR")
-@click.option("--rejects", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE")
+@setting_option("kept", UserPath(file_okay=False), "DIR")
+@click.option("--rejects", type=UserPath(path_type=Path, dir_okay=False), metavar="FILE")
 @click.option("--strict", is_flag=True)
 @click.option("--check", is_flag=True)
-@click.option("--quarantine", type=click.Path(path_type=Path, file_okay=False), metavar="DIR")
+@click.option("--quarantine", type=UserPath(path_type=Path, file_okay=False), metavar="DIR")
 @click.option("--accept-change", is_flag=True)
 @expect_net_option
 @click.option("--exports", is_flag=True)
 @export_options
-@click.option("--watch", type=click.Path(path_type=Path, file_okay=False), metavar="DIR")
+@click.option("--watch", type=UserPath(path_type=Path, file_okay=False), metavar="DIR")
 @click.option("--delete-loaded", is_flag=True)
 @utc_option
 @store_options

@@ -16,6 +16,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from counterfoil import API_VERSION, __version__
+from counterfoil.cli.paths import UserPath
 from counterfoil.machine.process import wants_colour
 
 FAILED, USAGE_ERROR, INTERRUPTED = 1, 2, 130
@@ -181,7 +182,7 @@ class Program(click.Group):
 )
 @click.option(
     "--config",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=UserPath(path_type=Path, dir_okay=False),
     envvar="COUNTERFOIL_CONFIG",
     show_envvar=True,
     metavar="FILE",

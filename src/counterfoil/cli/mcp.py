@@ -4,9 +4,11 @@ from pathlib import Path
 
 import click
 
+from counterfoil.cli.paths import UserPath
+
 
 @click.command()
-@click.option("--copy", "path", type=click.Path(path_type=Path), default="counterfoil.duckdb", metavar="FILE")
+@click.option("--copy", "path", type=UserPath(path_type=Path), default="counterfoil.duckdb", metavar="FILE")
 def command(*, path: Path) -> None:
     from counterfoil.mcp.sources import CopyError, copy_file, is_sqlite  # noqa: PLC0415 - the extra may be missing
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from counterfoil.cli.paths import UserPath
 from counterfoil.cli.terminal import json_option as json_option  # noqa: PLC0414 - commands import it from here
 from counterfoil.cli.terminal import message
 from counterfoil.settings import BY_NAME, Settings, SettingsError, load
@@ -42,17 +43,17 @@ def _remember(ctx: click.Context, option: click.Parameter, value: object) -> Non
 
 # These options are not passed to commands: `settings_from` applies them.
 _hidden: dict[str, Any] = {"is_eager": True, "expose_value": False, "callback": _remember}
-store_option = click.option("--store", type=click.Path(file_okay=False), metavar="DIR", **_hidden)
+store_option = click.option("--store", type=UserPath(file_okay=False), metavar="DIR", **_hidden)
 utc_option = click.option("--utc", is_flag=True, **_hidden)
 store_options = _together([store_option, json_option])
 
 
 # How exports are converted, by `import` and by `load`. The names are the fields of `ExportRequest`.
 EXPORT_OPTIONS = {
-    "mapping": click.option("--mapping", type=click.Path(path_type=Path, dir_okay=False, exists=True), metavar="FILE"),
+    "mapping": click.option("--mapping", type=UserPath(path_type=Path, dir_okay=False, exists=True), metavar="FILE"),
     "mappings": click.option(
         "--mappings",
-        type=click.Path(path_type=Path, file_okay=False, exists=True),
+        type=UserPath(path_type=Path, file_okay=False, exists=True),
         envvar="COUNTERFOIL_IMPORT_MAPPINGS",
         show_envvar=True,
         metavar="FOLDER",

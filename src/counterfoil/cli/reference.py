@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from counterfoil.cli.options import settings_from
+from counterfoil.cli.paths import UserPath
 from counterfoil.cli.terminal import echo, message, print_document
 from counterfoil.http.reference import FORMATS, example_base_url, render
 
@@ -15,7 +16,7 @@ _PLAIN_URL = re.compile(rf"https?://{_HOST}(?:/[A-Za-z0-9._~/%-]*)?")
 
 
 @click.command()
-@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE")
+@click.option("--out", type=UserPath(dir_okay=False, path_type=Path), metavar="FILE")
 @click.option("--format", "kind", type=click.Choice(FORMATS))
 @click.option("--base-url", metavar="URL")
 def command(out: Path | None, kind: str | None, base_url: str | None) -> None:

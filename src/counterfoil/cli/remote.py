@@ -14,6 +14,7 @@ import click
 from msgspec import Struct
 
 from counterfoil.cli.main import FAILED, INTERRUPTED
+from counterfoil.cli.paths import UserPath
 from counterfoil.cli.terminal import message, print_message, print_note, status_line
 from counterfoil.client import Client, QuotaSpent, Refusal, Unreachable
 from counterfoil.client.connection import checked_url, request_headers
@@ -66,7 +67,7 @@ def remote_options(command: Callable[..., int]) -> Callable[..., int]:
 
     @click.option("--url", required=True, envvar="COUNTERFOIL_URL", show_envvar=True, metavar="URL")
     @click.option(
-        "--key-file", type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path), metavar="FILE"
+        "--key-file", type=UserPath(exists=True, dir_okay=False, allow_dash=True, path_type=Path), metavar="FILE"
     )
     @click.option("--key", "bare_key", hidden=True)
     @click.option("--to", "target_name", default="counterfoil.duckdb", metavar="TARGET")

@@ -11,6 +11,7 @@ from counterfoil import bootstrap
 from counterfoil.backends.sqlite import files
 from counterfoil.backends.sqlite.backup import BackupManifest, delete_older, rotating
 from counterfoil.cli import options
+from counterfoil.cli.paths import UserPath
 from counterfoil.cli.terminal import confirm, echo, is_terminal, message, print_fields, print_json, print_note
 from counterfoil.domain.access import DAILY_TOTAL_DAYS, REQUEST_RECORD_DAYS
 from counterfoil.domain.audit import Act, AuditEntry
@@ -157,7 +158,7 @@ def _prune_removals(settings: Settings) -> int:
 
 
 @click.command()
-@click.argument("folder", type=click.Path(path_type=Path), metavar="DIR", required=False)
+@click.argument("folder", type=UserPath(path_type=Path), metavar="DIR", required=False)
 @click.option("--keep", type=click.IntRange(min=1), metavar="N")
 @click.option("--without-secret", is_flag=True)
 @click.option("--record", "recorded_name", metavar="NAME")
@@ -234,7 +235,7 @@ def _record_backup_of_others(settings: Settings, name: str, as_json: bool) -> No
 
 
 @click.command()
-@click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
+@click.argument("folder", type=UserPath(path_type=Path), metavar="DIR")
 @click.option("--replace", is_flag=True)
 @click.option("--yes", is_flag=True)
 @options.utc_option
