@@ -1,7 +1,5 @@
 """The entry point. Worker processes import it again, so it must not import anything that a worker does not need."""
 
-import gc
-
 try:
     import signal
 except KeyboardInterrupt:
@@ -13,9 +11,6 @@ def run() -> None:
     # a background job of a shell, it stays ignored.
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    # Imported modules are never garbage, and looking for garbage while they are imported takes a tenth of the time of a
-    # short command. `cli/main.py` enables the collector again once it has imported the module of the command.
-    gc.disable()
     from counterfoil.cli import main
 
     main.run()

@@ -1,6 +1,5 @@
 """Entry point: commands, global options and error reporting. A command's module is imported only when it is needed."""
 
-import gc
 import importlib
 import io
 import os
@@ -152,10 +151,6 @@ class Program(click.Group):
                 return None
             raise click.NoSuchCommand(cmd_name, possibilities=COMMANDS, ctx=ctx)
         module = importlib.import_module(f"counterfoil.cli.{_module_of(cmd_name)}")
-        if not gc.isenabled():
-            # `__main__.py` has turned it off for the imports, whose objects stay in use and need not be examined.
-            gc.freeze()
-            gc.enable()
         command: click.Command = getattr(module, cmd_name if cmd_name in MODULES else "command")
         use_command_context(command)
         return command

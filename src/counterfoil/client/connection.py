@@ -2,7 +2,6 @@
 
 import socket
 import ssl
-import sys
 import threading
 import zlib
 from collections import deque
@@ -14,6 +13,7 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies
 from weakref import WeakSet
 
+import httpx
 import msgspec
 from backports import zstd
 from msgspec import Struct
@@ -22,10 +22,6 @@ from counterfoil import __version__
 from counterfoil.client import errors
 from counterfoil.domain.calendar import DAY_MS, THAI_TIME, from_ms, thai_day, thai_midnight
 from counterfoil.text import without_password
-
-# Importing the command line of httpx takes as long as importing httpx itself, which works without it.
-sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]  # None makes the import fail
-import httpx  # noqa: E402 - must follow the statement above
 
 # --- the rate limit ------------------------------------------------------------------
 
