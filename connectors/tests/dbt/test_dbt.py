@@ -1,5 +1,6 @@
 """The dbt package in connectors/dbt, run with dbt-duckdb on a copy that changes, has the bills of the API."""
 
+import json
 import os
 import re
 import subprocess
@@ -89,6 +90,52 @@ def test_an_incremental_model_follows_additions_changes_removals_and_returns(pro
         assert dict(project.models("SELECT id, revenue FROM fct_bills")) == expected  # type: ignore[arg-type]
         [(total,)] = project.models("SELECT sum(revenue) FROM sales_by_shop_and_day")
         assert total == sum(expected.values())
+
+
+def test_lines_payments_and_members_are_those_of_the_copy_without_personal_data(project: Project) -> None:
+    branch = r.branch(franchiseId=FRANCHISE)
+    sold, void = r.bill(branch, id="sold", memberId="m-1"), r.bill(branch, id="void", void=True)
+    project.pull(branch, r.base(branch), r.member(branch, id="m-1", tel="0899999999"), sold, void)
+    project.build()
+    with closing(project.copy.target()) as copy:
+        for model, table in (
+            ("fct_bill_lines", "bill_items"),
+            ("fct_payments", "payments"),
+            ("dim_members", "members"),
+        ):
+            counted = "SELECT count(*) FROM "
+            assert project.models(counted + model) == copy.run(counted + table)
+        lines = "SELECT sum(line_total) FROM bill_lines WHERE is_sold"
+        payments = "SELECT sum(amount) FROM payments_by_method"
+        assert project.models(lines.replace("bill_lines", "fct_bill_lines")) == copy.run(lines)
+        assert project.models("SELECT sum(received) FROM fct_payments") == copy.run(payments)
+        bought = copy.run("SELECT bills, revenue FROM member_activity")
+    assert project.models("SELECT bills, revenue FROM dim_members") == bought
+    project.pull(r.removal(sold))
+    project.build()
+    assert project.models("SELECT DISTINCT bill_id FROM fct_bill_lines") == [("void",)]
+    assert project.models("SELECT bills FROM dim_members") == [(0,)]
+
+
+def test_every_column_of_every_model_is_described_and_nothing_is_deprecated(project: Project) -> None:
+    branch = r.branch(franchiseId=FRANCHISE)
+    project.pull(branch, r.base(branch), r.bill(branch))
+    built = project.run("build", "--show-all-deprecations")
+    assert built.returncode == 0, built.stdout[-4000:]
+    # dbt names a kind of deprecation like this: MissingArgumentsPropertyInGenericTestDeprecation.
+    assert re.findall(r"\w+Deprecation\w*", built.stdout + built.stderr) == []
+    manifest = json.loads((project.folder / "target" / "manifest.json").read_text("utf-8"))
+    described = {
+        (node["name"], column["name"])
+        for node in manifest["nodes"].values()
+        if node["resource_type"] == "model"
+        for column in node["columns"].values()
+        if column["description"]
+    }
+    built_columns = project.models(
+        "SELECT table_name, column_name FROM information_schema.columns WHERE table_catalog = 'analytics'"
+    )
+    assert described == set(built_columns)
 
 
 def test_the_tests_of_the_sources_find_a_bill_that_is_in_the_copy_twice(project: Project) -> None:
