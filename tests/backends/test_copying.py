@@ -262,7 +262,7 @@ def test_an_incomplete_target_serves_nobody(service: RunningService, target: str
     with pytest.raises(StoreMismatch, match="has not been finished"):
         bootstrap.store(there).prepare()
     # The next pass would delete a key that was issued on the target, so issuing is refused.
-    issue = ["keys", "issue", "--shop", "s", "--store", target]
+    issue = ["keys", "issue", "--not-loaded-yet", "--shop", "s", "--store", target]
     refused = CliRunner().invoke(program, issue)
     assert refused.exit_code == 1
     assert "has not been finished" in str(refused.exception) + refused.output

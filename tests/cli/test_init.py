@@ -68,7 +68,7 @@ def test_it_leaves_an_existing_store_as_it_is(counterfoil: Command) -> None:
     assert counterfoil.json("load", "-", stdin=SHOPS[0])["unchanged"] == 1
 
 
-@pytest.mark.parametrize("command", ["load -", "keys issue --shop sh_1"])
+@pytest.mark.parametrize("command", ["load -", "keys issue --not-loaded-yet --shop sh_1"])
 def test_a_first_load_and_a_first_key_create_all_files_say_so_and_are_recorded(
     counterfoil: Command, command: str
 ) -> None:
@@ -122,7 +122,7 @@ def test_only_a_lost_file_is_created_again(counterfoil: Command, store: Path) ->
     [
         *((["init"], size) for size in (0, 4_000, 20_000, 100_000, 290_000)),
         (["load", "-"], 20_000),
-        (["keys", "issue", "--shop", "sh_1"], 20_000),
+        (["keys", "issue", "--not-loaded-yet", "--shop", "sh_1"], 20_000),
     ],
 )
 def test_a_store_that_could_not_be_created_on_a_full_disk_is_completed_by_the_same_command(
@@ -173,7 +173,7 @@ def test_keys_usage_and_doctor_work_on_postgresql(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     bare("migrate")
-    bare("keys", "issue", "--shop", "sh_1", "--label", "till")
+    bare("keys", "issue", "--not-loaded-yet", "--shop", "sh_1", "--label", "till")
     assert "till" in bare("keys", "list").stdout
     bare("usage")
     bare("prune")

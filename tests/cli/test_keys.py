@@ -17,11 +17,11 @@ from counterfoil.machine.clock import SystemClock
 
 
 def issue(counterfoil: Command, *arguments: str) -> dict[str, Any]:
-    return dict(counterfoil.json("keys", "issue", "--shop", "sh_1", *arguments))
+    return dict(counterfoil.json("keys", "issue", "--not-loaded-yet", "--shop", "sh_1", *arguments))
 
 
 def test_an_issued_key_is_printed_once_and_its_secret_is_not_stored(counterfoil: Command, store: Path) -> None:
-    text = counterfoil("keys", "issue", "--franchise", "fr_a", "--label", "ERP").stdout
+    text = counterfoil("keys", "issue", "--not-loaded-yet", "--franchise", "fr_a", "--label", "ERP").stdout
     (key,) = re.findall(PATTERN, text)
     secret = key.rpartition("_")[2]
     assert "shown only once" in text
@@ -48,12 +48,26 @@ def test_a_key_has_the_contracts_limits_and_no_permission_by_default(counterfoil
     assert granted["scope"] == {"kind": "shop", "id": "sh_1"}
 
 
-def test_a_scope_that_the_store_does_not_know_causes_a_note_and_a_known_one_does_not(counterfoil: Command) -> None:
-    assert "shop sh_1 is not loaded yet" in counterfoil("keys", "issue", "--shop", "sh_1").stderr
+def test_a_scope_that_the_store_does_not_know_is_refused_and_a_known_one_is_not(counterfoil: Command) -> None:
+    refused = counterfoil("keys", "issue", "--shop", "sh_1", status=1)
+    assert "no shop sh_1 is loaded, so no key was issued" in refused.output
+    assert not counterfoil.store.exists()
     counterfoil("load", "-", stdin=b"\n".join(SHOPS))
-    assert counterfoil("keys", "issue", "--shop", "sh_1").stderr == ""
     assert counterfoil("keys", "issue", "--franchise", "fr_a").stderr == ""
-    assert "franchise fr_b is not loaded yet" in counterfoil("keys", "issue", "--franchise", "fr_b").stderr
+    refused = counterfoil("keys", "issue", "--franchise", "nosuch", status=1)
+    assert "no shop of franchise nosuch is loaded" in refused.output
+    assert len(counterfoil.json("keys", "list")) == 1
+
+
+def test_a_key_for_a_scope_that_is_not_loaded_yet_causes_a_note(counterfoil: Command) -> None:
+    assert "shop sh_1 is not loaded yet" in counterfoil("keys", "issue", "--not-loaded-yet", "--shop", "sh_1").stderr
+    counterfoil("load", "-", stdin=b"\n".join(SHOPS))
+    assert counterfoil("keys", "issue", "--not-loaded-yet", "--shop", "sh_1").stderr == ""
+    assert counterfoil("keys", "issue", "--not-loaded-yet", "--franchise", "fr_a").stderr == ""
+    assert (
+        "franchise fr_b is not loaded yet"
+        in counterfoil("keys", "issue", "--not-loaded-yet", "--franchise", "fr_b").stderr
+    )
 
 
 @pytest.mark.parametrize(
@@ -61,7 +75,7 @@ def test_a_scope_that_the_store_does_not_know_causes_a_note_and_a_known_one_does
     ["", "--franchise b --shop a", "--shop a --per-min 0", "--shop a --per-day -1", "--shop a --per-day many"],
 )
 def test_invalid_options_for_a_new_key_are_misuse(counterfoil: Command, options: str) -> None:
-    counterfoil("keys", "issue", *options.split(), status=2)
+    counterfoil("keys", "issue", "--not-loaded-yet", *options.split(), status=2)
 
 
 @pytest.mark.parametrize(
@@ -76,7 +90,7 @@ def test_invalid_options_for_a_new_key_are_misuse(counterfoil: Command, options:
 def test_an_id_or_label_that_is_not_a_line_of_text_is_refused_with_the_reason(
     counterfoil: Command, arguments: tuple[str, ...], reason: str
 ) -> None:
-    told = counterfoil("keys", "issue", *arguments, status=1).stderr
+    told = counterfoil("keys", "issue", "--not-loaded-yet", *arguments, status=1).stderr
     assert reason in " ".join(told.split())
 
 

@@ -191,7 +191,7 @@ def test_an_unusable_setting_is_reported_in_one_sentence_with_exit_status_1(
 
 
 @pytest.mark.parametrize(
-    "arguments", [("keys", "list"), ("keys", "issue", "--shop", "sh_1"), ("load", "-"), ("serve",)]
+    "arguments", [("keys", "list"), ("keys", "issue", "--not-loaded-yet", "--shop", "sh_1"), ("load", "-"), ("serve",)]
 )
 def test_a_store_that_is_a_file_instead_of_a_folder_is_reported(
     counterfoil: Command, store: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
@@ -287,3 +287,51 @@ def test_a_full_disk_under_the_output_is_reported() -> None:
         done = subprocess.run([*PYTHON, "schema", "bill"], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert done.returncode == 1
     assert done.stderr.splitlines()[0] == "counterfoil: No space left on device"
+
+
+def all_options() -> list[tuple[tuple[str, ...], click.Option]]:
+    """Return every option of every command, with the command's words, from the commands themselves."""
+    found: list[tuple[tuple[str, ...], click.Option]] = []
+
+    def walk(words: tuple[str, ...], command: click.Command) -> None:
+        found.extend((words, option) for option in command.params if isinstance(option, click.Option))
+        if isinstance(command, click.Group):
+            with command.make_context("counterfoil", [], resilient_parsing=True) as context:
+                for name in command.list_commands(context):
+                    inner = command.get_command(context, name)
+                    assert inner
+                    walk((*words, name), inner)
+
+    walk((), program)
+    return found
+
+
+@pytest.mark.parametrize(
+    "option",
+    [("--check",), ("--load",), ("--with-shops",), ("--rejects", "r.csv"), ("--expect-net", "1.00"), ("--json",)],
+)
+def test_an_option_without_effect_beside_infer_is_refused(counterfoil: Command, option: tuple[str, ...]) -> None:
+    refused = counterfoil("import", "--infer", "docs/examples/bills.csv", *option, status=2)
+    assert f"{option[0]} has no effect with --infer" in refused.output
+
+
+def test_an_answer_without_the_question_is_refused(counterfoil: Command) -> None:
+    refused = counterfoil("import", "docs/examples/bills.csv", "--set", "shop.franchiseId=f", "--load", status=2)
+    assert "--set has an effect only with --infer" in refused.output
+
+
+def test_an_option_that_is_given_twice_is_refused_by_every_command() -> None:
+    options = all_options()
+    assert len(options) > 100
+    repeatable = set()
+    for words, option in options:
+        flag = option.opts[-1]
+        if option.multiple or flag == "--version":
+            repeatable.add((*words, flag))
+            continue
+        once = [flag] if option.is_flag else [flag, "1"]
+        result = CliRunner().invoke(program, [*words, *once, *once])
+        names = "/".join([*option.opts, *option.secondary_opts])
+        assert result.exit_code == 2, (words, flag, result.output)
+        assert f"{names} was given 2 times. Use it once." in result.output
+    assert {("import", "--set"), ("import", "--lines"), ("load", "--expect-net")} <= repeatable

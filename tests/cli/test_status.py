@@ -164,7 +164,8 @@ def test_rejected_lines_are_a_warning(loaded: Command, admin_port: int) -> None:
 
 def test_a_key_near_its_quota_is_a_warning_and_a_revoked_one_is_not(loaded: Command, admin_port: int) -> None:
     near, gone, far = (
-        str(loaded.json("keys", "issue", "--shop", "sh_1", "--per-day", "10")["keyId"]) for _ in range(3)
+        str(loaded.json("keys", "issue", "--not-loaded-yet", "--shop", "sh_1", "--per-day", "10")["keyId"])
+        for _ in range(3)
     )
 
     async def spend(usage: SqliteUsage) -> None:

@@ -31,7 +31,7 @@ ESCAPE = "\x1b["
 def test_a_terminal_gets_colours_and_a_pipe_does_not(counterfoil: Command, store: Path) -> None:
     counterfoil("init")
     assert "no keys found" in on_terminal("usage", "--store", store)
-    counterfoil("keys", "issue", "--shop", "sh_1", "--label", "[red]ERP[/red] ไทย")
+    counterfoil("keys", "issue", "--not-loaded-yet", "--shop", "sh_1", "--label", "[red]ERP[/red] ไทย")
     drawn = on_terminal("keys", "list", "--store", store)
     assert ESCAPE in drawn
     assert "[red]ERP[/red] ไทย" in drawn
@@ -40,7 +40,7 @@ def test_a_terminal_gets_colours_and_a_pipe_does_not(counterfoil: Command, store
 
 
 def test_no_color_removes_every_colour_and_style(counterfoil: Command, store: Path) -> None:
-    counterfoil("keys", "issue", "--shop", "sh_1", "--label", "ERP")
+    counterfoil("keys", "issue", "--not-loaded-yet", "--shop", "sh_1", "--label", "ERP")
     for command in ("keys list", "settings", "doctor", "usage", "usage --disclosures"):
         assert ESCAPE not in on_terminal(*command.split(), "--store", store, NO_COLOR="1"), command
 
@@ -189,7 +189,7 @@ def test_a_pipe_shows_neither_bytes_nor_a_percentage_and_a_redirected_file_both(
 def test_a_revocation_is_confirmed_on_a_terminal_unless_yes_is_given(
     counterfoil: Command, store: Path, typed: bytes, options: tuple[str, ...], is_revoked: bool
 ) -> None:
-    key_id = counterfoil.json("keys", "issue", "--shop", "sh_1")["keyId"]
+    key_id = counterfoil.json("keys", "issue", "--not-loaded-yet", "--shop", "sh_1")["keyId"]
     asked = on_terminal("keys", "revoke", key_id, *options, "--store", store, typed=typed)
     assert ("This cannot be undone" in asked) is not bool(options)
     assert counterfoil.json("keys", "show", key_id)["revoked"] is is_revoked
@@ -216,12 +216,18 @@ def test_a_closed_standard_output_is_reported_in_one_sentence(arguments: tuple[s
 
 
 def test_no_key_is_issued_if_standard_output_is_closed(store: Path) -> None:
-    assert in_a_shell("keys", "issue", "--shop", "sh_1", "--store", store, closing=">&-").returncode == 1
+    assert (
+        in_a_shell("keys", "issue", "--not-loaded-yet", "--shop", "sh_1", "--store", store, closing=">&-").returncode
+        == 1
+    )
     assert not store.exists()
 
 
 def test_every_command_works_with_a_closed_standard_error(counterfoil: Command, store: Path) -> None:
-    assert in_a_shell("keys", "issue", "--shop", "sh_1", "--store", store, closing="2>&-").returncode == 0
+    assert (
+        in_a_shell("keys", "issue", "--not-loaded-yet", "--shop", "sh_1", "--store", store, closing="2>&-").returncode
+        == 0
+    )
     assert in_a_shell("nonsense", closing="2>&-").returncode == 2
     assert len(counterfoil.json("keys", "list")) == 1
 
@@ -232,13 +238,13 @@ def test_a_closed_standard_input_fails_only_a_load_that_reads_from_it(counterfoi
         1,
         b"counterfoil: cannot read source records: standard input is closed.\n",
     )
-    key_id = counterfoil.json("keys", "issue", "--shop", "sh_1")["keyId"]
+    key_id = counterfoil.json("keys", "issue", "--not-loaded-yet", "--shop", "sh_1")["keyId"]
     assert in_a_shell("keys", "revoke", key_id, "--yes", "--store", store, closing="<&-").returncode == 0
 
 
 @pytest.mark.parametrize("encoding", ["latin-1", "cp1252"])
 def test_characters_that_the_output_cannot_encode_are_escaped(counterfoil: Command, store: Path, encoding: str) -> None:
-    counterfoil("keys", "issue", "--shop", "sh_1", "--label", THAI)
+    counterfoil("keys", "issue", "--not-loaded-yet", "--shop", "sh_1", "--label", THAI)
     done = in_a_shell("keys", "list", "--store", store, encoding=encoding)
     assert (done.returncode, done.stderr) == (0, b"")
     assert THAI.encode("ascii", "backslashreplace") in done.stdout
@@ -250,7 +256,7 @@ def test_characters_that_the_output_cannot_encode_are_escaped(counterfoil: Comma
 )
 def test_json_output_is_the_same_in_every_encoding(counterfoil: Command, store: Path, encoding: str) -> None:
     label = f"{THAI} café 🍜"
-    counterfoil("keys", "issue", "--shop", "sh_1", "--label", label)
+    counterfoil("keys", "issue", "--not-loaded-yet", "--shop", "sh_1", "--label", label)
     done = in_a_shell("keys", "list", "--json", "--store", store, encoding=encoding)
     assert json.loads(done.stdout.decode(encoding))[0]["label"] == label
 
@@ -272,7 +278,7 @@ def test_a_source_with_an_undecodable_name_is_loaded(counterfoil: Command, store
 
 def test_a_store_with_an_undecodable_name_is_shown_and_used(tmp_path: Path) -> None:
     store = os.fsdecode(os.fsencode(tmp_path) + b"/store-\xff")
-    assert in_a_shell("keys", "issue", "--shop", "sh_1", "--store", store).returncode == 0
+    assert in_a_shell("keys", "issue", "--not-loaded-yet", "--shop", "sh_1", "--store", store).returncode == 0
     for arguments in (("settings",), ("settings", "--json"), ("doctor",), ("doctor", "--json"), ("keys", "list")):
         done = in_a_shell(*arguments, "--store", store)
         assert (done.returncode, done.stderr) == (0, b""), arguments

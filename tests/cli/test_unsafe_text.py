@@ -42,14 +42,14 @@ def attacked(store: Path, tmp_path: Path) -> Path:
 
 def test_text_of_the_store_is_printed_without_control_characters(attacked: Path) -> None:
     on_store = ("--store", attacked)
-    issued = run("keys", "issue", "--shop", "sh_plain", "--label", "ERP", *on_store).output
+    issued = run("keys", "issue", "--not-loaded-yet", "--shop", "sh_plain", "--label", "ERP", *on_store).output
     key_id = issued.split("key ID")[1].split()[0]
     # An earlier version may have accepted a label that this one refuses.
     with closing(sqlite3.connect(attacked / "keys.sqlite3")) as database, database:
         [body] = database.execute("SELECT body FROM keys").fetchone()
         key = json.dumps(json.loads(body) | {"label": f"ERP{UNSAFE}"})
         database.execute("UPDATE keys SET body = ?", (key.encode(),))
-    assert run("keys", "issue", "--shop", f"none{UNSAFE}", *on_store).output
+    assert run("keys", "issue", "--not-loaded-yet", "--shop", f"none{UNSAFE}", *on_store).output
     keys, loads = ("keys list", f"keys show {key_id}"), ("loads", "loads 1")
     for command in (*keys, *loads, "shops", "usage", "audit", "requests", "settings", "status", "doctor"):
         assert run(*command.split(), *on_store).output

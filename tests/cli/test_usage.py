@@ -20,7 +20,9 @@ from running_service import ManualClock
 
 @pytest.fixture
 def key_id(counterfoil: Command) -> str:
-    issued = counterfoil.json("keys", "issue", "--franchise", "fr_a", "--label", "ERP", "--per-day", "40")
+    issued = counterfoil.json(
+        "keys", "issue", "--not-loaded-yet", "--franchise", "fr_a", "--label", "ERP", "--per-day", "40"
+    )
     return str(issued["keyId"])
 
 
@@ -41,7 +43,7 @@ def spend(store: Path, key_id: str, count: int, days_ago: int = 0) -> None:
 def test_a_keys_recent_days_are_listed_oldest_first(counterfoil: Command, store: Path, key_id: str) -> None:
     spend(store, key_id, 5, days_ago=1)
     spend(store, key_id, 3)
-    counterfoil("keys", "issue", "--shop", "sh_2")
+    counterfoil("keys", "issue", "--not-loaded-yet", "--shop", "sh_2")
     assert sorted(spent["total"] for spent in counterfoil.json("usage")) == [0, 8]
     (spent,) = counterfoil.json("usage", key_id)
     days = days_until(thai_day(SystemClock().now_ms()), 7)
@@ -60,7 +62,7 @@ def test_a_key_has_a_line_for_each_day(counterfoil: Command, store: Path, key_id
 
 @pytest.mark.programs
 def test_on_a_terminal_a_full_bar_is_the_largest_day_and_idle_keys_are_named(counterfoil: Command, key_id: str) -> None:
-    counterfoil("keys", "issue", "--shop", "sh_1", "--label", "Idle")
+    counterfoil("keys", "issue", "--not-loaded-yet", "--shop", "sh_1", "--label", "Idle")
     spend(counterfoil.store, key_id, 4, days_ago=1)
     spend(counterfoil.store, key_id, 2)
     *days, idle = on_terminal("usage", "--store", counterfoil.store).splitlines()
@@ -69,7 +71,7 @@ def test_on_a_terminal_a_full_bar_is_the_largest_day_and_idle_keys_are_named(cou
 
 
 def test_disclosures_name_the_key_the_base_and_the_number_of_members(counterfoil: Command, key_id: str) -> None:
-    other = str(counterfoil.json("keys", "issue", "--shop", "sh_2")["keyId"])
+    other = str(counterfoil.json("keys", "issue", "--not-loaded-yet", "--shop", "sh_2")["keyId"])
     spend(counterfoil.store, key_id, 2)
     spend(counterfoil.store, other, 4)
     (seen,) = counterfoil.json("usage", key_id, "--disclosures")
@@ -81,7 +83,7 @@ def test_disclosures_name_the_key_the_base_and_the_number_of_members(counterfoil
 def test_disclosures_of_a_key_are_found_behind_many_of_others_and_never_truncated_silently(
     counterfoil: Command, store: Path, key_id: str
 ) -> None:
-    other = str(counterfoil.json("keys", "issue", "--shop", "sh_2")["keyId"])
+    other = str(counterfoil.json("keys", "issue", "--not-loaded-yet", "--shop", "sh_2")["keyId"])
     spend(store, key_id, 1)
     for _ in range(3):
         spend(store, other, 1)
@@ -150,7 +152,7 @@ def test_errors_that_leave_no_record_cannot_be_asked_for(counterfoil: Command) -
 
 
 def test_options_select_requests(counterfoil: Command, store: Path, key_id: str) -> None:
-    other = str(counterfoil.json("keys", "issue", "--shop", "sh_2")["keyId"])
+    other = str(counterfoil.json("keys", "issue", "--not-loaded-yet", "--shop", "sh_2")["keyId"])
     record_requests(
         store,
         request_record(key_id, "old", 3 * HOUR_MS),

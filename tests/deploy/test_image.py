@@ -133,7 +133,11 @@ def test_the_image_serves_read_only_without_privileges_and_stops_on_request(engi
         assert "uid=10001" in engine.podman("exec", "serve", "id")
         loaded = engine.feed("serve", json.dumps(SHOP).encode(), "counterfoil", "load", "-", "--json")
         assert json.loads(loaded)["added"] == 1
-        key = json.loads(engine.podman("exec", "serve", "counterfoil", "keys", "issue", "--shop", "sh_1", "--json"))
+        key = json.loads(
+            engine.podman(
+                "exec", "serve", "counterfoil", "keys", "issue", "--not-loaded-yet", "--shop", "sh_1", "--json"
+            )
+        )
         answer = httpx.get(shops, headers={"authorization": f"Bearer {key['key']}"}).json()
         assert [shop["shopId"] for shop in answer["data"]] == ["sh_1"]
 
@@ -153,7 +157,9 @@ def test_the_image_serves_loads_and_issues_keys_on_postgresql_with_the_logins_of
     volumes = ("--volume", "work:/var/lib/counterfoil", "--volume", f"{delivery}:/shop.ndjson:ro")
     loaded = engine.run("--rm", *store("cf_load"), *secret, *volumes, IMAGE, "load", "/shop.ndjson", "--json")
     assert '"added":1' in loaded
-    issued = engine.run("--rm", *store("cf_ops"), IMAGE, "keys", "issue", "--shop", "sh_1", "--json")
+    issued = engine.run(
+        "--rm", *store("cf_ops"), IMAGE, "keys", "issue", "--not-loaded-yet", "--shop", "sh_1", "--json"
+    )
     (key,) = re.findall(r"cf_live_\w+", issued)
     meter = ("--env", f"COUNTERFOIL_METER={servers.valkey().url}")
     with serving(engine, *store("cf_api"), *secret, *meter) as shops:

@@ -9,7 +9,7 @@ import click
 
 from counterfoil import bootstrap
 from counterfoil.backends.moving import CutOver, MoveReport, MoveStage, StoreMove, TableDifference
-from counterfoil.cli.main import INTERRUPTED
+from counterfoil.cli.main import INTERRUPTED, Command
 from counterfoil.cli.options import json_option, settings_from, utc_option
 from counterfoil.cli.store import audit_entry
 from counterfoil.cli.terminal import echo, message, print_fields, print_json, print_list, status_line
@@ -30,7 +30,7 @@ _COLUMNS: Sequence[ListColumn[TableDifference]] = (
 )
 
 
-@click.command()
+@click.command(cls=Command)
 @click.option("--from", "source", required=True, metavar="sqlite:DIR")
 @click.option("--to", "target", required=True, metavar="postgresql://...")
 @click.option("--cut-over", is_flag=True)

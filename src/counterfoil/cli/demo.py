@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from counterfoil import bootstrap, devices
 from counterfoil.cli.generate import MAX_BILLS, day_in_range, today_in_thailand
+from counterfoil.cli.main import Command
 from counterfoil.cli.options import settings_from
 from counterfoil.cli.paths import UserPath
 from counterfoil.cli.terminal import echo, message, print_fields, print_json, print_note, progress, style
@@ -44,7 +45,7 @@ from counterfoil.views.keys import columns
 Output = Literal["short", "all", "json"]
 
 
-@click.command()
+@click.command(cls=Command)
 @click.option("--host", default="127.0.0.1")
 @click.option("--port", type=click.IntRange(0, LAST_PORT), default=8000)
 @click.option("--admin-port", type=click.IntRange(1, LAST_PORT))

@@ -5,12 +5,13 @@ from importlib import resources
 import click
 from click.shell_completion import BashComplete, FishComplete, ShellComplete, ZshComplete
 
+from counterfoil.cli.main import Command
 from counterfoil.cli.terminal import print_document
 
 KINDS = ("shop", "base", "member", "bill")
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("kind", type=click.Choice(KINDS))
 def schema(kind: str) -> None:
     document = resources.files("counterfoil.ingest") / "schemas" / f"{kind}.json"
@@ -21,7 +22,7 @@ VARIABLE = "_COUNTERFOIL_COMPLETE"
 SHELLS: dict[str, type[ShellComplete]] = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("shell", type=click.Choice(list(SHELLS)))
 @click.pass_context
 def completion(ctx: click.Context, shell: str) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from counterfoil.cli.main import Command
 from counterfoil.cli.terminal import echo, is_terminal, message, print_json, progress
 from counterfoil.demo.worldgen.plan import WorldPlan
 from counterfoil.demo.worldgen.world import world
@@ -36,7 +37,7 @@ def day_in_range(text: str) -> date:
     return day.date()
 
 
-@click.command()
+@click.command(cls=Command)
 @click.option("--bills", type=click.IntRange(0, MAX_BILLS), required=True)
 @click.option("--shops", type=click.IntRange(1, MAX_SHOPS))
 @click.option("--members", type=click.IntRange(0, MAX_BILLS))

@@ -15,7 +15,7 @@ from click.core import ParameterSource
 from counterfoil import bootstrap
 from counterfoil.cli import import_report, load_exports, load_run, terminal
 from counterfoil.cli.load_exports import ExportRequest
-from counterfoil.cli.main import FAILED, INTERRUPTED
+from counterfoil.cli.main import FAILED, INTERRUPTED, Command
 from counterfoil.cli.options import export_options, json_option, setting_option, settings_from, store_option
 from counterfoil.cli.paths import UserPath
 from counterfoil.cli.store import is_without_store
@@ -75,7 +75,7 @@ class ImportRequest(ExportRequest, kw_only=True):
         return self.format_name == DATABASE
 
 
-@click.command(name="import")
+@click.command(name="import", cls=Command)
 @click.argument("files", nargs=-1, type=_existing_file, metavar="[FILE]...")
 @click.option("--format", "format_name", type=click.Choice(FORMATS))
 @click.option("--lines", "line_files", type=_existing_file, multiple=True, metavar="FILE")
@@ -103,6 +103,7 @@ def command(ctx: click.Context, /, **given: Any) -> int:
     if request.format_name is None and request.url and not request.files:
         request.format_name = DATABASE
     if request.infer:
+        _require_effect(ctx)
         # Only this option needs these imports.
         from counterfoil.cli.import_infer import answers_of, propose_mapping, write_known_mapping  # noqa: PLC0415
 
@@ -138,10 +139,25 @@ def command(ctx: click.Context, /, **given: Any) -> int:
     return status
 
 
+# What `--infer` reads, by the names of parameters. Other options would have no effect with it.
+_OF_INFER = {"infer", "answers", "files", "format_name", "line_files", "payment_files", "mappings"}
+_OF_INFER |= {"shop", "date_order", "timezone", "output"}
+
+
+def _require_effect(ctx: click.Context) -> None:
+    """Refuse options that have no effect with --infer."""
+    for option in ctx.command.params:
+        name = option.name or ""
+        is_used = name in _OF_INFER or not option.expose_value
+        if not is_used and ctx.get_parameter_source(name) == ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"{option.opts[0]} has no effect with --infer, which only writes a mapping.")
+
+
 def _refusals(ctx: click.Context, request: ImportRequest) -> Iterator[tuple[object, str]]:
     """Yield whether options are invalid or cannot be used together, and what to say then."""
     is_to_stdout, zone = request.output == STANDARD_OUTPUT, request.timezone
     files = [path.resolve() for path in (*request.files, *request.line_files, *request.payment_files)]
+    yield request.answers, "--set has an effect only with --infer. For loaded shops, use `counterfoil shops set`."
     yield not request.output, "--output needs a file name."
     is_described = request.new_shops().given() and request.content().get("shop")
     yield is_described, "The mapping describes its shops: write franchiseId and closingTime into its [[shop]] entries."

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from counterfoil import bootstrap, key_issuing
 from counterfoil.cli import terminal
+from counterfoil.cli.main import Group
 from counterfoil.cli.options import existing_store, settings_from, store_options, utc_option
 from counterfoil.cli.store import is_without_store, record_new_store
 from counterfoil.domain.access import DEFAULT_PER_DAY, DEFAULT_PER_MIN, Key, Scope, successors_of
@@ -21,6 +22,7 @@ from counterfoil.domain.audit import Act, Actor, field_changes
 from counterfoil.domain.calendar import DAY_MS, HOUR_MS, days_until, iso_utc, thai_day
 from counterfoil.domain.credentials import ID_LENGTH
 from counterfoil.domain.messages import duration as span_text
+from counterfoil.domain.pos_values import record_id
 from counterfoil.key_issuing import AlreadyRotated, KeyChanges, KeyIssuingError
 from counterfoil.machine.clock import SystemClock
 from counterfoil.machine.operator import operator
@@ -76,7 +78,7 @@ def single_key_options(function: Callable[..., None]) -> Any:
     return click.argument("keyid", type=key_id)(utc_option(store_options(function)))
 
 
-@click.group()
+@click.group(cls=Group)
 def command() -> None:
     pass
 
@@ -89,17 +91,25 @@ def command() -> None:
 @click.option("--per-day", type=LIMIT, default=DEFAULT_PER_DAY)
 @click.option("--personal-data", is_flag=True)
 @click.option("--messaging-lookup", is_flag=True)
+@click.option("--not-loaded-yet", is_flag=True)
 @utc_option
 @store_options
-def issue(shop: str | None, franchise: str | None, as_json: bool, **granted: Any) -> None:
+def issue(shop: str | None, franchise: str | None, not_loaded_yet: bool, as_json: bool, **granted: Any) -> None:
     grant = key_issuing.Grant(scope=_scope(shop, franchise), **granted)
     settings = settings_from()
     is_new = is_without_store(settings)
+    if is_new and not not_loaded_yet:
+        raise _not_loaded(grant.scope)
     with closing(bootstrap.store(settings).key_store()) as key_store:
         if is_new:
             record_new_store(settings)
+        # Issuing refuses an ID that cannot be one, with the reason.
+        is_id = record_id(grant.scope.id) is not None
+        is_loaded = is_id and bootstrap.store(settings).reads().knows(grant.scope)
+        if is_id and not (is_loaded or not_loaded_yet):
+            raise _not_loaded(grant.scope)
         issued = key_issuing.issue(key_store, grant, secrets.token_bytes, _now(), operator())
-    if not bootstrap.store(settings).reads().knows(grant.scope):
+    if not is_loaded:
         terminal.print_note(terminal.message("scope_unknown", kind=grant.scope.kind, id=grant.scope.id))
     _print_issued(issued, as_json)
 
@@ -226,6 +236,12 @@ def _scope(shop: str | None, franchise: str | None) -> Scope:
     if franchise is not None and shop is None:
         return Scope("franchise", franchise)
     raise click.UsageError("Use either --shop ID or --franchise ID.")
+
+
+def _not_loaded(scope: Scope) -> KeyIssuingError:
+    unknown = f"no {'shop of ' if scope.kind == 'franchise' else ''}{scope.kind} {scope.id} is loaded"
+    advice = "`counterfoil shops` lists the IDs. If the ID is right and is loaded later, add --not-loaded-yet."
+    return KeyIssuingError(f"{unknown}, so no key was issued. {advice}")
 
 
 def _now() -> int:

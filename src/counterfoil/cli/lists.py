@@ -12,6 +12,7 @@ from click.core import ParameterSource
 from counterfoil import bootstrap, key_issuing
 from counterfoil.cli import terminal
 from counterfoil.cli.keys import NO_KEYS, duration, instant, key_id
+from counterfoil.cli.main import Command
 from counterfoil.cli.options import existing_store, settings_from, store_options, utc_option
 from counterfoil.domain.access import DAILY_TOTAL_DAYS, REQUEST_RECORD_DAYS, Key
 from counterfoil.domain.calendar import compact, days_until, thai_day
@@ -47,7 +48,7 @@ def _note_more(found: Sequence[object], limit: int, noun: str, option: str = "--
         terminal.print_note(f"there are more {noun}; only the latest {latest} shown. Use {option} N to see more.")
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("keyid", type=key_id, required=False)
 @click.option("--since", type=since_time, metavar="TIME")
 @click.option("--limit", type=LIMIT, default=50)
@@ -68,7 +69,7 @@ FOLLOW_SEC = 1.0
 ERRORS = [ANY_ERROR, *sorted(RECORDED_CODES)]
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("request_id", metavar="[REQUESTID]", required=False)
 @click.option("--key", "key_id", type=key_id, metavar="KEYID")
 @click.option("--route", metavar="ROUTE")
@@ -157,7 +158,7 @@ def _print_one(request: RecordedRequest, labels: Mapping[str, str]) -> None:
     terminal.print_fields([("time", second(request.at)), *((name, value) for name, value in named if value)])
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("keyid", type=key_id, required=False)
 @click.option("--days", type=click.IntRange(1, DAILY_TOTAL_DAYS), default=7)
 @click.option("--disclosures", is_flag=True)

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from counterfoil import bootstrap
 from counterfoil.cli import load_run
 from counterfoil.cli.load_run import LoadReport
-from counterfoil.cli.main import FAILED, INTERRUPTED
+from counterfoil.cli.main import FAILED, INTERRUPTED, Command
 from counterfoil.cli.options import (
     EXPORT_OPTIONS,
     export_options,
@@ -71,7 +71,7 @@ class LoadOptions(Struct, frozen=True, kw_only=True):
         return self.exports or any(self.conversion[name] is not None for name in ("mapping", "converter"))
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("sources", nargs=-1, metavar="SOURCE...")
 @setting_options("batch", "converters")
 @setting_option("kept", UserPath(file_okay=False), "DIR")

@@ -11,6 +11,7 @@ import click
 from counterfoil import bootstrap
 from counterfoil.checks.local import horizon_motion, unfinished_load
 from counterfoil.checks.open_items import VERBS, close_by_hand
+from counterfoil.cli.main import Command
 from counterfoil.cli.options import existing_store, store_options, utc_option
 from counterfoil.cli.terminal import echo, message, print_fields, print_json, print_list, print_note, print_rows
 from counterfoil.cli.totals import print_totals
@@ -28,7 +29,7 @@ NUMBER = re.compile("[1-9][0-9]{0,17}")
 WORDS = ("open", *VERBS)
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("words", nargs=-1, metavar="[LOAD | open | resolve ITEM... | accept ITEM... | discard ITEM...]")
 @click.option("--limit", type=click.IntRange(1, views.MOST_LOADS), default=20)
 @utc_option

@@ -130,17 +130,31 @@ class CommandContext(click.Context):
         return super().__exit__(kind, error, trace)
 
 
-def use_command_context(command: click.Command) -> None:
-    command.context_class = CommandContext
-    if isinstance(command, click.Group):
-        for inner in command.commands.values():
-            use_command_context(inner)
-
-
-class Program(click.Group):
-    """Looks up commands in COMMANDS, and turns every error into a one-line message and an exit status."""
+class Command(click.Command):
+    """A command that refuses an option that is given twice, because Click would use only the last one."""
 
     context_class = CommandContext
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if not ctx.resilient_parsing:
+            self._require_once(ctx, list(args))
+        return super().parse_args(ctx, args)
+
+    def _require_once(self, ctx: click.Context, words: list[str]) -> None:
+        _, _, given = self.make_parser(ctx).parse_args(args=words)
+        for option in self.params:
+            is_single = isinstance(option, click.Option) and not (option.multiple or option.count)
+            if is_single and option.name != "version" and given.count(option) > 1:
+                names = "/".join([*option.opts, *option.secondary_opts])
+                raise click.UsageError(f"{names} was given {given.count(option)} times. Use it once.", ctx)
+
+
+class Group(Command, click.Group):
+    command_class = Command
+
+
+class Program(Group):
+    """Looks up commands in COMMANDS, and turns every error into a one-line message and an exit status."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         return COMMANDS
@@ -152,7 +166,6 @@ class Program(click.Group):
             raise click.NoSuchCommand(cmd_name, possibilities=COMMANDS, ctx=ctx)
         module = importlib.import_module(f"counterfoil.cli.{_module_of(cmd_name)}")
         command: click.Command = getattr(module, cmd_name if cmd_name in MODULES else "command")
-        use_command_context(command)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002

@@ -4,10 +4,11 @@ from pathlib import Path
 
 import click
 
+from counterfoil.cli.main import Command
 from counterfoil.cli.paths import UserPath
 
 
-@click.command()
+@click.command(cls=Command)
 @click.option("--copy", "path", type=UserPath(path_type=Path), default="counterfoil.duckdb", metavar="FILE")
 def command(*, path: Path) -> None:
     from counterfoil.mcp.sources import CopyError, copy_file, is_sqlite  # noqa: PLC0415 - the extra may be missing

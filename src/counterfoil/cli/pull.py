@@ -14,7 +14,7 @@ import click
 from msgspec import Struct, structs
 
 from counterfoil.cli import remote
-from counterfoil.cli.main import FAILED, INTERRUPTED
+from counterfoil.cli.main import FAILED, INTERRUPTED, Command
 from counterfoil.cli.remote import ExitStatus, Remote
 from counterfoil.cli.terminal import json_option, message, print_fields, print_json, print_note
 from counterfoil.client import Client, pull_state
@@ -75,7 +75,7 @@ def _shop_ids(text: str) -> tuple[str, ...]:
     return () if ids == ("*",) else ids
 
 
-@click.command()
+@click.command(cls=Command)
 @remote.remote_options
 @remote.since_option
 @click.option("--shops", type=_shop_ids, metavar="IDS")

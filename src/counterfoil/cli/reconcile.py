@@ -8,6 +8,7 @@ import click
 from msgspec import Struct, field, to_builtins
 
 from counterfoil.cli import remote
+from counterfoil.cli.main import Command
 from counterfoil.cli.remote import ExitStatus, Remote
 from counterfoil.cli.terminal import echo, json_option, message, print_json, print_list, print_message, print_note
 from counterfoil.client.errors import CopyMismatch
@@ -45,7 +46,7 @@ class Report(Struct):
         return self.result.tables if self.deep else self.found
 
 
-@click.command()
+@click.command(cls=Command)
 @remote.remote_options
 @remote.since_option
 @click.option("--deep", is_flag=True)

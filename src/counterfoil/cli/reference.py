@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from counterfoil.cli.main import Command
 from counterfoil.cli.options import settings_from
 from counterfoil.cli.paths import UserPath
 from counterfoil.cli.terminal import echo, message, print_document
@@ -15,7 +16,7 @@ _HOST = r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[1-9][0-9]{0,4})?"
 _PLAIN_URL = re.compile(rf"https?://{_HOST}(?:/[A-Za-z0-9._~/%-]*)?")
 
 
-@click.command()
+@click.command(cls=Command)
 @click.option("--out", type=UserPath(dir_okay=False, path_type=Path), metavar="FILE")
 @click.option("--format", "kind", type=click.Choice(FORMATS))
 @click.option("--base-url", metavar="URL")

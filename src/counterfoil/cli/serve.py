@@ -4,6 +4,7 @@ import sys
 
 import click
 
+from counterfoil.cli.main import Command
 from counterfoil.cli.options import setting_options, settings_from, store_option
 from counterfoil.cli.terminal import echo, is_terminal
 from counterfoil.machine.addresses import url
@@ -11,7 +12,7 @@ from counterfoil.serving import supervisor
 from counterfoil.settings import Settings, display_value
 
 
-@click.command()
+@click.command(cls=Command)
 @setting_options("host", "port", "workers", "prefix", "reference", "admin_host", "admin_port", "log", "log_format")
 @store_option
 @click.pass_context

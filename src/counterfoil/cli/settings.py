@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from counterfoil.cli.main import Command
 from counterfoil.cli.options import store_flag, store_options
 from counterfoil.cli.terminal import print_json, print_wrapped, style
 from counterfoil.settings import TABLE, collect, display_value, resolve
@@ -12,7 +13,7 @@ from counterfoil.settings import TABLE, collect, display_value, resolve
 INDENT = 4
 
 
-@click.command()
+@click.command(cls=Command)
 @store_options
 @click.pass_obj
 def command(config: Path | None, as_json: bool) -> None:

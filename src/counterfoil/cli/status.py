@@ -9,6 +9,7 @@ import click
 from counterfoil import __version__
 from counterfoil.checks.findings import MESSAGES, Finding, Status, failed, finding
 from counterfoil.checks.overview import Overview, overview
+from counterfoil.cli.main import Command
 from counterfoil.cli.options import existing_store, show_times, store_flag, store_options, utc_option
 from counterfoil.cli.terminal import echo, is_terminal, print_json, print_note, print_wrapped, style
 from counterfoil.domain.calendar import iso_utc
@@ -25,7 +26,7 @@ INDENT = 18
 SYMBOLS: dict[Status, tuple[str, str]] = {"ok": ("✓", "green"), "warn": ("!", "yellow"), "fail": ("✗", "red")}
 
 
-@click.command()
+@click.command(cls=Command)
 @utc_option
 @store_options
 @click.option("--deep", is_flag=True)
@@ -33,7 +34,7 @@ def command(as_json: bool, deep: bool) -> int:
     return EXIT_CODES[show_status(as_json=as_json, deep=deep).status]
 
 
-@click.command()
+@click.command(cls=Command)
 @utc_option
 @store_options
 def doctor(as_json: bool) -> int:

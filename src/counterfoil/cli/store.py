@@ -11,6 +11,7 @@ from counterfoil import bootstrap
 from counterfoil.backends.sqlite import files
 from counterfoil.backends.sqlite.backup import BackupManifest, delete_older, rotating
 from counterfoil.cli import options
+from counterfoil.cli.main import Command
 from counterfoil.cli.paths import UserPath
 from counterfoil.cli.terminal import confirm, echo, is_terminal, message, print_fields, print_json, print_note
 from counterfoil.domain.access import DAILY_TOTAL_DAYS, REQUEST_RECORD_DAYS
@@ -49,7 +50,7 @@ def record(settings: Settings, act: Act, detail: str, at: int | None = None) -> 
         audit.record(audit_entry(act, detail, at))
 
 
-@click.command()
+@click.command(cls=Command)
 @click.option("--recreate", type=click.Choice(["books", "keys", "usage"]))
 @click.option("--share", is_flag=True)
 @options.store_option
@@ -102,7 +103,7 @@ def _require_owner(settings: Settings) -> None:
         raise SettingsError(message("not_owner", login=permissions.login))
 
 
-@click.command()
+@click.command(cls=Command)
 @click.option("--roles", is_flag=True)
 @click.option("--distribute", is_flag=True)
 @options.store_options
@@ -130,7 +131,7 @@ def _entry_about(act: Act, names: list[str]) -> AuditEntry:
     return audit_entry(act, ", ".join(names))
 
 
-@click.command()
+@click.command(cls=Command)
 @options.store_options
 def prune(as_json: bool) -> None:
     settings = options.existing_store()
@@ -157,7 +158,7 @@ def _prune_removals(settings: Settings) -> int:
         return ledger.prune_removals()
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("folder", type=UserPath(path_type=Path), metavar="DIR", required=False)
 @click.option("--keep", type=click.IntRange(min=1), metavar="N")
 @click.option("--without-secret", is_flag=True)
@@ -234,7 +235,7 @@ def _record_backup_of_others(settings: Settings, name: str, as_json: bool) -> No
         echo(f"Recorded the backup {name}.")
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("folder", type=UserPath(path_type=Path), metavar="DIR")
 @click.option("--replace", is_flag=True)
 @click.option("--yes", is_flag=True)
