@@ -1,15 +1,18 @@
 """`counterfoil load --watch` loads the files in a folder as they arrive, despite crashes and outages."""
 
 import gzip
+import json
 import re
+import shutil
 import signal
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from cli.command import Command
-from cli.watched_folder import MOVED, SHOP_LINES, Watched, WatcherProcess, bills, names
+from cli.watched_folder import MOVED, SHOP_LINES, Watched, WatcherProcess, bills, names, reasons
 from counterfoil import bootstrap
 from counterfoil.domain.calendar import iso_utc
 from counterfoil.domain.intake import WatchedFolder
@@ -200,3 +203,43 @@ def test_a_folder_is_loaded_without_its_hidden_and_unfinished_files(counterfoil:
     told = counterfoil.json("load", spool, "--quarantine", spool.parent / "quarantine")
     assert (told["lines"], told["unfinishedFiles"], told["quarantined"]) == (2, [".b.ndjson", "c.ndjson.part"], [])
     assert ".b.ndjson (still being written)" in counterfoil("load", spool).stdout
+
+
+ORDERS = Path(__file__).parents[2] / "docs" / "examples" / "foodstory-orders.csv"
+
+
+def is_reading(spool: Path, name: str, deaths: int = 0) -> bool:
+    """Return whether the watcher has noted in its lock file that it reads this file, at which so many have died."""
+    noted = (spool / "done" / ".counterfoil.lock").read_bytes().splitlines()[1:]
+    found = json.loads(noted[0]) if noted else {}
+    return (found.get("name"), found.get("deaths")) == (name, deaths)
+
+
+def test_an_export_at_which_the_watcher_died_is_quarantined_at_the_next_start(start: Start, spool: Path) -> None:
+    heading, *rows, _ = ORDERS.read_text("utf-8").splitlines(keepends=True)
+    deadly = heading + "".join(rows[2].replace("0002", f"{number:06}") for number in range(100_000))
+    (spool / "a.csv").write_text(deadly, "utf-8")
+    shutil.copy(ORDERS, spool / "b.csv")
+    watch = start("--exports", "--with-shops")
+    until(lambda: is_reading(spool, "a.csv"), "the watcher had begun to read the file")
+    watch.stop(signal.SIGKILL)
+    again = start("--exports", "--with-shops")
+    until(lambda: names(spool / "done") == ["b.csv"], "the file behind it was loaded", 30)
+    assert names(spool / "quarantine") == ["a.csv", "a.csv.reason.txt"]
+    assert "the watcher died while it read a.csv" in reasons(spool / "quarantine")[0]
+    # Whoever delivers it again wants it to be tried again.
+    again.deliver("a.csv", ORDERS.read_bytes())
+    until(lambda: names(spool / "done") == ["a.csv", "b.csv"], "the same name was loaded", 30)
+    assert again.stop() == 0
+
+
+def test_source_records_are_tried_again_until_three_watchers_have_died_at_them(start: Start, spool: Path) -> None:
+    (spool / "a.ndjson").write_bytes(SHOP_LINES + bills(0, 20_000))
+    for deaths in range(3):
+        watch = start("--batch", "20")
+        until(partial(is_reading, spool, "a.ndjson", deaths), "the watcher had begun to read the file")
+        watch.stop(signal.SIGKILL)
+        assert names(spool / "quarantine") == []
+    watch = start()
+    until(lambda: names(spool / "quarantine") == ["a.ndjson", "a.ndjson.reason.txt"], "the file was quarantined")
+    assert watch.stop() == 0

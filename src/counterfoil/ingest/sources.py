@@ -83,6 +83,8 @@ class Source:
         self.position: Callable[[], int] = lambda: 0
         self.on_read: Callable[[], None] = lambda: None
         """Called regularly while the source is read. It may raise an exception to stop the load."""
+        self.before_read: Callable[[], None] = lambda: None
+        """Called when reading begins."""
         self.reject_score = 0
         """The number of rejected lines, minus 100 for each line that was loaded. Counted anew for each file."""
         self.ignored: list[Path] = []
@@ -115,6 +117,7 @@ class _Stream(Source):
         self._checked: object = None
 
     def lines(self) -> Iterator[SourceLine]:
+        self.before_read()
         is_empty, self.empty = True, []
         for line in self._all_lines():
             is_empty = False

@@ -20,6 +20,7 @@ from datetime import UTC
 from pathlib import Path
 from typing import BinaryIO
 
+import msgspec
 from msgspec import Struct
 
 from counterfoil.domain.calendar import from_ms
@@ -36,6 +37,8 @@ REASON_SUFFIX = ".reason.txt"
 # What the note beside a kept file says after the reason.
 DELIVERED_AS, DIGEST, MAX_NOTE_BYTES = "It was delivered as ", "SHA-256: ", 10_000
 MAX_REASON = 2_000
+# A file of source records at which watchers have died this often is not tried again.
+MAX_DEATHS = 3
 # At most this many files are loaded together, bills last, so a bill may be in an earlier file than its shop.
 MAX_FILES = 250
 # If the system cannot say whether a file is open for writing, it is complete once it has not changed for this time.
@@ -90,6 +93,15 @@ class DeliveredFile(Struct):
         return sources.opened_again(self.file)
 
 
+class Reading(Struct):
+    """A file that is being read, as the lock file notes it, and how often the watcher has died at it before."""
+
+    name: str
+    version: Version
+    is_export: bool
+    deaths: int = 0
+
+
 class Spool:
     """A folder into which the POS delivers files. Only one process can watch it at a time.
 
@@ -128,6 +140,11 @@ class Spool:
         """Unfinished files and folders with files that have not changed for WAITING_MS."""
         self.on_read: Callable[[], None] = lambda: None
         """Called regularly while a large file is copied or compared. It may raise an exception to stop this."""
+        self._lock: int | None = None
+        # The file that each load is reading. A load that began while another one took long is behind it.
+        self._reading: list[Reading | None] = []
+        self.suspect: Reading | None = None
+        """The file that an earlier watcher was reading when it died."""
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -140,14 +157,60 @@ class Spool:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
-                owner = os.pread(descriptor, 20, 0).decode("ascii", "replace").strip()
+                owner = os.pread(descriptor, 20, 0).decode("ascii", "replace").partition("\n")[0].strip()
                 named = f" (process {owner})" if owner else ""
                 raise SourceError(sources.message("watched", folder=self.folder, named=named)) from error
-            os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, str(os.getpid()).encode(), 0)
+            self._lock, self.suspect = descriptor, _noted(os.pread(descriptor, MAX_NOTE_BYTES, 0))
+            # The note stays until another file is read: this watcher may die before the file is set aside.
+            self._write_lock(self.suspect)
+            if self.suspect:
+                self.suspect.deaths += 1
             yield
         finally:
+            self._lock = None
             os.close(descriptor)
+
+    def _write_lock(self, reading: Reading | None) -> None:
+        """Write this process and the file that it reads to the lock file. What was longer before is cut off last."""
+        if self._lock is None:
+            return
+        text = f"{os.getpid()}\n".encode() + (msgspec.json.encode(reading) + b"\n" if reading else b"")
+        os.pwrite(self._lock, text, 0)
+        os.ftruncate(self._lock, len(text))
+
+    @contextmanager
+    def noting(self) -> Iterator[None]:
+        """Note which file a load reads, until it ends or is stopped. If it fails in another way, the note stays."""
+        self._reading.append(None)
+        try:
+            yield
+        except (KeyboardInterrupt, OSError):
+            self._end_noting()
+            raise
+        self._end_noting()
+
+    def _end_noting(self) -> None:
+        self._reading.pop()
+        self._write_lock(next(filter(None, reversed(self._reading)), None))
+
+    def note(self, delivery: DeliveredFile, *, is_export: bool) -> None:
+        """Note that a file is being read from now on."""
+        was_suspect = self.suspect is not None and self.suspect.version == delivery.version
+        deaths = self.suspect.deaths if self.suspect and was_suspect else 0
+        if self._reading:
+            self._reading[-1] = Reading(delivery.name, delivery.version, is_export, deaths)
+            self._write_lock(self._reading[-1])
+
+    def is_deadly(self, delivery: DeliveredFile) -> bool:
+        """Return whether watchers died at this file, so that it must not be read again.
+
+        A watcher may be killed for another reason during a long load of source records, whose reading takes little
+        memory. So these are tried again, up to MAX_DEATHS.
+        """
+        suspect = self.suspect
+        if suspect is None or suspect.version != delivery.version:
+            return False
+        return suspect.is_export or suspect.deaths >= MAX_DEATHS
 
     def close(self) -> None:
         if self._descriptor is not None:
@@ -413,6 +476,14 @@ class Spool:
                 raise error from None
             self._say(f"{name} in {self.folder} was not a folder that only this user can write to: it is now {aside}.")
             return own_folder(name, folder)
+
+
+def _noted(text: bytes) -> Reading | None:
+    """Return the file that the second line of a lock file notes."""
+    try:
+        return msgspec.json.decode(text.split(b"\n")[1], type=Reading)
+    except (IndexError, msgspec.MsgspecError, UnicodeDecodeError):
+        return None
 
 
 def own_folder(name: str, parent: int | None = None) -> int:

@@ -8,7 +8,7 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from counterfoil.domain.open_items import Kind, OpenItem
-from counterfoil.ingest.sources import ACCEPTED_NAMES, SOURCE_RECORDS, FileSet, SourceError, SourceFiles, message
+from counterfoil.ingest.sources import ACCEPTED_NAMES, SOURCE_RECORDS, File, FileSet, SourceError, SourceFiles, message
 from counterfoil.ingest.spool import DeliveredFile, Spool, Version
 from counterfoil.text import printable
 
@@ -92,8 +92,10 @@ class FolderWatch:
         if not found:
             return False
         self._busy.append(found[0].owner)
+        # A deadly file is moved before any other is read, because the watcher may die at that one, too.
+        deadly = [delivery for delivery in found if self._spool.is_deadly(delivery)]
         try:
-            return self._load_and_move(found)
+            return self._load_and_move(deadly or found)
         finally:
             self._busy.pop()
             self._alone_since = self._steady_ms()
@@ -108,20 +110,19 @@ class FolderWatch:
     def _load_and_move(self, found: list[DeliveredFile]) -> bool:
         problems = {each.name: not_source(each.name) for each in found if not self._kinds.accepts(each.name)}
         problems |= {each.name: each.problem for each in found if each.problem}
-        files = [
-            self._kinds.file(Path(delivery.name), delivery.version[2], delivery.opened)
-            for delivery in found
-            if delivery.name not in problems
-        ]
+        problems |= {each.name: _deadly(each.name) for each in found if self._spool.is_deadly(each)}
+        files = [self._file(delivery, delivery.name) for delivery in found if delivery.name not in problems]
         loaded = FileSet(printable(self._spool.folder.name), files, MAX_REJECT_SCORE) if files else None
         if loaded:
             loaded.ignored = [Path(one.name) for one in found if one.file and not self._kinds.accepts(one.name)]
             try:
-                if not self._loader.load(loaded, is_beside=len(self._busy) > 1):
-                    return False
+                with self._spool.noting():
+                    is_loaded = self._loader.load(loaded, is_beside=len(self._busy) > 1)
             finally:
                 for file in files:
                     file.close()
+            if not is_loaded:
+                return False
             problems |= {path.name: reason for path, reason in loaded.damage.items()}
             reason = "{} is empty. Check the export of the POS, and deliver the file again."
             empty = [delivery.name for delivery in found if self._is_empty(delivery, loaded)]
@@ -185,20 +186,36 @@ class FolderWatch:
             self._say(reason)
             changed = replace(item, decision=None, reason=reason)
             return changed if self._loader.change(changed) else item
-        file = self._kinds.file(Path(item.source), delivery.version[2], delivery.opened)
+        if self._spool.is_deadly(delivery):
+            reason = _deadly(item.source)
+            self._say(reason)
+            changed = self._quarantined(item, reason)
+            return changed if self._loader.change(changed) else item
+        file = self._file(delivery, item.source)
         loaded = FileSet(item.source, [file], MAX_REJECT_SCORE)
         try:
-            if not self._loader.load(loaded, is_beside=False, is_accepted=True):
-                return item
+            with self._spool.noting():
+                is_loaded = self._loader.load(loaded, is_beside=False, is_accepted=True)
         finally:
             file.close()
+        if not is_loaded:
+            return item
         if reason := next(iter(loaded.damage.values()), ""):
-            changed = replace(item, kind="quarantined", decision=None, reason=reason)
-            changed = replace(changed, path=self._spool.path_of(changed))
+            changed = self._quarantined(item, reason)
         else:
             changed = replace(item, closed_by="accepted")
         self._loader.report(0 if reason else 1, [], loaded=loaded)
         return changed if self._loader.change(changed) else item
+
+    def _quarantined(self, item: OpenItem, reason: str) -> OpenItem:
+        changed = replace(item, kind="quarantined", decision=None, reason=reason)
+        return replace(changed, path=self._spool.path_of(changed))
+
+    def _file(self, delivery: DeliveredFile, name: str) -> File:
+        """Return a delivery as a file to load. While it is read, that is noted."""
+        file = self._kinds.file(Path(name), delivery.version[2], delivery.opened)
+        file.before_read = lambda: self._spool.note(delivery, is_export=file.is_export)
+        return file
 
     def _is_empty(self, delivery: DeliveredFile, loaded: FileSet) -> bool:
         """Return whether a loaded file says nothing. An empty array, or an export without rows, is an answer."""
@@ -245,6 +262,10 @@ class FolderWatch:
 
 def _why(error: OSError | SourceError) -> str:
     return f"{error.strerror}." if isinstance(error, OSError) else str(error)
+
+
+def _deadly(name: str) -> str:
+    return message("deadly", name=printable(name))
 
 
 def not_source(name: str) -> str:
