@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from counterfoil.importing.apis import APIS
 from counterfoil.importing.formats import built_in_tables, recognised
-from counterfoil.importing.orders import order_apis
 from counterfoil.importing.results import ImportFailed
 from importing.exports import EXAMPLES, imported, written
 
@@ -45,7 +45,7 @@ def test_each_example_is_recognised_as_what_it_is(name: str, title: str) -> None
 
 
 def test_each_known_table_and_api_has_an_example() -> None:
-    known = {one.recognition.name for one in built_in_tables()} | {api.title for api in order_apis().values()}
+    known = {one.recognition.name for one in built_in_tables()} | {api.title for api in APIS.values()}
     assert known == {title for title in TITLES.values() if title}
 
 

@@ -16,8 +16,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from counterfoil.importing import mapping as mappings
+from counterfoil.importing.apis import APIS
 from counterfoil.importing.mapping import ImportMapping, merged, parse_mapping
-from counterfoil.importing.orders import JsonOrder, OrderImport, apis_of, json_text, list_names, order_apis, read_orders
+from counterfoil.importing.orders import JsonOrder, OrderImport, apis_of, json_text, list_names, read_orders
 from counterfoil.importing.results import Imported, ImportFailed, RowProblem, message
 from counterfoil.importing.sheets import OnRead, ignore_reads, open_table
 from counterfoil.importing.tables import ImportOptions, table_records
@@ -96,7 +97,7 @@ def open_export(
     if format_name == CSV or (format_name is None and "id" in mapping.get("bill", {})):
         checked = parse_mapping(mapping, mapping_name or CSV)
         return Export([], partial(table_records, checked, options, bills, lines, payments))
-    if payments or (lines and format_name in order_apis()):
+    if payments or (lines and format_name in APIS):
         raise ImportFailed(message("other_files"))
     try:
         files = [recognised(path, format_name, own_mappings, options.on_read) for path in (*bills, *lines)]
@@ -117,7 +118,7 @@ def open_export(
     if first.table is None:
         if unused := ", ".join(f"[{name}]" for name in mapping if name not in SECTIONS_OF_ORDERS):
             raise ImportFailed(message("no_sections_of_orders", mapping=mapping_name, title=first.title, names=unused))
-        reading = OrderImport(order_apis()[first.format_name], parse_mapping(mapping, mapping_name), options)
+        reading = OrderImport(APIS[first.format_name], parse_mapping(mapping, mapping_name), options)
         return Export(files, partial(reading.records, [one.path for one in files]))
     return _open_tables(files, mapping, mapping_name, options)
 
@@ -160,7 +161,7 @@ def is_json(path: Path) -> bool:
 
 
 def _recognised_orders(path: Path, format_name: str | None) -> RecognisedFile:
-    apis = order_apis()
+    apis = APIS
     known = ", ".join(f"{api.title} ({name})" for name, api in apis.items())
     if format_name is not None and format_name not in apis:
         raise ImportFailed(f"{path.name} is JSON, which {format_name} does not export. Known are: {known}.")
