@@ -62,6 +62,23 @@ def test_the_secret_of_an_earlier_store_is_kept_and_named(counterfoil: Command, 
     assert (store / "secret").read_text() == "f" * 64
 
 
+def test_a_new_store_says_that_its_secret_is_new_and_can_have_that_of_another_store(
+    counterfoil: Command, store: Path, tmp_path: Path
+) -> None:
+    assert "the members in every copy get other IDs" in counterfoil("init").stderr
+    other = Command(tmp_path / "other")
+    assert "other IDs" not in other("init", "--secret-file", store / "secret").stderr
+    assert (other.store / "secret").read_text() == (store / "secret").read_text()
+    assert (other.store / "secret").stat().st_mode & 0o777 == 0o600
+    # A store that exists keeps its own secret.
+    third = tmp_path / "third"
+    third.write_text("f" * 64)
+    assert "has another deployment secret" in other("init", "--secret-file", third, status=1).output
+    third.write_text("short")
+    assert "has no deployment secret" in Command(tmp_path / "4")("init", "--secret-file", third, status=1).output
+    assert not (tmp_path / "4").exists()
+
+
 def test_it_leaves_an_existing_store_as_it_is(counterfoil: Command) -> None:
     counterfoil("load", "-", stdin=SHOPS[0])
     counterfoil("init")

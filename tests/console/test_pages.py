@@ -31,6 +31,7 @@ from counterfoil.domain.intake import RejectedLine
 from counterfoil.domain.open_items import OpenItem
 from counterfoil.text import csv_text
 from records import bill, branch
+from running_service import SECRET
 
 COMMANDS = {
     "/": "status",
@@ -178,6 +179,9 @@ def test_today_counts_requests_and_errors(shared: InUse) -> None:
     assert [(key["label"], key["today"]) for key in view["keys"]] == [("ERP", 4)]
 
 
+EXPORT = Path(__file__).parents[2] / "docs" / "examples" / "loyverse-receipts.csv"
+
+
 def test_today_shows_the_first_steps_with_commands_while_the_store_is_empty(alice: Operator) -> None:
     page = alice.page("/").partition('class="start"')[2]
     commands = [shlex.split(unescape(text)) for text in re.findall(r'<code class="command">([^<]+)</code>', page)]
@@ -187,7 +191,12 @@ def test_today_shows_the_first_steps_with_commands_while_the_store_is_empty(alic
         named = words[1:3] if words[1] == "keys" else words[1:2]
         shown = CliRunner().invoke(program, [*named, "--help"])
         assert [word for word in words if word.startswith("--") and word not in shown.output] == []
-    alice.console.service.load(branch())
+    imported = [str(EXPORT) if word == "FILE" else word for word in commands[1][1:]]
+    result = CliRunner().invoke(program, imported, env={"COUNTERFOIL_SECRET": SECRET})
+    assert result.exit_code == 0, result.output
+    assert "added      " in result.output
+    issued = CliRunner().invoke(program, commands[2][1:], env={"COUNTERFOIL_SECRET": SECRET})
+    assert issued.exit_code == 0, issued.output
     alice.console.clock.advance(3)
     assert 'class="start"' not in alice.page("/")
 

@@ -19,7 +19,7 @@ from counterfoil.cli.main import FAILED, INTERRUPTED, Command
 from counterfoil.cli.options import export_options, json_option, setting_option, settings_from, store_option
 from counterfoil.cli.paths import UserPath
 from counterfoil.cli.store import is_without_store
-from counterfoil.cli.terminal import echo, message, print_json, print_message, print_note, print_wrapped
+from counterfoil.cli.terminal import echo, is_terminal, message, print_json, print_message, print_note, print_wrapped
 from counterfoil.cli.totals import ExpectedNet, expect_net_option, net_differences, print_totals
 from counterfoil.domain.calendar import zone_named
 from counterfoil.domain.intake import Intake
@@ -421,6 +421,8 @@ def _print_import(
     if is_check:
         again = "" if report.before_load else " Run the same command without --check to write the records."
         notes.append(f"Nothing was written.{again}")
+    elif request.output == STANDARD_OUTPUT and is_terminal(sys.stdout):
+        notes.append("The records were only printed, and nothing was loaded. To load them, add --load.")
     # Standard output is for the records, also if this is the check before they are written.
     is_for_records = request.output == STANDARD_OUTPUT and not request.is_check
     with redirect_stdout(sys.stderr) if is_for_records else nullcontext():

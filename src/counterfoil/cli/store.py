@@ -19,8 +19,9 @@ from counterfoil.domain.audit import Act, AuditEntry
 from counterfoil.domain.calendar import DAY_MS, iso_utc
 from counterfoil.domain.change_feed import REMOVALS_KEPT_MS
 from counterfoil.domain.messages import duration
+from counterfoil.domain.tokens import MIN_SECRET_BYTES
 from counterfoil.machine.clock import SystemClock
-from counterfoil.machine.files import who_may_write
+from counterfoil.machine.files import create_secret, read_regular, who_may_write
 from counterfoil.machine.operator import operator
 from counterfoil.ports import StoreMismatch, StoreUnavailable
 from counterfoil.settings import Settings, SettingsError, display_value
@@ -53,21 +54,25 @@ def record(settings: Settings, act: Act, detail: str, at: int | None = None) -> 
 @click.command(cls=Command)
 @click.option("--recreate", type=click.Choice(["books", "keys", "usage"]))
 @click.option("--share", is_flag=True)
+@click.option(
+    "--secret-file", "kept_secret", type=click.Path(path_type=Path, dir_okay=False, exists=True), metavar="FILE"
+)
 @options.store_option
-def init(recreate: str | None, share: bool) -> None:
+def init(recreate: str | None, share: bool, kept_secret: Path | None) -> None:
     settings = options.settings_from()
     if recreate:
-        if settings.database:
-            raise SettingsError("only an embedded store has files that can be recreated.")
-        files.recreate(settings.store, recreate)
-        record(settings, Act.FILE_RECREATED, f"{recreate}.sqlite3")
-        echo(f"Created an empty {recreate}.sqlite3 in {display_value(settings, 'store')}.")
+        if share or kept_secret:
+            raise click.UsageError("--recreate cannot be combined with --share or --secret-file.")
+        _recreate(settings, recreate)
         return
     if settings.database:
         _require_owner(settings)
     is_new = not bootstrap.store(settings).exists()
     if is_new and not settings.database:
         _require_own_files(settings, is_shared_now=share)
+    if kept_secret:
+        _keep_secret(settings, kept_secret, is_new=is_new)
+    has_secret = bool(settings.secret) or settings.secret_file.exists()
     if share:
         if settings.database:
             raise SettingsError(message("not_shared"))
@@ -76,8 +81,46 @@ def init(recreate: str | None, share: bool) -> None:
     if is_new:
         record(settings, Act.STORE_CREATED, "")
     echo(f"The store {display_value(settings, 'store')} is ready. Load source records with `counterfoil load`.")
+    _print_secret_notes(settings, is_new_secret=not has_secret)
+
+
+def _recreate(settings: Settings, name: str) -> None:
+    if settings.database:
+        raise SettingsError("only an embedded store has files that can be recreated.")
+    files.recreate(settings.store, name)
+    record(settings, Act.FILE_RECREATED, f"{name}.sqlite3")
+    echo(f"Created an empty {name}.sqlite3 in {display_value(settings, 'store')}.")
+
+
+def _print_secret_notes(settings: Settings, *, is_new_secret: bool) -> None:
+    if is_new_secret:
+        print_note(
+            f"{settings.secret_file} has a new deployment secret, which makes new member tokens. If this store "
+            "replaces another one, the members in every copy get other IDs. To keep them, create a store in another "
+            "folder with `counterfoil init --secret-file OLD/secret`, before anything is loaded."
+        )
     if settings.database and not settings.secret:
         print_note(message("secret_of_nodes", file=str(settings.secret_file)))
+
+
+def _keep_secret(settings: Settings, file: Path, *, is_new: bool) -> None:
+    """Use the deployment secret of an earlier store for a new one, so that member tokens stay as they are."""
+    if settings.secret:
+        raise SettingsError("COUNTERFOIL_SECRET sets the deployment secret, so --secret-file has no effect.")
+    secret = read_regular(file).strip()
+    if len(secret) < MIN_SECRET_BYTES or not secret.isascii():
+        raise SettingsError(
+            f"{file} has no deployment secret: it must be at least {MIN_SECRET_BYTES} ASCII characters."
+        )
+    target = settings.secret_file
+    if target.exists() and read_regular(target).strip() == secret:
+        return
+    if not is_new or target.exists():
+        raise SettingsError(
+            f"{target} has another deployment secret, which is kept. Create the store in another folder."
+        )
+    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    create_secret(target, secret.decode("ascii"))
 
 
 def _require_own_files(settings: Settings, *, is_shared_now: bool) -> None:

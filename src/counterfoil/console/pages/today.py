@@ -131,8 +131,8 @@ def _first_steps(visit: Visit) -> Html:
     store = "" if is_usual else f" --store {shlex.quote(str(settings.store.absolute()))}"
     words = {
         "load": "load FILE",
-        "import_": "import FILE",
-        "key": "keys issue --shop ID --label NAME",
+        "import_": "import FILE --with-shops --franchise my-group --closing-time 04:00 --load",
+        "key": "keys issue --franchise my-group --label NAME",
         "serve": "serve",
     }
     commands = {name: display.command_line(f"counterfoil {text}{store}") for name, text in words.items()}
