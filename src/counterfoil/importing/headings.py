@@ -245,6 +245,11 @@ def _roles_of(
 
 def language_of(cells: Iterable[str]) -> str:
     """Return the language of the headings, or English if not at least two, and most, are in another one only."""
+    return _language_of(tuple(cells))
+
+
+@lru_cache(maxsize=100)
+def _language_of(cells: tuple[str, ...]) -> str:
     counts = Counter[str]()
     for words in map(words_of, cells):
         found = {
@@ -378,11 +383,11 @@ def statuses_of(heading: str, values: Iterable[str]) -> dict[str, str | None]:
             found[value] = SALE
         else:
             meaning = status_of(value)
-            found[value] = None if meaning == SALE and _says_more(value) else meaning
+            found[value] = None if meaning == SALE and says_more(value) else meaning
     return found
 
 
-def _says_more(value: str) -> bool:
+def says_more(value: str) -> bool:
     """Return whether a value has words beside those of a status that may change it: `Paid Out`, `Success (test)`."""
     words = words_of(value)
     if is_one_of(value, "exact", "sale"):

@@ -25,7 +25,7 @@ ENCODINGS = (
 )
 SECTIONS = (
     *("recognise", "headings", "file", "numbers", "dates", "shop", "shopIds", "bill", "line", "payment"),
-    *("refund", "skip", "status", "reject", "checks", "totals", "database", "undecided"),
+    *("refund", "skip", "status", "reject", "checks", "totals", "database", "undecided", "answers", "accepted"),
 )
 # A cell has exactly one source.
 COMPUTED = ("add", "multiply")
@@ -82,6 +82,8 @@ class CellSource(MappingSection, frozen=True, kw_only=True):
     negate: bool = False
     absolute: bool = False
     decimal: Annotated[str, Meta(pattern="^[.,]$")] | None = None
+    round: Annotated[int, Meta(ge=0, le=4)] | None = None
+    """To how many decimals a number is rounded, half a cent up, as what is paid has whole cents."""
 
     def __post_init__(self) -> None:
         force_setattr(self, "values", {word.casefold(): value for word, value in self.values.items()})
@@ -99,7 +101,9 @@ class CellSource(MappingSection, frozen=True, kw_only=True):
     def problem(self, kind: str) -> str | None:
         """Return why this is no source of values of this type, or None."""
         is_computed = self.terms or self.factors or self.total_of
-        if kind != Cell.NUMBER and (is_computed or self.negate or self.absolute or self.decimal or self.over):
+        if kind != Cell.NUMBER and (
+            is_computed or self.negate or self.absolute or self.decimal or self.over or self.round is not None
+        ):
             return "This is not a number, so it cannot be computed or have a sign or a decimal mark"
         return "This is a number. To sum columns, use add" if kind == Cell.NUMBER and len(self.columns) > 1 else None
 
@@ -239,6 +243,8 @@ class FileSection(MappingSection, frozen=True):
     """Whether the rows of a bill follow each other, so that a number that occurs again is that of another bill."""
     columns: tuple[str, ...] = ()
     """All columns that the export had when the mapping was made. If it is not empty, a new column is an error."""
+    sums: Annotated[str, Meta(pattern="^(bills|totals)$")] | None = None
+    """What a row with a number of its own is that has the sums of the bills above it. None rejects it."""
     lacks: tuple[str, ...] = ()
     """Columns that show voided bills, and that the export does not have."""
 
@@ -296,8 +302,20 @@ class DatabaseMapping(MappingSection, frozen=True, kw_only=True):
         raise ValueError(f"overlap is {self.overlap!r}, but must be {wanted}")
 
 
+class Accepted(MappingSection, frozen=True):
+    """What a person accepted when the mapping was made."""
+
+    bills: int = 0
+    net: str = ""
+    first_day: str = ""
+    last_day: str = ""
+
+
 class ImportMapping(Struct, frozen=True, kw_only=True):
     name: str
+    answers: dict[str, str] = {}
+    """The answers from which the mapping was made. Its entries say what they lead to."""
+    accepted: Accepted = Accepted()
     recognition: Recognition | None = None
     file: FileLayout = FileLayout()
     numbers: NumberFormat = NumberFormat()
@@ -310,7 +328,7 @@ class ImportMapping(Struct, frozen=True, kw_only=True):
     line: TableMapping | None = None
     payments: tuple[TableMapping, ...] = ()
     refund: RowRule | None = None
-    skip: RowRule | None = None
+    skips: tuple[RowRule, ...] = ()
     statuses: tuple[StatusRule, ...] = ()
     rejects: tuple[RejectRule, ...] = ()
     checks: SampleChecks = SampleChecks()
@@ -382,6 +400,8 @@ def _parsed(content: dict[str, Any], name: str) -> ImportMapping:
     pairs = _converted(checks.get("equal", []), list[list[Any]], "checks.equal")
     return ImportMapping(
         name=name,
+        answers=section("answers", dict[str, str]),
+        accepted=section("accepted", Accepted),
         recognition=given("recognise", Recognition),
         file=FileLayout(
             **asdict(file) | {"delimiter": DELIMITERS.get(file.delimiter or "", file.delimiter)},
@@ -398,7 +418,7 @@ def _parsed(content: dict[str, Any], name: str) -> ImportMapping:
         line=line,
         payments=payments,
         refund=given("refund", RowRule),
-        skip=given("skip", RowRule),
+        skips=tuple(_converted(one, RowRule, "skip") for one in _tables(content, "skip")),
         statuses=tuple(_converted(_long_status(one), StatusRule, "status") for one in _tables(content, "status")),
         rejects=tuple(_converted(one, RejectRule, "reject") for one in _tables(content, "reject")),
         checks=_converted({**checks, "equal": [list(map(_long, pair)) for pair in pairs]}, SampleChecks, "checks"),

@@ -6,7 +6,7 @@ If one value cannot be read, the bill is rejected, because it would be wrong wit
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from datetime import tzinfo
-from decimal import Decimal
+from decimal import ROUND_HALF_UP, Decimal
 from itertools import combinations
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -432,6 +432,8 @@ class TableBillConverter:
             return read_decimal(source.default, self._mapping.numbers) if source.default else None
         if not -_TOO_LARGE < number < _TOO_LARGE and name != "rev":
             raise UnreadableCell(f"{shown(decimal_text(number))} is too large to be an amount")
+        if source.round is not None:
+            number = number.quantize(Decimal(1).scaleb(-source.round), ROUND_HALF_UP)
         if source.absolute:
             number = number.copy_abs()
         return number.copy_negate() if source.negate else number

@@ -103,7 +103,7 @@ def mapped_cells(mapping: ImportMapping, kind: int, *, is_flat: bool) -> Iterato
         if table.key and not (is_flat and table is mapping.line):
             cells.append((own, "key", table.key, ""))
         cells += [(own, name, source, kinds[name]) for name, source in table.fields.items()]
-    rules = [rule for rule in (mapping.refund, mapping.skip) if rule]
+    rules = [rule for rule in (mapping.refund, *mapping.skips) if rule]
     others = [CellSource(columns=(rule.column,), optional=rule.optional) for rule in rules]
     others += [*(rule.source for rule in mapping.statuses), *chain.from_iterable(mapping.checks.equal)]
     for own, name, source, cell_kind in (*cells, *((BILL, "", source, "") for source in others)):
@@ -360,7 +360,7 @@ class TableImport:
 
     def _is_skipped(self, row: TableRow, *, has_id: bool) -> bool:
         """Return whether a row is left out. If it has an ID, its status counts for the whole bill, later."""
-        if table_bills.matches(self._mapping.skip, row):
+        if any(table_bills.matches(rule, row) for rule in self._mapping.skips):
             return True
         return not has_id and any(
             rule.values.get(table_bills.cell_text(rule.source, row).casefold()) == SKIP
@@ -415,13 +415,27 @@ class TableImport:
                     yield result
                 elif group.key in self._last_rows:
                     last_bills[group.key] = result
-                elif self._mapping.database or result.record["id"].casefold() in self._mapping.checks.allowed:
+                elif self._is_no_sum(result):
                     yield result
                 else:
-                    yield from above.setdefault(result.file, BillsAbove()).passed(result)
-        yield from (bills.rejected(bills.doubtful) for bills in above.values() if bills.doubtful)
+                    passed = above.setdefault(result.file, BillsAbove()).passed(result)
+                    yield from map(self._of_sums, passed)
+        for bills in above.values():
+            if bills.doubtful:
+                yield self._of_sums(bills.rejected(bills.doubtful))
         for key, rows in self._last_rows.items():
             yield from self._last_bill(key, rows, last_bills.get(key))
+
+    def _is_no_sum(self, bill: ImportedRecord) -> bool:
+        """Return whether a bill with the sums of those above it is known to be none."""
+        is_allowed = bill.record["id"].casefold() in self._mapping.checks.allowed
+        return bool(self._mapping.database) or self._mapping.file.sums == "bills" or is_allowed
+
+    def _of_sums(self, found: ImportedRecord | RejectedRow) -> results.Imported:
+        """Return a bill, or what becomes of a row that has the sums of the bills above it."""
+        if isinstance(found, RejectedRow) and self._mapping.file.sums == "totals":
+            return results.SkippedRow(found.file, found.line, TOTALS_ROW)
+        return found
 
     def _bill(self, converter: table_bills.TableBillConverter, group: BillRows) -> Iterator[results.Imported]:
         first = group.bills[0]

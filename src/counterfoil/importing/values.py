@@ -331,6 +331,14 @@ def read_time(
     return moment.replace(tzinfo=zone).isoformat()
 
 
+def local_time(cell: str, written: DateFormat, order: str) -> datetime | None:
+    """Return the time in a cell as it is written, whatever its zone, or None if there is none that can be read."""
+    try:
+        return _local_time(cell, written, order)[0]
+    except UnreadableCell:
+        return None
+
+
 def _local_time(cell: str, written: DateFormat, order: str) -> tuple[datetime, str | None]:
     """Return the time in a cell as it is written, and what is after it: an offset, or the abbreviation of a zone."""
     day, rest = _split_day(cell, written, order)

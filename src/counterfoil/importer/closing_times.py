@@ -1,0 +1,156 @@
+"""Finds the columns with the day and the time at which a bill was closed, and asks if several may have them."""
+
+from collections.abc import Sequence
+from functools import cached_property
+
+from msgspec import Struct
+
+from counterfoil.importer.columns import ANY_CENTURY, FEW_VALUES, Column, Table, day_of
+from counterfoil.importer.interview import Interview, NeedsOtherReport, Refuted
+from counterfoil.importer.ranks import CLOSING, DATE_ROLES, OTHER_TIME, Ranks
+from counterfoil.importing.values import NIGHT_ENDS, time_in
+
+MOST_CHOICES = 4
+
+
+class ClosingTime(Struct, frozen=True):
+    """The column with the day, or with day and time, and the one with the time of day."""
+
+    day: Column | None
+    clock: Column | None
+
+
+def find_closing_time(
+    table: Table, ranks: Ranks, runs: Sequence[list[int]], trading_day: Column | None, interview: Interview
+) -> ClosingTime:
+    answer = interview.answer("time")
+    if answer is not None:
+        return _answered(table, ranks, answer)
+    search = _Search(table, ranks, runs, trading_day)
+    day, clock = search.day, search.clock
+    if day is None and trading_day is None:
+        return _asked(table, ranks, interview)
+    if day and (row := search.row_with_other_day) is not None and search.rival:
+        text = f"{day.name} and {search.rival.name} have different days on line {table.line(row)}."
+        text += " On which was the bill closed?"
+        choices = {one.name: f"{one.name}: {one.values[row]}" for one in (day, search.rival)}
+        name = interview.choose("time", "day", text, choices, free=True)
+        return ClosingTime(table.columns[name], None)
+    if day and clock is None and search.possible_clocks:
+        text = f"Which column has the time of day beside {day.name}?"
+        choices = {f"{day.name} + {one.name}": f"{one.name}, as in {one.distinct[0]}" for one in search.possible_clocks}
+        choices = dict(list(choices.items())[: MOST_CHOICES - 1]) | {day.name: "none: every bill gets 12:00"}
+        return _answered(table, ranks, interview.choose("time", "day", text, choices, free=True))
+    return ClosingTime(day, clock)
+
+
+def _answered(table: Table, ranks: Ranks, answer: str) -> ClosingTime:
+    names = answer.split(" + ")
+    for name in names:
+        if name not in table.columns:
+            raise Refuted("time", answer, f"there is no column {name}")
+    columns = [table.columns[name] for name in names]
+    dated = [one for one in ranks.with_role(*DATE_ROLES) if ranks.closing(one) < OTHER_TIME]
+    if dated and ranks.closing(columns[0]) == OTHER_TIME and columns[0].is_date:
+        raise Refuted("time", answer, f"{answer} is another time than that of the bill, which {dated[0].name} has")
+    return ClosingTime(columns[0], columns[1] if len(columns) > 1 else None)
+
+
+def _asked(table: Table, ranks: Ranks, interview: Interview) -> ClosingTime:
+    columns = [one for one in table.columns.values() if one.filled]
+    dated = [one for one in columns if ranks.role(one) is None and one.is_date]
+    if not dated:
+        named = next((one for one in columns if ranks.may_be(one, *DATE_ROLES)), None)
+        example = f" {named.name} has {named.distinct[0]}, which cannot be read as a date." if named else ""
+        raise NeedsOtherReport(
+            f"{table.name} has no date of a bill.{example} "
+            "Export a report with a row for each bill or item, and with full dates, such as 2026-11-14 18:05."
+        )
+    text = "Which column has the date of a bill?"
+    choices = {one.name: f"{one.name}, as in {one.distinct[0]}" for one in dated[:MOST_CHOICES]}
+    return _answered(table, ranks, interview.choose("time", "day", text, choices, free=True))
+
+
+class _Search:
+    def __init__(self, table: Table, ranks: Ranks, runs: Sequence[list[int]], trading_day: Column | None) -> None:
+        self._table = table
+        self._ranks = ranks
+        self._runs = runs
+        self.rival: Column | None = None
+        """Another column that may have the day of a bill, and has another one on some rows."""
+        self.possible_clocks: list[Column] = []
+        """The columns that may have the time of day, if the one that has it was not found."""
+        dated = self._dated()
+        of_bill = [column for column in dated if self._is_of_run(column)] or dated
+        clocks = self._clocks()
+        with_time = [column for column in of_bill if column.has_times]
+        if clocks and of_bill and not of_bill[0].has_times:
+            day: Column | None = of_bill[0]
+        else:
+            day = next(iter(with_time or of_bill), None)
+        if not clocks and not (day and (day.has_times or day.is_serial)):
+            clocks = self._clocks_by_values()
+        self.day = day or (trading_day if clocks else None)
+        self.clock = next(iter(clocks), None) if self.day and not self.day.has_times else None
+        if self.day:
+            rank = ranks.closing(self.day)
+            rivals = [one for one in of_bill if one is not self.day and not ranks.is_in_utc(one)]
+            rivals = [one for one in rivals if ranks.closing(one) == rank]
+            self.rival = next((one for one in rivals if first_other_day(self.day, one) is not None), None)
+
+    @cached_property
+    def row_with_other_day(self) -> int | None:
+        return first_other_day(self.day, self.rival) if self.day and self.rival else None
+
+    def _dated(self) -> list[Column]:
+        """Return the columns that may have the day of a bill, the most probable first."""
+        ranks, columns = self._ranks, list(self._table.columns.values())
+        closing = [one for one in columns if ranks.role(one) is None and ranks.closing(one) == CLOSING]
+        dated = [*ranks.with_role("datetime"), *(one for one in closing if one.is_date or one.is_serial)]
+        if not dated:
+            dated = [one for one in columns if one.is_date and ranks.role(one) in (None, "time")]
+        # `Time` may have the day too.
+        dated += [
+            one for one in columns if one not in dated and one.is_date and one.has_times and ranks.may_be(one, "time")
+        ]
+        dated = [one for one in dated if one.filled]
+        # Beside a time in UTC, the one of the shop has the day on which people were there.
+        dated.sort(key=lambda one: (not one.is_filled, ranks.closing(one), ranks.is_in_utc(one)))
+        return dated
+
+    def _clocks(self) -> list[Column]:
+        ranks = self._ranks
+        columns = [one for one in self._table.columns.values() if ranks.role(one) is None]
+        clocks = [one for one in columns if ranks.closing(one) == CLOSING and ranks.is_clock(one)]
+        clocks = [*ranks.with_role("time"), *clocks]
+        clocks = [one for one in clocks if not ranks.is_duration(one) and ranks.closing(one) != OTHER_TIME]
+        clocks.sort(key=ranks.closing)
+        return [one for one in clocks if self._is_of_run(one)] or clocks
+
+    def _is_of_run(self, column: Column) -> bool:
+        return all(column.values[row] == column.values[run[0]] for run in self._runs for row in run)
+
+    def _clocks_by_values(self) -> list[Column]:
+        """Return the only column whose values are times of day. If several differ, or few are common, it is asked."""
+        ranks = self._ranks
+        columns = [one for one in self._table.columns.values() if ranks.role(one) in (None, "time")]
+        found = [one for one in columns if ranks.is_clock(one) and not one.is_number and not ranks.is_duration(one)]
+        likely = [one for one in found if ranks.closing(one) != OTHER_TIME]
+        texts = [f"2026-01-01 {value}" for one in likely[:1] for value in one.distinct]
+        times = [moment for text in texts if (moment := time_in(text, ANY_CENTURY, "ymd"))]
+        # The bills of a shop are at many times, also by day. Shifts begin at a few round ones.
+        usual = [moment for moment in times if moment >= NIGHT_ENDS and moment.minute % 5]
+        is_varied = len(usual) * 4 >= min(len(self._runs), FEW_VALUES)
+        if likely and is_varied and all(one.values == likely[0].values for one in likely):
+            return likely[:1]
+        self.possible_clocks = found
+        return []
+
+
+def first_other_day(one: Column, other: Column) -> int | None:
+    """Return the first row on which two columns have different days."""
+    for row, (first, second) in enumerate(zip(one.values, other.values, strict=True)):
+        days = day_of(first, "dmy"), day_of(second, "dmy")
+        if all(days) and days[0] != days[1]:
+            return row
+    return None

@@ -1,0 +1,81 @@
+"""Collects the doubts of a reading. Each has an answer that was given or, until then, its first choice."""
+
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+
+from counterfoil.importer.form import Kind
+
+
+class Doubt(Struct, frozen=True):
+    """What the file does not prove. `choices` are the answers with their texts, the most probable first."""
+
+    id: str
+    kind: Kind
+    text: str
+    choices: dict[str, str]
+    example: str = ""
+    free: bool = False
+    default: str | None = None
+    must_confirm: bool = False
+    """Whether it is asked although only one answer is possible, because no record shows that the answer is right."""
+
+
+class Refuted(Exception):
+    """An answer that the file refutes. The message says why."""
+
+    def __init__(self, doubt: str, answer: str, reason: str) -> None:
+        super().__init__(reason)
+        self.doubt = doubt
+        self.answer = answer
+        self.reason = reason
+
+
+class NeedsOtherReport(Exception):
+    """No answer would be right. The message says why, and which report of the till to export instead."""
+
+
+class Interview:
+    """The answers that were given, and the doubts that are left."""
+
+    def __init__(self, answers: Mapping[str, str]) -> None:
+        self.answers = answers
+        self.doubts: list[Doubt] = []
+        self.used: set[str] = set()
+        """The IDs of the answers that a doubt asked for."""
+        self.assumed: list[str] = []
+        self.proven: list[str] = []
+
+    def answer(self, doubt: str) -> str | None:
+        """Return the answer that was given, without asking for it."""
+        if doubt in self.answers:
+            self.used.add(doubt)
+        return self.answers.get(doubt)
+
+    def choose(
+        self,
+        doubt: str,
+        kind: Kind,
+        text: str,
+        choices: Mapping[str, str] | Sequence[str],
+        *,
+        example: str = "",
+        free: bool = False,
+        default: str | None = None,
+        must_confirm: bool = False,
+    ) -> str:
+        """Return the answer to a doubt. Until there is one, note the doubt, and return its default or first choice."""
+        named = dict(choices) if isinstance(choices, Mapping) else {choice: choice for choice in choices}
+        given = self.answer(doubt)
+        if given is not None:
+            if given not in named and not free:
+                raise Refuted(doubt, given, f"{given} is not one of: {', '.join(named)}")
+            return given
+        self.doubts.append(Doubt(doubt, kind, text, named, example, free, default, must_confirm))
+        return default if default is not None else next(iter(named), "")
+
+    def assume(self, text: str) -> None:
+        self.assumed.append(text)
+
+    def prove(self, text: str) -> None:
+        self.proven.append(text)

@@ -1,0 +1,333 @@
+"""Returns the form of an export: the questions that are left, each option with its money, or what would be loaded."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from datetime import date, datetime
+from decimal import Decimal
+from zoneinfo import ZoneInfo
+
+from counterfoil.importer.accepted import mapping_text
+from counterfoil.importer.columns import SCALE, Table
+from counterfoil.importer.form import (
+    FIRST_ROWS,
+    MOST_OPTIONS,
+    MOST_QUESTIONS,
+    ColumnView,
+    DayTotals,
+    ExportFiles,
+    Form,
+    KnownShop,
+    LeftOut,
+    Option,
+    Question,
+    Refusal,
+    Totals,
+)
+from counterfoil.importer.interview import Doubt, NeedsOtherReport, Refuted
+from counterfoil.importer.ranks import REFUND, SKIP, VOID
+from counterfoil.importer.solver import Left, Reading, Record, Source
+from counterfoil.importing.sheets import CsvFile
+from counterfoil.importing.values import decimal_places
+
+MOST_ROUNDS = 20
+_SHOP, _STATE = "shop", "state"
+_MARKS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "pipe"}
+
+
+def form(
+    files: ExportFiles,
+    answers: Mapping[str, str],
+    shops: Sequence[KnownShop] = (),
+    *,
+    today: date,
+    currency: str = "THB",
+    timezone: str | None = None,
+) -> Form:
+    """Return the form of an export with the answers that were given. The same arguments give the same form."""
+    return _Former(files, answers, shops, today, currency, timezone).form()
+
+
+def mapping(complete: Form) -> str:
+    """Return the mapping of a form, or raise `ValueError` if it is not complete."""
+    if not complete.is_complete or not complete.mapping:
+        raise ValueError("the form has open questions")
+    return complete.mapping
+
+
+class _Former:
+    def __init__(
+        self,
+        files: ExportFiles,
+        answers: Mapping[str, str],
+        shops: Sequence[KnownShop],
+        today: date,
+        currency: str,
+        timezone: str | None,
+    ) -> None:
+        self._source = Source(files)
+        self._answers = dict(answers)
+        self._shops = shops
+        self._today = today
+        self._places = decimal_places(currency)
+        self._timezone = timezone
+        self._refused: list[Refusal] = []
+        self._settled: dict[str, str] = {}
+        """The answers of doubts of which only one is left: the others are refuted, or lead to the same records."""
+        self._readings: dict[tuple[tuple[str, str], ...], Reading] = {}
+
+    def form(self) -> Form:
+        try:
+            reading, questions = self._settle()
+        except NeedsOtherReport as reason:
+            return self._without_reading(str(reason))
+        self._refuse_unasked(reading)
+        asked = [question for question in questions if question.kind != _SHOP]
+        given = [name for name in self._answers if name not in self._shop_answers(reading)]
+        if asked and len(given) + len(asked) > MOST_QUESTIONS:
+            names = ", ".join(question.id for question in asked)
+            advice = f"This file needs more than {MOST_QUESTIONS} answers: {names}. Export a report with the total of "
+            return self._of(reading, [], f"{advice}each bill, or with fewer columns.")
+        return self._of(reading, questions, "")
+
+    # --- questions -------------------------------------------------------------------------
+
+    def _reading(self, answers: Mapping[str, str]) -> Reading:
+        key = tuple(sorted(answers.items()))
+        if key not in self._readings:
+            self._readings[key] = Reading(
+                self._source,
+                answers,
+                known=self._shops,
+                today=self._today,
+                timezone=self._timezone,
+                places=self._places,
+            )
+        return self._readings[key]
+
+    def _settle(self) -> tuple[Reading, list[Question]]:
+        """Return the reading and the questions that are left, when each has options with different records."""
+        for _ in range(MOST_ROUNDS):
+            try:
+                reading = self._reading(self._answers | self._settled)
+            except Refuted as refuted:
+                self._refuse(refuted)
+                continue
+            questions = self._questions(reading)
+            if questions is not None:
+                return reading, questions
+        raise NeedsOtherReport("The file contradicts itself. Export it again.")
+
+    def _refuse(self, refuted: Refuted) -> None:
+        """Take back an answer that the file refutes. If none was given for it, the file cannot be read at all."""
+        if refuted.doubt in self._settled:
+            del self._settled[refuted.doubt]
+        if refuted.doubt not in self._answers:
+            raise NeedsOtherReport(refuted.reason)
+        del self._answers[refuted.doubt]
+        self._refused.append(Refusal(id=refuted.doubt, answer=refuted.answer, reason=refuted.reason))
+
+    def _questions(self, reading: Reading) -> list[Question] | None:
+        """Return the questions of a reading, or None if one of its doubts was settled without asking."""
+        questions = []
+        for doubt in reading.interview.doubts:
+            options = self._options(doubt, reading)
+            if doubt.kind != _SHOP and not doubt.must_confirm and len(options) < 2:
+                if not options:
+                    raise NeedsOtherReport(f"{doubt.text} No answer fits the sums. Export another report.")
+                self._settled[doubt.id] = options[0].answer
+                return None
+            questions.append(_question(doubt, options))
+        return questions
+
+    def _options(self, doubt: Doubt, base: Reading) -> list[Option]:
+        """Return the options of a doubt that no sum refutes, one for each set of records."""
+        found: dict[tuple[Record, ...], Option] = {}
+        for answer in doubt.choices:
+            if doubt.default is not None:
+                # A fact of the shops changes no record.
+                found[((answer, "", 0, 0, ""),)] = self._option(doubt, answer, base)
+                continue
+            try:
+                reading = self._reading(self._answers | self._settled | {doubt.id: answer})
+            except (Refuted, NeedsOtherReport):
+                continue
+            option = self._option(doubt, answer, reading)
+            if doubt.kind == _SHOP or doubt.must_confirm:
+                found[((answer, "", 0, 0, ""),)] = option
+            else:
+                found.setdefault(reading.records, option)
+            if len(found) == MOST_OPTIONS:
+                break
+        return list(found.values())
+
+    def _option(self, doubt: Doubt, answer: str, reading: Reading) -> Option:
+        times = [self._local(reading, bill) for bill in reading.counted if reading.times[bill]]
+        left = reading.left_out
+        return Option(
+            answer=answer,
+            text=doubt.choices[answer],
+            bills=len(reading.counted),
+            net=self._money(reading.total),
+            left_out=LeftOut(bills=sum(one.bills for one in left), net=self._money(sum(one.net for one in left))),
+            first=min(times, default=None),
+            last=max(times, default=None),
+            example=self._example(doubt, reading),
+        )
+
+    def _example(self, doubt: Doubt, reading: Reading) -> str:
+        """Return what an answer about money makes of the first bill on which its parts are not 0."""
+        if doubt.kind != "money":
+            return ""
+        terms = [reading.bills.table.columns.get(name) for name in reading.net.columns]
+        columns = [column for column in terms if column is not None]
+        sales = reading.amounts.sales
+
+        def parts(bill: int) -> int:
+            rows = reading.bills.rows[bill]
+            return sum(any(column.amount(row) for row in rows) for column in columns)
+
+        bill = max(sales, key=parts, default=None)
+        if bill is None:
+            return ""
+        return f"bill {reading.bills.name_of(bill)}: {self._money(reading.net.values[bill] or 0)}"
+
+    def _refuse_unasked(self, reading: Reading) -> None:
+        for name in [name for name in self._answers if name not in reading.interview.used]:
+            answer = self._answers.pop(name)
+            self._refused.append(Refusal(id=name, answer=answer, reason="Nothing asks this."))
+
+    def _shop_answers(self, reading: Reading) -> set[str]:
+        return {"timezone", "franchise", "closing", *(["shop"] if reading.bills.shop is None else [])}
+
+    # --- the form ---------------------------------------------------------------------------
+
+    def _without_reading(self, advice: str) -> Form:
+        answers = dict(self._answers)
+        return Form(
+            file="", columns=(), rows=(), questions=(), answers=answers, refused=tuple(self._refused), advice=advice
+        )
+
+    def _of(self, reading: Reading, questions: list[Question], advice: str) -> Form:
+        table = reading.source_table
+        is_open = any(question.default is None for question in questions) or bool(advice) or bool(self._refused)
+        defaults = [f"{question.text} {question.default}" for question in questions if question.default is not None]
+        assumed = [*reading.interview.assumed, *defaults]
+        return Form(
+            file=_about(table, reading),
+            columns=tuple(self._columns(reading, questions)),
+            rows=tuple(
+                tuple(column.values[row] for column in table.columns.values())
+                for row in range(min(FIRST_ROWS, len(table.rows)))
+            ),
+            questions=tuple(questions),
+            answers=dict(self._answers),
+            refused=tuple(self._refused),
+            proven=tuple(reading.interview.proven),
+            assumed=tuple(assumed),
+            left_out=tuple(self._left(one) for one in reading.left_out),
+            totals=None if is_open else self._totals(reading),
+            advice=advice,
+            mapping="" if is_open else mapping_text(reading),
+        )
+
+    def _left(self, one: Left) -> LeftOut:
+        return LeftOut(bills=one.bills, net=self._money(one.net), reason=one.reason)
+
+    def _columns(self, reading: Reading, questions: Sequence[Question]) -> list[ColumnView]:
+        asked = {name for question in questions for name in reading.source_table.columns if name in question.text}
+        asked |= {name for answer in self._answers for name in reading.source_table.columns if answer.endswith(name)}
+        proven = reading.interview.proven
+        bills, net = reading.bills, reading.net
+        found = []
+        for name, column in reading.source_table.columns.items():
+            equation = next((line for line in proven if name in line), "")
+            role = bills.ranks.role(column) or ""
+            is_state = name in reading.states.of_bills or name in reading.states.marks
+            role = (
+                "net" if name in net.columns else "state" if is_state else "id" if name == bills.number.name else role
+            )
+            standing = (
+                "asked" if name in asked else "proven" if equation or role == "id" else "visible" if role else "unread"
+            )
+            found.append(ColumnView(heading=name, role=role, standing=standing, equation=equation))  # type: ignore[arg-type]
+        return found
+
+    def _totals(self, reading: Reading) -> Totals:
+        names = {shop.column_value: shop.name for shop in reading.shops.shops}
+        shop_column = reading.bills.shop
+        tax = reading.amounts.parts_of_role("tax", reading.net)
+        tip = reading.tip
+        days: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0] * 6)
+        for bill in reading.counted:
+            rows = reading.bills.rows[bill]
+            shop = names.get(shop_column.values[rows[0]], "") if shop_column else reading.shops.shops[0].name
+            state = reading.state_of_bill[bill]
+            counts = days[reading.times[bill][:10], shop]
+            counts[0] += 1
+            counts[1] += state == VOID
+            counts[2] += state == REFUND or (state != VOID and reading.net_of(bill) < 0)
+            counts[3] += reading.net_of(bill)
+            if state != VOID:
+                sign = -1 if state == REFUND and (reading.net.values[bill] or 0) > 0 else 1
+                counts[4] += sign * (tip.values[bill] or 0) if tip else 0
+                counts[5] += sign * (tax.values[bill] or 0) if tax else 0
+        sums = [sum(column) for column in zip(*days.values(), strict=True)] if days else [0] * 6
+        left = sum(len(one.rows) for one in reading.bills.left_out)
+        return Totals(
+            bills=sums[0],
+            voids=sums[1],
+            refunds=sums[2],
+            net=self._money(sums[3]),
+            tip=self._money(sums[4]),
+            tax=self._money(sums[5]),
+            rows_read=len(reading.source_table.rows) - left,
+            rows=len(reading.source_table.rows),
+            days=tuple(
+                DayTotals(
+                    day=day,
+                    shop=shop,
+                    bills=counts[0],
+                    voids=counts[1],
+                    refunds=counts[2],
+                    net=self._money(counts[3]),
+                    tip=self._money(counts[4]),
+                    tax=self._money(counts[5]),
+                )
+                for (day, shop), counts in sorted(days.items())
+            ),
+        )
+
+    def _money(self, units: int) -> str:
+        """Return an amount as text, with at least the decimals of the currency."""
+        number = Decimal(units) / SCALE
+        rounded = round(number, self._places)
+        return f"{rounded:.{self._places}f}" if rounded == number else f"{number.normalize():f}"
+
+    def _local(self, reading: Reading, bill: int) -> str:
+        """Return the local time of a bill with its offset."""
+        text = reading.times[bill]
+        if len(text) < len("2026-11-14T18:05") or text[10:11] != "T":
+            return text
+        moment = datetime.fromisoformat(text)
+        zone = ZoneInfo(reading.shops.shops[0].timezone)
+        return (moment if moment.tzinfo else moment.replace(tzinfo=zone)).isoformat()
+
+
+def _question(doubt: Doubt, options: Sequence[Option]) -> Question:
+    return Question(
+        id=doubt.id,
+        text=doubt.text,
+        kind=doubt.kind,
+        options=tuple(options),
+        example=doubt.example,
+        free=doubt.free,
+        default=doubt.default,
+    )
+
+
+def _about(table: Table, reading: Reading) -> str:
+    file = table.file
+    written = f", {file.encoding}, {_MARKS.get(file.delimiter, file.delimiter)}" if isinstance(file, CsvFile) else ""
+    bills = len([state for state in reading.state_of_bill if state != SKIP])
+    size = f"{len(table.rows):,} rows, {len(table.columns)} columns{written}"
+    return f"{table.name}: {size}; {bills:,} bills by {reading.bills.number.name}"

@@ -1,0 +1,360 @@
+"""Ranks what the headings and values of a table may mean. Only this module reads the word list, and words only rank.
+
+A word decides alone in one place: under a bare heading of state, such as `Status` or `Void?`, of which all values are
+in the short list. Everywhere else a word orders the options of a question, or is the reason why it is asked.
+"""
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cached_property, lru_cache
+
+from counterfoil.importer.columns import FEW_VALUES, Column, Table
+from counterfoil.importing import headings
+from counterfoil.importing import values as cell_values
+from counterfoil.importing.headings import AMOUNT_ROLES, CHARGES, DEDUCTIONS, TOTAL_ROLES, RoleMatch
+from counterfoil.importing.mapping import REFUND, SALE, SKIP, VOID
+
+NUMBER_ROLES = AMOUNT_ROLES | {"qty", "unitPrice", "wayOfPaying"}
+DATE_ROLES = frozenset({"datetime", "tradingDay"})
+# A voucher that is taken off is no payment, and what a platform keeps, or the tax on that, no charge of the customer.
+_TAKEN_OFF = {"wayOfPaying": "discount"} | dict.fromkeys(set(CHARGES) - {"rounding"}, "fee")
+_NAMES = ("method", "item", "status", "type", "shopId", "channel")
+# Columns in which a word such as *return* is a name, or that are read as numbers and times.
+_NO_STATES = NUMBER_ROLES | DATE_ROLES | {"time", "memberId", "shopId", "timezone", "currency", "deviceId"}
+MOST_STATES = 6
+# What a heading may have beside the word of a state and still be bare.
+_SMALL_WORDS = frozenset({"is", "was", "by", "at", "date", "time", "reason", "of", "flag", "code", "por", "von", "le"})
+CLOSING, OPENING, OTHER_TIME = 0, 2, headings.OTHER_TIME
+_ITEM_NUMBER = re.compile(r"\d")
+
+
+class Ranks:
+    """The roles of the columns of a table, by their headings, as far as their values fit.
+
+    `given` are roles that an answer gives to columns. No other column has such a role then.
+    """
+
+    def __init__(self, table: Table, given: Mapping[str, str] | None = None) -> None:
+        self.table = table
+        self._given = dict(given or {})
+        self._matches = {name: self._matches_of(name) for name in table.columns}
+        self._roles = {name: self._role_by_values(column) for name, column in table.columns.items()}
+        for name in self._deducted():
+            self._roles[name] = _TAKEN_OFF.get(self._roles[name] or "", self._roles[name])
+
+    def _matches_of(self, name: str) -> tuple[RoleMatch, ...]:
+        if name in self._given:
+            return (RoleMatch(len(name), 0, self._given[name]),)
+        return tuple(match for match in headings.roles_of(name) if match.role not in self._given.values())
+
+    def role(self, column: Column) -> str | None:
+        """Return the most probable role that the values fit, and their sign."""
+        return self._roles[column.name]
+
+    def heading_role(self, column: Column) -> str | None:
+        """Return the role that the values have or, if there are none, the one that the heading says."""
+        if column.filled:
+            return self.role(column)
+        return next((match.role for match in self._matches[column.name]), None)
+
+    def may_be(self, column: Column, *roles: str) -> bool:
+        """Return whether the heading may have one of these roles, whatever the values are."""
+        return any(match.role in roles for match in self._matches[column.name])
+
+    def rank(self, column: Column, role: str) -> int:
+        return next((match.rank for match in self._matches[column.name] if match.role == role), 99)
+
+    def with_role(self, *roles: str) -> list[Column]:
+        """Return the columns with one of the roles, ordered by role, then by how common the heading is."""
+        found = [column for column in self.table.columns.values() if self.role(column) in roles]
+        return sorted(found, key=lambda one: (roles.index(self.role(one) or ""), self.rank(one, self.role(one) or "")))
+
+    def first(self, *roles: str) -> Column | None:
+        return next(iter(self.with_role(*roles)), None)
+
+    def is_clock(self, column: Column) -> bool:
+        return column.is_clock or (column.is_compact_clock and self.may_be(column, "time"))
+
+    def _role_by_values(self, column: Column) -> str | None:
+        found = next((match.role for match in self._matches[column.name] if self._fits(column, match.role)), None)
+        return None if found == "unknown" else found
+
+    def _fits(self, column: Column, role: str) -> bool:
+        """Return whether the values of a column can be those of a role."""
+        if role in NUMBER_ROLES:
+            return column.is_number
+        if role in DATE_ROLES:
+            return column.is_date or column.is_serial or column.is_epoch
+        if role == "time":
+            return self.is_clock(column)
+        if role == "options":
+            return not column.is_number
+        if role in ("id", "cashier") and len(column.distinct) > 1 and is_flag_column(column):
+            # `Demo order` and `Staff meal` with yes and no.
+            return False
+        if role == "id":
+            return self._fits_id(column)
+        if role == "shopId" and column.is_date and self.may_be(column, *DATE_ROLES, "time"):
+            # `Local` is a shop in some languages, but not in `Date (local)`.
+            return False
+        if role == "currency":
+            # Some tills call the way of paying a currency.
+            return not any(map(headings.names_payment, column.distinct[:FEW_VALUES]))
+        if role == "method" and self._is_no_method(column):
+            return False
+        # Codes may be numbers, but amounts are not names.
+        return role not in _NAMES or not column.looks_like_money
+
+    def _is_no_method(self, column: Column) -> bool:
+        """Return whether a column has IDs of payments, or amounts, instead of ways of paying."""
+        is_id = column.is_like_an_id and "id" in headings.words_of(column.name)
+        return is_id or (column.is_number and column.filled > 0)
+
+    def _fits_id(self, column: Column) -> bool:
+        is_time = column.is_date or self.is_clock(column)
+        has_clocks = all(":" in value for value in column.distinct)
+        is_code = any(map(str.isdigit, "".join(column.distinct))) or len(column.distinct) * 2 > column.filled
+        is_named_time = is_time and (self.may_be(column, *DATE_ROLES, "time") or has_clocks)
+        return is_code and not column.has_decimals and not is_named_time
+
+    def _deducted(self) -> list[str]:
+        """Return the charges and payments that nearly always have the sign opposite to that of the row's total."""
+        totals = [column for name, column in self.table.columns.items() if self._roles[name] in TOTAL_ROLES]
+        sizes = [next(filter(None, (one.amount(row) for one in totals)), 0) for row in range(len(self.table.rows))]
+        found = []
+        for name, column in self.table.columns.items():
+            if self._roles[name] in _TAKEN_OFF:
+                products = [column.amount(row) * size for row, size in enumerate(sizes)]
+                if sum(one < 0 for one in products) > 4 * sum(one > 0 for one in products):
+                    found.append(name)
+        return found
+
+    # --- times, places and counts ------------------------------------------------------
+
+    def closing(self, column: Column) -> int:
+        """Return 0 for the time of closing, 2 for that of opening, 3 for that of a payout, for example, else 1."""
+        return headings.closing_rank(column.name)
+
+    def is_duration(self, column: Column) -> bool:
+        return headings.names(column.name, "times", "duration")
+
+    def is_in_utc(self, column: Column) -> bool:
+        return "utc" in headings.words_of(column.name)
+
+    def counts_bills(self, column: Column) -> bool:
+        return column.is_number and headings.is_count(column.name)
+
+    def names_group(self, column: Column) -> bool:
+        return headings.names(column.name, "groups")
+
+    def names_unit(self, column: Column) -> bool:
+        return headings.names(column.name, "units")
+
+    def is_no_amount(self, column: Column) -> bool:
+        return headings.names(column.name, "not_amounts")
+
+    def is_rate_of_discount(self, column: Column) -> bool:
+        return self.is_no_amount(column) and headings.names(column.name, "headings", "discount")
+
+    def is_named_as_amount(self, column: Column) -> bool:
+        return self.may_be(column, *NUMBER_ROLES) and (column.is_number or not column.filled)
+
+    @cached_property
+    def countries(self) -> dict[str, str]:
+        """The language of the headings and the currency, which show where the export is from, by what they show."""
+        columns = [
+            one for one in self.table.columns.values() if self.is_named_as_amount(one) or self.role(one) == "currency"
+        ]
+        texts = [text for column in columns for text in (column.name, *column.distinct[:FEW_VALUES])]
+        currency = next((found[0] for text in texts if (found := cell_values.COUNTRY_CURRENCY.search(text))), "")
+        return {
+            "the headings are not in English": headings.language_of(self.table.columns),
+            f"amounts are in {currency}": currency,
+        }
+
+    # --- states --------------------------------------------------------------------------
+
+    def heading_state(self, column: Column) -> str | None:
+        """Return what a mark in a column with this heading says about a bill, as in `Void?` or `Voided by`."""
+        return headings.heading_status(column.name)
+
+    def is_bare(self, column: Column) -> bool:
+        """Return whether a heading is wholly that of a state of bills, as in `Status`, `Void?` and `Receipt type`."""
+        return _is_bare(column.name)
+
+    def is_void_mark(self, column: Column) -> bool:
+        """Return whether a bare heading says that a bill with any mark here is void or refunded, as in `Voided by`."""
+        is_named = self.heading_state(column) in (VOID, REFUND)
+        return is_named and self.is_bare(column) and not self.is_named_as_amount(column)
+
+    def states(self, column: Column) -> dict[str, str | None]:
+        """Return what each value of a column says by the short list, or None. An empty cell is a value, too."""
+        values = [*column.distinct, *([] if column.is_filled else [""])]
+        found = headings.statuses_of(column.name, values)
+        for value, meaning in found.items():
+            if meaning and not is_flag(value) and headings.says_more(value):
+                found[value] = None
+        return found
+
+    def is_state_of_sale(self, column: Column, value: str) -> bool:
+        """Return whether a value says that the sale of its row was refunded, which another row may return."""
+        text = column.name if headings.flag_of(value) else value
+        return headings.is_one_of(text, "refunded")
+
+    def says_nothing(self, value: str) -> bool:
+        return headings.says_nothing(value)
+
+    def is_placeholder(self, value: str) -> bool:
+        return headings.is_placeholder(value)
+
+    def probable_state(self, column: Column, value: str) -> str:
+        """Return what a value most probably says about a bill, to order the options of a question."""
+        meaning = headings.statuses_of(column.name, [value])[value] or headings.status_of(value)
+        exception = headings.exception_in(value) if meaning is None else None
+        return meaning or (exception if exception in (VOID, REFUND) else SKIP if exception else SALE)
+
+    def doubtful_values(self, column: Column, *, is_item: bool) -> list[str]:
+        """Return the values with a word that may say that a bill is no sale, or a row no item."""
+        is_name = headings.names_person(column.name)
+        role = self.heading_role(column)
+        if role in _NO_STATES and not is_name:
+            return []
+        if self.heading_state(column) in (VOID, REFUND):
+            return []
+        is_spoken = role in ("method", "channel", "type")
+        found = []
+        for value in column.distinct:
+            is_exception = headings.exception_in(value, is_item=is_item, is_name=is_name)
+            # A remark such as `hold the ice` says nothing about the bill.
+            is_open = is_spoken and not headings.channel_of(value) and headings.status_of(value) == SKIP
+            is_unknown_way = role == "method" and not (headings.names_payment(value) or headings.flag_of(value))
+            is_tip = is_item and headings.charge_of(value) == "tip"
+            if (is_exception or is_open or (is_unknown_way and len(column.distinct) <= FEW_VALUES)) and not is_tip:
+                found.append(value)
+        return found
+
+    def charge_of(self, value: str) -> str | None:
+        """Return `tip` or `tax` if that is the name of an item, as in `VAT 7%`."""
+        return headings.charge_of(value)
+
+    def is_payment(self, value: str) -> bool:
+        return headings.is_payment(value)
+
+    def may_be_state(self, column: Column) -> bool:
+        """Return whether a column of few values may say if a bill counts, so that it is asked about."""
+        role, values = self.heading_role(column), column.distinct
+        is_part = role in (*CHARGES, *DEDUCTIONS)
+        if values and not is_part and self.is_bare(column) and all(map(is_flag, values)):
+            return True
+        if role in _NO_STATES - {"currency"} or len(values) > FEW_VALUES or not values:
+            return False
+        if role == "type":
+            return self._may_be_type(column)
+        if role == "status":
+            return True
+        if role == "currency":
+            return False
+        of_heading = self.heading_state(column)
+        if of_heading in (VOID, REFUND):
+            return not self.is_named_as_amount(column) and role != "refunded"
+        if role in CHARGES and self.is_named_as_amount(column):
+            return False
+        if (of_heading or headings.names(column.name, "no_sale")) and all(map(is_flag, values)):
+            return True
+        return role is None and self._may_be_unknown_state(column)
+
+    def _may_be_type(self, column: Column) -> bool:
+        """Return whether a type is no channel, and nothing that is the same for all bills, or of customers or rooms."""
+        values = column.distinct
+        is_group = headings.names(column.name, "groups") or headings.names(column.name, "people")
+        known = any(headings.statuses_of(column.name, values).values())
+        is_other = len(values) > 1 and not is_group and not all(map(headings.channel_of, values))
+        return known or is_other
+
+    def _may_be_unknown_state(self, column: Column) -> bool:
+        values = column.distinct
+        known = [meaning for meaning in headings.statuses_of(column.name, values).values() if meaning]
+        if len(known) == len(values) and (VOID in known or REFUND in known):
+            return True
+        filled = [other for other in self.table.columns.values() if other.filled]
+        is_foreign = sum(self.role(other) is None for other in filled) * 3 >= len(filled) > 2
+        are_flags = all(map(is_flag, values))
+        are_codes = all(value.isalnum() and len(value) <= headings.LONGEST_CODE and value != "0" for value in values)
+        texts = [value for value in values if not headings.is_placeholder(value)]
+        has_numbers = all(any(map(str.isdigit, value)) for value in texts) and not are_codes
+        is_everywhere = column.filled * 10 >= len(column.values) * 9 and len(values) * 2 <= len(column.values)
+        groups = ["tax_modes", *(["harmless_flags"] if are_flags else ["groups", "people"])]
+        is_named = any(headings.names(column.name, table) for table in groups)
+        is_group = is_named and not any(map(headings.exception_in, values))
+        if is_group or headings.are_names(values):
+            return False
+        if not (is_foreign or are_flags or is_everywhere) or (has_numbers and not are_flags):
+            return False
+        return len(values) <= MOST_STATES and len({*column.values}) > 1
+
+    def names_state_later(self, column: Column) -> bool:
+        """Return whether an empty column, or one with a single value, may say in a later file that a bill is void."""
+        role = self.heading_role(column)
+        return role in ("status", "type") or self.heading_state(column) in (VOID, REFUND)
+
+    def is_reference(self, column: Column) -> bool:
+        return headings.names(column.name, "references")
+
+    # --- shops and channels ---------------------------------------------------------------
+
+    def names_no_shop(self, value: str) -> bool:
+        return headings.names_no_shop(value)
+
+    def are_areas(self, values: Sequence[str]) -> bool:
+        return sum(map(headings.names_area, values)) * 2 > len(values) > 1
+
+    def channel_of(self, value: str) -> str | None:
+        return headings.channel_of(value)
+
+    def knows_way(self, value: str) -> bool:
+        return headings.names_payment(value)
+
+    def is_prepaid(self, column: Column) -> bool:
+        """Return whether a heading names what was paid before, or is still to be paid, such as a deposit."""
+        return headings.names(column.name, "headings", "unknown")
+
+    def smallest_in_cents(self, values: Iterable[str]) -> int | None:
+        return headings.smallest_in_cents(list(self.table.columns), values)
+
+
+@lru_cache(maxsize=2000)
+def _is_bare(heading: str) -> bool:
+    roles = headings.roles_of(heading)
+    if roles and roles[0].role in ("method", "channel", "memberId"):
+        return False
+    is_listed = headings.is_one_of(heading, "headings", "status") or headings.is_one_of(heading, "headings", "type")
+    if is_listed:
+        return True
+    state = headings.heading_status(heading)
+    if state is None:
+        return False
+    return not headings.says_more(" ".join(word for word in headings.words_of(heading) if word not in _SMALL_WORDS))
+
+
+def is_flag(value: str) -> bool:
+    is_amount = any(map(str.isdigit, value)) and not value.isdigit()
+    return not is_amount and (headings.flag_of(value) is not None or headings.is_placeholder(value))
+
+
+def is_flag_column(column: Column) -> bool:
+    return all(headings.flag_of(value) is not None for value in column.distinct)
+
+
+def is_deduction(role: str | None) -> bool:
+    return role in DEDUCTIONS
+
+
+def recognised_headings(cells: Collection[str]) -> int:
+    return headings.recognised_headings(cells)
+
+
+def role_of_heading(name: str) -> tuple[str, ...]:
+    return tuple(match.role for match in headings.roles_of(name))
+
+
+__all__ = ["REFUND", "SALE", "SKIP", "VOID", "Ranks"]

@@ -1,0 +1,176 @@
+"""Reads the files of an export into tables, and finds how each column writes its numbers."""
+
+import contextlib
+import re
+from collections.abc import Collection, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+
+from counterfoil.importer.columns import Column, Table
+from counterfoil.importer.interview import Interview
+from counterfoil.importer.ranks import DATE_ROLES, NUMBER_ROLES, recognised_headings, role_of_heading
+from counterfoil.importing import headings, sheets
+from counterfoil.importing import values as cell_values
+from counterfoil.importing.export_totals import is_other_table
+from counterfoil.importing.mapping import FileLayout
+from counterfoil.importing.results import ImportFailed, RowProblem
+from counterfoil.importing.values import COMMA, POINT, NumberFormat
+
+SAMPLE_ROWS = 20_000
+MOST_ROWS_OF_BILL = 500
+_NUMBER_LIKE = re.compile(r"[^\d]{0,6}\d[\d.,'’ \u00a0\u202f]*[^\d]{0,6}")
+
+
+def read_table(paths: Sequence[Path], interview: Interview) -> Table:
+    """Return the first rows of files of the same kind."""
+    files: list[sheets.TableFile] = []
+    encoding = _encoding(paths, interview)
+    for path in paths:
+        files += _opened(path, FileLayout(encoding=encoding if _is_old(path) else None))
+    return _with_number_formats(_sampled(files), interview)
+
+
+def _is_old(path: Path) -> bool:
+    return sheets.is_in_old_encoding(sheets.start_in_lines(path))
+
+
+def _encoding(paths: Sequence[Path], interview: Interview) -> str | None:
+    """Return the encoding of files that are not in Unicode, or ask if several are possible."""
+    starts = {path: sheets.start_in_lines(path) for path in paths}
+    for path, start in starts.items():
+        is_binary = 0 < start.count(0) * 4 <= len(start)
+        if is_binary and not start.startswith((*sheets.NOT_CSV, *sheets.BYTE_ORDER_MARKS)):
+            raise ImportFailed(f"{path.name} is not a CSV file, because it contains NUL bytes.")
+    old = [path for path in paths if sheets.is_in_old_encoding(starts[path])]
+    if not old:
+        return None
+    found = headings.likely_encodings(b"\n".join(starts[path] for path in old))
+    if not found:
+        raise ImportFailed(f"{old[0].name} is not in UTF-8 or another encoding that is known. Save it as UTF-8.")
+    if len(found) == 1:
+        [(encoding, words)] = found.items()
+        if words:
+            interview.assume(f"The encoding is {encoding}, in which the file has these words: {words}")
+        return encoding
+    text = "In which encoding are these words readable?"
+    choices = {encoding: f"{encoding}: {words}" for encoding, words in found.items()}
+    return interview.choose("encoding", "file", text, choices)
+
+
+def _opened(path: Path, layout: FileLayout) -> list[sheets.TableFile]:
+    """Open a file whose header row is the top row with the most cells that are recognised as headings."""
+    counts = [0]
+
+    def note(cells: Collection[str]) -> bool:
+        counts.append(recognised_headings(cells))
+        return False
+
+    with contextlib.suppress(ImportFailed):
+        # If the file cannot be read, this fails again below.
+        sheets.open_table(path, layout, note)
+    most = max(counts)
+    return sheets.open_tables(path, layout, lambda cells: recognised_headings(cells) == most > 1)
+
+
+def _sampled(files: Sequence[sheets.TableFile]) -> Table:
+    rows: list[sheets.TableRow] = []
+    problems: list[RowProblem] = []
+    for file in files:
+        in_file = file.rows()
+        for row in islice(in_file, SAMPLE_ROWS):
+            if isinstance(row, sheets.TableRow):
+                rows.append(row)
+            elif not is_other_table(row.cells, len(file.sheet.columns)):
+                problems.append(row)
+        if next(in_file, None):
+            del rows[-_rows_of_last_bill(rows, file.sheet) :]
+    names = list(dict.fromkeys(name for file in files for name in file.sheet.columns))
+    columns = {name: Column(name, [_cell(row, name) for row in rows]) for name in names}
+    return Table(files, rows, columns, problems)
+
+
+def _rows_of_last_bill(rows: Sequence[sheets.TableRow], sheet: sheets.Sheet) -> int:
+    """Return how many of the last rows have the same number, or none: the sample may have only a part of their bill."""
+    counts = [1]
+    for name in [name for name in sheet.columns if "id" in role_of_heading(name)]:
+        cells = [_cell(row, name) for row in reversed(rows[-MOST_ROWS_OF_BILL:])]
+        number = next((place for place, cell in enumerate(cells) if cell), 0)
+        others = (place for place, cell in enumerate(cells) if place > number and cell != cells[number])
+        counts.append(next(others, 1))
+    return max(counts)
+
+
+def _cell(row: sheets.TableRow, name: str) -> str:
+    position = row.sheet.columns.get(name)
+    return "" if position is None else row.cells[position]
+
+
+def _with_number_formats(table: Table, interview: Interview) -> Table:
+    """Return the table whose columns know how they write numbers. Ask for the decimal mark if nothing shows it."""
+    file = table.file
+    # Where semicolons separate cells, commas are often decimal marks, so 25,000 is as doubtful as 25.000.
+    mark = "," if isinstance(file, sheets.CsvFile) and file.delimiter == ";" else "."
+    formats: dict[str, NumberFormat] = {}
+    doubtful: dict[str, list[str]] = {}
+    for column in table.columns.values():
+        values = [value for value in column.distinct if _NUMBER_LIKE.fullmatch(value)]
+        if column.is_date or _is_time(column) or len(values) * 10 < len(column.distinct) * 8:
+            continue
+        shown = cell_values.formats_shown(values)
+        if len(shown) == 1:
+            formats[column.name] = shown[0]
+        elif cell_values.in_thousands_or_not(values, mark):
+            doubtful[column.name] = values
+    # A quantity such as 1.0 does not show how amounts are written.
+    is_shown = any("qty" not in role_of_heading(name) for name in formats)
+    if doubtful and not is_shown:
+        all_values = [value for values in doubtful.values() for value in values]
+        currencies = [
+            value
+            for name in table.columns
+            if "currency" in role_of_heading(name)
+            for value in table.columns[name].distinct
+        ]
+        if found := cell_values.format_with_thousands(all_values, (*table.columns, *currencies)):
+            formats |= dict.fromkeys(doubtful, found)
+            is_shown = True
+    commas = sum(written is COMMA for written in formats.values())
+    usual = COMMA if commas * 2 > len(formats) else POINT
+    if doubtful and not is_shown:
+        usual = _asked_format(doubtful, interview)
+        formats |= dict.fromkeys(doubtful, usual)
+    columns = {name: Column(name, column.values, formats.get(name, usual)) for name, column in table.columns.items()}
+    return Table(table.files, table.rows, columns, table.problems)
+
+
+def _asked_format(doubtful: Mapping[str, Sequence[str]], interview: Interview) -> NumberFormat:
+    name, values = next(iter(doubtful.items()))
+    example = next(value for value in values if re.search("[.,]", value))
+    mark = "." if "." in example else ","
+    digits = re.sub("[.,]", "", example)
+    text = f"{name} has {example}. Which mark separates the decimals?"
+    choices = {
+        mark: f"{example} has three decimals",
+        "," if mark == "." else ".": f"{example} is {digits} without decimals",
+    }
+    return COMMA if interview.choose("decimals", "file", text, choices) == "," else POINT
+
+
+def _is_time(column: Column) -> bool:
+    """Return whether values such as 11.17 are times, which do not show how numbers are written."""
+    roles = role_of_heading(column.name)
+    is_named = "time" in roles
+    return column.is_clock and (is_named or not any(role in NUMBER_ROLES for role in roles))
+
+
+def headings_missing(table: Table) -> list[str]:
+    """Return headings that are values like those below them, so that the file has no header row."""
+    found = []
+    for column in table.columns.values():
+        above = Column("", [column.name], column.numbers)
+        if (above.is_date and column.is_date) or (above.is_number and column.is_number):
+            found.append(column.name)
+    return found if len(found) > 1 else []
+
+
+__all__ = ["DATE_ROLES", "headings_missing", "read_table"]

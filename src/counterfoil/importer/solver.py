@@ -1,0 +1,367 @@
+"""Reads a table as bills: states and rows first, then sums. What the file does not prove becomes a doubt.
+
+A reading takes the answers that were given and, where there is none, the most probable one. So each option of a
+question is the reading with that answer, and its records, money and refutations are those of the reading.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import date
+from functools import cached_property
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from counterfoil.importer.amounts import Amounts
+from counterfoil.importer.bills import Bills, Context, LeftOutRows
+from counterfoil.importer.columns import SCALE, Table
+from counterfoil.importer.days import Days, find_days, local_times
+from counterfoil.importer.form import ExportFiles, KnownShop
+from counterfoil.importer.interview import Interview, NeedsOtherReport
+from counterfoil.importer.ranks import REFUND, SALE, SKIP, VOID, Ranks
+from counterfoil.importer.reading import headings_missing, read_table
+from counterfoil.importer.shops import Shops, find_shops
+from counterfoil.importer.states import CancelledLines, States, find_states
+from counterfoil.importer.sums import AmountSeries
+from counterfoil.importing.headings import AMOUNT_ROLES
+from counterfoil.importing.values import decimal_places
+
+LEAVE_OUT = "leave out"
+TOTALS, BILLS = "totals", "bills"
+ROUND, KEEP = "round", "keep"
+PART_ROLES = ("tax", "tip", "discount", "service", "delivery", "rounding")
+# The amounts of a bill are rarely the sums of this many bills above it: at the end of a table, and within it.
+FEW_BILLS, MANY_BILLS = 2, 8
+_NUMBER = re.compile(r"[\d\s.,'’()+−-]+")
+_READING_ANSWERS = ("encoding", "decimals")
+
+Record = tuple[str, str, int, int, str]
+"""What is stored of a bill, as far as readings differ: number, state, net, tip and local time."""
+
+
+def _rounded(value: int, cent: int) -> int:
+    """Return an amount in whole cents, half a cent up."""
+    size = (abs(value) + cent // 2) // cent * cent
+    return size if value >= 0 else -size
+
+
+class Left(Struct, frozen=True):
+    """Bills and rows that are left out, with their money and why."""
+
+    bills: int
+    net: int
+    reason: str
+
+
+class Source:
+    """The tables of an export. Each is read once for each answer about how it is written."""
+
+    def __init__(self, files: ExportFiles) -> None:
+        self._files = files
+        self._read: dict[tuple[str | None, ...], tuple[tuple[Table, Table | None, Table | None], Interview]] = {}
+
+    def tables(self, interview: Interview) -> tuple[Table, Table | None, Table | None]:
+        """Return the tables of bills, lines and payments, and add the doubts about how they are written."""
+        key = tuple(interview.answer(name) for name in _READING_ANSWERS)
+        if key not in self._read:
+            own = Interview({name: value for name, value in zip(_READING_ANSWERS, key, strict=True) if value})
+            files = self._files
+            tables = (
+                read_table(files.bills, own),
+                read_table(files.lines, own) if files.lines else None,
+                read_table(files.payments, own) if files.payments else None,
+            )
+            self._read[key] = tables, own
+        tables, own = self._read[key]
+        interview.doubts += own.doubts
+        interview.assumed += own.assumed
+        return tables
+
+
+class Reading:
+    """A table read as bills, with the answers that were given."""
+
+    def __init__(
+        self,
+        source: Source,
+        answers: Mapping[str, str],
+        *,
+        known: Sequence[KnownShop],
+        today: date,
+        timezone: str | None,
+        places: int = 2,
+    ) -> None:
+        self.interview = Interview(answers)
+        self.sums_are: str | None = None
+        self.source_table, self.lines, self.payments = source.tables(self.interview)
+        self._refuse_unreadable()
+        context = Context(today, timezone)
+        self.bills = Bills(self.source_table, self.interview, context, has_line_file=self.lines is not None)
+        self.states: States = find_states(self.bills, self.interview)
+        self._refuse_currencies()
+        self.payment_states = self._find_payment_states()
+        self.amounts = Amounts(self.bills, self.states, self.interview, self.lines, self.payments)
+        self._refuse_joined_rows()
+        self.net: AmountSeries = self._in_cents(self.amounts.decide_net(), places)
+        self.sums = self._find_sums()
+        self.days: Days = find_days(self.bills, self.interview, today)
+        self.times = local_times(self.bills, self.days)
+        self.shops: Shops = find_shops(self.bills, self.times, known, timezone, self.interview)
+        self.shop_of_no_shop = self._find_shop_of_no_shop()
+        self._ask_for_keys()
+
+    # --- what no answer makes right ----------------------------------------------------------------
+
+    def _refuse_unreadable(self) -> None:
+        table = self.source_table
+        if not table.rows:
+            raise NeedsOtherReport(f"{table.name} has no rows below its header row that can be read.")
+        if data := headings_missing(table):
+            line = table.file.heading_line
+            raise NeedsOtherReport(
+                f"{table.name} has no header row: line {line} has {' and '.join(data[:2])}, like the rows below it. "
+                "Export it with the headings of the columns."
+            )
+
+    def _refuse_currencies(self) -> None:
+        """Refuse amounts in several currencies, unless they are in columns by which bills can be left out."""
+        ranks = self.bills.ranks
+        for column in self.bills.table.columns.values():
+            if ranks.role(column) not in AMOUNT_ROLES:
+                continue
+            found = {text.casefold() for value in column.distinct if (text := _NUMBER.sub("", value))}
+            if len(found) > 1:
+                raise NeedsOtherReport(
+                    f"{column.name} has amounts in {', '.join(sorted(found))}. Export each currency in its own file."
+                )
+        for column in ranks.with_role("currency"):
+            values = [value for value in column.distinct if not ranks.is_placeholder(value)]
+            if len(values) > 1:
+                self._ask_about_currency(column.name, values)
+
+    def _ask_about_currency(self, name: str, values: Sequence[str]) -> None:
+        text = f"{name} has {', '.join(values)}. Amounts in several currencies cannot be added up. Which bills count?"
+        choices = {f"only {value}": f"those in {value}" for value in values[:4]}
+        self.interview.choose(f"rows.{name}", "bill", text, choices, must_confirm=True)
+
+    def _refuse_joined_rows(self) -> None:
+        methods = self.bills.ranks.with_role("method") if self.bills.is_flat else []
+        for method in methods:
+            if (row := self.bills.first_repeated_line(method)) is not None:
+                table = self.bills.table
+                raise NeedsOtherReport(
+                    f"The rows of {table.name} repeat for each {method.name}, as on line {table.line(row)}, so its "
+                    "items would count several times. Export the items and the payments as two files."
+                )
+
+    def _in_cents(self, net: AmountSeries, places: int) -> AmountSeries:
+        """Return the net in the decimals of the currency, in which it was paid, or ask whether to round it."""
+        codes = [code for name in net.columns for code in re.findall(r"[A-Z]{3}", name)]
+        places = max([places, *map(decimal_places, codes)])
+        cent = SCALE // 10**places
+        bill = next((bill for bill in self.amounts.sales if (net.values[bill] or 0) % cent), None)
+        if bill is None:
+            return net
+        value = net.values[bill] or 0
+        text = f"{net.name} has fractions of a cent: {value / SCALE:.4f} on bill {self.bills.name_of(bill)}."
+        text += " What was paid has none. Is it rounded on each bill?"
+        rounded = _rounded(value, cent)
+        choices = {ROUND: f"Yes: {rounded / SCALE:,.{places}f}", KEEP: "No: keep it as it is"}
+        if self.interview.choose("cents", "money", text, choices) == KEEP:
+            return net
+        cell = net.cell if isinstance(net.cell, dict) else {"column": net.cell}
+        values = tuple(None if one is None else _rounded(one, cent) for one in net.values)
+        return replace(net, values=values, cell={**cell, "round": places})
+
+    def _find_sums(self) -> frozenset[int]:
+        """Return the bills that have the sums of those above them, and are rows of totals, as an answer says."""
+        found = self._bills_like_sums()
+        if not found:
+            return frozenset()
+        line = self.bills.table.line(self.bills.rows[found[0]][0])
+        number = self.bills.name_of(found[0])
+        text = f"{self.bills.number.name} {number} on line {line} has the sums of the bills above it. Is it a bill?"
+        choices = {TOTALS: "No, it is a row of totals: leave out", BILLS: "Yes, it is a bill"}
+        self.sums_are = self.interview.choose("sums", "bill", text, choices)
+        return frozenset(found) if self.sums_are == TOTALS else frozenset()
+
+    def _bills_like_sums(self) -> list[int]:
+        """Return the bills whose amounts are the sums of those above: the last one, or any below many bills."""
+        parts = [self.amounts.parts_of_role(role, self.net) for role in PART_ROLES]
+        vectors = [self.net, *(part for part in (*parts, self.amounts.subtotal(self.net)) if part)]
+        sales, voids = [0] * len(vectors), [0] * len(vectors)
+        found = []
+        count = 0
+        states = self.amounts.state_of_bill
+        for bill in range(len(self.bills.rows)):
+            if states[bill] == SKIP:
+                continue
+            values = [vector.values[bill] or 0 for vector in vectors]
+            is_last = bill == len(self.bills.rows) - 1
+            if self._is_sum(values, sales, voids, count) and (is_last or count >= MANY_BILLS):
+                found.append(bill)
+                continue
+            count += bool(values[0])
+            into = voids if states[bill] == VOID else sales
+            for place, value in enumerate(values):
+                into[place] += value
+        return found
+
+    def _is_sum(self, values: Sequence[int], sales: Sequence[int], voids: Sequence[int], count: int) -> bool:
+        known = [place for place, value in enumerate(values) if value]
+        if not values[0]:
+            return False
+        # A single round amount is often the sum of others.
+        is_common = len({values[place] for place in known}) == 1 and values[0] % SCALE == 0
+        if count < (FEW_BILLS + 2 if is_common else FEW_BILLS):
+            return False
+        of_sales = all(values[place] == sales[place] for place in known)
+        return of_sales or all(values[place] == sales[place] + voids[place] for place in known)
+
+    def _ask_for_keys(self) -> None:
+        """Ask which column of another file has the number of the bill, if none was found."""
+        for table, what in ((self.lines, "lines"), (self.payments, "payments")):
+            if table is None or self.amounts.shared_key(table)[0]:
+                continue
+            columns = [one for one in table.columns.values() if one.is_like_an_id]
+            text = f"Which column of {table.name} has the number of the bill?"
+            choices = {one.name: f"{one.name}, as in {one.distinct[0]}" for one in columns[:4]}
+            if not choices:
+                raise NeedsOtherReport(f"{table.name} has no column with the number of the bill.")
+            self.interview.choose(what, "bill", text, choices, free=True, must_confirm=True)
+
+    def _find_payment_states(self) -> CancelledLines | None:
+        """Return which payments of a file of their own do not count."""
+        if self.payments is None:
+            return None
+        ranks = Ranks(self.payments)
+        for column in self.payments.columns.values():
+            if not column.filled or ranks.is_named_as_amount(column):
+                continue
+            states = ranks.states(column)
+            is_decided = ranks.is_bare(column) and None not in states.values()
+            marked = [value for value, meaning in states.items() if meaning not in (SALE, None)]
+            if is_decided and not marked:
+                continue
+            if not is_decided and not (ranks.may_be_state(column) and marked):
+                continue
+            if not marked:
+                continue
+            text = f"“{column.name}” has {', '.join(marked[:3])}. Do these payments count?"
+            choices = {VOID: "No", SALE: "Yes"}
+            answer = self.interview.choose(f"payments.{column.name}", "state", text, choices, must_confirm=True)
+            if answer == VOID:
+                return CancelledLines(column.name, {value: value in marked for value in (*states, "")})
+        return None
+
+    def _find_shop_of_no_shop(self) -> str | None:
+        """Return the shop of bills without one, or None if they are left out."""
+        if not self.shops.no_shop:
+            return None
+        named = ", ".join(value or "nothing" for value in self.shops.no_shop)
+        column = self.bills.shop.name if self.bills.shop else ""
+        text = f"Some bills have {named} in {column}. Which shop sold them?"
+        choices = {LEAVE_OUT: "leave them out"} | {shop.id: shop.name for shop in self.shops.shops[:3]}
+        answer = self.interview.choose("no shop", "bill", text, choices, must_confirm=True)
+        return None if answer == LEAVE_OUT else answer
+
+    # --- what is read -------------------------------------------------------------------------------
+
+    @cached_property
+    def state_of_bill(self) -> list[str]:
+        """The state of each bill. One without a shop is left out, unless an answer names its shop."""
+        found = list(self.amounts.state_of_bill)
+        column = self.bills.shop
+        if column and self.shops.no_shop and self.shop_of_no_shop is None:
+            for bill, rows in enumerate(self.bills.rows):
+                if column.values[rows[0]] in self.shops.no_shop:
+                    found[bill] = SKIP
+        for bill in self.sums:
+            found[bill] = SKIP
+        if self.states.cancelled:
+            for bill, rows in enumerate(self.bills.rows):
+                if all(self.states.is_cancelled(self.bills, row) for row in rows):
+                    found[bill] = VOID if found[bill] != SKIP else SKIP
+        return found
+
+    def net_of(self, bill: int) -> int:
+        """Return the net of a bill that counts: that of a refund is negative, and that of a void nothing."""
+        state, value = self.state_of_bill[bill], self.net.values[bill] or 0
+        if state == VOID:
+            return 0
+        return -abs(value) if state == REFUND else value
+
+    @property
+    def counted(self) -> list[int]:
+        return [bill for bill, state in enumerate(self.state_of_bill) if state != SKIP]
+
+    @cached_property
+    def total(self) -> int:
+        return sum(map(self.net_of, self.counted))
+
+    @cached_property
+    def tip(self) -> AmountSeries | None:
+        return self.amounts.parts_of_role("tip", self.net)
+
+    @cached_property
+    def records(self) -> tuple[Record, ...]:
+        """What is stored, to find out whether two readings are the same one."""
+        tip = self.tip
+        found = []
+        for bill in self.counted:
+            state = self.state_of_bill[bill]
+            tips = (tip.values[bill] or 0) if tip and state != VOID else 0
+            # A refund is a bill with a negative net, whatever says so.
+            kind = VOID if state == VOID else SALE
+            found.append((self.bills.name_of(bill), kind, self.net_of(bill), tips, self.times[bill]))
+        return tuple(sorted(found))
+
+    @cached_property
+    def left_out(self) -> list[Left]:
+        """What is not imported, with its money."""
+        found = [self._left_rows(rows) for rows in self.bills.left_out]
+        by_reason: dict[str, list[int]] = {}
+        for bill, state in enumerate(self.state_of_bill):
+            if state == SKIP:
+                by_reason.setdefault(self._reason(bill), []).append(bill)
+        for reason, some in by_reason.items():
+            found.append(Left(len(some), sum(self.net.values[bill] or 0 for bill in some), reason))
+        return found
+
+    @property
+    def voided(self) -> dict[str, Left]:
+        """The voided bills with their money, by what says that they are void."""
+        found: dict[str, list[int]] = {}
+        for bill, state in enumerate(self.state_of_bill):
+            if state == VOID:
+                found.setdefault(self._reason(bill, VOID), []).append(bill)
+        return {
+            reason: Left(len(some), sum(self.net.values[bill] or 0 for bill in some), reason)
+            for reason, some in found.items()
+        }
+
+    def _reason(self, bill: int, state: str = SKIP) -> str:
+        if bill in self.sums:
+            return "a row of totals"
+        columns = self.bills.table.columns
+        for name, meanings in (*self.states.of_bills.items(), *self.states.marks.items()):
+            for row in self.bills.rows[bill]:
+                value = columns[name].values[row]
+                if meanings.get(value) == state:
+                    return f"{name} is {value or 'empty'}"
+        if state == VOID:
+            return "all lines were cancelled"
+        return f"{self.bills.shop.name} names no shop" if self.bills.shop else "it does not count"
+
+    def _left_rows(self, left: LeftOutRows) -> Left:
+        """Return rows that are left out, with the money in the columns of the net."""
+        kept = set(self.bills.number.values)
+        number = left.table.columns.get(self.bills.number.name)
+        names = [number.values[row] for row in left.rows] if number else []
+        bills = len({name for name in names if name and name not in kept}) + names.count("")
+        columns = [left.table.columns[name] for name in self.net.columns if name in left.table.columns]
+        net = 0
+        for row in left.rows:
+            units = [column.units[column.values[row]] or 0 for column in columns]
+            net += units[0] if len(units) == 1 else sum(units) if not self.net.is_product else 0
+        return Left(bills, net, left.reason)

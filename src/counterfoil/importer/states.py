@@ -1,0 +1,507 @@
+"""Finds which columns say that a bill was voided, refunded or never sold, or that a line was cancelled.
+
+A column decides alone only under a bare heading of state of which all values are in the short list. Everything else
+that may change what a bill is becomes a doubt about that column.
+"""
+
+from collections.abc import Iterable, Sequence
+from decimal import Decimal
+from functools import cached_property
+from itertools import accumulate, combinations
+
+from msgspec import Struct
+
+from counterfoil.importer.bills import ALL_ROWS, ONLY, SEPARATOR, WITHOUT, Bills
+from counterfoil.importer.columns import FEW_VALUES, Column
+from counterfoil.importer.interview import Interview
+from counterfoil.importer.ranks import NUMBER_ROLES, REFUND, SALE, SKIP, VOID, Ranks, is_flag
+from counterfoil.importing.headings import TOTAL_ROLES
+
+EACH = "each"
+MOST_OPTIONS = 4
+MEANINGS = (SALE, SKIP, VOID, REFUND)
+STRENGTH = (SALE, REFUND, VOID, SKIP)
+"""If several columns have a state, the strongest one counts."""
+MOST_SHOWN = 3
+MOST_KINDS = 6
+"""More kinds of rows are no kinds, but items."""
+
+
+class CancelledLines(Struct, frozen=True):
+    """The column that says whether a line was cancelled, and the values that say so."""
+
+    column: str
+    values: dict[str, bool]
+
+
+class States(Struct):
+    """What the columns of state say: for bills, by column and value, and for lines."""
+
+    of_bills: dict[str, dict[str, str]]
+    marks: dict[str, dict[str, str]]
+    """Columns in which any other value than those listed means that the bill is void, such as `Voided by`."""
+    cancelled: CancelledLines | None
+    later: list[str]
+    """Columns of state that are empty here. A value in a later file must be explained."""
+
+    def of(self, bills: Bills, bill: int) -> str:
+        """Return the state of a bill."""
+        rows = bills.rows[bill]
+        found = self.of_row(bills, rows[0])
+        others = {self.of_row(bills, row) for row in rows[1:]} - {found}
+        if others:
+            # Two rows with the same number: a sale, and its void.
+            return max((found, *others), key=STRENGTH.index)
+        return found
+
+    def of_row(self, bills: Bills, row: int) -> str:
+        columns = bills.table.columns
+        strongest = SALE
+        for name, meanings in (*self.of_bills.items(), *self.marks.items()):
+            meaning = meanings.get(columns[name].values[row], SALE)
+            strongest = max(strongest, meaning, key=STRENGTH.index)
+        return strongest
+
+    def by_bill(self, bills: Bills) -> list[str]:
+        if not self.of_bills and not self.marks:
+            return [SALE] * len(bills.rows)
+        return [self.of(bills, bill) for bill in range(len(bills.rows))]
+
+    def is_cancelled(self, bills: Bills, row: int) -> bool:
+        cancelled = self.cancelled
+        return cancelled is not None and cancelled.values.get(bills.table.columns[cancelled.column].values[row], False)
+
+
+def find_states(bills: Bills, interview: Interview) -> States:
+    return _Search(bills, interview).states
+
+
+class _Search:
+    def __init__(self, bills: Bills, interview: Interview) -> None:
+        self._bills = bills
+        self._ranks: Ranks = bills.ranks
+        self._interview = interview
+        self.states = States({}, {}, None, [])
+        self._has_kinds = False
+        """Whether the rows of a bill are of several kinds, so that it is not known yet which ones count."""
+        columns = list(bills.table.columns.values())
+        for column in columns:
+            if self._is_bare(column):
+                self._decide(column)
+        for column in columns:
+            is_free = not self._is_decided(column) and not self._is_known(column)
+            if is_free and not self._doubt_kinds(column):
+                self._doubt(column)
+        self._doubt_items()
+
+    # --- what is decided ----------------------------------------------------------------------
+
+    def _is_known(self, column: Column) -> bool:
+        """Return whether a column has something else, such as the number or the day of a bill."""
+        bills = self._bills
+        known = [bills.number, bills.closing.day, bills.closing.clock, bills.trading_day, bills.shop, *bills.tills]
+        names = {one.name for one in known if one} | bills.skipped.keys()
+        if column.name in names:
+            return True
+        if column.name in bills.key.columns and column not in bills.kinds:
+            return True
+        is_state = self._ranks.may_be_state(column) or self._is_void_heading(column)
+        return self._ranks.role(column) in NUMBER_ROLES and not is_state
+
+    def _is_decided(self, column: Column) -> bool:
+        cancelled = self.states.cancelled
+        names = {*self.states.of_bills, *self.states.marks, *([cancelled.column] if cancelled else ())}
+        return column.name in names or column.name in self.states.later
+
+    def _is_bare(self, column: Column) -> bool:
+        if self._is_known(column) or f"state.{column.name}" in self._interview.answers:
+            return False
+        return self._ranks.is_bare(column) and not self._ranks.is_named_as_amount(column)
+
+    def _decide(self, column: Column) -> None:
+        """Read a column under a bare heading, if all its values are in the short list."""
+        if not column.filled:
+            self.states.later.append(column.name)
+            return
+        if len(column.distinct) > FEW_VALUES:
+            return
+        meanings = self._listed(column)
+        is_listed = None not in meanings.values()
+        if not is_listed and self._ranks.is_void_mark(column):
+            self._decide_mark(column)
+        if not is_listed:
+            return
+        if not self._bills.is_of_bill(column) or column.name in self._bills.line_marks:
+            self._decide_lines(column, meanings)
+            return
+        self.states.of_bills[column.name] = {value: meaning or SALE for value, meaning in meanings.items()}
+
+    def _listed(self, column: Column) -> dict[str, str | None]:
+        """Return what the values of a column say by the short list, or None where the rows contradict it."""
+        states = self._ranks.states(column)
+        if set(states.values()) == {SKIP}:
+            # It is improbable that no bill of an export counts.
+            return dict.fromkeys(states)
+        if "" in states and states[""] is None:
+            are_flags = all(map(is_flag, column.distinct))
+            are_exceptions = all(states[value] in (VOID, REFUND) for value in column.distinct)
+            states[""] = SALE if are_flags or are_exceptions else None
+        for value, meaning in states.items():
+            rows = set(column.rows_with(value))
+            is_negative = rows <= self._bills.negative_rows
+            if meaning == REFUND and self._ranks.is_state_of_sale(column, value) and not is_negative:
+                states[value] = None
+            if meaning == VOID and is_negative and not self._voids_sales(rows):
+                # The sale that it reverses is a bill of its own.
+                states[value] = None
+        return states
+
+    def _voids_sales(self, rows: Iterable[int]) -> bool:
+        """Return whether each of the rows is in a bill of two rows, of which the other one is the sale."""
+        pairs = [set(bill) for bill in self._bills.rows if len(bill) == 2]
+        return all(any(row in pair for pair in pairs) for row in rows)
+
+    def _decide_mark(self, column: Column) -> None:
+        """Read marks such as the name of who voided a bill, unless most bills have one."""
+        nothing = {value for value in column.distinct if self._says_nothing(column, value)} | {""}
+        marked = {row for row, value in enumerate(column.values) if value not in nothing}
+        is_rare = len(marked) * 2 <= len(column.values)
+        is_void = self._ranks.heading_state(column) == VOID and not column.is_number
+        if not is_rare or not is_void or not self._bills.is_of_bill(column):
+            return
+        if any(not self._is_explained(row) for row in marked) and self._has_other_state(marked):
+            return
+        meanings = {value: SALE if value in nothing else VOID for value in (*column.distinct, "")}
+        self.states.marks[column.name] = meanings
+
+    def _says_nothing(self, column: Column, value: str) -> bool:
+        return self._ranks.says_nothing(value) or self._ranks.states(column)[value] == SALE
+
+    def _is_explained(self, row: int) -> bool:
+        return self.states.of_row(self._bills, row) in (VOID, SKIP)
+
+    def _has_other_state(self, rows: Iterable[int]) -> bool:
+        """Return whether another column of state has a value on these rows."""
+        columns = self._bills.table.columns
+        return any(columns[name].values[row] for name in self.states.of_bills for row in rows)
+
+    def _decide_lines(self, column: Column, meanings: dict[str, str | None]) -> None:
+        """Read which lines were cancelled, if no value says anything else."""
+        if {*meanings.values()} <= {SALE}:
+            return
+        if {*meanings.values()} <= {SALE, VOID} and self._bills.is_flat and self.states.cancelled is None:
+            values = {value: meaning == VOID for value, meaning in meanings.items()}
+            self.states.cancelled = CancelledLines(column.name, values)
+            return
+        if self._are_void_pairs(column, meanings):
+            self.states.of_bills[column.name] = {value: meaning or SALE for value, meaning in meanings.items()}
+
+    def _are_void_pairs(self, column: Column, meanings: dict[str, str | None]) -> bool:
+        """Return whether the rows of a bill differ only where one row voids the sale of the other one."""
+        if self._bills.is_flat:
+            return False
+        for rows in self._bills.rows:
+            found = {meanings[column.values[row]] for row in rows}
+            if len(found) > 1 and (found != {SALE, VOID} or not self._bills.are_pair(rows)):
+                return False
+        return True
+
+    # --- what is asked ----------------------------------------------------------------------------
+
+    def _doubt(self, column: Column) -> None:
+        """Ask what a column says about a bill, if it may say something."""
+        values = [*column.distinct, *([] if column.is_filled else [""])]
+        answered = [value for value in values if f"state.{column.name}.{value}" in self._interview.answers]
+        is_named = f"state.{column.name}" in self._interview.answers or bool(answered)
+        marked = self._marked(column, values)
+        if not is_named and self._are_explained(column, marked):
+            return
+        if is_named and not marked:
+            marked = [value for value in values if value and not self._ranks.says_nothing(value)]
+        if not marked:
+            return
+        if column.name not in self._bills.line_marks and self._bills.is_of_bill(column):
+            self._ask_about_bills(column, values, marked)
+        elif self._bills.is_flat:
+            self._ask_about_lines(column, values, marked)
+        elif self._pays_back(column, marked):
+            self._ask_about_bills(column, values, marked)
+        else:
+            self._ask_about_rows(column, marked)
+
+    def _are_explained(self, column: Column, marked: Sequence[str]) -> bool:
+        """Return whether other columns already say of all bills with these values that they are no sales."""
+        rows = {row for value in marked for row in column.rows_with(value)}
+        return all(self.states.of_row(self._bills, row) != SALE for row in rows)
+
+    def _marked(self, column: Column, values: Sequence[str]) -> list[str]:
+        """Return the values that may say that a bill does not count as it stands."""
+        ranks = self._ranks
+        if not column.filled:
+            return []
+        if column.is_constant:
+            # It is improbable that no bill of an export counts.
+            is_not_sold = ranks.is_bare(column) and ranks.states(column)[values[0]] not in (SALE, None)
+            is_marked = ranks.is_void_mark(column) and not self._says_nothing(column, values[0])
+            return list(values) if is_not_sold or is_marked else []
+        if ranks.may_be_state(column):
+            return self._other_than_sale(column, values)
+        if self._is_void_heading(column):
+            return [value for value in column.distinct if not self._says_nothing(column, value)]
+        if self._names_other_bills(column):
+            return [value for value in column.distinct if self._bills.refers_to_bill(value)]
+        is_item = ranks.role(column) == "item" and self._bills.is_flat
+        return [] if is_item else ranks.doubtful_values(column, is_item=False)
+
+    def _is_void_heading(self, column: Column) -> bool:
+        """Return whether a mark, a number or an amount under a heading of a void has a value on some bills."""
+        return self._ranks.heading_state(column) in (VOID, REFUND) and self._ranks.role(column) != "refunded"
+
+    def _other_than_sale(self, column: Column, values: Sequence[str]) -> list[str]:
+        states = {value: self._ranks.probable_state(column, value) if value else SALE for value in values}
+        listed = self._ranks.states(column)
+        if all(meaning == SALE for meaning in listed.values()):
+            return []
+        sold = [value for value in values if listed[value] == SALE]
+        if not any(value for value in sold) and "" in values:
+            sold = [""]
+        doubtful = [value for value in values if states[value] != SALE]
+        if doubtful and len(doubtful) < len(values):
+            return [value for value in values if value not in sold]
+        if sold and len(sold) < len(values):
+            return [value for value in values if value not in sold]
+        return [value for value in values if value != values[0] and value] or [values[0]]
+
+    def _names_other_bills(self, column: Column) -> bool:
+        """Return whether some bills name another one here, which they may return, replace or be merged into."""
+        is_rare = 0 < column.filled * 2 < len(column.values)
+        if not is_rare or self._ranks.role(column) in NUMBER_ROLES:
+            return False
+        return any(map(self._bills.refers_to_bill, column.distinct))
+
+    def _pays_back(self, column: Column, marked: Sequence[str]) -> bool:
+        rows = {row for value in marked for row in column.rows_with(value)}
+        return bool(rows & self._bills.negative_rows)
+
+    def _ask_about_bills(self, column: Column, values: Sequence[str], marked: Sequence[str]) -> None:
+        shown = _shown(marked)
+        meanings = {
+            SALE: "Nothing: all were sold",
+            SKIP: f"{shown}: not sold, leave out",
+            VOID: f"{shown}: cancelled, void",
+            REFUND: f"{shown}: paid back, refund",
+        }
+        negative = self._pays_back(column, marked) and not self._bills.is_of_bill(column)
+        order = self._ordered(column, marked, (VOID, REFUND) if negative else MEANINGS)
+        listed = self._ranks.states(column)
+        is_open = len(values) == 2 and all(values) and not any(listed[value] for value in values)
+        if len(marked) > 1 or is_open:
+            order = [*order[: MOST_OPTIONS - 1], EACH]
+        choices = {meaning: meanings.get(meaning, "Each value for itself") for meaning in order}
+        text = f"What does “{column.name}” say about a bill?"
+        example = "; ".join(self._counted(column, value) for value in values[:MOST_OPTIONS])
+        doubt = f"state.{column.name}"
+        given = self._interview.answers
+        if doubt not in given and any(f"{doubt}.{value}" in given for value in values):
+            answer = EACH
+        else:
+            answer = self._interview.choose(doubt, "state", text, choices, example=example)
+        found = dict.fromkeys(values, SALE)
+        if answer == EACH:
+            found |= self._ask_each(column, values)
+        else:
+            found |= dict.fromkeys(marked, answer)
+        self.states.of_bills[column.name] = found
+
+    def _ask_each(self, column: Column, values: Sequence[str]) -> dict[str, str]:
+        found = {}
+        for value in values:
+            doubt = f"state.{column.name}.{value}"
+            is_sold = self._ranks.states(column)[value] == SALE
+            if doubt not in self._interview.answers and (not value or is_sold):
+                continue
+            text = f"What is a bill of which “{column.name}” is “{value or 'empty'}”?"
+            meanings = {SALE: "sold", SKIP: "not sold, leave out", VOID: "cancelled, void", REFUND: "paid back, refund"}
+            choices = {meaning: meanings[meaning] for meaning in self._ordered(column, [value], MEANINGS)}
+            found[value] = self._interview.choose(doubt, "state", text, choices, example=self._counted(column, value))
+        return found
+
+    def _ordered(self, column: Column, marked: Sequence[str], meanings: Sequence[str]) -> list[str]:
+        """Return the meanings, the most probable one first."""
+        found = [self._ranks.probable_state(column, value) for value in marked if value]
+        likely = max(found, key=found.count, default=SALE)
+        if likely == SALE and all(value and self._bills.refers_to_bill(value) for value in marked):
+            likely = REFUND
+        return sorted(meanings, key=lambda meaning: (meaning != likely, meaning != SALE))
+
+    def _counted(self, column: Column, value: str) -> str:
+        numbers = [
+            self._bills.name_of(bill)
+            for bill, rows in enumerate(self._bills.rows)
+            if any(column.values[row] == value for row in rows)
+        ]
+        named = f" ({', '.join(numbers[:MOST_SHOWN])})" if len(numbers) <= MOST_SHOWN else ""
+        return f"{value or 'empty'}: {len(numbers):,} bills{named}"
+
+    def _ask_about_lines(self, column: Column, values: Sequence[str], marked: Sequence[str]) -> None:
+        if self.states.cancelled is not None:
+            return
+        shown = _shown(marked)
+        choices = {SALE: "Nothing: all lines count", VOID: f"{shown}: cancelled, these lines do not count"}
+        likely = self._ordered(column, marked, (SALE, VOID))
+        text = f"What does “{column.name}” say about a line?"
+        example = "; ".join(f"{value or 'empty'}: {len(column.rows_with(value)):,} lines" for value in values[:4])
+        doubt = f"state.{column.name}"
+        ordered = {meaning: choices[meaning] for meaning in likely}
+        given = self._interview.answers
+        if len(values) > 2 or not self._is_clear(column, marked):
+            ordered[EACH] = "Each value for itself"
+        is_each = doubt not in given and any(f"{doubt}.{value}" in given for value in values)
+        answer = EACH if is_each else self._interview.choose(doubt, "state", text, ordered, example=example)
+        found = dict.fromkeys(values, False)
+        if answer == EACH:
+            for value in values:
+                name = f"{doubt}.{value}"
+                if value or name in given:
+                    text = f"Does a line count of which “{column.name}” is “{value or 'empty'}”?"
+                    choice = self._interview.choose(name, "state", text, {SALE: "it counts", VOID: "it does not"})
+                    found[value] = choice not in (SALE,)
+        else:
+            found |= dict.fromkeys(marked, answer != SALE)
+        if any(found.values()):
+            self.states.cancelled = CancelledLines(column.name, found)
+
+    def _is_clear(self, column: Column, marked: Sequence[str]) -> bool:
+        return all(self._ranks.probable_state(column, value) != SALE for value in marked)
+
+    def _ask_about_rows(self, column: Column, marked: Sequence[str]) -> None:
+        """Ask whether rows of a bill, such as a payment that was declined, are a part of it."""
+        text = f"“{column.name}” is not the same on all rows of a bill. Which rows count?"
+        without = f"{WITHOUT}{SEPARATOR.join(marked)}"
+        choices = {without: f"{_shown(marked)}: leave out", ALL_ROWS: "all rows count"}
+        self._interview.choose(f"rows.{column.name}", "bill", text, choices)
+
+    # --- rows of several kinds ----------------------------------------------------------------------
+
+    def _doubt_kinds(self, column: Column) -> bool:
+        """Ask which rows count if a column shows rows of several kinds in a bill that state the same money twice."""
+        values = [*column.distinct, *([] if column.is_filled else [""])]
+        if not 1 < len(values) <= MOST_KINDS or self._bills.is_of_bill(column):
+            return False
+        if self._has_kinds or self._interview.answers.get(f"rows.{column.name}"):
+            return self._has_kinds
+        if self._ranks.role(column) == "method":
+            # Guests often pay equal parts of a bill.
+            return False
+        halves = self._equal_halves(column, values)
+        if not halves:
+            return False
+        # Rows with a state of the bill come first. Rows of items say more than those of payments and sums.
+        halves.sort(
+            key=lambda kinds: (-self._states_on(column, kinds), -sum(column.counts.get(kind, 0) for kind in kinds))
+        )
+        choices = {f"{ONLY}{SEPARATOR.join(kinds)}": f"only {_shown(kinds)}" for kinds in halves[:MOST_OPTIONS]}
+        text = f"The rows of a bill have several kinds in “{column.name}”, which state the same money. Which count?"
+        self._has_kinds = True
+        if not self._is_sum_of_several(column, halves[0]):
+            choices[ALL_ROWS] = "all rows count"
+        self._interview.choose(f"rows.{column.name}", "bill", text, choices)
+        return True
+
+    def _states_on(self, column: Column, kinds: Sequence[str]) -> int:
+        """Return how many columns of state have values on the rows of some kinds only."""
+        rows = [row for row, value in enumerate(column.values) if value in kinds]
+        others = [row for row, value in enumerate(column.values) if value not in kinds]
+        found = 0
+        for other in self._bills.table.columns.values():
+            if other is not column and self._ranks.may_be_state(other):
+                found += any(other.values[row] for row in rows) and not any(other.values[row] for row in others)
+        return found
+
+    def _is_sum_of_several(self, column: Column, kinds: Sequence[str]) -> bool:
+        """Return whether some bill has several rows on one side and one on the other, so that one is the sum."""
+        for rows in self._bills.rows:
+            count = sum(column.values[row] in kinds for row in rows)
+            if {count, len(rows) - count} not in ({1}, {0, 1}, {0}) and count != len(rows) - count:
+                return True
+        return False
+
+    def _equal_halves(self, column: Column, values: Sequence[str]) -> list[tuple[str, ...]]:
+        """Return sets of kinds of rows that have the same sum as other kinds on each bill."""
+        found: list[tuple[str, ...]] = []
+        for amount in self._ranks.with_role(*TOTAL_ROLES):
+            if self._bills.is_of_bill(amount):
+                continue
+            sums = []
+            for rows in self._bills.rows:
+                by_kind = dict.fromkeys(values, Decimal())
+                for row in rows:
+                    by_kind[column.values[row]] += amount.amount(row)
+                sums.append(by_kind)
+            counted = [value for value in values if any(by_kind[value] for by_kind in sums)]
+            sets = [some for size in range(1, len(counted)) for some in combinations(counted, size)]
+            for one, other in combinations(sets, 2):
+                if set(one) & set(other):
+                    continue
+                pairs = [(sum(by_kind[kind] for kind in one), sum(by_kind[kind] for kind in other)) for by_kind in sums]
+                if all(
+                    first == second and (first or not any(by_kind.values()))
+                    for (first, second), by_kind in zip(pairs, sums, strict=True)
+                ):
+                    found += [kinds for kinds in (one, other) if kinds not in found]
+            if found:
+                return found
+        return found
+
+    # --- items ----------------------------------------------------------------------------------------
+
+    def _doubt_items(self) -> None:
+        """Ask about rows among the items that may be payments, sums or taxes."""
+        items = self._ranks.first("item")
+        if items is None or not self._bills.is_flat or items.name in self._bills.skipped or self._has_kinds:
+            return
+        if f"rows.{items.name}" in self._interview.answers:
+            return
+        marked = [
+            value for value in self._ranks.doubtful_values(items, is_item=True) if not self._is_deduction(items, value)
+        ]
+        marked += [value for value in self._like_sums if value not in marked]
+        marked += [value for value in items.distinct if self._ranks.charge_of(value) == "tax" and value not in marked]
+        if not marked:
+            return
+        text = f"Are all rows items? “{items.name}” has {_shown(marked)}."
+        without = f"{WITHOUT}{SEPARATOR.join(marked)}"
+        choices = {without: f"{_shown(marked)}: not sold, leave out", ALL_ROWS: "Yes, all were sold"}
+        if len(marked) > 1:
+            for value in marked[: MOST_OPTIONS - 2]:
+                choices[f"{WITHOUT}{value}"] = f"only {value}: leave out"
+        self._interview.choose(f"rows.{items.name}", "bill", text, choices, free=True)
+
+    def _is_deduction(self, items: Column, value: str) -> bool:
+        """Return whether all rows with an item are negative, so that they take something off, as they say."""
+        return not self._ranks.is_payment(value) and set(items.rows_with(value)) <= self._bills.negative_rows
+
+    @cached_property
+    def _like_sums(self) -> list[str]:
+        """The items that cost as much as all rows of the bill above them: payments and sums, not sold items."""
+        items = self._ranks.first("item")
+        amounts = [one for one in self._ranks.with_role(*TOTAL_ROLES) if not self._bills.is_of_bill(one)]
+        found: list[str] = []
+        for amount in amounts if items else ():
+            places: dict[str, list[int]] = {}
+            for bill in self._bills.rows:
+                sums = accumulate(map(amount.amount, bill))
+                for place, (row, above) in enumerate(zip(bill[1:], sums, strict=False), start=1):
+                    is_sum = amount.amount(row) == above > 0
+                    places.setdefault(items.values[row] if items else "", []).append(place if is_sum else 0)
+            # The second of two equal items costs as much as the first.
+            for name, counts in places.items():
+                if max(counts) > 1 and 0 not in counts and len(counts) > 2 and name not in found:
+                    found.append(name)
+        return found
+
+
+def _shown(values: Sequence[str]) -> str:
+    named = [value or "empty" for value in values[:MOST_SHOWN]]
+    more = f" and {len(values) - MOST_SHOWN:,} more" if len(values) > MOST_SHOWN else ""
+    return ", ".join(named) + more

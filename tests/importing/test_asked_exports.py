@@ -1,0 +1,178 @@
+"""Without an answer, an export is right or asked about, never wrong; with the right answers, it is right."""
+
+import tomllib
+from collections.abc import Mapping
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from counterfoil.importer.form import MOST_OPTIONS, ExportFiles, Form
+from counterfoil.importer.proposal import form
+from counterfoil.importing.mapping import parse_mapping
+from importing.answering import TODAY, Ending, answered, files_of, without_answers
+from importing.export_corpus import STYLES, Style, write
+from importing.exports import Outcome
+from importing.test_corpus import expected, figures
+
+FOLDER = Path(__file__).parent
+ASKED = tomllib.loads((FOLDER / "asked_exports.toml").read_text("utf-8"))["export"]
+STRANGE = tomllib.loads((FOLDER / "strange_exports.toml").read_text("utf-8"))["export"]
+PROVEN = {
+    # These were asked about, or refused, and are proven now.
+    "typed rows": {"2026-11-13": [2, "107.00"]},
+    "cancelled qty column": {"2026-11-13": [2, "180"]},
+    "typed rows with qty": {"2026-11-13": [2, "140"]},
+    "payment rows as items": {"2026-11-13": [3, "220"]},
+    "payments among the items that only their amounts show": {"2026-11-13": [3, "320.50"]},
+    "one line per bill": {"2026-11-13": [3, "170"]},
+    "one line per bill, total": {"2026-11-13": [3, "170"]},
+    "cashier shift rows": {"2026-11-13": [3, "150"]},
+    "hash totals": {"2026-11-13": [2, "100"]},
+    "payments of a bill of which one was declined": {"2026-11-13": [2, "65.00"]},
+}
+REFUSED_ANSWERS = {
+    # The same files with an answer that was refused are right without it.
+    "an answer about a value that says nothing about bills": {"2026-11-13": [2, "41.50"]},
+    "an answer that amounts with decimals are cents": {"2026-11-13": [3, "254.00"]},
+    "an answer without a tip that an unknown column has": {"2026-11-02": [6, "206.58"]},
+}
+OVERRULED = {
+    # An answer that says something else than the headings is a mapping that a person writes.
+    "an answer that no other amounts contradict": {"2026-10-31": [2, "100"]}
+}
+Days = Mapping[str, list[Any]]
+
+
+def known_days(export: Mapping[str, Any]) -> list[Days]:
+    """Return the bills and the net of each day of the same file, as far as one of its tests knows them."""
+    for table in (PROVEN, REFUSED_ANSWERS, OVERRULED):
+        if export["name"] in table:
+            return [table[export["name"]]]
+    return [{str(day): found for day, found in one["days"].items()} for one in same_file(export) if "days" in one]
+
+
+def same_file(export: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the strange exports with the same rows. Some of them have answers."""
+    rows = (export["bills"], export.get("payments"))
+    return [one for one in STRANGE if (one["bills"], one.get("payments")) == rows]
+
+
+def free_answers(export: Mapping[str, Any]) -> dict[str, str]:
+    """Return what a person typed about the net of the same file, which no option may have."""
+    for one in same_file(export):
+        if net := one.get("answers", {}).get("bill.amounts.net"):
+            return {"net": net}
+    return {}
+
+
+def has_days(found: Outcome, days: Days) -> bool:
+    sums: dict[str, list[Any]] = {}
+    for bill in found.bills:
+        counts = sums.setdefault(bill["closedAt"][:10], [0, Decimal()])
+        counts[0] += 1
+        counts[1] += 0 if bill.get("void") else Decimal(bill["amounts"]["net"])
+    return sums == {day: [count, Decimal(net)] for day, (count, net) in days.items()}
+
+
+def is_any_of(known: list[Days]) -> Any:
+    return lambda found: any(has_days(found, days) for days in known)
+
+
+@pytest.mark.parametrize("export", STRANGE, ids=lambda export: export["name"])
+def test_a_strange_export_is_right_or_asked_about_and_right_once_answered(
+    export: dict[str, Any], tmp_path: Path
+) -> None:
+    files, known = files_of(export, tmp_path), known_days(export)
+    ending = without_answers(files, is_any_of(known))
+    if not known:
+        assert ending.how in ("asked", "refused", "rejected"), ending
+        return
+    if ending.how == "asked":
+        assert_questions(ending.form)
+        ending = answered(files, is_any_of(known), free_answers(export))
+    assert ending.how == "right", ending
+
+
+@pytest.mark.parametrize("export", ASKED, ids=lambda export: export["name"])
+def test_a_word_asks_at_most_and_sums_prove(export: dict[str, Any], tmp_path: Path) -> None:
+    files, days = files_of(export, tmp_path), {str(day): found for day, found in export["days"].items()}
+    ending = without_answers(files, is_any_of([days]))
+    asked = ending.form.open[0].id if ending.form.open else None
+    assert asked == export.get("asks"), ending
+    if asked:
+        assert_questions(ending.form)
+        ending = answered(files, is_any_of([days]))
+    assert ending.how == "right", ending
+
+
+@pytest.mark.parametrize("style", STYLES, ids=lambda style: style.name)
+def test_each_style_of_the_corpus_is_right_or_asked_about(style: Style, tmp_path: Path) -> None:
+    bills, lines, payments = write(style, tmp_path)
+    files = ExportFiles(tuple(bills), tuple(lines), tuple(payments))
+
+    def is_right(found: Outcome) -> bool:
+        return figures(style, found) == expected(style)
+
+    ending = without_answers(files, is_right)
+    assert ending.how in ("right", "asked", "refused"), ending
+    if ending.how == "asked":
+        assert_questions(ending.form)
+        # What only the payments of another file show, no total of the bills contains.
+        is_outside = "Tip of the payments" in ending.form.open[0].text
+        assert answered(files, is_right).how == "right" or is_outside
+
+
+def assert_questions(found: Form) -> None:
+    """Check that each question has few options, that differ in their records, and no default for money."""
+    for question in found.open:
+        assert 0 < len(question.options) <= MOST_OPTIONS
+        assert len({option.answer for option in question.options}) == len(question.options)
+        assert all(option.net for option in question.options)
+
+
+def test_the_same_export_and_answers_give_the_same_form(tmp_path: Path) -> None:
+    files = files_of(ASKED[0], tmp_path)
+    assert form(files, {}, today=TODAY) == form(files, {}, today=TODAY)
+
+
+def test_an_answer_that_was_not_asked_for_or_that_sums_refute_is_refused(tmp_path: Path) -> None:
+    files = files_of(
+        {"bills": "Bill,Date,Subtotal,Tax,Total\n1,2026-11-13 10:00,100,7,107\n2,2026-11-13 11:00,50,3.50,53.50\n"},
+        tmp_path,
+    )
+    found = form(files, {"colour": "red", "net": "Subtotal"}, today=TODAY)
+    assert [(one.id, one.answer) for one in found.refused] == [("net", "Subtotal"), ("colour", "red")]
+    assert not found.is_complete
+    assert found.mapping == ""
+
+
+def test_what_is_left_out_is_named_with_its_money(tmp_path: Path) -> None:
+    bills = "Receipt,Date,Total,Status\n1,2026-11-13 10:00,60.00,Paid\n2,2026-11-13 11:00,43.05,Parked\n"
+    found = form(files_of({"bills": bills}, tmp_path), {}, today=TODAY)
+    answered_form = form(files_of({"bills": bills}, tmp_path), {"state.Status": "skip"}, today=TODAY)
+    for one in (found, answered_form):
+        if one.is_complete:
+            assert [(left.bills, left.net, left.reason) for left in one.left_out] == [(1, "43.05", "Status is Parked")]
+
+
+def test_facts_of_new_shops_have_defaults_and_are_named_as_assumed(tmp_path: Path) -> None:
+    bills = "Receipt,Date,Branch,Total\n1,2026-11-13 10:00,A,60.00\n2,2026-11-14 01:30,B,43.05\n"
+    found = form(files_of({"bills": bills}, tmp_path), {}, today=TODAY)
+    facts = {question.id: question.default for question in found.questions}
+    assert facts == {"timezone": "Asia/Bangkok", "franchise": "my-group", "closing": "05:00"}
+    assert len(found.assumed) == 3
+    answers = {"timezone": "Asia/Jakarta", "franchise": "noodles", "closing": "03:00"}
+    mapping = form(files_of({"bills": bills}, tmp_path), answers, today=TODAY).mapping
+    for text in ('timezone = "Asia/Jakarta"', 'franchiseId = "noodles"', 'closingTime = "03:00"'):
+        assert mapping.count(text) == 2
+
+
+def test_the_mapping_keeps_the_answers_and_what_was_accepted(tmp_path: Path) -> None:
+    ending: Ending = answered(
+        files_of(ASKED[0], tmp_path), is_any_of([{str(day): found for day, found in ASKED[0]["days"].items()}])
+    )
+    checked = parse_mapping(tomllib.loads(ending.form.mapping), "mapping.toml")
+    assert checked.answers == ending.answers
+    assert (checked.accepted.bills, checked.accepted.net) == (6, "1423.55")
