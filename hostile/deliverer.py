@@ -3,6 +3,9 @@
 Run `PYTHONPATH=tests python -m hostile.deliverer --seconds 600` as root: the store, the watcher, the attacker and the
 good deliverer then have users of their own, as in the deployment files. The attacker even owns the folder and the
 folder above it. Without root, all are one user, and the report says so.
+
+With `--exports`, the watcher reads exports too and may use only 512 MiB of memory, the attacker also delivers workbooks
+that would fill it, and every second good file is a workbook.
 """
 
 import argparse
@@ -27,6 +30,8 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
+from importing import hostile_workbooks
+
 # IDs without an account. Each process gets exactly these users and groups.
 SERVICE, WATCHER, ATTACKER, DELIVERER = 61_001, 61_002, 61_003, 61_004
 GOOD_EVERY_SEC, STOP_EVERY_SEC = 2.0, 60.0
@@ -43,6 +48,7 @@ MEANINGFUL = (
     "x.reason.txt",
     "secret",
 )
+MEMORY_BYTES = 512 << 20
 STORE_FILES = {f"{name}.sqlite3{end}" for name in ("books", "keys", "usage") for end in ("", "-wal", "-shm")}
 
 
@@ -78,6 +84,10 @@ class Site(Struct, frozen=True):
         return self.root / "kept"
 
     @property
+    def mapping(self) -> Path:
+        return self.root / "mapping.toml"
+
+    @property
     def canaries(self) -> Path:
         return self.root / "canaries"
 
@@ -86,7 +96,7 @@ class Site(Struct, frozen=True):
 
 
 class Attacker:
-    def __init__(self, site: Site, seed: int) -> None:
+    def __init__(self, site: Site, seed: int, *, with_exports: bool = False) -> None:
         self.site, self.folder = site, site.incoming
         self.random = random.Random(seed)  # noqa: S311 - attacks are repeatable, not secret
         self.counts: Counter[str] = Counter()
@@ -99,6 +109,10 @@ class Attacker:
             Path("nowhere"),
         ]
         self._bombs = bombs()
+        self._workbooks: list[tuple[str, bytes]] = []
+        if with_exports:
+            self._workbooks = [*hostile_workbooks.small(), *hostile_workbooks.large(), *hostile_workbooks.damaged()]
+            self._workbooks.append(("ordinary", hostile_workbooks.workbook_of({})))
 
     def attacks(self) -> list[Callable[[], None]]:
         return [
@@ -114,6 +128,8 @@ class Attacker:
                 self.rejected,
             ),
             *(self.modes, self.growing, self.overwritten, self.folders, self.hard_link, self.withdraw),
+            # With exports, half of the attacks are workbooks.
+            *([self.workbook] * 15 if self._workbooks else []),
         ]
 
     def run(self, seconds: float) -> None:
@@ -203,6 +219,12 @@ class Attacker:
         name, content = self.random.choice(self._bombs)
         (self.folder / f"bomb-{self.random.randrange(100)}-{name}").write_bytes(content)
 
+    def workbook(self) -> None:
+        _, content = self.random.choice(self._workbooks)
+        draft = self.folder / f".workbook-{self.random.randrange(10**9)}"
+        draft.write_bytes(content)
+        draft.rename(self.folder / f"bad-{self.random.randrange(10_000)}.xlsx")
+
     def rejected(self) -> None:
         """Deliver hundreds of thousands of lines that are rejected."""
         self._path().write_bytes(b"{}\n" * self.random.randrange(500_000))
@@ -283,24 +305,36 @@ def bombs() -> list[tuple[str, bytes]]:
     return archives + [("bomb.ndjson.zst", zstd.compress(text)) for text in texts]
 
 
+def good_workbook(number: int) -> bytes:
+    rows = b"".join(
+        b'<row><c t="inlineStr"><is><t>good_%d_%d</t></is></c><c s="1"><v>46340.75</v></c><c t="s"><v>0</v></c>'
+        b"<c><v>1</v></c><c><v>%d</v></c></row>" % (number, line, 60 + number)
+        for line in range(20)
+    )
+    return hostile_workbooks.workbook_of({hostile_workbooks.SHEET: hostile_workbooks.sheet(rows)})
+
+
 # --- the campaign -----------------------------------------------------------------------
 
 
 class Campaign:
-    def __init__(self, site: Site, python: str, *, as_root: bool) -> None:
+    def __init__(self, site: Site, python: str, *, as_root: bool, with_exports: bool = False) -> None:
+        self._with_exports = with_exports
         self.site = site
         self._python = python
         self._as_root = as_root
         self._watcher: subprocess.Popen[bytes] | None = None
 
-    def start(self, user: int, groups: list[int], *words: str, **more: int) -> subprocess.Popen[bytes]:
+    def start(
+        self, user: int, groups: list[int], *words: str, limit: tuple[str, ...] = (), **more: int
+    ) -> subprocess.Popen[bytes]:
         users = {"user": user, "group": user, "extra_groups": groups} if self._as_root else {}
         environment = {
             "PATH": os.environ["PATH"],
             "PYTHONPATH": os.pathsep.join(sys.path),
             "PYTHONDONTWRITEBYTECODE": "1",
         }
-        return subprocess.Popen([self._python, *words], env=environment, cwd=self.site.root, **users, **more)  # type: ignore[call-overload, no-any-return]
+        return subprocess.Popen([*limit, self._python, *words], env=environment, cwd=self.site.root, **users, **more)  # type: ignore[call-overload, no-any-return]
 
     def prepare(self) -> None:
         site = self.site
@@ -324,10 +358,13 @@ class Campaign:
     def start_watcher(self) -> None:
         kept = ["--kept", str(self.site.kept)] if self.site.kept_outside else []
         words = ["load", "--watch", str(self.site.incoming), "--json", "--store", str(self.site.store), *kept]
+        if self._with_exports:
+            words += ["--mapping", str(self.site.mapping)]
+        # The processes that it starts to convert exports inherit this limit.
+        limit = ("prlimit", f"--as={MEMORY_BYTES}") if self._with_exports else ()
         with (self.site.root / "watch.err").open("ab") as errors:
-            self._watcher = self.start(
-                WATCHER, [SERVICE], "-m", "counterfoil", *words, stdout=subprocess.DEVNULL, stderr=errors.fileno()
-            )
+            streams = {"stdout": subprocess.DEVNULL, "stderr": errors.fileno()}
+            self._watcher = self.start(WATCHER, [SERVICE], "-m", "counterfoil", *words, limit=limit, **streams)
 
     def stop_watcher(self, report: Report) -> None:
         assert self._watcher
@@ -354,6 +391,8 @@ class Campaign:
         shop = {"kind": "shop", "id": "sh_good", "name": "Hillside"}
         content = "".join(json.dumps(line) + "\n" for line in [shop, *lines]).encode()
         name = f"good-{number}.ndjson"
+        if self._with_exports and number % 2:
+            name, content = f"good-{number}.xlsx", good_workbook(number)
         # The attacker may have put something else in the place of the folder. Wait until it is back.
         while True:
             with suppress(OSError):
@@ -387,6 +426,8 @@ class Campaign:
         report = Report(seconds=seconds, users=users)
         self.prepare()
         self._inode = self.site.incoming.stat().st_ino
+        if self._with_exports:
+            self.site.mapping.write_text(hostile_workbooks.MAPPING, "utf-8")
         before = self._outside()
         self.start_watcher()
         words = (
@@ -399,7 +440,8 @@ class Campaign:
             "--seconds",
             str(seconds),
         )
-        attacker = self.start(ATTACKER, [], *words, *([] if self.site.kept_outside else ["--inside"]))
+        options = [*([] if self.site.kept_outside else ["--inside"]), *(["--exports"] if self._with_exports else [])]
+        attacker = self.start(ATTACKER, [], *words, *options)
         delivered: dict[int, float] = {}
         waits: dict[int, float] = {}
         end, next_good, next_stop = time.monotonic() + seconds, 0.0, time.monotonic() + STOP_EVERY_SEC
@@ -446,7 +488,8 @@ class Campaign:
         )
         others = {path.name for path in self.site.store.iterdir()} - STORE_FILES - {"secret", "rejects"}
         yield from (f"{name} was put into the store" for name in others)
-        top = {path.name for path in self.site.root.iterdir()} - {"store", "spool", "kept", "canaries", "watch.err"}
+        ours = {"store", "spool", "kept", "canaries", "watch.err", "mapping.toml"}
+        top = {path.name for path in self.site.root.iterdir()} - ours
         yield from (f"{name} was put beside the store" for name in top)
         with closing(sqlite3.connect(self.site.store / "books.sqlite3")) as books:
             if books.execute("PRAGMA integrity_check").fetchone() != ("ok",):
@@ -480,11 +523,12 @@ def temporary_site(*, kept_outside: bool) -> Iterator[Site]:
         shutil.rmtree(root, ignore_errors=True)
 
 
-def attack_folder(seconds: float, *, kept_outside: bool = True, seed: int = 0) -> Report:
+def attack_folder(seconds: float, *, kept_outside: bool = True, seed: int = 0, with_exports: bool = False) -> Report:
     """Run the campaign in a temporary folder and return its report."""
     python = usable_python(ATTACKER) if os.geteuid() == 0 else None
     with temporary_site(kept_outside=kept_outside) as site:
-        return Campaign(site, python or sys.executable, as_root=python is not None).run(seconds, seed)
+        campaign = Campaign(site, python or sys.executable, as_root=python is not None, with_exports=with_exports)
+        return campaign.run(seconds, seed)
 
 
 def main() -> None:
@@ -492,14 +536,15 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--seed", type=int, default=secrets.randbelow(10**6))
     parser.add_argument("--inside", action="store_true", help="let the watcher keep its files in the watched folder")
+    parser.add_argument("--exports", action="store_true", help="deliver workbooks, too, and limit the memory")
     parser.add_argument("--attack", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.attack:
-        attacker = Attacker(Site(given.attack, not given.inside), given.seed)
+        attacker = Attacker(Site(given.attack, not given.inside), given.seed, with_exports=given.exports)
         attacker.run(given.seconds)
         (given.attack / "spool" / "attacks.json").write_text(json.dumps(attacker.counts))
         return
-    report = attack_folder(given.seconds, kept_outside=not given.inside, seed=given.seed)
+    report = attack_folder(given.seconds, kept_outside=not given.inside, seed=given.seed, with_exports=given.exports)
     print(
         json.dumps({"seed": given.seed, **{name: getattr(report, name) for name in report.__struct_fields__}}, indent=2)
     )

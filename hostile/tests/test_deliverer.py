@@ -22,3 +22,12 @@ def test_an_attack_on_the_watched_folder_changes_and_delays_nothing_else(seconds
     assert report.faults == [], "\n".join(report.faults)
     assert report.good_slowest_sec < LONGEST_WAIT_SEC
     assert report.slowest_stop_sec < LONGEST_STOP_SEC
+
+
+@pytest.mark.parametrize("seconds", [20, pytest.param(600, marks=pytest.mark.long)])
+def test_workbooks_that_would_fill_the_memory_delay_no_good_file_of_somebody_else(seconds: float) -> None:
+    report = attack_folder(seconds, seed=2, with_exports=True)
+    assert report.attacks["workbook"] > 5
+    assert report.faults == [], "\n".join(report.faults)
+    assert report.good_slowest_sec < LONGEST_WAIT_SEC
+    assert report.slowest_stop_sec < LONGEST_STOP_SEC

@@ -85,7 +85,9 @@ def test_the_load_takes_what_is_delivered_until_it_is_stopped(tmp_path: Path) ->
     spool.mkdir()
     (spool / ".half.ndjson").write_bytes(SHOPS[0][:9])
     (spool / "a.ndjson.gz").write_bytes(b"not gzip")
-    set_here = dict(word.split("=") for word in value_of("Environment"))
+    text = (UNITS / "counterfoil-load.service").read_text("utf-8")
+    set_here = dict(word.split("=") for line in re.findall(r"^Environment=(.*)$", text, re.M) for word in line.split())
+    assert int(set_here.pop("COUNTERFOIL_IMPORT_MEMORY_MB")) < 1024
     assert set_here == {"COUNTERFOIL_STORE": "/var/lib/counterfoil", "COUNTERFOIL_KEPT": "/var/spool/counterfoil"}
     words = [word.replace("/var/spool/counterfoil", str(tmp_path)) for word in command()]
     here = environment(store, COUNTERFOIL_KEPT=str(tmp_path))

@@ -2,7 +2,7 @@
 
 import fcntl
 import os
-from contextlib import closing
+from contextlib import closing, suppress
 from hashlib import sha256
 from pathlib import Path
 
@@ -143,3 +143,25 @@ def test_entries_that_cannot_be_loaded_hold_up_no_file_whatever_their_names(loca
     for number in range(spool.MAX_FILES + 1):
         os.mkfifo(tmp_path / f"a{number}.ndjson")
     assert waiting(local, NOW)[0] == path.name
+
+
+def test_what_is_read_is_noted_for_the_next_watcher_until_it_has_been_read(tmp_path: Path) -> None:
+    name = os.fsdecode(b"\xff\n\x1b.csv")
+    (tmp_path / name).write_bytes(b"x")
+    watcher = Spool(tmp_path)
+    with watcher.locked(), closing(watcher.delivery(name)) as delivery:
+        with watcher.noting():
+            watcher.note(delivery, is_export=True)
+        assert not watcher.is_deadly(delivery)
+    with watcher.locked(), closing(watcher.delivery(name)) as delivery:
+        # A watcher that was stopped in order leaves no note.
+        assert not watcher.is_deadly(delivery)
+        with suppress(ZeroDivisionError), watcher.noting():
+            watcher.note(delivery, is_export=True)
+            raise ZeroDivisionError
+    following = Spool(tmp_path)
+    with following.locked(), closing(following.delivery(name)) as delivery:
+        assert following.is_deadly(delivery)
+        (tmp_path / name).write_bytes(b"another file")
+        with closing(following.delivery(name)) as changed:
+            assert not following.is_deadly(changed)

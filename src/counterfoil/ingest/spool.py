@@ -198,7 +198,7 @@ class Spool:
         was_suspect = self.suspect is not None and self.suspect.version == delivery.version
         deaths = self.suspect.deaths if self.suspect and was_suspect else 0
         if self._reading:
-            self._reading[-1] = Reading(delivery.name, delivery.version, is_export, deaths)
+            self._reading[-1] = Reading(printable(delivery.name), delivery.version, is_export, deaths)
             self._write_lock(self._reading[-1])
 
     def is_deadly(self, delivery: DeliveredFile) -> bool:
