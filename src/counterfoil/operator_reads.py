@@ -31,6 +31,7 @@ from counterfoil.domain.changes import KnownFacts
 from counterfoil.domain.control_totals import TotalsReport
 from counterfoil.domain.devices import Device
 from counterfoil.domain.intake import FORGET_FOLDER_MS, Intake, LoadRow, RejectedLine, WatchedFolder, load_row
+from counterfoil.domain.members import Base
 from counterfoil.domain.messages import Message
 from counterfoil.domain.open_items import COLUMNS as ITEM_COLUMNS
 from counterfoil.domain.open_items import OpenItem, item_of
@@ -433,6 +434,11 @@ class OperatorReads(ABC):
         """Return the facts of all loaded shops."""
         with self._limited("books") as ask:
             return [known_facts(*row) for row in ask("SELECT latest_version, facts FROM shops")]
+
+    def bases(self) -> list[Base]:
+        """Return the membership bases."""
+        with self._limited("books") as ask:
+            return [json.decode(body, type=Base) for (body,) in ask("SELECT body FROM bases ORDER BY id")]
 
     def shops(self, now_ms: int, *, count_all: bool) -> list[ShopActivity]:
         """Return the shops that are not removed, by franchise and name. `count_all` counts all their bills."""

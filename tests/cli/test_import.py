@@ -2,15 +2,17 @@
 
 import json
 import os
+import sqlite3
 import subprocess
 import sys
 import tomllib
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cli.command import Command, file_size_limit
+from cli.command import SHOPS, Command, file_size_limit
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 MAPPING = """
@@ -444,3 +446,28 @@ def test_an_export_of_shops_that_are_not_loaded_says_how_to_create_them(counterf
     # With the shop, the days are in the time zone that the export names.
     loaded = counterfoil.json("import", export, "--load", "--with-shops")
     assert [day["day"] for day in loaded["totals"]["days"]] == ["2026-11-14", "2026-11-15"]
+
+
+def test_members_of_a_file_are_loaded_once_and_their_bills_have_their_tokens(counterfoil: Command) -> None:
+    customers = (EXAMPLES / "loyverse-customers.csv").read_text("utf-8")
+    Path("customers.csv").write_text(customers.replace("c-0001", "CUST1"), "utf-8")
+    importing = ("import", "customers.csv", "--load")
+    assert "--base" in counterfoil(*importing, status=1).stderr
+    for options, outcome in ((["--base", "club"], ("added", 4)), ([], ("unchanged", 3))):
+        assert counterfoil.json(*importing, *options)[outcome[0]] == outcome[1]
+    bill = {"kind": "bill", "id": "1", "shopId": "sh_1", "closedAt": "2026-11-14T18:05", "memberId": "CUST1"}
+    counterfoil("load", "-", stdin=b"\n".join([SHOPS[0], json.dumps(bill).encode()]))
+    with closing(sqlite3.connect(counterfoil.store / "books.sqlite3")) as books:
+        [(body,)] = books.execute("SELECT body FROM bills")
+        tokens = {token for (token,) in books.execute("SELECT token FROM members")}
+        stored = b"".join(bytes(form) for (form,) in books.execute("SELECT form FROM members"))
+    assert json.loads(body)["memberId"] in tokens
+    assert b"Example" not in stored
+
+
+def test_members_with_the_ids_of_another_base_are_rejected_unless_the_change_is_accepted(counterfoil: Command) -> None:
+    importing = ("import", EXAMPLES / "loyverse-customers.csv", "--load", "--base")
+    counterfoil(*importing, "club")
+    found = counterfoil.json(*importing, "guests", status=3)
+    assert (found["changed"], found["reasons"]) == (0, {"other_base": 3})
+    assert counterfoil.json(*importing, "guests", "--accept-change")["changed"] == 3

@@ -20,6 +20,7 @@ from counterfoil.cli import load as load_command
 from counterfoil.cli import load_exports
 from counterfoil.cli.load_exports import ExportRequest, export_files
 from counterfoil.importer import protocol
+from counterfoil.importing.mapping import KnownBase
 from counterfoil.importing.results import Reason
 from counterfoil.importing.sorted_rows import SortedRows
 from counterfoil.ingest.converted_exports import ConvertedExport, convert
@@ -357,6 +358,7 @@ def test_the_fields_of_the_protocol_are_in_the_documents() -> None:
     kinds = [
         protocol.ConversionRequest,
         protocol.StoredShop,
+        KnownBase,
         protocol.InputFile,
         protocol.PosDatabase,
         *get_args(protocol.Answer),

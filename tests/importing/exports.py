@@ -33,7 +33,7 @@ BILLS = '[shop]\nid = "s"\n[bill]\nid = "No"\n'
 
 
 class Outcome:
-    """The result of an import: bills, shops, rejected and skipped rows, and the export's own totals."""
+    """The result of an import: bills, shops, members, rejected and skipped rows, and the export's own totals."""
 
     def __init__(self, found: list[Imported], titles: Sequence[str] = ()) -> None:
         self.note = " ".join(one.text for one in found if isinstance(one, ImportNote))
@@ -41,6 +41,8 @@ class Outcome:
         records = [one.record for one in found if isinstance(one, ImportedRecord)]
         self.bills = [record for record in records if record["kind"] == "bill"]
         self.shops = [record for record in records if record["kind"] == "shop"]
+        self.members = [record for record in records if record["kind"] == "member"]
+        self.bases = [record for record in records if record["kind"] == "base"]
         self.rejected = [one for one in found if isinstance(one, RejectedRow)]
         self.skipped = [one for one in found if isinstance(one, SkippedRow)]
         self.totals = [one for one in found if isinstance(one, ExportTotals)]

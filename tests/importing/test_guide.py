@@ -99,8 +99,9 @@ def folder(tmp_path: Path) -> Path:
     program.parent.mkdir()
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m counterfoil "$@"\n', "utf-8")
     program.chmod(0o755)
-    [mapping] = [text for kind, text in BLOCK.findall(PAGE) if kind == "toml" and "[database]" in text]
-    (tmp_path / "database.toml").write_text(mapping, "utf-8")
+    for name, section in (("database.toml", "[database]"), ("members.toml", "[member]")):
+        [mapping] = [text for kind, text in BLOCK.findall(PAGE) if kind == "toml" and section in text]
+        (tmp_path / name).write_text(mapping, "utf-8")
     return tmp_path
 
 

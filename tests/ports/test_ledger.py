@@ -160,6 +160,15 @@ def test_another_bill_in_the_same_batch_is_noticed(shop_store: OpenStore) -> Non
     assert outcomes == [ADDED, Outcome.OTHER_BILL]
 
 
+def test_a_member_of_another_base_with_the_same_id_is_moved_by_a_record_but_not_by_an_export(
+    shop_store: OpenStore,
+) -> None:
+    shop_store.put(member())
+    outcomes, _ = guarded(shop_store, member(provider_id="mb_b"), member(points=5), bills=0)
+    assert outcomes == [Outcome.OTHER_BASE, CHANGED]
+    assert shop_store.put(member(provider_id="mb_b")) == [CHANGED]
+
+
 def test_a_correction_and_a_higher_revision_replace_the_stored_bill(shop_store: OpenStore) -> None:
     shop_store.put(soup(100))
     outcomes, guard = guarded(shop_store, soup(100, cashier="Noi"), soup(300, rev=1), bills=0)

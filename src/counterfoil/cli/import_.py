@@ -197,13 +197,13 @@ def _converted(settings: Settings, request: ImportRequest, state: StateFile | No
         files = [InputFile(str(path.absolute())) for path in _files(request)]
         files += _parts(request.line_files, "lines") + _parts(request.payment_files, "payments")
         database = None
-    shops = load_exports.known_shops(settings)
+    shops, bases = load_exports.known_shops(settings), load_exports.known_bases(settings)
     # A shop that the store knows is not written over. In a file of records, it stays.
     known = {shop.id for shop in shops} if request.is_load else set()
     with terminal.progress("Converting", None, "rows") as show_progress, stop_signals_as_interrupt():
         files = [_readable(file, folder / str(number)) for number, file in enumerate(files)]
         return convert(
-            request.conversion(shops, files, database, format_name=request.format_name, joins=request.join),
+            request.conversion(shops, bases, files, database, format_name=request.format_name, joins=request.join),
             load_exports.conversion_limits(settings),
             is_known=known.__contains__,
             new_shops=request.new_shops(),

@@ -68,7 +68,12 @@ def print_tally(tally: ImportTally) -> None:
     def say(name: str, text: str) -> None:
         echo(style(name.ljust(COLUMN), dim=True) + "  " + text)
 
-    say("bills", f"{tally.bills:,} converted")
+    if tally.members or tally.bases:
+        say("members", f"{tally.members:,} converted")
+    else:
+        say("bills", f"{tally.bills:,} converted")
+    if tally.bases:
+        say("bases", f"{tally.bases:,} converted")
     if tally.shops:
         say("shops", f"{tally.shops:,} converted")
     for reason, count in tally.skipped.items():
@@ -109,6 +114,8 @@ def tally_view(tally: ImportTally) -> dict[str, object]:
         "recognised": tally.recognised,
         "bills": tally.bills,
         "shops": tally.shops,
+        "members": tally.members,
+        "bases": tally.bases,
         "newShops": tally.new_shops,
         "skipped": dict(tally.skipped),
         "rejected": tally.rejected.total(),

@@ -28,7 +28,7 @@ from counterfoil.domain.intake import Intake, RejectedRows
 from counterfoil.domain.shops import ShopSettings
 from counterfoil.importer.protocol import ConversionRequest, InputFile, PosDatabase, StoredShop
 from counterfoil.importing.formats import own_tables
-from counterfoil.importing.mapping import merged, parse_mapping, read_mapping
+from counterfoil.importing.mapping import KnownBase, merged, parse_mapping, read_mapping
 from counterfoil.importing.orders import apis_of, list_names
 from counterfoil.importing.results import REJECT_REASONS, ImportFailed
 from counterfoil.ingest.checking import LenientLedger, checked_records
@@ -58,6 +58,7 @@ class ExportRequest(Struct, kw_only=True):
     mapping: Path | None = None
     mappings: Path | None = None
     shop: str | None = None
+    base: str | None = None
     with_shops: bool = False
     franchise: str | None = None
     closing_time: str | None = None
@@ -94,6 +95,7 @@ class ExportRequest(Struct, kw_only=True):
     def conversion(
         self,
         shops: Sequence[StoredShop],
+        bases: Sequence[KnownBase],
         files: Sequence[InputFile] = (),
         database: PosDatabase | None = None,
         *,
@@ -118,6 +120,8 @@ class ExportRequest(Struct, kw_only=True):
             is_of_folder=is_of_folder,
             is_order_sure=self.date_order is not None,
             shops=tuple(shops),
+            base=self.base,
+            bases=tuple(bases),
             max_cells=ConversionLimits().cells,
         )
 
@@ -140,6 +144,22 @@ def known_shops(settings: Settings) -> list[StoredShop]:
         return []
     shops = [known.facts for known in found]
     return [StoredShop(id=shop.shop_id, timezone=shop.timezone, closing_time=shop.closing) for shop in shops]
+
+
+def known_bases(settings: Settings) -> list[KnownBase]:
+    """Return the membership bases that the store knows, or none if it cannot be read."""
+    try:
+        found = [] if is_without_store(settings) else bootstrap.store(settings).reads().bases()
+    except (StoreUnavailable, StoreMismatch):
+        return []
+    return [
+        KnownBase(
+            id=base.provider_id,
+            tiers=tuple(tier.code for tier in base.tiers if tier.code),
+            credit_enabled=base.credit_enabled,
+        )
+        for base in found
+    ]
 
 
 def facts_for_import(settings: Settings) -> Facts:
@@ -290,7 +310,8 @@ class ExportFile(File):
     def _converted(self, path: Path) -> ConvertedExport:
         conversion = self._conversion
         shops = known_shops(conversion.settings)
-        request = conversion.request.conversion(shops, [InputFile(str(path))], is_of_folder=True)
+        bases = known_bases(conversion.settings)
+        request = conversion.request.conversion(shops, bases, [InputFile(str(path))], is_of_folder=True)
         known = {shop.id for shop in shops}
         return convert(
             request,

@@ -59,6 +59,7 @@ EXPORT_OPTIONS = {
         metavar="FOLDER",
     ),
     "shop": click.option("--shop", metavar="ID"),
+    "base": click.option("--base", metavar="ID"),
     "with_shops": click.option("--with-shops", is_flag=True),
     "franchise": click.option("--franchise", metavar="NAME"),
     "closing_time": click.option("--closing-time", metavar="HH:MM"),

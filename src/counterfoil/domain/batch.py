@@ -323,6 +323,9 @@ class Batch:
         known = self.members.get(record.token)
         if known and _is_late(change.rev, known.rev):
             return Outcome.LATE
+        if known and known.provider_id != record.provider_id and self._guard and self._guard.is_export:
+            # The tills of two bases may give out the same IDs.
+            return Outcome.OTHER_BASE
         same = known and (known.rev, known.kept) == (change.rev, change.body)
         if known and same and known.template == change.template:
             return Outcome.UNCHANGED

@@ -167,6 +167,7 @@ class Outcome(Enum):
     UNKNOWN_SHOP = "unknown_shop"
     FACTS_MOVED = "facts_moved"
     OTHER_BILL = "other_bill"
+    OTHER_BASE = "other_base"
 
 
 # --- rows, as a ledger reads them under the write lock and writes them back --

@@ -182,6 +182,8 @@ def _results(request: ConversionRequest, answers: AnswerWriter) -> Iterator[Impo
         write_shops=request.with_shops,
         timezone=request.timezone,
         currency=request.currency.upper(),
+        base=request.base,
+        bases=request.bases,
         joins=request.joins,
         today=request.today,
         is_of_folder=request.is_of_folder,

@@ -10,6 +10,7 @@ from typing import Any, Final, Literal
 
 from msgspec import UNSET, Raw, Struct, UnsetType, json
 
+from counterfoil.importing.mapping import KnownBase
 from counterfoil.importing.results import Reason
 
 VERSION: Final = 1
@@ -61,6 +62,10 @@ class ConversionRequest(Struct, frozen=True, rename="camel", kw_only=True):
     is_of_folder: bool = False
     is_order_sure: bool = False
     shops: tuple[StoredShop, ...] = ()
+    base: str | None = None
+    """The membership base of the members of a table."""
+    bases: tuple[KnownBase, ...] = ()
+    """The bases that the store knows."""
     max_cells: int
 
 

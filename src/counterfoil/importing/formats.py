@@ -18,12 +18,14 @@ from msgspec.structs import replace
 from counterfoil.importing import mapping as mappings
 from counterfoil.importing.apis import APIS
 from counterfoil.importing.mapping import ImportMapping, merged, parse_mapping
+from counterfoil.importing.members import member_records
 from counterfoil.importing.orders import JsonOrder, OrderImport, apis_of, json_text, list_names, read_orders
 from counterfoil.importing.results import Imported, ImportFailed, RowProblem, message
 from counterfoil.importing.sheets import OnRead, ignore_reads, open_table
 from counterfoil.importing.tables import ImportOptions, table_records
 
 CSV, DATABASE, NO_FORMAT = "csv", "database", "none"
+MEMBERS = "members"
 FORMATS = (CSV, "loyverse", "square", "foodics", "toast", "clover", "foodstory", "grabfood", "shopify", DATABASE)
 # The number of objects in a JSON file that are looked at. If none of them is an order, the file is not recognised.
 OBJECTS_TRIED = 20
@@ -93,10 +95,10 @@ def open_export(
     options: ImportOptions,
     own_mappings: Path | None = None,
 ) -> Export:
-    """Open an export with its format, a mapping that has a bill ID, or one that changes a recognised format."""
-    if format_name == CSV or (format_name is None and "id" in mapping.get("bill", {})):
+    """Open an export with its format, a mapping that has an ID, or one that changes a recognised format."""
+    if format_name == CSV or (format_name is None and _has_id(mapping)):
         checked = parse_mapping(mapping, mapping_name or CSV)
-        return Export([], partial(table_records, checked, options, bills, lines, payments))
+        return Export([], _records_of(checked, options, bills, lines, payments))
     if payments or (lines and format_name in APIS):
         raise ImportFailed(message("other_files"))
     try:
@@ -120,7 +122,32 @@ def open_export(
             raise ImportFailed(message("no_sections_of_orders", mapping=mapping_name, title=first.title, names=unused))
         reading = OrderImport(APIS[first.format_name], parse_mapping(mapping, mapping_name), options)
         return Export(files, partial(reading.records, [one.path for one in files]))
-    return _open_tables(files, mapping, mapping_name, options)
+    open_files = _open_members if MEMBERS in _roles(files) else _open_tables
+    return open_files(files, mapping, mapping_name, options)
+
+
+def _roles(files: Sequence[RecognisedFile]) -> set[str]:
+    return {file.table.recognition.role for file in files if file.table}
+
+
+def _has_id(mapping: dict[str, Any]) -> bool:
+    """Return whether a mapping stands for itself, instead of changing that of a recognised format."""
+    return any("id" in mapping.get(name, {}) for name in ("bill", "member"))
+
+
+def _records_of(
+    mapping: ImportMapping,
+    options: ImportOptions,
+    tables: Sequence[Path],
+    lines: Sequence[Path],
+    payments: Sequence[Path],
+) -> Callable[[], Iterator[Imported]]:
+    """Return what reads the records of tables with a mapping for bills or for members."""
+    if mapping.member is None:
+        return partial(table_records, mapping, options, tables, lines, payments)
+    if others := [*lines, *payments]:
+        raise ImportFailed(f"a mapping with [member] is for tables of members. Leave out {others[0].name}.")
+    return partial(member_records, mapping, options, tables)
 
 
 def recognised(
@@ -217,6 +244,23 @@ def _open_tables(
         raise ImportFailed(f"{files[0].path.name} {message('lacks_statuses', name=lacking[0])}")
     options = replace(options, is_built_in=not any(file.table and file.table.is_own for file in files))
     return Export(list(files), partial(table_records, checked, options, paths["bills"], paths["lines"], []))
+
+
+def _open_members(
+    files: Sequence[RecognisedFile], mapping: dict[str, Any], mapping_name: str, options: ImportOptions
+) -> Export:
+    """Open tables of members of one format."""
+    first, *others = files
+    for file in others:
+        if (file.title, file.encoding) != (first.title, first.encoding):
+            names = f"{first.path.name} ({first.title}) and {file.path.name} ({file.title})"
+            raise ImportFailed(f"{names} differ in what they have, or in their encoding. Import them separately.")
+    content = first.table.content if first.table else {}
+    if first.encoding:
+        content = merged({"file": {"encoding": first.encoding}}, content)
+    parse_mapping(mapping, mapping_name)
+    checked = parse_mapping(merged(content, mapping), mapping_name)
+    return Export(list(files), _records_of(checked, options, [file.path for file in files], (), ()))
 
 
 def _missing_statuses(mapping: ImportMapping, files: Sequence[RecognisedFile]) -> Iterator[str]:

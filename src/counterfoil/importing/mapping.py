@@ -26,6 +26,11 @@ ENCODINGS = (
 SECTIONS = (
     *("recognise", "headings", "file", "numbers", "dates", "shop", "shopIds", "bill", "line", "payment"),
     *("refund", "skip", "status", "reject", "checks", "totals", "database", "undecided", "answers", "accepted"),
+    *("base", "member"),
+)
+SECTIONS_OF_BILLS = (
+    *("shop", "shopIds", "bill", "line", "payment", "refund", "skip", "status", "reject", "checks", "totals"),
+    "database",
 )
 # A cell has exactly one source.
 COMPUTED = ("add", "multiply")
@@ -45,7 +50,9 @@ def _typed(table: str) -> dict[str, str]:
 
 
 _FIELDS = tomllib.loads((resources.files("counterfoil.importing") / "mapping.toml").read_text("utf-8"))
-BILL_FIELDS, LINE_FIELDS, PAYMENT_FIELDS = map(_typed, ("bill", "line", "payment"))
+BILL_FIELDS, LINE_FIELDS, PAYMENT_FIELDS, MEMBER_FIELDS = map(_typed, ("bill", "line", "payment", "member"))
+NEVER_STORED = frozenset({"name", "nickname", "birthday", "gender", "address", "note", "notes", "photo"})
+"""What nobody may map, because the API never returns it and no store keeps it."""
 GROUPS: Final = frozenset({"amounts", "table", "channel"})
 _UNKNOWN = re.compile("unknown field `(.*)`")
 _BAR = re.compile(r"\|(?![^\[]*\])")
@@ -221,7 +228,7 @@ class Recognition(MappingSection, frozen=True):
     name: Name
     columns: Annotated[tuple[str, ...], Meta(min_length=1)]
     without: tuple[str, ...] = ()
-    role: Annotated[str, Meta(pattern="^(bills|lines)$")] = "bills"
+    role: Annotated[str, Meta(pattern="^(bills|lines|members)$")] = "bills"
     note: str = ""
     """What such a file does not show."""
     alone: bool = False
@@ -269,6 +276,29 @@ class MappedShop(MappingSection, frozen=True):
 
     def __post_init__(self) -> None:
         check_zone(self.timezone)
+
+
+class MappedTier(MappingSection, frozen=True):
+    code: Name
+    name: Name | None = None
+
+
+class MappedBase(MappingSection, frozen=True):
+    """The membership base of the members of a table, as far as the mapping says."""
+
+    id: Name | None = None
+    credit_enabled: bool = False
+    tiers: tuple[MappedTier, ...] = ()
+    """The lowest tier first."""
+
+
+class KnownBase(Struct, frozen=True, rename="camel", kw_only=True):
+    """A membership base that the store knows. Nothing of it is written over."""
+
+    id: str
+    tiers: tuple[str, ...] = ()
+    """The codes of its tiers."""
+    credit_enabled: bool = False
 
 
 class DatabaseMapping(MappingSection, frozen=True, kw_only=True):
@@ -334,6 +364,9 @@ class ImportMapping(Struct, frozen=True, kw_only=True):
     checks: SampleChecks = SampleChecks()
     totals: TotalsRule | None = None
     database: DatabaseMapping | None = None
+    base: MappedBase = MappedBase()
+    member: TableMapping | None = None
+    """How the columns of a table of members are read. A mapping is either for members or for bills."""
 
 
 def read_mapping(path: Path | Traversable) -> dict[str, Any]:
@@ -386,6 +419,7 @@ def _parsed(content: dict[str, Any], name: str) -> ImportMapping:
         return section(entry, kind) if entry in content else None
 
     _require_known(content, SECTIONS, "the mapping")
+    _require_one_subject(content)
     for entry, question in section("undecided", dict[str, str]).items():
         if not has_entry(content, entry):
             how = f"Answer with --infer and --set, set {entry}, or remove it from [undecided] once it is answered"
@@ -394,7 +428,9 @@ def _parsed(content: dict[str, Any], name: str) -> ImportMapping:
     bill = _fields(section("bill", dict[str, Any]), BILL_FIELDS, "bill")
     line = _fields(section("line", dict[str, Any]), LINE_FIELDS, "line") if "line" in content else None
     payments = tuple(_fields(one, PAYMENT_FIELDS, "payment") for one in _tables(content, "payment"))
-    sources = [one for table in (bill, *((line,) if line else ()), *payments) for one in table.fields.values()]
+    member = _member_fields(section("member", dict[str, Any])) if "member" in content else None
+    tables = [table for table in (bill, line, *payments, member) if table]
+    sources = [one for table in tables for one in table.fields.values()]
     cells = [*sources, *(one.total_of for source in sources for one in source.sums() if one.total_of)]
     file, checks = section("file", FileSection), section("checks", dict[str, Any])
     pairs = _converted(checks.get("equal", []), list[list[Any]], "checks.equal")
@@ -424,7 +460,40 @@ def _parsed(content: dict[str, Any], name: str) -> ImportMapping:
         checks=_converted({**checks, "equal": [list(map(_long, pair)) for pair in pairs]}, SampleChecks, "checks"),
         totals=given("totals", TotalsRule),
         database=given("database", DatabaseMapping),
+        base=section("base", MappedBase),
+        member=member,
     )
+
+
+def _require_one_subject(content: Table[str, Any]) -> None:
+    """Raise `ValueError` if a mapping is for members and for bills. Each of them is a table of its own."""
+    of_members = [name for name in ("member", "base") if name in content]
+    of_bills = [name for name in SECTIONS_OF_BILLS if name in content]
+    if of_members and of_bills:
+        raise ValueError(
+            f"[{of_members[0]}] is for a table of members, and [{of_bills[0]}] for bills. Write a mapping for each"
+        )
+    of_rows = [
+        name for name in ("fillDown", "together", "lacks", "sums") if of_members and name in content.get("file", {})
+    ]
+    if of_rows:
+        raise ValueError(f"file.{of_rows[0]} is for bills, not for members")
+
+
+def _member_fields(table: Table[str, Any]) -> TableMapping:
+    for name in table:
+        if name in NEVER_STORED:
+            raise ValueError(
+                f"member.{name} cannot be imported: names, birthdays, addresses and notes are never stored"
+            )
+    found = _fields(table, MEMBER_FIELDS, "member")
+    if found.key:
+        raise ValueError("[member] has one row for each member, so it has no key")
+    for name, source in found.fields.items():
+        is_computed = source.terms or source.factors or source.total_of or source.over
+        if is_computed or source.negate or source.absolute or source.round is not None:
+            raise ValueError(f"member.{name}: Only a column, a constant or the first filled column can be read")
+    return found
 
 
 def _tables(content: Table[str, Any], entry: str) -> list[dict[str, Any]]:

@@ -21,7 +21,7 @@ from counterfoil.importing import values as cell_values
 from counterfoil.importing.checks import HeadingCheck, improbable_days, probable_order
 from counterfoil.importing.export_totals import NO_ROW, TOTALS_ROW, AmountColumn, BillsAbove, SheetTotals
 from counterfoil.importing.headings import may_change_totals
-from counterfoil.importing.mapping import BILL_FIELDS, SKIP, VOID, Cell, CellSource, ImportMapping
+from counterfoil.importing.mapping import BILL_FIELDS, SKIP, VOID, Cell, CellSource, ImportMapping, KnownBase
 from counterfoil.importing.results import ImportedRecord, ImportFailed, Reason, RejectedRow, RowProblem, message
 from counterfoil.importing.sheets import OnRead, Sheet, TableRow, ignore_reads, is_damaged, open_tables
 from counterfoil.importing.sorted_rows import BILL, LINE, PAYMENT, BillRows, SortedRows
@@ -54,6 +54,10 @@ class ImportOptions(Struct, frozen=True, kw_only=True):
     write_shops: bool = False
     timezone: str | None = None
     currency: str = "THB"
+    base: str | None = None
+    """The ID of the membership base of the members of a table."""
+    bases: tuple[KnownBase, ...] = ()
+    """The bases that the store knows."""
     joins: bool = False
     """Whether a bill may be split over files."""
     today: date | None = None

@@ -52,10 +52,12 @@ LINES_PER_CALL = 100
 
 
 class ImportTally(Struct):
-    """How many bills and shops were converted, and why rows were left out or rejected."""
+    """How many bills, shops and members were converted, and why rows were left out or rejected."""
 
     bills: int = 0
     shops: int = 0
+    members: int = 0
+    bases: int = 0
     skipped: Counter[str] = field(default_factory=Counter)
     rejected: Counter[str] = field(default_factory=Counter)
     first_rejects: list[RejectedRow] = []
@@ -202,7 +204,9 @@ class ConvertedExport(Source):
             self.tally.new_shops.append(counted.id)
             record = json.encode(self._new_shops.in_record(json.decode(record)))
         self.tally.bills += is_bill
-        self.tally.shops += not is_bill
+        self.tally.shops += counted.kind == "shop"
+        self.tally.members += counted.kind == "member"
+        self.tally.bases += counted.kind == "base"
         # Few files have many records, so the latest one is nearly always the right one.
         if not self._files or self._files[-1] != answer.file:
             self._files.append(answer.file)

@@ -58,6 +58,7 @@ TOO_LARGE = "too_large"
 UNKNOWN_FIELD = "unknown_field"
 UNREADABLE_VALUE = "unreadable_value"
 OTHER_BILL = "other_bill"
+OTHER_BASE = "other_base"
 
 _MEANINGS: dict[str, str] = tomllib.loads(Path(__file__).with_name("reasons.toml").read_text("utf-8"))
 REASONS = {reason: Message(f"reject.{reason}", meaning) for reason, meaning in _MEANINGS.items()}

@@ -24,6 +24,7 @@ from counterfoil.domain.tokens import Pseudonyms
 from counterfoil.ingest.converters import ConverterProcess, Converters
 from counterfoil.ingest.fields import OTHER_FIELDS, FieldCounts, Findings, check_bill_without_shop, check_record
 from counterfoil.ingest.lines import (
+    OTHER_BASE,
     OTHER_BILL,
     UNKNOWN_FIELD,
     UNKNOWN_SHOP,
@@ -49,8 +50,8 @@ MAX_FIELDS = 10
 MAX_KNOWN_SHOPS = 10_000
 
 
-# The reasons for which a ledger rejects a bill.
-_REJECTED = {Outcome.UNKNOWN_SHOP: UNKNOWN_SHOP, Outcome.OTHER_BILL: OTHER_BILL}
+# The reasons for which a ledger rejects a record.
+_REJECTED = {Outcome.UNKNOWN_SHOP: UNKNOWN_SHOP, Outcome.OTHER_BILL: OTHER_BILL, Outcome.OTHER_BASE: OTHER_BASE}
 
 _FIELD_PATH = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]*(\.[A-Za-z_$][A-Za-z0-9_$-]*)*")
 _LONG_NUMBER = re.compile("[0-9]{5}")
