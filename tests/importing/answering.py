@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from datetime import date
+from decimal import Decimal
 from pathlib import Path
 
 from msgspec import Struct
@@ -58,6 +59,9 @@ def _complete(files: ExportFiles, found: Form, answers: dict[str, str], is_right
     outcome = imported("csv", *files.bills, lines=files.lines, payments=files.payments, mapping=found.mapping)
     if outcome.rejected:
         return Ending("rejected", answers, found, outcome.rejected[0].detail)
+    net = sum(Decimal(bill["amounts"]["net"]) for bill in outcome.bills if not bill.get("void"))
+    if found.totals is None or (len(outcome.bills), net) != (found.totals.bills, Decimal(found.totals.net)):
+        return Ending("wrong", answers, found, f"the form says {found.totals}")
     return Ending("right" if is_right(outcome) else "wrong", answers, found)
 
 

@@ -157,6 +157,39 @@ def test_what_is_left_out_is_named_with_its_money(tmp_path: Path) -> None:
             assert [(left.bills, left.net, left.reason) for left in one.left_out] == [(1, "43.05", "Status is Parked")]
 
 
+def test_a_question_shows_its_values_and_options_with_their_money(tmp_path: Path) -> None:
+    found = form(files_of(ASKED[0], tmp_path), {}, today=TODAY)
+    question = found.open[0]
+    assert question.example.splitlines() == [
+        "Paid  3 bills  423.73: 1001, 1003, 1005",
+        "Pending  3 bills  999.82: 1002, 1004, 1006",
+    ]
+    nets = {option.answer: (option.bills, option.net, option.left_out.net) for option in question.options}
+    assert nets["sale"] == (6, "1423.55", "0.00")
+    assert nets["skip"] == (3, "423.73", "999.82")
+    assert question.options[0].first == "2026-04-03T18:05:00+07:00"
+
+
+def test_a_question_about_money_shows_one_bill(tmp_path: Path) -> None:
+    bills = "Order,Date,Total,Tip\n1,2026-11-13 10:00,60.00,0\n2,2026-11-13 11:00,40.00,5.00\n"
+    question = form(files_of({"bills": bills}, tmp_path), {}, today=TODAY).open[0]
+    assert {option.answer: option.example for option in question.options} == {
+        "Total": "bill 2: 40.00",
+        "Total + Tip": "bill 2: 40.00 + 5.00 = 45.00",
+    }
+
+
+def test_an_expression_can_be_typed_that_no_option_has(tmp_path: Path) -> None:
+    rows = (
+        "1,2026-11-13 10:00,Tea,2,3.00,7.00\n1,2026-11-13 10:00,Pie,1,4.00,5.00\n2,2026-11-13 11:00,Tea,1,3.00,4.00\n"
+    )
+    files = files_of({"bills": f"Bill,Date,Item,Quantity,Product Price,Amount\n{rows}"}, tmp_path)
+    found = form(files, {"net": "sum of Quantity × Product Price"}, today=TODAY)
+    assert [one.reason for one in found.refused] == []
+    assert found.totals is not None
+    assert found.totals.net == "13.00"
+
+
 def test_facts_of_new_shops_have_defaults_and_are_named_as_assumed(tmp_path: Path) -> None:
     bills = "Receipt,Date,Branch,Total\n1,2026-11-13 10:00,A,60.00\n2,2026-11-14 01:30,B,43.05\n"
     found = form(files_of({"bills": bills}, tmp_path), {}, today=TODAY)

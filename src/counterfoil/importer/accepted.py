@@ -194,6 +194,12 @@ class _Writer:
                 others = others or SALE
                 doubtful = self._ranks.doubtful_values(column, is_item=False)
                 listed = {value: one for value, one in values.items() if one != SALE or value in doubtful}
+            named = [value for value in values if value and self._bills.refers_to_bill(value)]
+            said = {values[value] for value in named}
+            if named:
+                # Later files name other bills.
+                is_only = len(named) == len(column.distinct) and len(said) == 1 and SALE not in said
+                listed, others = ({"": SALE}, said.pop()) if is_only else (values, None)
             self._status(name, name, listed, others)
         for name in self._states.later:
             self._status(name, name, {"": SALE}, None)

@@ -265,10 +265,13 @@ class Amounts:
         is_product: bool,
         is_rate: bool,
     ) -> int | None:
-        if len(columns) == 1 and self.factor == 1:
-            found = [columns[0].units[columns[0].values[row]] for row in rows]
-            known = [value for value in found if value is not None]
-            return signs[0] * sum(known) if known else None
+        if self.factor == 1 and not (is_product or is_rate):
+            known = []
+            for column, sign in zip(columns, signs, strict=True):
+                units, cells_of_column = column.units, column.values
+                found = [units[cells_of_column[row]] for row in rows]
+                known += [sign * value for value in found if value is not None]
+            return sum(known) if known else None
         cells = [[self._in_units(column, row, table) for column in columns] for row in rows]
         if is_rate:
             numbers = [
@@ -444,6 +447,10 @@ class Amounts:
 
     def payments(self) -> list[AmountSeries]:
         """Return what the payments of a bill add up to, as far as the export states payments."""
+        return self._stated_payments
+
+    @cached_property
+    def _stated_payments(self) -> list[AmountSeries]:
         ranks = self._ranks
         ways = [one for one in ranks.with_role("wayOfPaying") if any(one.number(row) for row in range(len(one.values)))]
         if {column.name.casefold() for column in ways} <= {"debit", "credit"}:

@@ -156,7 +156,11 @@ class Table:
         rows: Sequence[TableRow],
         columns: Mapping[str, Column],
         problems: Sequence[RowProblem],
+        *,
+        is_sample: bool = False,
     ) -> None:
+        self.is_sample = is_sample
+        """Whether the files have more rows."""
         self.files = files
         self.rows = rows
         self.columns = columns

@@ -1,6 +1,7 @@
 """Finds out whether the day or the month comes first in the dates of a sample, from all that the export shows."""
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import date, timedelta
 
@@ -12,6 +13,8 @@ from counterfoil.importing.values import AUTO, DATE_ORDERS, ordered_date
 
 ENOUGH_DAYS = 4
 """So many rows are not all on the same day of different months."""
+MOST_COMPARED = 500
+"""So many rows show whether another column has the same days."""
 LONGEST_HISTORY, NEAR_TITLE = timedelta(days=5 * 366), timedelta(days=7)
 _SORTABLE_DAY = re.compile(r"(?<!\d)(20\d\d)[-_.]?(0[1-9]|1[0-2])[-_.]?([0-3]\d)(?!\d)", re.ASCII)
 _DATE = re.compile(r"(?<!\d)\d{1,2}([/.-])\d{1,2}\1(?:\d{4}|\d\d)(?!\d)", re.ASCII)
@@ -85,9 +88,10 @@ class DateOrder:
         for column in self._ranks.table.columns.values():
             if column in self._columns:
                 continue
-            cells = [column.values[row] for row in self._rows]
+            cells = [column.values[row] for row in self._rows[:MOST_COMPARED]]
             for order, ours in days.items():
-                equal = sum(_has_day(cell, day) for cell, day in zip(cells, ours, strict=False))
+                pairs = Counter(zip(cells, ours, strict=False))
+                equal = sum(count for (cell, day), count in pairs.items() if _has_day(cell, day))
                 found |= {order} if cells and equal * 10 >= len(cells) * 8 else set()
             orders = _orders_of(list(filter(None, map(ordered_date, column.distinct)))) if column.is_date else []
             found |= set(orders) if len(orders) == 1 else set()

@@ -30,6 +30,7 @@ from counterfoil.importing.sheets import CsvFile
 from counterfoil.importing.values import decimal_places
 
 MOST_ROUNDS = 20
+MOST_VALUES, MOST_NUMBERS = 6, 3
 _SHOP, _STATE = "shop", "state"
 _MARKS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "pipe"}
 
@@ -136,7 +137,7 @@ class _Former:
                     raise NeedsOtherReport(f"{doubt.text} No answer fits the sums. Export another report.")
                 self._settled[doubt.id] = options[0].answer
                 return None
-            questions.append(_question(doubt, options))
+            questions.append(_question(doubt, options, self._values(doubt, reading)))
         return questions
 
     def _options(self, doubt: Doubt, base: Reading) -> list[Option]:
@@ -175,21 +176,55 @@ class _Former:
         )
 
     def _example(self, doubt: Doubt, reading: Reading) -> str:
-        """Return what an answer about money makes of the first bill on which its parts are not 0."""
+        """Return what an answer about money makes of a bill on which the answers differ most."""
         if doubt.kind != "money":
             return ""
-        terms = [reading.bills.table.columns.get(name) for name in reading.net.columns]
-        columns = [column for column in terms if column is not None]
-        sales = reading.amounts.sales
+        table, net = reading.bills.table, reading.net
+        named = [one for name, one in table.columns.items() if any(name in choice for choice in doubt.choices)]
 
-        def parts(bill: int) -> int:
+        def filled(bill: int) -> int:
             rows = reading.bills.rows[bill]
-            return sum(any(column.amount(row) for row in rows) for column in columns)
+            return sum(any(column.amount(row) for row in rows) for column in named if column.is_number)
 
-        bill = max(sales, key=parts, default=None)
+        bill = max(reading.amounts.sales, key=filled, default=None)
         if bill is None:
             return ""
-        return f"bill {reading.bills.name_of(bill)}: {self._money(reading.net.values[bill] or 0)}"
+        total = self._money(net.values[bill] or 0)
+        return f"bill {reading.bills.name_of(bill)}: {self._terms(reading, bill)}{total}"
+
+    def _terms(self, reading: Reading, bill: int) -> str:
+        """Return what is added to the net of a bill, as in `588.50 + 40.00 = `, or an empty text."""
+        net, columns = reading.net, reading.bills.table.columns
+        if len(net.columns) < 2 or net.is_product or not all(name in columns for name in net.columns):
+            return ""
+        terms = []
+        for name in net.columns:
+            value = reading.amounts.of(columns[name], "").values[bill] or 0
+            terms.append(-value if f"- {name}" in net.name or f"- sum of {name}" in net.name else value)
+        if sum(terms) != net.values[bill]:
+            return ""
+        first, *others = terms
+        signed = [f"{'+' if term >= 0 else '-'} {self._money(abs(term))}" for term in others]
+        return f"{' '.join([self._money(first), *signed])} = "
+
+    def _values(self, doubt: Doubt, reading: Reading) -> str:
+        """Return the values of a column that a question is about, with their bills and money."""
+        name = doubt.id.removeprefix("state.")
+        column = reading.bills.table.columns.get(name)
+        if not doubt.id.startswith("state.") or column is None:
+            return doubt.example
+        bills: dict[str, list[int]] = {}
+        for bill, rows in enumerate(reading.bills.rows):
+            bills.setdefault(column.values[rows[0]], []).append(bill)
+        lines = []
+        for value, some in list(bills.items())[:MOST_VALUES]:
+            net = self._money(sum(reading.net.values[bill] or 0 for bill in some))
+            numbers = ", ".join(reading.bills.name_of(bill) for bill in some[:MOST_NUMBERS])
+            more = f": {numbers}" if len(some) <= MOST_NUMBERS else ""
+            lines.append(f"{value or 'empty'}  {len(some):,} bills  {net}{more}")
+        if len(bills) > MOST_VALUES:
+            lines.append(f"and {len(bills) - MOST_VALUES:,} more values")
+        return "\n".join(lines)
 
     def _refuse_unasked(self, reading: Reading) -> None:
         for name in [name for name in self._answers if name not in reading.interview.used]:
@@ -313,13 +348,13 @@ class _Former:
         return (moment if moment.tzinfo else moment.replace(tzinfo=zone)).isoformat()
 
 
-def _question(doubt: Doubt, options: Sequence[Option]) -> Question:
+def _question(doubt: Doubt, options: Sequence[Option], example: str) -> Question:
     return Question(
         id=doubt.id,
         text=doubt.text,
         kind=doubt.kind,
         options=tuple(options),
-        example=doubt.example,
+        example=example,
         free=doubt.free,
         default=doubt.default,
     )
@@ -329,5 +364,6 @@ def _about(table: Table, reading: Reading) -> str:
     file = table.file
     written = f", {file.encoding}, {_MARKS.get(file.delimiter, file.delimiter)}" if isinstance(file, CsvFile) else ""
     bills = len([state for state in reading.state_of_bill if state != SKIP])
-    size = f"{len(table.rows):,} rows, {len(table.columns)} columns{written}"
+    first = "the first " if table.is_sample else ""
+    size = f"{first}{len(table.rows):,} rows, {len(table.columns)} columns{written}"
     return f"{table.name}: {size}; {bills:,} bills by {reading.bills.number.name}"

@@ -75,6 +75,7 @@ def _opened(path: Path, layout: FileLayout) -> list[sheets.TableFile]:
 def _sampled(files: Sequence[sheets.TableFile]) -> Table:
     rows: list[sheets.TableRow] = []
     problems: list[RowProblem] = []
+    is_sample = False
     for file in files:
         in_file = file.rows()
         for row in islice(in_file, SAMPLE_ROWS):
@@ -83,10 +84,11 @@ def _sampled(files: Sequence[sheets.TableFile]) -> Table:
             elif not is_other_table(row.cells, len(file.sheet.columns)):
                 problems.append(row)
         if next(in_file, None):
+            is_sample = True
             del rows[-_rows_of_last_bill(rows, file.sheet) :]
     names = list(dict.fromkeys(name for file in files for name in file.sheet.columns))
     columns = {name: Column(name, [_cell(row, name) for row in rows]) for name in names}
-    return Table(files, rows, columns, problems)
+    return Table(files, rows, columns, problems, is_sample=is_sample)
 
 
 def _rows_of_last_bill(rows: Sequence[sheets.TableRow], sheet: sheets.Sheet) -> int:
@@ -140,7 +142,7 @@ def _with_number_formats(table: Table, interview: Interview) -> Table:
         usual = _asked_format(doubtful, interview)
         formats |= dict.fromkeys(doubtful, usual)
     columns = {name: Column(name, column.values, formats.get(name, usual)) for name, column in table.columns.items()}
-    return Table(table.files, table.rows, columns, table.problems)
+    return Table(table.files, table.rows, columns, table.problems, is_sample=table.is_sample)
 
 
 def _asked_format(doubtful: Mapping[str, Sequence[str]], interview: Interview) -> NumberFormat:

@@ -432,26 +432,24 @@ class _Search:
         for amount in self._ranks.with_role(*TOTAL_ROLES):
             if self._bills.is_of_bill(amount):
                 continue
-            sums = []
-            for rows in self._bills.rows:
-                by_kind = dict.fromkeys(values, Decimal())
-                for row in rows:
-                    by_kind[column.values[row]] += amount.amount(row)
-                sums.append(by_kind)
+            sums = [self._sums_by_kind(column, amount, values, rows) for rows in self._bills.rows]
             counted = [value for value in values if any(by_kind[value] for by_kind in sums)]
             sets = [some for size in range(1, len(counted)) for some in combinations(counted, size)]
             for one, other in combinations(sets, 2):
-                if set(one) & set(other):
-                    continue
-                pairs = [(sum(by_kind[kind] for kind in one), sum(by_kind[kind] for kind in other)) for by_kind in sums]
-                if all(
-                    first == second and (first or not any(by_kind.values()))
-                    for (first, second), by_kind in zip(pairs, sums, strict=True)
-                ):
+                is_disjoint = not set(one) & set(other)
+                if is_disjoint and all(_are_equal_parts(by_kind, one, other) for by_kind in sums):
                     found += [kinds for kinds in (one, other) if kinds not in found]
             if found:
                 return found
         return found
+
+    def _sums_by_kind(
+        self, column: Column, amount: Column, values: Sequence[str], rows: Sequence[int]
+    ) -> dict[str, Decimal]:
+        by_kind = dict.fromkeys(values, Decimal())
+        for row in rows:
+            by_kind[column.values[row]] += amount.amount(row)
+        return by_kind
 
     # --- items ----------------------------------------------------------------------------------------
 
@@ -499,6 +497,13 @@ class _Search:
                 if max(counts) > 1 and 0 not in counts and len(counts) > 2 and name not in found:
                     found.append(name)
         return found
+
+
+def _are_equal_parts(by_kind: dict[str, Decimal], one: Sequence[str], other: Sequence[str]) -> bool:
+    """Return whether two sets of kinds of rows have the same money in a bill, and not none of it."""
+    first = sum(by_kind[kind] for kind in one)
+    second = sum(by_kind[kind] for kind in other)
+    return first == second and (bool(first) or not any(by_kind.values()))
 
 
 def _shown(values: Sequence[str]) -> str:

@@ -346,8 +346,9 @@ class TotalSearch:
         taken = [replace(part, values=effects(part)).minus() for part in self._parts]
         pairs = permutations([self._candidates[place] for place in self._known], 2)
         sums = [few for size in range(3) for few in combinations(taken, size)]
+        negated = {id(base): base.minus() for base in self._candidates}
         for (target, base), few, charge in product(pairs, sums, charges):
-            terms = [target, base.minus(), *few]
+            terms = [target, negated[id(base)], *few]
             gaps = ((sums_of(terms, [bill])[0], charge.values[bill] or 0) for bill in self._bills)
             known = list(takewhile(lambda gap: min(abs(gap[0]), abs(gap[0] - gap[1])) <= TOLERANCE, gaps))
             # An amount of a cent is no larger than what is rounded.
