@@ -13,12 +13,14 @@ from counterfoil.importer.proposal import form
 from counterfoil.importing.mapping import parse_mapping
 from importing.answering import TODAY, Ending, answered, files_of, without_answers
 from importing.export_corpus import STYLES, Style, write
-from importing.exports import Outcome
+from importing.exports import Outcome, imported
 from importing.test_corpus import expected, figures
 
 FOLDER = Path(__file__).parent
 ASKED = tomllib.loads((FOLDER / "asked_exports.toml").read_text("utf-8"))["export"]
 STRANGE = tomllib.loads((FOLDER / "strange_exports.toml").read_text("utf-8"))["export"]
+# An answer about a word that only later files have cannot be given: its bills are rejected.
+LATER = [one for one in STRANGE if "later" in one and "later files have" not in one["name"]]
 PROVEN = {
     # These were asked about, or refused, and are proven now.
     "typed rows": {"2026-11-13": [2, "107.00"]},
@@ -93,6 +95,19 @@ def test_a_strange_export_is_right_or_asked_about_and_right_once_answered(
         assert_questions(ending.form)
         ending = answered(files, is_any_of(known), free_answers(export))
     assert ending.how == "right", ending
+
+
+@pytest.mark.parametrize("export", LATER, ids=lambda export: export["name"])
+def test_what_the_sample_did_not_have_is_right_or_rejected_in_a_later_file(
+    export: dict[str, Any], tmp_path: Path
+) -> None:
+    ending = answered(files_of(export, tmp_path), is_any_of(known_days(export)), free_answers(export))
+    assert ending.how == "right", ending
+    later = tmp_path / "later.csv"
+    later.write_text(export["later"], "utf-8")
+    found = imported("csv", later, mapping=ending.form.mapping)
+    days = {str(day): counts for day, counts in export.get("laterDays", {}).items()}
+    assert has_days(found, days) if days else found.rejected
 
 
 @pytest.mark.parametrize("export", ASKED, ids=lambda export: export["name"])

@@ -44,7 +44,10 @@ def form(
     currency: str = "THB",
     timezone: str | None = None,
 ) -> Form:
-    """Return the form of an export with the answers that were given. The same arguments give the same form."""
+    """Return the form of an export with the answers that were given. The same arguments give the same form.
+
+    Raise `ImportFailed` if a file cannot be read at all.
+    """
     return _Former(files, answers, shops, today, currency, timezone).form()
 
 
