@@ -40,6 +40,7 @@ from counterfoil.domain.replacements import StoredBill
 from counterfoil.domain.request_records import CopyState, ReadProgress, RequestDetail, RequestRecord, copy_state
 from counterfoil.domain.resources import Shop
 from counterfoil.domain.shops import ShopFacts
+from counterfoil.domain.undo import LoadedBill
 from counterfoil.ports import DiskUse, Permissions, ServerState, StoreExtent, StoreMismatch, StoreUnavailable
 from counterfoil.text import statements
 
@@ -216,11 +217,20 @@ def to_postgres(statement: str) -> bytes:
     return re.sub(r"(?<!:):([a-z]\w*)", r"%(\1)s", without_hints).encode()
 
 
+BILL_IDS = ", ".join(f":bill_{number}" for number in range(BILLS_PER_READ))
+
+
+def bill_values(bill_ids: Sequence[str]) -> dict[str, str]:
+    """Return the parameters of `BILL_IDS` for up to BILLS_PER_READ bills. The first one fills the other places."""
+    filled = [*bill_ids, *[bill_ids[0]] * (BILLS_PER_READ - len(bill_ids))]
+    return {f"bill_{number}": bill_id for number, bill_id in enumerate(filled)}
+
+
 _SQL = statements(
     Path(__file__).with_suffix(".sql").read_text("utf-8"),
     audit_columns=", ".join(COLUMNS),
     item_columns=", ".join(ITEM_COLUMNS),
-    bill_ids=", ".join(f":bill_{number}" for number in range(BILLS_PER_READ)),
+    bill_ids=BILL_IDS,
     hour_ms=HOUR_MS,
     thai_offset=THAI_OFFSET,
     measured=MEASURED_REQUESTS,
@@ -492,10 +502,9 @@ class OperatorReads(ABC):
         found = []
         with self._opened("books") as ask:
             for start in range(0, len(bill_ids), BILLS_PER_READ):
-                asked = [*bill_ids[start : start + BILLS_PER_READ], *[bill_ids[0]] * BILLS_PER_READ][:BILLS_PER_READ]
-                values = {f"bill_{number}": bill_id for number, bill_id in enumerate(asked)}
-                found += ask(_SQL["stored_bills"], shop=shop_id, **values)
-        return {bill_id: StoredBill(rev, digest, body) for bill_id, rev, digest, body in found}
+                asked = bill_values(bill_ids[start : start + BILLS_PER_READ])
+                found += ask(_SQL["stored_bills"], shop=shop_id, **asked)
+        return {bill_id: StoredBill(*bill) for bill_id, *bill in found}
 
     def bills_of_days(self, days: Iterable[tuple[str, date]]) -> Iterator[tuple[str, bytes]]:
         """Yield the body of each bill of these shops and calendar days, with its shop."""
@@ -513,6 +522,54 @@ class OperatorReads(ABC):
         with self._limited("books") as ask:
             rows = ask(_SQL["rejects"], load=load, most=limit)
         return [RejectedLine(row[0], row[1], row[2], json.decode(row[3], type=list[str])) for row in rows]
+
+    # --- the undo of a load ------------------------------------------------------
+
+    def undone_loads(self) -> set[int]:
+        with self._limited("books") as ask:
+            return {number for (number,) in ask(_SQL["undone_loads"])}
+
+    def shops_changed(self, since: int) -> list[tuple[int, str, str | None]]:
+        """Return the number, the ID and the franchise of each shop with changes above a horizon."""
+        with self._limited("books") as ask:
+            return [
+                (number, shop_id, franchise_id)
+                for number, shop_id, franchise_id in ask(_SQL["shops_changed"], since=since)
+            ]
+
+    def bills_of_load(self, load: int, shop: int, shop_id: str, since: int) -> Iterator[LoadedBill]:
+        """Yield the bills of a shop that a load has added or changed, except those changed by two later loads."""
+        for name in ("tracked_bills_of_load", "untracked_bills_of_load"):
+            at, after = since + 1, ""
+            while True:
+                with self._opened("books") as ask:
+                    values = {"load": load, "undone": -load, "shop": shop, "at": at, "after": after}
+                    rows = ask(_SQL[name], **values, most=BILLS_PER_READ)
+                for bill_id, *loads_and_body, stamp in rows:
+                    at, after = stamp, bill_id
+                    yield LoadedBill(shop_id, bill_id, *loads_and_body)
+                if len(rows) < BILLS_PER_READ:
+                    break
+
+    def removed_by_load(self, load: int, since: int) -> int:
+        """Return the number of bills that the records of a load removed, and that do not exist now."""
+        removed: dict[int, list[str]] = {}
+        existing = 0
+        with self._opened("books") as ask:
+            for shop, bill_id in ask(_SQL["removed_by_load"], load=load, since=since):
+                removed.setdefault(shop, []).append(bill_id)
+            for shop, bill_ids in removed.items():
+                for start in range(0, len(bill_ids), BILLS_PER_READ):
+                    asked = bill_values(bill_ids[start : start + BILLS_PER_READ])
+                    existing += len(ask(_SQL["which_bills"], shop=shop, **asked))
+        return sum(map(len, removed.values())) - existing
+
+    def lists_read(self, key_id: str, since: int) -> set[str]:
+        """Return the shops whose bills a key got from lists since an instant. For a single bill it is "", unknown."""
+        with self._limited("usage") as ask:
+            rows = ask(_SQL["lists_read"], key_id=key_id, since=since)
+        details = [json.decode(detail, type=RequestDetail) for (detail,) in rows]
+        return {detail.shop_id for detail in details if detail.rows != 0}
 
     def open_items(self) -> list[OpenItem]:
         """Return what waits for the operator, oldest first."""

@@ -72,7 +72,8 @@ finished_at IS NULL
 -- name: loads
 SELECT number, source, started_at, seen_at, finished_at, lines, changed, rejected, reasons, rejects_file,
     files, alarms,
-    EXISTS (SELECT 1 FROM open_items WHERE load = loads.number AND closed_by = 'accepted') AS is_accepted
+    EXISTS (SELECT 1 FROM open_items WHERE load = loads.number AND closed_by = 'accepted') AS is_accepted,
+    horizon, undone_at
 FROM loads ORDER BY number DESC LIMIT :most
 
 -- name: rejects
@@ -91,8 +92,38 @@ SELECT 1 FROM shops WHERE id = :id AND NOT removed
 SELECT 1 FROM shops WHERE franchise_id = :id AND NOT removed LIMIT 1
 
 -- name: stored_bills
-SELECT bills.id, bills.rev, bills.digest, bills.body FROM shops JOIN bills ON bills.shop = shops.number
+SELECT bills.id, bills.rev, bills.digest, bills.load, bills.body FROM shops JOIN bills ON bills.shop = shops.number
 WHERE shops.id = :shop AND bills.id IN ($bill_ids)
+
+-- name: undone_loads
+SELECT number FROM loads WHERE undone_at IS NOT NULL
+
+-- name: shops_changed
+SELECT number, id, shops.franchise_id FROM shop_changes JOIN shops ON number = shop
+WHERE latest_at > :since ORDER BY number
+
+-- name: tracked_bills_of_load
+-- All bills of a load have a stamp above the horizon at which it began.
+SELECT id, load, load_before, confirmed_by, body, updated_at FROM bills INDEXED BY bills_by_change
+WHERE shop = :shop AND updated_at >= :at AND (updated_at, id) > (:at, :after)
+    AND (load IN (:load, :undone) OR load_before = :load)
+ORDER BY updated_at, id LIMIT :most
+
+-- name: untracked_bills_of_load
+SELECT id, load, load_before, confirmed_by, body, loaded_at FROM bills INDEXED BY bills_untracked
+WHERE shop = :shop AND updated_at IS NULL AND loaded_at >= :at AND (loaded_at, id) > (:at, :after)
+    AND (load IN (:load, :undone) OR load_before = :load)
+ORDER BY loaded_at, id LIMIT :most
+
+-- name: removed_by_load
+SELECT shop, id FROM removed_bills INDEXED BY removed_bills_by_time WHERE removed_at > :since AND load = :load
+
+-- name: which_bills
+SELECT id FROM bills WHERE shop = :shop AND id IN ($bill_ids)
+
+-- name: lists_read
+SELECT DISTINCT detail FROM requests INDEXED BY requests_by_key
+WHERE key_id = :key_id AND at >= :since AND status = 200 AND route IN ('transactions', 'transactions/{id}')
 
 -- name: bills_of_day
 SELECT bills.body FROM shops JOIN bills ON bills.shop = shops.number WHERE shops.id = :shop AND bills.bill_day = :day

@@ -286,6 +286,15 @@ class LoadLedger(Protocol):
         """Close the items whose own files a load has read to their end. `lines` are the lines that each file had."""
 
 
+class UndoLedger(Protocol):
+    """What the undo of a load writes. Each call is one transaction (except on Citus)."""
+
+    def undo_bills(self, load: int, shop: int, bill_ids: Sequence[str], void_reason: str | None) -> int:
+        """Take back those of the bills that the load added, if nothing has changed them; return their number."""
+
+    def finish_undo(self, load: int) -> None: ...
+
+
 # --- inspection -------------------------------------------------------------------
 
 

@@ -15,14 +15,15 @@ from typing import Any
 from msgspec import json
 from msgspec.structs import asdict, replace
 
-from counterfoil.domain.batch import Batch, NeededRows, known_facts, needed_rows, rewritten, rewritten_days
+from counterfoil.domain.batch import Batch, NeededRows, known_facts, needed_rows, rewritten, rewritten_days, voided
 from counterfoil.domain.change_feed import REMOVALS_KEPT_MS
 from counterfoil.domain.changes import BillRow, Change, KnownFacts, Outcome, OutdatedBill, Row, ShopRow
 from counterfoil.domain.day_totals import day_total
 from counterfoil.domain.intake import STALLED_MS, Intake, LoadProgress
 from counterfoil.domain.open_items import CLOSED_ITEMS_KEPT_MS, COLUMNS, KEPT_NAME, OpenItem, item_of
 from counterfoil.domain.replacements import ReplacementGuard
-from counterfoil.operator_reads import FACTS, ITEM, UNFINISHED
+from counterfoil.domain.undo import verdict
+from counterfoil.operator_reads import BILL_IDS, FACTS, ITEM, UNFINISHED, bill_values
 from counterfoil.text import statements
 
 # PostgreSQL cannot infer the types of these, which may be null.
@@ -34,6 +35,7 @@ _SQL = statements(
     columns=", ".join(COLUMNS),
     new_item=_NEW_ITEM,
     unfinished=UNFINISHED,
+    bill_ids=BILL_IDS,
 )
 REFUSE_MARKS = _SQL["refuse_marks"]
 
@@ -85,6 +87,9 @@ class LoadBook(ABC):
         """Write stored bills under new facts of their shop. Some of them have no new body."""
 
     @abstractmethod
+    def _remove_bills(self, keys: Sequence[tuple[int, str]]) -> None: ...
+
+    @abstractmethod
     def _unlocked(self) -> AbstractContextManager[int]:
         """Open a transaction that does not wait long for other writers, and return the current time."""
 
@@ -117,6 +122,7 @@ class LoadBook(ABC):
             batch, now = self._open(needed)
             if guard:
                 batch.compare_with(guard, self._bodies(batch.bills_to_compare(changes)))
+            batch.load = progress.number if progress else 0
             outcomes = batch.apply(changes)
             if guard and not guard.may_write(len(needed.bills)):
                 return outcomes
@@ -141,7 +147,7 @@ class LoadBook(ABC):
         for franchise_id, shop in batch.departures():
             self._run(_SQL["depart"], franchise_id=franchise_id, shop=shop, stamp=stamp)
         for shop, bill_id in batch.removed_bills():
-            self._run(_SQL["remove"], shop=shop, id=bill_id, stamp=stamp)
+            self._run(_SQL["remove"], shop=shop, id=bill_id, stamp=stamp, load=batch.load)
         self._note_changes(batch.touched_shops(), batch.stale_days(), stamp)
 
     def _note_changes(self, shops: Sequence[int], days: Sequence[tuple[int, int]], stamp: int) -> None:
@@ -175,6 +181,45 @@ class LoadBook(ABC):
         if len(rows) == most:
             self._rewritten[shop, version] = rows[-1][0]
         return True
+
+    # --- the undo of a load ------------------------------------------------------------
+
+    def undo_bills(self, load: int, shop: int, bill_ids: Sequence[str], void_reason: str | None) -> int:
+        """Take back those of the bills that the load added, and nothing has changed since; return their number.
+
+        Without a reason they are removed, otherwise they become void. Those that the load changed stay as they are, but
+        the next record replaces them. At most `BILLS_PER_READ` bills at once.
+        """
+        with self._writing():
+            self._begin()
+            undone = {number for (number,) in self._run(_SQL["undone_loads"]).fetchall()}
+            asked = {"shop": shop, "load": load, **bill_values(bill_ids)}
+            rows = [self._loaded(row) for row in self._run(_SQL["bills_to_undo"], **asked)]
+            verdicts = [verdict(before, confirmed_by, undone) for *_, before, confirmed_by in rows]
+            changed = [row[0] for row, found in zip(rows, verdicts, strict=True) if found == "changed"]
+            if changed:
+                self._run(_SQL["release_bills"], shop=shop, load=load, undone=-load, **bill_values(changed))
+            found = [row[:-2] for row, found in zip(rows, verdicts, strict=True) if found == "added"]
+            if not found:
+                return 0
+            stamp, _ = self._take_stamp()
+            outdated = [OutdatedBill(*row[1:]) for row in found]
+            if void_reason is None:
+                for bill_id, *_ in found:
+                    self._run(_SQL["remove"], shop=shop, id=bill_id, stamp=stamp, load=-load)
+                self._note_changes([shop], sorted({(shop, bill.bill_day) for bill in outdated}), stamp)
+                self._remove_bills([(shop, bill_id) for bill_id, *_ in found])
+            else:
+                known = known_facts(*self._run(_SQL["facts_of_number"], shop=shop).fetchone())
+                bills = [voided(bill, shop, known, stamp, void_reason, load) for bill in outdated]
+                self._note_changes([shop], rewritten_days(outdated, bills), stamp)
+                self._write_rewritten(bills)
+        return len(found)
+
+    def finish_undo(self, load: int) -> None:
+        """Record that everything of the load was taken back."""
+        with self._locked() as now:
+            self._run(_SQL["finish_undo"], number=load, now=now)
 
     # --- chores of the supervisor ----------------------------------------------------
 

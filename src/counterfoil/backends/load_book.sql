@@ -37,8 +37,8 @@ INSERT INTO departures (franchise_id, shop, left_at) VALUES (:franchise_id, :sho
 ON CONFLICT (franchise_id, shop) DO UPDATE SET left_at = excluded.left_at
 
 -- name: remove
-INSERT INTO removed_bills (shop, id, removed_at) VALUES (:shop, :id, :stamp)
-ON CONFLICT (shop, id) DO UPDATE SET removed_at = excluded.removed_at
+INSERT INTO removed_bills (shop, id, removed_at, load) VALUES (:shop, :id, :stamp, :load)
+ON CONFLICT (shop, id) DO UPDATE SET removed_at = excluded.removed_at, load = excluded.load
 
 -- name: prune_removals
 DELETE FROM removed_bills WHERE removed_at <= (SELECT at FROM horizon) - :kept
@@ -66,8 +66,8 @@ WHERE shop = :shop AND bill_day = :day
 DELETE FROM day_totals WHERE shop = :shop AND bill_day = :day
 
 -- name: begin_load
-INSERT INTO loads (number, source, started_at, seen_at)
-SELECT coalesce(max(number), 0) + 1, :source, :now, :now FROM loads RETURNING number
+INSERT INTO loads (number, source, started_at, seen_at, horizon)
+SELECT coalesce(max(number), 0) + 1, :source, :now, :now, (SELECT at FROM horizon) FROM loads RETURNING number
 
 -- name: save_load
 UPDATE loads SET seen_at = :now, lines = :lines, changed = :changed, rejected = :rejected,
@@ -78,6 +78,23 @@ WHERE number = :number
 -- name: stop_load
 -- The negative sign marks the load as stopped: see `load_row`.
 UPDATE loads SET seen_at = -:now, changed = :changed WHERE number = :number AND finished_at IS NULL
+
+-- name: undone_loads
+SELECT number FROM loads WHERE undone_at IS NOT NULL
+
+-- name: finish_undo
+UPDATE loads SET undone_at = :now WHERE number = :number AND undone_at IS NULL
+
+-- name: facts_of_number
+SELECT latest_version, facts FROM shops WHERE number = :shop
+
+-- name: bills_to_undo
+SELECT id, closed_at, updated_at, trading_day, rev, withheld, body, bill_day, load_before, confirmed_by FROM bills
+WHERE shop = :shop AND load = :load AND id IN ($bill_ids)
+
+-- name: release_bills
+-- The next record of such a bill replaces it, whatever its revision is.
+UPDATE bills SET load = :undone, rev = NULL WHERE shop = :shop AND load = :load AND id IN ($bill_ids)
 
 -- name: remember_reject
 INSERT INTO rejected_lines (load, place, source, line, reason, fields)

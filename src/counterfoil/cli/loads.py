@@ -15,6 +15,7 @@ from counterfoil.cli.main import Command
 from counterfoil.cli.options import existing_store, store_options, utc_option
 from counterfoil.cli.terminal import echo, message, print_fields, print_json, print_list, print_note, print_rows
 from counterfoil.cli.totals import print_totals
+from counterfoil.cli.undo import check_options, undo_load
 from counterfoil.domain.intake import describe
 from counterfoil.domain.messages import duration
 from counterfoil.domain.open_items import OTHER_FILES, OpenItem, Verb
@@ -26,18 +27,23 @@ from counterfoil.views import loads as views
 from counterfoil.views.columns import json_row
 
 NUMBER = re.compile("[1-9][0-9]{0,17}")
-WORDS = ("open", *VERBS)
+WORDS = ("open", "undo", *VERBS)
 
 
 @click.command(cls=Command)
-@click.argument("words", nargs=-1, metavar="[LOAD | open | resolve ITEM... | accept ITEM... | discard ITEM...]")
+@click.argument(
+    "words", nargs=-1, metavar="[LOAD | open | resolve ITEM... | accept ITEM... | discard ITEM... | undo LOAD]"
+)
 @click.option("--limit", type=click.IntRange(1, views.MOST_LOADS), default=20)
+@click.option("--remove", is_flag=True)
+@click.option("--void", "void_reason", metavar="REASON")
 @utc_option
 @store_options
-def command(words: tuple[str, ...], limit: int, as_json: bool) -> None:
+def command(words: tuple[str, ...], limit: int, remove: bool, void_reason: str | None, as_json: bool) -> None:
     # A wrong word is wrong usage, whether there is a store or not.
     if words and words[0] not in WORDS and not NUMBER.fullmatch(words[0]):
         raise click.UsageError(f"{words[0]!r} is not the number of a load. {message('loads_usage')}")
+    check_options(words, remove=remove, void_reason=void_reason)
     settings = existing_store()
     reads, now = bootstrap.store(settings).reads(), SystemClock().now_ms()
     match words:
@@ -52,6 +58,8 @@ def command(words: tuple[str, ...], limit: int, as_json: bool) -> None:
                 _print_advice(reads, now, has_items=bool(items))
         case ("resolve" | "accept" | "discard" as verb, first, *others):
             _close(settings, verb, _named(reads.open_items(), verb, [first, *others]), as_json)
+        case ("undo", number) if NUMBER.fullmatch(number):
+            undo_load(settings, int(number), remove=remove, void_reason=void_reason, as_json=as_json)
         case (number,) if number not in WORDS:
             _print_load(reads, int(number), as_json)
         case _:

@@ -56,6 +56,7 @@ class Act(StrEnum):
     SHOP_CHANGED = "shop_changed"
     DELIVERY_ACCEPTED = "delivery_accepted"
     DELIVERY_DISCARDED = "delivery_discarded"
+    LOAD_UNDONE = "load_undone"
 
 
 class FieldChange(Struct, frozen=True):

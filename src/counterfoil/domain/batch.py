@@ -88,6 +88,8 @@ class Batch:
         removals: Mapping[RecordKey, float | None],
     ) -> None:
         self.stamp = stamp
+        # The number of the load, or 0 if it has none.
+        self.load = 0
         self._last_shop = last_shop
         self.shops = {row.shop_id: row for row in shops}
         self.bills = {(row.shop, row.bill_id): row for row in bills}
@@ -270,7 +272,7 @@ class Batch:
         if known is None:
             if self._removals and self._removed_since(change.key, change.rev):
                 return Outcome.LATE
-            row = _written(shop.number, change, None if change.history else self.stamp)
+            row = _written(shop.number, change, None if change.history else self.stamp, self.load)
             if change.history:
                 row.loaded_at = self.stamp
             self.bills[key] = row
@@ -278,14 +280,24 @@ class Batch:
         if _is_late(change.rev, known.rev):
             return Outcome.LATE
         if change.digest == known.digest:
-            settled = (change.trading_day, change.rev, change.withheld)
-            known.settled = known.settled or settled != (known.trading_day, known.rev, known.withheld)
-            known.trading_day, known.rev, known.withheld = settled
+            settled = (change.trading_day, change.rev, change.withheld, self._confirmed(known))
+            known.settled = known.settled or settled != (
+                known.trading_day,
+                known.rev,
+                known.withheld,
+                known.confirmed_by,
+            )
+            known.trading_day, known.rev, known.withheld, known.confirmed_by = settled
             return Outcome.UNCHANGED
         if self._guard and self._is_rejected(self._guard, known, change):
             return Outcome.OTHER_BILL
-        self.bills[key] = _written(shop.number, change, self.stamp)
+        self.bills[key] = _written(shop.number, change, self.stamp, self.load)
         return Outcome.CHANGED
+
+    def _confirmed(self, known: BillRow) -> int | None:
+        """Return the first load that has delivered a stored bill again. An undo of an earlier load leaves it alone."""
+        is_of_other_load = bool(known.load and self.load) and known.load != self.load
+        return self.load if is_of_other_load and known.confirmed_by is None else known.confirmed_by
 
     def _is_rejected(self, guard: ReplacementGuard, known: BillRow, change: EncodedBill) -> bool:
         """Let the guard compare the stored bill with the change; return whether the change is rejected."""
@@ -393,8 +405,22 @@ def rewritten(row: OutdatedBill, shop: int, known: KnownFacts, stamp: int) -> Bi
     written_at = None if row.updated_at is None else iso(row.updated_at, known.facts.zone())
     change = put_bill(replace(closed, bill=replace(closed.bill, updated_at=None)), known, row.rev)
     if _encode(replace(closed.bill, updated_at=written_at)) == row.body:
-        return replace(_written(shop, change, None), body=None)
-    return _written(shop, change, stamp)
+        return replace(_written(shop, change, None, None), body=None)
+    return _written(shop, change, stamp, None)
+
+
+def voided(row: OutdatedBill, shop: int, known: KnownFacts, stamp: int, reason: str, load: int) -> BillRow:
+    """Return the bill's row as the undo of a load leaves it. Without a revision, any later record is newer."""
+    stored = ClosedBill(
+        bill=_bill(row.body),
+        closed_at=row.closed_at,
+        trading_day=date.fromisoformat(row.trading_day) if row.trading_day else None,
+        history=False,
+        withheld=_withheld(row.withheld) if row.withheld else None,
+    )
+    closed = under_facts(stored, known.facts)
+    bill = replace(closed.bill, status="void", void_reason=reason, updated_at=None)
+    return _written(shop, put_bill(replace(closed, bill=bill), known, None), stamp, -load)
 
 
 def rewritten_days(old: Iterable[OutdatedBill], new: Iterable[BillRow]) -> list[tuple[int, int]]:
@@ -403,7 +429,7 @@ def rewritten_days(old: Iterable[OutdatedBill], new: Iterable[BillRow]) -> list[
     return sorted({(bill.shop, day) for before, bill in changed for day in (before, bill.bill_day)})
 
 
-def _written(shop: int, change: EncodedBill, stamp: int | None) -> BillRow:
+def _written(shop: int, change: EncodedBill, stamp: int | None, load: int | None) -> BillRow:
     return BillRow(
         shop,
         change.bill_id,
@@ -412,6 +438,8 @@ def _written(shop: int, change: EncodedBill, stamp: int | None) -> BillRow:
         change.digest,
         change.withheld,
         change.bill_day,
+        load,
+        None,
         change.closed_at,
         stamp,
         change.known.version,

@@ -205,8 +205,12 @@ class ShopRow(Struct):
 class BillRow(Struct, gc=False):
     """A bill that is stored or will be stored.
 
-    For a stored bill, a ledger reads only the fields up to `bill_day`. `body` is set only if it has to be written.
+    For a stored bill, a ledger reads only the fields up to `confirmed_by`. `body` is set only if it has to be written.
     `loaded_at` is the stamp of a bill that is written without `updated_at`, and 0 for other bills.
+
+    `load` is the load that added the bill or last changed it, 0 if it is not known, and negative if it was
+    undone. None stands for an unknown load in a stored bill, and in one that is written for the load that it has.
+    `confirmed_by` is the first later load that delivered the same content.
     """
 
     shop: int
@@ -216,6 +220,8 @@ class BillRow(Struct, gc=False):
     digest: bytes
     withheld: bytes | None
     bill_day: int = NO_DAY
+    load: int | None = None
+    confirmed_by: int | None = None
     closed_at: int | None = None
     updated_at: int | None = None
     facts_version: int = 0
@@ -238,6 +244,7 @@ class BillRow(Struct, gc=False):
             self.withheld,
             self.body,
             self.loaded_at,
+            self.load,
         )
 
     @property
@@ -247,7 +254,7 @@ class BillRow(Struct, gc=False):
 
     def settled_values(self, rev: object) -> Row:
         """Return the columns to write if the record changed but the body did not."""
-        return self.shop, self.bill_id, self.trading_day, rev, self.withheld
+        return self.shop, self.bill_id, self.trading_day, rev, self.withheld, self.confirmed_by
 
     def facts_values(self) -> Row:
         """Return the columns to write if the shop's facts changed but the body did not."""

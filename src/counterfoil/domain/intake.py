@@ -379,6 +379,9 @@ class LoadRow(Struct, frozen=True, kw_only=True):
     files: LoadedFiles
     alarms: list[IntakeAlarm]
     is_accepted: bool
+    horizon: int | None
+    """The horizon when it began, which is below its stamps, or None for a load of an older version."""
+    undone_at: int | None
     is_stopped: bool
 
     @property
@@ -391,7 +394,9 @@ class LoadRow(Struct, frozen=True, kw_only=True):
 
 
 def load_state(load: LoadRow, now: int) -> str:
-    """Return `finished`, `running` or `stopped`, which also a load is that has not written for STALLED_MS."""
+    """Return `finished`, `running`, `undone` or `stopped`. So is a load that has not written for STALLED_MS."""
+    if load.undone_at is not None:
+        return "undone"
     if load.finished_at is not None:
         return "finished"
     return "stopped" if load.is_stopped or now - load.seen_at > STALLED_MS else "running"

@@ -71,11 +71,14 @@ class StoredBill(Struct, frozen=True):
 
     rev: float | None
     digest: bytes
+    load: int | None
     body: bytes
 
 
 def may_be_replaced(known: StoredBill | BillRow, change: EncodedBill) -> bool:
-    """Return whether the change is neither the same bill nor another revision of it."""
+    """Return whether the change is neither the same bill, nor another revision of it, nor the bill after an undo."""
+    if known.load is not None and known.load < 0:
+        return False
     return change.digest != known.digest and (change.rev is None or change.rev == known.rev)
 
 

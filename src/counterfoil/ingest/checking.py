@@ -81,7 +81,7 @@ class CheckingLedger:
             known = self._delivered_bills.get(key) or stored.get(key)
             if known and may_be_replaced(known, change) and guard.rejects(known.body, change):
                 return Outcome.OTHER_BILL
-            self._delivered_bills[key] = StoredBill(change.rev, change.digest, change.body)
+            self._delivered_bills[key] = StoredBill(change.rev, change.digest, None, change.body)
             if len(self._delivered_bills) > MAX_DELIVERED:
                 self._delivered_bills.popitem(last=False)
         return Outcome.UNCHANGED

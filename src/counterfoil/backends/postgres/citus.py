@@ -151,10 +151,14 @@ _WRITER_IS_GONE = """
     ))
 """
 
-_BILLS = "SELECT shop, id, trading_day, rev, digest, withheld, bill_day FROM bills WHERE shop = %s AND id = ANY(%s)"
+_BILLS = """
+    SELECT shop, id, trading_day, rev, digest, withheld, bill_day, load, confirmed_by FROM bills
+    WHERE shop = %s AND id = ANY(%s)
+"""
 _BODIES = "SELECT shop, id, body FROM bills WHERE shop = %s AND id = ANY(%s)"
 _BILL = (
-    "(%s::integer, %s, %s::integer, %s::bigint, %s::bigint, %s, %s::numeric, %s::integer, %b, %b, %b, %b, %s::bigint)"
+    "(%s::integer, %s, %s::integer, %s::bigint, %s::bigint, %s, %s::numeric, %s::integer, %b, %b, %b, %b, %s::bigint, "
+    "%s::integer)"
 )
 _MEMBER = "(%s, %s, %s::bigint, %s::numeric, %b, %b)"
 _REMOVE_MEMBERS = "DELETE FROM members WHERE provider_id = %s AND token = ANY(%s)"

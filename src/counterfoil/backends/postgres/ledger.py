@@ -139,7 +139,7 @@ class PostgresLedger(LoadBook):
         self._do(SQL["put_shops"], [row.values(rev_text(row.rev)) for row in rows])
 
     def _write_records(self, batch: Batch) -> None:
-        self._write_bills("remove_bills", batch.removed_bills())
+        self._remove_bills(batch.removed_bills())
         # The batch has checked under the write lock that these are not stored yet.
         self._write_bills("add_bills", [row.values(rev_text(row.rev)) for row in batch.added_bills()])
         self._write_bills("put_bills", [row.values(rev_text(row.rev)) for row in batch.changed_bills()])
@@ -149,6 +149,9 @@ class PostgresLedger(LoadBook):
     def _write_rewritten(self, bills: Sequence[BillRow]) -> None:
         self._write_bills("put_bills", [bill.values(rev_text(bill.rev)) for bill in bills if bill.body is not None])
         self._write_bills("settle_facts", [bill.facts_values() for bill in bills if bill.body is None])
+
+    def _remove_bills(self, keys: Sequence[tuple[int, str]]) -> None:
+        self._write_bills("remove_bills", keys)
 
     def _write_bills(self, name: str, rows: Sequence[Row]) -> None:
         self._do(SQL[name].format(rows=SQL["bill_arrays"]), rows)

@@ -14,7 +14,8 @@ ON CONFLICT (number) DO UPDATE SET
     rev = excluded.rev, latest_version = excluded.latest_version, facts = excluded.facts, body = excluded.body
 
 -- name: bills
-SELECT bills.shop, bills.id, bills.trading_day, bills.rev, bills.digest, bills.withheld, bills.bill_day
+SELECT bills.shop, bills.id, bills.trading_day, bills.rev, bills.digest, bills.withheld, bills.bill_day, bills.load,
+    bills.confirmed_by
 FROM unnest(%s::text[], %s::text[]) AS asked (shop_id, id)
 JOIN shops ON shops.id = asked.shop_id
 JOIN bills ON bills.shop = shops.number AND bills.id = asked.id
@@ -25,32 +26,42 @@ JOIN bills ON bills.shop = asked.shop AND bills.id = asked.id
 
 -- name: bill_arrays
 SELECT * FROM unnest(%s::integer[], %s::text[], %s::integer[], %s::bigint[], %s::bigint[], %s::text[],
-    %s::numeric[], %s::integer[], %b::bytea[], %b::bytea[], %b::bytea[], %b::bytea[], %s::bigint[])
+    %s::numeric[], %s::integer[], %b::bytea[], %b::bytea[], %b::bytea[], %b::bytea[], %s::bigint[], %s::integer[])
 
 -- name: add_bills
 INSERT INTO bills
-    (shop, id, bill_day, closed_at, updated_at, trading_day, rev, facts_version, digest, seal, withheld, body, loaded_at)
+    (shop, id, bill_day, closed_at, updated_at, trading_day, rev, facts_version, digest, seal, withheld, body, loaded_at,
+    load)
 {rows}
 
 -- name: put_bills
+-- Without a load, the bill is rewritten under the facts of its shop, so it stays the bill of its load.
 INSERT INTO bills
-    (shop, id, bill_day, closed_at, updated_at, trading_day, rev, facts_version, digest, seal, withheld, body, loaded_at)
+    (shop, id, bill_day, closed_at, updated_at, trading_day, rev, facts_version, digest, seal, withheld, body, loaded_at,
+    load)
 {rows}
 ON CONFLICT (shop, id) DO UPDATE SET
     bill_day = excluded.bill_day, closed_at = excluded.closed_at, updated_at = excluded.updated_at,
     trading_day = excluded.trading_day, rev = excluded.rev, facts_version = excluded.facts_version,
     digest = excluded.digest, seal = excluded.seal, withheld = excluded.withheld, body = excluded.body,
-    loaded_at = excluded.loaded_at
+    loaded_at = excluded.loaded_at, load = coalesce(excluded.load, bills.load),
+    load_before = CASE
+        WHEN excluded.load IS NULL OR excluded.load = bills.load THEN bills.load_before ELSE coalesce(bills.load, 0)
+    END,
+    confirmed_by = CASE WHEN excluded.load IS NULL THEN bills.confirmed_by END
 
 -- name: settle_bills
-UPDATE bills SET trading_day = asked.trading_day, rev = asked.rev, withheld = asked.withheld
-FROM unnest(%s::integer[], %s::text[], %s::text[], %s::numeric[], %s::bytea[])
-    AS asked (shop, id, trading_day, rev, withheld)
+UPDATE bills SET trading_day = asked.trading_day, rev = asked.rev, withheld = asked.withheld,
+    confirmed_by = asked.confirmed_by
+FROM unnest(%s::integer[], %s::text[], %s::text[], %s::numeric[], %s::bytea[], %s::integer[])
+    AS asked (shop, id, trading_day, rev, withheld, confirmed_by)
 WHERE bills.shop = asked.shop AND bills.id = asked.id
 
 -- name: settle_bills_of_shop
-UPDATE bills SET trading_day = asked.trading_day, rev = asked.rev, withheld = asked.withheld
-FROM unnest(%s::text[], %s::text[], %s::numeric[], %s::bytea[]) AS asked (id, trading_day, rev, withheld)
+UPDATE bills SET trading_day = asked.trading_day, rev = asked.rev, withheld = asked.withheld,
+    confirmed_by = asked.confirmed_by
+FROM unnest(%s::text[], %s::text[], %s::numeric[], %s::bytea[], %s::integer[])
+    AS asked (id, trading_day, rev, withheld, confirmed_by)
 WHERE bills.id = asked.id AND bills.shop = %s
 
 -- name: settle_facts

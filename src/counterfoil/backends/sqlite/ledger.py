@@ -119,7 +119,7 @@ class SqliteLedger(LoadBook):
         self._connection.executemany(_SQL["put_shop"], (row.values(row.rev) for row in rows))
 
     def _write_records(self, batch: Batch) -> None:
-        self._connection.executemany(_SQL["remove_bill"], batch.removed_bills())
+        self._remove_bills(batch.removed_bills())
         self._add_bills(batch.added_bills())
         self._connection.executemany(_SQL["change_bill"], (row.values(row.rev) for row in batch.changed_bills()))
         self._connection.executemany(
@@ -132,6 +132,9 @@ class SqliteLedger(LoadBook):
             _SQL["change_bill"], (bill.values(bill.rev) for bill in bills if bill.body is not None)
         )
         self._connection.executemany(_SQL["settle_facts"], (bill.facts_values() for bill in bills if bill.body is None))
+
+    def _remove_bills(self, keys: Sequence[tuple[int, str]]) -> None:
+        self._connection.executemany(_SQL["remove_bill"], keys)
 
     def _add_bills(self, rows: Sequence[BillRow]) -> None:
         next_bill: dict[int, int] = dict(self._found(_SQL["next_bills"], list(zip({row.shop for row in rows}))))

@@ -30,7 +30,7 @@ UPDATE shops SET next_bill = ?2 WHERE number = ?1
 
 -- name: bills
 WITH asked (shop, id) AS (VALUES {keys})
-SELECT shop, id, trading_day, rev, digest, withheld, bill_day FROM asked CROSS JOIN bills USING (shop, id)
+SELECT shop, id, trading_day, rev, digest, withheld, bill_day, load, confirmed_by FROM asked CROSS JOIN bills USING (shop, id)
 
 -- name: bodies
 WITH asked (shop, id) AS (VALUES {keys}) SELECT shop, id, body FROM asked CROSS JOIN bills USING (shop, id)
@@ -38,16 +38,19 @@ WITH asked (shop, id) AS (VALUES {keys}) SELECT shop, id, body FROM asked CROSS 
 -- name: add_bill
 INSERT INTO bills
     (number, shop, id, bill_day, closed_at, updated_at, trading_day, rev, facts_version, digest, seal, withheld,
-    body, loaded_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    body, loaded_at, load)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- name: change_bill
+-- Without a load, the bill is rewritten under the facts of its shop, so it stays the bill of its load.
 UPDATE bills SET bill_day = ?3, closed_at = ?4, updated_at = ?5, trading_day = ?6, rev = ?7, facts_version = ?8,
-    digest = ?9, seal = ?10, withheld = ?11, body = ?12, loaded_at = ?13
+    digest = ?9, seal = ?10, withheld = ?11, body = ?12, loaded_at = ?13, load = coalesce(?14, load),
+    load_before = CASE WHEN ?14 IS NULL OR ?14 = load THEN load_before ELSE coalesce(load, 0) END,
+    confirmed_by = CASE WHEN ?14 IS NULL THEN confirmed_by END
 WHERE shop = ?1 AND id = ?2
 
 -- name: settle_bill
-UPDATE bills SET trading_day = ?3, rev = ?4, withheld = ?5 WHERE shop = ?1 AND id = ?2
+UPDATE bills SET trading_day = ?3, rev = ?4, withheld = ?5, confirmed_by = ?6 WHERE shop = ?1 AND id = ?2
 
 -- name: settle_facts
 UPDATE bills SET facts_version = ?3, trading_day = ?4, withheld = ?5 WHERE shop = ?1 AND id = ?2

@@ -1,0 +1,135 @@
+"""`counterfoil loads undo`: shows what the undo of a load takes back, and takes it back."""
+
+from collections.abc import Sequence
+
+import click
+
+from counterfoil import bootstrap
+from counterfoil.checks.undoing import Undo
+from counterfoil.cli.terminal import echo, print_json, print_list, print_note
+from counterfoil.domain.intake import load_state
+from counterfoil.domain.undo import DayOfUndo, KeptBill, KeyThatRead, UndoPreview, Verdict
+from counterfoil.machine.clock import SystemClock
+from counterfoil.machine.operator import operator
+from counterfoil.settings import Settings
+from counterfoil.text import counted, printable
+from counterfoil.views import loads as views
+from counterfoil.views.columns import ListColumn
+
+_DAYS: Sequence[ListColumn[DayOfUndo]] = (
+    ListColumn("shopId", terminal="shop"),
+    ListColumn("day", terminal="day"),
+    ListColumn("bills", kind="number", terminal="bills"),
+    ListColumn("net", lambda day: format(day.net, "f"), terminal="net"),
+)
+_STAYS: dict[Verdict, str] = {
+    "changed": "changed by the load; what they were before is not stored, so load their files again",
+    "changed_later": "changed by a later load",
+    "delivered_again": "delivered again by a later load, with the same content",
+}
+
+
+def check_options(words: Sequence[str], *, remove: bool, void_reason: str | None) -> None:
+    if (remove or void_reason is not None) and words[:1] != ("undo",):
+        raise click.UsageError("--remove and --void belong to `loads undo LOAD`.")
+    if remove and void_reason is not None:
+        raise click.UsageError("use either --remove or --void, not both.")
+    if void_reason is not None and not void_reason.strip():
+        raise click.UsageError("--void needs a reason, which integrators see as voidReason.")
+
+
+def undo_load(settings: Settings, number: int, *, remove: bool, void_reason: str | None, as_json: bool) -> None:
+    reads, now = bootstrap.store(settings).reads(), SystemClock().now_ms()
+    load = views.find(reads, number)
+    if load is None and not any(found.number > number for found in reads.loads(1)):
+        raise click.ClickException(f"there is no load {number}. `counterfoil loads` lists the latest loads.")
+    if load and load_state(load, now) == "running":
+        raise click.ClickException(f"load {number} is still running. Stop it first. Nothing was changed.")
+    undo = Undo(settings, number, load)
+    found = undo.preview()
+    readers = undo.readers(found.shops, now)
+    lists_only = [reader for reader in readers if not reader.reads_feed]
+    if remove and lists_only:
+        raise click.ClickException(
+            f"{_named(lists_only)} may have read these bills from lists, where a removed bill does not appear, so the"
+            f" copy would keep them. Use `counterfoil loads undo {number} --void REASON`. Nothing was changed."
+        )
+    if not remove and void_reason is None:
+        if as_json:
+            print_json({**_json(found, readers), "done": None})
+        else:
+            _print_preview(found, readers, lists_only)
+            print_note(f"nothing was changed. {_advice(found, lists_only)}")
+        return
+    count = undo.take_back(None if remove else void_reason, operator(), now)
+    done = "removed" if remove else "void"
+    late = [reader for reader in undo.readers(found.shops, now) if not reader.reads_feed] if remove else []
+    if as_json:
+        print_json({**_json(found, readers), "done": {"how": done, "bills": count}})
+    else:
+        verb = "Removed" if remove else "Made void:"
+        echo(f"{verb} {counted(count, 'bill')} of load {number}.")
+        _print_kept(found)
+        print_note("load the right file now.")
+    if late:
+        raise click.ClickException(
+            f"while the bills were being removed, {_named(late)} may have read some of them from lists, where a removed"
+            " bill does not appear. Ask the integrator to read these shops again in full."
+        )
+
+
+def _json(found: UndoPreview, readers: Sequence[KeyThatRead]) -> dict[str, object]:
+    return {
+        "load": found.load,
+        "takenBack": found.taken_back,
+        "kept": dict(found.kept),
+        "firstKept": found.named,
+        "removedByLoad": found.removed,
+        "days": found.days,
+        "readers": readers,
+    }
+
+
+def _print_preview(found: UndoPreview, readers: Sequence[KeyThatRead], lists_only: Sequence[KeyThatRead]) -> None:
+    echo(f"Load {found.load} added {counted(found.taken_back, 'bill')} that an undo takes back.")
+    if found.days:
+        print_list(_DAYS, found.days)
+    _print_kept(found)
+    feed = len(readers) - len(lists_only)
+    echo(f"Read since by {counted(feed, 'key')} that read the change feed.")
+    echo(f"Read since by {counted(len(lists_only), 'key')} that read only lists.")
+    for reader in lists_only:
+        echo(f"  only lists: {_name(reader)}")
+
+
+def _print_kept(found: UndoPreview) -> None:
+    for kind, count in found.kept.items():
+        echo(f"Not taken back: {counted(count, 'bill')} {_STAYS[kind]}.")
+    for bill in found.named:
+        echo(f"  {_kept_bill(bill)}")
+    if sum(found.kept.values()) > len(found.named):
+        echo(f"  and {sum(found.kept.values()) - len(found.named):,} more")
+    if found.removed:
+        echo(f"Not brought back: {counted(found.removed, 'bill')} removed by the load; load their files again.")
+
+
+def _kept_bill(bill: KeptBill) -> str:
+    other = f"load {bill.other_load}" if bill.other_load else "a load that is not known"
+    return f"{bill.shop_id} {bill.bill_id}: {'before: ' if bill.verdict == 'changed' else ''}{other}"
+
+
+def _advice(found: UndoPreview, lists_only: Sequence[KeyThatRead]) -> str:
+    if not found.taken_back and not found.kept.get("changed"):
+        return "There is nothing to take back."
+    void = f"`counterfoil loads undo {found.load} --void REASON` makes the bills void, which every copy learns"
+    if lists_only:
+        return f"{void}. They cannot be removed, because keys that read only lists would not learn of it."
+    return f"`counterfoil loads undo {found.load} --remove` removes the bills; {void}."
+
+
+def _named(readers: Sequence[KeyThatRead]) -> str:
+    return ", ".join(map(_name, readers))
+
+
+def _name(reader: KeyThatRead) -> str:
+    return printable(f"key {reader.key_id}" + (f" ({reader.label})" if reader.label else ""))
