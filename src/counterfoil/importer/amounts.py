@@ -14,7 +14,17 @@ from counterfoil.importer import sums
 from counterfoil.importer.bills import Bills
 from counterfoil.importer.columns import SCALE, Column, Table
 from counterfoil.importer.interview import Interview, NeedsOtherReport, Refuted
-from counterfoil.importer.ranks import REFUND, SALE, VOID, Ranks, is_flag_column
+from counterfoil.importer.ranks import (
+    AMOUNT_ROLES,
+    CHARGES,
+    DEDUCTIONS,
+    REFUND,
+    SALE,
+    TOTAL_ROLES,
+    VOID,
+    Ranks,
+    is_flag_column,
+)
 from counterfoil.importer.states import States
 from counterfoil.importer.sums import (
     BILL,
@@ -26,7 +36,6 @@ from counterfoil.importer.sums import (
     differing,
     sums_of,
 )
-from counterfoil.importing.headings import AMOUNT_ROLES, CHARGES, DEDUCTIONS, TOTAL_ROLES
 
 # A column that differs between the rows of a bill, which are its payments; and one that is the same on all lines of a
 # bill, so that it may also be the amount of a line.

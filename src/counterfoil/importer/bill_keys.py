@@ -8,8 +8,7 @@ from itertools import pairwise, permutations
 from msgspec import Struct
 
 from counterfoil.importer.columns import ANY_CENTURY, Column, Table, day_of, rows_by
-from counterfoil.importer.ranks import NUMBER_ROLES, OTHER_TIME, REFUND, VOID, Ranks
-from counterfoil.importing.headings import TOTAL_ROLES
+from counterfoil.importer.ranks import NUMBER_ROLES, OTHER_TIME, REFUND, TOTAL_ROLES, VOID, Ranks
 from counterfoil.importing.values import BUDDHIST_OFFSET, time_in
 
 _UUID = re.compile(r"[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}", re.IGNORECASE)

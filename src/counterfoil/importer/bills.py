@@ -13,9 +13,8 @@ from counterfoil.importer.closing_times import ClosingTime, find_closing_time
 from counterfoil.importer.columns import FEW_VALUES, Column, Table, day_of, rows_by
 from counterfoil.importer.date_orders import DateOrder
 from counterfoil.importer.interview import Interview, NeedsOtherReport, Refuted
-from counterfoil.importer.ranks import NUMBER_ROLES, REFUND, SALE, VOID, Ranks
+from counterfoil.importer.ranks import NUMBER_ROLES, REFUND, SALE, TOTAL_ROLES, VOID, Ranks
 from counterfoil.importer.total_rows import total_rows
-from counterfoil.importing.headings import TOTAL_ROLES
 from counterfoil.importing.values import AUTO, DATE_ORDERS
 
 MOST_CHOICES = 4

@@ -11,7 +11,7 @@ from functools import cached_property, lru_cache
 from counterfoil.importer.columns import FEW_VALUES, Column, Table
 from counterfoil.importing import headings
 from counterfoil.importing import values as cell_values
-from counterfoil.importing.headings import AMOUNT_ROLES, CHARGES, DEDUCTIONS, TOTAL_ROLES, RoleMatch
+from counterfoil.importing.headings import AMOUNT_ROLES, CHARGES, DEDUCTIONS, TOTAL_ROLES, RoleMatch, stated_rates
 from counterfoil.importing.mapping import REFUND, SALE, SKIP, VOID
 
 NUMBER_ROLES = AMOUNT_ROLES | {"qty", "unitPrice", "wayOfPaying"}
@@ -357,4 +357,15 @@ def role_of_heading(name: str) -> tuple[str, ...]:
     return tuple(match.role for match in headings.roles_of(name))
 
 
-__all__ = ["REFUND", "SALE", "SKIP", "VOID", "Ranks"]
+__all__ = [
+    "AMOUNT_ROLES",
+    "CHARGES",
+    "DEDUCTIONS",
+    "REFUND",
+    "SALE",
+    "SKIP",
+    "TOTAL_ROLES",
+    "VOID",
+    "Ranks",
+    "stated_rates",
+]

@@ -18,12 +18,11 @@ from counterfoil.importer.columns import SCALE, Table
 from counterfoil.importer.days import Days, find_days, local_times
 from counterfoil.importer.form import ExportFiles, KnownShop
 from counterfoil.importer.interview import Interview, NeedsOtherReport
-from counterfoil.importer.ranks import REFUND, SALE, SKIP, VOID, Ranks
+from counterfoil.importer.ranks import AMOUNT_ROLES, REFUND, SALE, SKIP, VOID, Ranks
 from counterfoil.importer.reading import headings_missing, read_table
 from counterfoil.importer.shops import Shops, find_shops
 from counterfoil.importer.states import CancelledLines, States, find_states
 from counterfoil.importer.sums import AmountSeries
-from counterfoil.importing.headings import AMOUNT_ROLES
 from counterfoil.importing.values import decimal_places
 
 LEAVE_OUT = "leave out"

@@ -14,8 +14,7 @@ from msgspec import Struct
 from counterfoil.importer.bills import ALL_ROWS, ONLY, SEPARATOR, WITHOUT, Bills
 from counterfoil.importer.columns import FEW_VALUES, Column
 from counterfoil.importer.interview import Interview
-from counterfoil.importer.ranks import NUMBER_ROLES, REFUND, SALE, SKIP, VOID, Ranks, is_flag
-from counterfoil.importing.headings import TOTAL_ROLES
+from counterfoil.importer.ranks import NUMBER_ROLES, REFUND, SALE, SKIP, TOTAL_ROLES, VOID, Ranks, is_flag
 
 EACH = "each"
 MOST_OPTIONS = 4

@@ -14,7 +14,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from counterfoil.importer.columns import SCALE
-from counterfoil.importing.headings import CHARGES, DEDUCTIONS, stated_rates
+from counterfoil.importer.ranks import CHARGES, DEDUCTIONS, stated_rates
 
 TOLERANCE = SCALE // 100 + SCALE // 1000
 """Tills round; a cent is no contradiction."""
