@@ -1,12 +1,18 @@
 """Tables of members: what is kept of a row, and which rows are rejected by name. All people here are invented."""
 
+import tomllib
 from datetime import date
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from openpyxl import Workbook
 
+from counterfoil.importer.form import ExportFiles, Form, MemberTotals
+from counterfoil.importer.member_headings import is_of_members
+from counterfoil.importer.members import members_form
+from counterfoil.importer.proposal import form
 from counterfoil.importing.mapping import KnownBase, parse_mapping
 from counterfoil.importing.results import ImportFailed
 from importing.exports import EXAMPLES, Outcome, imported, written
@@ -223,3 +229,110 @@ def test_members_and_bills_are_not_imported_together() -> None:
     names = ("loyverse-customers.csv", "loyverse-receipts.csv")
     with pytest.raises(ImportFailed, match="separately"):
         imported(None, *(EXAMPLES / name for name in names), base="club")
+
+
+# --- the form -------------------------------------------------------------------------
+
+
+def asked(path: Path, **answers: str) -> Form:
+    return form(ExportFiles((path,)), answers, today=TODAY)
+
+
+def questions(found: Form) -> dict[str, list[str]]:
+    """Return the answers that are offered to each question."""
+    return {question.id: [option.answer for option in question.options] for question in found.questions}
+
+
+def test_the_form_asks_for_the_balance_and_the_base_and_says_what_is_never_stored() -> None:
+    path = EXAMPLES / "members.csv"
+    found = asked(path)
+    assert questions(found) == {"points": ["Points left", "Points earned", "none"], "base": []}
+    assert found.never_stored == ("Name", "Birthday")
+    assert not found.is_complete
+    complete = asked(path, points="Points left", base="club")
+    totals = MemberTotals(
+        members=3, rejected=0, points="155", credit="0", phones=2, emails=2, tiers={"Silver": 2, "Gold": 1}
+    )
+    assert (complete.is_complete, complete.members) == (True, totals)
+    converted = imported(None, path, mapping=complete.mapping, today=TODAY)
+    assert [member.get("points") for member in converted.members] == ["120", "35", "0"]
+    assert converted.bases[0]["id"] == "club"
+    assert asked(path, points="none", base="club").members == replace(totals, points="0")
+
+
+def test_an_accepted_mapping_recognises_the_next_file_as_members(tmp_path: Path) -> None:
+    mapping = asked(EXAMPLES / "members.csv", points="Points left", base="club").mapping
+    folder = tmp_path / "mappings"
+    folder.mkdir()
+    recognise = '\n[recognise]\nname = "members"\ncolumns = ["Member No", "Points left"]\n'
+    (folder / "members.toml").write_text(mapping + recognise, "utf-8")
+    found = imported(None, EXAMPLES / "members.csv", own_mappings=folder)
+    assert (found.titles, len(found.members), found.bills) == (["members"], 3, [])
+
+
+HEAD = "Member No,Phone,Points balance"
+
+
+@pytest.mark.parametrize(
+    ("text", "offered"),
+    [
+        (f"{HEAD}\n1,0800000001,5\n2,0800000002,7\n", {}),
+        (f"{HEAD}\n1,800000001,5\n2,800000002,7\n", {"phones": ["0", "none"]}),
+        (f"{HEAD},Joined\n1,0800000001,5,03/04/2026\n2,0800000002,7,05/06/2026\n", {"dates": ["dmy", "mdy"]}),
+        (f"{HEAD},Status\n1,0800000001,5,Active\n2,0800000002,7,Blocked\n", {"state": ["all", "Blocked", "Active"]}),
+        (f"{HEAD},Coupons\n1,0800000001,5,C1\n2,0800000002,7,\n", {"coupons": ["available", "unknown", "none"]}),
+        (f"{HEAD},Card no\n1,0800000001,5,91\n2,0800000002,7,92\n", {"id": ["Member No", "Card no"]}),
+        (f"{HEAD},Wallet\n1,0800000001,5,91\n2,0800000002,7,92\n", {"credit": ["Wallet", "none"]}),
+        (f"{HEAD}\n1,0800000001,1.250\n2,0800000002,7.125\n", {"decimals": [".", ","]}),
+        (
+            f"{HEAD},Joined,Total,Qty\n1,0800000001,5,2026-01-31,9,1\n2,0800000002,7,2026-01-31,8,1\n",
+            {"rows": ["members", "bills"]},
+        ),
+    ],
+)
+def test_what_a_table_does_not_prove_is_asked(tmp_path: Path, text: str, offered: dict[str, list[str]]) -> None:
+    found = asked(written(tmp_path, text), base="club")
+    always = {"points": ["Points balance", "none"]}
+    assert questions(found) == {**offered, **always}
+    answers = {name: choices[0] for name, choices in (offered | always).items()}
+    complete = asked(written(tmp_path, text), base="club", **answers)
+    assert (complete.advice, complete.refused, complete.is_complete) == ("", (), True)
+    assert complete.members is not None
+    assert complete.members.members == 2
+
+
+def test_blocked_members_are_left_out_by_an_answer_and_named(tmp_path: Path) -> None:
+    rows = "1,0800000001,5,Active\n2,0800000002,7,Blocked\n3,0800000003,1,Gone\n"
+    path = written(tmp_path, f"{HEAD},Status\n{rows}")
+    found = asked(path, base="club", points="none", state="Blocked, Gone")
+    assert found.members is not None
+    assert found.members.members == 1
+    assert "Blocked or Gone" in " ".join(found.proven)
+    assert asked(path, base="club", points="none", state="Never").refused[0].id == "state"
+
+
+def test_rows_that_are_bills_by_an_answer_are_read_as_bills(tmp_path: Path) -> None:
+    text = f"{HEAD},Joined,Total\n1,0800000001,5,2026-01-31 12:00,9.00\n2,0800000002,7,2026-01-31 12:10,8.50\n"
+    found = asked(written(tmp_path, text), rows="bills")
+    assert (found.members, found.answers["rows"]) == (None, "bills")
+    assert "bill" in f"{found.file} {found.advice}"
+
+
+def test_a_table_in_which_nothing_tells_members_apart_is_refused_with_advice(tmp_path: Path) -> None:
+    found = asked(written(tmp_path, "Name,Phone,Points\nA,1,5\nB,1,6\nC,1,6\n"))
+    assert "No column tells the members apart" in found.advice
+    assert not found.is_complete
+
+
+@pytest.mark.parametrize("name", ["bills.csv", "square-items.csv", "shopify-orders.csv", "toast-orders.csv"])
+def test_bills_are_never_taken_for_members(name: str) -> None:
+    assert members_form(ExportFiles((EXAMPLES / name,)), {}, today=TODAY) is None
+
+
+@pytest.mark.parametrize("file", ["strange_exports.toml", "asked_exports.toml"])
+def test_no_strange_export_of_bills_is_asked_whether_it_has_members(file: str) -> None:
+    exports = tomllib.loads((Path(__file__).parent / file).read_text("utf-8"))["export"]
+    texts = [str(export["bills"]) for export in exports if "bills" in export]
+    lines = [[line.split(",") for line in text.strip().splitlines()[:3]] for text in texts]
+    assert lines
+    assert [rows for rows in lines if any(is_of_members(cells) for cells in rows)] == []

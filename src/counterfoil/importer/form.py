@@ -17,8 +17,8 @@ FIRST_ROWS: Final = 20
 
 Standing = Literal["proven", "visible", "asked", "unread"]
 """How a column was decided: by sums and values, shown to be confirmed, by an answer, or not read at all."""
-Kind = Literal["file", "bill", "state", "money", "day", "shop"]
-"""What a question is about. Only questions about shops have a default."""
+Kind = Literal["file", "bill", "member", "state", "money", "day", "shop"]
+"""What a question is about. Only questions about shops, and the base of members, have a default: class `shop`."""
 
 
 class Part(Struct, frozen=True, rename="camel"):
@@ -122,6 +122,19 @@ class Totals(Part, frozen=True, kw_only=True):
     days: tuple[DayTotals, ...]
 
 
+class MemberTotals(Part, frozen=True, kw_only=True):
+    """What would be loaded of a table of members."""
+
+    members: int
+    rejected: int
+    points: str
+    credit: str
+    phones: int
+    emails: int
+    tiers: dict[str, int]
+    """The number of members by the code of their tier."""
+
+
 class Form(Part, frozen=True, kw_only=True):
     v: int = VERSION
     file: str
@@ -139,6 +152,10 @@ class Form(Part, frozen=True, kw_only=True):
     left_out: tuple[LeftOut, ...] = ()
     totals: Totals | None = None
     """None while a question is open."""
+    members: MemberTotals | None = None
+    """The totals of a table of members, which has no `totals`. None while a question is open."""
+    never_stored: tuple[str, ...] = ()
+    """The columns about people that no store keeps, such as names and birthdays."""
     advice: str = ""
     """Why this file cannot be answered for, and which report of the till to export instead."""
     mapping: str = ""

@@ -4,7 +4,10 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal
+from functools import partial
 from zoneinfo import ZoneInfo
+
+from msgspec.structs import replace
 
 from counterfoil.importer.accepted import mapping_text
 from counterfoil.importer.columns import SCALE, Table
@@ -24,8 +27,10 @@ from counterfoil.importer.form import (
     Totals,
 )
 from counterfoil.importer.interview import Doubt, NeedsOtherReport, Refuted
+from counterfoil.importer.members import ROWS, members_form
 from counterfoil.importer.ranks import REFUND, SKIP, VOID
 from counterfoil.importer.solver import Left, Reading, Record, Source
+from counterfoil.importing.mapping import KnownBase
 from counterfoil.importing.sheets import CsvFile
 from counterfoil.importing.values import decimal_places
 
@@ -39,6 +44,7 @@ def form(
     files: ExportFiles,
     answers: Mapping[str, str],
     shops: Sequence[KnownShop] = (),
+    bases: Sequence[KnownBase] = (),
     *,
     today: date,
     currency: str = "THB",
@@ -48,6 +54,14 @@ def form(
 
     Raise `ImportFailed` if a file cannot be read at all.
     """
+    form_of_members = partial(members_form, files, bases=bases, today=today, timezone=timezone)
+    if found := form_of_members(answers):
+        return found
+    others = {name: answer for name, answer in answers.items() if name != ROWS}
+    if ROWS in answers and form_of_members(others):
+        # It was asked whether these are members or bills.
+        of_bills = _Former(files, others, shops, today, currency, timezone).form()
+        return replace(of_bills, answers={ROWS: answers[ROWS], **of_bills.answers})
     return _Former(files, answers, shops, today, currency, timezone).form()
 
 

@@ -52,9 +52,8 @@ class KnownTable(Struct, frozen=True):
         mapping = parse_mapping(content, name)
         if mapping.recognition is None:
             raise ImportFailed(f"{name} has no section [recognise], so no file is recognised by it.")
-        return cls(
-            format_name, path.read_text("utf-8-sig"), content, mapping.recognition, mapping.file.headings, is_own
-        )
+        recognition = replace(mapping.recognition, role=MEMBERS) if mapping.member else mapping.recognition
+        return cls(format_name, path.read_text("utf-8-sig"), content, recognition, mapping.file.headings, is_own)
 
     def fits(self, headings: Collection[str]) -> bool:
         return self.recognition.fits({self.headings.get(name, name) for name in headings})
