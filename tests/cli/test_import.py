@@ -5,7 +5,6 @@ import os
 import sqlite3
 import subprocess
 import sys
-import tomllib
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -99,35 +98,16 @@ def test_a_folder_of_the_operator_s_mappings_recognises_files(
     export(BILL)
     checking = ("import", "export.csv", "--check")
     assert "Recognised: Our till" in counterfoil(*checking, "--mappings", ".").stderr
-    assert "--infer" in counterfoil(*checking, status=1).stderr
+    assert "Recognised" not in counterfoil(*checking).stderr
     monkeypatch.setenv("COUNTERFOIL_IMPORT_MAPPINGS", ".")
     assert counterfoil.json(*checking)["bills"] == 1
 
 
-def test_infer_writes_the_built_in_mapping_of_a_known_table(counterfoil: Command) -> None:
-    out, export = Path("proposed.toml"), EXAMPLES / "toast-payments.csv"
-    assert "Recognised: Toast payments" in counterfoil.bare("import", "--infer", export, "-o", out).stderr
+def test_an_output_named_toml_gets_the_built_in_mapping_of_a_known_table(counterfoil: Command) -> None:
+    out, export = Path("built-in.toml"), EXAMPLES / "toast-payments.csv"
+    assert "Recognised: Toast payments" in counterfoil.bare("import", export, "-o", out).stderr
     known, mapped = (counterfoil.json("import", *more, export, "--check") for more in ((), ("--mapping", out)))
     assert (mapped["bills"], mapped["totals"]) == (known["bills"], known["totals"])
-    assert "Recognised" not in counterfoil.bare("import", "--infer", "--format", "csv", export).stderr
-    assert "stored twice" in counterfoil.bare("import", "--infer", "--set", "void=bill", export).stderr
-
-
-@pytest.mark.parametrize("files", [("square-orders.json",), ("loyverse-receipts.csv", "loyverse-receipts-by-item.csv")])
-def test_infer_says_that_files_of_a_known_format_need_no_mapping(counterfoil: Command, files: tuple[str, ...]) -> None:
-    said = counterfoil.bare("import", "--infer", *(EXAMPLES / name for name in files), status=1).stderr
-    assert "no mapping is needed" in said
-
-
-def test_infer_proposes_a_mapping_for_a_recognised_file_that_an_import_refuses(counterfoil: Command) -> None:
-    heading, *rows = (EXAMPLES / "toast-items.csv").read_text("utf-8").splitlines()
-    file = Path("items.csv")
-    file.write_text("\n".join([heading.replace("Gross Price", "Price before"), *rows, ""]), "utf-8")
-    assert "Gross Price" in counterfoil("import", file, "--check", status=1).stderr
-    inferred = counterfoil.bare("import", "--infer", file)
-    assert "o mapping is needed" not in inferred.stderr
-    assert "Gross Price" in inferred.stderr
-    assert "Proposed by" in inferred.stdout
 
 
 @pytest.mark.parametrize("options", [("--check",), ("--check", "--json")])
@@ -246,16 +226,12 @@ def test_an_output_file_that_cannot_be_written_is_named_and_does_not_remain(coun
     assert full.stderr.endswith("counterfoil: No space left on device: /dev/full\n")
 
 
-@pytest.mark.parametrize(
-    ("rows", "options", "size"),
-    [(1_000, ("--mapping", "mapping.toml", "--rejects"), 80_000), (1, ("--infer", "-o"), 10)],
-)
-def test_rejects_and_a_proposal_that_cannot_be_written_are_named_and_do_not_remain(
-    counterfoil: Command, rows: int, options: tuple[str, ...], size: int
-) -> None:
-    export(*(f"A{number},nonsense,1" for number in range(rows)))
-    with file_size_limit(size):
-        error = counterfoil.bare("import", "export.csv", *options, "new", status=1).stderr
+def test_rejects_that_cannot_be_written_are_named_and_do_not_remain(counterfoil: Command) -> None:
+    export(*(f"A{number},nonsense,1" for number in range(1_000)))
+    with file_size_limit(80_000):
+        error = counterfoil.bare(
+            "import", "export.csv", "--mapping", "mapping.toml", "--rejects", "new", status=1
+        ).stderr
     assert error.endswith("counterfoil: File too large: new\n")
     assert not Path("new").exists()
 
@@ -264,7 +240,7 @@ def test_rejects_and_a_proposal_that_cannot_be_written_are_named_and_do_not_rema
     ("arguments", "message"),
     [
         ((), "Missing argument 'FILE...'"),
-        (("--format", "csv", "bills.csv"), "`counterfoil import --infer FILE` proposes one"),
+        (("--format", "csv", "bills.csv"), "`counterfoil import FILE -o mapping.toml` asks for one"),
         (("--format", "square", "bills.csv", "--load", "-o", "x"), "Use --load or --output, not both."),
         (("--format", "square", "bills.csv", "--json"), "--json needs --load, --check or --output"),
         (("--format", "square", "bills.csv", "--state", "x"), "are for a database"),
@@ -307,43 +283,10 @@ def test_a_mapping_or_settings_file_that_no_parser_should_read_is_refused_with_a
     assert "is not valid TOML" in counterfoil.bare("--config", MAPPING_FILE, "settings", status=1).stderr
 
 
-def test_a_proposal_for_a_binary_file_is_refused(counterfoil: Command) -> None:
+def test_a_binary_file_is_refused(counterfoil: Command) -> None:
     Path("binary").write_bytes(bytes(range(256)) * 40)
-    said = counterfoil("import", "--infer", "binary", status=1).stderr
+    said = counterfoil("import", "binary", "--check", status=1).stderr
     assert "is not a CSV file, because it contains NUL bytes" in said
-
-
-def test_a_proposal_for_headings_with_control_characters_is_valid_toml(counterfoil: Command) -> None:
-    Path("odd.csv").write_bytes(b'Bill No,Date,Total,"No\nte\x01","\x7f"\n1,14/11/2026 10:00,5,a,b\n')
-    proposal = tomllib.loads(counterfoil("import", "--infer", "odd.csv").stdout)
-    assert proposal["bill"]["id"] == ["Date", "Bill No"]
-
-
-def test_a_proposal_is_overwritten_by_the_next_one_unless_somebody_has_changed_it(counterfoil: Command) -> None:
-    export(BILL)
-    proposal, infer = Path("proposal.toml"), ("import", "--infer", "export.csv", "-o", "proposal.toml")
-    counterfoil.bare(*infer)
-    first = proposal.read_text("utf-8")
-    counterfoil.bare(*infer, "--set", "shop.timezone=Asia/Tokyo")
-    assert "Asia/Tokyo" in proposal.read_text("utf-8").replace(first, "")
-    changed = proposal.read_text("utf-8").replace("My shop", "Our shop")
-    proposal.write_text(changed, "utf-8")
-    assert "already exists" in counterfoil.bare(*infer, status=1).output
-    assert proposal.read_text("utf-8") == changed
-
-
-def test_the_preview_of_a_sample_that_ends_in_totals_rejects_nothing(counterfoil: Command) -> None:
-    rows = "".join(f"100{number},2026-11-13 12:0{number},5.00\n" for number in range(5))
-    Path("totals.csv").write_text(f"Receipt,Date,Total\n{rows}Total,,25.00\n")
-    assert "rejected" not in counterfoil.bare("import", "--infer", "totals.csv", "-o", "totals.toml").stderr
-    assert tomllib.loads(Path("totals.toml").read_text())["checks"]["totals"] is True
-
-
-def test_a_mapping_that_exists_is_not_overwritten_by_a_proposal(counterfoil: Command) -> None:
-    export(BILL)
-    said = counterfoil.bare("import", "--infer", "export.csv", "-o", MAPPING_FILE, status=1).output
-    assert "already exists" in said
-    assert MAPPING_FILE.read_text("utf-8") == MAPPING
 
 
 @pytest.mark.long
@@ -400,19 +343,6 @@ def peak_mib(*arguments: object, folder: Path) -> float:
     assert done.returncode == 0, done.stderr
     unit = 1 if sys.platform == "darwin" else 1024
     return int(done.stderr.split()[-1]) * unit / 1024 / 1024
-
-
-def test_a_proposal_that_converts_no_bill_says_so(counterfoil: Command) -> None:
-    rows = "".join(f"1,14/11/2026,18:05,{total}\n" for total in (240, 250))
-    Path("bills.csv").write_text(f"Bill No,Date,Time,Total\n{rows}")
-    said = counterfoil("import", "--infer", "bills.csv").stderr
-    assert "With this mapping, no bill of the sample can be converted. Correct the mapping first:" in said
-    assert "rejected: bills.csv line 3: " in said
-    rows = "".join(f"{day},{day}/11/2026 18:05,240,{'T1' if day > 15 else 'Paid'}\n" for day in range(11, 20))
-    Path("bills.csv").write_text(f"Bill No,Date,Total,State\n{rows.replace('T1', chr(39) + 'T1')}")
-    said = counterfoil("import", "--infer", "bills.csv").stderr
-    assert "rejected: bills.csv line 7 and 3 other rows: " in said
-    assert "--set 'status.'\"'\"'T1=…'" in " ".join(said.split())
 
 
 @pytest.mark.parametrize("number", ["9" * 30, "9" * 200_000, "9" * 200_000 + ".5", "1e99999999", "1e-99999999"])

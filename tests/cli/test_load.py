@@ -91,7 +91,7 @@ def test_a_load_of_csv_files_points_to_import(counterfoil: Command, tmp_path: Pa
     error = counterfoil("load", tmp_path, status=1).stderr
     assert "contains no file whose name ends in .ndjson, .jsonl or .json" in error
     assert "use `counterfoil import`" in error
-    assert "begin with `counterfoil import --infer FILE`" in counterfoil("load", export, status=1).stderr
+    assert "use `counterfoil import`" in counterfoil("load", export, status=1).stderr
     assert "counterfoil import" not in counterfoil("load", "-", stdin=lines(*SHOPS, b"***"), status=3).stdout
 
 

@@ -93,8 +93,8 @@ def test_daily_files_whose_numbers_start_again_are_all_served(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("day.csv").write_text(daily_file(1)[0], "utf-8")
-    proposing = ("import", "--infer", "day.csv", "--shop", "riverside", "--date-order", "dmy")
-    counterfoil.bare(*proposing, "-o", "mapping.toml")
+    Path("answers.toml").write_text('shop = "riverside"\norder = "dmy"\n', "utf-8")
+    counterfoil.bare("import", "day.csv", "--answers", "answers.toml", "-o", "mapping.toml")
     expected = Decimal(0)
     for day in (1, 2, 3):
         text, net = daily_file(day)

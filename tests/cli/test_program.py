@@ -306,20 +306,6 @@ def all_options() -> list[tuple[tuple[str, ...], click.Option]]:
     return found
 
 
-@pytest.mark.parametrize(
-    "option",
-    [("--check",), ("--load",), ("--with-shops",), ("--rejects", "r.csv"), ("--expect-net", "1.00"), ("--json",)],
-)
-def test_an_option_without_effect_beside_infer_is_refused(counterfoil: Command, option: tuple[str, ...]) -> None:
-    refused = counterfoil("import", "--infer", "docs/examples/bills.csv", *option, status=2)
-    assert f"{option[0]} has no effect with --infer" in refused.output
-
-
-def test_an_answer_without_the_question_is_refused(counterfoil: Command) -> None:
-    refused = counterfoil("import", "docs/examples/bills.csv", "--set", "shop.franchiseId=f", "--load", status=2)
-    assert "--set has an effect only with --infer" in refused.output
-
-
 def test_an_option_that_is_given_twice_is_refused_by_every_command() -> None:
     options = all_options()
     assert len(options) > 100
@@ -334,4 +320,4 @@ def test_an_option_that_is_given_twice_is_refused_by_every_command() -> None:
         names = "/".join([*option.opts, *option.secondary_opts])
         assert result.exit_code == 2, (words, flag, result.output)
         assert f"{names} was given 2 times. Use it once." in result.output
-    assert {("import", "--set"), ("import", "--lines"), ("load", "--expect-net")} <= repeatable
+    assert {("import", "--lines"), ("load", "--expect-net")} <= repeatable

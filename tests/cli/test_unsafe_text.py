@@ -74,7 +74,7 @@ def test_messages_of_a_server_are_printed_without_control_characters(command: st
 def test_text_of_an_export_is_printed_without_control_characters(tmp_path: Path) -> None:
     export = tmp_path / f"sales{UNSAFE}.csv"
     export.write_text(f'"Receipt{UNSAFE}","Total","Date"\n"1{UNSAFE}","x{UNSAFE}","2026-01-31"\n', encoding="utf-8")
-    assert run("import", "--infer", export).output
+    assert run("import", export).output
     mapping = tmp_path / "mapping.toml"
     content = {"id": f"Receipt{UNSAFE}", "net": "Total", "closedAt": "Date"}
     mapping.write_text("[bill]\n" + "".join(f"{name} = {json.dumps(value)}\n" for name, value in content.items()))

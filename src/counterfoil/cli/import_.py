@@ -3,32 +3,43 @@
 import shlex
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, nullcontext, redirect_stdout
+from decimal import Decimal
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import click
 from click.core import ParameterSource
+from msgspec import Struct
 
 from counterfoil import bootstrap
 from counterfoil.cli import import_report, load_exports, load_run, terminal
+from counterfoil.cli.import_asked import Answered, answer, may_ask, read_answers
+from counterfoil.cli.import_known import accepts_totals, ask_shop_facts
+from counterfoil.cli.import_questions import Decision
 from counterfoil.cli.load_exports import ExportRequest
+from counterfoil.cli.load_run import SOME_REJECTED
 from counterfoil.cli.main import FAILED, INTERRUPTED, Command
 from counterfoil.cli.options import export_options, json_option, setting_option, settings_from, store_option
 from counterfoil.cli.paths import UserPath
+from counterfoil.cli.remembered_mappings import mapping_name, mappings_folder, remember
 from counterfoil.cli.store import is_without_store
 from counterfoil.cli.terminal import echo, is_terminal, message, print_json, print_message, print_note, print_wrapped
 from counterfoil.cli.totals import ExpectedNet, expect_net_option, net_differences, print_totals
 from counterfoil.domain.calendar import zone_named
 from counterfoil.domain.intake import Intake
+from counterfoil.domain.pos_values import MILLION
 from counterfoil.domain.replacements import StoredBill
+from counterfoil.domain.shops import ShopSettings
 from counterfoil.importer.protocol import InputFile, Kind, PosDatabase
-from counterfoil.importing.formats import CSV, DATABASE, FORMATS
+from counterfoil.importing.apis import APIS
+from counterfoil.importing.formats import CSV, DATABASE, FORMATS, built_in_tables
 from counterfoil.importing.mapping import parse_mapping
 from counterfoil.importing.results import ImportFailed
 from counterfoil.ingest.checking import LenientLedger, RejectExamples, checked_records
+from counterfoil.ingest.conversion_process import UnknownExport
 from counterfoil.ingest.converted_exports import ConvertedExport, convert
 from counterfoil.ingest.import_state import StateFile
 from counterfoil.ingest.lines import OTHER_BILL, UNKNOWN_SHOP
@@ -41,6 +52,8 @@ from counterfoil.text import counted, printable
 
 STANDARD_OUTPUT = "-"
 MAX_SHOPS_SHOWN = 5
+MAPPING_SUFFIX = ".toml"
+FACTS_OF_SHOPS = {"franchise", "closing", "timezone"}
 EXPORT_IS_RIGHT = "If the export is right, repeat the command with --accept-change."
 
 _existing_file = UserPath(path_type=Path, dir_okay=False, exists=True)
@@ -57,8 +70,7 @@ class ImportRequest(ExportRequest, kw_only=True):
     rejects: Path | None
     is_load: bool
     is_check: bool
-    infer: bool
-    answers: tuple[str, ...]
+    answers_file: Path | None
     url: str | None
     state: Path | None
     full: bool
@@ -74,6 +86,15 @@ class ImportRequest(ExportRequest, kw_only=True):
     def is_database(self) -> bool:
         return self.format_name == DATABASE
 
+    @property
+    def writes_records(self) -> bool:
+        """Whether an option says what becomes of the records. Otherwise, they go to standard output."""
+        return self.is_load or self.is_check or self.output != STANDARD_OUTPUT
+
+    @property
+    def has_output(self) -> bool:
+        return self.writes_records or not terminal.is_terminal(sys.stdout)
+
 
 @click.command(name="import", cls=Command)
 @click.argument("files", nargs=-1, type=_existing_file, metavar="[FILE]...")
@@ -86,8 +107,7 @@ class ImportRequest(ExportRequest, kw_only=True):
 @click.option("--rejects", type=_new_file, metavar="FILE")
 @click.option("--load", "is_load", is_flag=True)
 @click.option("--check", "is_check", is_flag=True)
-@click.option("--infer", is_flag=True)
-@click.option("--set", "answers", multiple=True, metavar="ENTRY=VALUE")
+@click.option("--answers", "answers_file", type=_existing_file, metavar="FILE")
 @click.option("--url", envvar="COUNTERFOIL_IMPORT_URL", show_envvar=True, metavar="URL")
 @click.option("--state", type=_new_file, metavar="FILE")
 @click.option("--full", is_flag=True)
@@ -102,62 +122,226 @@ def command(ctx: click.Context, /, **given: Any) -> int:
     request = ImportRequest(**given)
     if request.format_name is None and request.url and not request.files:
         request.format_name = DATABASE
-    if request.infer:
-        _require_effect(ctx)
-        # Only this option needs these imports.
-        from counterfoil.cli.import_infer import answers_of, propose_mapping, write_known_mapping  # noqa: PLC0415
-
-        files = (_files(request), request.line_files, request.payment_files)
-        known, is_asked = (files[0], request.mappings, request.output), bool(request.answers or files[1] or files[2])
-        if request.format_name is None and write_known_mapping(*known, is_asked=is_asked):
-            return 0
-        answers = answers_of(request.answers)
-        if request.date_order:
-            answers["dates.order"] = request.date_order
-        propose_mapping(files, request.shop, request.output, request.timezone, answers)
-        return 0
     for is_wrong, problem in _refusals(ctx, request):
         if is_wrong:
             raise click.UsageError(problem)
     settings = settings_from(batch=request.batch)
+    request.mappings = mappings_folder(settings, request.mappings)
+    is_asked = may_ask(as_json=request.as_json) and not request.is_database and request.mapping is None
+    # A person who is asked about new shops wants them to be created.
+    request.with_shops = request.with_shops or is_asked or request.answers_file is not None
     with ExitStack() as opened:
         write_rejects = opened.enter_context(import_report.import_rejects(request.rejects))
         # The state file is locked before the database is read. Otherwise, another import could save a state that is
         # newer than what is read here.
         state = opened.enter_context(closing(StateFile(request.state))) if request.state else None
         folder = opened.enter_context(temporary_folder("counterfoil-convert-"))
-        export = opened.enter_context(closing(_converted(settings, request, state, folder)))
-        if request.format_name is None and not request.as_json:
-            for title in dict.fromkeys(export.tally.recognised.values()):
-                echo(f"Recognised: {title}", err=True)
-        import_report.say_notes(export)
+        run = _Import(settings, request, state, folder, is_asked)
+        export = run.converted()
+        if isinstance(export, int):
+            return export
+        opened.enter_context(closing(export))
         export.tally.rejects_file = request.rejects
         status = _judge(settings, request, export)
-        if status is None:
-            write_rejects(export)
-            status = _finish(settings, request, export, state)
+        if status is not None:
+            return status
+        write_rejects(export)
+        status = _finish(settings, request, export, state)
+        run.remember(status)
     return status
 
 
-# What `--infer` reads, by the names of parameters. Other options would have no effect with it.
-_OF_INFER = {"infer", "answers", "files", "format_name", "line_files", "payment_files", "mappings"}
-_OF_INFER |= {"shop", "date_order", "timezone", "output"}
+class _Import(Struct):
+    """How an export comes to be converted: at once, if it is known, or once its form is answered and accepted."""
+
+    settings: Settings
+    request: ImportRequest
+    state: StateFile | None
+    folder: Path
+    is_asked: bool
+    answered: Answered | None = None
+
+    def converted(self) -> ConvertedExport | int:
+        """Return the export, or the exit status if nothing is to be written."""
+        request = self.request
+        try:
+            export = self._convert()
+        except UnknownExport as unknown:
+            if request.format_name not in (None, CSV):
+                raise
+            if self.is_asked and str(unknown):
+                print_note(str(unknown))
+            return self._with_answers(read_answers(request.answers_file))
+        try:
+            return self._known(export)
+        except BaseException:
+            export.close()
+            raise
+
+    def remember(self, status: int) -> None:
+        """Keep the mapping for files with the same headings, if the files were loaded with it."""
+        request = self.request
+        if self.answered is None or not request.is_load or request.is_check or status not in (0, SOME_REJECTED):
+            return
+        self._remember(self.answered)
+
+    def _remember(self, answered: Answered) -> Path:
+        request = self.request
+        path = remember(self.settings, request.mappings, _files(request)[0], answered.form)
+        if request.line_files or request.payment_files:
+            echo(f"The mapping is in {path}. For such files, add --mapping {path}.", err=True)
+        else:
+            echo(f"Files with these headings are read in the same way from now on: {path}", err=True)
+        return path
+
+    def _convert(self) -> ConvertedExport:
+        return _converted(self.settings, self.request, self.state, self.folder)
+
+    # --- an export that is known ------------------------------------------------------
+
+    def _known(self, export: ConvertedExport) -> ConvertedExport | int:
+        """Ask what no export says about new shops, and whether the totals are right."""
+        request = self.request
+        if request.as_json and not request.writes_records:
+            raise click.UsageError(message("import_json"))
+        answers = read_answers(request.answers_file)
+        if answers and not set(answers) <= FACTS_OF_SHOPS:
+            export.close()
+            if _is_built_in(export):
+                title = " and ".join(export.tally.recognised.values())
+                raise click.UsageError(f"{title}: nothing is asked about it but {', '.join(sorted(FACTS_OF_SHOPS))}.")
+            return self._with_answers(answers)
+        if request.format_name is None and not request.as_json:
+            for title in dict.fromkeys(export.tally.recognised.values()):
+                echo(f"Recognised: {title}", err=True)
+        if request.output.endswith(MAPPING_SUFFIX):
+            export.close()
+            return self._write_built_in(export)
+        if answers:
+            export.close()
+            self._set_facts(_facts_of(answers))
+            export = self._convert()
+        if self.is_asked:
+            return self._accepted(export)
+        import_report.say_notes(export)
+        return export
+
+    def _accepted(self, export: ConvertedExport) -> ConvertedExport | int:
+        request = self.request
+        if export.tally.new_shops and not request.new_shops().closing:
+            facts = ask_shop_facts(self.settings, export, request.new_shops())
+            export.close()
+            self._set_facts(facts)
+            export = self._convert()
+        for note in export.notes:
+            import_report.say_once(note)
+        if request.has_output:
+            return export
+        report, _ = _checked(self.settings, request, export, is_guarded=False)
+        with redirect_stdout(sys.stderr):
+            import_report.print_tally(export.tally)
+            print_totals(report.summary.totals.report())
+        request.is_load = accepts_totals()
+        if request.is_load:
+            return export
+        echo("Stopped. Nothing was written.", err=True)
+        export.close()
+        return 0
+
+    def _set_facts(self, facts: ShopSettings) -> None:
+        request = self.request
+        request.franchise = facts.franchise_id
+        request.closing_time = facts.closing
+        request.timezone = request.timezone or facts.timezone
+
+    def _write_built_in(self, export: ConvertedExport) -> int:
+        """Write the mapping of a known till to the output, for changes of the operator's own."""
+        titles = set(export.tally.recognised.values())
+        texts = [table.text for table in built_in_tables() if table.recognition.name in titles]
+        if len(texts) != 1:
+            raise click.UsageError("There is no single mapping for these files. Name one file of a known table.")
+        _write_text(Path(self.request.output), texts[0])
+        echo(f"The built-in mapping is in {self.request.output}. Nothing was loaded.", err=True)
+        return 0
+
+    # --- an export that nobody has answered for ---------------------------------------
+
+    def _with_answers(self, answers: Mapping[str, str]) -> ConvertedExport | int:
+        """Return the export as its answered form says, or the exit status if that is not to be loaded."""
+        request = self.request
+        options = {
+            "franchise": request.franchise,
+            "closing": request.closing_time,
+            "shop": request.shop,
+            "order": request.date_order,
+        }
+        given = {name: value for name, value in options.items() if value is not None}
+        answered = answer(
+            self.settings,
+            request,
+            _inputs(request, self.folder),
+            {**given, **answers},
+            is_asked=self.is_asked,
+            as_json=request.as_json,
+            only_form=request.as_json and not request.writes_records,
+        )
+        if answered.decision is Decision.STOP:
+            return answered.status
+        if request.output.endswith(MAPPING_SUFFIX):
+            _write_text(Path(request.output), answered.form.mapping)
+            echo(f"The mapping is in {request.output}. Nothing was loaded.", err=True)
+            return 0
+        if answered.decision is Decision.WRITE:
+            self._remember(answered)
+            echo("Nothing was loaded.", err=True)
+            return 0
+        return self._converted_form(answered)
+
+    def _converted_form(self, answered: Answered) -> ConvertedExport:
+        """Return the export, converted with the accepted mapping. Its totals must be those that were accepted."""
+        request = self.request
+        path = self.folder / mapping_name(_files(request)[0])
+        path.write_text(answered.form.mapping, "utf-8")
+        request.mapping = path
+        request.is_load = request.is_load or (self.is_asked and not request.has_output)
+        # The mapping has the facts of the new shops.
+        request.franchise = request.closing_time = request.shop = request.timezone = None
+        request.with_shops = False
+        if answered.form.totals is not None:
+            net = int(Decimal(answered.form.totals.net) * MILLION)
+            request.expect_net = (*request.expect_net, ExpectedNet(None, net))
+        export = self._convert()
+        if answered.form.totals is not None and export.tally.bills != answered.form.totals.bills:
+            accepted = counted(answered.form.totals.bills, "bill")
+            export.close()
+            raise ImportFailed(f"{export.name}: {accepted} accepted, but {export.tally.bills:,} converted. Report it.")
+        import_report.say_notes(export)
+        self.answered = answered
+        return export
 
 
-def _require_effect(ctx: click.Context) -> None:
-    """Refuse options that have no effect with --infer."""
-    for option in ctx.command.params:
-        name = option.name or ""
-        is_used = name in _OF_INFER or not option.expose_value
-        if not is_used and ctx.get_parameter_source(name) == ParameterSource.COMMANDLINE:
-            raise click.UsageError(f"{option.opts[0]} has no effect with --infer, which only writes a mapping.")
+def _facts_of(answers: Mapping[str, str]) -> ShopSettings:
+    return ShopSettings(
+        franchise_id=answers.get("franchise"), closing=answers.get("closing"), timezone=answers.get("timezone")
+    )
+
+
+def _is_built_in(export: ConvertedExport) -> bool:
+    known = {table.recognition.name for table in built_in_tables()} | {api.title for api in APIS.values()}
+    return known.issuperset(export.tally.recognised.values())
+
+
+def _write_text(path: Path, text: str) -> None:
+    if path.exists():
+        raise click.BadParameter(f"{path} already exists. Choose a new file name.", param_hint="--output")
+    with draft_of(path) as draft, open_output(draft, name=path) as file:
+        file.write(text.encode())
 
 
 def _refusals(ctx: click.Context, request: ImportRequest) -> Iterator[tuple[object, str]]:
     """Yield whether options are invalid or cannot be used together, and what to say then."""
     is_to_stdout, zone = request.output == STANDARD_OUTPUT, request.timezone
     files = [path.resolve() for path in (*request.files, *request.line_files, *request.payment_files)]
-    yield request.answers, "--set has an effect only with --infer. For loaded shops, use `counterfoil shops set`."
     yield not request.output, "--output needs a file name."
     is_described = request.new_shops().given() and request.content().get("shop")
     yield is_described, "The mapping describes its shops: write franchiseId and closingTime into its [[shop]] entries."
@@ -166,8 +350,7 @@ def _refusals(ctx: click.Context, request: ImportRequest) -> Iterator[tuple[obje
     yield request.is_check and is_written, "--check writes no files. Leave out --output and --rejects."
     yield request.accept_change and not request.is_load, "--accept-change needs --load."
     yield request.is_load and not is_to_stdout, "Use --load or --output, not both."
-    is_printed = is_to_stdout and not (request.is_load or request.is_check)
-    yield request.as_json and is_printed, message("import_json")
+    yield request.as_json and request.format_name and not request.writes_records, message("import_json")
     if request.is_database:
         yield files or not request.url or not request.mapping, message("database_needs")
         yield request.state and not request.is_load, message("state_needs_load")
@@ -191,17 +374,14 @@ def _converted(settings: Settings, request: ImportRequest, state: StateFile | No
         # A mistake in the mapping is found before anything is connected.
         parse_mapping(request.content(), request.mapping_name or DATABASE)
         saved = state.read() if state and not request.full else None
-        files: list[InputFile] = []
         database = PosDatabase(request.url or "", saved)
     else:
-        files = [InputFile(str(path.absolute())) for path in _files(request)]
-        files += _parts(request.line_files, "lines") + _parts(request.payment_files, "payments")
         database = None
     shops, bases = load_exports.known_shops(settings), load_exports.known_bases(settings)
     # A shop that the store knows is not written over. In a file of records, it stays.
     known = {shop.id for shop in shops} if request.is_load else set()
     with terminal.progress("Converting", None, "rows") as show_progress, stop_signals_as_interrupt():
-        files = [_readable(file, folder / str(number)) for number, file in enumerate(files)]
+        files = [] if request.is_database else _inputs(request, folder)
         return convert(
             request.conversion(shops, bases, files, database, format_name=request.format_name, joins=request.join),
             load_exports.conversion_limits(settings),
@@ -213,6 +393,13 @@ def _converted(settings: Settings, request: ImportRequest, state: StateFile | No
         )
 
 
+def _inputs(request: ImportRequest, folder: Path) -> list[InputFile]:
+    """Return the files of the request, as another process can read them."""
+    files = [InputFile(str(path.absolute())) for path in _files(request)]
+    files += _parts(request.line_files, "lines") + _parts(request.payment_files, "payments")
+    return [_readable(file, folder / str(number)) for number, file in enumerate(files)]
+
+
 def _parts(paths: Sequence[Path], kind: Kind) -> list[InputFile]:
     return [InputFile(str(path.absolute()), kind) for path in paths]
 
@@ -222,6 +409,8 @@ def _readable(file: InputFile, folder: Path) -> InputFile:
     path = Path(file.path)
     if path.is_file():
         return file
+    if (folder / path.name).exists():
+        return InputFile(str(folder / path.name), file.kind)
     folder.mkdir()
     with path.open("rb") as pipe, (folder / path.name).open("wb") as copy:
         shutil.copyfileobj(pipe, copy)

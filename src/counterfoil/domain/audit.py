@@ -57,6 +57,8 @@ class Act(StrEnum):
     DELIVERY_ACCEPTED = "delivery_accepted"
     DELIVERY_DISCARDED = "delivery_discarded"
     LOAD_UNDONE = "load_undone"
+    # An operator accepted how the columns of an export are read.
+    MAPPING_ACCEPTED = "mapping_accepted"
 
 
 class FieldChange(Struct, frozen=True):

@@ -17,6 +17,8 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from counterfoil.importer import protocol
+from counterfoil.importer.form import ExportFiles, KnownShop, json_of
+from counterfoil.importer.proposal import form
 from counterfoil.importer.protocol import VERSION, Cause, ConversionRequest, FailedMessage
 from counterfoil.importing.database import DatabaseImport, SavedState, SourceDatabase
 from counterfoil.importing.formats import Export, open_export
@@ -27,6 +29,7 @@ from counterfoil.importing.results import (
     ImportedRecord,
     ImportFailed,
     ImportNote,
+    NotRecognised,
     Reason,
     RejectedRow,
     ShopElsewhere,
@@ -108,6 +111,22 @@ class AnswerWriter:
             self.write(protocol.ProgressMessage(VERSION, self._rows))
             self._out.flush()
 
+    def form(self, files: ExportFiles, request: ConversionRequest) -> None:
+        """Write the form of the files with the answers of the request, and the end of a conversion without records."""
+        shops = [
+            KnownShop(id=shop.id, timezone=shop.timezone, closing_time=shop.closing_time) for shop in request.shops
+        ]
+        found = form(
+            files,
+            request.answers or {},
+            shops,
+            today=request.today,
+            currency=request.currency.upper(),
+            timezone=request.timezone,
+        )
+        self.write(protocol.FormMessage(VERSION, Raw(json_of(found))))
+        self.write(protocol.EndMessage(VERSION, 0, 0, 0, 0, Decimal()))
+
     def end(self, export: "Export | DatabaseImport") -> None:
         counts = self._records, self._rejects, self._left_out, self._totals
         has_other_ids = isinstance(export, Export) and export.has_other_ids
@@ -168,6 +187,8 @@ def _reason(error: BaseException) -> tuple[str, Cause]:
         cause = cause.__cause__ or cause.__context__
     if is_disk_full(error):
         return "the disk for temporary files is full", "disk"
+    if isinstance(error, NotRecognised):
+        return str(error), "unknown"
     if isinstance(error, ImportFailed):
         return str(error), "export"
     if isinstance(error, ModuleNotFoundError) and error.name:
@@ -207,6 +228,9 @@ def _results(request: ConversionRequest, answers: AnswerWriter) -> Iterator[Impo
         paths[input_file.kind].append(Path(input_file.path))
     own_mappings = Path(request.mappings) if request.mappings else None
     mapping = request.mapping, request.mapping_name
+    if request.answers is not None:
+        answers.form(ExportFiles(*(tuple(paths[kind]) for kind in ("bills", "lines", "payments"))), request)
+        return
     given = paths["bills"], paths["lines"], paths["payments"]
     export = open_export(request.format, *given, *mapping, options, own_mappings)
     for file in export.files:

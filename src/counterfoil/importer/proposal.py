@@ -165,9 +165,8 @@ class _Former:
                 # A fact of the shops changes no record.
                 found[((answer, "", 0, 0, ""),)] = self._option(doubt, answer, base)
                 continue
-            try:
-                reading = self._reading(self._answers | self._settled | {doubt.id: answer})
-            except (Refuted, NeedsOtherReport):
+            reading = self._reading_with(doubt, answer)
+            if reading is None:
                 continue
             option = self._option(doubt, answer, reading)
             if doubt.kind == _SHOP or doubt.must_confirm:
@@ -177,6 +176,22 @@ class _Former:
             if len(found) == MOST_OPTIONS:
                 break
         return list(found.values())
+
+    def _reading_with(self, doubt: Doubt, answer: str) -> Reading | None:
+        """Return the reading with another answer to a doubt, or None if the file refutes it.
+
+        What was settled without asking may only hold for the present answer, so it does not refute another one.
+        """
+        settled = dict(self._settled)
+        while True:
+            try:
+                return self._reading(self._answers | settled | {doubt.id: answer})
+            except NeedsOtherReport:
+                return None
+            except Refuted as refuted:
+                if refuted.doubt == doubt.id or refuted.doubt not in settled:
+                    return None
+                del settled[refuted.doubt]
 
     def _option(self, doubt: Doubt, answer: str, reading: Reading) -> Option:
         times = [self._local(reading, bill) for bill in reading.counted if reading.times[bill]]

@@ -15,9 +15,9 @@ from counterfoil.importing.results import Reason
 
 VERSION: Final = 1
 Kind = Literal["bills", "lines", "payments"]
-Cause = Literal["export", "disk", "memory", "cells", "package", "error"]
-"""Why nothing is converted: the export or its mapping, a full disk, a limit, a package that is not installed (then the
-text is its name), or an error of the converter."""
+Cause = Literal["export", "unknown", "disk", "memory", "cells", "package", "error"]
+"""Why nothing is converted: the export or its mapping, an export that nobody has answered for, a full disk, a limit, a
+package that is not installed (then the text is its name), or an error of the converter."""
 
 
 class InputFile(Struct, frozen=True):
@@ -53,6 +53,8 @@ class ConversionRequest(Struct, frozen=True, rename="camel", kw_only=True):
     mapping_name: str | None = None
     mappings: str | None = None
     """The operator's folder of mappings by which files are recognised."""
+    answers: dict[str, str] | None = None
+    """If it is set, the form of the files with these answers is returned, instead of records."""
     today: date
     currency: str = "THB"
     shop: str | None = None

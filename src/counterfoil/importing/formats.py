@@ -20,7 +20,7 @@ from counterfoil.importing.apis import APIS
 from counterfoil.importing.mapping import ImportMapping, merged, parse_mapping
 from counterfoil.importing.members import member_records
 from counterfoil.importing.orders import JsonOrder, OrderImport, apis_of, json_text, list_names, read_orders
-from counterfoil.importing.results import Imported, ImportFailed, RowProblem, message
+from counterfoil.importing.results import Imported, ImportFailed, NotRecognised, RowProblem, message
 from counterfoil.importing.sheets import OnRead, ignore_reads, open_table
 from counterfoil.importing.tables import ImportOptions, table_records
 
@@ -163,7 +163,7 @@ def recognised(
         names = {"name": path.name, "title": other.title, "other": format_name, "format": other.format_name}
         raise ImportFailed(message("other_format", **names))
     known = ", ".join(one.recognition.name for one in tables if format_name in (None, one.format_name))
-    raise ImportFailed(message("not_recognised", name=path.name, known=known or f"{format_name} in JSON"))
+    raise NotRecognised(message("not_recognised", name=path.name, known=known or f"{format_name} in JSON"))
 
 
 def _recognised_table(

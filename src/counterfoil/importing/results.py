@@ -47,6 +47,10 @@ class ImportFailed(MessageError):
     """The import cannot start or continue. The message says why and, if possible, what to do."""
 
 
+class NotRecognised(ImportFailed):
+    """No mapping is for these headings, so somebody must answer what the columns mean."""
+
+
 class RowProblem(Exception):
     """A row cannot be converted, so its bill is rejected. `reason` is a key of REJECT_REASONS."""
 

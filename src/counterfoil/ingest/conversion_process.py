@@ -52,6 +52,10 @@ class ConversionFailed(MessageError):
     """An export cannot be converted, so nothing of it may be loaded. The message says why and what to do."""
 
 
+class UnknownExport(ConversionFailed):
+    """Nobody has said yet what the columns of the export mean."""
+
+
 class DiskFull(ConversionFailed):
     """The disk for temporary files is full. It is not the fault of the export."""
 
@@ -230,6 +234,8 @@ def failure(failed: FailedMessage, name: str, limits: ConversionLimits) -> Excep
             )
         case "disk":
             return disk_full(name)
+        case "unknown":
+            return UnknownExport(failed.text)
         case "package":
             return ModuleNotFoundError(name=failed.text)
         case "error":

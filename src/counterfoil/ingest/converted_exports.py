@@ -19,6 +19,7 @@ from msgspec import UNSET, Struct, field, json
 
 from counterfoil.domain.intake import MAX_REMEMBERED, RejectedLine, RejectedRows
 from counterfoil.domain.shops import NOTHING_SET, ShopSettings
+from counterfoil.importer.form import Form, form_of
 from counterfoil.importer.protocol import (
     Answer,
     ConversionRequest,
@@ -297,6 +298,34 @@ def convert(
     except _MemoryOfOthers:
         # A new process has all memory for this export.
         return _convert(request, limits, new_export(), command, on_wait, on_progress)
+
+
+def read_form(
+    request: ConversionRequest,
+    limits: ConversionLimits,
+    command: Sequence[str] = OWN_CONVERTER,
+    on_wait: Callable[[], None] = lambda: None,
+) -> Form:
+    """Return the form of the files of a request, with its answers. Raise `ConversionFailed` if there is none."""
+    name = printable(name_of(request))
+    process = taken(command)
+    found: Form | None = None
+    try:
+        for answer in process.answers(request, limits, on_wait):
+            if isinstance(answer, FormMessage):
+                found = _decoded_form(answer, name)
+    finally:
+        give_back(process)
+    if found is None:
+        raise ConversionFailed(f"{name} was not read: the converter returned no form.")
+    return found
+
+
+def _decoded_form(answer: FormMessage, name: str) -> Form:
+    try:
+        return form_of(bytes(answer.form))
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ConversionFailed(f"{name} was not read: the converter wrote a form that is none ({error}).") from error
 
 
 class _MemoryOfOthers(Exception):

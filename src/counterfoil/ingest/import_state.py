@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import json
 
-from counterfoil.importing.results import ImportFailed, message
+from counterfoil.importing.results import ImportFailed
 from counterfoil.machine.files import draft_of, names_file, open_output
 
 
@@ -36,7 +36,8 @@ class StateFile:
         except FileNotFoundError:
             return None
         except (OSError, msgspec.DecodeError, msgspec.ValidationError) as error:
-            raise ImportFailed(message("bad_state_file", path=self._path, error=error)) from error
+            text = f"the state file {self._path} cannot be read: {error}. Use --full to read the whole database again."
+            raise ImportFailed(text) from error
 
     def write(self, state: dict[str, Any]) -> None:
         """Save a state. The file is replaced atomically."""

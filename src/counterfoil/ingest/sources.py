@@ -334,7 +334,7 @@ def open_source(name: str, *, may_have_other_files: bool = False) -> Source:
         raise SourceError(
             f"{file.name} is not a source record file: it begins with neither an object nor an array of JSON. "
             "To load an export of a POS, use `counterfoil import`; for a CSV file, begin with "
-            "`counterfoil import --infer FILE`."
+            "`counterfoil import FILE`."
         )
     return file
 

@@ -1,0 +1,116 @@
+"""`counterfoil import` of an export that nobody has answered for: its form, and the mapping of the answers."""
+
+import sys
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+
+import click
+from msgspec import DecodeError, Struct, convert, json, to_builtins
+from msgspec.structs import replace
+
+from counterfoil.cli import load_exports
+from counterfoil.cli.import_questions import Decision, ask_questions
+from counterfoil.cli.load_exports import ExportRequest
+from counterfoil.cli.main import FAILED
+from counterfoil.cli.terminal import echo, is_terminal, print_json, print_message, print_wrapped
+from counterfoil.importer.form import Form, Question
+from counterfoil.importer.protocol import InputFile
+from counterfoil.ingest.converted_exports import read_form
+from counterfoil.machine.process import stop_signals_as_interrupt
+from counterfoil.settings import Settings
+from counterfoil.text import counted
+
+OPEN_QUESTIONS = 7
+"""The exit status if questions are open. Nothing was written then."""
+
+
+class Answered(Struct, frozen=True):
+    """What became of a form: a decision with the complete form, or the exit status of the command."""
+
+    form: Form
+    decision: Decision
+    status: int
+
+
+def may_ask(*, as_json: bool) -> bool:
+    """Return whether a person can be asked: input and messages are terminals."""
+    return is_terminal(sys.stdin) and is_terminal(sys.stderr) and not as_json
+
+
+def read_answers(path: Path | None) -> dict[str, str]:
+    """Return the answers of a TOML or JSON file, by the IDs of their questions."""
+    if path is None:
+        return {}
+    text = path.read_bytes()
+    try:
+        content = json.decode(text) if text.lstrip()[:1] == b"{" else tomllib.loads(text.decode("utf-8-sig"))
+        # A mapping has its answers in a section.
+        found = content.get("answers", content)
+        return convert(found, dict[str, str])
+    except (DecodeError, UnicodeDecodeError, tomllib.TOMLDecodeError, AttributeError) as error:
+        raise click.BadParameter(f"{path.name} cannot be read: {error}", param_hint="--answers") from error
+
+
+def answer(
+    settings: Settings,
+    request: ExportRequest,
+    files: list[InputFile],
+    answers: Mapping[str, str],
+    *,
+    is_asked: bool,
+    as_json: bool,
+    only_form: bool,
+) -> Answered:
+    """Return the complete form of the files, after asking if that is possible, or say which questions are open.
+
+    With `only_form`, its JSON is all that is wanted.
+    """
+    shops = load_exports.known_shops(settings)
+    conversion = request.conversion(shops, load_exports.known_bases(settings), files)
+    limits = load_exports.conversion_limits(settings)
+
+    def ask_form(given: Mapping[str, str]) -> Form:
+        with stop_signals_as_interrupt():
+            return read_form(replace(conversion, answers=dict(given)), limits, request.command())
+
+    if is_asked:
+        accepted = ask_questions(ask_form, answers)
+        return Answered(accepted.form, accepted.decision, 0)
+    form = ask_form(answers)
+    if form.refused:
+        refusal = form.refused[0]
+        raise click.UsageError(f"The answer {refusal.id} = {json.encode(refusal.answer).decode()}: {refusal.reason}")
+    status = FAILED if form.advice else OPEN_QUESTIONS
+    if form.is_complete:
+        status = 0
+    if as_json and (only_form or not form.is_complete):
+        print_json(to_builtins(form))
+        return Answered(form, Decision.STOP, status)
+    if form.is_complete:
+        return Answered(form, Decision.LOAD, 0)
+    _print_open(form)
+    return Answered(form, Decision.STOP, status)
+
+
+def _print_open(form: Form) -> None:
+    """Say what is open, and how to answer without a terminal."""
+    if form.file:
+        print_wrapped(form.file, 4, err=True)
+    if form.advice:
+        print_message(form.advice)
+        return
+    for question in form.questions:
+        _print_question(question)
+    print_message(
+        f"{counted(len(form.open), 'question')} open, nothing was written. Run the command on a terminal to be asked, "
+        "or write the answers into a file, a line each, and add --answers FILE."
+    )
+
+
+def _print_question(question: Question) -> None:
+    default = f" (without an answer: {question.default})" if question.default is not None else ""
+    print_wrapped(f"{question.id}: {question.text}{default}", 4, err=True)
+    for option in question.options:
+        money = f"  {counted(option.bills, 'bill')}  {option.net}" if option.net else ""
+        echo(f"    {question.id} = {json.encode(option.answer).decode()}  {option.text}{money}", err=True)

@@ -1,0 +1,130 @@
+"""The form of `counterfoil import`: questions on a terminal, answers from a file, and mappings that are remembered."""
+
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from cli.command import Command, on_terminal
+
+pytestmark = pytest.mark.programs
+
+ANSWERED = {"state.Payout Status": "sale", "net": "Total + Tip"}
+EXPORT = """\
+Receipt No,Date,Time,Branch,Item,Qty,Amount,Subtotal,Service,VAT,Total,Tip,Payout Status
+1001,13/04/2026,18:05,Riverside,Khao soi,2,190.00,200.00,20.00,15.40,235.40,0.00,Paid
+1001,13/04/2026,18:05,Riverside,Tea,1,10.00,200.00,20.00,15.40,235.40,0.00,Paid
+1002,13/04/2026,18:40,Riverside,Set menu,1,500.00,500.00,50.00,38.50,588.50,40.00,Pending
+1003,14/04/2026,19:10,Old Town,Tea,2,100.00,100.00,10.00,7.70,117.70,0.00,Paid
+1004,14/04/2026,19:30,Old Town,Curry,1,160.00,160.00,16.00,12.32,188.32,20.00,Pending
+1005,15/04/2026,18:10,Riverside,Tea,1,70.10,70.10,7.01,5.40,82.51,0.00,Paid
+1006,15/04/2026,20:10,Riverside,Noodles,2,130.00,130.00,13.00,10.01,153.01,10.00,Pending
+"""
+
+
+@pytest.fixture
+def export(tmp_path: Path) -> Path:
+    path = tmp_path / "sales-2026-04.csv"
+    path.write_text(EXPORT, "utf-8")
+    return path
+
+
+def answers_file(folder: Path, answers: dict[str, str]) -> Path:
+    path = folder / "answers.json"
+    path.write_text(json.dumps(answers), "utf-8")
+    return path
+
+
+def test_without_a_terminal_open_questions_end_with_7_and_nothing_is_written(
+    counterfoil: Command, export: Path, store: Path
+) -> None:
+    done = counterfoil("import", export, "--load", status=7)
+    assert "state.Payout Status" in done.stderr
+    assert not store.exists()
+
+
+def test_json_prints_the_form_with_the_money_of_each_option(counterfoil: Command, export: Path) -> None:
+    form = json.loads(counterfoil("import", export, "--json", status=7).stdout)
+    (question,) = [one for one in form["questions"] if one["id"] == "state.Payout Status"]
+    assert {(one["answer"], one["bills"], one["net"]) for one in question["options"]} >= {
+        ("sale", 6, "1435.44"),
+        ("skip", 3, "435.61"),
+    }
+    assert form["totals"] is None
+
+
+def test_answers_from_a_file_load_the_export_and_are_remembered(
+    counterfoil: Command, export: Path, store: Path, tmp_path: Path
+) -> None:
+    counterfoil("import", export, "--answers", answers_file(tmp_path, ANSWERED), "--load")
+    (mapping,) = (store / "mappings").glob("*.toml")
+    assert mapping.name == "sales.toml"
+    assert tomllib.loads(mapping.read_text("utf-8"))["answers"]["state.Payout Status"] == "sale"
+    assert "mapping_accepted" in counterfoil("audit").stdout
+    export.write_text(EXPORT.replace("/04/2026", "/05/2026"), "utf-8")
+    assert "1,435.44" in counterfoil("import", export, "--load").stdout
+
+
+@pytest.mark.parametrize(
+    ("answers", "said"),
+    [({**ANSWERED, "unasked": "yes"}, "Nothing asks this"), ({**ANSWERED, "net": "Subtotal"}, "net")],
+)
+def test_an_answer_that_nothing_asks_or_the_sums_refute_is_wrong_usage(
+    counterfoil: Command, export: Path, store: Path, tmp_path: Path, answers: dict[str, str], said: str
+) -> None:
+    done = counterfoil("import", export, "--answers", answers_file(tmp_path, answers), "--load", status=2)
+    assert said in done.stderr
+    assert not store.exists()
+
+
+def test_a_wrong_net_of_the_day_report_loads_and_remembers_nothing(
+    counterfoil: Command, export: Path, store: Path, tmp_path: Path
+) -> None:
+    answers = answers_file(tmp_path, ANSWERED)
+    counterfoil("import", export, "--answers", answers, "--load", "--expect-net", "1400.00", status=1)
+    assert not (store / "mappings").exists()
+
+
+def test_an_output_named_toml_gets_the_mapping(counterfoil: Command, export: Path, tmp_path: Path) -> None:
+    mapping = tmp_path / "mapping.toml"
+    counterfoil("import", export, "--answers", answers_file(tmp_path, ANSWERED), "-o", mapping)
+    assert '"1435.44"' in mapping.read_text("utf-8")
+    assert "1,435.44" in counterfoil("import", export, "--mapping", mapping, "--check").stdout
+
+
+def test_a_folder_of_mappings_that_others_can_write_to_is_refused(
+    counterfoil: Command, export: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "mappings"
+    folder.mkdir()
+    folder.chmod(0o777)
+    assert "every user" in counterfoil("import", export, "--mappings", folder, "--check", status=1).stderr
+
+
+# --- on a terminal -----------------------------------------------------------------------
+
+
+def test_a_person_answers_accepts_the_totals_and_loads(export: Path, store: Path) -> None:
+    # `?` shows examples, `<` goes back; the facts of shops have defaults.
+    typed = b"?\n2\n<\n2\n" + b"\n" * 3 + b"1\n"
+    shown = on_terminal("import", export, "--store", store, typed=typed, columns=100, NO_COLOR="1")
+    assert "Payout Status" in shown
+    assert "1,435.44" in shown
+    assert "Left out: 0 bills" in shown
+    assert (store / "mappings" / "sales.toml").exists()
+
+
+def test_stopping_writes_nothing(export: Path, store: Path) -> None:
+    shown = on_terminal("import", export, "--store", store, typed=b"q\n", NO_COLOR="1")
+    assert "Stopped. Nothing was written." in shown
+    assert not store.exists()
+
+
+def test_a_known_till_is_asked_about_its_new_shops_only(store: Path) -> None:
+    receipts = Path(__file__).parents[2] / "docs" / "examples" / "loyverse-receipts.csv"
+    shown = on_terminal("import", receipts, "--store", store, typed=b"\n\n1\n", columns=100, NO_COLOR="1")
+    assert "Which time zone are the shops in?" in shown
+    assert "When does a business day end?" in shown
+    assert "135.00" in shown
+    assert store.exists()
