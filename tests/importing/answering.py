@@ -7,7 +7,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from counterfoil.importer.form import MOST_QUESTIONS, ExportFiles, Form
+from counterfoil.importer.form import MOST_QUESTIONS, Form, FormFiles
 from counterfoil.importer.proposal import form
 from importing.exports import Outcome, imported
 
@@ -24,18 +24,18 @@ class Ending(Struct):
     detail: str = ""
 
 
-def without_answers(files: ExportFiles, is_right: IsRight) -> Ending:
+def without_answers(files: FormFiles, is_right: IsRight) -> Ending:
     """Return how an export ends if nobody answers anything."""
     found = form(files, {}, today=TODAY)
     return Ending("asked", {}, found) if found.open else _complete(files, found, {}, is_right)
 
 
-def answered(files: ExportFiles, is_right: IsRight, free: Mapping[str, str] | None = None) -> Ending:
+def answered(files: FormFiles, is_right: IsRight, free: Mapping[str, str] | None = None) -> Ending:
     """Return how an export ends if somebody who knows the truth answers. `free` are answers that no option has."""
     return _answered(files, is_right, free or {}, {})
 
 
-def _answered(files: ExportFiles, is_right: IsRight, free: Mapping[str, str], answers: dict[str, str]) -> Ending:
+def _answered(files: FormFiles, is_right: IsRight, free: Mapping[str, str], answers: dict[str, str]) -> Ending:
     found = form(files, answers, today=TODAY)
     if not found.open:
         return _complete(files, found, answers, is_right)
@@ -52,7 +52,7 @@ def _answered(files: ExportFiles, is_right: IsRight, free: Mapping[str, str], an
     return first or Ending("refused", answers, found, "a question without options")
 
 
-def _complete(files: ExportFiles, found: Form, answers: dict[str, str], is_right: IsRight) -> Ending:
+def _complete(files: FormFiles, found: Form, answers: dict[str, str], is_right: IsRight) -> Ending:
     if not found.is_complete:
         reason = found.advice or " ".join(one.reason for one in found.refused)
         return Ending("refused", answers, found, reason)
@@ -65,11 +65,11 @@ def _complete(files: ExportFiles, found: Form, answers: dict[str, str], is_right
     return Ending("right" if is_right(outcome) else "wrong", answers, found)
 
 
-def files_of(export: Mapping[str, str], folder: Path) -> ExportFiles:
+def files_of(export: Mapping[str, str], folder: Path) -> FormFiles:
     """Write a made-up export to files."""
     paths = {}
     for kind in ("bills", "payments"):
         if kind in export:
             paths[kind] = folder / f"{kind}.csv"
             paths[kind].write_text(export[kind], "utf-8")
-    return ExportFiles((paths["bills"],), (), (paths["payments"],) if "payments" in paths else ())
+    return FormFiles((paths["bills"],), (), (paths["payments"],) if "payments" in paths else ())

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from counterfoil.importer.form import MOST_OPTIONS, ExportFiles, Form
+from counterfoil.importer.form import MOST_OPTIONS, Form, FormFiles
 from counterfoil.importer.proposal import form
 from counterfoil.importing.mapping import parse_mapping
 from importing.answering import TODAY, Ending, answered, files_of, without_answers
@@ -125,7 +125,7 @@ def test_a_word_asks_at_most_and_sums_prove(export: dict[str, Any], tmp_path: Pa
 @pytest.mark.parametrize("style", STYLES, ids=lambda style: style.name)
 def test_each_style_of_the_corpus_is_right_or_asked_about(style: Style, tmp_path: Path) -> None:
     bills, lines, payments = write(style, tmp_path)
-    files = ExportFiles(tuple(bills), tuple(lines), tuple(payments))
+    files = FormFiles(tuple(bills), tuple(lines), tuple(payments))
 
     def is_right(found: Outcome) -> bool:
         return figures(style, found) == expected(style)

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 from openpyxl import Workbook
 
-from counterfoil.importer.form import ExportFiles, Form, MemberTotals
+from counterfoil.importer.form import Form, FormFiles, MemberTotals
 from counterfoil.importer.member_headings import is_of_members
 from counterfoil.importer.members import members_form
 from counterfoil.importer.proposal import form
@@ -235,7 +235,7 @@ def test_members_and_bills_are_not_imported_together() -> None:
 
 
 def asked(path: Path, **answers: str) -> Form:
-    return form(ExportFiles((path,)), answers, today=TODAY)
+    return form(FormFiles((path,)), answers, today=TODAY)
 
 
 def questions(found: Form) -> dict[str, list[str]]:
@@ -326,7 +326,7 @@ def test_a_table_in_which_nothing_tells_members_apart_is_refused_with_advice(tmp
 
 @pytest.mark.parametrize("name", ["bills.csv", "square-items.csv", "shopify-orders.csv", "toast-orders.csv"])
 def test_bills_are_never_taken_for_members(name: str) -> None:
-    assert members_form(ExportFiles((EXAMPLES / name,)), {}, today=TODAY) is None
+    assert members_form(FormFiles((EXAMPLES / name,)), {}, today=TODAY) is None
 
 
 @pytest.mark.parametrize("file", ["strange_exports.toml", "asked_exports.toml"])

@@ -11,7 +11,7 @@ import click
 from msgspec import Struct
 
 from counterfoil.cli.terminal import COLUMN_GAP, aligned, display_width, echo, print_wrapped, style
-from counterfoil.importer.form import DayTotals, Form, LeftOut, Option, Question, Totals
+from counterfoil.importer.form import AnswerOption, DayTotals, Form, LeftOutBills, Question, Totals
 from counterfoil.text import counted, printable
 
 AskForm = Callable[[Mapping[str, str]], Form]
@@ -167,7 +167,7 @@ def _print_question(question: Question, place: str) -> None:
         echo(f"{indent}Enter: {printable(question.default)}", err=True, dim=True)
 
 
-def _option_cells(number: int, option: Option) -> list[str]:
+def _option_cells(number: int, option: AnswerOption) -> list[str]:
     money = ""
     if option.net:
         money = f"{counted(option.bills, 'bill')}  {_amount(option.net)}"
@@ -242,7 +242,7 @@ def _day_cells(day: DayTotals) -> list[str]:
     return [day.day or "no day", printable(day.shop), *counts, _amount(day.net), _amount(day.tip), _amount(day.tax)]
 
 
-def _left_out_text(part: LeftOut) -> str:
+def _left_out_text(part: LeftOutBills) -> str:
     return f"Left out: {counted(part.bills, 'bill')}, {_amount(part.net)}: {part.reason}"
 
 

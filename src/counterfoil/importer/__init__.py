@@ -5,7 +5,7 @@
 
 The signature is
 
-    form(files: ExportFiles, answers: Mapping[str, str], shops: Sequence[KnownShop] = (), *, today: date,
+    form(files: FormFiles, answers: Mapping[str, str], shops: Sequence[KnownShop] = (), *, today: date,
          currency: str = "THB", timezone: str | None = None) -> Form
 
 `form` is pure: the same files and answers give the same form. A program calls it, asks `form.open`, adds the answers by

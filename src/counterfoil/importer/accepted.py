@@ -5,11 +5,12 @@ from itertools import permutations
 from typing import Any
 
 from counterfoil.importer import sums
-from counterfoil.importer.amounts import EITHER, PAYMENT_AMOUNTS, ROW, money
-from counterfoil.importer.columns import FEW_VALUES, Column, Table
+from counterfoil.importer.amounts import EITHER, PAYMENT_AMOUNTS, ROW
+from counterfoil.importer.columns import FEW_VALUES, ExportTable, TableColumn
 from counterfoil.importer.days import NOON
+from counterfoil.importer.paid import money
 from counterfoil.importer.ranks import DATE_ROLES, NUMBER_ROLES, SALE, SKIP, VOID, Ranks
-from counterfoil.importer.solver import Reading
+from counterfoil.importer.solver import ExportReading
 from counterfoil.importer.sums import BILL, LINE
 from counterfoil.importer.toml_text import TomlText, quoted
 from counterfoil.importing import headings
@@ -47,17 +48,17 @@ ENOUGH_ROWS = 5
 _NO_WORDS = NUMBER_ROLES | DATE_ROLES | {"time", "cashier", "memberId", "shopId", "timezone", "currency"}
 
 
-def mapping_text(reading: Reading) -> str:
+def mapping_text(reading: ExportReading) -> str:
     """Return the mapping of a reading as TOML."""
     return _Writer(reading).text()
 
 
 class _Writer:
-    def __init__(self, reading: Reading) -> None:
+    def __init__(self, reading: ExportReading) -> None:
         self._reading = reading
         self._bills = reading.bills
         self._ranks: Ranks = reading.bills.ranks
-        self._table: Table = reading.bills.table
+        self._table: ExportTable = reading.bills.table
         self._amounts = reading.amounts
         self._states = reading.states
         self._net = reading.net
@@ -308,7 +309,7 @@ class _Writer:
         if cancelled := self._states.cancelled:
             self._add("[line]", "cancelled", {"column": cancelled.column, "values": cancelled.values})
 
-    def _charges(self, table: Table, amount: Any) -> None:
+    def _charges(self, table: ExportTable, amount: Any) -> None:
         """Say which lines are tips or taxes, by the names of their items."""
         ranks = self._amounts.ranks(table)
         items = ranks.first("item")
@@ -323,14 +324,14 @@ class _Writer:
                 cell = {"column": items.name, "values": dict.fromkeys(found, True), "others": False}
                 self._add("[line]", "tip", cell)
 
-    def _key(self, section: str, table: Table) -> None:
+    def _key(self, section: str, table: ExportTable) -> None:
         """Say how the rows of another file are joined to their bills."""
         own, foreign = self._amounts.shared_key(table)
         self._add(section, "key", foreign if len(foreign) > 1 else foreign[0])
         if list(self._bills.key.columns) != own and not self._toml.has("[bill]", "key"):
             self._add("[bill]", "key", own if len(own) > 1 else own[0], "what the other file has")
 
-    def _line_total(self, table: Table) -> str | None:
+    def _line_total(self, table: ExportTable) -> str | None:
         """Return the column with the total of a line: the one that the net sums, or the first one."""
         is_own, net = table is self._table, self._net
         levels = (LINE,) if net.level == BILL else (LINE, EITHER)
@@ -376,7 +377,7 @@ class _Writer:
             return [{"name": method.name, "amount": received, "change": self._amounts.cell(table, change.name)}]
         return [{"name": method.name, "amount": net.cell}]
 
-    def _payment_per_row(self, method: Column) -> list[dict[str, Any]]:
+    def _payment_per_row(self, method: TableColumn) -> list[dict[str, Any]]:
         if self._net.level == ROW:
             return [{"name": method.name, "amount": self._net.cell["sum"]}]
         if self._bills.is_flat:
@@ -388,7 +389,7 @@ class _Writer:
             payment[entry] = self._amounts.cell(self._table, column.name)
         return [payment]
 
-    def _payments_of_file(self, other: Table) -> dict[str, Any]:
+    def _payments_of_file(self, other: ExportTable) -> dict[str, Any]:
         ranks = self._amounts.ranks(other)
         payment: dict[str, Any] = {}
         if method := ranks.first("method"):
@@ -429,7 +430,7 @@ class _Writer:
             if value:
                 self._toml.add("[checks]", entry, value)
 
-    def _check_columns(self, table: Table, checks: dict[str, Any]) -> None:
+    def _check_columns(self, table: ExportTable, checks: dict[str, Any]) -> None:
         ranks = self._amounts.ranks(table)
         for column in table.columns.values():
             is_state = table is self._table and (
@@ -452,7 +453,7 @@ class _Writer:
             if column.name in self._used:
                 self._check_forms(table, ranks, column, checks)
 
-    def _check_forms(self, table: Table, ranks: Ranks, column: Column, checks: dict[str, Any]) -> None:
+    def _check_forms(self, table: ExportTable, ranks: Ranks, column: TableColumn, checks: dict[str, Any]) -> None:
         """Note how the numbers and times of a column are written."""
         if column.filled and all(map(has_half_day, column.distinct)):
             checks["halfDays"].append(column.name)
@@ -465,7 +466,7 @@ class _Writer:
             checks["decimals"][column.name] = sorted({decimals for decimals, _, _ in shapes})
             checks["currencies"] |= {currency: None for _, _, currency in shapes if currency}
 
-    def _only_values(self, ranks: Ranks, column: Column) -> list[str] | None:
+    def _only_values(self, ranks: Ranks, column: TableColumn) -> list[str] | None:
         """Return what a column has on all rows, if another value may change a bill, as nobody knows what it means."""
         values = [value for value in column.distinct if not ranks.is_placeholder(value)]
         if column.name in self._used and ranks.role(column) != "type":
@@ -482,7 +483,7 @@ class _Writer:
             return None
         return [*values, *([""] if not column.is_filled or not values else [])]
 
-    def _are_codes(self, table: Table, ranks: Ranks, column: Column) -> bool:
+    def _are_codes(self, table: ExportTable, ranks: Ranks, column: TableColumn) -> bool:
         """Return whether nearly all values are short codes, such as T4 and 12. Their other words are allowed."""
         if table is not self._table or column is self._bills.number or column.filled < ENOUGH_ROWS:
             return False
@@ -509,7 +510,7 @@ class _Writer:
                 found += self._amounts.ranks(table).doubtful_values(items, is_item=True)
         return list(dict.fromkeys(found))
 
-    def _converted(self, tables: Sequence[Table]) -> list[str]:
+    def _converted(self, tables: Sequence[ExportTable]) -> list[str]:
         """Return the columns with whole numbers that are converted to the currency's unit."""
         found = []
         for table in tables:
@@ -520,7 +521,7 @@ class _Writer:
                     found.append(column.name)
         return list(dict.fromkeys(found))
 
-    def _larger(self, table: Table) -> list[list[str]]:
+    def _larger(self, table: ExportTable) -> list[list[str]]:
         """Return pairs of columns of which the first never has a smaller number, without those that others imply."""
         ranks = self._amounts.ranks(table)
         amounts = [one for one in table.columns.values() if ranks.role(one) in NUMBER_ROLES]

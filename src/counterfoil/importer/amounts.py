@@ -1,10 +1,10 @@
-"""The amounts that a table states for its bills, and what the customer paid, as far as they prove it."""
+"""The amounts that a table states for its bills, in parts of `SCALE`."""
 
 import re
 from collections.abc import Sequence
 from decimal import Decimal
 from functools import cached_property
-from itertools import accumulate, islice, zip_longest
+from itertools import islice
 from math import prod
 from typing import Any
 
@@ -12,36 +12,15 @@ from msgspec.structs import replace
 
 from counterfoil.importer import sums
 from counterfoil.importer.bills import Bills
-from counterfoil.importer.columns import SCALE, Column, Table
-from counterfoil.importer.interview import Interview, NeedsOtherReport, Refuted
-from counterfoil.importer.ranks import (
-    AMOUNT_ROLES,
-    CHARGES,
-    DEDUCTIONS,
-    REFUND,
-    SALE,
-    TOTAL_ROLES,
-    VOID,
-    Ranks,
-    is_flag_column,
-)
+from counterfoil.importer.columns import SCALE, ExportTable, TableColumn
+from counterfoil.importer.interview import Interview, Refuted
+from counterfoil.importer.ranks import AMOUNT_ROLES, CHARGES, DEDUCTIONS, SALE, TOTAL_ROLES, VOID, Ranks, is_flag_column
 from counterfoil.importer.states import States
-from counterfoil.importer.sums import (
-    BILL,
-    LINE,
-    LINES_ROLE,
-    PAYMENTS_ROLE,
-    AmountSeries,
-    TotalFinding,
-    differing,
-    sums_of,
-)
+from counterfoil.importer.sums import BILL, LINE, LINES_ROLE, PAYMENTS_ROLE, AmountSeries, sums_of
 
 # A column that differs between the rows of a bill, which are its payments; and one that is the same on all lines of a
 # bill, so that it may also be the amount of a line.
 ROW, EITHER = "row", "either"
-MOST_ANSWERS = 8
-BANKNOTE = 5 * SCALE
 MOST_BILLS = 200
 MOST_SEARCHED, MOST_WITH_AMOUNT = 400, 20
 PAYMENT_AMOUNTS = ("tendered", "amount", "paid", "total")
@@ -53,21 +32,23 @@ ENOUGH_NUMBERS, LONGER = 3, 3
 _CENT = Decimal("0.01")
 # Unlike an amount, a time as a spreadsheet writes it has many decimals.
 _PARTS_OF_DAY = re.compile(r"[.,]\d{4}")
-_TERMS = re.compile(r" (?=[+-] )")
-# What tills write before the name of an item that is a part of the one above it.
-_MARKS = frozenset("-+*>•·└~")
 
 
-class Amounts:
+class StatedAmounts:
     """The amounts of the bills of a table, in parts of `SCALE`."""
 
     def __init__(
-        self, bills: Bills, states: States, interview: Interview, lines: Table | None, payments: Table | None
+        self,
+        bills: Bills,
+        states: States,
+        interview: Interview,
+        lines: ExportTable | None,
+        payments: ExportTable | None,
     ) -> None:
         self._bills = bills
         self._states = states
         self._interview = interview
-        self._table: Table = bills.table
+        self._table: ExportTable = bills.table
         self._ranks: Ranks = bills.ranks
         self._lines = lines
         self._payments = payments
@@ -80,7 +61,7 @@ class Amounts:
         if "sum of " in answer:
             self._take_as_lines(answer)
 
-    def ranks(self, table: Table) -> Ranks:
+    def ranks(self, table: ExportTable) -> Ranks:
         return self._ranks_of[id(table)]
 
     @cached_property
@@ -125,7 +106,7 @@ class Amounts:
         text = f"Is {column.name} in the currency's unit, or in another one?"
         return self._interview.choose("unit", "money", text, choices)
 
-    def _column_in_doubtful_unit(self) -> Column | None:
+    def _column_in_doubtful_unit(self) -> TableColumn | None:
         """Return a column with totals that may be in cents: its heading says so, or all amounts are long and whole."""
         amounts = {
             column: {abs(column.amount(row)) for row in range(len(self._table.rows))} - {0}
@@ -144,13 +125,13 @@ class Amounts:
         is_long = smallest and all(number >= smallest * factor for column in totals for number in amounts[column])
         return total if is_long else None
 
-    def is_converted(self, column: Column, ranks: Ranks) -> bool:
+    def is_converted(self, column: TableColumn, ranks: Ranks) -> bool:
         is_other = self.factor != 1 and ranks.role(column) != "qty"
         return is_other and (ranks.names_unit(column) or column.is_whole)
 
     # --- levels -----------------------------------------------------------------------------------
 
-    def _level(self, column: Column) -> str:
+    def _level(self, column: TableColumn) -> str:
         """Return whether the numbers of a column belong to a bill, its lines or its payments, or `EITHER`."""
         bills = self._bills
         if not column.is_number or (not bills.is_flat and not self._has_payment_rows):
@@ -184,7 +165,7 @@ class Amounts:
     def _has_single_lines(self) -> bool:
         return self._bills.is_flat and all(len(rows) == 1 for rows in self._bills.rows)
 
-    def _is_product(self, column: Column) -> bool:
+    def _is_product(self, column: TableColumn) -> bool:
         quantity, price = self._ranks.first("qty"), self._ranks.first("unitPrice")
         if quantity is None or price is None:
             return False
@@ -203,13 +184,13 @@ class Amounts:
 
     # --- series -----------------------------------------------------------------------------------
 
-    def of(self, column: Column, role: str, level: str = "") -> AmountSeries:
+    def of(self, column: TableColumn, role: str, level: str = "") -> AmountSeries:
         level = level or self.levels[column.name]
         return self.series(self._table, [column.name], role, BILL if level == EITHER else level)
 
     def series(
         self,
-        table: Table,
+        table: ExportTable,
         names: Sequence[str],
         role: str,
         level: str,
@@ -241,9 +222,9 @@ class Amounts:
 
     def _named_series(
         self,
-        table: Table,
+        table: ExportTable,
         names: Sequence[str],
-        columns: Sequence[Column],
+        columns: Sequence[TableColumn],
         signs: Sequence[int],
         role: str,
         level: str,
@@ -266,8 +247,8 @@ class Amounts:
 
     def _total(
         self,
-        table: Table,
-        columns: Sequence[Column],
+        table: ExportTable,
+        columns: Sequence[TableColumn],
         signs: Sequence[int],
         rows: Sequence[int],
         *,
@@ -293,12 +274,19 @@ class Amounts:
             numbers = [sign * one for row in cells for sign, one in zip(signs, row, strict=True) if one is not None]
         return round(sum(numbers) * SCALE) if numbers else None
 
-    def _in_units(self, column: Column, row: int, table: Table) -> Decimal | None:
+    def _in_units(self, column: TableColumn, row: int, table: ExportTable) -> Decimal | None:
         number = column.number(row)
         return number * self.factor if number is not None and self.is_converted(column, self.ranks(table)) else number
 
     def _cell_of(
-        self, table: Table, columns: Sequence[Column], signs: Sequence[int], level: str, *, is_product: bool, rate: str
+        self,
+        table: ExportTable,
+        columns: Sequence[TableColumn],
+        signs: Sequence[int],
+        level: str,
+        *,
+        is_product: bool,
+        rate: str,
     ) -> Any:
         """Return the entry of a mapping that computes a series, or None if a mapping cannot."""
         if table is self._payments:
@@ -311,7 +299,7 @@ class Amounts:
         inner = entries[0] if len(entries) == 1 else {"multiply" if is_product or rate else "add": entries}
         return inner if level == BILL else {"sum": inner}
 
-    def cell(self, table: Table, name: str) -> Any:
+    def cell(self, table: ExportTable, name: str) -> Any:
         """Return the entry of a mapping that reads a column of numbers."""
         column = table.columns[name]
         is_usual = column.numbers == self.usual_numbers
@@ -331,7 +319,7 @@ class Amounts:
 
     # --- other files ------------------------------------------------------------------------------
 
-    def shared_key(self, table: Table) -> tuple[list[str], list[str]]:
+    def shared_key(self, table: ExportTable) -> tuple[list[str], list[str]]:
         """Return the columns of bills, and those of another file, that say which bill a row belongs to."""
         number = self._bills.number
         answer = self._interview.answer("lines" if table is self._lines else "payments")
@@ -349,7 +337,7 @@ class Amounts:
                     return [own.name], [column.name]
         return ([number.name], [answer]) if answer else ([], [])
 
-    def _rows_in(self, table: Table) -> list[list[int]]:
+    def _rows_in(self, table: ExportTable) -> list[list[int]]:
         """Return the rows of another file that belong to each bill."""
         own, foreign = self.shared_key(table)
         if not own:
@@ -408,13 +396,13 @@ class Amounts:
         paid = [replace(one, role="total") for one in equal]
         return paid or unknown[: sums.MOST_UNKNOWN if found else None]
 
-    def _products(self, table: Table) -> list[AmountSeries]:
+    def _products(self, table: ExportTable) -> list[AmountSeries]:
         """Return quantity by price, and the same less a discount in per cent."""
         ranks = self.ranks(table)
         quantity, price = ranks.first("qty"), ranks.first("unitPrice")
         if quantity is None or price is None:
             return []
-        grows, stays = _price_changes(ranks, quantity, price)
+        grows, stays = price_changes(ranks, quantity, price)
         is_of_line = bool(grows and not stays)
         names = [price.name] if is_of_line else [quantity.name, price.name]
         found = [self.series(table, names, LINES_ROLE, LINE, is_product=not is_of_line)]
@@ -423,7 +411,7 @@ class Amounts:
                 found.append(self.series(table, [*names, name], LINES_ROLE, LINE, rate=name))
         return found
 
-    def may_be_money(self, column: Column, table: Table | None = None) -> bool:
+    def may_be_money(self, column: TableColumn, table: ExportTable | None = None) -> bool:
         """Return whether a column may have sums of money, beside the charges and deductions that are known."""
         bills, ranks = self._bills, self.ranks(table or self._table)
         role = ranks.role(column)
@@ -489,338 +477,8 @@ class Amounts:
             found.append(self.series(other, [amount.name, tip.name], PAYMENTS_ROLE, BILL, "the payments with tips"))
         return found
 
-    # --- what the customer paid ---------------------------------------------------------------------
 
-    @cached_property
-    def search(self) -> sums.TotalSearch:
-        return sums.TotalSearch(self.candidates(), self.parts(), self.sales)
-
-    def decide_net(self) -> AmountSeries:
-        """Return what the customer paid, as the sums prove it, or ask. Only totals that no sum refutes are offered."""
-        finding = self._finding()
-        if finding.is_impossible:
-            raise NeedsOtherReport(finding.question)
-        answer = self._interview.answer("net")
-        if answer is not None:
-            total = self.expression(answer)
-            if reason := self._refutation(total, finding):
-                raise Refuted("net", answer, f"{answer} {reason}")
-            return total
-        if finding.chosen and finding.chosen.cell is not None:
-            for line in finding.evidence:
-                if " = " in line:
-                    self._interview.prove(line)
-            return finding.chosen
-        choices = {total.name: total for total in finding.choices if total.cell is not None}
-        choices = {name: total for name, total in choices.items() if not self._refutation(total, finding)}
-        if not choices:
-            text = finding.question or f"No column of {self._table.name} is what the customer paid."
-            raise NeedsOtherReport(
-                f"{text} Export a report with the total of each bill, or with the price of each item."
-            )
-        text = f"{finding.question} What did the customer pay, tip included?".strip()
-        name = self._interview.choose("net", "money", text, list(choices), free=True, must_confirm=finding.must_confirm)
-        return choices[name]
-
-    def _finding(self) -> TotalFinding:
-        """Find the total. Its choices have charges, too, unless they are shown to be included."""
-        bills = self.sales
-        finding = self._find_total(bills)
-        named = {name for total in finding.choices for name in total.columns}
-        parts = [(total, self._other_parts(total, bills)) for total in finding.choices]
-        for total, missing in parts if parts and parts[0][1] else ():
-            others = [part for part in missing if named.isdisjoint(part.columns)]
-            finding.choices += [total.plus(*others)] if others else []
-        finding.choices = [total for total in finding.choices if self._first_negative(total, bills) is None]
-        # A sum of columns may be what was left after fees.
-        left = [one for one in self.candidates() if one.role == "payout"]
-        finding.choices = [
-            one for one in finding.choices if not one.columns[1:] or all(differing(one, other, bills) for other in left)
-        ]
-        first = finding.chosen or next(iter(finding.choices), None)
-        if first and sum((first.values[bill] or 0) < 0 for bill in bills) * 2 > len(bills):
-            finding.chosen, finding.choices = None, [first.minus(), *(finding.choices or [first])]
-            finding.question = f"{finding.question} {first.name} is negative on most bills.".strip()
-        return finding
-
-    def _first_negative(self, total: AmountSeries, bills: Sequence[int]) -> int | None:
-        """Return a bill on which a total is negative, although no amount of the bill is."""
-        if total.name.startswith("- "):
-            # The export writes sales as negative amounts.
-            return None
-        candidates = [one.values for one in self.candidates()]
-        for bill in bills:
-            if (total.values[bill] or 0) < min([0, *(one[bill] or 0 for one in candidates)]):
-                return bill
-        return None
-
-    def _other_parts(self, total: AmountSeries, bills: Sequence[int]) -> list[AmountSeries]:
-        """Return what is not added to a total, and what the sample does not show to be in it."""
-        candidate = total if total.role in TOTAL_ROLES else replace(total, role="unknown")
-        return sums.TotalSearch([*self.candidates(), candidate], self.parts(), bills).other_parts(total)
-
-    def _find_total(self, bills: Sequence[int]) -> TotalFinding:
-        """Find the total. If it is quantity by price, the sample must show that the price is that of one unit."""
-        finding = self.search.finding()
-        product = finding.chosen
-        if product and product.level == LINE:
-            if rate := self._unreadable_rate(product):
-                text = f"{rate} has percentages as text. Export them without %, or as amounts."
-                return TotalFinding(question=text, is_impossible=True)
-            if (row := self._item_with_parts(product)) is not None:
-                return TotalFinding(choices=[product], question=self._parts_of_sets(row), must_confirm=True)
-        self._add_doubts(finding, [product] if product else finding.choices, bills)
-        if product is None or finding.doubts:
-            return finding
-        either = [name for name in product.columns if self.levels.get(name) == EITHER]
-        if either and (self._has_single_lines or not self.search.is_level_shown(product.level, either)):
-            return self._level_question(product, either[0])
-        if not product.is_product or product.level == sums.MIXED:
-            return finding
-        table, (quantity, price) = self._lines or self._table, product.columns
-        grows, stays = _price_changes(self.ranks(table), table.columns[quantity], table.columns[price])
-        if stays and not grows:
-            return finding
-        of_lines = self.series(table, [price], LINES_ROLE, LINE)
-        text = f"Nothing shows whether {price} is the price of one unit or of the whole line."
-        return TotalFinding(choices=[product, of_lines], question=text)
-
-    def _parts_of_sets(self, row: int) -> str:
-        table = self._lines or self._table
-        item = self.ranks(table).with_role("item")[0].values[row]
-        return f"{item} on line {table.line(row)} costs as much as the rows below it, which seem to be its parts."
-
-    def _level_question(self, product: AmountSeries, name: str) -> TotalFinding:
-        column = self._table.columns[name]
-        text = f"No bill has lines that differ in {name}. Is {name} the amount of a line, or of the whole bill?"
-        readings = [self.of(column, LINES_ROLE, LINE), self.of(column, "paid", BILL)]
-        charges = [one for one in self._ranks.with_role(*CHARGES) if one.name in product.columns]
-        with_charges = []
-        for price in readings:
-            # A tax is that of a line if the price is.
-            added = []
-            for one in charges:
-                role = self._ranks.role(one) or ""
-                added.append(self.of(one, role, price.level if role == "tax" else ""))
-            with_charges.append(price.plus(*added))
-        return TotalFinding(choices=[*with_charges, *(readings if charges else ())], question=text)
-
-    def _add_doubts(self, finding: TotalFinding, totals: Sequence[AmountSeries], bills: Sequence[int]) -> None:
-        """Add choices for amounts that nothing relates to the total."""
-        named = {name for total in totals for name in total.columns}
-        doubts = self._unexplained(totals[0], bills) if totals else []
-        doubts = [one for one in doubts if named.isdisjoint(one.columns)]
-        if not doubts:
-            return
-        choices = [[total, *_with_or_instead(total, doubts, bills)] for total in totals]
-        # The first answers to each doubt come before the second ones.
-        answers = {one.name: one for some in zip_longest(*choices) for one in some if one}
-        finding.choices = list(answers.values())[:MOST_ANSWERS]
-        others = [one for one in doubts if one not in choices[0]]
-        texts = [finding.question]
-        for one in doubts:
-            if one not in others:
-                count = len(differing(one, totals[0], bills))
-                texts.append(f"{one.name} differs from {totals[0].name} on {count:,} of {len(bills):,} bills.")
-        if others:
-            names = ", ".join(one.name for one in others)
-            texts.append(f"Nothing shows whether {totals[0].name} takes {names} into account.")
-        finding.chosen = None
-        finding.doubts = doubts
-        finding.question = " ".join(filter(None, texts))
-
-    def _unexplained(self, total: AmountSeries, bills: Sequence[int]) -> list[AmountSeries]:
-        """Return amounts that nothing relates to the total, unless the payments equal it on all bills."""
-        payments = [one for one in self.payments() if one.columns != total.columns]
-        if not all(differing(one, total, bills) for one in payments):
-            return []
-        related = self.search.explained_columns()
-        explained = {*related, *total.columns, *(name for part in self.parts() for name in part.columns)}
-        found = []
-        for table in filter(None, (self._table, self._lines)):
-            ranks = self.ranks(table)
-            explained.update(one.name for one in ranks.with_role("unitPrice")[:1])
-            for column in [one for one in table.columns.values() if self.may_be_money(one, table)]:
-                amounts = self._doubtful_amount(table, column, total, bills)
-                found += [amounts] if amounts and column.name not in explained else []
-        rates = [one for one in self._stated if self._is_rate(one)]
-        found += [one for one in rates if one.columns[-1] not in explained]
-        for one in payments[-1:]:
-            # What was given in cash may be more than what was paid.
-            pairs = [(one.values[bill] or 0, total.values[bill] or 0) for bill in differing(one, total, bills)]
-            is_other = any(given and (given < paid or given % BANKNOTE) for given, paid in pairs)
-            found += [one] if is_other and not explained.issuperset(one.columns) else []
-        return found
-
-    def _is_rate(self, one: AmountSeries) -> bool:
-        table = self._lines or self._table
-        column = table.columns.get(one.columns[-1]) if one.columns else None
-        return column is not None and self.ranks(table).is_rate_of_discount(column)
-
-    def _doubtful_amount(
-        self, table: Table, column: Column, total: AmountSeries, bills: Sequence[int]
-    ) -> AmountSeries | None:
-        """Return the amounts of a column that may change what was paid, or None if they are counts or prices."""
-        level = LINE if table is self._lines else self.levels[column.name]
-        role = self.ranks(table).role(column) or ""
-        is_back = role == "refunded" or self.ranks(table).heading_state(column) == REFUND
-        amounts = self.series(table, [column.name], "refunded" if is_back else role, BILL if level == EITHER else level)
-        values = [amounts.values[bill] or 0 for bill in bills]
-        # A whole number on all bills may be that of the guests.
-        has_cents = len(set(values)) > 1 and any(value % SCALE for value in values)
-        is_count = role == "" and not has_cents and all(values)
-        # Prices of lines without tax, for example, are no totals.
-        is_price = level == LINE and _is_alike(amounts, total, bills)
-        is_known = is_count or is_price or (role == "payout" and all(values))
-        return amounts if any(values) and not is_known else None
-
-    def _unreadable_rate(self, total: AmountSeries) -> str | None:
-        """Return a column with discounts such as `10%`, if the total is quantity by price, without them."""
-        table = self._lines or self._table
-        ranks = self.ranks(table)
-        known = {*self.search.explained_columns(), *total.columns}
-        prices = [one.name for one in (*ranks.with_role("qty")[:1], *ranks.with_role("unitPrice")[:1])]
-        rates = [one for one in table.columns.values() if ranks.may_be(one, "discount")]
-        with_signs = [one.name for one in rates if any(value.endswith("%") for value in one.distinct)]
-        return next(iter(with_signs), None) if known.issuperset(prices) else None
-
-    def _item_with_parts(self, total: AmountSeries) -> int | None:
-        """Return the row of a set that costs as much as the rows below it: its items, with prices of their own."""
-        table = self._lines or self._table
-        items = self.ranks(table).first("item")
-        columns = [table.columns[name] for name in total.columns if name in table.columns]
-        if items is None:
-            return None
-        found: dict[str, dict[int, bool]] = {}
-        for rows in self._rows_in(table) if self._lines else self._bills.rows:
-            amounts = [_combined(columns, row, is_product=total.is_product) for row in rows]
-            for place, row in enumerate(rows):
-                below = list(accumulate(amounts[place + 1 :]))
-                is_set = amounts[place] > 0 and amounts[place] in below[1:]
-                found.setdefault(items.values[row], {})[row] = is_set
-        for places in found.values():
-            first = min(places)
-            if all(places.values()) and (len(places) > 1 or items.values[first + 1][:1] in _MARKS):
-                return first
-        return None
-
-    def expression(self, text: str) -> AmountSeries:
-        """Return the total that an answer names, such as `Total + Tip` or `sum of Amount + Tip`."""
-        known = {one.name: one for one in (*self.parts(), *self.candidates())}
-        if text in known:
-            return known[text]
-        found = []
-        for term in _TERMS.split(text.strip()):
-            name = re.sub(r"^[+-] ?", "", term)
-            series = known.get(name) or self._named(text, name)
-            found.append(series.minus() if term.startswith("-") else series)
-        return found[0].plus(*found[1:])
-
-    def _named(self, answer: str, text: str) -> AmountSeries:
-        name = text.removeprefix("sum of ")
-        factors = [factor.strip() for factor in re.split(" [×*] ", name)]
-        lines = self._lines
-        if len(factors) > 1 and all(factor in (lines or self._table).columns for factor in factors):
-            return self.series(lines or self._table, factors, LINES_ROLE, LINE, is_product=True)
-        if name in self._table.columns:
-            column = self._table.columns[name]
-            if not column.is_number:
-                raise Refuted("net", answer, f"{name} is not a column of amounts")
-            return self.of(column, "unknown", LINE if text != name and self._bills.is_flat else "")
-        if lines and name in lines.columns:
-            return self.series(lines, [name], LINES_ROLE, LINE)
-        raise Refuted("net", answer, f"there is no column {name}")
-
-    def _refutation(self, total: AmountSeries, finding: TotalFinding) -> str | None:
-        """Return why a total cannot be what the customer paid, or None. Such a total is not offered either."""
-        bills = self.sales
-        shown = finding.shown or total
-        named = [one for one in finding.doubts if not {*one.columns}.isdisjoint(total.columns)]
-        clear = []
-        for bill in bills:
-            is_same = all(one.values[bill] in (None, 0, shown.values[bill]) for one in finding.doubts)
-            if is_same and not any(one.values[bill] for one in named):
-                clear.append(bill)
-        others = differing(shown, total, clear)
-        if finding.is_proved and len(others) * 20 > (0 if finding.is_exact else len(bills)):
-            values = f"{money(total.values[others[0]])} on bill {self._bills.name_of(others[0])}"
-            paid = money(shown.values[others[0]])
-            return f"is {values}, but the amounts show that the customer paid {paid}: {'; '.join(finding.evidence)}"
-        fees = ", ".join(one.name for one in self.parts() if one.role == "fee" and any(one.values))
-        if fees and total.role == "payout":
-            return f"is what was left after {fees}. The customer paid more"
-        totals = [one.values for one in self.candidates() if one.role in ("paid", "total")]
-        empty = [bill for bill in bills if not total.values[bill] and any(one[bill] for one in totals)]
-        if len(empty) * 10 > len(bills) and not named:
-            return f"is empty or 0 on {len(empty):,} bills, although other totals are not"
-        if (negative := self._first_negative(total, bills)) is not None:
-            name = self._bills.name_of(negative)
-            return f"is negative on bill {name}, although none of its amounts is: it takes something off twice"
-        return None
-
-    # --- parts of the bill --------------------------------------------------------------------------
-
-    def may_be_part(self, part: AmountSeries, total: AmountSeries) -> bool:
-        """Return whether a part is small enough: under `Price incl. tax` is what a tax is paid on, not the tax."""
-        size, whole = (abs(sum(sums_of([one], self.sales))) for one in (part, total))
-        return part.role == "gross" or size * (3 if part.role == "tax" else 1) <= whole
-
-    def parts_of_role(self, role: str, net: AmountSeries) -> AmountSeries | None:
-        """Return the amounts of a role, such as the tax, or None if it is not clear which they are."""
-        parts = sums.without_parts_of_sums(self.parts(), self.sales)
-        found = [part for part in parts if part.role == role and self.may_be_part(part, net)]
-        # The same amounts under two headings count once, unless the total has both.
-        first = {part.values: part for part in reversed(found)}
-        related = self.search.parts_of_sums
-        summed = [part for part in found if part.name in related or not {*net.columns}.isdisjoint(part.columns)]
-        found = summed or list(first.values())[::-1]
-        if len({part.level for part in found}) != 1:
-            return None
-        whole = found[0].plus(*found[1:])
-        return whole if whole.cell is not None and self.may_be_part(whole, net) else None
-
-    def subtotal(self, net: AmountSeries) -> AmountSeries | None:
-        column = next((one for one in self._ranks.with_role("gross") if one.name not in net.columns), None)
-        if column is None:
-            return None
-        # Amounts that may be of a bill or of its payments are as the total.
-        is_of_rows = self.levels[column.name] == EITHER and net.level == ROW
-        return self.of(column, "gross", ROW if is_of_rows else "")
-
-    def equals(self, one: AmountSeries, other: AmountSeries) -> bool:
-        """Return whether amounts are equal on nearly all bills."""
-        return len(differing(one, other, self.sales)) * 10 <= len(self.sales)
-
-
-def money(value: int | None) -> str:
-    return "empty" if value is None else f"{value / SCALE:,.2f}"
-
-
-def _combined(columns: Sequence[Column], row: int, *, is_product: bool) -> Decimal:
-    numbers = [column.amount(row) for column in columns]
-    return prod(numbers, start=Decimal(1)) if is_product else sum(numbers, Decimal())
-
-
-def _is_alike(one: AmountSeries, total: AmountSeries, bills: Sequence[int]) -> bool:
-    """Return whether amounts are between half a total and twice as much on most bills."""
-    pairs = [(one.values[bill] or 0, total.values[bill] or 0) for bill in bills]
-    return sum(amount <= 2 * size <= 4 * amount for amount, size in pairs) * 2 > len(pairs)
-
-
-def _with_or_instead(total: AmountSeries, doubts: Sequence[AmountSeries], bills: Sequence[int]) -> list[AmountSeries]:
-    """Return what the customer may have paid: a total with an amount more or less or, if that is alike, the amount."""
-    found = []
-    for one in doubts:
-        if _is_alike(one, total, bills):
-            found.append(one)
-        elif one.role == "refunded":
-            found.append(total.plus(one.minus() if any((value or 0) > 0 for value in one.values) else one))
-        else:
-            found += [total.plus(one), total.plus(one.minus())]
-    return found
-
-
-def _price_changes(ranks: Ranks, quantity: Column, price: Column) -> tuple[int, int]:
+def price_changes(ranks: Ranks, quantity: TableColumn, price: TableColumn) -> tuple[int, int]:
     """Return how often the price of an item grew with its quantity, and how often it stayed the same."""
     first: dict[str, int] = {}
     items = ranks.first("item", "productId")

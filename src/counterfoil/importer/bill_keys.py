@@ -7,7 +7,7 @@ from itertools import pairwise, permutations
 
 from msgspec import Struct
 
-from counterfoil.importer.columns import ANY_CENTURY, Column, Table, day_of, rows_by
+from counterfoil.importer.columns import ANY_CENTURY, ExportTable, TableColumn, day_of, rows_by
 from counterfoil.importer.ranks import NUMBER_ROLES, OTHER_TIME, REFUND, TOTAL_ROLES, VOID, Ranks
 from counterfoil.importing.values import BUDDHIST_OFFSET, time_in
 
@@ -32,11 +32,11 @@ class BillKey(Struct, frozen=True):
 class NumberChoice(Struct, frozen=True):
     """The columns that may have the number of a bill, the best first. `is_guessed` is by their values alone."""
 
-    columns: list[Column]
+    columns: list[TableColumn]
     is_guessed: bool = False
 
 
-def number_columns(table: Table, ranks: Ranks, *, has_line_file: bool) -> NumberChoice:
+def number_columns(table: ExportTable, ranks: Ranks, *, has_line_file: bool) -> NumberChoice:
     """Return the columns that may have the number of a bill: several only if they make different bills."""
     found = [column for column in ranks.with_role("id") if column.filled * 10 >= len(table.rows)]
     found = [column for column in found if not (_joins_bills(table, ranks, column) or _is_text(column))]
@@ -45,7 +45,7 @@ def number_columns(table: Table, ranks: Ranks, *, has_line_file: bool) -> Number
     has_items = ranks.first("item") is not None and not has_line_file
     several = has_items and len(found) > 1
 
-    def badness(column: Column) -> tuple[bool, bool, bool, int]:
+    def badness(column: TableColumn) -> tuple[bool, bool, bool, int]:
         is_row_id = has_items and len(column.distinct) == len(table.rows) > 2
         is_partial = not column.is_filled and not has_items
         misfits = _misfits(table, ranks, column) if several else 0
@@ -63,15 +63,15 @@ def number_columns(table: Table, ranks: Ranks, *, has_line_file: bool) -> Number
     return NumberChoice(_with_other_bills(rivals))
 
 
-def _with_other_bills(columns: Sequence[Column]) -> list[Column]:
+def _with_other_bills(columns: Sequence[TableColumn]) -> list[TableColumn]:
     """Leave out columns that group the rows in the same way as an earlier one."""
-    groupings: dict[tuple[tuple[int, ...], ...], Column] = {}
+    groupings: dict[tuple[tuple[int, ...], ...], TableColumn] = {}
     for column in columns:
         groupings.setdefault(tuple(map(tuple, rows_by(column.values))), column)
     return list(groupings.values())
 
 
-def _is_text(column: Column) -> bool:
+def _is_text(column: TableColumn) -> bool:
     """Return whether most values are texts, such as the items of a cart."""
     texts = [value for value in column.distinct if _TEXT.search(value)]
     return len(texts) * 2 > len(column.distinct)
@@ -83,9 +83,9 @@ def last_number(value: str) -> int:
     return int(found[1]) if found else 0
 
 
-def _number_by_values(table: Table, ranks: Ranks, *, has_items: bool) -> Column | None:
+def _number_by_values(table: ExportTable, ranks: Ranks, *, has_items: bool) -> TableColumn | None:
     """Return the only column without a known heading whose values grow with time, like the numbers of bills."""
-    found: dict[tuple[bool, ...], Column] = {}
+    found: dict[tuple[bool, ...], TableColumn] = {}
     moments = _moments(ranks)
     owners = list(zip([row.sheet.name for row in table.rows], *_places(ranks), strict=True))
     for column in table.columns.values() if moments else ():
@@ -132,18 +132,18 @@ def _grow(numbers: Sequence[int], moments: Sequence[datetime], groups: Sequence[
     return len(growing) >= ENOUGH_BILLS and sum(growing) * 10 >= len(growing) * 9
 
 
-def _count_rows(table: Table, numbers: Sequence[int]) -> bool:
+def _count_rows(table: ExportTable, numbers: Sequence[int]) -> bool:
     """Return whether numbers count the rows of a file, so that another export has the same ones for other bills."""
     by_file = rows_by([row.sheet.name for row in table.rows])
     return all(sorted(numbers[row] for row in rows) == list(range(1, len(rows) + 1)) for rows in by_file)
 
 
-def bills_of(table: Table, columns: Sequence[str]) -> list[list[int]]:
+def bills_of(table: ExportTable, columns: Sequence[str]) -> list[list[int]]:
     """Return the rows of each bill. The same key in two files may be one bill or two, so files are kept apart."""
     return rows_by([row.sheet.name for row in table.rows], *(table.columns[name].values for name in columns))
 
 
-def _joins_bills(table: Table, ranks: Ranks, column: Column) -> bool:
+def _joins_bills(table: ExportTable, ranks: Ranks, column: TableColumn) -> bool:
     """Return whether a column is the same on more rows, or at more times, of a day than one bill has."""
     times = [one.values for one in ranks.with_role("tradingDay", "datetime", "time")]
     days = [[value[:DAY_LETTERS] for value in values] for values in times[:1]]
@@ -156,7 +156,7 @@ def _places(ranks: Ranks) -> list[Sequence[str]]:
     return [column.values for column in (*ranks.with_role("shopId")[:1], *ranks.with_role("deviceId")[:1])]
 
 
-def _misfits(table: Table, ranks: Ranks, number: Column) -> int:
+def _misfits(table: ExportTable, ranks: Ranks, number: TableColumn) -> int:
     """Return how many bills have lines that do not add up to a total, if a column has the bills' numbers."""
     days = [one.name for one in ranks.with_role("tradingDay", "datetime") if not one.has_times]
     bills = bills_of(table, [number.name, *days[:1]])
@@ -195,15 +195,15 @@ def contains_day(value: str, day: date | None) -> bool:
 
 
 def find_key(
-    table: Table,
+    table: ExportTable,
     ranks: Ranks,
-    number: Column,
+    number: TableColumn,
     days: Sequence[date | None],
-    groups: Sequence[Column],
-    dated: Sequence[Column],
-    shop: Column | None,
-    tills: Sequence[Column],
-    clocks: Sequence[Column],
+    groups: Sequence[TableColumn],
+    dated: Sequence[TableColumn],
+    shop: TableColumn | None,
+    tills: Sequence[TableColumn],
+    clocks: Sequence[TableColumn],
 ) -> BillKey:
     """Return the columns that identify a bill. `dated` have its day, the best first, and may be empty."""
     if number.distinct and all(map(is_long_id, number.distinct)):
@@ -225,7 +225,7 @@ def find_key(
     return BillKey((*names, number.name), reason, is_proven=has_day)
 
 
-def _increases(number: Column, days: Sequence[date | None], groups: Sequence[Column]) -> bool:
+def _increases(number: TableColumn, days: Sequence[date | None], groups: Sequence[TableColumn]) -> bool:
     """Return whether the numbers of each branch and till go on increasing over at least a week."""
     known = [day for day in days if day]
     numbers = [last_number(value) for value in number.values]
@@ -239,7 +239,7 @@ def _increases(number: Column, days: Sequence[date | None], groups: Sequence[Col
     return True
 
 
-def _has_own_bills(table: Table, till: Column, key: Sequence[str], times: Sequence[Column]) -> bool:
+def _has_own_bills(table: ExportTable, till: TableColumn, key: Sequence[str], times: Sequence[TableColumn]) -> bool:
     """Return whether each till has bills of its own. If not, a bill's items were ordered at several devices.
 
     Bills of two tills that have the same number may also have the same time, but few of them do.

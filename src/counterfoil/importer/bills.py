@@ -10,7 +10,7 @@ from msgspec import Struct
 from counterfoil.importer import bill_keys
 from counterfoil.importer.bill_keys import BillKey
 from counterfoil.importer.closing_times import ClosingTime, find_closing_time
-from counterfoil.importer.columns import FEW_VALUES, Column, Table, day_of, rows_by
+from counterfoil.importer.columns import FEW_VALUES, ExportTable, TableColumn, day_of, rows_by
 from counterfoil.importer.date_orders import DateOrder
 from counterfoil.importer.interview import Interview, NeedsOtherReport, Refuted
 from counterfoil.importer.ranks import NUMBER_ROLES, REFUND, SALE, TOTAL_ROLES, VOID, Ranks
@@ -27,7 +27,7 @@ class LeftOutRows(Struct, frozen=True):
     """Rows that are no bills, and why. `rows` are those of `table`."""
 
     reason: str
-    table: Table
+    table: ExportTable
     rows: tuple[int, ...]
 
 
@@ -43,7 +43,7 @@ class Context(Struct, frozen=True):
 class Bills:
     """The bills of a table, with what identifies each, and when it was closed."""
 
-    def __init__(self, table: Table, interview: Interview, context: Context, *, has_line_file: bool) -> None:
+    def __init__(self, table: ExportTable, interview: Interview, context: Context, *, has_line_file: bool) -> None:
         self._interview = interview
         self._context = context
         self._has_line_file = has_line_file
@@ -83,7 +83,7 @@ class Bills:
         self._ask_about_times()
         self._ask_about_parts()
 
-    def _use(self, table: Table) -> None:
+    def _use(self, table: ExportTable) -> None:
         self.table = table
         self.ranks = Ranks(table, self._given_roles())
 
@@ -94,7 +94,7 @@ class Bills:
 
     # --- what the rest asks --------------------------------------------------------------
 
-    def is_of_bill(self, column: Column) -> bool:
+    def is_of_bill(self, column: TableColumn) -> bool:
         """Return whether a column has the same value on all rows of each bill."""
         for rows in self.rows:
             first = column.values[rows[0]]
@@ -151,7 +151,7 @@ class Bills:
         several = (rows for rows in self.rows if len(rows) > 1 and not self.are_pair(rows))
         return next(several, None)
 
-    def first_repeated_line(self, method: Column) -> int | None:
+    def first_repeated_line(self, method: TableColumn) -> int | None:
         """Return a row that another one repeats with another way of paying, if a bill has all its lines with each."""
         paid = {method.name, *(one.name for one in self.ranks.with_role("tendered", "paid", "wayOfPaying", "change"))}
         others = [column.values for name, column in self.table.columns.items() if name not in paid]
@@ -332,7 +332,7 @@ class Bills:
 
     # --- the number ----------------------------------------------------------------------------
 
-    def _find_number(self) -> Column:
+    def _find_number(self) -> TableColumn:
         """Return the column with the number of a bill, or ask which one has it."""
         answer = self._interview.answer("bill")
         if answer is not None:
@@ -356,7 +356,7 @@ class Bills:
     def _use_number(self, name: str) -> None:
         self.ranks = Ranks(self.table, {name: "id"})
 
-    def _answered_columns(self, doubt: str, answer: str) -> list[Column]:
+    def _answered_columns(self, doubt: str, answer: str) -> list[TableColumn]:
         names = answer.split(" + ")
         for name in names:
             if name not in self.table.columns:
@@ -368,7 +368,7 @@ class Bills:
                 raise Refuted(doubt, answer, f"{column.name}, such as {column.distinct[0]}, is in many bills")
         return columns
 
-    def _asked_number(self) -> Column:
+    def _asked_number(self) -> TableColumn:
         """Ask which column identifies a bill, together with the day, because numbers may start again."""
         counts = [column for column in self.table.columns.values() if self.ranks.counts_bills(column)]
         day = self.ranks.first("tradingDay", "datetime")
@@ -459,13 +459,13 @@ class Bills:
             return [name for name in names if name not in marks]
         return names
 
-    def _may_mark_lines(self, column: Column, firsts: Sequence[int]) -> bool:
+    def _may_mark_lines(self, column: TableColumn, firsts: Sequence[int]) -> bool:
         """Return whether a void that only some bills have, on their first row, may be that of the line."""
         is_void = self.ranks.is_void_mark(column)
         is_doubtful = any(self.ranks.probable_state(column, value) in (VOID, REFUND) for value in column.distinct)
         return (is_void or is_doubtful) and not all(column.values[row] for row in firsts)
 
-    def _marks_lines(self, column: Column, bills: Sequence[list[int]]) -> bool | None:
+    def _marks_lines(self, column: TableColumn, bills: Sequence[list[int]]) -> bool | None:
         """Return whether a mark on the first row of a bill is about that line, if the totals of the bills show it."""
         several = [rows for rows in bills if len(rows) > 1]
         marked = [rows for rows in several if column.values[rows[0]]]
@@ -497,7 +497,7 @@ class Bills:
                 runs.append([row])
         return runs
 
-    def _find_order(self, days: Sequence[Column]) -> str | None:
+    def _find_order(self, days: Sequence[TableColumn]) -> str | None:
         """Return the order of day, month and year, or ask for it."""
         if not days:
             return None
@@ -528,7 +528,7 @@ class Bills:
         by_value = {value: day_of(value, order) for value in column.distinct}
         return [by_value.get(value) for value in column.values]
 
-    def _find_shop(self) -> Column | None:
+    def _find_shop(self) -> TableColumn | None:
         """Return the column with the shops, if there is one, or ask whether its many values are shops."""
         if self._context.names_shop:
             return None
@@ -552,7 +552,7 @@ class Bills:
             return repeats or bool(self.ranks.with_role("qty", "unitPrice"))
         return repeats and bool(self.ranks.with_role("qty"))
 
-    def _find_kinds(self) -> list[Column]:
+    def _find_kinds(self) -> list[TableColumn]:
         """Return the column that says whether a row is a sale or its refund, if both have the same number."""
         if self.ranks.with_role("item", "qty"):
             return []
@@ -570,7 +570,7 @@ class Bills:
                 return [column]
         return []
 
-    def _answered_states(self, column: Column) -> dict[str, str | None]:
+    def _answered_states(self, column: TableColumn) -> dict[str, str | None]:
         """Return what the values of a column say by answers or, under a bare heading, by the short list."""
         states = self.ranks.states(column) if self.ranks.is_bare(column) else dict.fromkeys(column.values)
         states.setdefault("", SALE)
@@ -600,7 +600,7 @@ class Bills:
         names = tuple(dict.fromkeys((*key.columns, *kinds)))
         return BillKey(names, key.reason, key.is_proven)
 
-    def _is_of_run(self, column: Column) -> bool:
+    def _is_of_run(self, column: TableColumn) -> bool:
         for run in self.runs:
             first = column.values[run[0]]
             if any(column.values[row] != first for row in run):
@@ -631,11 +631,11 @@ class Bills:
 _ORDER_NAMES = {"dmy": "day before month", "mdy": "month before day", "ymd": "year first"}
 
 
-def _summary(table: Table, count: Column) -> str:
+def _summary(table: ExportTable, count: TableColumn) -> str:
     return f"{table.name} is a summary per day: {count.name} counts bills. Export a report with a row for each bill."
 
 
-def values_of_answer(answer: str, column: Column) -> list[str]:
+def values_of_answer(answer: str, column: TableColumn) -> list[str]:
     """Return the values whose rows an answer such as `only Sale` or `without Cash | Visa` leaves out."""
     values = [*column.distinct, *([] if column.is_filled else [""])]
     if answer.startswith(ONLY):

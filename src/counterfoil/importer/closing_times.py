@@ -5,7 +5,7 @@ from functools import cached_property
 
 from msgspec import Struct
 
-from counterfoil.importer.columns import ANY_CENTURY, FEW_VALUES, Column, Table, day_of
+from counterfoil.importer.columns import ANY_CENTURY, FEW_VALUES, ExportTable, TableColumn, day_of
 from counterfoil.importer.interview import Interview, NeedsOtherReport, Refuted
 from counterfoil.importer.ranks import CLOSING, DATE_ROLES, OTHER_TIME, Ranks
 from counterfoil.importing.values import NIGHT_ENDS, time_in
@@ -16,17 +16,17 @@ MOST_CHOICES = 4
 class ClosingTime(Struct, frozen=True):
     """The column with the day, or with day and time, and the one with the time of day."""
 
-    day: Column | None
-    clock: Column | None
+    day: TableColumn | None
+    clock: TableColumn | None
 
 
 def find_closing_time(
-    table: Table, ranks: Ranks, runs: Sequence[list[int]], trading_day: Column | None, interview: Interview
+    table: ExportTable, ranks: Ranks, runs: Sequence[list[int]], trading_day: TableColumn | None, interview: Interview
 ) -> ClosingTime:
     answer = interview.answer("time")
     if answer is not None:
         return _answered(table, ranks, answer)
-    search = _Search(table, ranks, runs, trading_day)
+    search = _TimeSearch(table, ranks, runs, trading_day)
     day, clock = search.day, search.clock
     if day is None and trading_day is None:
         return _asked(table, ranks, interview)
@@ -44,7 +44,7 @@ def find_closing_time(
     return ClosingTime(day, clock)
 
 
-def _answered(table: Table, ranks: Ranks, answer: str) -> ClosingTime:
+def _answered(table: ExportTable, ranks: Ranks, answer: str) -> ClosingTime:
     names = answer.split(" + ")
     for name in names:
         if name not in table.columns:
@@ -56,7 +56,7 @@ def _answered(table: Table, ranks: Ranks, answer: str) -> ClosingTime:
     return ClosingTime(columns[0], columns[1] if len(columns) > 1 else None)
 
 
-def _asked(table: Table, ranks: Ranks, interview: Interview) -> ClosingTime:
+def _asked(table: ExportTable, ranks: Ranks, interview: Interview) -> ClosingTime:
     columns = [one for one in table.columns.values() if one.filled]
     dated = [one for one in columns if ranks.role(one) is None and one.is_date]
     if not dated:
@@ -71,21 +71,23 @@ def _asked(table: Table, ranks: Ranks, interview: Interview) -> ClosingTime:
     return _answered(table, ranks, interview.choose("time", "day", text, choices, free=True))
 
 
-class _Search:
-    def __init__(self, table: Table, ranks: Ranks, runs: Sequence[list[int]], trading_day: Column | None) -> None:
+class _TimeSearch:
+    def __init__(
+        self, table: ExportTable, ranks: Ranks, runs: Sequence[list[int]], trading_day: TableColumn | None
+    ) -> None:
         self._table = table
         self._ranks = ranks
         self._runs = runs
-        self.rival: Column | None = None
+        self.rival: TableColumn | None = None
         """Another column that may have the day of a bill, and has another one on some rows."""
-        self.possible_clocks: list[Column] = []
+        self.possible_clocks: list[TableColumn] = []
         """The columns that may have the time of day, if the one that has it was not found."""
         dated = self._dated()
         of_bill = [column for column in dated if self._is_of_run(column)] or dated
         clocks = self._clocks()
         with_time = [column for column in of_bill if column.has_times]
         if clocks and of_bill and not of_bill[0].has_times:
-            day: Column | None = of_bill[0]
+            day: TableColumn | None = of_bill[0]
         else:
             day = next(iter(with_time or of_bill), None)
         if not clocks and not (day and (day.has_times or day.is_serial)):
@@ -102,7 +104,7 @@ class _Search:
     def row_with_other_day(self) -> int | None:
         return first_other_day(self.day, self.rival) if self.day and self.rival else None
 
-    def _dated(self) -> list[Column]:
+    def _dated(self) -> list[TableColumn]:
         """Return the columns that may have the day of a bill, the most probable first."""
         ranks, columns = self._ranks, list(self._table.columns.values())
         closing = [one for one in columns if ranks.role(one) is None and ranks.closing(one) == CLOSING]
@@ -118,7 +120,7 @@ class _Search:
         dated.sort(key=lambda one: (not one.is_filled, ranks.closing(one), ranks.is_in_utc(one)))
         return dated
 
-    def _clocks(self) -> list[Column]:
+    def _clocks(self) -> list[TableColumn]:
         ranks = self._ranks
         columns = [one for one in self._table.columns.values() if ranks.role(one) is None]
         clocks = [one for one in columns if ranks.closing(one) == CLOSING and ranks.is_clock(one)]
@@ -127,10 +129,10 @@ class _Search:
         clocks.sort(key=ranks.closing)
         return [one for one in clocks if self._is_of_run(one)] or clocks
 
-    def _is_of_run(self, column: Column) -> bool:
+    def _is_of_run(self, column: TableColumn) -> bool:
         return all(column.values[row] == column.values[run[0]] for run in self._runs for row in run)
 
-    def _clocks_by_values(self) -> list[Column]:
+    def _clocks_by_values(self) -> list[TableColumn]:
         """Return the only column whose values are times of day. If several differ, or few are common, it is asked."""
         ranks = self._ranks
         columns = [one for one in self._table.columns.values() if ranks.role(one) in (None, "time")]
@@ -147,7 +149,7 @@ class _Search:
         return []
 
 
-def first_other_day(one: Column, other: Column) -> int | None:
+def first_other_day(one: TableColumn, other: TableColumn) -> int | None:
     """Return the first row on which two columns have different days."""
     for row, (first, second) in enumerate(zip(one.values, other.values, strict=True)):
         days = day_of(first, "dmy"), day_of(second, "dmy")

@@ -31,7 +31,7 @@ _MARKED_DECIMALS = re.compile(r"\d[.,]\d")
 _LOOKS_LIKE_MONEY = re.compile(r"\d[.,]\d\d$|^-\d|^[$€£¥฿₫₩₹]\d")
 
 
-class Column:
+class TableColumn:
     """A column of a table. `values` has a cell for each row."""
 
     def __init__(self, name: str, values: Sequence[str], numbers: NumberFormat = POINT) -> None:
@@ -147,14 +147,14 @@ class Column:
         return [row for row, cell in enumerate(self.values) if cell == value]
 
 
-class Table:
+class ExportTable:
     """The rows of one or several files of the same kind."""
 
     def __init__(
         self,
         files: Sequence[TableFile],
         rows: Sequence[TableRow],
-        columns: Mapping[str, Column],
+        columns: Mapping[str, TableColumn],
         problems: Sequence[RowProblem],
         *,
         is_sample: bool = False,
@@ -165,8 +165,8 @@ class Table:
         self.rows = rows
         self.columns = columns
         self.problems = problems
-        self._reduced: dict[frozenset[int], Table] = {}
-        self._filled: dict[tuple[tuple[str, ...], frozenset[int]], Table] = {}
+        self._reduced: dict[frozenset[int], ExportTable] = {}
+        self._filled: dict[tuple[tuple[str, ...], frozenset[int]], ExportTable] = {}
 
     @property
     def file(self) -> TableFile:
@@ -179,7 +179,7 @@ class Table:
     def line(self, row: int) -> int:
         return self.rows[row].line
 
-    def without(self, rows: Collection[int]) -> "Table":
+    def without(self, rows: Collection[int]) -> "ExportTable":
         """Return the table without some rows."""
         if not rows:
             return self
@@ -187,13 +187,13 @@ class Table:
         if left_out not in self._reduced:
             kept = [row for row in range(len(self.rows)) if row not in left_out]
             columns = {
-                name: Column(name, [column.values[row] for row in kept], column.numbers)
+                name: TableColumn(name, [column.values[row] for row in kept], column.numbers)
                 for name, column in self.columns.items()
             }
-            self._reduced[left_out] = Table(self.files, [self.rows[row] for row in kept], columns, self.problems)
+            self._reduced[left_out] = ExportTable(self.files, [self.rows[row] for row in kept], columns, self.problems)
         return self._reduced[left_out]
 
-    def filled_down(self, names: Sequence[str], rows: Collection[int]) -> "Table":
+    def filled_down(self, names: Sequence[str], rows: Collection[int]) -> "ExportTable":
         """Return the table in which cells of some columns and rows have the value of the row above."""
         key = tuple(names), frozenset(rows)
         if key not in self._filled:
@@ -202,8 +202,8 @@ class Table:
                 values = list(self.columns[name].values)
                 for row in sorted(rows):
                     values[row] = values[row - 1]
-                columns[name] = Column(name, values, self.columns[name].numbers)
-            self._filled[key] = Table(self.files, self.rows, columns, self.problems)
+                columns[name] = TableColumn(name, values, self.columns[name].numbers)
+            self._filled[key] = ExportTable(self.files, self.rows, columns, self.problems)
         return self._filled[key]
 
 

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import date, timedelta
 
-from counterfoil.importer.columns import FEW_VALUES, Column, day_of
+from counterfoil.importer.columns import FEW_VALUES, TableColumn, day_of
 from counterfoil.importer.ranks import Ranks
 from counterfoil.importing import values
 from counterfoil.importing.checks import FAR, SOON, SPREAD
@@ -30,7 +30,7 @@ class DateOrder:
     export does. `zone` is the time zone of the shop, if it is known.
     """
 
-    def __init__(self, ranks: Ranks, columns: Sequence[Column], today: date, zone: str | None) -> None:
+    def __init__(self, ranks: Ranks, columns: Sequence[TableColumn], today: date, zone: str | None) -> None:
         self.order: str | None = None
         self.reason, self.is_assumed = "", False
         self._ranks, self._columns, self._today = ranks, columns, today

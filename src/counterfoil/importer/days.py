@@ -10,7 +10,7 @@ from math import inf
 from msgspec import Struct
 
 from counterfoil.importer.bills import Bills
-from counterfoil.importer.columns import ANY_CENTURY, Column, day_of
+from counterfoil.importer.columns import ANY_CENTURY, TableColumn, day_of
 from counterfoil.importer.interview import Interview, NeedsOtherReport
 from counterfoil.importing.values import (
     AUTO,
@@ -41,14 +41,14 @@ NEXT_DAY, SAME_DAY = f"{NIGHT_ENDS:%H:%M}", "00:00"
 class Days(Struct, frozen=True):
     """The columns with the day, the time and the day of business, and how they are read."""
 
-    day: Column | None
-    clock: Column | None
-    trading: Column | None
+    day: TableColumn | None
+    clock: TableColumn | None
+    trading: TableColumn | None
     order: str
     written: DateFormat
 
     @property
-    def columns(self) -> list[Column]:
+    def columns(self) -> list[TableColumn]:
         return [column for column in (self.day, self.clock) if column]
 
 
@@ -157,7 +157,7 @@ class _Times:
         return found.pop() if len(found) == 1 else None
 
 
-def _format(bills: Bills, column: Column | None, interview: Interview, today: date) -> DateFormat:
+def _format(bills: Bills, column: TableColumn | None, interview: Interview, today: date) -> DateFormat:
     if column is None:
         return DateFormat()
     _refuse_swapped_dates(bills, column)
@@ -170,7 +170,7 @@ def _format(bills: Bills, column: Column | None, interview: Interview, today: da
     return DateFormat(serial=is_serial, calendar=_calendar(bills, column, interview, today))
 
 
-def _refuse_swapped_dates(bills: Bills, column: Column) -> None:
+def _refuse_swapped_dates(bills: Bills, column: TableColumn) -> None:
     """Refuse a workbook whose dates were read as month/day where that was possible, and are texts elsewhere."""
     if not bills.table.file.sheet.is_typed:
         return
@@ -183,7 +183,7 @@ def _refuse_swapped_dates(bills: Bills, column: Column) -> None:
         )
 
 
-def _calendar(bills: Bills, column: Column, interview: Interview, today: date) -> str:
+def _calendar(bills: Bills, column: TableColumn, interview: Interview, today: date) -> str:
     """Return the calendar of years. Ask if the dates are decades ahead in the Gregorian one."""
     days = [day for day in bills.days if day]
     if not days or max(days) <= today + timedelta(days=2):
@@ -202,8 +202,8 @@ def _calendar(bills: Bills, column: Column, interview: Interview, today: date) -
 
 
 def _trading_day(
-    bills: Bills, times: _Times, day: Column | None, clock: Column | None, interview: Interview
-) -> tuple[Column | None, str | None]:
+    bills: Bills, times: _Times, day: TableColumn | None, clock: TableColumn | None, interview: Interview
+) -> tuple[TableColumn | None, str | None]:
     """Return the column with the day of business, and until when a time is on the calendar day after it."""
     trading = bills.trading_day
     if day is None:

@@ -21,11 +21,11 @@ Kind = Literal["file", "bill", "member", "state", "money", "day", "shop"]
 """What a question is about. Only questions about shops, and the base of members, have a default: class `shop`."""
 
 
-class Part(Struct, frozen=True, rename="camel"):
+class FormPart(Struct, frozen=True, rename="camel"):
     """A part of the form."""
 
 
-class ExportFiles(Struct, frozen=True):
+class FormFiles(Struct, frozen=True):
     """The files of one export: bills and, if they are in files of their own, their lines and payments."""
 
     bills: tuple[Path, ...]
@@ -43,7 +43,7 @@ class KnownShop(Struct, frozen=True):
     closing_time: str | None = None
 
 
-class LeftOut(Part, frozen=True, kw_only=True):
+class LeftOutBills(FormPart, frozen=True, kw_only=True):
     """Bills that are not imported, with the money that their rows name."""
 
     bills: int
@@ -51,14 +51,14 @@ class LeftOut(Part, frozen=True, kw_only=True):
     reason: str = ""
 
 
-class Option(Part, frozen=True, kw_only=True):
+class AnswerOption(FormPart, frozen=True, kw_only=True):
     """An answer that is offered, and what the file would be with it."""
 
     answer: str
     text: str
     bills: int
     net: str
-    left_out: LeftOut
+    left_out: LeftOutBills
     first: str | None = None
     """The local time of the first bill, with its offset."""
     last: str | None = None
@@ -66,12 +66,12 @@ class Option(Part, frozen=True, kw_only=True):
     """What the answer makes of one bill, as in `bill 1002: 588.50 + 40.00 = 628.50`."""
 
 
-class Question(Part, frozen=True, kw_only=True):
+class Question(FormPart, frozen=True, kw_only=True):
     id: str
     """The same for the same file. `--answers` names it, and the mapping keeps it in `[answers]`."""
     text: str
     kind: Kind = field(name="class")
-    options: tuple[Option, ...]
+    options: tuple[AnswerOption, ...]
     example: str = ""
     """The values of the file that the question is about."""
     free: bool = False
@@ -80,7 +80,7 @@ class Question(Part, frozen=True, kw_only=True):
     """The answer that stands if none is given. It is then listed in `assumed`. What changes money has none."""
 
 
-class ColumnView(Part, frozen=True, kw_only=True):
+class ColumnView(FormPart, frozen=True, kw_only=True):
     heading: str
     role: str
     """What the column is read as, such as `total`, or an empty text if it is not read."""
@@ -89,7 +89,7 @@ class ColumnView(Part, frozen=True, kw_only=True):
     """The sum that proves it, as in `Total = Subtotal + VAT on 6 of 6 bills`."""
 
 
-class Refusal(Part, frozen=True, kw_only=True):
+class RefusedAnswer(FormPart, frozen=True, kw_only=True):
     """An answer that the file refutes, or that nothing asks for."""
 
     id: str
@@ -97,7 +97,7 @@ class Refusal(Part, frozen=True, kw_only=True):
     reason: str
 
 
-class DayTotals(Part, frozen=True, kw_only=True):
+class DayTotals(FormPart, frozen=True, kw_only=True):
     day: str
     shop: str
     bills: int
@@ -108,7 +108,7 @@ class DayTotals(Part, frozen=True, kw_only=True):
     tax: str
 
 
-class Totals(Part, frozen=True, kw_only=True):
+class Totals(FormPart, frozen=True, kw_only=True):
     """What would be loaded. Bills count voided ones, and net leaves them out."""
 
     bills: int
@@ -122,7 +122,7 @@ class Totals(Part, frozen=True, kw_only=True):
     days: tuple[DayTotals, ...]
 
 
-class MemberTotals(Part, frozen=True, kw_only=True):
+class MemberTotals(FormPart, frozen=True, kw_only=True):
     """What would be loaded of a table of members."""
 
     members: int
@@ -135,7 +135,7 @@ class MemberTotals(Part, frozen=True, kw_only=True):
     """The number of members by the code of their tier."""
 
 
-class Form(Part, frozen=True, kw_only=True):
+class Form(FormPart, frozen=True, kw_only=True):
     v: int = VERSION
     file: str
     """A sentence about the file: its rows, columns and encoding."""
@@ -145,11 +145,11 @@ class Form(Part, frozen=True, kw_only=True):
     questions: tuple[Question, ...]
     """Those that have no answer yet, the next one first. They may change with each answer."""
     answers: dict[str, str]
-    refused: tuple[Refusal, ...] = ()
+    refused: tuple[RefusedAnswer, ...] = ()
     proven: tuple[str, ...] = ()
     assumed: tuple[str, ...] = ()
     """What nobody said and nothing proves, although it cannot change money, such as the time zone of the shop."""
-    left_out: tuple[LeftOut, ...] = ()
+    left_out: tuple[LeftOutBills, ...] = ()
     totals: Totals | None = None
     """None while a question is open."""
     members: MemberTotals | None = None

@@ -12,18 +12,18 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from counterfoil.importer.columns import Column, Table
+from counterfoil.importer.columns import ExportTable, TableColumn
 from counterfoil.importer.form import (
     FIRST_ROWS,
     MOST_QUESTIONS,
+    AnswerOption,
     ColumnView,
-    ExportFiles,
     Form,
-    LeftOut,
+    FormFiles,
+    LeftOutBills,
     MemberTotals,
-    Option,
     Question,
-    Refusal,
+    RefusedAnswer,
 )
 from counterfoil.importer.interview import Doubt, Interview, NeedsOtherReport, Refuted
 from counterfoil.importer.member_headings import (
@@ -55,7 +55,7 @@ _ENCODINGS = (None, "cp874")
 
 
 def members_form(
-    files: ExportFiles,
+    files: FormFiles,
     answers: Mapping[str, str],
     bases: Sequence[KnownBase] = (),
     *,
@@ -65,7 +65,7 @@ def members_form(
     """Return the form of tables of members, or None if the files are bills, or an answer says so."""
     if files.lines or files.payments or not all(_may_be_members(path) for path in files.bills):
         return None
-    given, refused = dict(answers), list[Refusal]()
+    given, refused = dict(answers), list[RefusedAnswer]()
     while True:
         interview = Interview(given)
         try:
@@ -74,7 +74,7 @@ def members_form(
                 return None
             return _MembersFormer(table, files.bills, interview, bases, today, timezone).form(refused)
         except Refuted as refuted:
-            refused.append(Refusal(id=refuted.doubt, answer=refuted.answer, reason=str(refuted)))
+            refused.append(RefusedAnswer(id=refuted.doubt, answer=refuted.answer, reason=str(refuted)))
             del given[refuted.doubt]
 
 
@@ -90,7 +90,7 @@ def _may_be_members(path: Path) -> bool:
     return False
 
 
-def _is_members(table: Table, interview: Interview) -> bool:
+def _is_members(table: ExportTable, interview: Interview) -> bool:
     """Return whether each row is a member. If bills are possible, too, that is asked."""
     if not is_of_bills(table.columns):
         return True
@@ -104,7 +104,7 @@ def _is_members(table: Table, interview: Interview) -> bool:
 class _MembersFormer:
     def __init__(
         self,
-        table: Table,
+        table: ExportTable,
         paths: Sequence[Path],
         interview: Interview,
         bases: Sequence[KnownBase],
@@ -120,14 +120,14 @@ class _MembersFormer:
         self._roles: dict[str, str] = {}
         """The roles of the columns that are read."""
 
-    def form(self, refused: Sequence[Refusal]) -> Form:
+    def form(self, refused: Sequence[RefusedAnswer]) -> Form:
         try:
             mapping = self._mapping()
         except NeedsOtherReport as reason:
             return self._form([], refused, advice=str(reason))
         interview = self._interview
         unasked = [
-            Refusal(id=name, answer=answer, reason="Nothing asks this.")
+            RefusedAnswer(id=name, answer=answer, reason="Nothing asks this.")
             for name, answer in interview.answers.items()
             if name not in interview.used
         ]
@@ -197,7 +197,7 @@ class _MembersFormer:
         if order:
             toml.add("[dates]", "order", order)
 
-    def _with_role(self, role: str) -> list[Column]:
+    def _with_role(self, role: str) -> list[TableColumn]:
         found = [column for column in self._table.columns.values() if role_of(column.name) == role and column.filled]
         return sorted(found, key=lambda column: rank_of(column.name, role))
 
@@ -391,20 +391,20 @@ class _MembersFormer:
             tiers=dict(tiers.most_common()),
         )
         skipped = tuple(
-            LeftOut(bills=0, net="", reason=f"{count:,} rows: {reason}") for reason, count in left_out.items()
+            LeftOutBills(bills=0, net="", reason=f"{count:,} rows: {reason}") for reason, count in left_out.items()
         )
         return self._form(questions, (), members=totals, mapping=mapping, notes=notes, left_out=skipped)
 
     def _form(
         self,
         questions: Sequence[Question],
-        refused: Sequence[Refusal],
+        refused: Sequence[RefusedAnswer],
         *,
         advice: str = "",
         members: MemberTotals | None = None,
         mapping: str = "",
         notes: Sequence[str] = (),
-        left_out: tuple[LeftOut, ...] = (),
+        left_out: tuple[LeftOutBills, ...] = (),
     ) -> Form:
         table, interview = self._table, self._interview
         never = [name for name in table.columns if name not in self._roles and role_of(name) == "person"]
@@ -440,12 +440,12 @@ class _MembersFormer:
 _ORDERS = {"dmy": "day/month", "mdy": "month/day", "ymd": "year/month/day"}
 
 
-def _tells_apart(column: Column, share: Decimal) -> bool:
+def _tells_apart(column: TableColumn, share: Decimal) -> bool:
     """Return whether this share of the rows has a value that no other row has. The others are rejected by name."""
     return 0 < share * len(column.values) <= len(column.counts) and not column.is_date and not column.has_decimals
 
 
-def _sum(column: Column) -> str:
+def _sum(column: TableColumn) -> str:
     total = sum((column.amount(row) for row in range(len(column.values))), Decimal())
     return f"{total:,f}"
 
@@ -460,9 +460,10 @@ def _total(records: Sequence[dict[str, Any]], name: str) -> str:
 
 
 def _question(doubt: Doubt) -> Question:
-    nothing = LeftOut(bills=0, net="")
+    nothing = LeftOutBills(bills=0, net="")
     options = [
-        Option(answer=answer, text=text, bills=0, net="", left_out=nothing) for answer, text in doubt.choices.items()
+        AnswerOption(answer=answer, text=text, bills=0, net="", left_out=nothing)
+        for answer, text in doubt.choices.items()
     ]
     return Question(
         id=doubt.id,

@@ -17,7 +17,7 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from counterfoil.importer import protocol
-from counterfoil.importer.form import ExportFiles, KnownShop, json_of
+from counterfoil.importer.form import FormFiles, KnownShop, json_of
 from counterfoil.importer.proposal import form
 from counterfoil.importer.protocol import VERSION, Cause, ConversionRequest, FailedMessage
 from counterfoil.importing.database import DatabaseImport, SavedState, SourceDatabase
@@ -111,7 +111,7 @@ class AnswerWriter:
             self.write(protocol.ProgressMessage(VERSION, self._rows))
             self._out.flush()
 
-    def form(self, files: ExportFiles, request: ConversionRequest) -> None:
+    def form(self, files: FormFiles, request: ConversionRequest) -> None:
         """Write the form of the files with the answers of the request, and the end of a conversion without records."""
         shops = [
             KnownShop(id=shop.id, timezone=shop.timezone, closing_time=shop.closing_time) for shop in request.shops
@@ -229,7 +229,7 @@ def _results(request: ConversionRequest, answers: AnswerWriter) -> Iterator[Impo
     own_mappings = Path(request.mappings) if request.mappings else None
     mapping = request.mapping, request.mapping_name
     if request.answers is not None:
-        answers.form(ExportFiles(*(tuple(paths[kind]) for kind in ("bills", "lines", "payments"))), request)
+        answers.form(FormFiles(*(tuple(paths[kind]) for kind in ("bills", "lines", "payments"))), request)
         return
     given = paths["bills"], paths["lines"], paths["payments"]
     export = open_export(request.format, *given, *mapping, options, own_mappings)

@@ -10,26 +10,26 @@ from zoneinfo import ZoneInfo
 from msgspec.structs import replace
 
 from counterfoil.importer.accepted import mapping_text
-from counterfoil.importer.columns import SCALE, Table
+from counterfoil.importer.columns import SCALE, ExportTable
 from counterfoil.importer.form import (
     FIRST_ROWS,
     MOST_OPTIONS,
     MOST_QUESTIONS,
+    AnswerOption,
     ColumnView,
     DayTotals,
-    ExportFiles,
     Form,
+    FormFiles,
     KnownShop,
-    LeftOut,
-    Option,
+    LeftOutBills,
     Question,
-    Refusal,
+    RefusedAnswer,
     Totals,
 )
 from counterfoil.importer.interview import Doubt, NeedsOtherReport, Refuted
 from counterfoil.importer.members import ROWS, members_form
 from counterfoil.importer.ranks import REFUND, SKIP, VOID
-from counterfoil.importer.solver import Left, Reading, Record, Source
+from counterfoil.importer.solver import ExportReading, ExportSource, Left, Record
 from counterfoil.importing.mapping import KnownBase
 from counterfoil.importing.sheets import CsvFile
 from counterfoil.importing.values import decimal_places
@@ -41,7 +41,7 @@ _MARKS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "pipe"}
 
 
 def form(
-    files: ExportFiles,
+    files: FormFiles,
     answers: Mapping[str, str],
     shops: Sequence[KnownShop] = (),
     bases: Sequence[KnownBase] = (),
@@ -75,23 +75,23 @@ def mapping(complete: Form) -> str:
 class _Former:
     def __init__(
         self,
-        files: ExportFiles,
+        files: FormFiles,
         answers: Mapping[str, str],
         shops: Sequence[KnownShop],
         today: date,
         currency: str,
         timezone: str | None,
     ) -> None:
-        self._source = Source(files)
+        self._source = ExportSource(files)
         self._answers = dict(answers)
         self._shops = shops
         self._today = today
         self._places = decimal_places(currency)
         self._timezone = timezone
-        self._refused: list[Refusal] = []
+        self._refused: list[RefusedAnswer] = []
         self._settled: dict[str, str] = {}
         """The answers of doubts of which only one is left: the others are refuted, or lead to the same records."""
-        self._readings: dict[tuple[tuple[str, str], ...], Reading] = {}
+        self._readings: dict[tuple[tuple[str, str], ...], ExportReading] = {}
 
     def form(self) -> Form:
         try:
@@ -109,10 +109,10 @@ class _Former:
 
     # --- questions -------------------------------------------------------------------------
 
-    def _reading(self, answers: Mapping[str, str]) -> Reading:
+    def _reading(self, answers: Mapping[str, str]) -> ExportReading:
         key = tuple(sorted(answers.items()))
         if key not in self._readings:
-            self._readings[key] = Reading(
+            self._readings[key] = ExportReading(
                 self._source,
                 answers,
                 known=self._shops,
@@ -122,7 +122,7 @@ class _Former:
             )
         return self._readings[key]
 
-    def _settle(self) -> tuple[Reading, list[Question]]:
+    def _settle(self) -> tuple[ExportReading, list[Question]]:
         """Return the reading and the questions that are left, when each has options with different records."""
         for _ in range(MOST_ROUNDS):
             try:
@@ -142,9 +142,9 @@ class _Former:
         if refuted.doubt not in self._answers:
             raise NeedsOtherReport(refuted.reason)
         del self._answers[refuted.doubt]
-        self._refused.append(Refusal(id=refuted.doubt, answer=refuted.answer, reason=refuted.reason))
+        self._refused.append(RefusedAnswer(id=refuted.doubt, answer=refuted.answer, reason=refuted.reason))
 
-    def _questions(self, reading: Reading) -> list[Question] | None:
+    def _questions(self, reading: ExportReading) -> list[Question] | None:
         """Return the questions of a reading, or None if one of its doubts was settled without asking."""
         questions = []
         for doubt in reading.interview.doubts:
@@ -157,9 +157,9 @@ class _Former:
             questions.append(_question(doubt, options, self._values(doubt, reading)))
         return questions
 
-    def _options(self, doubt: Doubt, base: Reading) -> list[Option]:
+    def _options(self, doubt: Doubt, base: ExportReading) -> list[AnswerOption]:
         """Return the options of a doubt that no sum refutes, one for each set of records."""
-        found: dict[tuple[Record, ...], Option] = {}
+        found: dict[tuple[Record, ...], AnswerOption] = {}
         for answer in doubt.choices:
             if doubt.default is not None:
                 # A fact of the shops changes no record.
@@ -177,7 +177,7 @@ class _Former:
                 break
         return list(found.values())
 
-    def _reading_with(self, doubt: Doubt, answer: str) -> Reading | None:
+    def _reading_with(self, doubt: Doubt, answer: str) -> ExportReading | None:
         """Return the reading with another answer to a doubt, or None if the file refutes it.
 
         What was settled without asking may only hold for the present answer, so it does not refute another one.
@@ -193,21 +193,21 @@ class _Former:
                     return None
                 del settled[refuted.doubt]
 
-    def _option(self, doubt: Doubt, answer: str, reading: Reading) -> Option:
+    def _option(self, doubt: Doubt, answer: str, reading: ExportReading) -> AnswerOption:
         times = [self._local(reading, bill) for bill in reading.counted if reading.times[bill]]
         left = reading.left_out
-        return Option(
+        return AnswerOption(
             answer=answer,
             text=doubt.choices[answer],
             bills=len(reading.counted),
             net=self._money(reading.total),
-            left_out=LeftOut(bills=sum(one.bills for one in left), net=self._money(sum(one.net for one in left))),
+            left_out=LeftOutBills(bills=sum(one.bills for one in left), net=self._money(sum(one.net for one in left))),
             first=min(times, default=None),
             last=max(times, default=None),
             example=self._example(doubt, reading),
         )
 
-    def _example(self, doubt: Doubt, reading: Reading) -> str:
+    def _example(self, doubt: Doubt, reading: ExportReading) -> str:
         """Return what an answer about money makes of a bill on which the answers differ most."""
         if doubt.kind != "money":
             return ""
@@ -224,7 +224,7 @@ class _Former:
         total = self._money(net.values[bill] or 0)
         return f"bill {reading.bills.name_of(bill)}: {self._terms(reading, bill)}{total}"
 
-    def _terms(self, reading: Reading, bill: int) -> str:
+    def _terms(self, reading: ExportReading, bill: int) -> str:
         """Return what is added to the net of a bill, as in `588.50 + 40.00 = `, or an empty text."""
         net, columns = reading.net, reading.bills.table.columns
         if len(net.columns) < 2 or net.is_product or not all(name in columns for name in net.columns):
@@ -239,7 +239,7 @@ class _Former:
         signed = [f"{'+' if term >= 0 else '-'} {self._money(abs(term))}" for term in others]
         return f"{' '.join([self._money(first), *signed])} = "
 
-    def _values(self, doubt: Doubt, reading: Reading) -> str:
+    def _values(self, doubt: Doubt, reading: ExportReading) -> str:
         """Return the values of a column that a question is about, with their bills and money."""
         name = doubt.id.removeprefix("state.")
         column = reading.bills.table.columns.get(name)
@@ -258,12 +258,12 @@ class _Former:
             lines.append(f"and {len(bills) - MOST_VALUES:,} more values")
         return "\n".join(lines)
 
-    def _refuse_unasked(self, reading: Reading) -> None:
+    def _refuse_unasked(self, reading: ExportReading) -> None:
         for name in [name for name in self._answers if name not in reading.interview.used]:
             answer = self._answers.pop(name)
-            self._refused.append(Refusal(id=name, answer=answer, reason="Nothing asks this."))
+            self._refused.append(RefusedAnswer(id=name, answer=answer, reason="Nothing asks this."))
 
-    def _shop_answers(self, reading: Reading) -> set[str]:
+    def _shop_answers(self, reading: ExportReading) -> set[str]:
         return {"timezone", "franchise", "closing", *(["shop"] if reading.bills.shop is None else [])}
 
     # --- the form ---------------------------------------------------------------------------
@@ -274,7 +274,7 @@ class _Former:
             file="", columns=(), rows=(), questions=(), answers=answers, refused=tuple(self._refused), advice=advice
         )
 
-    def _of(self, reading: Reading, questions: list[Question], advice: str) -> Form:
+    def _of(self, reading: ExportReading, questions: list[Question], advice: str) -> Form:
         table = reading.source_table
         is_open = any(question.default is None for question in questions) or bool(advice) or bool(self._refused)
         defaults = [f"{question.text} {question.default}" for question in questions if question.default is not None]
@@ -297,10 +297,10 @@ class _Former:
             mapping="" if is_open else mapping_text(reading),
         )
 
-    def _left(self, one: Left) -> LeftOut:
-        return LeftOut(bills=one.bills, net=self._money(one.net), reason=one.reason)
+    def _left(self, one: Left) -> LeftOutBills:
+        return LeftOutBills(bills=one.bills, net=self._money(one.net), reason=one.reason)
 
-    def _columns(self, reading: Reading, questions: Sequence[Question]) -> list[ColumnView]:
+    def _columns(self, reading: ExportReading, questions: Sequence[Question]) -> list[ColumnView]:
         asked = {name for question in questions for name in reading.source_table.columns if name in question.text}
         asked |= {name for answer in self._answers for name in reading.source_table.columns if answer.endswith(name)}
         proven = reading.interview.proven
@@ -319,7 +319,7 @@ class _Former:
             found.append(ColumnView(heading=name, role=role, standing=standing, equation=equation))  # type: ignore[arg-type]
         return found
 
-    def _totals(self, reading: Reading) -> Totals:
+    def _totals(self, reading: ExportReading) -> Totals:
         names = {shop.column_value: shop.name for shop in reading.shops.shops}
         shop_column = reading.bills.shop
         tax = reading.amounts.parts_of_role("tax", reading.net)
@@ -370,7 +370,7 @@ class _Former:
         rounded = round(number, self._places)
         return f"{rounded:.{self._places}f}" if rounded == number else f"{number.normalize():f}"
 
-    def _local(self, reading: Reading, bill: int) -> str:
+    def _local(self, reading: ExportReading, bill: int) -> str:
         """Return the local time of a bill with its offset."""
         text = reading.times[bill]
         if len(text) < len("2026-11-14T18:05") or text[10:11] != "T":
@@ -380,7 +380,7 @@ class _Former:
         return (moment if moment.tzinfo else moment.replace(tzinfo=zone)).isoformat()
 
 
-def _question(doubt: Doubt, options: Sequence[Option], example: str) -> Question:
+def _question(doubt: Doubt, options: Sequence[AnswerOption], example: str) -> Question:
     return Question(
         id=doubt.id,
         text=doubt.text,
@@ -392,7 +392,7 @@ def _question(doubt: Doubt, options: Sequence[Option], example: str) -> Question
     )
 
 
-def _about(table: Table, reading: Reading) -> str:
+def _about(table: ExportTable, reading: ExportReading) -> str:
     file = table.file
     written = f", {file.encoding}, {_MARKS.get(file.delimiter, file.delimiter)}" if isinstance(file, CsvFile) else ""
     bills = len([state for state in reading.state_of_bill if state != SKIP])

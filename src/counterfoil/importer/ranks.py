@@ -8,7 +8,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property, lru_cache
 
-from counterfoil.importer.columns import FEW_VALUES, Column, Table
+from counterfoil.importer.columns import FEW_VALUES, ExportTable, TableColumn
 from counterfoil.importing import headings
 from counterfoil.importing import values as cell_values
 from counterfoil.importing.headings import AMOUNT_ROLES, CHARGES, DEDUCTIONS, TOTAL_ROLES, RoleMatch, stated_rates
@@ -34,7 +34,7 @@ class Ranks:
     `given` are roles that an answer gives to columns. No other column has such a role then.
     """
 
-    def __init__(self, table: Table, given: Mapping[str, str] | None = None) -> None:
+    def __init__(self, table: ExportTable, given: Mapping[str, str] | None = None) -> None:
         self.table = table
         self._given = dict(given or {})
         self._matches = {name: self._matches_of(name) for name in table.columns}
@@ -47,39 +47,39 @@ class Ranks:
             return (RoleMatch(len(name), 0, self._given[name]),)
         return tuple(match for match in headings.roles_of(name) if match.role not in self._given.values())
 
-    def role(self, column: Column) -> str | None:
+    def role(self, column: TableColumn) -> str | None:
         """Return the most probable role that the values fit, and their sign."""
         return self._roles[column.name]
 
-    def heading_role(self, column: Column) -> str | None:
+    def heading_role(self, column: TableColumn) -> str | None:
         """Return the role that the values have or, if there are none, the one that the heading says."""
         if column.filled:
             return self.role(column)
         return next((match.role for match in self._matches[column.name]), None)
 
-    def may_be(self, column: Column, *roles: str) -> bool:
+    def may_be(self, column: TableColumn, *roles: str) -> bool:
         """Return whether the heading may have one of these roles, whatever the values are."""
         return any(match.role in roles for match in self._matches[column.name])
 
-    def rank(self, column: Column, role: str) -> int:
+    def rank(self, column: TableColumn, role: str) -> int:
         return next((match.rank for match in self._matches[column.name] if match.role == role), 99)
 
-    def with_role(self, *roles: str) -> list[Column]:
+    def with_role(self, *roles: str) -> list[TableColumn]:
         """Return the columns with one of the roles, ordered by role, then by how common the heading is."""
         found = [column for column in self.table.columns.values() if self.role(column) in roles]
         return sorted(found, key=lambda one: (roles.index(self.role(one) or ""), self.rank(one, self.role(one) or "")))
 
-    def first(self, *roles: str) -> Column | None:
+    def first(self, *roles: str) -> TableColumn | None:
         return next(iter(self.with_role(*roles)), None)
 
-    def is_clock(self, column: Column) -> bool:
+    def is_clock(self, column: TableColumn) -> bool:
         return column.is_clock or (column.is_compact_clock and self.may_be(column, "time"))
 
-    def _role_by_values(self, column: Column) -> str | None:
+    def _role_by_values(self, column: TableColumn) -> str | None:
         found = next((match.role for match in self._matches[column.name] if self._fits(column, match.role)), None)
         return None if found == "unknown" else found
 
-    def _fits(self, column: Column, role: str) -> bool:
+    def _fits(self, column: TableColumn, role: str) -> bool:
         """Return whether the values of a column can be those of a role."""
         if role in NUMBER_ROLES:
             return column.is_number
@@ -105,12 +105,12 @@ class Ranks:
         # Codes may be numbers, but amounts are not names.
         return role not in _NAMES or not column.looks_like_money
 
-    def _is_no_method(self, column: Column) -> bool:
+    def _is_no_method(self, column: TableColumn) -> bool:
         """Return whether a column has IDs of payments, or amounts, instead of ways of paying."""
         is_id = column.is_like_an_id and "id" in headings.words_of(column.name)
         return is_id or (column.is_number and column.filled > 0)
 
-    def _fits_id(self, column: Column) -> bool:
+    def _fits_id(self, column: TableColumn) -> bool:
         is_time = column.is_date or self.is_clock(column)
         has_clocks = all(":" in value for value in column.distinct)
         is_code = any(map(str.isdigit, "".join(column.distinct))) or len(column.distinct) * 2 > column.filled
@@ -131,32 +131,32 @@ class Ranks:
 
     # --- times, places and counts ------------------------------------------------------
 
-    def closing(self, column: Column) -> int:
+    def closing(self, column: TableColumn) -> int:
         """Return 0 for the time of closing, 2 for that of opening, 3 for that of a payout, for example, else 1."""
         return headings.closing_rank(column.name)
 
-    def is_duration(self, column: Column) -> bool:
+    def is_duration(self, column: TableColumn) -> bool:
         return headings.names(column.name, "times", "duration")
 
-    def is_in_utc(self, column: Column) -> bool:
+    def is_in_utc(self, column: TableColumn) -> bool:
         return "utc" in headings.words_of(column.name)
 
-    def counts_bills(self, column: Column) -> bool:
+    def counts_bills(self, column: TableColumn) -> bool:
         return column.is_number and headings.is_count(column.name)
 
-    def names_group(self, column: Column) -> bool:
+    def names_group(self, column: TableColumn) -> bool:
         return headings.names(column.name, "groups")
 
-    def names_unit(self, column: Column) -> bool:
+    def names_unit(self, column: TableColumn) -> bool:
         return headings.names(column.name, "units")
 
-    def is_no_amount(self, column: Column) -> bool:
+    def is_no_amount(self, column: TableColumn) -> bool:
         return headings.names(column.name, "not_amounts")
 
-    def is_rate_of_discount(self, column: Column) -> bool:
+    def is_rate_of_discount(self, column: TableColumn) -> bool:
         return self.is_no_amount(column) and headings.names(column.name, "headings", "discount")
 
-    def is_named_as_amount(self, column: Column) -> bool:
+    def is_named_as_amount(self, column: TableColumn) -> bool:
         return self.may_be(column, *NUMBER_ROLES) and (column.is_number or not column.filled)
 
     @cached_property
@@ -174,20 +174,20 @@ class Ranks:
 
     # --- states --------------------------------------------------------------------------
 
-    def heading_state(self, column: Column) -> str | None:
+    def heading_state(self, column: TableColumn) -> str | None:
         """Return what a mark in a column with this heading says about a bill, as in `Void?` or `Voided by`."""
         return headings.heading_status(column.name)
 
-    def is_bare(self, column: Column) -> bool:
+    def is_bare(self, column: TableColumn) -> bool:
         """Return whether a heading is wholly that of a state of bills, as in `Status`, `Void?` and `Receipt type`."""
         return _is_bare(column.name)
 
-    def is_void_mark(self, column: Column) -> bool:
+    def is_void_mark(self, column: TableColumn) -> bool:
         """Return whether a bare heading says that a bill with any mark here is void or refunded, as in `Voided by`."""
         is_named = self.heading_state(column) in (VOID, REFUND)
         return is_named and self.is_bare(column) and not self.is_named_as_amount(column)
 
-    def states(self, column: Column) -> dict[str, str | None]:
+    def states(self, column: TableColumn) -> dict[str, str | None]:
         """Return what each value of a column says by the short list, or None. An empty cell is a value, too."""
         values = [*column.distinct, *([] if column.is_filled else [""])]
         found = headings.statuses_of(column.name, values)
@@ -196,7 +196,7 @@ class Ranks:
                 found[value] = None
         return found
 
-    def is_state_of_sale(self, column: Column, value: str) -> bool:
+    def is_state_of_sale(self, column: TableColumn, value: str) -> bool:
         """Return whether a value says that the sale of its row was refunded, which another row may return."""
         text = column.name if headings.flag_of(value) else value
         return headings.is_one_of(text, "refunded")
@@ -207,13 +207,13 @@ class Ranks:
     def is_placeholder(self, value: str) -> bool:
         return headings.is_placeholder(value)
 
-    def probable_state(self, column: Column, value: str) -> str:
+    def probable_state(self, column: TableColumn, value: str) -> str:
         """Return what a value most probably says about a bill, to order the options of a question."""
         meaning = headings.statuses_of(column.name, [value])[value] or headings.status_of(value)
         exception = headings.exception_in(value) if meaning is None else None
         return meaning or (exception if exception in (VOID, REFUND) else SKIP if exception else SALE)
 
-    def doubtful_values(self, column: Column, *, is_item: bool) -> list[str]:
+    def doubtful_values(self, column: TableColumn, *, is_item: bool) -> list[str]:
         """Return the values with a word that may say that a bill is no sale, or a row no item."""
         is_name = headings.names_person(column.name)
         role = self.heading_role(column)
@@ -240,7 +240,7 @@ class Ranks:
     def is_payment(self, value: str) -> bool:
         return headings.is_payment(value)
 
-    def may_be_state(self, column: Column) -> bool:
+    def may_be_state(self, column: TableColumn) -> bool:
         """Return whether a column of few values may say if a bill counts, so that it is asked about."""
         role, values = self.heading_role(column), column.distinct
         is_part = role in (*CHARGES, *DEDUCTIONS)
@@ -263,7 +263,7 @@ class Ranks:
             return True
         return role is None and self._may_be_unknown_state(column)
 
-    def _may_be_type(self, column: Column) -> bool:
+    def _may_be_type(self, column: TableColumn) -> bool:
         """Return whether a type is no channel, and nothing that is the same for all bills, or of customers or rooms."""
         values = column.distinct
         is_group = headings.names(column.name, "groups") or headings.names(column.name, "people")
@@ -271,7 +271,7 @@ class Ranks:
         is_other = len(values) > 1 and not is_group and not all(map(headings.channel_of, values))
         return known or is_other
 
-    def _may_be_unknown_state(self, column: Column) -> bool:
+    def _may_be_unknown_state(self, column: TableColumn) -> bool:
         values = column.distinct
         known = [meaning for meaning in headings.statuses_of(column.name, values).values() if meaning]
         if len(known) == len(values) and (VOID in known or REFUND in known):
@@ -292,12 +292,12 @@ class Ranks:
             return False
         return len(values) <= MOST_STATES and len({*column.values}) > 1
 
-    def names_state_later(self, column: Column) -> bool:
+    def names_state_later(self, column: TableColumn) -> bool:
         """Return whether an empty column, or one with a single value, may say in a later file that a bill is void."""
         role = self.heading_role(column)
         return role in ("status", "type") or self.heading_state(column) in (VOID, REFUND)
 
-    def is_reference(self, column: Column) -> bool:
+    def is_reference(self, column: TableColumn) -> bool:
         return headings.names(column.name, "references")
 
     # --- shops and channels ---------------------------------------------------------------
@@ -314,7 +314,7 @@ class Ranks:
     def knows_way(self, value: str) -> bool:
         return headings.names_payment(value)
 
-    def is_prepaid(self, column: Column) -> bool:
+    def is_prepaid(self, column: TableColumn) -> bool:
         """Return whether a heading names what was paid before, or is still to be paid, such as a deposit."""
         return headings.names(column.name, "headings", "unknown")
 
@@ -341,7 +341,7 @@ def is_flag(value: str) -> bool:
     return not is_amount and (headings.flag_of(value) is not None or headings.is_placeholder(value))
 
 
-def is_flag_column(column: Column) -> bool:
+def is_flag_column(column: TableColumn) -> bool:
     return all(headings.flag_of(value) is not None for value in column.distinct)
 
 

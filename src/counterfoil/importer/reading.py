@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 
-from counterfoil.importer.columns import Column, Table
+from counterfoil.importer.columns import ExportTable, TableColumn
 from counterfoil.importer.interview import Interview
 from counterfoil.importer.ranks import DATE_ROLES, NUMBER_ROLES, recognised_headings, role_of_heading
 from counterfoil.importing import headings, sheets
@@ -21,7 +21,7 @@ MOST_ROWS_OF_BILL = 500
 _NUMBER_LIKE = re.compile(r"[^\d]{0,6}\d[\d.,'’ \u00a0\u202f]*[^\d]{0,6}")
 
 
-def read_table(paths: Sequence[Path], interview: Interview) -> Table:
+def read_table(paths: Sequence[Path], interview: Interview) -> ExportTable:
     """Return the first rows of files of the same kind."""
     files: list[sheets.TableFile] = []
     encoding = _encoding(paths, interview)
@@ -72,7 +72,7 @@ def _opened(path: Path, layout: FileLayout) -> list[sheets.TableFile]:
     return sheets.open_tables(path, layout, lambda cells: recognised_headings(cells) == most > 1)
 
 
-def _sampled(files: Sequence[sheets.TableFile]) -> Table:
+def _sampled(files: Sequence[sheets.TableFile]) -> ExportTable:
     rows: list[sheets.TableRow] = []
     problems: list[RowProblem] = []
     is_sample = False
@@ -87,8 +87,8 @@ def _sampled(files: Sequence[sheets.TableFile]) -> Table:
             is_sample = True
             del rows[-_rows_of_last_bill(rows, file.sheet) :]
     names = list(dict.fromkeys(name for file in files for name in file.sheet.columns))
-    columns = {name: Column(name, [_cell(row, name) for row in rows]) for name in names}
-    return Table(files, rows, columns, problems, is_sample=is_sample)
+    columns = {name: TableColumn(name, [_cell(row, name) for row in rows]) for name in names}
+    return ExportTable(files, rows, columns, problems, is_sample=is_sample)
 
 
 def _rows_of_last_bill(rows: Sequence[sheets.TableRow], sheet: sheets.Sheet) -> int:
@@ -107,7 +107,7 @@ def _cell(row: sheets.TableRow, name: str) -> str:
     return "" if position is None else row.cells[position]
 
 
-def _with_number_formats(table: Table, interview: Interview) -> Table:
+def _with_number_formats(table: ExportTable, interview: Interview) -> ExportTable:
     """Return the table whose columns know how they write numbers. Ask for the decimal mark if nothing shows it."""
     file = table.file
     # Where semicolons separate cells, commas are often decimal marks, so 25,000 is as doubtful as 25.000.
@@ -141,8 +141,10 @@ def _with_number_formats(table: Table, interview: Interview) -> Table:
     if doubtful and not is_shown:
         usual = _asked_format(doubtful, interview)
         formats |= dict.fromkeys(doubtful, usual)
-    columns = {name: Column(name, column.values, formats.get(name, usual)) for name, column in table.columns.items()}
-    return Table(table.files, table.rows, columns, table.problems, is_sample=table.is_sample)
+    columns = {
+        name: TableColumn(name, column.values, formats.get(name, usual)) for name, column in table.columns.items()
+    }
+    return ExportTable(table.files, table.rows, columns, table.problems, is_sample=table.is_sample)
 
 
 def _asked_format(doubtful: Mapping[str, Sequence[str]], interview: Interview) -> NumberFormat:
@@ -158,18 +160,18 @@ def _asked_format(doubtful: Mapping[str, Sequence[str]], interview: Interview) -
     return COMMA if interview.choose("decimals", "file", text, choices) == "," else POINT
 
 
-def _is_time(column: Column) -> bool:
+def _is_time(column: TableColumn) -> bool:
     """Return whether values such as 11.17 are times, which do not show how numbers are written."""
     roles = role_of_heading(column.name)
     is_named = "time" in roles
     return column.is_clock and (is_named or not any(role in NUMBER_ROLES for role in roles))
 
 
-def headings_missing(table: Table) -> list[str]:
+def headings_missing(table: ExportTable) -> list[str]:
     """Return headings that are values like those below them, so that the file has no header row."""
     found = []
     for column in table.columns.values():
-        above = Column("", [column.name], column.numbers)
+        above = TableColumn("", [column.name], column.numbers)
         if (above.is_date and column.is_date) or (above.is_number and column.is_number):
             found.append(column.name)
     return found if len(found) > 1 else []

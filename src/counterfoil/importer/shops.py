@@ -34,7 +34,7 @@ _ABBREVIATION = re.compile(r"[A-Z]{2,}$", re.ASCII)
 _CLOCK = re.compile(r"(?:[01]\d|2[0-3]):[0-5]\d", re.ASCII)
 
 
-class Shop(Struct, frozen=True):
+class ExportShop(Struct, frozen=True):
     id: str
     name: str
     column_value: str
@@ -46,7 +46,7 @@ class Shop(Struct, frozen=True):
 
 
 class Shops(Struct, frozen=True):
-    shops: tuple[Shop, ...]
+    shops: tuple[ExportShop, ...]
     zone_column: str | None
     """The column with the time zone of each bill."""
     is_utc: bool
@@ -80,10 +80,10 @@ def find_shops(
         old = by_id.get(shop_id)
         if old:
             zone = old.timezone or timezone
-            shops.append(Shop(shop_id, old.name or name, value, zone, is_known=True))
+            shops.append(ExportShop(shop_id, old.name or name, value, zone, is_known=True))
         else:
             zone = zones.own.get(value, timezone)
-            shops.append(Shop(shop_id, name, value, zone, franchise=franchise, closing_time=closing))
+            shops.append(ExportShop(shop_id, name, value, zone, franchise=franchise, closing_time=closing))
     return Shops(tuple(shops), zones.column.name if zones.column else None, zones.written in ("UTC", "GMT"), no_shop)
 
 

@@ -12,12 +12,12 @@ from functools import cached_property
 from msgspec import Struct
 from msgspec.structs import replace
 
-from counterfoil.importer.amounts import Amounts
 from counterfoil.importer.bills import Bills, Context, LeftOutRows
-from counterfoil.importer.columns import SCALE, Table
+from counterfoil.importer.columns import SCALE, ExportTable
 from counterfoil.importer.days import Days, find_days, local_times
-from counterfoil.importer.form import ExportFiles, KnownShop
+from counterfoil.importer.form import FormFiles, KnownShop
 from counterfoil.importer.interview import Interview, NeedsOtherReport
+from counterfoil.importer.paid import PaidAmounts
 from counterfoil.importer.ranks import AMOUNT_ROLES, REFUND, SALE, SKIP, VOID, Ranks
 from counterfoil.importer.reading import headings_missing, read_table
 from counterfoil.importer.shops import Shops, find_shops
@@ -52,14 +52,16 @@ class Left(Struct, frozen=True):
     reason: str
 
 
-class Source:
+class ExportSource:
     """The tables of an export. Each is read once for each answer about how it is written."""
 
-    def __init__(self, files: ExportFiles) -> None:
+    def __init__(self, files: FormFiles) -> None:
         self._files = files
-        self._read: dict[tuple[str | None, ...], tuple[tuple[Table, Table | None, Table | None], Interview]] = {}
+        self._read: dict[
+            tuple[str | None, ...], tuple[tuple[ExportTable, ExportTable | None, ExportTable | None], Interview]
+        ] = {}
 
-    def tables(self, interview: Interview) -> tuple[Table, Table | None, Table | None]:
+    def tables(self, interview: Interview) -> tuple[ExportTable, ExportTable | None, ExportTable | None]:
         """Return the tables of bills, lines and payments, and add the doubts about how they are written."""
         key = tuple(interview.answer(name) for name in _READING_ANSWERS)
         if key not in self._read:
@@ -77,12 +79,12 @@ class Source:
         return tables
 
 
-class Reading:
+class ExportReading:
     """A table read as bills, with the answers that were given."""
 
     def __init__(
         self,
-        source: Source,
+        source: ExportSource,
         answers: Mapping[str, str],
         *,
         known: Sequence[KnownShop],
@@ -99,7 +101,7 @@ class Reading:
         self.states: States = find_states(self.bills, self.interview)
         self._refuse_currencies()
         self.payment_states = self._find_payment_states()
-        self.amounts = Amounts(self.bills, self.states, self.interview, self.lines, self.payments)
+        self.amounts = PaidAmounts(self.bills, self.states, self.interview, self.lines, self.payments)
         self._refuse_joined_rows()
         self.net: AmountSeries = self._in_cents(self.amounts.decide_net(), places)
         self.sums = self._find_sums()

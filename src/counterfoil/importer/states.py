@@ -12,7 +12,7 @@ from itertools import accumulate, combinations
 from msgspec import Struct
 
 from counterfoil.importer.bills import ALL_ROWS, ONLY, SEPARATOR, WITHOUT, Bills
-from counterfoil.importer.columns import FEW_VALUES, Column
+from counterfoil.importer.columns import FEW_VALUES, TableColumn
 from counterfoil.importer.interview import Interview
 from counterfoil.importer.ranks import NUMBER_ROLES, REFUND, SALE, SKIP, TOTAL_ROLES, VOID, Ranks, is_flag
 
@@ -72,10 +72,10 @@ class States(Struct):
 
 
 def find_states(bills: Bills, interview: Interview) -> States:
-    return _Search(bills, interview).states
+    return _StateSearch(bills, interview).states
 
 
-class _Search:
+class _StateSearch:
     def __init__(self, bills: Bills, interview: Interview) -> None:
         self._bills = bills
         self._ranks: Ranks = bills.ranks
@@ -95,7 +95,7 @@ class _Search:
 
     # --- what is decided ----------------------------------------------------------------------
 
-    def _is_known(self, column: Column) -> bool:
+    def _is_known(self, column: TableColumn) -> bool:
         """Return whether a column has something else, such as the number or the day of a bill."""
         bills = self._bills
         known = [bills.number, bills.closing.day, bills.closing.clock, bills.trading_day, bills.shop, *bills.tills]
@@ -107,17 +107,17 @@ class _Search:
         is_state = self._ranks.may_be_state(column) or self._is_void_heading(column)
         return self._ranks.role(column) in NUMBER_ROLES and not is_state
 
-    def _is_decided(self, column: Column) -> bool:
+    def _is_decided(self, column: TableColumn) -> bool:
         cancelled = self.states.cancelled
         names = {*self.states.of_bills, *self.states.marks, *([cancelled.column] if cancelled else ())}
         return column.name in names or column.name in self.states.later
 
-    def _is_bare(self, column: Column) -> bool:
+    def _is_bare(self, column: TableColumn) -> bool:
         if self._is_known(column) or f"state.{column.name}" in self._interview.answers:
             return False
         return self._ranks.is_bare(column) and not self._ranks.is_named_as_amount(column)
 
-    def _decide(self, column: Column) -> None:
+    def _decide(self, column: TableColumn) -> None:
         """Read a column under a bare heading, if all its values are in the short list."""
         if not column.filled:
             self.states.later.append(column.name)
@@ -135,7 +135,7 @@ class _Search:
             return
         self.states.of_bills[column.name] = {value: meaning or SALE for value, meaning in meanings.items()}
 
-    def _listed(self, column: Column) -> dict[str, str | None]:
+    def _listed(self, column: TableColumn) -> dict[str, str | None]:
         """Return what the values of a column say by the short list, or None where the rows contradict it."""
         states = self._ranks.states(column)
         if set(states.values()) == {SKIP}:
@@ -160,7 +160,7 @@ class _Search:
         pairs = [set(bill) for bill in self._bills.rows if len(bill) == 2]
         return all(any(row in pair for pair in pairs) for row in rows)
 
-    def _decide_mark(self, column: Column) -> None:
+    def _decide_mark(self, column: TableColumn) -> None:
         """Read marks such as the name of who voided a bill, unless most bills have one."""
         nothing = {value for value in column.distinct if self._says_nothing(column, value)} | {""}
         marked = {row for row, value in enumerate(column.values) if value not in nothing}
@@ -173,7 +173,7 @@ class _Search:
         meanings = {value: SALE if value in nothing else VOID for value in (*column.distinct, "")}
         self.states.marks[column.name] = meanings
 
-    def _says_nothing(self, column: Column, value: str) -> bool:
+    def _says_nothing(self, column: TableColumn, value: str) -> bool:
         return self._ranks.says_nothing(value) or self._ranks.states(column)[value] == SALE
 
     def _is_explained(self, row: int) -> bool:
@@ -184,7 +184,7 @@ class _Search:
         columns = self._bills.table.columns
         return any(columns[name].values[row] for name in self.states.of_bills for row in rows)
 
-    def _decide_lines(self, column: Column, meanings: dict[str, str | None]) -> None:
+    def _decide_lines(self, column: TableColumn, meanings: dict[str, str | None]) -> None:
         """Read which lines were cancelled, if no value says anything else."""
         if {*meanings.values()} <= {SALE}:
             return
@@ -195,7 +195,7 @@ class _Search:
         if self._are_void_pairs(column, meanings):
             self.states.of_bills[column.name] = {value: meaning or SALE for value, meaning in meanings.items()}
 
-    def _are_void_pairs(self, column: Column, meanings: dict[str, str | None]) -> bool:
+    def _are_void_pairs(self, column: TableColumn, meanings: dict[str, str | None]) -> bool:
         """Return whether the rows of a bill differ only where one row voids the sale of the other one."""
         if self._bills.is_flat:
             return False
@@ -207,7 +207,7 @@ class _Search:
 
     # --- what is asked ----------------------------------------------------------------------------
 
-    def _doubt(self, column: Column) -> None:
+    def _doubt(self, column: TableColumn) -> None:
         """Ask what a column says about a bill, if it may say something."""
         values = [*column.distinct, *([] if column.is_filled else [""])]
         answered = [value for value in values if f"state.{column.name}.{value}" in self._interview.answers]
@@ -228,12 +228,12 @@ class _Search:
         else:
             self._ask_about_rows(column, marked)
 
-    def _are_explained(self, column: Column, marked: Sequence[str]) -> bool:
+    def _are_explained(self, column: TableColumn, marked: Sequence[str]) -> bool:
         """Return whether other columns already say of all bills with these values that they are no sales."""
         rows = {row for value in marked for row in column.rows_with(value)}
         return all(self.states.of_row(self._bills, row) != SALE for row in rows)
 
-    def _marked(self, column: Column, values: Sequence[str]) -> list[str]:
+    def _marked(self, column: TableColumn, values: Sequence[str]) -> list[str]:
         """Return the values that may say that a bill does not count as it stands."""
         ranks = self._ranks
         if not column.filled:
@@ -252,11 +252,11 @@ class _Search:
         is_item = ranks.role(column) == "item" and self._bills.is_flat
         return [] if is_item else ranks.doubtful_values(column, is_item=False)
 
-    def _is_void_heading(self, column: Column) -> bool:
+    def _is_void_heading(self, column: TableColumn) -> bool:
         """Return whether a mark, a number or an amount under a heading of a void has a value on some bills."""
         return self._ranks.heading_state(column) in (VOID, REFUND) and self._ranks.role(column) != "refunded"
 
-    def _other_than_sale(self, column: Column, values: Sequence[str]) -> list[str]:
+    def _other_than_sale(self, column: TableColumn, values: Sequence[str]) -> list[str]:
         states = {value: self._ranks.probable_state(column, value) if value else SALE for value in values}
         listed = self._ranks.states(column)
         if all(meaning == SALE for meaning in listed.values()):
@@ -271,18 +271,18 @@ class _Search:
             return [value for value in values if value not in sold]
         return [value for value in values if value != values[0] and value] or [values[0]]
 
-    def _names_other_bills(self, column: Column) -> bool:
+    def _names_other_bills(self, column: TableColumn) -> bool:
         """Return whether some bills name another one here, which they may return, replace or be merged into."""
         is_rare = 0 < column.filled * 2 < len(column.values)
         if not is_rare or self._ranks.role(column) in NUMBER_ROLES:
             return False
         return any(map(self._bills.refers_to_bill, column.distinct))
 
-    def _pays_back(self, column: Column, marked: Sequence[str]) -> bool:
+    def _pays_back(self, column: TableColumn, marked: Sequence[str]) -> bool:
         rows = {row for value in marked for row in column.rows_with(value)}
         return bool(rows & self._bills.negative_rows)
 
-    def _ask_about_bills(self, column: Column, values: Sequence[str], marked: Sequence[str]) -> None:
+    def _ask_about_bills(self, column: TableColumn, values: Sequence[str], marked: Sequence[str]) -> None:
         shown = _shown(marked)
         meanings = {
             SALE: "Nothing: all were sold",
@@ -312,7 +312,7 @@ class _Search:
             found |= dict.fromkeys(marked, answer)
         self.states.of_bills[column.name] = found
 
-    def _ask_each(self, column: Column, values: Sequence[str]) -> dict[str, str]:
+    def _ask_each(self, column: TableColumn, values: Sequence[str]) -> dict[str, str]:
         found = {}
         for value in values:
             doubt = f"state.{column.name}.{value}"
@@ -325,7 +325,7 @@ class _Search:
             found[value] = self._interview.choose(doubt, "state", text, choices, example=self._counted(column, value))
         return found
 
-    def _ordered(self, column: Column, marked: Sequence[str], meanings: Sequence[str]) -> list[str]:
+    def _ordered(self, column: TableColumn, marked: Sequence[str], meanings: Sequence[str]) -> list[str]:
         """Return the meanings, the most probable one first."""
         found = [self._ranks.probable_state(column, value) for value in marked if value]
         likely = max(found, key=found.count, default=SALE)
@@ -333,7 +333,7 @@ class _Search:
             likely = REFUND
         return sorted(meanings, key=lambda meaning: (meaning != likely, meaning != SALE))
 
-    def _counted(self, column: Column, value: str) -> str:
+    def _counted(self, column: TableColumn, value: str) -> str:
         numbers = [
             self._bills.name_of(bill)
             for bill, rows in enumerate(self._bills.rows)
@@ -342,7 +342,7 @@ class _Search:
         named = f" ({', '.join(numbers[:MOST_SHOWN])})" if len(numbers) <= MOST_SHOWN else ""
         return f"{value or 'empty'}: {len(numbers):,} bills{named}"
 
-    def _ask_about_lines(self, column: Column, values: Sequence[str], marked: Sequence[str]) -> None:
+    def _ask_about_lines(self, column: TableColumn, values: Sequence[str], marked: Sequence[str]) -> None:
         if self.states.cancelled is not None:
             return
         shown = _shown(marked)
@@ -370,10 +370,10 @@ class _Search:
         if any(found.values()):
             self.states.cancelled = CancelledLines(column.name, found)
 
-    def _is_clear(self, column: Column, marked: Sequence[str]) -> bool:
+    def _is_clear(self, column: TableColumn, marked: Sequence[str]) -> bool:
         return all(self._ranks.probable_state(column, value) != SALE for value in marked)
 
-    def _ask_about_rows(self, column: Column, marked: Sequence[str]) -> None:
+    def _ask_about_rows(self, column: TableColumn, marked: Sequence[str]) -> None:
         """Ask whether rows of a bill, such as a payment that was declined, are a part of it."""
         text = f"“{column.name}” is not the same on all rows of a bill. Which rows count?"
         without = f"{WITHOUT}{SEPARATOR.join(marked)}"
@@ -382,7 +382,7 @@ class _Search:
 
     # --- rows of several kinds ----------------------------------------------------------------------
 
-    def _doubt_kinds(self, column: Column) -> bool:
+    def _doubt_kinds(self, column: TableColumn) -> bool:
         """Ask which rows count if a column shows rows of several kinds in a bill that state the same money twice."""
         values = [*column.distinct, *([] if column.is_filled else [""])]
         if not 1 < len(values) <= MOST_KINDS or self._bills.is_of_bill(column):
@@ -407,7 +407,7 @@ class _Search:
         self._interview.choose(f"rows.{column.name}", "bill", text, choices)
         return True
 
-    def _states_on(self, column: Column, kinds: Sequence[str]) -> int:
+    def _states_on(self, column: TableColumn, kinds: Sequence[str]) -> int:
         """Return how many columns of state have values on the rows of some kinds only."""
         rows = [row for row, value in enumerate(column.values) if value in kinds]
         others = [row for row, value in enumerate(column.values) if value not in kinds]
@@ -417,7 +417,7 @@ class _Search:
                 found += any(other.values[row] for row in rows) and not any(other.values[row] for row in others)
         return found
 
-    def _is_sum_of_several(self, column: Column, kinds: Sequence[str]) -> bool:
+    def _is_sum_of_several(self, column: TableColumn, kinds: Sequence[str]) -> bool:
         """Return whether some bill has several rows on one side and one on the other, so that one is the sum."""
         for rows in self._bills.rows:
             count = sum(column.values[row] in kinds for row in rows)
@@ -425,7 +425,7 @@ class _Search:
                 return True
         return False
 
-    def _equal_halves(self, column: Column, values: Sequence[str]) -> list[tuple[str, ...]]:
+    def _equal_halves(self, column: TableColumn, values: Sequence[str]) -> list[tuple[str, ...]]:
         """Return sets of kinds of rows that have the same sum as other kinds on each bill."""
         found: list[tuple[str, ...]] = []
         for amount in self._ranks.with_role(*TOTAL_ROLES):
@@ -443,7 +443,7 @@ class _Search:
         return found
 
     def _sums_by_kind(
-        self, column: Column, amount: Column, values: Sequence[str], rows: Sequence[int]
+        self, column: TableColumn, amount: TableColumn, values: Sequence[str], rows: Sequence[int]
     ) -> dict[str, Decimal]:
         by_kind = dict.fromkeys(values, Decimal())
         for row in rows:
@@ -474,7 +474,7 @@ class _Search:
                 choices[f"{WITHOUT}{value}"] = f"only {value}: leave out"
         self._interview.choose(f"rows.{items.name}", "bill", text, choices, free=True)
 
-    def _is_deduction(self, items: Column, value: str) -> bool:
+    def _is_deduction(self, items: TableColumn, value: str) -> bool:
         """Return whether all rows with an item are negative, so that they take something off, as they say."""
         return not self._ranks.is_payment(value) and set(items.rows_with(value)) <= self._bills.negative_rows
 

@@ -1,11 +1,11 @@
 """Finds the rows of a table that are no bills: totals, captions, averages. The import recognises them alike."""
 
-from counterfoil.importer.columns import Column, Table, day_of
+from counterfoil.importer.columns import ExportTable, TableColumn, day_of
 from counterfoil.importer.ranks import Ranks
 from counterfoil.importing.export_totals import is_caption, is_statistic, is_total_label, is_total_word
 
 
-def total_rows(table: Table, ranks: Ranks) -> tuple[set[int], bool]:
+def total_rows(table: ExportTable, ranks: Ranks) -> tuple[set[int], bool]:
     """Return the rows that are no bills, and whether the table ends in a row of totals."""
     dated = [column for column in ranks.with_role("datetime", "tradingDay") if column.is_date or column.is_serial]
     numbers = ranks.with_role("id")
@@ -26,12 +26,12 @@ def total_rows(table: Table, ranks: Ranks) -> tuple[set[int], bool]:
     return (found, ends_in_totals) if len(found) < len(table.rows) else (set(), False)
 
 
-def _is_plain(numbers: list[Column], dated: list[Column], row: int) -> bool:
+def _is_plain(numbers: list[TableColumn], dated: list[TableColumn], row: int) -> bool:
     """Return whether a row has a number with a digit and a day, as nearly all bills do."""
     return any(column.values[row][:1].isdigit() for column in numbers) and _has_day(dated, row)
 
 
-def _is_total(cells: dict[str, str], numbers: list[Column], dated: list[Column], row: int) -> bool:
+def _is_total(cells: dict[str, str], numbers: list[TableColumn], dated: list[TableColumn], row: int) -> bool:
     words = [name for name, cell in cells.items() if cell and is_total_word(cell)]
     labels = {column.name: column.values[row] for column in (*numbers, *dated)}
     words += [name for name, label in labels.items() if is_total_label(label)]
@@ -43,12 +43,12 @@ def _is_total(cells: dict[str, str], numbers: list[Column], dated: list[Column],
     return bool(dated and numbers) and not (has_day or has_number or has_text)
 
 
-def _is_statistic(cells: dict[str, str], numbers: list[Column], dated: list[Column], row: int) -> bool:
+def _is_statistic(cells: dict[str, str], numbers: list[TableColumn], dated: list[TableColumn], row: int) -> bool:
     labels = {column.name: cells[column.name] for column in (*numbers, *dated)}
     return bool(dated) and not _has_day(dated, row) and any(map(is_statistic, labels.values()))
 
 
-def _has_day(dated: list[Column], row: int) -> bool:
+def _has_day(dated: list[TableColumn], row: int) -> bool:
     for column in dated:
         cell = column.values[row]
         if column.is_serial and cell:

@@ -20,8 +20,8 @@ from counterfoil.importing.bill_totals import (
     LINES_ROLE,
     PAYMENTS_ROLE,
     SCALE,
-    AmountSeries,
-    TotalFinding,
+    SampleFinding,
+    SampleSeries,
     differing,
     sums_of,
 )
@@ -70,15 +70,15 @@ class BillAmounts:
         positive = [bill for bill in counted if all(one.amount(bill[1][0]) >= 0 for one in totals)]
         return [place for place, _ in positive or counted]
 
-    def of(self, column: SampleColumn, role: str, level: str = "") -> AmountSeries:
+    def of(self, column: SampleColumn, role: str, level: str = "") -> SampleSeries:
         level = level or self.levels[column.name]
         return self._series(self._sample.sheet, [column.name], role, BILL if level == EITHER else level)
 
-    def candidates(self) -> list[AmountSeries]:
+    def candidates(self) -> list[SampleSeries]:
         return [*self._stated, *self._shown[1], *self.payments()]
 
     @cached_property
-    def _shown(self) -> tuple[list[AmountSeries], list[AmountSeries]]:
+    def _shown(self) -> tuple[list[SampleSeries], list[SampleSeries]]:
         """The charges and discounts, and the sums of columns, that only the arithmetic shows."""
         columns = [one for one in self._sample.sheet.columns.values() if one.role is None and self.may_be_money(one)]
         unknown = [self.of(column, bill_totals.UNKNOWN_ROLE) for column in columns]
@@ -87,7 +87,7 @@ class BillAmounts:
         return bill_totals.shown_by_sums(self._stated, self._stated_parts, unknown, taxed, self.sales[:MOST_BILLS])
 
     @cached_property
-    def _stated(self) -> list[AmountSeries]:
+    def _stated(self) -> list[SampleSeries]:
         sheet = self._sample.sheet
         found = []
         for column in sheet.with_role(*TOTAL_ROLES):
@@ -121,10 +121,10 @@ class BillAmounts:
         return found
 
     @cached_property
-    def search(self) -> bill_totals.TotalSearch:
-        return bill_totals.TotalSearch(self.candidates(), self.parts(), self.sales)
+    def search(self) -> bill_totals.SampleSearch:
+        return bill_totals.SampleSearch(self.candidates(), self.parts(), self.sales)
 
-    def find_total(self, bills: Sequence[int]) -> TotalFinding:
+    def find_total(self, bills: Sequence[int]) -> SampleFinding:
         """Find the total. A question about it has choices with charges, unless they are shown to be included."""
         finding = self._find_total(bills)
         named = {name for total in finding.choices for name in total.columns}
@@ -144,7 +144,7 @@ class BillAmounts:
             finding.question = f"{finding.question} {first.name} is negative on most bills.".strip()
         return finding
 
-    def first_negative(self, total: AmountSeries, bills: Sequence[int]) -> int | None:
+    def first_negative(self, total: SampleSeries, bills: Sequence[int]) -> int | None:
         """Return a bill on which a total is negative, although no amount of the bill is."""
         if total.name.startswith("- "):
             # The export writes sales as negative amounts.
@@ -155,21 +155,21 @@ class BillAmounts:
             None,
         )
 
-    def other_parts(self, total: AmountSeries, bills: Sequence[int]) -> list[AmountSeries]:
+    def other_parts(self, total: SampleSeries, bills: Sequence[int]) -> list[SampleSeries]:
         """Return what is not added to a total, and what the sample does not show to be in it."""
         candidate = total if total.role in TOTAL_ROLES else replace(total, role="unknown")
-        return bill_totals.TotalSearch([*self.candidates(), candidate], self.parts(), bills).other_parts(total)
+        return bill_totals.SampleSearch([*self.candidates(), candidate], self.parts(), bills).other_parts(total)
 
-    def _find_total(self, bills: Sequence[int]) -> TotalFinding:
+    def _find_total(self, bills: Sequence[int]) -> SampleFinding:
         """Find the total. If it is quantity by price, the sample must show that the price is that of one unit."""
         finding = self.search.finding()
         product = finding.chosen
         if product and product.level == LINE and (rate := self._unreadable_rate(product)):
-            return TotalFinding(question=message("rate_as_text", name=rate), is_impossible=True)
+            return SampleFinding(question=message("rate_as_text", name=rate), is_impossible=True)
         if product and product.level == LINE and (row := self._item_with_parts(product)) is not None:
             sheet = self._lines or self._sample.sheet
             item, line = sheet.with_role("item")[0].values[row], sheet.rows[row].line
-            return TotalFinding(choices=[product], question=message("parts_of_sets", item=item, line=line))
+            return SampleFinding(choices=[product], question=message("parts_of_sets", item=item, line=line))
         totals = [product] if product else finding.choices
         named = {name for total in totals for name in total.columns}
         if totals and (doubts := [one for one in self._unexplained(totals[0], bills) if named.isdisjoint(one.columns)]):
@@ -199,7 +199,7 @@ class BillAmounts:
                 price.plus(*(self.of(one, one.role or "", price.level if one.role == "tax" else "") for one in charges))
                 for price in readings
             ]
-            return TotalFinding(choices=[*sums, *(readings if charges else ())], question=text)
+            return SampleFinding(choices=[*sums, *(readings if charges else ())], question=text)
         if not product.is_product or product.level == bill_totals.MIXED:
             return finding
         sheet, (quantity, price) = self._lines or self._sample.sheet, product.columns
@@ -208,9 +208,9 @@ class BillAmounts:
             return finding
         of_lines = self._series(sheet, [price], LINES_ROLE, LINE)
         text = f"The sample does not show whether {price} is the price of one unit or of the whole line."
-        return TotalFinding(choices=[product, of_lines], question=text)
+        return SampleFinding(choices=[product, of_lines], question=text)
 
-    def _unreadable_rate(self, total: AmountSeries) -> str | None:
+    def _unreadable_rate(self, total: SampleSeries) -> str | None:
         """Return a column with discounts such as `10%`, if the total is quantity by price, without them."""
         sheet = self._lines or self._sample.sheet
         known = {*self.search.explained_columns(), *total.columns}
@@ -238,7 +238,7 @@ class BillAmounts:
             return not (is_mark or is_reference or is_group or headings.names(column.name, "not_amounts"))
         return role != "gross" and role in (*TOTAL_ROLES, "refunded", "unitPrice")
 
-    def _unexplained(self, total: AmountSeries, bills: Sequence[int]) -> list[AmountSeries]:
+    def _unexplained(self, total: SampleSeries, bills: Sequence[int]) -> list[SampleSeries]:
         """Return amounts that nothing relates to the total, unless the payments equal it on all bills."""
         payments = [one for one in self.payments() if one.columns != total.columns]
         if not all(differing(one, total, bills) for one in payments):
@@ -270,7 +270,7 @@ class BillAmounts:
             found += [one] if is_other and not explained.issuperset(one.columns) else []
         return found
 
-    def _item_with_parts(self, total: AmountSeries) -> int | None:
+    def _item_with_parts(self, total: SampleSeries) -> int | None:
         """Return the row of a set that costs as much as the rows below it: its items, with prices of their own."""
         sheet = self._lines or self._sample.sheet
         columns = [sheet.columns[name] for name in total.columns if name in sheet.columns]
@@ -288,7 +288,7 @@ class BillAmounts:
                 return first
         return None
 
-    def expression(self, text: str) -> AmountSeries:
+    def expression(self, text: str) -> SampleSeries:
         """Return the total that a person has named, such as `Total + Tip` or `sum of Amount + Tip`."""
         either = [name for name, level in self.levels.items() if level == EITHER]
         if "sum of " in text and (self._has_single_lines or any(f"sum of {name}" in text for name in either)):
@@ -306,7 +306,7 @@ class BillAmounts:
             found.append(series.minus() if term.startswith("-") else series)
         return found[0].plus(*found[1:])
 
-    def _named(self, name: str) -> AmountSeries:
+    def _named(self, name: str) -> SampleSeries:
         sheet = self._sample.sheet
         if name not in sheet.columns and self._lines and name in self._lines.columns:
             return self._series(self._lines, [name], LINES_ROLE, LINE)
@@ -314,17 +314,17 @@ class BillAmounts:
             raise ImportFailed(f"There is no column {name}. The columns are: {', '.join(sheet.columns)}.")
         return self.of(sheet.columns[name], "unknown")
 
-    def may_be_part(self, part: AmountSeries, total: AmountSeries | None) -> bool:
+    def may_be_part(self, part: SampleSeries, total: SampleSeries | None) -> bool:
         """Return whether a part is small enough: under `Price incl. tax` is what a tax is paid on, not the tax."""
         size, whole = (abs(sum(sums_of([one], self.sales))) for one in (part, total or part))
         return total is None or part.role == "gross" or size * (3 if part.role == "tax" else 1) <= whole
 
-    def parts(self) -> list[AmountSeries]:
+    def parts(self) -> list[SampleSeries]:
         """Return the charges, discounts and fees that the headings or the arithmetic show."""
         return [*self._stated_parts, *self._shown[0]]
 
     @cached_property
-    def _stated_parts(self) -> list[AmountSeries]:
+    def _stated_parts(self) -> list[SampleSeries]:
         found = [self.of(column, column.role or "") for column in self._sample.sheet.with_role(*CHARGES, *DEDUCTIONS)]
         tips = self._payments.with_role("tip")[:1] if self._payments else []
         if self._payments and tips:
@@ -332,7 +332,7 @@ class BillAmounts:
             found.append(self._series(self._payments, [tips[0].name], "tip", ROW, name))
         return found
 
-    def payments(self) -> list[AmountSeries]:
+    def payments(self) -> list[SampleSeries]:
         """Return what the payments of a bill add up to, as far as the export states payments."""
         sheet = self._sample.sheet
         ways = [column for column in sheet.with_role("wayOfPaying") if any(map(column.number, range(len(sheet.rows))))]
@@ -363,7 +363,7 @@ class BillAmounts:
         *,
         is_product: bool = False,
         rate: str = "",
-    ) -> AmountSeries:
+    ) -> SampleSeries:
         """Return the sum or the product of columns for each bill, less a discount at a `rate`. A `-` subtracts."""
         own, cancelled = sheet is self._sample.sheet, self._sample.cancelled
         columns = [sheet.columns.get(name) or sheet.columns[name.removeprefix("-")] for name in names]
@@ -395,7 +395,7 @@ class BillAmounts:
         inner = entries[0] if len(entries) == 1 else {"multiply" if is_product or rate else "add": entries}
         cell = None if sheet is self._payments else inner if level == BILL else {"sum": inner}
         plain = tuple(column.name for column in columns) if cell is not None else ()
-        return AmountSeries(title, role, level, tuple(values), plain, cell, is_product, tuple(counts))
+        return SampleSeries(title, role, level, tuple(values), plain, cell, is_product, tuple(counts))
 
     def cell(self, sheet: SheetSample, name: str) -> Any:
         """Return the entry of a mapping that reads a column of numbers."""
@@ -489,13 +489,13 @@ def _is_discount_rate(heading: str) -> bool:
     return headings.names(heading, "not_amounts") and headings.names(heading, "headings", "discount")
 
 
-def _is_alike(one: AmountSeries, total: AmountSeries, bills: Sequence[int]) -> bool:
+def _is_alike(one: SampleSeries, total: SampleSeries, bills: Sequence[int]) -> bool:
     """Return whether amounts are between half a total and twice as much on most bills."""
     pairs = [(one.values[bill] or 0, total.values[bill] or 0) for bill in bills]
     return sum(amount <= 2 * size <= 4 * amount for amount, size in pairs) * 2 > len(pairs)
 
 
-def _with_or_instead(total: AmountSeries, doubts: Sequence[AmountSeries], bills: Sequence[int]) -> list[AmountSeries]:
+def _with_or_instead(total: SampleSeries, doubts: Sequence[SampleSeries], bills: Sequence[int]) -> list[SampleSeries]:
     """Return what the customer may have paid: a total with an amount more or less or, if that is alike, the amount."""
     found = []
     for one in doubts:

@@ -27,7 +27,7 @@ from counterfoil.importing.bill_numbers import (
     rows_by,
 )
 from counterfoil.importing.column_profiles import MANY_VALUES, SampleColumn, SheetSample, day_of
-from counterfoil.importing.date_orders import DateOrder
+from counterfoil.importing.date_orders import SampleDateOrder
 from counterfoil.importing.export_totals import is_caption, is_statistic, is_total_label, is_total_word
 from counterfoil.importing.mapping import REFUND, SALE, SKIP, VOID
 from counterfoil.importing.results import ImportFailed, message
@@ -36,7 +36,7 @@ from counterfoil.importing.values import NIGHT_ENDS, time_in
 DAYS_OF_PROOF = 7
 
 
-class BillKey(Struct, frozen=True):
+class SampleKey(Struct, frozen=True):
     columns: tuple[str, ...]
     reason: str
     is_proved: bool
@@ -52,7 +52,7 @@ def first_other_day(one: SampleColumn, other: SampleColumn) -> int | None:
 MOST_STATUSES = 6
 
 
-class CancelledLines(Struct, frozen=True):
+class SampleCancelled(Struct, frozen=True):
     """The column that says whether a line was cancelled. `unknown` are values that say neither."""
 
     column: SampleColumn
@@ -100,7 +100,7 @@ class BillSample:
         """The columns that may have the time of day, if the one that has it was not found."""
         self.day, self.clock = self._find_times()
         days = [column for column in (self.day, self.trading_day) if column]
-        self.date_order = DateOrder(sheet, days, today, timezone)
+        self.date_order = SampleDateOrder(sheet, days, today, timezone)
         self.order = answers.get("dates.order") or (self.date_order.order if days else None)
         """The order of day, month and year, if it is known."""
         self.days = self._read_days()
@@ -114,7 +114,7 @@ class BillSample:
         key, kinds = self._find_key(), [one.name for one in self._kinds]
         self.key = replace(key, columns=tuple(dict.fromkeys((*key.columns, *kinds)))) if key else None
         self.bills = bills_of(sheet, self.key.columns) if self.key else [[row] for row in range(len(sheet.rows))]
-        self.cancelled: CancelledLines | None = None
+        self.cancelled: SampleCancelled | None = None
         self.statuses: dict[str, dict[str, str | None]] = {}
         """What each value of a status column says. None is a value that must be explained."""
         self.states_of_rows: dict[str, list[str]] = {}
@@ -462,21 +462,21 @@ class BillSample:
                 return [column]
         return []
 
-    def _find_key(self) -> BillKey | None:
+    def _find_key(self) -> SampleKey | None:
         """Return the columns that identify a bill: its number, and what makes it unique."""
         number, sheet, days = self.number, self.sheet, self.days
         if number is None:
             return None
         if named := self._answered("bill.id"):
-            return BillKey(tuple(column.name for column in named), "as answered", is_proved=True)
+            return SampleKey(tuple(column.name for column in named), "as answered", is_proved=True)
         if number.distinct and all(map(is_long_id, number.distinct)):
-            return BillKey((number.name,), "the IDs are long", is_proved=True)
+            return SampleKey((number.name,), "the IDs are long", is_proved=True)
         if self._increases():
             if len(set(zip(*self._numbers, strict=True))) == len(set(number.values)):
-                return BillKey((number.name,), f"the numbers increase over {len(set(days)):,} days", is_proved=True)
+                return SampleKey((number.name,), f"the numbers increase over {len(set(days)):,} days", is_proved=True)
             joined = [column.name for column in self._groups if len(column.distinct) > 1]
             reason = "the numbers increase from day to day, and repeat between " + " and ".join(joined)
-            return BillKey((*joined, number.name), reason, is_proved=True)
+            return SampleKey((*joined, number.name), reason, is_proved=True)
         dated = [column for column in (self.trading_day, self.day, *sheet.with_role("datetime")) if column]
         dated = [column for column in dated if self._is_of_run(column) and not self._is_undone_later]
         dated.sort(key=lambda one: (headings.closing_rank(one.name) == headings.OTHER_TIME, one.has_times))
@@ -486,7 +486,7 @@ class BillSample:
             columns.append(self.shop.name)
         columns += [till.name for till in self._tills if self._is_till_of_bill(till, [*columns, number.name])]
         reason = "the IDs contain the day" if has_day else "numbers may start again every day"
-        return BillKey((*columns, number.name), reason, is_proved=has_day)
+        return SampleKey((*columns, number.name), reason, is_proved=has_day)
 
     def group_of(self, row: int) -> tuple[str, ...]:
         return tuple(column.values[row] for column in self._groups)
@@ -663,14 +663,14 @@ class BillSample:
             return False
         return len(values) <= MOST_STATUSES and len({*column.values}) > 1
 
-    def _cancelled_lines(self, column: SampleColumn, meanings: Mapping[str, str | None]) -> CancelledLines:
+    def _cancelled_lines(self, column: SampleColumn, meanings: Mapping[str, str | None]) -> SampleCancelled:
         values = {value: meaning == VOID for value, meaning in meanings.items() if meaning in (SALE, VOID)}
         if len(column.filled) < len(column.values):
             values[""] = False
         # Among the lines of a bill, a payment is not a sale.
         unclear = [one for one in meanings if headings.is_payment(one) and not self._answers.about(column.name, one)]
         unknown = [one for one, meaning in meanings.items() if meaning not in (SALE, VOID) or one in unclear]
-        return CancelledLines(column, values, tuple(unknown))
+        return SampleCancelled(column, values, tuple(unknown))
 
 
 def _is_flag(value: str) -> bool:

@@ -40,7 +40,7 @@ _Contents = dict[int, dict[int, int]]
 """The candidates that are related to one, and how often each of them contains a part more or less than that one."""
 
 
-class AmountSeries(Struct, frozen=True):
+class SampleSeries(Struct, frozen=True):
     """Amounts that the export states, one for each bill. `level` says whether a column is one of bills or of lines."""
 
     name: str
@@ -54,11 +54,11 @@ class AmountSeries(Struct, frozen=True):
     counts: tuple[int, ...] = ()
     """How many rows of each bill are added, each of which may be rounded."""
 
-    def plus(self, *parts: "AmountSeries") -> "AmountSeries":
+    def plus(self, *parts: "SampleSeries") -> "SampleSeries":
         total = self
         for part in parts:
             pairs = zip(total.values, part.values, strict=True)
-            total = AmountSeries(
+            total = SampleSeries(
                 f"{total.name} {part.name if part.name.startswith('- ') else f'+ {part.name}'}",
                 total.role,
                 total.level if part.level == total.level and not total.is_product else MIXED,
@@ -69,7 +69,7 @@ class AmountSeries(Struct, frozen=True):
             )
         return total
 
-    def minus(self) -> "AmountSeries":
+    def minus(self) -> "SampleSeries":
         """Return these amounts as something that is subtracted."""
         values = tuple(-(value or 0) for value in self.values)
         cell = {"column": self.cell, "negate": True} if isinstance(self.cell, str) else subtracted(self.cell)
@@ -106,26 +106,26 @@ def _terms(cell: Any) -> list[Any]:
     return cell["add"] if isinstance(cell, dict) and list(cell) == ["add"] else [cell]
 
 
-class TotalFinding(Struct):
+class SampleFinding(Struct):
     """The total that was chosen, or the totals between which a person must choose, with the reasons."""
 
-    chosen: AmountSeries | None = None
-    choices: list[AmountSeries] = field(default_factory=list)
+    chosen: SampleSeries | None = None
+    choices: list[SampleSeries] = field(default_factory=list)
     evidence: list[str] = field(default_factory=list)
     question: str = ""
     is_proved: bool = False
     """Whether other amounts of the export confirm the total."""
     is_exact: bool = False
     """Whether one of them does so on all bills of the sample."""
-    doubts: list[AmountSeries] = field(default_factory=list)
+    doubts: list[SampleSeries] = field(default_factory=list)
     """Amounts that nothing relates to `shown`, so that the customer may have paid them in addition, or instead."""
-    shown: AmountSeries | None = None
+    shown: SampleSeries | None = None
     """The total that the arithmetic shows, apart from the doubts."""
     is_impossible: bool = False
     """Whether no answer would be right."""
 
 
-class _Relation(Struct, frozen=True):
+class _SampleRelation(Struct, frozen=True):
     """`target` is `base` with these parts added on `held` of `checked` bills."""
 
     target: int
@@ -135,7 +135,7 @@ class _Relation(Struct, frozen=True):
     checked: int
 
 
-def effects(part: AmountSeries) -> tuple[int, ...]:
+def effects(part: SampleSeries) -> tuple[int, ...]:
     """Return what a part adds to a total on each bill. Discounts and fees reduce it, whatever sign they have."""
     values = tuple(value or 0 for value in part.values)
     if part.role in CHARGES:
@@ -144,7 +144,7 @@ def effects(part: AmountSeries) -> tuple[int, ...]:
     return values if negative > sum(value > 0 for value in values) else tuple(-value for value in values)
 
 
-def without_parts_of_sums(parts: Sequence[AmountSeries], bills: Sequence[int]) -> list[AmountSeries]:
+def without_parts_of_sums(parts: Sequence[SampleSeries], bills: Sequence[int]) -> list[SampleSeries]:
     """Leave out parts whose sum is another part of the same role, such as discounts per item beside all discounts."""
     left = [part for part in parts if any(part.values[bill] for bill in bills)]
     for whole in list(left):
@@ -157,12 +157,12 @@ def without_parts_of_sums(parts: Sequence[AmountSeries], bills: Sequence[int]) -
 
 
 def shown_by_sums(
-    candidates: Sequence[AmountSeries],
-    parts: list[AmountSeries],
-    unknown: list[AmountSeries],
-    taxed: list[AmountSeries],
+    candidates: Sequence[SampleSeries],
+    parts: list[SampleSeries],
+    unknown: list[SampleSeries],
+    taxed: list[SampleSeries],
     bills: Sequence[int],
-) -> tuple[list[AmountSeries], list[AmountSeries]]:
+) -> tuple[list[SampleSeries], list[SampleSeries]]:
     """Return unknown amounts that lead from an amount to a later one, and sums of amounts that do so from nothing."""
     # On one bill, an amount may fit by chance.
     amounts, bases = (
@@ -203,11 +203,11 @@ def shown_by_sums(
     return list(charges.values()), list(sums.values())
 
 
-def sums_of(amounts: Sequence[AmountSeries], bills: Sequence[int]) -> tuple[int, ...]:
+def sums_of(amounts: Sequence[SampleSeries], bills: Sequence[int]) -> tuple[int, ...]:
     return tuple(sum(one.values[bill] or 0 for one in amounts) for bill in bills)
 
 
-def differing(one: AmountSeries, other: AmountSeries, bills: Sequence[int]) -> list[int]:
+def differing(one: SampleSeries, other: SampleSeries, bills: Sequence[int]) -> list[int]:
     """Return the bills on which two amounts differ by more than what is rounded."""
     return [bill for bill in bills if abs((one.values[bill] or 0) - (other.values[bill] or 0)) > TOLERANCE]
 
@@ -216,10 +216,10 @@ def _are_close(some: Sequence[int], others: Sequence[int]) -> bool:
     return all(abs(one - other) <= TOLERANCE for one, other in zip(some, others, strict=True))
 
 
-class TotalSearch:
+class SampleSearch:
     """Relates possible totals to each other. `bills` are the numbers of those that count: neither voids nor refunds."""
 
-    def __init__(self, candidates: Sequence[AmountSeries], parts: Sequence[AmountSeries], bills: Sequence[int]) -> None:
+    def __init__(self, candidates: Sequence[SampleSeries], parts: Sequence[SampleSeries], bills: Sequence[int]) -> None:
         self._bills = [bill for bill in bills if any(one.values[bill] for one in candidates)]
         self._candidates = sorted(
             (one for one in candidates if any(one.values[bill] for bill in self._bills)),
@@ -235,21 +235,21 @@ class TotalSearch:
         self.parts_of_sums = {self._parts[part].name for relation in self._relations for part in relation.parts}
         """The charges and deductions by which candidates differ."""
 
-    def finding(self) -> TotalFinding:
+    def finding(self) -> SampleFinding:
         if not self._candidates:
-            return TotalFinding(question="No column with the bill's total was found.")
+            return SampleFinding(question="No column with the bill's total was found.")
         if text := self._sometimes_included():
-            return TotalFinding(question=text, is_impossible=True)
+            return SampleFinding(question=text, is_impossible=True)
         found = [one for place in self._known if (one := self._judge(place))]
         if not any(finding.chosen for _, finding in found) and (total := self._before_fees()):
-            return TotalSearch([*self._candidates, total], self._parts, self._bills).finding()
+            return SampleSearch([*self._candidates, total], self._parts, self._bills).finding()
         if not found:
-            return TotalFinding(choices=self._plain(), question=message("no_total"))
+            return SampleFinding(choices=self._plain(), question=message("no_total"))
         _, finding = min(found, key=lambda one: one[0])
         finding.choices = list({one.name: one for one in finding.choices}.values())[:MOST_CHOICES]
         return finding
 
-    def _before_fees(self) -> AmountSeries | None:
+    def _before_fees(self) -> SampleSeries | None:
         """Return what another amount is on all bills before fees are taken off, which is what the customer paid."""
         for relation in self._relations:
             fees = {part for part in relation.parts if self._parts[part].role == "fee"}
@@ -259,7 +259,7 @@ class TotalSearch:
                 return replace(total, role="total")
         return None
 
-    def other_parts(self, total: AmountSeries) -> list[AmountSeries]:
+    def other_parts(self, total: SampleSeries) -> list[SampleSeries]:
         """Return what is not added to a candidate, and what nothing shows to be in it, as it changes the candidate."""
         place = next((place for place, one in enumerate(self._candidates) if one.cell == total.cell), None)
         # The same amounts under two headings are one part.
@@ -274,7 +274,7 @@ class TotalSearch:
         included = {part for part, other in same if self._state(part, other, self._related(other))}
         return [self._as_added(part) for part in others if part not in included]
 
-    def equations(self) -> list[tuple[AmountSeries, AmountSeries]]:
+    def equations(self) -> list[tuple[SampleSeries, SampleSeries]]:
         """Return pairs of amounts that are equal on all bills, as few as relate all candidates that are related."""
         groups = [{place} for place in range(len(self._candidates))]
         found = []
@@ -314,19 +314,19 @@ class TotalSearch:
         explained = [*(self._candidates[place] for place in related), *self._other_readings(related)]
         return {name for one in explained for name in one.columns}
 
-    def _as_added(self, part: int, *, is_paid: bool = False) -> AmountSeries:
+    def _as_added(self, part: int, *, is_paid: bool = False) -> SampleSeries:
         """Return a part as it changes an amount or, if `is_paid`, what was paid. A fee was kept back from that."""
         series = self._parts[part]
         is_as_written = self._effects[part] == tuple(value or 0 for value in series.values)
         return series if is_as_written != (is_paid and series.role == "fee") else series.minus()
 
-    def _plain(self) -> list[AmountSeries]:
+    def _plain(self) -> list[SampleSeries]:
         dismissed = self._other_readings({place for one in self._relations for place in (one.target, one.base)})
         usable = [one for one in self._candidates if one.cell is not None and one.role != "payout"]
         usable = [one for one in usable if one not in dismissed]
         return [one for one in usable if one.role != "unknown"] or usable
 
-    def _other_readings(self, related: Collection[int]) -> list[AmountSeries]:
+    def _other_readings(self, related: Collection[int]) -> list[SampleSeries]:
         """Return unrelated readings of related columns, if a column that can only be read in one way is among them."""
         columns = [one.columns for one in self._candidates]
         if all(columns[place] and columns.count(columns[place]) > 1 for place in related):
@@ -353,7 +353,7 @@ class TotalSearch:
 
     # --- relations ---------------------------------------------------------------
 
-    def _relate(self, target: int, base: int) -> _Relation | None:
+    def _relate(self, target: int, base: int) -> _SampleRelation | None:
         """Return the smallest set of parts that turns one candidate into another on nearly all bills."""
         goal, start = self._candidates[target].values, self._candidates[base].values
         gaps = {
@@ -369,7 +369,7 @@ class TotalSearch:
             found = [(held, some) for some in sets if (held := self._held(gaps, some)) is not None]
             if found:
                 held, some = max(found, key=lambda one: one[0])
-                return _Relation(target, base, frozenset(some), held, len(gaps))
+                return _SampleRelation(target, base, frozenset(some), held, len(gaps))
         return None
 
     def _held(self, gaps: dict[int, int], parts: tuple[int, ...]) -> int | None:
@@ -408,7 +408,7 @@ class TotalSearch:
 
     # --- judging a candidate -------------------------------------------------------
 
-    def _judge(self, place: int) -> tuple[tuple[int, ...], TotalFinding] | None:
+    def _judge(self, place: int) -> tuple[tuple[int, ...], SampleFinding] | None:
         """Return how good a candidate is (lower is better) and the finding for it, or None if it is not the total."""
         candidate, related = self._candidates[place], self._related(place)
         equal = [other for other, content in related.items() if other != place and not any(content.values())]
@@ -437,7 +437,7 @@ class TotalSearch:
 
     def _finding(
         self, place: int, related: _Contents, missing: list[int], unknown: list[int], *, is_paid: bool, is_proved: bool
-    ) -> TotalFinding:
+    ) -> SampleFinding:
         """Return a candidate with the parts that it lacks or, if it is not clear which they are, a question."""
         candidate, lacking = self._candidates[place], [self._parts[part] for part in missing]
         name, total = candidate.name, candidate.plus(*lacking)
@@ -448,8 +448,8 @@ class TotalSearch:
             if is_shown:
                 # A mapping cannot compute this total, but an answer is compared with it.
                 evidence = self._evidence(place, related)[:4]
-                return TotalFinding(total, [], evidence, question=text, shown=total, is_proved=True)
-            return TotalFinding(question=message("only_if_included", text=text, name=name))
+                return SampleFinding(total, [], evidence, question=text, shown=total, is_proved=True)
+            return SampleFinding(question=message("only_if_included", text=text, name=name))
         if unknown:
             # The tip comes first, because it is the most probable answer.
             unknown.sort(key=lambda part: self._parts[part].role != "tip")
@@ -458,26 +458,26 @@ class TotalSearch:
             sums = [total.plus(*some) for size in sizes for some in combinations(added, size)]
             names = _names([self._parts[part] for part in unknown])
             text = f"The amounts do not show whether {name} already takes {names} into account."
-            return TotalFinding(choices=[*sums[:4], *self._plain()], question=text)
+            return SampleFinding(choices=[*sums[:4], *self._plain()], question=text)
         clear = [part for part in missing if self._parts[part].role in ("tip", "tax") or _differs(part, related)]
         doubtful = [part for part in missing if is_paid or not is_proved or part not in clear]
         if doubtful:
             names = _names([self._parts[part] for part in doubtful])
             text = f"{name} adds up without {names}. Did the customer pay it in addition?"
-            return TotalFinding(
+            return SampleFinding(
                 choices=[candidate, total] if is_paid or is_proved else [total, candidate], question=text
             )
         if not is_proved and not self._is_only_amount(place):
             others = _names([one for one in self._candidates if one is not candidate])
             text = f"Only its heading says that {name} is what the customer paid. Nothing in the export adds up to it"
             text += f", and there is also {others}." if others else "."
-            return TotalFinding(choices=self._plain(), question=text)
+            return SampleFinding(choices=self._plain(), question=text)
         evidence = self._evidence(place, related)
         if lacking:
             evidence.append(f"{_names(lacking, ' and ')} is not in {name}, so it is added")
         relations = [one for one in self._relations if place in (one.target, one.base)]
         is_exact = any(one.held == one.checked for one in relations)
-        return TotalFinding(total, [], evidence[:4], "", is_proved, is_exact, shown=total)
+        return SampleFinding(total, [], evidence[:4], "", is_proved, is_exact, shown=total)
 
     def _state(self, part: int, place: int, related: _Contents) -> bool | None:
         """Return whether a candidate is with a charge, after a discount, or before a fee; None if that is not known."""
@@ -568,7 +568,7 @@ class TotalSearch:
                 lines.append(f"the rate shows that {part.name} {'is included in' if rate else 'is on top of'} {name}")
         return lines or [f"{name} is the only amount; nothing in the export confirms it"]
 
-    def _sum_of(self, base: int, parts: frozenset[int]) -> AmountSeries:
+    def _sum_of(self, base: int, parts: frozenset[int]) -> SampleSeries:
         return self._candidates[base].plus(*map(self._as_added, sorted(parts)))
 
 
@@ -576,5 +576,5 @@ def _differs(part: int, related: _Contents) -> bool:
     return any(content.get(part) for content in related.values())
 
 
-def _names(amounts: Sequence[AmountSeries], separator: str = ", ") -> str:
+def _names(amounts: Sequence[SampleSeries], separator: str = ", ") -> str:
     return separator.join(one.name for one in amounts)

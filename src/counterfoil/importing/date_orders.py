@@ -19,7 +19,7 @@ _Days = Mapping[str, Sequence[date]]
 """The days of the rows, by the order in which they are read."""
 
 
-class DateOrder:
+class SampleDateOrder:
     """The order of day, month and year in the dates of some columns, or None if it is open.
 
     `reason` says why it is probable if the dates alone do not show it. `is_assumed` is whether only the country of the

@@ -17,7 +17,7 @@ from counterfoil.importing.answers import ENCODING, MEANINGS, NET, UNIT, ZONE, A
 from counterfoil.importing.bill_amounts import EITHER, PAYMENT_AMOUNTS, ROW, BillAmounts
 from counterfoil.importing.bill_numbers import rows_by, shop_ids
 from counterfoil.importing.bill_sample import BillSample
-from counterfoil.importing.bill_totals import BILL, LINE, SCALE, AmountSeries, TotalFinding, absolute
+from counterfoil.importing.bill_totals import BILL, LINE, SCALE, SampleFinding, SampleSeries, absolute
 from counterfoil.importing.column_profiles import MANY_VALUES, SampleColumn, SheetSample, sample_of
 from counterfoil.importing.mapping import REFUND, SALE, VOID
 from counterfoil.importing.proposals import Proposal, quoted, toml
@@ -87,7 +87,7 @@ class _Inference:
         self._amounts = BillAmounts(self._sample, self._lines, self._payments, answers)
         self._zones = ShopZones(self._sample, result, timezone)
         self._times = TimeEntries(self._sample, result, answers, today, self._zones)
-        self._total: AmountSeries | None = None
+        self._total: SampleSeries | None = None
 
     def fill(self) -> None:
         self._file()
@@ -340,14 +340,14 @@ class _Inference:
         for total in choices:
             self._result.comment("[bill]", f"amounts.net = {toml(total.cell)}  # Choose one and remove the first #")
 
-    def _note_negative(self, total: AmountSeries) -> None:
+    def _note_negative(self, total: SampleSeries) -> None:
         """Note that bills with a negative total are refunds, unless a status says so."""
         negative = [bill for bill, value in zip(self._sample.bills, total.values, strict=True) if (value or 0) < 0]
         if negative := [bill for bill in negative if self._sample.status_of(bill) == SALE]:
             line = self._sheet.rows[negative[0][0]].line
             self._check(message("negative_bills", name=total.name, line=line))
 
-    def _examples(self, totals: Sequence[AmountSeries], bills: Sequence[int]) -> list[str]:
+    def _examples(self, totals: Sequence[SampleSeries], bills: Sequence[int]) -> list[str]:
         """Return what each total gives on a bill on which they differ, and on all bills of the sample."""
         place = max(bills, key=lambda bill: len({total.values[bill] for total in totals}), default=None)
         if place is None:
@@ -359,7 +359,7 @@ class _Inference:
             for total, amount in zip(totals, sums, strict=True)
         ]
 
-    def _reject_unseen(self, total: AmountSeries, bills: Sequence[int]) -> None:
+    def _reject_unseen(self, total: SampleSeries, bills: Sequence[int]) -> None:
         """Propose to reject bills with amounts of which the sample has no example."""
         roles = ["tip", "refunded"] if total.role == "paid" else ["tip", "refunded", *AMOUNT_ENTRIES, "fee"]
         unseen = [
@@ -377,7 +377,7 @@ class _Inference:
         if unseen:
             self._check(message("unseen_amounts", name=total.name, unseen=", ".join(unseen)))
 
-    def _answered_total(self, bills: Sequence[int]) -> TotalFinding | None:
+    def _answered_total(self, bills: Sequence[int]) -> SampleFinding | None:
         """Return the total that was named on the command line, unless the arithmetic shows another one."""
         answer = self._answers.get(NET)
         if answer is None:
@@ -389,9 +389,9 @@ class _Inference:
         others = [one.name.removeprefix("- ") for one in (*self._amounts.other_parts(total, bills), *doubtful)]
         if others:
             self._check(f"whether {answer} takes {', '.join(others)} into account. Nothing in the sample shows it.")
-        return TotalFinding(chosen=total, evidence=["as answered"], doubts=finding.doubts)
+        return SampleFinding(chosen=total, evidence=["as answered"], doubts=finding.doubts)
 
-    def _refusal(self, answer: str, total: AmountSeries, finding: TotalFinding, bills: Sequence[int]) -> str | None:
+    def _refusal(self, answer: str, total: SampleSeries, finding: SampleFinding, bills: Sequence[int]) -> str | None:
         """Return why an answer cannot be what the customer paid. Such an answer is not offered either."""
         if finding.is_impossible:
             return f"--set {NET}: {finding.question}"
@@ -416,7 +416,7 @@ class _Inference:
             return message("answer_negative", **self._answered_values(answer, total, negative))
         return None
 
-    def _answered_values(self, answer: str, total: AmountSeries, bill: int) -> dict[str, object]:
+    def _answered_values(self, answer: str, total: SampleSeries, bill: int) -> dict[str, object]:
         line = self._sheet.rows[self._sample.bills[bill][0]].line
         return {"answer": answer, "answered": _money(total.values[bill]), "line": line}
 
@@ -587,7 +587,7 @@ class _Inference:
             return [{"name": method.name, "amount": total.cell}]
         return []
 
-    def _equals_total(self, payments: AmountSeries) -> bool:
+    def _equals_total(self, payments: SampleSeries) -> bool:
         if self._total is None:
             return False
         pairs = [(self._total.values[bill], payments.values[bill]) for bill in self._amounts.sales]

@@ -18,7 +18,7 @@ COMMENT_WIDTH = 100
 _DOUBLE_STOP = re.compile(r"(?<=[^.][.])[.](?= |$)")
 
 
-class Question(Struct, frozen=True):
+class EntryQuestion(Struct, frozen=True):
     """A question about an entry. The mapping cannot be used until the entry is set."""
 
     entry: str
@@ -53,7 +53,7 @@ class Proposal(Struct):
     payments: SheetSample | None = None
     sections: dict[str, list[str]] = field(default_factory=dict)
     """The lines of each section. What follows # in the name of a section tells sections with the same name apart."""
-    questions: list[Question] = field(default_factory=list)
+    questions: list[EntryQuestion] = field(default_factory=list)
     undecided: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
     allowed: list[str] = field(default_factory=list)
@@ -76,7 +76,7 @@ class Proposal(Struct):
     def ask(
         self, entry: str, text: str, choices: Sequence[str] = (), examples: Sequence[str] = (), name: str = ""
     ) -> None:
-        self.questions.append(Question(entry, _DOUBLE_STOP.sub("", text), tuple(choices), tuple(examples), name))
+        self.questions.append(EntryQuestion(entry, _DOUBLE_STOP.sub("", text), tuple(choices), tuple(examples), name))
 
     def has(self, section: str, entry: str) -> bool:
         return any(line.startswith(f"{entry} = ") for line in self.sections.get(section, []))
