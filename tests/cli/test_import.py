@@ -383,8 +383,8 @@ def test_members_of_a_file_are_loaded_once_and_their_bills_have_their_tokens(cou
     Path("customers.csv").write_text(customers.replace("c-0001", "CUST1"), "utf-8")
     importing = ("import", "customers.csv", "--load")
     assert "--base" in counterfoil(*importing, status=1).stderr
-    for options, outcome in ((["--base", "club"], ("added", 4)), ([], ("unchanged", 3))):
-        assert counterfoil.json(*importing, *options)[outcome[0]] == outcome[1]
+    assert "no key can read its members" in counterfoil(*importing, "--base", "club").stderr
+    assert counterfoil.json(*importing)["unchanged"] == 3
     bill = {"kind": "bill", "id": "1", "shopId": "sh_1", "closedAt": "2026-11-14T18:05", "memberId": "CUST1"}
     counterfoil("load", "-", stdin=b"\n".join([SHOPS[0], json.dumps(bill).encode()]))
     with closing(sqlite3.connect(counterfoil.store / "books.sqlite3")) as books:
@@ -401,3 +401,15 @@ def test_members_with_the_ids_of_another_base_are_rejected_unless_the_change_is_
     found = counterfoil.json(*importing, "guests", status=3)
     assert (found["changed"], found["reasons"]) == (0, {"other_base": 3})
     assert counterfoil.json(*importing, "guests", "--accept-change")["changed"] == 3
+
+
+def test_new_shops_of_an_import_belong_to_the_base_that_is_named(counterfoil: Command) -> None:
+    sales = ("import", EXAMPLES / "loyverse-receipts.csv", "--with-shops", "--base", "club", "--load")
+    assert "--with-shops" in counterfoil(*(option for option in sales if option != "--with-shops"), status=2).stderr
+    counterfoil(*sales)
+    loaded = counterfoil("import", EXAMPLES / "loyverse-customers.csv", "--load", "--base", "club")
+    assert "no key can read" not in loaded.stderr
+    MAPPING_FILE.write_text(MAPPING, "utf-8")
+    export(BILL)
+    refused = counterfoil(*MAPPED, "--with-shops", "--base", "club", "--load", status=2)
+    assert "providerId" in refused.stderr

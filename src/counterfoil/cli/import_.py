@@ -141,6 +141,7 @@ def command(ctx: click.Context, /, **given: Any) -> int:
         if isinstance(export, int):
             return export
         opened.enter_context(closing(export))
+        _require_use_of_base(request, export)
         export.tally.rejects_file = request.rejects
         status = _judge(settings, request, export)
         if status is not None:
@@ -345,6 +346,8 @@ def _refusals(ctx: click.Context, request: ImportRequest) -> Iterator[tuple[obje
     yield not request.output, "--output needs a file name."
     is_described = request.new_shops().given() and request.content().get("shop")
     yield is_described, "The mapping describes its shops: write franchiseId and closingTime into its [[shop]] entries."
+    has_base = request.base and request.with_shops and request.content().get("shop")
+    yield has_base, "The mapping describes its shops: write providerId into its [[shop]] entries."
     yield zone is not None and zone_named(zone) is None, message("no_time_zone", zone=repr(zone))
     is_written = not is_to_stdout or request.rejects
     yield request.is_check and is_written, "--check writes no files. Leave out --output and --rejects."
@@ -460,6 +463,7 @@ def _finish(settings: Settings, request: ImportRequest, export: ConvertedExport,
         report = _report(export, load_run.new_rejects_file(settings, export.name))
         load_run.run_load(settings, report, is_guarded=not request.accept_change)
         _finish_load(settings, request, export, report, state)
+        _note_bases_without_shops(settings, export)
     else:
         report, unknown_shops = _checked(settings, request, export, is_guarded=False)
         _write(request, export)
@@ -534,6 +538,27 @@ def _finish_load(
         state.write(export.state)
     else:
         print_note(message("progress_not_saved"))
+
+
+def _require_use_of_base(request: ImportRequest, export: ConvertedExport) -> None:
+    """Raise if --base would have no effect, because the export has bills and no new shops are written."""
+    if request.base and export.tally.bills and not request.with_shops:
+        raise click.UsageError(
+            "--base is for tables of members and, with --with-shops, for new shops. This export has bills."
+        )
+
+
+def _note_bases_without_shops(settings: Settings, export: ConvertedExport) -> None:
+    """Say that no key can read the members of a base if no shop belongs to it."""
+    if not export.tally.base_ids:
+        return
+    shops = bootstrap.store(settings).reads().loaded_shops()
+    for base in sorted(export.tally.base_ids - {shop.shop.provider_id or "" for shop in shops}):
+        print_note(
+            f"no shop belongs to the base {printable(base)}, so no key can read its members. New shops of an import "
+            f"belong to it with --with-shops --base {shlex.quote(base)}; load a record of each other shop with this "
+            "providerId."
+        )
 
 
 def _print(

@@ -59,6 +59,8 @@ class ImportTally(Struct):
     shops: int = 0
     members: int = 0
     bases: int = 0
+    base_ids: set[str] = set()
+    """The bases of the members."""
     skipped: Counter[str] = field(default_factory=Counter)
     rejected: Counter[str] = field(default_factory=Counter)
     first_rejects: list[RejectedRow] = []
@@ -95,6 +97,7 @@ class _Converted(Struct):
     kind: str
     id: str = ""
     timezone: str | None = None
+    provider_id: str | None = msgspec.field(default=None, name="providerId")
     amounts: _Amounts | None = None
 
 
@@ -149,8 +152,12 @@ class ConvertedExport(Source):
 
     is_export = True
 
-    def __init__(self, name: str, folder: Path, is_known: Callable[[str], bool], new_shops: ShopSettings) -> None:
+    def __init__(
+        self, name: str, folder: Path, is_known: Callable[[str], bool], new_shops: ShopSettings, base: str | None = None
+    ) -> None:
         super().__init__(name, None)
+        self._base = base
+        """The membership base of new shops."""
         self._is_known = is_known
         self._new_shops = new_shops
         self.tally = ImportTally()
@@ -203,10 +210,13 @@ class ConvertedExport(Source):
                 return
             self.has_shop_without_zone = self.has_shop_without_zone or counted.timezone is None
             self.tally.new_shops.append(counted.id)
-            record = json.encode(self._new_shops.in_record(json.decode(record)))
+            shop = self._new_shops.in_record(json.decode(record))
+            record = json.encode({"providerId": self._base, **shop} if self._base else shop)
         self.tally.bills += is_bill
         self.tally.shops += counted.kind == "shop"
         self.tally.members += counted.kind == "member"
+        if counted.kind == "member" and counted.provider_id:
+            self.tally.base_ids.add(counted.provider_id)
         self.tally.bases += counted.kind == "base"
         # Few files have many records, so the latest one is nearly always the right one.
         if not self._files or self._files[-1] != answer.file:
@@ -291,7 +301,7 @@ def convert(
 
     def new_export() -> ConvertedExport:
         place = folder or Path(tempfile.gettempdir())
-        return ConvertedExport(printable(name_of(request)), place, is_known, new_shops)
+        return ConvertedExport(printable(name_of(request)), place, is_known, new_shops, request.base)
 
     try:
         return _convert(request, limits, new_export(), command, on_wait, on_progress)
