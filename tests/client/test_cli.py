@@ -62,7 +62,8 @@ class CopyOwner:
 
     def words(self, command: str, *words: object) -> list[str]:
         target = () if "--to" in words else ("--to", "copy.sqlite")
-        return [command, *self.remote, *target, *map(str, words)]
+        remote = self.remote[2:] if "--url" in words else self.remote
+        return [command, *remote, *target, *map(str, words)]
 
     def __call__(self, command: str, *words: object, status: int = 0) -> Result:
         return counterfoil(*self.words(command, *words), status=status)
@@ -198,7 +199,9 @@ def test_misuse_is_one_sentence_and_status_2(tmp_path: Path, words: tuple[str, .
     for name, content in (("key", UNKNOWN_KEY), ("empty", "\n"), ("two words", "two words")):
         (tmp_path / name).write_text(content)
     before = sorted(tmp_path.iterdir())
-    result = counterfoil("pull", "--url", "http://127.0.0.1/ext/v1", "--key-file", "key", *words, status=2)
+    url = () if "--url" in words else ("--url", "http://127.0.0.1/ext/v1")
+    key = () if "--key-file" in words else ("--key-file", "key")
+    result = counterfoil("pull", *url, *key, *words, status=2)
     assert result.stderr.startswith("counterfoil: ")
     assert result.stderr.count("\n") == 1
     assert sorted(tmp_path.iterdir()) == before

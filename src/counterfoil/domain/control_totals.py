@@ -9,7 +9,7 @@ calendar day in a shop without a closing time.
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from msgspec import Struct, field
 from msgspec.structs import asdict
@@ -29,12 +29,23 @@ MAX_NAMED = 5
 TOLERANCE = MILLION // 100
 _SATANG = 0.01
 
-Figures = tuple[int, bool, int | None, int, int, int | None, int | None, bool]
-"""What a bill adds to the totals: its day as a number such as 20261114, or 0; whether it is void; net, tip and tax; by
-how much its net differs from its lines and from its payments, or None if there is nothing to compare; and whether it
-has a time but no business day."""
-
 Basis = Literal["lines", "payments"]
+
+
+class Figures(NamedTuple):
+    """What a bill adds to the totals."""
+
+    day: int
+    """A number such as 20261114, or 0."""
+    is_void: bool
+    net: int | None
+    tip: int
+    tax: int
+    from_lines: int | None
+    """By how much the net differs from the lines, or None if there is nothing to compare."""
+    from_payments: int | None
+    lacks_day: bool
+    """Whether the bill has a time, but no business day."""
 
 
 # A bill that is added to the totals: its shop, its ID and its figures.
@@ -74,11 +85,12 @@ def figures_of(
 
     `lacks_day` says that it has a time, but no business day.
     """
-    net = amounts.net
+    net, is_void = amounts.net, status == "void"
     tip = millionths(amounts.tip) if amounts.tip else 0
     tax = millionths(amounts.vat) if amounts.vat else 0
-    if net is None or status == "void":
-        return day, status == "void", None if net is None else millionths(net), tip, tax, None, None, lacks_day
+    if net is None or is_void:
+        exact_net = None if net is None else millionths(net)
+        return Figures(day, is_void, exact_net, tip, tax, None, None, lacks_day)
     exact_net = millionths(net)
     from_lines: int | None = None
     if lines is not None:
@@ -89,8 +101,9 @@ def figures_of(
         is_equal = -_SATANG < net - expected < _SATANG
         from_lines = 0 if is_equal else _lines_difference(exact_net, tip, tax, amounts, millionths(lines))
     if len(payments) == 1 and payments[0].amount == net and payments[0].change == 0:
-        return day, False, exact_net, tip, tax, from_lines, 0, lacks_day
-    return day, False, exact_net, tip, tax, from_lines, _payments_difference(exact_net, payments), lacks_day
+        return Figures(day, is_void, exact_net, tip, tax, from_lines, 0, lacks_day)
+    from_payments = _payments_difference(exact_net, payments)
+    return Figures(day, is_void, exact_net, tip, tax, from_lines, from_payments, lacks_day)
 
 
 def _lines_difference(net: int, tip: int, tax: int, amounts: Amounts, lines: int) -> int:

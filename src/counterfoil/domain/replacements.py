@@ -135,8 +135,8 @@ def _is_incomplete(old: _StoredBill, new: _StoredBill, change: EncodedBill, *, i
         return False
     amounts = [(old.amounts.tip, new.amounts.tip), (old.amounts.vat, new.amounts.vat)]
     is_lost = any(stored and found is None for stored, found in amounts)
-    *_, from_lines, _ = change.figures
-    if is_export and (from_lines or abs(new.amounts.net) < abs(old.amounts.net or 0)) and _lines(new) < _lines(old):
+    is_partial = bool(change.figures.from_lines) or abs(new.amounts.net) < abs(old.amounts.net or 0)
+    if is_export and is_partial and _lines(new) < _lines(old):
         return True
     return is_lost or bool(old.items and not new.items) or bool(old.payments and not new.payments)
 
@@ -155,8 +155,7 @@ def _has_other_content(old: _StoredBill, new: _StoredBill, change: EncodedBill) 
     if not (old.items and new.items):
         return not is_same_total and not _is_same_time(old, new)
     # The second half of a bill may state the total of the whole bill. Then its lines do not add up to it.
-    *_, from_lines, _ = change.figures
-    is_split = bool(from_lines) and not _lines(old) & _lines(new)
+    is_split = bool(change.figures.from_lines) and not _lines(old) & _lines(new)
     return is_split or (not is_same_total and _has_other_lines(old, new))
 
 
