@@ -413,3 +413,12 @@ def test_new_shops_of_an_import_belong_to_the_base_that_is_named(counterfoil: Co
     export(BILL)
     refused = counterfoil(*MAPPED, "--with-shops", "--base", "club", "--load", status=2)
     assert "providerId" in refused.stderr
+
+
+def test_an_unknown_table_of_members_is_asked_about_once(counterfoil: Command) -> None:
+    importing = ("import", EXAMPLES / "members.csv", "--load")
+    asked = counterfoil(*importing, status=7)
+    assert "Which column has the points" in asked.stderr
+    Path("answers.toml").write_text('points = "Points left"\n', "utf-8")
+    assert counterfoil.json(*importing, "--answers", "answers.toml", "--base", "club")["added"] == 4
+    assert counterfoil.json(*importing)["unchanged"] == 3

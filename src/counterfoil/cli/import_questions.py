@@ -11,7 +11,7 @@ import click
 from msgspec import Struct
 
 from counterfoil.cli.terminal import COLUMN_GAP, aligned, display_width, echo, print_wrapped, style
-from counterfoil.importer.form import AnswerOption, DayTotals, Form, LeftOutBills, Question, Totals
+from counterfoil.importer.form import AnswerOption, DayTotals, Form, LeftOutBills, MemberTotals, Question, Totals
 from counterfoil.text import counted, printable
 
 AskForm = Callable[[Mapping[str, str]], Form]
@@ -205,8 +205,34 @@ def _print_examples(question: Question) -> None:
         echo("     There are no examples for this question.", err=True)
 
 
+def _print_members(form: Form, members: MemberTotals) -> None:
+    """Print what would be loaded of a table of members, and which columns never are."""
+    rows = [
+        ["members", f"{members.members:,}", "rejected", f"{members.rejected:,}"],
+        ["points", _amount(members.points), "credit", _amount(members.credit)],
+        ["phones", f"{members.phones:,}", "emails", f"{members.emails:,}"],
+    ]
+    echo("", err=True)
+    for line in aligned(rows, [False, True, False, True]):
+        echo(line, err=True)
+    for tier, count in members.tiers.items():
+        echo(f"tier {printable(tier)}: {count:,}", err=True)
+    for part in form.left_out:
+        echo(f"Left out: {part.reason}", err=True)
+    if form.never_stored:
+        print_wrapped(f"Never stored: {', '.join(map(printable, form.never_stored))}", 4, err=True)
+    unread = [column.heading for column in form.columns if column.standing == "unread"]
+    others = [heading for heading in unread if heading not in form.never_stored]
+    if others:
+        print_wrapped(f"Not read: {', '.join(map(printable, others))}", 4, err=True)
+    for fact in form.assumed:
+        print_wrapped(f"Assumed: {fact}", 4, err=True, fg="yellow")
+
+
 def _print_totals(form: Form) -> None:
     totals = form.totals
+    if form.members:
+        _print_members(form, form.members)
     if totals is None:
         return
     echo("", err=True)

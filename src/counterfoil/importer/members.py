@@ -59,10 +59,14 @@ def members_form(
     answers: Mapping[str, str],
     bases: Sequence[KnownBase] = (),
     *,
+    base: str | None = None,
     today: date,
     timezone: str | None = None,
 ) -> Form | None:
-    """Return the form of tables of members, or None if the files are bills, or an answer says so."""
+    """Return the form of tables of members, or None if the files are bills, or an answer says so.
+
+    `base` is the base to which they belong unless an answer names another one.
+    """
     if files.lines or files.payments or not all(_may_be_members(path) for path in files.bills):
         return None
     given, refused = dict(answers), list[RefusedAnswer]()
@@ -72,7 +76,7 @@ def members_form(
             table = read_table(files.bills, interview)
             if not _is_members(table, interview):
                 return None
-            return _MembersFormer(table, files.bills, interview, bases, today, timezone).form(refused)
+            return _MembersFormer(table, files.bills, interview, bases, base, today, timezone).form(refused)
         except Refuted as refuted:
             refused.append(RefusedAnswer(id=refuted.doubt, answer=refuted.answer, reason=str(refuted)))
             del given[refuted.doubt]
@@ -108,6 +112,7 @@ class _MembersFormer:
         paths: Sequence[Path],
         interview: Interview,
         bases: Sequence[KnownBase],
+        base: str | None,
         today: date,
         timezone: str | None,
     ) -> None:
@@ -115,6 +120,7 @@ class _MembersFormer:
         self._paths = paths
         self._interview = interview
         self._bases = bases
+        self._base = base
         self._today = today
         self._timezone = timezone
         self._roles: dict[str, str] = {}
@@ -235,7 +241,7 @@ class _MembersFormer:
         candidates.sort(key=lambda column: not is_balance_of_now(column.name))
         choices = {column.name: f"{column.name}: {_sum(column)} in all" for column in candidates[:3]}
         choices[NONE] = "None of them: leave them out"
-        text = f"Which column is the {what} that a member can use now?"
+        text = f"Which column has the {what} that a member can use now?"
         found = self._interview.choose(doubt, "money", text, choices, must_confirm=True)
         if found == NONE:
             return None
@@ -354,7 +360,7 @@ class _MembersFormer:
     def _find_base(self) -> str:
         known = [base.id for base in self._bases]
         text = "To which membership base do they belong? A new one gets the name that you type."
-        default = known[0] if len(known) == 1 else None
+        default = self._base or (known[0] if len(known) == 1 else None)
         found = self._interview.choose("base", "shop", text, known, free=True, default=default)
         if "base" in self._interview.used and not found.strip():
             raise Refuted("base", found, "A base needs a name.")

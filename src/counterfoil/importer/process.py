@@ -120,6 +120,8 @@ class AnswerWriter:
             files,
             request.answers or {},
             shops,
+            request.bases,
+            base=request.base,
             today=request.today,
             currency=request.currency.upper(),
             timezone=request.timezone,

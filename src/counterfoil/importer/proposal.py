@@ -46,6 +46,7 @@ def form(
     shops: Sequence[KnownShop] = (),
     bases: Sequence[KnownBase] = (),
     *,
+    base: str | None = None,
     today: date,
     currency: str = "THB",
     timezone: str | None = None,
@@ -54,7 +55,7 @@ def form(
 
     Raise `ImportFailed` if a file cannot be read at all.
     """
-    form_of_members = partial(members_form, files, bases=bases, today=today, timezone=timezone)
+    form_of_members = partial(members_form, files, bases=bases, base=base, today=today, timezone=timezone)
     if found := form_of_members(answers):
         return found
     others = {name: answer for name, answer in answers.items() if name != ROWS}
