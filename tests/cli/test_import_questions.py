@@ -128,3 +128,11 @@ def test_a_known_till_is_asked_about_its_new_shops_only(store: Path) -> None:
     assert "When does a business day end?" in shown
     assert "135.00" in shown
     assert store.exists()
+
+
+def test_the_order_of_day_and_month_is_asked_if_no_date_shows_it(counterfoil: Command, export: Path) -> None:
+    heading, *rows = EXPORT.splitlines()
+    export.write_text("\n".join([heading, *(row.replace("13/04", "03/04") for row in rows[:3]), ""]), "utf-8")
+    form = json.loads(counterfoil("import", export, "--json", status=7).stdout)
+    (question,) = [one for one in form["questions"] if one["id"] == "order"]
+    assert [one["text"] for one in question["options"]] == ["3 April 2026", "4 March 2026"]

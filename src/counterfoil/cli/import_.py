@@ -236,18 +236,21 @@ class _Import(Struct):
             export = self._convert()
         for note in export.notes:
             import_report.say_once(note)
-        if request.has_output:
+        if request.has_output or self._shows_accepted(export):
             return export
-        report, _ = _checked(self.settings, request, export, is_guarded=False)
+        return 0
+
+    def _shows_accepted(self, export: ConvertedExport) -> bool:
+        """Show the totals of all bills, and return whether they are to be loaded. Otherwise, close the export."""
+        report, _ = _checked(self.settings, self.request, export, is_guarded=False)
         with redirect_stdout(sys.stderr):
             import_report.print_tally(export.tally)
             print_totals(report.summary.totals.report())
-        request.is_load = accepts_totals()
-        if request.is_load:
-            return export
-        echo("Stopped. Nothing was written.", err=True)
-        export.close()
-        return 0
+        self.request.is_load = accepts_totals()
+        if not self.request.is_load:
+            echo("Stopped. Nothing was written.", err=True)
+            export.close()
+        return self.request.is_load
 
     def _set_facts(self, facts: ShopSettings) -> None:
         request = self.request
@@ -298,26 +301,30 @@ class _Import(Struct):
             return 0
         return self._converted_form(answered)
 
-    def _converted_form(self, answered: Answered) -> ConvertedExport:
+    def _converted_form(self, answered: Answered) -> ConvertedExport | int:
         """Return the export, converted with the accepted mapping. Its totals must be those that were accepted."""
         request = self.request
         path = self.folder / mapping_name(_files(request)[0])
         path.write_text(answered.form.mapping, "utf-8")
         request.mapping = path
-        request.is_load = request.is_load or (self.is_asked and not request.has_output)
+        is_decided_here = self.is_asked and not request.has_output
+        request.is_load = request.is_load or is_decided_here
         # The mapping has the facts of the new shops.
         request.franchise = request.closing_time = request.shop = request.timezone = None
         request.with_shops = False
-        if answered.form.totals is not None:
-            net = int(Decimal(answered.form.totals.net) * MILLION)
+        accepted = None if answered.form.is_sample else answered.form.totals
+        if accepted is not None:
+            net = int(Decimal(accepted.net) * MILLION)
             request.expect_net = (*request.expect_net, ExpectedNet(None, net))
         export = self._convert()
-        if answered.form.totals is not None and export.tally.bills != answered.form.totals.bills:
-            accepted = counted(answered.form.totals.bills, "bill")
+        if accepted is not None and export.tally.bills != accepted.bills:
+            bills = counted(accepted.bills, "bill")
             export.close()
-            raise ImportFailed(f"{export.name}: {accepted} accepted, but {export.tally.bills:,} converted. Report it.")
+            raise ImportFailed(f"{export.name}: {bills} accepted, but {export.tally.bills:,} converted. Report it.")
         import_report.say_notes(export)
         self.answered = answered
+        if answered.form.is_sample and is_decided_here and not self._shows_accepted(export):
+            return 0
         return export
 
 

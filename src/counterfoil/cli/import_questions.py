@@ -57,6 +57,9 @@ def ask_questions(ask_form: AskForm, known_answers: Mapping[str, str]) -> Accept
             if form.advice:
                 print_wrapped(form.advice, err=True)
                 return Accepted(Decision.STOP, form)
+            if form.is_sample:
+                # The totals of the whole file are shown once it is converted.
+                return Accepted(Decision.LOAD, form)
             _print_totals(form)
             decision = _decide(can_change=bool(given))
             if decision is not None:
@@ -230,18 +233,18 @@ def _print_members(form: Form, members: MemberTotals) -> None:
 
 
 def _print_totals(form: Form) -> None:
+    echo("", err=True)
     totals = form.totals
     if form.members:
         _print_members(form, form.members)
     if totals is None:
         return
-    echo("", err=True)
     for line in _totals_lines(totals):
         echo(line, err=True)
     hidden = len(totals.days) - MOST_DAYS_SHOWN
     if hidden > 0:
         echo(f"… and {counted(hidden, 'more row')}; the total counts them all.", err=True, dim=True)
-    echo(f"Used {totals.rows:,} of {totals.rows_read:,} rows.", err=True)
+    echo(f"Used {totals.rows_read:,} of {totals.rows:,} rows.", err=True)
     if not form.left_out:
         echo("Left out: 0 bills, 0.00.", err=True)
     for part in form.left_out:

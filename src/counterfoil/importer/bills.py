@@ -503,8 +503,8 @@ class Bills:
             return None
         found = self.date_order
         answer = self._interview.answers.get("order")
-        if answer is None and found.order:
-            if found.is_assumed:
+        if answer is None and found.order and not found.is_assumed:
+            if found.reason:
                 self._interview.assume(f"Dates are read as {_ORDER_NAMES.get(found.order, '')}, because {found.reason}")
             return found.order
         column = days[0]
@@ -512,7 +512,8 @@ class Bills:
             return None
         first, last = column.values[0], column.values[-1]
         choices = {}
-        for order in DATE_ORDERS:
+        # What is usual where the export is from comes first.
+        for order in sorted(DATE_ORDERS, key=lambda order: order != found.order):
             shown = [day for value in (first, last) if (day := day_of(value, order))]
             if len(shown) == 2 and all(day_of(value, order) for value in column.distinct):
                 choices[order] = " … ".join(dict.fromkeys(f"{day.day} {day:%B %Y}" for day in shown))

@@ -139,6 +139,8 @@ class Form(FormPart, frozen=True, kw_only=True):
     v: int = VERSION
     file: str
     """A sentence about the file: its rows, columns and encoding."""
+    is_sample: bool = False
+    """Whether the file has more rows than the form was made from. All bills and money are those of the first rows."""
     columns: tuple[ColumnView, ...]
     rows: tuple[tuple[str, ...], ...]
     """The first rows, with a cell for each of the columns."""

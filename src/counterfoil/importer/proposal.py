@@ -28,7 +28,7 @@ from counterfoil.importer.form import (
 )
 from counterfoil.importer.interview import Doubt, NeedsOtherReport, Refuted
 from counterfoil.importer.members import ROWS, members_form
-from counterfoil.importer.ranks import REFUND, SKIP, VOID
+from counterfoil.importer.ranks import REFUND, VOID
 from counterfoil.importer.solver import ExportReading, ExportSource, Left, Record
 from counterfoil.importing.mapping import KnownBase
 from counterfoil.importing.sheets import CsvFile
@@ -282,6 +282,7 @@ class _Former:
         assumed = [*reading.interview.assumed, *defaults]
         return Form(
             file=_about(table, reading),
+            is_sample=table.is_sample,
             columns=tuple(self._columns(reading, questions)),
             rows=tuple(
                 tuple(column.values[row] for column in table.columns.values())
@@ -396,7 +397,7 @@ def _question(doubt: Doubt, options: Sequence[AnswerOption], example: str) -> Qu
 def _about(table: ExportTable, reading: ExportReading) -> str:
     file = table.file
     written = f", {file.encoding}, {_MARKS.get(file.delimiter, file.delimiter)}" if isinstance(file, CsvFile) else ""
-    bills = len([state for state in reading.state_of_bill if state != SKIP])
+    bills = len(reading.state_of_bill)
     first = "the first " if table.is_sample else ""
     size = f"{first}{len(table.rows):,} rows, {len(table.columns)} columns{written}"
     return f"{table.name}: {size}; {bills:,} bills by {reading.bills.number.name}"
