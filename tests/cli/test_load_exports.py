@@ -19,6 +19,7 @@ from cli.watched_folder import Watched, names, reasons
 from counterfoil.cli import load as load_command
 from counterfoil.cli import load_exports
 from counterfoil.cli.load_exports import ExportRequest, export_files
+from counterfoil.cli.remembered_mappings import watched_mappings
 from counterfoil.importer import protocol
 from counterfoil.importing.mapping import KnownBase
 from counterfoil.importing.results import Reason
@@ -79,6 +80,8 @@ def take(store: Path, spool: Path) -> Take:
         mapping_file.write_text(mapping or "", "utf-8")
         settings = load({"store": str(store)}, {})
         request = ExportRequest(mapping=mapping_file if mapping else None, with_shops=not mapping)
+        if not mapping:
+            request.mappings = watched_mappings(settings, None)
         with export_files(settings, request) as kinds:
             watched = Watched(spool, store, kinds=kinds)
             while watched.take():
@@ -367,3 +370,32 @@ def test_the_fields_of_the_protocol_are_in_the_documents() -> None:
     names |= {str(kind.__struct_config__.tag) for kind in get_args(protocol.Answer)}
     names |= {*get_args(protocol.Cause), *get_args(protocol.Kind), *Reason}
     assert [name for name in sorted(names) if f"`{name}`" not in text] == []
+
+
+UNKNOWN = """\
+Receipt No,Date,Time,Branch,Total,Payout Status
+1001,13/04/2026,18:05,Riverside,235.40,Paid
+1002,13/04/2026,18:40,Riverside,588.50,Pending
+1003,14/04/2026,19:10,Riverside,117.70,Paid
+"""
+
+
+def test_a_delivery_that_nobody_has_answered_for_waits_and_is_answered_by_its_item(
+    counterfoil: Command, take: Take, tmp_path: Path
+) -> None:
+    counterfoil("load", "-", stdin=b'{"kind":"shop","id":"riverside","name":"Riverside"}\n')
+    (reason,) = take({"sales.csv": UNKNOWN}, None)
+    assert "needs answers" in reason
+    assert counterfoil.stored() == (0, Decimal(0))
+    (item,) = counterfoil.json("loads", "open")
+    answers = tmp_path / "answers.toml"
+    answers.write_text('"state.Payout Status" = "sale"\n', "utf-8")
+    counterfoil("import", "--item", item["number"], "--answers", answers, "--load")
+    assert counterfoil.stored() == (3, Decimal("941.60"))
+    assert counterfoil.json("loads", "open") == []
+    take({"more.csv": UNKNOWN.replace("/04/2026", "/05/2026")}, None)
+    assert counterfoil.stored() == (6, Decimal("1883.20"))
+
+
+def test_an_item_that_is_not_there_is_refused(counterfoil: Command) -> None:
+    assert "no open item 7" in counterfoil("import", "--item", 7, "--load", status=2).stderr

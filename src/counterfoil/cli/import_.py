@@ -71,6 +71,7 @@ class ImportRequest(ExportRequest, kw_only=True):
     is_load: bool
     is_check: bool
     answers_file: Path | None
+    item: int | None
     url: str | None
     state: Path | None
     full: bool
@@ -107,6 +108,7 @@ class ImportRequest(ExportRequest, kw_only=True):
 @click.option("--rejects", type=_new_file, metavar="FILE")
 @click.option("--load", "is_load", is_flag=True)
 @click.option("--check", "is_check", is_flag=True)
+@click.option("--item", type=click.IntRange(min=1), metavar="NUMBER")
 @click.option("--answers", "answers_file", type=_existing_file, metavar="FILE")
 @click.option("--url", envvar="COUNTERFOIL_IMPORT_URL", show_envvar=True, metavar="URL")
 @click.option("--state", type=_new_file, metavar="FILE")
@@ -122,10 +124,12 @@ def command(ctx: click.Context, /, **given: Any) -> int:
     request = ImportRequest(**given)
     if request.format_name is None and request.url and not request.files:
         request.format_name = DATABASE
+    settings = settings_from(batch=request.batch)
+    if request.item is not None:
+        request.files = (_file_of_item(settings, request),)
     for is_wrong, problem in _refusals(ctx, request):
         if is_wrong:
             raise click.UsageError(problem)
-    settings = settings_from(batch=request.batch)
     request.mappings = mappings_folder(settings, request.mappings)
     is_asked = may_ask(as_json=request.as_json) and not request.is_database and request.mapping is None
     # A person who is asked about new shops wants them to be created.
@@ -332,6 +336,20 @@ def _facts_of(answers: Mapping[str, str]) -> ShopSettings:
     return ShopSettings(
         franchise_id=answers.get("franchise"), closing=answers.get("closing"), timezone=answers.get("timezone")
     )
+
+
+def _file_of_item(settings: Settings, request: ImportRequest) -> Path:
+    """Return the file that waits for answers as an open item."""
+    if request.files:
+        raise click.UsageError("--item names its file, so name no other one.")
+    items = [] if is_without_store(settings) else bootstrap.store(settings).reads().open_items()
+    for item in items:
+        if item.number == request.item:
+            path = Path(item.path)
+            if item.kind == "quarantined" and path.is_file():
+                return path
+            raise click.UsageError(f"{item.title} has no file on this machine that can be imported.")
+    raise click.UsageError(f"There is no open item {request.item}. `counterfoil loads open` lists them.")
 
 
 def _is_built_in(export: ConvertedExport) -> bool:

@@ -123,8 +123,12 @@ def _watched_kinds(settings: Settings, given: LoadOptions) -> AbstractContextMan
     if not given.has_exports:
         return nullcontext(sources.SOURCE_RECORDS)
     from counterfoil.cli.load_exports import ExportRequest, export_files  # noqa: PLC0415 - a load of source records starts faster
+    from counterfoil.cli.remembered_mappings import watched_mappings  # noqa: PLC0415 - likewise
 
-    return export_files(settings, ExportRequest(**given.conversion))
+    request = ExportRequest(**given.conversion)
+    if given.exports:
+        request.mappings = watched_mappings(settings, request.mappings)
+    return export_files(settings, request)
 
 
 def _check_and_load(settings: Settings, given: LoadOptions) -> int:

@@ -32,7 +32,13 @@ from counterfoil.importing.mapping import KnownBase, merged, parse_mapping, read
 from counterfoil.importing.orders import apis_of, list_names
 from counterfoil.importing.results import REJECT_REASONS, ImportFailed
 from counterfoil.ingest.checking import LenientLedger, checked_records
-from counterfoil.ingest.conversion_process import OWN_CONVERTER, ConversionFailed, ConversionLimits, DiskFull
+from counterfoil.ingest.conversion_process import (
+    OWN_CONVERTER,
+    ConversionFailed,
+    ConversionLimits,
+    DiskFull,
+    UnknownExport,
+)
 from counterfoil.ingest.converted_exports import ConvertedExport, convert
 from counterfoil.ingest.lines import KINDS, SourceLine
 from counterfoil.ingest.sources import BUFFER_BYTES, File, SourceError, SourceFiles
@@ -47,6 +53,10 @@ TABLES = (".csv", ".tsv", ".txt", ".xlsx")
 LINES = (".jsonl", ".ndjson")
 _RECORD = re.compile(rb'"kind"\s*:\s*"(?:%b|reject)"' % "|".join(KINDS).encode())
 MAX_NAMED = 5
+NEEDS_ANSWERS = (
+    "it needs answers: nobody has said yet what its columns mean. `counterfoil loads open` has the number of its item; "
+    "`counterfoil import --item NUMBER` asks, loads it, and lets the watcher read such files by itself."
+)
 MAX_NAME = 60
 Facts = Callable[[str], KnownFacts | None]
 """Returns what the store knows of a shop."""
@@ -295,7 +305,7 @@ class ExportFile(File):
                 raise StoreUnavailable(message("disk_full", name=self.name)) from error
             if not isinstance(error, ConversionFailed | ImportFailed | SourceError):
                 raise
-            self._problem = str(error)
+            self._problem = NEEDS_ANSWERS if isinstance(error, UnknownExport) else str(error)
 
     def _copied(self, folder: Path) -> Path:
         """Return a copy of the file. Messages name the file, so the copy has its name."""

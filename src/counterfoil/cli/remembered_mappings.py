@@ -37,6 +37,13 @@ def mappings_folder(settings: Settings, given: Path | None) -> Path | None:
     return folder
 
 
+def watched_mappings(settings: Settings, given: Path | None) -> Path | None:
+    """Return the folder of mappings for a watcher. The store's own one is created, so that answers take effect."""
+    if given is None and settings.store.is_dir():
+        make_folder(settings.store / FOLDER)
+    return mappings_folder(settings, given)
+
+
 def remember(settings: Settings, given: Path | None, export: Path, form: Form) -> Path:
     """Write an accepted mapping where mappings are looked up, with an entry in the audit log, and return its path."""
     used = [column.heading for column in form.columns if column.standing != "unread"]
