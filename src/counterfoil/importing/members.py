@@ -118,6 +118,8 @@ class MemberImport:
         self._bad_emails = LeftOutValues("the email address")
         self._bad_phones = LeftOutValues("the phone number")
         self._bad_visits = LeftOutValues("the number of visits")
+        read_fields = {*self._fields, *(["visits"] if "lastVisit" in self._fields else [])}
+        self._field_readers = {name: read for name, read in self._readers().items() if name in read_fields}
         self._order = ""
         self._numbers = mapping.numbers
         self._last_day = options.today + timedelta(days=1) if options.today else date.max
@@ -278,7 +280,7 @@ class MemberImport:
         if self._flag("leftOut", row):
             return SkippedRow(row.sheet.name, row.line, LEFT_OUT)
         record: dict[str, Any] = {"kind": "member", "id": self._text("id", row), "providerId": self._base_id}
-        for name, read in self._readers().items():
+        for name, read in self._field_readers.items():
             value = read(row)
             if value not in (None, "", []):
                 record[name] = value
