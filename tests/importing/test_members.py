@@ -329,6 +329,12 @@ def test_bills_are_never_taken_for_members(name: str) -> None:
     assert members_form(FormFiles((EXAMPLES / name,)), {}, today=TODAY) is None
 
 
+@pytest.mark.parametrize("heading", ["Ticket No,Fecha,Teléfono,Points,Importe", "Bon,Datum,Phone,Points,Summe"])
+def test_bills_with_phone_numbers_and_points_are_not_taken_for_members(heading: str, tmp_path: Path) -> None:
+    text = f"{heading}\n1,2026-01-31,0800000001,5,9.00\n2,2026-01-31,0800000002,7,8.50\n"
+    assert members_form(FormFiles((written(tmp_path, text),)), {}, today=TODAY) is None
+
+
 @pytest.mark.parametrize("file", ["strange_exports.toml", "asked_exports.toml"])
 def test_no_strange_export_of_bills_is_asked_whether_it_has_members(file: str) -> None:
     exports = tomllib.loads((Path(__file__).parent / file).read_text("utf-8"))["export"]

@@ -3,6 +3,8 @@
 import re
 from collections.abc import Collection
 
+from counterfoil.importer.ranks import role_of_heading
+
 # The headings of each role, in English, Thai and Spanish, the most certain first.
 HEADINGS: dict[str, tuple[str, ...]] = {
     "id": (
@@ -92,6 +94,10 @@ _OF_MEMBERS = frozenset({"createdAt", "rank", "visits", "lastVisit"})
 _ONLY_OF_MEMBERS = frozenset({"createdAt", "visits", "lastVisit"})
 _OF_ANYTHING = frozenset({"created", "created at", "created date", "date created", "level", "rank"})
 _PERSONAL = re.compile(r"\b(?:birthday|birth ?date|date of birth|gender|first visit)\b|วันเกิด|เพศ")
+# What a till counts of a member is no amount of a bill.
+_OF_A_PERSON = re.compile(r"\b(?:visits?|spent|spend|orders)\b")
+# Roles of columns that only bills have.
+_OF_BILLS = frozenset({"id", "item", "qty", "unitPrice", "amount", "total", "method"})
 _MARKS = re.compile(r"[\s_\-.:?()#/]+")
 
 
@@ -137,7 +143,15 @@ def _is_typical(heading: str, roles: Collection[str]) -> bool:
 
 
 def is_of_bills(headings: Collection[str]) -> bool:
-    return any(role_of(heading) == "bill" for heading in headings)
+    """Return whether a heading is one of bills, in any language that exports of bills are read in."""
+    return any(_is_of_a_bill(heading) for heading in headings)
+
+
+def _is_of_a_bill(heading: str) -> bool:
+    role = role_of(heading)
+    if role or may_be_points(heading) or may_be_credit(heading) or _OF_A_PERSON.search(plain(heading)):
+        return role == "bill"
+    return not _OF_BILLS.isdisjoint(role_of_heading(heading))
 
 
 def names_people(headings: Collection[str]) -> bool:
