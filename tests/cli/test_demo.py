@@ -206,7 +206,7 @@ def test_a_store_that_the_demo_keeps_can_be_loaded_into_later(counterfoil: Comma
         base_id = read_line(process)["samples"]["providerId"]
     member = tmp_path / "member.ndjson"
     member.write_text(json.dumps({"kind": "member", "id": "late", "providerId": base_id}) + "\n", "utf-8")
-    assert json.loads(counterfoil("load", "--store", counterfoil.store, "--json", member).stdout)["added"] == 1
+    assert json.loads(counterfoil("load", "--json", member).stdout)["added"] == 1
     assert (counterfoil.store / "secret").stat().st_mode & 0o777 == 0o600
 
 

@@ -221,7 +221,7 @@ def test_the_pages_today_and_store_have_the_same_findings(console: RunningConsol
     assert today["findings"] == store["checks"]
     wrong = [finding["message"] for finding in store["checks"] if finding["status"] != "ok"]
     assert wrong == [
-        "Rejected, not loaded yet: 1 line of 1 load, the oldest for 0 seconds. Latest: test (1 no_id).",
+        "Still rejected: 1 line of 1 load, the oldest for 0 seconds. Latest: test (1 no_id).",
         "Other users of this machine can open this database.",
     ]
     for path in ("/", "/store"):

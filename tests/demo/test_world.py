@@ -153,7 +153,6 @@ IN_THE_GROUP: Shows = {
 
 ON_A_SHOP: Shows = {
     "no time zone": lambda shop: "timezone" not in shop,
-    "no closing time": lambda shop: "closingTime" not in shop,
     "a closing time after midnight": lambda shop: shop.get("closingTime") == "02:00",
     "a category on the third level": lambda shop: any(len(path_to(shop, one)) == 3 for one in category_ids(shop)),
     "a category hidden by flag": lambda shop: any(one.get("hidden") for one in shop["categories"]),

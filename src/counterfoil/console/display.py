@@ -278,8 +278,8 @@ def finding_text(t: Texts, finding: Finding) -> Html:
     # The console has a text of its own for advice about data that it has a page for.
     own_advice = f"advice.{finding.code}"
     shown = element("span", t(own_advice)) if own_advice in TABLE else translated(t, finding.advice)
-    advice = element("span", shown, class_="advice") if finding.advice else None
-    return markup(translated(t, finding.message), " ", advice, link)
+    advice = element("span", shown, link, class_="advice") if finding.advice else link
+    return markup(translated(t, finding.message), " ", advice)
 
 
 def translated(t: Texts, message: Message) -> Html:

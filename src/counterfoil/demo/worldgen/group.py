@@ -19,7 +19,6 @@ ROOMS = ("โต๊ะ", "Table ", "สวน Garden ", "ชั้นบน Upst
 DELIVERY_APPS = ("หิวช้าง HungryElephant", "MotoMeal ส่งไว", "ปิ่นโต Pinto Express", "โทรสั่ง Call-in")
 
 OPENING = {"kitchen": time(10, 30), "grill": time(15), "cafe": time(7), "bar": time(17)}
-USUAL_CLOSING = "20:00"
 FIRST_DOUBLE = 5
 DOUBLE_EVERY = 29
 
@@ -113,7 +112,7 @@ class DemoShop(Struct, frozen=True, kw_only=True):
     franchise_id: str | None
     base: DemoBase | None
     timezone: str | None
-    closing_time: str | None
+    closing_time: str
     cuisine: str
     menu: Menu
     zone: tzinfo
@@ -134,7 +133,7 @@ class DemoShop(Struct, frozen=True, kw_only=True):
 
     def hours(self, day: date) -> tuple[int, int]:
         """Return the opening and closing times of a trading day, in milliseconds since 1970."""
-        hour, minute = map(int, (self.closing_time or USUAL_CLOSING).split(":"))
+        hour, minute = map(int, self.closing_time.split(":"))
         closing = time(hour % 24, minute)
         last_day = day + timedelta(days=1) if closing < NOON else day
         opens = datetime.combine(day, OPENING[self.cuisine], self.zone)
@@ -148,7 +147,7 @@ class DemoShop(Struct, frozen=True, kw_only=True):
 
     def written_day(self, day: date) -> str | None:
         """Return a trading day as the shop's tills write it. Some tills leave the day out."""
-        return DAY_FORMATS[self.number % len(DAY_FORMATS)](day) if self.closing_time else None
+        return DAY_FORMATS[self.number % len(DAY_FORMATS)](day)
 
     def record(self) -> RawRecord:
         return without_none(
@@ -241,7 +240,7 @@ def _shop(plan: WorldPlan, number: int, bases: dict[str, DemoBase]) -> DemoShop:
         franchise_id=franchise_id,
         base=bases[opaque(plan.seed, "base", site.base, repetition)] if site.base else None,
         timezone=site.timezone or None,
-        closing_time=site.closing_time or None,
+        closing_time=site.closing_time,
         cuisine=cuisine,
         menu=menu,
         zone=(zone_named(site.timezone) if site.timezone != "Asia/Bangkok" else None) or THAI_TIME,
