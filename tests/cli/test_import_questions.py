@@ -78,6 +78,14 @@ def test_an_answer_that_nothing_asks_or_the_sums_refute_is_wrong_usage(
     assert not store.exists()
 
 
+def test_bills_that_an_answer_leaves_out_are_named_with_their_money(
+    counterfoil: Command, export: Path, tmp_path: Path
+) -> None:
+    answers = answers_file(tmp_path, {"state.Payout Status": "skip"})
+    done = counterfoil("import", export, "--answers", answers, "--check")
+    assert "left out    3 bills, 929.83: Payout Status is Pending" in done.stdout
+
+
 def test_a_wrong_net_of_the_day_report_loads_and_remembers_nothing(
     counterfoil: Command, export: Path, store: Path, tmp_path: Path
 ) -> None:

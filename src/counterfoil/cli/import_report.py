@@ -64,6 +64,17 @@ def say_notes(export: ConvertedExport) -> None:
         say_once(message("zone_assumed"))
 
 
+def _left_out(tally: ImportTally, reason: str, count: int) -> tuple[str, str]:
+    """Return the name and the text of a line about rows that are left out, with their money if they are bills."""
+    money = tally.left_out.get(reason)
+    if money is None:
+        return "skipped", f"{count:,}: {reason}"
+    amount = f"{money.net:,.2f}"
+    if money.unknown:
+        amount += f" without {counted(money.unknown, 'bill')} whose net cannot be read"
+    return "left out", f"{counted(money.bills, 'bill')}, {amount}: {reason}"
+
+
 def print_tally(tally: ImportTally) -> None:
     def say(name: str, text: str) -> None:
         echo(style(name.ljust(COLUMN), dim=True) + "  " + text)
@@ -77,7 +88,7 @@ def print_tally(tally: ImportTally) -> None:
     if tally.shops:
         say("shops", f"{tally.shops:,} converted")
     for reason, count in tally.skipped.items():
-        say("skipped", f"{count:,}: {reason}")
+        say(*_left_out(tally, reason, count))
     for reason, count in tally.rejected.items():
         say("rejected", f"{count:,}: the row {results.REJECT_REASONS[reason]}")
     advised: set[str] = set()
@@ -118,6 +129,10 @@ def tally_view(tally: ImportTally) -> dict[str, object]:
         "bases": tally.bases,
         "newShops": tally.new_shops,
         "skipped": dict(tally.skipped),
+        "leftOut": [
+            {"reason": reason, "bills": money.bills, "net": str(money.net), "withoutNet": money.unknown}
+            for reason, money in tally.left_out.items()
+        ],
         "rejected": tally.rejected.total(),
         "reasons": dict(tally.rejected),
         "rejects": tally.first_rejects[:MAX_SHOWN],

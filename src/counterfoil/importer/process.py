@@ -87,7 +87,8 @@ class AnswerWriter:
                 self.write(protocol.RejectMessage(VERSION, result.file, result.line, reason, result.detail, bill))
             case SkippedRow():
                 self._left_out += 1
-                self.write(protocol.LeftOutMessage(VERSION, result.file, result.line, result.reason))
+                place = result.file, result.line, result.reason
+                self.write(protocol.LeftOutMessage(VERSION, *place, result.bills, result.net))
             case ExportTotals():
                 self._totals += 1
                 amounts = result.stated, result.computed

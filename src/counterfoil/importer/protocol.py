@@ -98,12 +98,14 @@ class RejectMessage(ConverterMessage, frozen=True, tag="reject"):
 
 
 class LeftOutMessage(ConverterMessage, frozen=True, tag="left_out"):
-    """A row that is deliberately not converted."""
+    """A row that is deliberately not converted. For the first row of a bill, `bills` is 1, and `net` is its money."""
 
     v: int
     file: str
     line: int
     reason: str
+    bills: int = 0
+    net: Decimal | None = None
 
 
 class NoteMessage(ConverterMessage, frozen=True, tag="note"):

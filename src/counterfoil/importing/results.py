@@ -90,11 +90,16 @@ class ShopElsewhere(Struct, frozen=True):
 
 
 class SkippedRow(Struct, frozen=True):
-    """A row that is deliberately not converted, such as an order that is still open."""
+    """A row that is deliberately not converted, such as an order that is still open.
+
+    If it is the first row of a bill, `bills` is 1, and `net` is what the bill would have added, if that can be read.
+    """
 
     file: str
     line: int
     reason: str
+    bills: int = 0
+    net: Decimal | None = None
 
 
 class ExportTotals(Struct, frozen=True):

@@ -148,6 +148,26 @@ class TableBillConverter:
         status = max(statuses, key=mappings.STATUSES.index)
         return status, None if status == SKIP else self._record(rows, group, statuses)
 
+    def left_out(self, group: BillRows) -> tuple[str, Decimal | None]:
+        """Return why a bill is left out, and its net if that can be read."""
+        rows = self._of_one_bill(group.bills, "bill", group)
+        reasons = []
+        for rule in self._mapping.statuses:
+            word = cell_text(rule.source, rows[0]) if positions_of(rule.source, rows[0].sheet) else ""
+            if rule.values.get(word.casefold()) == SKIP:
+                reasons.append(f"{' and '.join(rule.source.columns)} is {word or 'empty'}")
+        reason = " and ".join(reasons) or "the mapping says that such bills are left out"
+        net = self._mapping.bill.fields.get("amounts.net")
+        if net is None:
+            return reason, None
+        line_rows = rows if self._is_flat else group.lines
+        summed = rows if net.over or not self._mapping.line else line_rows
+        try:
+            return reason, self._value("amounts.net", net, mappings.Cell.NUMBER, rows[0], summed)
+        except RowProblem:
+            # A bill that is not imported may lack what an imported one must have.
+            return reason, None
+
     def _voided_sale(self, one: TableRow, other: TableRow) -> TableRow | None:
         """Return the row of a sale if the other one only says that this sale was voided: it has the same amount."""
         net = self._mapping.bill.fields.get("amounts.net")

@@ -456,7 +456,9 @@ class TableImport:
             return
         self._add_to_totals(converter, group, status)
         if record is None:
-            yield from (results.SkippedRow(row.sheet.name, row.line, NOT_BILLS) for row in group.bills)
+            reason, net = converter.left_out(group)
+            yield results.SkippedRow(first.sheet.name, first.line, reason, 1, net)
+            yield from (results.SkippedRow(row.sheet.name, row.line, reason) for row in group.bills[1:])
             return
         if record["shopId"] not in self._named_shops:
             self._named_shops.add(record["shopId"])

@@ -52,6 +52,14 @@ MAX_KEPT_BYTES = 256 * 1024
 LINES_PER_CALL = 100
 
 
+class LeftOutMoney(Struct, frozen=True):
+    """Bills that are left out: how many, their net, and how many of them have none that can be read."""
+
+    bills: int = 0
+    net: Decimal = Decimal()
+    unknown: int = 0
+
+
 class ImportTally(Struct):
     """How many bills, shops and members were converted, and why rows were left out or rejected."""
 
@@ -62,6 +70,8 @@ class ImportTally(Struct):
     base_ids: set[str] = set()
     """The bases of the members."""
     skipped: Counter[str] = field(default_factory=Counter)
+    left_out: dict[str, LeftOutMoney] = {}
+    """The bills among the skipped rows, by reason."""
     rejected: Counter[str] = field(default_factory=Counter)
     first_rejects: list[RejectedRow] = []
     rejects_file: Path | None = None
@@ -71,6 +81,15 @@ class ImportTally(Struct):
     """What each file was recognised as, by its name."""
     export_totals: list[ExportTotals] = []
     """The totals that the export itself states."""
+
+    def leave_out(self, answer: LeftOutMessage) -> None:
+        """Count bills that are left out, and their money."""
+        before = self.left_out.get(answer.reason, LeftOutMoney())
+        self.left_out[answer.reason] = LeftOutMoney(
+            before.bills + answer.bills,
+            before.net + (answer.net or Decimal()),
+            before.unknown + (answer.bills if answer.net is None else 0),
+        )
 
     @property
     def wrong_totals(self) -> list[ExportTotals]:
@@ -185,6 +204,8 @@ class ConvertedExport(Source):
                 self._add_reject(answer)
             case LeftOutMessage():
                 self.tally.skipped[answer.reason] += 1
+                if answer.bills:
+                    self.tally.leave_out(answer)
             case TotalsMessage():
                 self._add_total(answer)
             case NoteMessage():
