@@ -66,6 +66,16 @@ def test_answers_from_a_file_load_the_export_and_are_remembered(
     assert "1,435.44" in counterfoil("import", export, "--load").stdout
 
 
+def test_a_file_that_lacks_one_heading_of_a_remembered_mapping_is_named_and_asked_about(
+    counterfoil: Command, export: Path, tmp_path: Path
+) -> None:
+    counterfoil("import", export, "--answers", answers_file(tmp_path, ANSWERED), "--load")
+    export.write_text(EXPORT.replace("Payout Status", "State of payout", 1), "utf-8")
+    shown = on_terminal("import", export, "--store", counterfoil.store, typed=b"q\n", columns=300, NO_COLOR="1")
+    assert "nearly fits the mapping sales.toml, but has no column Payout Status" in shown
+    assert "Stopped. Nothing was written." in shown
+
+
 @pytest.mark.parametrize(
     ("answers", "said"),
     [({**ANSWERED, "unasked": "yes"}, "Nothing asks this"), ({**ANSWERED, "net": "Subtotal"}, "net")],

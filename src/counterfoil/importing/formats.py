@@ -162,8 +162,28 @@ def recognised(
     if format_name and (other := find(None)):
         names = {"name": path.name, "title": other.title, "other": format_name, "format": other.format_name}
         raise ImportFailed(message("other_format", **names))
-    known = ", ".join(one.recognition.name for one in tables if format_name in (None, one.format_name))
-    raise NotRecognised(message("not_recognised", name=path.name, known=known or f"{format_name} in JSON"))
+    as_what = f" as an export of {format_name}" if format_name else ""
+    text = f"{path.name} is not recognised by its headings{as_what}."
+    raise NotRecognised(text + _near_miss(path, tables, on_read))
+
+
+def _near_miss(path: Path, tables: Sequence[KnownTable], on_read: OnRead) -> str:
+    """Return a sentence about a mapping of the operator's of which the file lacks one heading, or an empty text."""
+    own = [table for table in tables if table.is_own]
+
+    def missing(table: KnownTable, headings: Collection[str]) -> list[str]:
+        names = {table.headings.get(name, name) for name in headings}
+        return [name for name in table.recognition.columns if name not in names]
+
+    def is_near(headings: Collection[str]) -> bool:
+        return any(len(missing(table, headings)) == 1 < len(table.recognition.columns) for table in own)
+
+    columns = open_table(path, mappings.FileLayout(), is_near, on_read).sheet.columns
+    for table in own:
+        lacking = missing(table, columns)
+        if len(lacking) == 1 < len(table.recognition.columns):
+            return f" It nearly fits the mapping {table.format_name}.toml, but has no column {lacking[0]}."
+    return ""
 
 
 def _recognised_table(
