@@ -75,7 +75,7 @@ def test_json_that_is_not_recognised_names_the_formats(tmp_path: Path, content: 
         ("toast", "loyverse-receipts.csv", "loyverse"),
         ("foodics", "loyverse-receipts.csv", "loyverse"),
         ("square", "foodics-orders.json", r"has Foodics orders, not Square orders\. Use --format foodics"),
-        ("loyverse", "bills.csv", "Loyverse receipts by item, Loyverse receipts"),
+        ("loyverse", "bills.csv", "is not recognised by its headings as an export of loyverse"),
     ],
 )
 def test_a_file_of_another_format_is_named(wrong: str, name: str, said: str) -> None:
