@@ -154,3 +154,16 @@ def test_the_order_of_day_and_month_is_asked_if_no_date_shows_it(counterfoil: Co
     form = json.loads(counterfoil("import", export, "--json", status=7).stdout)
     (question,) = [one for one in form["questions"] if one["id"] == "order"]
     assert [one["text"] for one in question["options"]] == ["3 April 2026", "4 March 2026"]
+
+
+def test_shops_of_the_store_are_not_asked_about_again_and_keep_their_settings(
+    counterfoil: Command, store: Path
+) -> None:
+    receipts = Path(__file__).parents[2] / "docs" / "examples" / "loyverse-receipts.csv"
+    facts = ("--with-shops", "--franchise", "thai-house", "--closing-time", "03:00", "--timezone", "Asia/Tokyo")
+    counterfoil("import", receipts, *facts, "--load")
+    shown = on_terminal("import", receipts, "--store", store, typed=b"1\n\n\n1\n", columns=100, NO_COLOR="1")
+    assert "unchanged   3" in shown
+    assert "new shop" not in shown
+    (shop,) = json.loads(counterfoil("shops", "--json").stdout)
+    assert (shop["franchiseId"], shop["closingTime"]) == ("thai-house", "03:00")

@@ -80,6 +80,8 @@ class ImportRequest(ExportRequest, kw_only=True):
     accept_change: bool
     batch: int | None
     as_json: bool
+    may_load: bool = False
+    """Whether the records are loaded, or will be if a person accepts their totals."""
     is_confirmed: bool = False
     """Whether the operator was asked about a sudden change, and accepted it."""
 
@@ -134,6 +136,7 @@ def command(ctx: click.Context, /, **given: Any) -> int:
     is_asked = may_ask(as_json=request.as_json) and not request.is_database and request.mapping is None
     # A person who is asked about new shops wants them to be created.
     request.with_shops = request.with_shops or is_asked or request.answers_file is not None
+    request.may_load = request.is_load or (is_asked and not request.has_output)
     with ExitStack() as opened:
         write_rejects = opened.enter_context(import_report.import_rejects(request.rejects))
         # The state file is locked before the database is read. Otherwise, another import could save a state that is
@@ -407,7 +410,7 @@ def _converted(settings: Settings, request: ImportRequest, state: StateFile | No
         database = None
     shops, bases = load_exports.known_shops(settings), load_exports.known_bases(settings)
     # A shop that the store knows is not written over. In a file of records, it stays.
-    known = {shop.id for shop in shops} if request.is_load else set()
+    known = {shop.id for shop in shops} if request.may_load else set()
     with terminal.progress("Converting", None, "rows") as show_progress, stop_signals_as_interrupt():
         files = [] if request.is_database else _inputs(request, folder)
         return convert(
