@@ -8,7 +8,7 @@ import click
 from counterfoil import bootstrap, devices
 from counterfoil.cli import options
 from counterfoil.cli.keys import duration
-from counterfoil.cli.main import Group
+from counterfoil.cli.main import CommandGroup
 from counterfoil.cli.terminal import echo, message, print_json, print_note, print_rows
 from counterfoil.console.app import serve
 from counterfoil.console.sign_in import MAX_VALIDITY_MS, lifetimes, link_command, new_device, sign_in_link
@@ -43,7 +43,7 @@ def device_name(value: str) -> str:
 valid_for = click.option("--valid-for", type=validity, metavar="DURATION", default=None)
 
 
-@click.group(invoke_without_command=True, cls=Group)
+@click.group(invoke_without_command=True, cls=CommandGroup)
 @options.setting_options("console_host", "console_port", "console_names")
 @valid_for
 @click.option("--no-link", is_flag=True)

@@ -28,7 +28,7 @@ class Decision(Enum):
     STOP = "stop"
 
 
-class Accepted(Struct, frozen=True):
+class DecidedForm(Struct, frozen=True):
     """What a person decided about a form, and the form with all answers."""
 
     decision: Decision
@@ -39,13 +39,13 @@ class _Stopped(Exception):
     """The person stopped before everything was answered."""
 
 
-def ask_questions(ask_form: AskForm, known_answers: Mapping[str, str]) -> Accepted:
+def ask_questions(ask_form: AskForm, known_answers: Mapping[str, str]) -> DecidedForm:
     """Ask what is open, show the totals, and return what the person decided. Nothing is written meanwhile."""
     form = ask_form(known_answers)
     _print_file(form)
     if form.advice:
         print_wrapped(form.advice, err=True)
-        return Accepted(Decision.STOP, form)
+        return DecidedForm(Decision.STOP, form)
     if form.questions:
         what = counted(len(form.questions), "question")
         echo(f"{what}. Nothing is written until you accept.  ? examples   < back   q stop", err=True, bold=True)
@@ -56,14 +56,14 @@ def ask_questions(ask_form: AskForm, known_answers: Mapping[str, str]) -> Accept
             form = _answer_all(ask_form, form, given, here)
             if form.advice:
                 print_wrapped(form.advice, err=True)
-                return Accepted(Decision.STOP, form)
+                return DecidedForm(Decision.STOP, form)
             if form.is_sample:
                 # The totals of the whole file are shown once it is converted.
-                return Accepted(Decision.LOAD, form)
+                return DecidedForm(Decision.LOAD, form)
             _print_totals(form)
             decision = _decide(can_change=bool(given))
             if decision is not None:
-                return Accepted(decision, form)
+                return DecidedForm(decision, form)
             question_id = _choose_answer(given)
             if question_id is not None:
                 del given[question_id]
@@ -71,7 +71,7 @@ def ask_questions(ask_form: AskForm, known_answers: Mapping[str, str]) -> Accept
                 form = ask_form(given)
     except (_Stopped, click.Abort, EOFError):
         echo("Stopped. Nothing was written.", err=True)
-        return Accepted(Decision.STOP, form)
+        return DecidedForm(Decision.STOP, form)
 
 
 def _answer_all(ask_form: AskForm, form: Form, given: dict[str, str], here: list[str]) -> Form:

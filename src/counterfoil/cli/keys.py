@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from counterfoil import bootstrap, key_issuing
 from counterfoil.cli import terminal
-from counterfoil.cli.main import Group
+from counterfoil.cli.main import CommandGroup
 from counterfoil.cli.options import existing_store, settings_from, store_options, utc_option
 from counterfoil.cli.store import is_without_store, record_new_store
 from counterfoil.domain.access import DEFAULT_PER_DAY, DEFAULT_PER_MIN, Key, Scope, successors_of
@@ -78,7 +78,7 @@ def single_key_options(function: Callable[..., None]) -> Any:
     return click.argument("keyid", type=key_id)(utc_option(store_options(function)))
 
 
-@click.group(cls=Group)
+@click.group(cls=CommandGroup)
 def command() -> None:
     pass
 

@@ -149,11 +149,11 @@ class Command(click.Command):
                 raise click.UsageError(f"{names} was given {given.count(option)} times. Use it once.", ctx)
 
 
-class Group(Command, click.Group):
+class CommandGroup(Command, click.Group):
     command_class = Command
 
 
-class Program(Group):
+class Program(CommandGroup):
     """Looks up commands in COMMANDS, and turns every error into a one-line message and an exit status."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature

@@ -7,7 +7,7 @@ import click
 
 from counterfoil import bootstrap, shop_settings
 from counterfoil.cli import terminal
-from counterfoil.cli.main import Group
+from counterfoil.cli.main import CommandGroup
 from counterfoil.cli.options import existing_store, store_options, utc_option
 from counterfoil.domain.audit import FieldChange
 from counterfoil.domain.shops import SHOP_FIELDS, ShopSettings
@@ -24,7 +24,7 @@ MAX_SHOPS, MAX_IDS = 20, 5
 RESETTABLE = {"franchise": "franchise_id", "closing-time": "closing", "timezone": "timezone"}
 
 
-@click.group(invoke_without_command=True, cls=Group)
+@click.group(invoke_without_command=True, cls=CommandGroup)
 @click.option("--franchise", metavar="ID")
 @utc_option
 @store_options

@@ -55,7 +55,7 @@ def record(settings: Settings, act: Act, detail: str, at: int | None = None) -> 
 @click.option("--recreate", type=click.Choice(["books", "keys", "usage"]))
 @click.option("--share", is_flag=True)
 @click.option(
-    "--secret-file", "kept_secret", type=click.Path(path_type=Path, dir_okay=False, exists=True), metavar="FILE"
+    "--secret-file", "kept_secret", type=UserPath(path_type=Path, dir_okay=False, exists=True), metavar="FILE"
 )
 @options.store_option
 def init(recreate: str | None, share: bool, kept_secret: Path | None) -> None:

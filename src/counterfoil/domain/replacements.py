@@ -42,7 +42,7 @@ class _Line(Struct):
     qty: float | None = None
 
 
-class _Amounts(Struct):
+class _ComparedAmounts(Struct):
     net: float | None = None
     tip: float | None = None
     vat: float | None = None
@@ -51,7 +51,7 @@ class _Amounts(Struct):
 class _StoredBill(Struct, rename="camel"):
     """The fields of a published bill that are compared."""
 
-    amounts: _Amounts
+    amounts: _ComparedAmounts
     items: list[_Line]
     payments: list[Raw]
     status: str

@@ -47,13 +47,13 @@ def verdict(load_before: int | None, confirmed_by: int | None, undone: Collectio
     return "delivered_again" if confirmed_by is not None and confirmed_by not in undone else "added"
 
 
-class _Amounts(Struct):
+class _BodyAmounts(Struct):
     net: Decimal | None = None
 
 
 class _Body(Struct, rename="camel"):
     status: str
-    amounts: _Amounts
+    amounts: _BodyAmounts
     bill_date: str | None = None
 
 
