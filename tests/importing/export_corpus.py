@@ -14,8 +14,11 @@ from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
+from typing import Any
 
 from openpyxl import Workbook
+
+from importing.exports import Outcome
 
 FIRST_DAY = date(2026, 11, 14)
 MENU = [("Khao soi", 95), ("Iced tea", 50), ("Papaya salad", 80), ("Sea bass", 420), ("Rice", 15), ("Coffee", 65)]
@@ -109,10 +112,6 @@ class Style:
     columns: str
     lines: str = ""
     payments: str = ""
-    expect: str = "right"
-    """`right`, or the headings of which the question must name one."""
-    answers: dict[str, str] = field(default_factory=dict)
-    """What an operator would answer; with it, the import must be right."""
     seed: int = 1
     first_day: date = FIRST_DAY
     days: int = 3
@@ -389,3 +388,35 @@ def _uuid(bill: TrueBill) -> str:
     dice = random.Random(f"{bill.shop}{bill.till}{bill.number}{bill.closed}")  # noqa: S311 - invented data
     letters = "".join(dice.choice("0123456789abcdef") for _ in range(32))
     return f"{letters[:8]}-{letters[8:12]}-{letters[12:16]}-{letters[16:20]}-{letters[20:]}"
+
+
+def expected(style: Style) -> Figures:
+    return {place: _shown(style, day) for place, day in truth(style).items()}
+
+
+def figures(style: Style, found: Outcome) -> Figures:
+    """Return what the imported bills add up to, per shop and day."""
+    names = {shop["id"]: shop["name"] for shop in found.shops}
+    result: Figures = {}
+    for bill in found.bills:
+        shop = names[bill["shopId"]] if len(names) > 1 or names[bill["shopId"]] in style.shops else style.shops[0]
+        day = result.setdefault((shop, bill["closedAt"][:10]), no_figures())
+        amounts: dict[str, Any] = bill["amounts"]
+        net = Decimal(amounts["net"])
+        day["bills"] += 1
+        day["voids"] += bool(bill.get("void"))
+        if bill.get("void"):
+            continue
+        day["refunds"] += net < 0
+        day["net"] += net
+        day["tip"] += Decimal(amounts.get("tip", 0))
+        day["tax"] += Decimal(amounts.get("vat", 0))
+    ids = {(bill["shopId"], bill["id"]) for bill in found.bills}
+    assert len(ids) == len(found.bills)
+    return {place: _shown(style, day) for place, day in result.items()}
+
+
+def _shown(style: Style, day: dict[str, Decimal]) -> dict[str, Decimal]:
+    left_out = set() if "tax=" in style.columns else {"tax"}
+    left_out |= set() if "tip=" in style.columns else {"tip"}
+    return {name: value for name, value in day.items() if name not in left_out}

@@ -12,9 +12,8 @@ from counterfoil.importer.form import MOST_OPTIONS, Form, FormFiles
 from counterfoil.importer.proposal import form
 from counterfoil.importing.mapping import parse_mapping
 from importing.answering import TODAY, Ending, answered, files_of, without_answers
-from importing.export_corpus import STYLES, Style, write
+from importing.export_corpus import STYLES, Style, expected, figures, write
 from importing.exports import Outcome, imported
-from importing.test_corpus import expected, figures
 
 FOLDER = Path(__file__).parent
 ASKED = tomllib.loads((FOLDER / "asked_exports.toml").read_text("utf-8"))["export"]
@@ -120,6 +119,10 @@ def test_a_word_asks_at_most_and_sums_prove(export: dict[str, Any], tmp_path: Pa
         assert_questions(ending.form)
         ending = answered(files, is_any_of([days]))
     assert ending.how == "right", ending
+
+
+def test_the_corpus_has_many_styles_with_names_of_their_own() -> None:
+    assert len({style.name for style in STYLES}) == len(STYLES) >= 30
 
 
 @pytest.mark.parametrize("style", STYLES, ids=lambda style: style.name)

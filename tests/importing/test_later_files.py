@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from counterfoil.importing.infer import propose
+from counterfoil.importer.form import Form, FormFiles
+from counterfoil.importer.proposal import form
 from counterfoil.importing.results import ImportFailed
 from importing.exports import Outcome, imported, written
 
@@ -31,13 +32,19 @@ TOTALS = "Bill,Date,Total\n"
 THREE_DAYS = TOTALS + "".join(f"{day}1,{day}/11/2026 10:00,60\n" for day in range(13, 16))
 
 
-def mapping_of(folder: Path, sample: str, **answers: str) -> str:
-    given = {name.replace("_", "."): value for name, value in answers.items()}
-    return propose([written(folder, sample, "sample.csv")], [], [], None, today=TODAY, answers=given).text()
+def form_of(export: Path, **answers: str) -> Form:
+    return form(FormFiles((export,)), answers, today=TODAY)
 
 
-def later(folder: Path, sample: str, text: str, **answers: str) -> Outcome:
-    mapping = mapping_of(folder, sample, **answers)
+def mapping_of(folder: Path, sample: str) -> str:
+    """Return the mapping that was accepted for a sample about which nothing is asked."""
+    found = form_of(written(folder, sample, "sample.csv"))
+    assert found.is_complete, (found.open, found.refused, found.advice)
+    return found.mapping
+
+
+def later(folder: Path, sample: str, text: str) -> Outcome:
+    mapping = mapping_of(folder, sample)
     return imported("csv", written(folder, text, "later.csv"), mapping=mapping, today=TODAY)
 
 
@@ -117,9 +124,6 @@ def test_a_new_value_in_a_column_that_was_always_the_same_must_be_explained(
     sample = heading + "".join(f"{row}{value}\n" for row in rows[:-1])
     found = later(tmp_path, sample, f"{heading}{rows[-1]}{later_value}\n")
     assert (len(found.bills), [column in one.detail for one in found.rejected]) == ((1, []) if is_sale else (0, [True]))
-    answers = {f"status.{column}.{later_value}": "skip"}
-    found = later(tmp_path, sample, f"{heading}{rows[-1]}{later_value}\n", **({} if is_sale else answers))
-    assert (len(found.bills), found.rejected) == (int(is_sale), [])
 
 
 def test_a_value_that_the_operator_allows_is_a_sale(tmp_path: Path) -> None:
@@ -132,16 +136,15 @@ def test_a_value_that_the_operator_allows_is_a_sale(tmp_path: Path) -> None:
 def test_an_item_with_such_a_word_is_asked_about_in_the_sample_and_can_be_answered(
     tmp_path: Path, sample_value: str
 ) -> None:
-    for answer, total in (("sale", 100), ("skip", 40)):
+    for answer, total in (("all", 100), (f"without {sample_value}", 40)):
         rows = f"1005,15/11/2026,10:00,T1,{sample_value},1,60.00,60.00,{total}.00,\n"
         rows += f"1005,15/11/2026,10:00,T1,Rice,1,40.00,40.00,{total}.00,\n"
         export = written(tmp_path, SAMPLE + rows)
-        asked = propose([export], [], [], None, today=TODAY).questions
-        assert ("skip", f"status.{sample_value}") in [(one.entry, one.name) for one in asked]
-        proposal = propose([export], [], [], None, today=TODAY, answers={f"status.{sample_value}": answer})
-        found = imported("csv", export, mapping=proposal.text())
-        assert (proposal.questions, found.bills[-1]["amounts"]["net"]) == ([], f"{total}.00")
-        assert len(found.bills[-1]["lines"]) == (2 if answer == "sale" else 1)
+        question = form_of(export).open[0]
+        assert sample_value in question.text
+        found = imported("csv", export, mapping=form_of(export, **{question.id: answer}).mapping)
+        assert found.bills[-1]["amounts"]["net"] == f"{total}.00"
+        assert len(found.bills[-1]["lines"]) == (2 if answer == "all" else 1)
 
 
 @pytest.mark.parametrize(("one", "other"), [*itertools.combinations(BILLS.strip().split(","), 2)])
@@ -210,41 +213,18 @@ def test_a_row_of_a_later_file_is_right_or_rejected_if_it_has_another_notation_o
 def test_tables_and_areas_in_a_column_of_locations_are_asked_about(tmp_path: Path, names: list[str]) -> None:
     rows = "".join(f"{place},13/11/2026 10:00,{name},60\n" for place, name in enumerate(names))
     export = written(tmp_path, "Bill,Date,Location,Total\n" + rows)
-    assert [one.entry for one in propose([export], [], [], None, today=TODAY).questions] == ["bill.shopId"]
-    assert propose([export], [], [], "riverside", today=TODAY).questions == []
+    assert [one.id for one in form_of(export).open] == ["shop"]
+    assert form_of(export, shop="one shop").is_complete
 
 
 def test_a_voided_payment_of_a_later_file_rejects_its_bill(tmp_path: Path) -> None:
     sample = written(tmp_path, "Bill No,Date,Total\nA1,2026-11-13 10:00,60\nA2,2026-11-13 11:00,40\n", "bills.csv")
     heading = "Bill No,Method,Amount,Status\n"
     payments = written(tmp_path, heading + "A1,Cash,60,Approved\nA2,Card,40,Approved\n", "payments.csv")
-    mapping = propose([sample], [], [payments], None, today=TODAY).text()
+    mapping = form(FormFiles((sample,), payments=(payments,)), {}, today=TODAY).mapping
     changed = written(tmp_path, heading + "A1,Cash,60,Approved\nA2,Card,40,Declined\n", "later.csv")
     found = imported("csv", sample, payments=(changed,), mapping=mapping)
     assert ([bill["id"] for bill in found.bills], len(found.rejected)) == (["2026-11-13-A1"], 1)
-
-
-def test_columns_can_be_named_for_what_was_not_found(tmp_path: Path) -> None:
-    export = written(tmp_path, "Bill,Moment,Location,Total\n1,Nov 13th,T1,60\n2,Nov 14th,T2,40\n3,Nov 14th,T3,40\n")
-    asked = {one.entry: one for one in propose([export], [], [], None, today=TODAY).questions}
-    assert asked["bill.shopId"].choices == ("Location",)
-    answers = {"bill.shopId": "Location", "bill.closedAt": "Moment"}
-    proposal = propose([export], [], [], None, today=TODAY, answers=answers)
-    assert proposal.questions == []
-    assert {one.reason for one in imported("csv", export, mapping=proposal.text()).rejected} == {"unreadable_value"}
-    named = written(tmp_path, "Bill,Sold on,Date,Total\n1,2026-11-13 10:00,13.Nov,60\n2,n/a,14.Nov,40\n", "named.csv")
-    [question] = propose([named], [], [], "s", today=TODAY).questions
-    assert (question.entry, question.choices) == ("bill.closedAt", ("Sold on",))
-
-
-def test_rows_that_are_left_out_and_lines_that_are_cancelled_can_be_named(tmp_path: Path) -> None:
-    sample = written(tmp_path, SAMPLE.replace("no ice", "gone"))
-    proposal = propose([sample], [], [], None, today=TODAY, answers={"skip": "Item=Soup, Egg"})
-    found = imported("csv", sample, mapping=proposal.text())
-    assert [bill["id"] for bill in found.bills] == ["2026-11-13-1001", "2026-11-14-1003", "2026-11-14-1004"]
-    answers = {"line.cancelled": "Remark", "status.gone": "void"}
-    cancelled = imported("csv", sample, mapping=propose([sample], [], [], None, today=TODAY, answers=answers).text())
-    assert [bool(bill.get("void")) for bill in cancelled.bills] == [False, True, False, False]
 
 
 @pytest.mark.parametrize("label", ["Page Total", "Net Total", "Total", "Daily total", "รวมประจำวัน"])
@@ -259,8 +239,7 @@ def test_a_label_of_totals_in_the_place_of_the_date_is_read_as_totals(tmp_path: 
 def test_statistics_below_the_totals_are_no_bills(tmp_path: Path, row: str) -> None:
     text = "Bill No,Date,Total,Status\n1,13/11/2026 10:00,60,Paid\n2,13/11/2026 11:00,40,Void\nTotal,,100,\n"
     export = written(tmp_path, f"{text}{row}\n")
-    answers = {"status.Nett": "skip"} if "Nett" in row else {}
-    found = imported("csv", export, mapping=propose([export], [], [], None, today=TODAY, answers=answers).text())
+    found = imported("csv", export, mapping=form_of(export).mapping)
     assert (len(found.bills), len(found.totals), found.rejected) == (2, 1, [])
 
 
@@ -272,8 +251,8 @@ def test_a_way_of_paying_that_may_be_no_payment_is_no_sale(tmp_path: Path, word:
     sample = heading + "1,13/11/2026 10:00,60,Cash\n2,13/11/2026 11:00,40,Amex\n"
     found = later(tmp_path, sample, heading + f"3,14/11/2026 10:00,60,{word}\n4,14/11/2026 11:00,60,Bizum\n")
     assert ([bill["id"] for bill in found.bills], [row.line for row in found.rejected]) == (["2026-11-14-4"], [2])
-    asked = propose([written(tmp_path, sample + f"3,14/11/2026 10:00,60,{word}\n")], [], [], None, today=TODAY)
-    assert word in " ".join([*(question.text for question in asked.questions), *asked.undecided])
+    [question] = form_of(written(tmp_path, sample + f"3,14/11/2026 10:00,60,{word}\n")).open
+    assert word in question.example
 
 
 def test_a_single_day_that_is_probable_only_in_the_other_order_is_refused(tmp_path: Path) -> None:
@@ -292,20 +271,11 @@ def test_a_file_with_the_day_first_is_refused_if_the_sample_has_the_year_first(t
         imported("csv", written(tmp_path, TOTALS + "3,15/11/26 10:00,60\n"), mapping=mapping)
 
 
-def test_charges_that_an_answered_total_may_lack_are_named(tmp_path: Path) -> None:
-    text = "Order code,Date,Order value,Delivery fee\n1,13/11/2026 10:00,12.50,2.50\n2,13/11/2026 11:00,9.50,2.50\n"
-    for answer, is_named in (("Order value", True), ("Order value + Delivery fee", False)):
-        answers = {"bill.amounts.net": answer}
-        found = propose([written(tmp_path, text)], [], [], None, today=TODAY, answers=answers)
-        assert any("Delivery fee" in note for note in found.undecided) == is_named
-
-
 @pytest.mark.parametrize("row", ["4,,Cake,20.00", ",,Cake,20.00", "5,Cake", "5"], ids=["line", "no ID", "short", "ID"])
 def test_a_row_of_a_bill_with_too_few_cells_is_rejected_also_if_it_has_no_day(row: str, tmp_path: Path) -> None:
     heading = "Receipt,Date,Item,Amount,Status\n"
     lines = "1,2026-11-13 12:00,Tea,10.00,Paid\n1,2026-11-13 12:00,Cake,20.00,Paid\n2,2026-11-13 12:10,Tea,10.00,Paid\n"
     sample = written(tmp_path, heading + lines, "sample.csv")
-    answers = {"bill.amounts.net": "sum of Amount"}
-    mapping = propose([sample], [], [], None, today=date(2026, 11, 16), answers=answers).text()
+    mapping = form_of(sample, net="sum of Amount").mapping
     later = f"{heading}4,2026-11-14 12:00,Tea,10.00,Paid\n{row}\n6,2026-11-14 12:10,Tea,10.00,Paid\n"
     assert imported("csv", written(tmp_path, later, "later.csv"), mapping=mapping).rejected

@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 from openpyxl import Workbook
 
+from counterfoil.importer.form import FormFiles
+from counterfoil.importer.proposal import form
 from counterfoil.importing import sheets, workbooks
-from counterfoil.importing.infer import propose
 from counterfoil.importing.mapping import FileLayout
 from counterfoil.importing.results import ImportFailed
 from counterfoil.importing.sheets import TableRow, open_table
@@ -226,15 +227,6 @@ def test_all_sheets_with_the_same_columns_are_read_unless_the_mapping_names_one(
     assert imported("csv", export, mapping=MAPPING + '[file]\nsheet = "Monday"\n').bill["id"] == "B1"
 
 
-def test_sheets_with_bills_of_the_same_days_may_be_shops(tmp_path: Path) -> None:
-    export = workbook(tmp_path, ROWS, Riverside=[HEADINGS, ["B1", EVENING, "Tea", 1, 50.5, 50.5]])
-    asked = propose([export], [], [], None, today=date(2026, 11, 30)).questions
-    assert any("--set file.sheet=Riverside and --shop ID" in question.text for question in asked)
-    assert not any(
-        one.entry == "bill.shopId" for one in propose([export], [], [], "a", today=date(2026, 11, 30)).questions
-    )
-
-
 def test_two_sheets_that_fit_but_have_other_columns_are_a_question(tmp_path: Path) -> None:
     second: list[list[Any]] = [[*HEADINGS, "Tip"], ["B1", EVENING, "Tea", 1, 50, 50, 5]]
     with pytest.raises(ImportFailed, match=r"more than one sheet that fits: Sheet, Monday. Set file\.sheet"):
@@ -243,8 +235,8 @@ def test_two_sheets_that_fit_but_have_other_columns_are_a_question(tmp_path: Pat
 
 def test_days_that_a_spreadsheet_has_read_as_months_are_refused(tmp_path: Path) -> None:
     rows: list[list[Any]] = [["Bill", "Date", "Total"], [1, date(2026, 5, 11), 60], [2, "13/11/2026 11:00", 40]]
-    with pytest.raises(ImportFailed, match="read the day as the month"):
-        propose([workbook(tmp_path, rows)], [], [], "s", today=date(2026, 11, 16))
+    found = form(FormFiles((workbook(tmp_path, rows),)), {}, today=date(2026, 11, 16))
+    assert "read the day as the month" in found.advice
 
 
 def test_a_sheet_that_the_workbook_does_not_have_is_named_with_those_that_it_has(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ class _Writer:
         self._net = reading.net
         self._used: set[str] = set()
         self._allowed: list[str] = []
-        self._toml = TomlText("Accepted answers about an export, and what they lead to. See docs/import-mapping.md.")
+        self._toml = TomlText("Accepted answers about an export, and what they lead to. See docs/from-your-pos.md.")
 
     def text(self) -> str:
         self._accepted()
@@ -474,7 +474,8 @@ class _Writer:
         are_flags = bool(values) and all(headings.flag_of(one) is not None and not one.isdigit() for one in values)
         harmless = ("people", "remarks", "harmless_flags", *(() if are_flags else ("groups",)))
         is_reference = not values and ranks.is_reference(column)
-        is_known = ranks.role(column) not in (None, "type") or column.is_date or ranks.is_clock(column)
+        has_role = ranks.role(column) not in (None, "type", "status", "currency")
+        is_known = has_role or column.is_date or ranks.is_clock(column)
         if not is_reference and (is_known or any(headings.names(column.name, table) for table in harmless)):
             return None
         is_same = len({*column.values}) <= (6 if headings.are_names(values) else 1)

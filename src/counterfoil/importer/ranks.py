@@ -4,7 +4,6 @@ A word decides alone in one place: under a bare heading of state, such as `Statu
 in the short list. Everywhere else a word orders the options of a question, or is the reason why it is asked.
 """
 
-import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property, lru_cache
 
@@ -25,7 +24,6 @@ MOST_STATES = 6
 # What a heading may have beside the word of a state and still be bare.
 _SMALL_WORDS = frozenset({"is", "was", "by", "at", "date", "time", "reason", "of", "flag", "code", "por", "von", "le"})
 CLOSING, OPENING, OTHER_TIME = 0, 2, headings.OTHER_TIME
-_ITEM_NUMBER = re.compile(r"\d")
 
 
 class Ranks:
@@ -292,11 +290,6 @@ class Ranks:
             return False
         return len(values) <= MOST_STATES and len({*column.values}) > 1
 
-    def names_state_later(self, column: TableColumn) -> bool:
-        """Return whether an empty column, or one with a single value, may say in a later file that a bill is void."""
-        role = self.heading_role(column)
-        return role in ("status", "type") or self.heading_state(column) in (VOID, REFUND)
-
     def is_reference(self, column: TableColumn) -> bool:
         return headings.names(column.name, "references")
 
@@ -310,9 +303,6 @@ class Ranks:
 
     def channel_of(self, value: str) -> str | None:
         return headings.channel_of(value)
-
-    def knows_way(self, value: str) -> bool:
-        return headings.names_payment(value)
 
     def is_prepaid(self, column: TableColumn) -> bool:
         """Return whether a heading names what was paid before, or is still to be paid, such as a deposit."""
@@ -343,10 +333,6 @@ def is_flag(value: str) -> bool:
 
 def is_flag_column(column: TableColumn) -> bool:
     return all(headings.flag_of(value) is not None for value in column.distinct)
-
-
-def is_deduction(role: str | None) -> bool:
-    return role in DEDUCTIONS
 
 
 def recognised_headings(cells: Collection[str]) -> int:

@@ -469,6 +469,9 @@ class _StateSearch:
         text = f"Are all rows items? “{items.name}” has {_shown(marked)}."
         without = f"{WITHOUT}{SEPARATOR.join(marked)}"
         choices = {without: f"{_shown(marked)}: not sold, leave out", ALL_ROWS: "Yes, all were sold"}
+        if all(self._ranks.charge_of(value) == "tax" for value in marked):
+            # The customer pays a tax, and its rows say how much it is.
+            choices = {ALL_ROWS: choices[ALL_ROWS], without: choices[without]}
         if len(marked) > 1:
             for value in marked[: MOST_OPTIONS - 2]:
                 choices[f"{WITHOUT}{value}"] = f"only {value}: leave out"

@@ -140,11 +140,6 @@ def _table(*path: str) -> dict[str, Any]:
     return dict(_table(*path[:-1])[path[-1]])
 
 
-def entries_of(kind: str) -> dict[str, str]:
-    """Return the entry of a mapping that a column with each role fills."""
-    return _table("entries", kind)
-
-
 @cache
 def _list(*path: str) -> list[_Phrase]:
     return [phrase for text in _table(*path).values() for phrase in _phrases(text)]

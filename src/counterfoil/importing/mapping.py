@@ -422,7 +422,7 @@ def _parsed(content: dict[str, Any], name: str) -> ImportMapping:
     _require_one_subject(content)
     for entry, question in section("undecided", dict[str, str]).items():
         if not has_entry(content, entry):
-            how = f"Answer with --infer and --set, set {entry}, or remove it from [undecided] once it is answered"
+            how = f"Set {entry} and remove it from [undecided], or make a mapping again with `counterfoil import FILE`"
             raise ValueError(f"{entry} is not decided. {question} {how}")
     numbers, headings = section("numbers", NumberFormat), section("headings", dict[str, tuple[str, ...]])
     bill = _fields(section("bill", dict[str, Any]), BILL_FIELDS, "bill")

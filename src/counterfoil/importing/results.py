@@ -1,7 +1,5 @@
 """The possible results of an import: source records, rejected and skipped rows, and the export's own totals."""
 
-import re
-import shlex
 import tomllib
 from collections.abc import Sequence
 from decimal import Decimal
@@ -13,14 +11,12 @@ from msgspec import Struct
 
 from counterfoil.domain.messages import Message, MessageError
 
-_OPTION = re.compile("(?<=--set )'([^']*)'")
 _TEXTS: dict[str, Any] = tomllib.loads((resources.files("counterfoil.importing") / "messages.toml").read_text("utf-8"))
 
 
 def message(code: str, /, **values: object) -> str:
-    """Return a text of `messages.toml` with its values. What can be typed after --set is quoted for a shell."""
-    parts = [part.format(**values) for part in _OPTION.split(str(_TEXTS[code]))]
-    return "".join(shlex.quote(part) if number % 2 else part for number, part in enumerate(parts))
+    """Return a text of `messages.toml` with its values."""
+    return str(_TEXTS[code]).format(**values)
 
 
 Reason = StrEnum(

@@ -344,7 +344,7 @@ class WorkbookFile:
             raise ImportFailed(f"{self._name} is empty.")
         if any(found[title].names != found[chosen[0]].names for title in chosen) or (chosen[1:] and not fitting):
             problem = "more than one sheet that fits" if fitting else "no sheet with the expected columns"
-            advice = "Set file.sheet in the mapping, or use --set file.sheet=NAME with --infer."
+            advice = "Set file.sheet in a mapping, or save the sheet that is meant as a file of its own."
             raise ImportFailed(f"{self._name} has {problem}: {', '.join(chosen)}. {advice}")
         hidden = [title for title, one in found.items() if title not in read and one.names == found[chosen[0]].names]
         return chosen, found[chosen[0]], hidden
