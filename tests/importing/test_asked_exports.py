@@ -213,7 +213,7 @@ def test_facts_of_new_shops_have_defaults_and_are_named_as_assumed(tmp_path: Pat
     found = form(files_of({"bills": bills}, tmp_path), {}, today=TODAY)
     facts = {question.id: question.default for question in found.questions}
     assert facts == {"timezone": "Asia/Bangkok", "franchise": "my-group", "closing": "05:00"}
-    assert len(found.assumed) == 3
+    assert len(found.assumed) == 4
     answers = {"timezone": "Asia/Jakarta", "franchise": "noodles", "closing": "03:00"}
     mapping = form(files_of({"bills": bills}, tmp_path), answers, today=TODAY).mapping
     for text in ('timezone = "Asia/Jakarta"', 'franchiseId = "noodles"', 'closingTime = "03:00"'):

@@ -88,9 +88,20 @@ def answer(
         print_json(to_builtins(form))
         return Answered(form, Decision.STOP, status)
     if form.is_complete:
+        if not as_json:
+            _print_decided(form)
         return Answered(form, Decision.LOAD, 0)
     _print_open(form)
     return Answered(form, Decision.STOP, status)
+
+
+def _print_decided(form: Form) -> None:
+    """Say what nobody was asked: what the file proves, and what is assumed."""
+    print_wrapped(form.file, 4, err=True)
+    for fact in form.proven:
+        print_wrapped(f"Proven: {fact}", 4, err=True)
+    for fact in form.assumed:
+        print_wrapped(f"Assumed: {fact}", 4, err=True)
 
 
 def _print_open(form: Form) -> None:

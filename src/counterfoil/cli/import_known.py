@@ -94,7 +94,7 @@ def _ask_closing(proposed: str | None) -> str | None:
 
 def _say_default(default: str, otherwise: str) -> None:
     text = f"Enter: {default}; or {otherwise}" if default else otherwise
-    echo(f"{_INDENT}{printable(text)}", err=True, dim=True)
+    print_wrapped(f"{_INDENT}{printable(text)}", len(_INDENT), err=True, dim=True)
 
 
 def _problem(settings: ShopSettings) -> str | None:

@@ -45,6 +45,9 @@ class PaidAmounts(StatedAmounts):
             for line in finding.evidence:
                 if " = " in line:
                     self._interview.prove(line)
+                else:
+                    # Such as a tip that no sum has, so that it is added to what the customer paid.
+                    self._interview.assume(line)
             return finding.chosen
         choices = {total.name: total for total in finding.choices if total.cell is not None}
         choices = {name: total for name, total in choices.items() if not self._refutation(total, finding)}
