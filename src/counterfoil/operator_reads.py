@@ -1,27 +1,28 @@
 """What the operator's pages and commands read from a store: the port, and the statements that every back end shares.
 
 All times are milliseconds since 1970 UTC. Days are in Thailand time, except for the days of bills, which are in the
-shop's time zone. No result contains a secret, the data of a member or a bill (except for sums), the text of a rejected
-line, or a query string. Every method opens its own transaction, changes nothing, and may raise `StoreUnavailable`, or
-`QueryTooSlow` after its time limit.
+shop's time zone. No result contains a secret, the data of a member, the text of a rejected line, or a query string.
+Every method opens its own transaction, changes nothing, and may raise `StoreUnavailable`, or `QueryTooSlow` after its
+time limit.
 
 The statements are written for SQLite, with named parameters. PostgreSQL needs other parameters and no `INDEXED BY`: see
 `to_postgres`.
 """
 
 import re
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import date
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from msgspec import Struct, json
 from msgspec.structs import asdict, replace
 
+from counterfoil.business_reads import Ask, BusinessReads, Part
 from counterfoil.domain.access import Key, Scope, oldest_first
 from counterfoil.domain.activity import BillFigure, ShopActivity, activity, in_order
 from counterfoil.domain.audit import COLUMNS, AuditEntry, Backups, from_row
@@ -60,10 +61,6 @@ BILLS_PER_READ = 200
 NOT_ADMITTED = frozenset({RATE_LIMITED.code, KEY_REVOKED.code})
 
 Row = Sequence[Any]
-# Runs a statement with named parameters and returns all rows.
-Ask = Callable[..., list[Any]]
-# The files of an embedded store.
-Part = Literal["books", "keys", "usage"]
 
 # The instant and the number of a request record. Pages of records are sorted by both, newest first.
 RecordPosition = tuple[int, int]
@@ -267,7 +264,7 @@ _LATEST_LOAD = _SQL["loads"].replace("ORDER BY", f"ORDER BY ({UNFINISHED}) DESC,
 # --- the port ----------------------------------------------------------------------
 
 
-class OperatorReads(ABC):
+class OperatorReads(BusinessReads):
     """Everything that commands, the console and the admin listener read. Each call uses its own connection.
 
     A back end opens connections, and defines what differs: the number of a request record, and the statements for the
@@ -453,14 +450,14 @@ class OperatorReads(ABC):
     def shops(self, now_ms: int, *, count_all: bool) -> list[ShopActivity]:
         """Return the shops that are not removed, by franchise and name. `count_all` counts all their bills."""
         with self._opened("books") as ask:
+            rows = ask("SELECT number, facts, body FROM shops WHERE NOT removed")
+            return in_order(_activity(ask, row, now_ms, count_all=count_all) for row in rows)
 
-            def bills(shop: int, figure: BillFigure, **bounds: int) -> int | None:
-                return next((row[0] for row in ask(_SQL[f"{figure}_bills"], shop=shop, **bounds)), None)
-
-            return in_order(
-                activity(facts, body, partial(bills, number), now_ms, count_all=count_all)
-                for number, facts, body in ask("SELECT number, facts, body FROM shops WHERE NOT removed")
-            )
+    def shop(self, shop_id: str, now_ms: int) -> ShopActivity | None:
+        """Return one shop, without counting all its bills, or None if it is not loaded."""
+        with self._limited("books") as ask:
+            rows = ask("SELECT number, facts, body FROM shops WHERE id = :id AND NOT removed", id=shop_id)
+            return _activity(ask, rows[0], now_ms, count_all=False) if rows else None
 
     def loaded_shops(self) -> list[LoadedShop]:
         """Return the shops that are not removed, sorted by ID."""
@@ -661,6 +658,16 @@ class OperatorReads(ABC):
     def store_id(self) -> str | None:
         """Return the ID of an embedded store and its file, or None for a database or a store that cannot be read."""
         return None
+
+
+def _activity(ask: Ask, row: Row, now_ms: int, *, count_all: bool) -> ShopActivity:
+    """Return the activity of the shop in this row, which has its number, its facts and its body."""
+    number, facts, body = row
+
+    def bills(figure: BillFigure, **bounds: int) -> int | None:
+        return next((found[0] for found in ask(_SQL[f"{figure}_bills"], shop=number, **bounds)), None)
+
+    return activity(facts, body, bills, now_ms, count_all=count_all)
 
 
 def _with_errors(day: DayOfKey, error: str, count: int) -> DayOfKey:

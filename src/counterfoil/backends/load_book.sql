@@ -59,7 +59,8 @@ SELECT updated_at, body FROM bills INDEXED BY bills_by_day WHERE shop = :shop AN
 
 -- name: store_total
 UPDATE day_totals
-SET stale = 0, bills = :bills, voids = :voids, net = :net, tip = :tip, latest = :latest, hash = :hash
+SET stale = 0, bills = :bills, voids = :voids, net = :net, tip = :tip, latest = :latest, hash = :hash,
+    void_net = :void_net
 WHERE shop = :shop AND bill_day = :day
 
 -- name: delete_total

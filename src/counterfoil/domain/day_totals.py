@@ -35,7 +35,10 @@ _decode = json.Decoder(_TotalledFields).decode
 
 
 class DayTotal(Struct, frozen=True):
-    """The totals of one day, with decimal strings. `latest` is the latest `updatedAt` in milliseconds since 1970."""
+    """The totals of one day, with decimal strings. `latest` is the latest `updatedAt` in milliseconds since 1970.
+
+    `net` and `tip` include voided bills, as digests do. `void_net` is the part of the net that is theirs.
+    """
 
     bills: int
     voids: int
@@ -43,6 +46,7 @@ class DayTotal(Struct, frozen=True):
     tip: str
     latest: int | None
     hash: str
+    void_net: str = "0"
 
 
 class ShopDay(Struct, frozen=True, order=True):
@@ -62,18 +66,20 @@ class DigestPage(Struct, frozen=True):
 def day_total(bills: Iterable[tuple[int | None, bytes]]) -> DayTotal:
     """Return the totals of a day's bills, each given by its `updatedAt` in milliseconds and its JSON."""
     count = voids = hashed = 0
-    net = tip = Decimal(0)
+    net = tip = void_net = Decimal(0)
     latest: int | None = None
     for updated_at, body in bills:
         bill = _decode(body)
         count += 1
         voids += bill.status == "void"
         net += bill.amounts.net or 0
+        if bill.status == "void":
+            void_net += bill.amounts.net or 0
         tip += bill.amounts.tip or 0
         hashed += hash_of(bill.id, updated_at)
         if updated_at is not None:
             latest = updated_at if latest is None else max(latest, updated_at)
-    return DayTotal(count, voids, _plain(net), _plain(tip), latest, str(hashed))
+    return DayTotal(count, voids, _plain(net), _plain(tip), latest, str(hashed), _plain(void_net))
 
 
 # A row of the store: the shop's ID, the day, the shop's number, whether the total is stale, and the stored total.

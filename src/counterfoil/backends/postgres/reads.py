@@ -10,8 +10,9 @@ from psycopg.errors import QueryCanceled
 
 from counterfoil.backends.postgres.addresses import SCHEMA, Address, addresses
 from counterfoil.backends.postgres.admin_connections import checked_connection, fingerprint_of, translated
+from counterfoil.business_reads import Ask, Part
 from counterfoil.domain.messages import Message
-from counterfoil.operator_reads import QUERY_SEC, SCANNED_REQUESTS, Ask, OperatorReads, Part, QueryTooSlow, to_postgres
+from counterfoil.operator_reads import QUERY_SEC, SCANNED_REQUESTS, OperatorReads, QueryTooSlow, to_postgres
 from counterfoil.ports import Permissions, ServerRole, ServerState, StoreExtent, StoreMismatch, StoreUnavailable
 
 # A server that does not answer within this time counts as unreachable.

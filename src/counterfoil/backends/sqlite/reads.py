@@ -15,11 +15,12 @@ from counterfoil.backends.sqlite.files import read_only, translated
 from counterfoil.backends.sqlite.keys import LOCK_SEC, REVOCATIONS
 from counterfoil.backends.sqlite.schema import NAMES, Name, version
 from counterfoil.backends.sqlite.usage import DAY_OF_ALL, TOTALS_OF_ALL
+from counterfoil.business_reads import Ask
 from counterfoil.domain.access import KEYS_TRUSTED_SEC, Key
 from counterfoil.domain.messages import Message
 from counterfoil.machine.clock import SystemClock
 from counterfoil.machine.operator import machine_name
-from counterfoil.operator_reads import QUERY_SEC, SCANNED_REQUESTS, Ask, OperatorReads, QueryTooSlow
+from counterfoil.operator_reads import QUERY_SEC, SCANNED_REQUESTS, OperatorReads, QueryTooSlow
 from counterfoil.ports import DiskUse, StoreBusy, StoreExtent, StoreMismatch, StoreUnavailable
 
 # SQLite checks the time limit each time its virtual machine has run this many steps, which takes less than 1 ms.

@@ -1,0 +1,13 @@
+-- What the pages about the business need.
+
+-- The part of `net` that is of voided bills, or null if it was not added up. The running service does so for recent days.
+ALTER TABLE day_totals ADD COLUMN void_net text;
+UPDATE day_totals SET stale = 1
+WHERE voids > 0 AND bill_day >= to_char(to_timestamp((SELECT at FROM horizon) / 1000) - interval '100 days', 'YYYYMMDD')::integer;
+
+-- What a held delivery would change, as its watcher found when it held it: JSON of limited size, without names of
+-- persons. See domain/deliveries.py.
+CREATE TABLE delivery_previews (
+    identity text COLLATE "C" PRIMARY KEY, -- that of the open item
+    preview text NOT NULL
+);
