@@ -86,9 +86,12 @@ class PaidAmounts(StatedAmounts):
         if total.name.startswith("- "):
             # The export writes sales as negative amounts.
             return None
-        candidates = [one.values for one in self.candidates()]
+        candidates = self.candidates()
         for bill in bills:
-            if (total.values[bill] or 0) < min([0, *(one[bill] or 0 for one in candidates)]):
+            is_negative = (total.values[bill] or 0) < 0
+            # A bill with a negative amount is a refund. What is added to it, such as a tip, is negative, too.
+            is_refund = any((one.values[bill] or 0) < 0 for one in candidates)
+            if is_negative and not is_refund:
                 return bill
         return None
 

@@ -23,6 +23,8 @@ _NO_STATES = NUMBER_ROLES | DATE_ROLES | {"time", "memberId", "shopId", "timezon
 MOST_STATES = 6
 # What a heading may have beside the word of a state and still be bare.
 _SMALL_WORDS = frozenset({"is", "was", "by", "at", "date", "time", "reason", "of", "flag", "code", "por", "von", "le"})
+# A heading of one of these, such as `Settlement`, is not that of the state of a bill.
+_OF_SOMETHING_ELSE = (AMOUNT_ROLES - {"tendered", "refunded"}) | {"method", "channel", "memberId"}
 CLOSING, OPENING, OTHER_TIME = 0, 2, headings.OTHER_TIME
 
 
@@ -315,7 +317,7 @@ class Ranks:
 @lru_cache(maxsize=2000)
 def _is_bare(heading: str) -> bool:
     roles = headings.roles_of(heading)
-    if roles and roles[0].role in ("method", "channel", "memberId"):
+    if roles and roles[0].role in _OF_SOMETHING_ELSE:
         return False
     is_listed = headings.is_one_of(heading, "headings", "status") or headings.is_one_of(heading, "headings", "type")
     if is_listed:

@@ -344,7 +344,11 @@ class TotalSearch:
         """Return which charge a total includes on some bills only, though everything else adds up on all of them."""
         charges = [part for part in self._parts if part.role in CHARGES]
         taken = [replace(part, values=effects(part)).minus() for part in self._parts]
-        pairs = permutations([self._candidates[place] for place in self._known], 2)
+        # Where a column that repeats on the rows of a bill is the total, the sum of its rows says nothing.
+        related = {place for relation in self._relations for place in (relation.target, relation.base)}
+        dismissed = self._other_readings(related)
+        amounts = [self._candidates[place] for place in self._known]
+        pairs = permutations([one for one in amounts if one not in dismissed], 2)
         sums = [few for size in range(3) for few in combinations(taken, size)]
         negated = {id(base): base.minus() for base in self._candidates}
         for (target, base), few, charge in product(pairs, sums, charges):
