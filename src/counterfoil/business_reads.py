@@ -17,6 +17,7 @@ from counterfoil.domain.business_days import BillInStore, DayOfShop, ListedBill,
 from counterfoil.domain.calendar import as_number
 from counterfoil.domain.changes import NO_DAY
 from counterfoil.domain.day_totals import day_total
+from counterfoil.domain.deliveries import DeliveryPreview
 from counterfoil.domain.intake import LoadRow, load_row
 
 # Runs a statement with named parameters and returns all rows.
@@ -70,6 +71,7 @@ _LOADS_WITH_TOTALS = """
         horizon, undone_at, totals
     FROM loads WHERE totals IS NOT NULL ORDER BY number DESC
 """
+_PREVIEW = "SELECT preview FROM delivery_previews WHERE identity = :identity"
 _TO_REWRITE = "SELECT applied_version < latest_version FROM shops WHERE id = :shop_id"
 
 
@@ -147,6 +149,12 @@ class BusinessReads(ABC):
                 is_alone = all(day.shop_id == shop_id for day in days)
                 found.append(LoadOfShop(load=load_row(row), bills=bills, is_alone=is_alone))
         return found
+
+    def delivery_preview(self, identity: str) -> DeliveryPreview | None:
+        """Return what a held delivery would change, or None if its watcher has not stored it."""
+        with self._limited("books") as ask:
+            rows = ask(_PREVIEW, identity=identity)
+        return json.decode(rows[0][0], type=DeliveryPreview) if rows else None
 
     def is_being_rewritten(self, shop_id: str) -> bool:
         """Return whether bills of a shop have yet to be rewritten under its facts."""

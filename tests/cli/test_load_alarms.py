@@ -2,6 +2,8 @@
 
 import gzip
 import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +11,11 @@ import pytest
 
 from cli.command import SHOPS, Command, on_terminal
 from cli.watched_folder import Watched, bills, names
+from counterfoil import bootstrap
 from counterfoil.cli.load import StoreLoader
 from counterfoil.cli.load_run import LoadReport, new_rejects_file, run_load
 from counterfoil.cli.terminal import message
+from counterfoil.domain.deliveries import DeliveryPreview
 from counterfoil.ingest.pipeline import Summary
 from counterfoil.ingest.sources import open_source
 from counterfoil.ingest.spool import Spool
@@ -155,6 +159,49 @@ def test_a_sudden_change_is_held_and_nothing_of_it_is_loaded(watched: Deliveries
     assert [found["code"] for found in watched.command.findings("items")] == ["items_held"]
     watched.take()
     assert len(watched.waiting()) == 1
+
+
+def preview_of(watched: Deliveries) -> DeliveryPreview:
+    reads = bootstrap.store(load({"store": str(watched.store)}, {})).reads()
+    (item,) = reads.open_items()
+    found = reads.delivery_preview(item.identity)
+    assert found
+    return found
+
+
+def test_a_held_delivery_says_what_it_would_change_and_names_nobody(watched: Deliveries) -> None:
+    # Every tenth bill has lost its items. The first 110 are stored already.
+    watched.take(d=bills(740, NUMBER + 10, lines=[], cashier="Somebody", memberId="4711", amounts={"net": 3}))
+    found = preview_of(watched)
+    assert (found.bills, found.added, found.changed, found.shops) == (260, 150, 11, ["sh_1"])
+    (day,) = found.days
+    # Eleven bills come to 2 more. Of the new ones, 15 state 3, and the others 1.
+    assert (day.day, day.added, day.changed, day.net) == ("2025-10-09", 150, 11, "202.00")
+    changed = found.examples[0]
+    assert (changed.change, changed.net, changed.lines) == ("changed", "3.00", 0)
+    assert (changed.stored_net, changed.stored_lines, changed.stored_day) == ("1.00", 1, "2025-10-09")
+    assert [bill.change for bill in found.examples] == ["changed"] * 10 + ["added"] * 10
+    assert "Somebody" not in str(found)
+    assert "m1_" not in str(found)
+
+
+def test_a_closed_item_leaves_no_preview(watched: Deliveries) -> None:
+    watched.take(d=bills(1_000, lines=[]))
+    before = preview_of(watched)
+    watched.command("loads", "discard", watched.waiting()[0]["number"])
+    watched.take(e=bills(2_000, lines=[], table_no=4))
+    assert preview_of(watched) != before
+    with closing(sqlite3.connect(watched.store / "books.sqlite3")) as connection:
+        assert connection.execute("SELECT count(*) FROM delivery_previews").fetchone() == (1,)
+
+
+def test_a_preview_is_the_same_whoever_the_members_are(watched: Deliveries) -> None:
+    """Bills with a member are compared under the store's own secret, so an equal bill is no change."""
+    member = {"memberId": "4711"}
+    watched.take(c=bills(5_000, 20, **member))
+    watched.take(d=bills(5_000, 20, **member) + bills(6_000, lines=[]))
+    found = preview_of(watched)
+    assert (found.added, found.changed) == (NUMBER, 0)
 
 
 def test_an_accepted_delivery_is_loaded_and_normal_from_then_on(watched: Deliveries) -> None:

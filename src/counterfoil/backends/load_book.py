@@ -19,6 +19,7 @@ from counterfoil.domain.batch import Batch, NeededRows, known_facts, needed_rows
 from counterfoil.domain.change_feed import REMOVALS_KEPT_MS
 from counterfoil.domain.changes import BillRow, Change, KnownFacts, Outcome, OutdatedBill, Row, ShopRow
 from counterfoil.domain.day_totals import day_total
+from counterfoil.domain.deliveries import DeliveryPreview
 from counterfoil.domain.intake import STALLED_MS, Intake, LoadProgress
 from counterfoil.domain.open_items import CLOSED_ITEMS_KEPT_MS, COLUMNS, KEPT_NAME, OpenItem, item_of
 from counterfoil.domain.replacements import ReplacementGuard
@@ -297,6 +298,15 @@ class LoadBook(ABC):
         with self._locked() as now:
             for item in items:
                 self._run(_SQL["put_item"], **item.values() | {"opened_at": now})
+
+    def put_previews(self, previews: Mapping[str, DeliveryPreview]) -> None:
+        """Store what held deliveries would change, by the identity of their items. Forget those of closed items."""
+        if not previews:
+            return
+        with self._locked():
+            self._run(_SQL["forget_previews"])
+            for identity, preview in previews.items():
+                self._run(_SQL["put_preview"], identity=identity, preview=json.encode(preview).decode())
 
     def change_items(self, items: Iterable[OpenItem]) -> list[OpenItem]:
         """Store what has changed about items, and whether they are closed. Return those that were still open."""

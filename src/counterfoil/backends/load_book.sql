@@ -117,6 +117,15 @@ DELETE FROM rejected_lines WHERE load <= :number - 100
 -- name: forget_items
 DELETE FROM open_items WHERE closed_at < :before
 
+-- name: put_preview
+INSERT INTO delivery_previews (identity, preview) VALUES (:identity, :preview)
+ON CONFLICT (identity) DO UPDATE SET preview = excluded.preview
+
+-- name: forget_previews
+DELETE FROM delivery_previews WHERE NOT EXISTS (
+    SELECT 1 FROM open_items WHERE open_items.identity = delivery_previews.identity AND open_items.closed_at IS NULL
+)
+
 -- name: put_item
 -- An item is opened once. One that the operator closed during the load is opened again if more lines are rejected.
 INSERT INTO open_items ($columns) SELECT $new_item FROM open_items WHERE true

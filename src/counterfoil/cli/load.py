@@ -33,6 +33,7 @@ from counterfoil.cli.paths import UserPath
 from counterfoil.cli.terminal import echo, message, print_json, print_message
 from counterfoil.cli.totals import ExpectedNet, expect_net_option, net_differences
 from counterfoil.domain.calendar import iso_utc
+from counterfoil.domain.deliveries import DeliveryPreview, DeliverySketch
 from counterfoil.domain.intake import HEARTBEAT_MS, describe
 from counterfoil.domain.open_items import STANDARD_INPUT, OpenItem
 from counterfoil.ingest import sources
@@ -298,6 +299,8 @@ class StoreLoader:
         self._clock = SystemClock()
         self._latest: LoadReport | None = None
         self._failure: OSError | None = None
+        # What held files would change, by their delivered names, until their items are stored.
+        self._previews: dict[str, DeliveryPreview] = {}
         self.meanwhile: Callable[[], None] = lambda: None
         """Called regularly during a load."""
         self.problem: Callable[[], str] = str
@@ -312,6 +315,7 @@ class StoreLoader:
             if held is None or self._stop.is_set():
                 return False
             files.held = held
+            self._preview(files, is_beside=is_beside)
             files.files = [file for file in files.files if file.path not in held]
             if not files.files:
                 self._latest = None
@@ -326,6 +330,7 @@ class StoreLoader:
         if len(files.files) == 1 and self._latest:
             (file,) = files.files
             files.held[file.path] = _why_held(file.name, self._latest)
+            self._preview(files, is_beside=is_beside)
             return True
         for file in files.files:
             alone = FileSet(file.name, [file], files.max_reject_score)
@@ -363,10 +368,23 @@ class StoreLoader:
             held |= self._alarming(FileSet(files.name, others, files.max_reject_score), is_beside=is_beside)
         return held
 
-    def _check(self, files: FileSet, *, is_beside: bool) -> LoadReport:
+    def _preview(self, files: FileSet, *, is_beside: bool) -> None:
+        """Find out what each of the held files would change, for the operator who decides about it."""
+        for file in files.files:
+            if file.path not in files.held:
+                continue
+            sketch = DeliverySketch()
+            alone = FileSet(file.name, [file], files.max_reject_score)
+            check = partial(self._check, alone, is_beside=is_beside, sketch=sketch)
+            report = self._retried(check)
+            if report and not report.interrupted:
+                bills = report.summary.totals.report().bills
+                self._previews[printable(file.name)] = sketch.preview(bills, self._clock.now_ms())
+
+    def _check(self, files: FileSet, *, is_beside: bool, sketch: DeliverySketch | None = None) -> LoadReport:
         """Check files without writing anything. A damaged file is reported by the load."""
         files.on_read = self.on_read
-        report = LoadReport(summary=Summary(source=files.name), rejects=RejectExamples(), records=files)
+        report = LoadReport(summary=Summary(source=files.name), rejects=RejectExamples(), records=files, sketch=sketch)
         with suppress(SourceError):
             load_run.run_load(self._settings, report, strict=self._strict, is_beside=is_beside)
         files.damage.clear()
@@ -453,11 +471,19 @@ class StoreLoader:
             with load_run.open_ledger(self._settings) as ledger:
                 if found := list(spool.kept()) if spool else kept:
                     ledger.add_items(found)
+                    ledger.put_previews(self._previews_of(found))
                 problem = printable(self.problem())
                 ledger.report_watched_folder(self._name, files, len(kept), is_stopped=is_stopped, problem=problem)
             self._reported = time.monotonic()
 
         self._retried(call)
+        if kept:
+            self._previews.clear()
+
+    def _previews_of(self, items: Iterable[OpenItem]) -> dict[str, DeliveryPreview]:
+        """Return the previews of newly held files by the identities of their items."""
+        found = {item.identity: self._previews.get(item.source) for item in items if item.kind == "held"}
+        return {identity: preview for identity, preview in found.items() if preview}
 
     def _retried(self, call: Callable[[], Result]) -> Result | None:
         """Retry a call until the store is available and return its result, or None if the watcher is stopped first.

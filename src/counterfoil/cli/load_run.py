@@ -21,11 +21,12 @@ from counterfoil.cli.totals import print_totals
 from counterfoil.domain.calendar import quiet_closing
 from counterfoil.domain.changes import Outcome
 from counterfoil.domain.control_totals import TotalsReport
+from counterfoil.domain.deliveries import DeliverySketch
 from counterfoil.domain.intake import Intake, IntakeAlarm, RejectedLine, accepted, describe
 from counterfoil.domain.open_items import OpenItem
 from counterfoil.domain.replacements import ReplacementGuard
 from counterfoil.domain.tokens import MIN_SECRET_BYTES, Pseudonyms
-from counterfoil.ingest.checking import CheckingLedger, RejectExamples
+from counterfoil.ingest.checking import BillsCompared, CheckingLedger, RejectExamples
 from counterfoil.ingest.converters import converter_processes, free_cores
 from counterfoil.ingest.fields import FieldCounts, suggestion
 from counterfoil.ingest.lines import NOT_JSON, NOT_UTF8, REASONS, UNKNOWN_KIND
@@ -67,6 +68,8 @@ class LoadReport(Struct, kw_only=True):
     accepted: list[IntakeAlarm] = []
     proposed_closing: str | None = None
     """The closing time that is proposed for the shops of this load that have none."""
+    sketch: DeliverySketch | None = None
+    """If it is set, a check adds up in it what the bills would change."""
 
     @property
     def alarms(self) -> list[IntakeAlarm]:
@@ -100,14 +103,16 @@ def run_load(
     records, is_check = report.records, report.check
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
     began = time.perf_counter()
-    # A check prints no tokens, so any secret will do. `bootstrap.pseudonyms` would create the secret of a new store.
-    pseudonyms = Pseudonyms(bytes(MIN_SECRET_BYTES)) if is_check else bootstrap.pseudonyms(settings)
+    # A check prints no tokens, so any secret will do, unless bills are compared with stored ones.
+    # `bootstrap.pseudonyms` would create the secret of a new store.
+    is_any_secret = is_check and report.sketch is None
+    pseudonyms = Pseudonyms(bytes(MIN_SECRET_BYTES)) if is_any_secret else bootstrap.pseudonyms(settings)
     doing = "Checking" if is_check else "Loading"
     # Beside another load, no processes are started: they have to be forked before the first store is opened.
     most = 0 if is_beside else min(settings.converters, free_cores())
     with (
         converter_processes(pseudonyms, most, records.total) as processes,
-        open_for_check(settings) if is_check else open_ledger(settings) as ledger,
+        open_for_check(settings, report.sketch) if is_check else open_ledger(settings) as ledger,
         terminal.progress(doing, records.total, "lines", in_bytes=True, is_shown=not is_beside) as show_progress,
     ):
 
@@ -173,14 +178,15 @@ def open_ledger(settings: Settings) -> "Iterator[bootstrap.Ledger]":
 
 
 @contextmanager
-def open_for_check(settings: Settings) -> Iterator[LoadLedger]:
+def open_for_check(settings: Settings, sketch: DeliverySketch | None = None) -> Iterator[LoadLedger]:
     """Yield a ledger that writes no records. An embedded store that does not exist yet is not created."""
     if is_without_store(settings):
         yield CheckingLedger(lambda _: None, Intake)
         return
     reads = bootstrap.store(settings).reads()
     bootstrap.require_secret(settings)
-    yield CheckingLedger(cache(reads.facts), reads.intake, reads.stored_bills)
+    on_bills: BillsCompared = sketch.add if sketch else lambda _bills, _stored: None
+    yield CheckingLedger(cache(reads.facts), reads.intake, reads.stored_bills, on_bills)
 
 
 def is_checked_first(settings: Settings) -> bool:

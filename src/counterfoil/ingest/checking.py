@@ -21,6 +21,9 @@ MAX_DELIVERED = 20_000
 # Fewer bills may have the time and the total of others by chance.
 FEWEST_SAME = 3
 
+# Called with delivered bills, and with those of them that the store has, by shop and ID.
+BillsCompared = Callable[[Sequence[EncodedBill], Mapping[tuple[str, str], StoredBill]], None]
+
 
 class CheckingLedger:
     """A ledger that remembers the shops of a delivery but writes nothing, records no load and closes no items.
@@ -35,8 +38,10 @@ class CheckingLedger:
         stored_facts: Callable[[str], KnownFacts | None],
         intake: Callable[[], Intake],
         stored_bills: Callable[[str, Sequence[str]], dict[str, StoredBill]] = lambda _shop, _bills: {},
+        on_bills: BillsCompared = lambda _bills, _stored: None,
     ) -> None:
         self._intake = intake
+        self._on_bills = on_bills
         self._stored_facts = stored_facts
         self._delivered: dict[str, KnownFacts] = {}
         self._stored_bills = stored_bills
@@ -70,6 +75,7 @@ class CheckingLedger:
             found = self._stored_bills(shop_id, [bill.bill_id for bill in bills if bill.shop_id == shop_id])
             stored |= {(shop_id, bill_id): bill for bill_id, bill in found.items()}
         guard.known += len(stored)
+        self._on_bills(bills, stored)
         outcomes = [self._outcome(change, stored, guard) for change in changes]
         guard.may_write(len(bills))
         return outcomes
