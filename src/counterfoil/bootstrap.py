@@ -45,6 +45,11 @@ def store(settings: Settings, clock: Clock | None = None) -> SqliteStore | Postg
     return PostgresStore(settings.database, clock, lambda: pseudonyms(settings).fingerprint())
 
 
+def is_without_store(settings: Settings) -> bool:
+    """Return whether the store is embedded and does not exist yet. A load then creates it."""
+    return not settings.database and not store(settings).exists()
+
+
 def serving_ports(settings: Settings, observe: Callable[[Event], None], clock: Clock | None = None) -> ServingPorts:
     if not settings.database:
         from counterfoil.backends.sqlite.store import serving_ports

@@ -19,13 +19,13 @@ from cli.watched_folder import Watched, names, reasons
 from counterfoil.cli import load as load_command
 from counterfoil.cli import load_exports
 from counterfoil.cli.load_exports import ExportRequest, export_files
-from counterfoil.cli.remembered_mappings import watched_mappings
 from counterfoil.importer import protocol
 from counterfoil.importing.mapping import KnownBase
 from counterfoil.importing.results import Reason
 from counterfoil.importing.sorted_rows import SortedRows
 from counterfoil.ingest.converted_exports import ConvertedExport, convert
 from counterfoil.machine.files import temporary_folder
+from counterfoil.remembered_mappings import watched_mappings
 from counterfoil.settings import load
 from importing.test_workbooks import workbook
 

@@ -24,10 +24,11 @@ from counterfoil.cli.load_run import SOME_REJECTED
 from counterfoil.cli.main import FAILED, INTERRUPTED, Command
 from counterfoil.cli.options import export_options, json_option, setting_option, settings_from, store_option
 from counterfoil.cli.paths import UserPath
-from counterfoil.cli.remembered_mappings import mapping_name, mappings_folder, remember
-from counterfoil.cli.store import is_without_store
+from counterfoil.cli.store import record
 from counterfoil.cli.terminal import echo, is_terminal, message, print_json, print_message, print_note, print_wrapped
 from counterfoil.cli.totals import ExpectedNet, expect_net_option, net_differences, print_totals
+from counterfoil.conversions import conversion_limits, known_bases, known_shops
+from counterfoil.domain.audit import Act
 from counterfoil.domain.calendar import zone_named
 from counterfoil.domain.intake import Intake
 from counterfoil.domain.pos_values import MILLION
@@ -47,6 +48,7 @@ from counterfoil.ingest.pipeline import RejectsFile, Summary
 from counterfoil.machine.files import StandardOutput, draft_of, open_output, temporary_folder
 from counterfoil.machine.process import stop_signals_as_interrupt
 from counterfoil.ports import StoreMismatch, StoreUnavailable
+from counterfoil.remembered_mappings import mapping_name, mappings_folder, remember
 from counterfoil.settings import Settings
 from counterfoil.text import counted, printable
 
@@ -196,6 +198,10 @@ class _Import(Struct):
     def _remember(self, answered: Answered) -> Path:
         request = self.request
         path = remember(self.settings, request.mappings, _files(request)[0], answered.form)
+        try:
+            record(self.settings, Act.MAPPING_ACCEPTED, path.name)
+        except (StoreUnavailable, StoreMismatch, OSError) as error:
+            print_note(f"the keys cannot be written, so the mapping {path.name} is not in the audit log: {error}")
         if request.line_files or request.payment_files:
             echo(f"The mapping is in {path}. For such files, add --mapping {path}.", err=True)
         else:
@@ -345,7 +351,7 @@ def _file_of_item(settings: Settings, request: ImportRequest) -> Path:
     """Return the file that waits for answers as an open item."""
     if request.files:
         raise click.UsageError("--item names its file, so name no other one.")
-    items = [] if is_without_store(settings) else bootstrap.store(settings).reads().open_items()
+    items = [] if bootstrap.is_without_store(settings) else bootstrap.store(settings).reads().open_items()
     for item in items:
         if item.number == request.item:
             path = Path(item.path)
@@ -408,14 +414,14 @@ def _converted(settings: Settings, request: ImportRequest, state: StateFile | No
         database = PosDatabase(request.url or "", saved)
     else:
         database = None
-    shops, bases = load_exports.known_shops(settings), load_exports.known_bases(settings)
+    shops, bases = known_shops(settings), known_bases(settings)
     # A shop that the store knows is not written over. In a file of records, it stays.
     known = {shop.id for shop in shops} if request.may_load else set()
     with terminal.progress("Converting", None, "rows") as show_progress, stop_signals_as_interrupt():
         files = [] if request.is_database else _inputs(request, folder)
         return convert(
             request.conversion(shops, bases, files, database, format_name=request.format_name, joins=request.join),
-            load_exports.conversion_limits(settings),
+            conversion_limits(settings),
             is_known=known.__contains__,
             new_shops=request.new_shops(),
             folder=folder,
@@ -456,7 +462,8 @@ def _judge(settings: Settings, request: ImportRequest, export: ConvertedExport) 
     is_judged = request.is_load and not request.accept_change
     # Each import reads only what is new in a database, so it is compared with the others once it is loaded.
     is_compared = is_judged and not request.is_database
-    load_exports.require_known_ids(settings, export, is_compared=is_compared)
+    if is_compared and export.has_other_ids:
+        load_exports.require_known_ids(settings, export)
     if request.is_check:
         return None
     if is_judged and export.tally.wrong_totals:
@@ -621,7 +628,7 @@ def _print_load(report: load_run.LoadReport, export: ConvertedExport, franchise:
 
 def _stored_bills(settings: Settings) -> Callable[[str, Sequence[str]], dict[str, StoredBill]]:
     """Return a function that reads bills of the store. If it cannot be read, say so once, and return none."""
-    has_store = not is_without_store(settings)
+    has_store = not bootstrap.is_without_store(settings)
     say, opened = cache(print_note), cache(lambda: bootstrap.store(settings).reads())
 
     def read(shop_id: str, bill_ids: Sequence[str]) -> dict[str, StoredBill]:

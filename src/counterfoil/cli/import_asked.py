@@ -9,11 +9,11 @@ import click
 from msgspec import DecodeError, Struct, convert, json, to_builtins
 from msgspec.structs import replace
 
-from counterfoil.cli import load_exports
 from counterfoil.cli.import_questions import Decision, ask_questions
 from counterfoil.cli.load_exports import ExportRequest
 from counterfoil.cli.main import FAILED
 from counterfoil.cli.terminal import echo, is_terminal, print_json, print_message, print_wrapped
+from counterfoil.conversions import conversion_limits, known_bases, known_shops
 from counterfoil.importer.form import Form, Question
 from counterfoil.importer.protocol import InputFile
 from counterfoil.ingest.converted_exports import read_form
@@ -66,9 +66,9 @@ def answer(
 
     With `only_form`, its JSON is all that is wanted.
     """
-    shops = load_exports.known_shops(settings)
-    conversion = request.conversion(shops, load_exports.known_bases(settings), files)
-    limits = load_exports.conversion_limits(settings)
+    shops = known_shops(settings)
+    conversion = request.conversion(shops, known_bases(settings), files)
+    limits = conversion_limits(settings)
 
     def ask_form(given: Mapping[str, str]) -> Form:
         with stop_signals_as_interrupt():

@@ -1,35 +1,18 @@
 """`counterfoil import` of a known export on a terminal: the facts of new shops are asked, and the totals accepted."""
 
-from collections import Counter
-from datetime import datetime
-from zoneinfo import ZoneInfo
-
 import click
-from msgspec import DecodeError, Struct, json
 
-from counterfoil import bootstrap
-from counterfoil.cli.store import is_without_store
 from counterfoil.cli.terminal import echo, print_wrapped
+from counterfoil.conversions import known_franchises
 from counterfoil.domain.calendar import quiet_closing, zone_named
 from counterfoil.domain.shops import ShopSettings, closing_time
 from counterfoil.ingest.converted_exports import ConvertedExport
-from counterfoil.ports import StoreMismatch, StoreUnavailable
 from counterfoil.settings import Settings
 from counterfoil.shop_settings import ShopSettingsError, checked
 from counterfoil.text import counted, printable
 
 NONE = "-"
 _INDENT = " " * 5
-
-
-class _Closed(Struct, rename="camel"):
-    """What the hour of a bill follows from."""
-
-    kind: str = ""
-    closed_at: str | None = None
-
-
-_decode = json.Decoder(_Closed).decode
 
 
 def ask_shop_facts(settings: Settings, export: ConvertedExport, given: ShopSettings) -> ShopSettings:
@@ -39,14 +22,14 @@ def ask_shop_facts(settings: Settings, export: ConvertedExport, given: ShopSetti
     named = ", ".join(map(printable, shops[:4])) + (" …" if len(shops) > 4 else "")
     print_wrapped(f"{counted(len(shops), 'new shop')}: {named}. No export says the following about shops.", err=True)
     franchise = given.franchise_id
-    if franchise is None and (len(shops) > 1 or _franchises(settings)):
-        franchise = _ask_franchise(_franchises(settings))
+    if franchise is None and (len(shops) > 1 or known_franchises(settings)):
+        franchise = _ask_franchise(known_franchises(settings))
     zone = given.timezone
     if zone is None and export.has_shop_without_zone:
         zone = _ask_zone(settings.timezone)
     closing = given.closing
     if closing is None:
-        closing = _ask_closing(quiet_closing(_hours(export, zone or settings.timezone)))
+        closing = _ask_closing(quiet_closing(export.bill_hours(zone or settings.timezone)))
     return ShopSettings(franchise_id=franchise, closing=closing, timezone=zone)
 
 
@@ -103,31 +86,6 @@ def _problem(settings: ShopSettings) -> str | None:
     except ShopSettingsError as error:
         return str(error)
     return None
-
-
-def _franchises(settings: Settings) -> list[str]:
-    """Return the franchises of the shops that the store knows."""
-    try:
-        known = [] if is_without_store(settings) else bootstrap.store(settings).reads().known_facts()
-    except (StoreUnavailable, StoreMismatch):
-        return []
-    return sorted({shop.facts.franchise_id for shop in known if shop.facts.franchise_id})
-
-
-def _hours(export: ConvertedExport, zone: str) -> Counter[int]:
-    """Return how many bills were closed in each hour of the day, on the clock of the shops."""
-    hours: Counter[int] = Counter()
-    clock = ZoneInfo(zone)
-    for line in export.lines():
-        try:
-            record = _decode(line.text)
-            moment = datetime.fromisoformat(record.closed_at or "")
-        except (DecodeError, ValueError):
-            # Such a bill has no time that could be counted.
-            continue
-        if record.kind == "bill":
-            hours[moment.astimezone(clock).hour if moment.tzinfo else moment.hour] += 1
-    return hours
 
 
 def accepts_totals() -> bool:

@@ -15,7 +15,7 @@ from counterfoil import bootstrap, key_issuing
 from counterfoil.cli import terminal
 from counterfoil.cli.main import CommandGroup
 from counterfoil.cli.options import existing_store, settings_from, store_options, utc_option
-from counterfoil.cli.store import is_without_store, record_new_store
+from counterfoil.cli.store import record_new_store
 from counterfoil.domain.access import DEFAULT_PER_DAY, DEFAULT_PER_MIN, Key, Scope, successors_of
 from counterfoil.domain.activity import ShopActivity
 from counterfoil.domain.audit import Act, Actor, field_changes
@@ -97,7 +97,7 @@ def command() -> None:
 def issue(shop: str | None, franchise: str | None, not_loaded_yet: bool, as_json: bool, **granted: Any) -> None:
     grant = key_issuing.Grant(scope=_scope(shop, franchise), **granted)
     settings = settings_from()
-    is_new = is_without_store(settings)
+    is_new = bootstrap.is_without_store(settings)
     if is_new and not not_loaded_yet:
         raise _not_loaded(grant.scope)
     with closing(bootstrap.store(settings).key_store()) as key_store:

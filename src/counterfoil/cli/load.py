@@ -124,7 +124,7 @@ def _watched_kinds(settings: Settings, given: LoadOptions) -> AbstractContextMan
     if not given.has_exports:
         return nullcontext(sources.SOURCE_RECORDS)
     from counterfoil.cli.load_exports import ExportRequest, export_files  # noqa: PLC0415 - a load of source records starts faster
-    from counterfoil.cli.remembered_mappings import watched_mappings  # noqa: PLC0415 - likewise
+    from counterfoil.remembered_mappings import watched_mappings  # noqa: PLC0415 - likewise
 
     request = ExportRequest(**given.conversion)
     if given.exports:

@@ -21,8 +21,8 @@ from msgspec import Struct
 
 from counterfoil import bootstrap
 from counterfoil.cli.import_report import say_notes, today
-from counterfoil.cli.store import is_without_store
 from counterfoil.cli.terminal import message
+from counterfoil.conversions import conversion_limits, known_bases, known_shops
 from counterfoil.domain.changes import KnownFacts
 from counterfoil.domain.intake import Intake, RejectedRows
 from counterfoil.domain.shops import ShopSettings
@@ -41,7 +41,7 @@ from counterfoil.ingest.conversion_process import (
 )
 from counterfoil.ingest.converted_exports import ConvertedExport, convert
 from counterfoil.ingest.lines import KINDS, SourceLine
-from counterfoil.ingest.sources import BUFFER_BYTES, File, SourceError, SourceFiles
+from counterfoil.ingest.sources import BUFFER_BYTES, File, Source, SourceError, SourceFiles
 from counterfoil.machine.files import temporary_folder
 from counterfoil.ports import StoreMismatch, StoreUnavailable
 from counterfoil.settings import Settings
@@ -140,55 +140,22 @@ class ExportRequest(Struct, kw_only=True):
         return shlex.split(self.converter) if self.converter else OWN_CONVERTER
 
 
-def conversion_limits(settings: Settings) -> ConversionLimits:
-    return ConversionLimits(
-        memory_mib=settings.import_memory_mb, seconds=60 * settings.import_minutes, output_mib=settings.import_output_mb
-    )
-
-
-def known_shops(settings: Settings) -> list[StoredShop]:
-    """Return the shops that the store knows, or none if it cannot be read."""
-    try:
-        found = [] if is_without_store(settings) else bootstrap.store(settings).reads().known_facts()
-    except (StoreUnavailable, StoreMismatch):
-        return []
-    shops = [known.facts for known in found]
-    return [StoredShop(id=shop.shop_id, timezone=shop.timezone, closing_time=shop.closing) for shop in shops]
-
-
-def known_bases(settings: Settings) -> list[KnownBase]:
-    """Return the membership bases that the store knows, or none if it cannot be read."""
-    try:
-        found = [] if is_without_store(settings) else bootstrap.store(settings).reads().bases()
-    except (StoreUnavailable, StoreMismatch):
-        return []
-    return [
-        KnownBase(
-            id=base.provider_id,
-            tiers=tuple(tier.code for tier in base.tiers if tier.code),
-            credit_enabled=base.credit_enabled,
-        )
-        for base in found
-    ]
-
-
 def facts_for_import(settings: Settings) -> Facts:
     """Return a function that reads what the store knows of a shop, such as its closing time, or None if it cannot."""
 
     def facts(shop_id: str) -> KnownFacts | None:
         try:
-            return None if is_without_store(settings) else bootstrap.store(settings).reads().facts(shop_id)
+            return None if bootstrap.is_without_store(settings) else bootstrap.store(settings).reads().facts(shop_id)
         except (StoreUnavailable, StoreMismatch):
             return None
 
     return facts
 
 
-def require_known_ids(settings: Settings, export: ConvertedExport, *, is_compared: bool) -> None:
+def require_known_ids(settings: Settings, export: Source) -> None:
     """Raise `ImportFailed` if the store has the sales of an export under other IDs: those of orders, or of checks."""
     days: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    is_compared = is_compared and export.has_other_ids and not is_without_store(settings)
-    for line in export.lines() if is_compared else ():
+    for line in export.lines() if not bootstrap.is_without_store(settings) else ():
         record = json.loads(line.text)
         if record["kind"] == "bill":
             days.setdefault((record["shopId"], record["closedAt"][:10]), []).append(record)
@@ -336,7 +303,8 @@ class ExportFile(File):
     def _why_not_loaded(self, export: ConvertedExport) -> str | None:
         conversion = self._conversion
         say_notes(export)
-        require_known_ids(conversion.settings, export, is_compared=not conversion.request.accept_change)
+        if export.has_other_ids and not conversion.request.accept_change:
+            require_known_ids(conversion.settings, export)
         if export.tally.wrong_totals:
             return wrong_total(export)
         facts = facts_for_import(conversion.settings)

@@ -15,7 +15,7 @@ from msgspec import Struct
 from counterfoil import bootstrap
 from counterfoil.cli import terminal
 from counterfoil.cli.main import INTERRUPTED
-from counterfoil.cli.store import is_without_store, record_new_store
+from counterfoil.cli.store import record_new_store
 from counterfoil.cli.terminal import display_width, echo, message, print_fields, print_json
 from counterfoil.cli.totals import print_totals
 from counterfoil.domain.calendar import quiet_closing
@@ -138,7 +138,7 @@ def run_load(
                 guard = pipeline.load(records).guard
             if is_check and is_guarded and guard.is_export and guard.bills and not guard.known:
                 guard.same_load = _load_of_same_sales(settings, report.summary.totals.report())
-                if isinstance(ledger, CheckingLedger) and not is_without_store(settings):
+                if isinstance(ledger, CheckingLedger) and not bootstrap.is_without_store(settings):
                     guard.has_same_sales = ledger.has_same_sales(bootstrap.store(settings).reads().bills_of_days)
                 guard.is_exceeded = guard.is_exceeded or guard.same_load > 0 or guard.has_same_sales
         except KeyboardInterrupt:
@@ -152,13 +152,13 @@ def run_load(
             report.rejects.close()
             report.seconds = time.perf_counter() - began
     shops = report.summary.totals.report().without_business_day
-    if shops and not is_without_store(settings):
+    if shops and not bootstrap.is_without_store(settings):
         report.proposed_closing = quiet_closing(bootstrap.store(settings).reads().bill_hours(shops))
 
 
 def _load_of_same_sales(settings: Settings, totals: TotalsReport) -> int:
     """Return the number of an earlier load if most of these bills are of days that were loaded with the same totals."""
-    if is_without_store(settings) or totals.bills < FEWEST_COMPARED or totals.more_days:
+    if bootstrap.is_without_store(settings) or totals.bills < FEWEST_COMPARED or totals.more_days:
         return 0
     reads = bootstrap.store(settings).reads()
     loads = [load for load in reads.loads(MAX_LOADS) if load.finished and load.changed]
@@ -170,7 +170,7 @@ def _load_of_same_sales(settings: Settings, totals: TotalsReport) -> int:
 
 @contextmanager
 def open_ledger(settings: Settings) -> "Iterator[bootstrap.Ledger]":
-    is_new = is_without_store(settings)
+    is_new = bootstrap.is_without_store(settings)
     with closing(bootstrap.store(settings).ledger()) as ledger:
         if is_new:
             record_new_store(settings)
@@ -180,7 +180,7 @@ def open_ledger(settings: Settings) -> "Iterator[bootstrap.Ledger]":
 @contextmanager
 def open_for_check(settings: Settings, sketch: DeliverySketch | None = None) -> Iterator[LoadLedger]:
     """Yield a ledger that writes no records. An embedded store that does not exist yet is not created."""
-    if is_without_store(settings):
+    if bootstrap.is_without_store(settings):
         yield CheckingLedger(lambda _: None, Intake)
         return
     reads = bootstrap.store(settings).reads()
@@ -191,7 +191,7 @@ def open_for_check(settings: Settings, sketch: DeliverySketch | None = None) -> 
 
 def is_checked_first(settings: Settings) -> bool:
     """Return whether a delivery is compared before anything of it is written. The first one is not."""
-    if is_without_store(settings):
+    if bootstrap.is_without_store(settings):
         return False
     return bootstrap.store(settings).reads().intake() != Intake()
 

@@ -181,7 +181,7 @@ class Program(CommandGroup):
 
     def main(self, *args: Any, **extra: Any) -> NoReturn:
         extra["standalone_mode"] = False
-        sys.exit(_run_command(lambda: super(Program, self).main(*args, **extra)))
+        sys.exit(run_command(lambda: super(Program, self).main(*args, **extra)))
 
 
 @click.command(
@@ -230,7 +230,7 @@ def _prepare_streams() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-def _run_command(call: Callable[[], object]) -> int:
+def run_command(call: Callable[[], object]) -> int:
     try:
         if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
             signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -35,11 +35,6 @@ def audit_entry(act: Act, detail: str, at: int | None = None) -> AuditEntry:
     return AuditEntry(at=SystemClock().now_ms() if at is None else at, act=act, actor=operator(), detail=detail)
 
 
-def is_without_store(settings: Settings) -> bool:
-    """Return whether the store is embedded and does not exist yet. The command then creates it."""
-    return not settings.database and not bootstrap.store(settings).exists()
-
-
 def record_new_store(settings: Settings) -> None:
     """Write an audit entry about a new store, and print a message, because the user may have mistyped the path."""
     record(settings, Act.STORE_CREATED, "")

@@ -10,6 +10,7 @@ import selectors
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -265,6 +266,7 @@ def _duration(seconds: float) -> str:
 # --- processes that wait for the next request ----------------------------------------
 
 _idle: list[ConversionProcess] = []
+_idle_lock = threading.Lock()
 
 
 def taken(command: Sequence[str]) -> ConversionProcess:
@@ -272,19 +274,22 @@ def taken(command: Sequence[str]) -> ConversionProcess:
 
     A process is not shared: while a long export is converted, others may be converted beside it.
     """
-    for process in [*_idle]:
-        if not process.is_running():
-            _idle.remove(process)
-            process.close()
-        elif process.command == tuple(command):
-            _idle.remove(process)
-            return process
+    with _idle_lock:
+        for process in [*_idle]:
+            if not process.is_running():
+                _idle.remove(process)
+                process.close()
+            elif process.command == tuple(command):
+                _idle.remove(process)
+                return process
     return ConversionProcess(command)
 
 
 def give_back(process: ConversionProcess) -> None:
     """Keep a process for the next request. It ends with this one, because its standard input ends then."""
-    if process.is_ready and process.conversions < MAX_CONVERSIONS and not _idle:
-        _idle.append(process)
-    else:
+    with _idle_lock:
+        is_kept = process.is_ready and process.conversions < MAX_CONVERSIONS and not _idle
+        if is_kept:
+            _idle.append(process)
+    if not is_kept:
         process.close()

@@ -9,10 +9,12 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from datetime import datetime
 from decimal import Decimal
 from io import BytesIO
 from pathlib import Path
 from typing import IO, Any
+from zoneinfo import ZoneInfo
 
 import msgspec
 from msgspec import UNSET, Struct, field, json
@@ -121,6 +123,16 @@ class _Converted(Struct):
 
 
 _decode_counted = json.Decoder(_Converted).decode
+
+
+class _Closed(Struct, rename="camel"):
+    """What the hour of a bill follows from."""
+
+    kind: str
+    closed_at: str | None = None
+
+
+_decode_closed = json.Decoder(_Closed).decode
 
 
 class _Spool:
@@ -291,6 +303,21 @@ class ConvertedExport(Source):
             file, _, rest = text.partition(b"\t")
             line, _, record = rest.partition(b"\t")
             yield SourceLine(self._files[int(file)], int(line), record[:-1])
+
+    def bill_hours(self, zone: str) -> Counter[int]:
+        """Return how many bills were closed in each hour of the day, on the clock of their shops."""
+        hours: Counter[int] = Counter()
+        clock = ZoneInfo(zone)
+        for line in self.lines():
+            record = _decode_closed(line.text)
+            try:
+                moment = datetime.fromisoformat(record.closed_at or "")
+            except ValueError:
+                # Such a bill has no time that could be counted.
+                continue
+            if record.kind == "bill":
+                hours[moment.astimezone(clock).hour if moment.tzinfo else moment.hour] += 1
+        return hours
 
     def rejects(self) -> Iterator[RejectedRow]:
         for text in self._rejects.lines():

@@ -2,13 +2,18 @@
 
 waitress reads requests and sends responses in one thread, and calls the application in other threads, only when a
 request is complete. Slow and idle clients therefore occupy no thread. Each connection carries one request.
+
+Only an upload is different. Its body is large, and it must not be kept before it is known who sends it. So the
+application is called as soon as the header has come, and reads the body itself while it arrives.
 """
 
 import logging
 import re
+import select
 import socket
 import threading
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from http import HTTPStatus
 from typing import Any
@@ -19,7 +24,7 @@ from waitress.adjustments import Adjustments
 from waitress.channel import HTTPChannel
 from waitress.parser import HTTPRequestParser, ParsingError
 from waitress.server import TcpWSGIServer
-from waitress.task import ErrorTask, ThreadedTaskDispatcher
+from waitress.task import ErrorTask, ThreadedTaskDispatcher, WSGITask
 
 from counterfoil.machine.addresses import bound_socket
 
@@ -29,6 +34,14 @@ MAX_HEADERS = 32 * 1024
 MAX_FIELDS = 100
 CLIENT_SEC = 10
 STOP_SEC = 0.5
+# An upload may pause for so long, and take so long in all: 100 MB in half an hour are 0.5 Mbit/s.
+UPLOAD_PAUSE_SEC = 30
+UPLOAD_SEC = 30 * 60
+UPLOAD_CHUNK = 256 * 1024
+# If an upload is refused, what still arrives is thrown away for a moment. Otherwise the connection would be reset, and
+# the browser would not show why. Only so many threads do this at once.
+DISCARD_SEC = 2
+_DISCARDING = threading.BoundedSemaphore(2)
 THREADS = 8
 LIMITS = {
     # Connections that are too many are closed by `maintenance`, in every turn of the loop. This limit is only reached
@@ -53,13 +66,74 @@ _TARGET = re.compile(r"/[!-~]*")
 logging.getLogger("waitress").setLevel(logging.CRITICAL + 1)
 
 
+class UploadBroken(Exception):
+    """The client has closed the connection, or sends nothing any more, before its upload was complete."""
+
+
+class UploadBody:
+    """The body of an upload, which is read from the connection while it arrives."""
+
+    def __init__(self, connection: socket.socket, first: bytes, length: int | None, *, awaits_continue: bool) -> None:
+        self._connection = connection
+        self._first = first
+        self.length = length
+        """The number of bytes that the client announced, or None if it did not."""
+        self._awaits_continue = awaits_continue
+        self._received = 0
+
+    @property
+    def is_complete(self) -> bool:
+        return self._received == (self.length or 0)
+
+    def chunks(self, pause_sec: float = UPLOAD_PAUSE_SEC, seconds: float = UPLOAD_SEC) -> Iterator[bytes]:
+        """Yield the body in parts. Raise `UploadBroken` if the client stops or takes too long."""
+        deadline = time.monotonic() + seconds
+        if self._awaits_continue and not self.is_complete:
+            self._awaits_continue = False
+            self._connection.send(b"HTTP/1.1 100 Continue\r\n\r\n")
+        while not self.is_complete:
+            chunk = self._first or self._next(min(pause_sec, deadline - time.monotonic()))
+            self._first = b""
+            if not chunk:
+                raise UploadBroken
+            chunk = chunk[: (self.length or 0) - self._received]
+            self._received += len(chunk)
+            yield chunk
+
+    def _next(self, seconds: float) -> bytes:
+        """Return what arrives next, or nothing if the connection is closed or no data arrives in this time."""
+        if seconds <= 0:
+            return b""
+        try:
+            arrival = select.poll()
+            arrival.register(self._connection, select.POLLIN)
+            return self._connection.recv(UPLOAD_CHUNK) if arrival.poll(seconds * 1000) else b""
+        except (OSError, ValueError):
+            return b""
+
+    def discard(self) -> None:
+        """Throw away what still arrives, for at most DISCARD_SEC. If many others do this, return at once."""
+        if self.is_complete or self._awaits_continue or not _DISCARDING.acquire(blocking=False):
+            return
+        try:
+            deadline = time.monotonic() + DISCARD_SEC
+            while self._next(deadline - time.monotonic()):
+                continue
+        finally:
+            _DISCARDING.release()
+
+
 class ListenerRequest(Struct, frozen=True, kw_only=True):
-    """A complete request. Header names are in lower case; `peer` is the address of the client or its proxy."""
+    """A complete request, or an upload whose body the application reads itself.
+
+    Header names are in lower case; `peer` is the address of the client or its proxy.
+    """
 
     method: str
     target: str
     headers: Mapping[str, str]
     body: bytes = b""
+    upload: UploadBody | None = None
     peer: str = ""
     version: str = "HTTP/1.1"
 
@@ -104,7 +178,7 @@ class PrivateListener:
 
     `refuse` returns the response to a malformed request for a status and an Accept-Language header. A request that
     repeats one of `single_headers` is malformed. A client must send its request within `client_sec`, and must not
-    pause for longer while it receives the response.
+    pause for longer while it receives the response. A POST to one of `upload_paths` is an upload.
     """
 
     def __init__(
@@ -115,6 +189,7 @@ class PrivateListener:
         refuse: Callable[[int, str], ListenerResponse],
         single_headers: tuple[str, ...] = ("host",),
         client_sec: int = CLIENT_SEC,
+        upload_paths: frozenset[str] = frozenset(),
     ) -> None:
         def application(environ: dict[str, Any], start_response: Callable[..., object]) -> list[bytes]:
             request = _request(environ)
@@ -132,6 +207,7 @@ class PrivateListener:
         # Every connection has these terms, so ours are among those of waitress.
         terms = Adjustments(**LIMITS, channel_timeout=client_sec)
         terms.refuse, terms.single_headers = refuse, tuple(name.lower().encode() for name in single_headers)
+        terms.upload_paths = upload_paths
         place = {"map": self._sockets, "_sock": bound, "sockinfo": info, "bind_socket": False}
         self._server = _Server(application, dispatcher=self._tasks, adj=terms, **place)
         self._thread = threading.Thread(target=self._server.run, name="listener", daemon=True)
@@ -159,6 +235,23 @@ class PrivateListener:
 
 
 class _RequestParser(HTTPRequestParser):  # type: ignore[misc]
+    is_upload = False
+    awaits_continue = False
+    upload_length: int | None = None
+    first_of_body = b""
+    # What waitress has read of the header.
+    chunked: bool
+    content_length: int
+    expect_continue: bool
+
+    def received(self, data: bytes) -> int:
+        """Take what has arrived, and return how much. Of an upload, nothing is read after the header."""
+        taken = int(super().received(data))
+        if self.is_upload and self.error is None:
+            self.first_of_body = data[taken:]
+            return len(data)
+        return taken
+
     def parse_header(self, header_plus: bytes) -> None:
         try:
             super().parse_header(header_plus)
@@ -170,6 +263,40 @@ class _RequestParser(HTTPRequestParser):  # type: ignore[misc]
         if any(lines.count(b"\r\n" + name + b":") > 1 for name in self.adj.single_headers):
             raise ParsingError("repeated header")
         self.headers["CONNECTION"] = "close"
+        if self.command == "POST" and self.path in self.adj.upload_paths:
+            self._begin_upload()
+
+    def _begin_upload(self) -> None:
+        """Let the request be complete without its body, which waitress would otherwise collect before anybody asks."""
+        self.is_upload = True
+        self.upload_length = None if self.chunked else self.content_length
+        self.awaits_continue = self.expect_continue
+        # To waitress, this request has no body.
+        self.expect_continue = self.chunked = False
+        self.content_length = 0
+        self.body_rcv = None
+
+
+class _Task(WSGITask):  # type: ignore[misc]
+    upload: UploadBody | None = None
+
+    def get_environment(self) -> dict[str, Any]:
+        environ: dict[str, Any] = super().get_environment()
+        request = self.request
+        if request.is_upload:
+            self.upload = UploadBody(
+                self.channel.socket,
+                request.first_of_body,
+                request.upload_length,
+                awaits_continue=request.awaits_continue,
+            )
+            environ["counterfoil.upload"] = self.upload
+        return environ
+
+    def service(self) -> None:
+        super().service()
+        if self.upload:
+            self.upload.discard()
 
 
 class _Refusal(ErrorTask):  # type: ignore[misc]
@@ -186,6 +313,7 @@ class _Refusal(ErrorTask):  # type: ignore[misc]
 
 
 class _Channel(HTTPChannel):  # type: ignore[misc]
+    task_class = _Task
     error_task_class = _Refusal
     parser_class = _RequestParser
 
@@ -222,6 +350,7 @@ def _request(environ: dict[str, Any]) -> ListenerRequest:
         target=environ["REQUEST_URI"],
         headers=headers,
         body=environ["wsgi.input"].read(),
+        upload=environ.get("counterfoil.upload"),
         peer=environ["REMOTE_ADDR"],
         version=environ["SERVER_PROTOCOL"],
     )

@@ -10,6 +10,7 @@ which backups keep). If a marked store lacks a file, the file was lost, so it is
 import errno
 import os
 import sqlite3
+import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
@@ -174,6 +175,23 @@ def size_of(file: Path) -> int:
         return file.stat().st_size
     except OSError:
         return 0
+
+
+def never_open(*names: Name) -> None:
+    """Let this process never open these files of any store: from now on they are as files of another user."""
+    endings = tuple(f"{name}.sqlite3{suffix}" for name in names for suffix in ("", "-wal", "-shm", "-journal"))
+
+    def refuse(event: str, arguments: tuple[object, ...]) -> None:
+        if event not in ("open", "sqlite3.connect"):
+            return
+        file = os.fsdecode(arguments[0]) if isinstance(arguments[0], str | bytes | os.PathLike) else ""
+        if file.partition("?")[0].endswith(endings):
+            if event == "sqlite3.connect":
+                raise sqlite3.OperationalError("unable to open database file")
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), file)
+
+    # Such a hook stays until the process ends.
+    sys.addaudithook(refuse)
 
 
 def read_only(folder: Path, name: Name, wait_sec: float | None = None) -> sqlite3.Connection:

@@ -10,13 +10,9 @@ from pathlib import Path
 
 from msgspec import json
 
-from counterfoil.cli.store import record
-from counterfoil.cli.terminal import print_note
-from counterfoil.domain.audit import Act
 from counterfoil.importer.form import Form
 from counterfoil.importing.results import ImportFailed
 from counterfoil.machine.files import draft_of, make_folder, open_output, who_may_write
-from counterfoil.ports import StoreMismatch, StoreUnavailable
 from counterfoil.settings import Settings
 from counterfoil.text import printable
 
@@ -45,7 +41,7 @@ def watched_mappings(settings: Settings, given: Path | None) -> Path | None:
 
 
 def remember(settings: Settings, given: Path | None, export: Path, form: Form) -> Path:
-    """Write an accepted mapping where mappings are looked up, with an entry in the audit log, and return its path."""
+    """Write an accepted mapping where mappings are looked up, and return its path. The caller records who did."""
     used = [column.heading for column in form.columns if column.standing != "unread"]
     headings = json.encode(used).decode()
     name = json.encode(mapping_name(export).removesuffix(".toml")).decode()
@@ -59,10 +55,6 @@ def remember(settings: Settings, given: Path | None, export: Path, form: Form) -
         path = folder / f"{path.stem}-{digest}.toml"
     with draft_of(path) as draft, open_output(draft, name=path) as file:
         file.write(mapping.encode())
-    try:
-        record(settings, Act.MAPPING_ACCEPTED, path.name)
-    except (StoreUnavailable, StoreMismatch, OSError) as error:
-        print_note(f"the keys cannot be written, so the mapping {path.name} is not in the audit log: {error}")
     return path
 
 

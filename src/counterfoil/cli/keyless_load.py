@@ -1,0 +1,69 @@
+"""Checks and loads source records for the console, in a process that can open neither keys nor usage.
+
+The console may issue keys, so it never writes bills itself. It starts this program if no watcher takes its files. Bills
+and members are read here, where nothing can be opened that decides who gets them.
+
+    python -m counterfoil.cli.keyless_load check|load [--other-ids] [--accept-change] FILE
+"""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from counterfoil.backends.sqlite import files
+from counterfoil.cli import load_exports, load_run
+from counterfoil.cli.load_run import LoadReport, report_view, would_replace
+from counterfoil.cli.main import run_command
+from counterfoil.cli.terminal import print_json
+from counterfoil.domain.intake import describe
+from counterfoil.importing.results import ImportFailed
+from counterfoil.ingest.checking import RejectExamples
+from counterfoil.ingest.pipeline import Summary
+from counterfoil.ingest.sources import File
+from counterfoil.settings import load as load_settings
+
+
+class ConvertedFile(File):
+    """Source records that were converted from an export: the numbers of its bills may begin again."""
+
+    is_export = True
+
+
+@click.command()
+@click.argument("action", type=click.Choice(["check", "load"]))
+@click.argument("path", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.option("--other-ids", is_flag=True, help="Other files of the format have the same sales under other IDs.")
+@click.option("--accept-change", is_flag=True, help="Load the records although they differ sharply from earlier ones.")
+def command(action: str, path: Path, *, other_ids: bool, accept_change: bool) -> int:
+    """Check or load the records of FILE, and print the result as JSON."""
+    settings = load_settings()
+    records = ConvertedFile(path, path.stat().st_size)
+    is_check = action == "check"
+    rejects = RejectExamples() if is_check else load_run.new_rejects_file(settings, records.name)
+    report = LoadReport(summary=Summary(source=records.name), rejects=rejects, records=records)
+    load_run.run_load(settings, report, is_guarded=not accept_change)
+    if accept_change and not report.interrupted and not is_check:
+        report.accepted = load_run.accept_change(settings, report.summary, is_confirmed=True)
+    view: dict[str, Any] = {"load": report.summary.load, **report_view(report)}
+    view["doubts"] = [f"{describe(alarm)}." for alarm in report.alarms]
+    if report.is_stopped:
+        view["doubts"].append(would_replace(report.summary.guard))
+    if is_check and other_ids:
+        try:
+            load_exports.require_known_ids(settings, records)
+        except ImportFailed as error:
+            view["doubts"].append(str(error))
+    print_json(view)
+    is_wrong = bool(report.summary.rejected or records.damage)
+    return load_run.exit_status(report, is_wrong=is_wrong)
+
+
+def run() -> None:
+    files.never_open("keys", "usage")
+    sys.exit(run_command(lambda: command.main(standalone_mode=False)))
+
+
+if __name__ == "__main__":
+    run()
