@@ -35,7 +35,7 @@ class ChangedDay(Struct, frozen=True, kw_only=True, rename="camel"):
     net: str
 
 
-class ChangedBill(Struct, frozen=True, kw_only=True, rename="camel"):
+class PreviewedBill(Struct, frozen=True, kw_only=True, rename="camel"):
     """One of the bills that a delivery would add or change. A changed bill has what is stored now as `stored...`."""
 
     shop_id: str
@@ -61,22 +61,22 @@ class DeliveryPreview(Struct, frozen=True, kw_only=True, rename="camel"):
     shops: list[str]
     days: list[ChangedDay]
     more_days: int
-    examples: list[ChangedBill]
+    examples: list[PreviewedBill]
     is_partial: bool = False
 
 
-class _Amounts(Struct):
+class _PreviewedAmounts(Struct):
     net: Number | None = None
 
 
-class _Line(Struct):
+class _PreviewedLine(Struct):
     cancelled: bool = False
 
 
-class _Bill(Struct, rename="camel"):
+class _BillOfDelivery(Struct, rename="camel"):
     status: str
-    amounts: _Amounts
-    items: list[_Line]
+    amounts: _PreviewedAmounts
+    items: list[_PreviewedLine]
     bill_date: str | None = None
 
     @property
@@ -95,7 +95,7 @@ class _Bill(Struct, rename="camel"):
         return millionths(self.amounts.net)
 
 
-_decode = json.Decoder(_Bill).decode
+_decode = json.Decoder(_BillOfDelivery).decode
 
 
 class _DayChange(Struct):
@@ -110,7 +110,7 @@ class DeliverySketch(Struct):
     _days: dict[ShopDay, _DayChange] = {}
     # For each counted bill, the day and the net that the delivery gives it so far.
     _counted: dict[tuple[str, str], tuple[int, int]] = {}
-    _examples: dict[Change, list[ChangedBill]] = field(default_factory=lambda: {"added": [], "changed": []})
+    _examples: dict[Change, list[PreviewedBill]] = field(default_factory=lambda: {"added": [], "changed": []})
     _is_partial: bool = False
 
     def add(self, bills: Sequence[EncodedBill], stored: Mapping[tuple[str, str], StoredBill]) -> None:
@@ -152,11 +152,13 @@ class DeliverySketch(Struct):
     def _day(self, shop_id: str, day: int) -> _DayChange:
         return self._days.setdefault((shop_id, day), _DayChange())
 
-    def _show(self, bill: EncodedBill, change: Change, delivered: _Bill, before: _Bill | None) -> None:
+    def _show(
+        self, bill: EncodedBill, change: Change, delivered: _BillOfDelivery, before: _BillOfDelivery | None
+    ) -> None:
         if len(self._examples[change]) >= MAX_BILLS:
             return
         self._examples[change].append(
-            ChangedBill(
+            PreviewedBill(
                 shop_id=bill.shop_id,
                 bill_id=bill.bill_id,
                 change=change,
@@ -202,5 +204,5 @@ def _is_older(bill: EncodedBill, known: StoredBill) -> bool:
     return bill.rev is not None and known.rev is not None and bill.rev < known.rev
 
 
-def _net_text(bill: _Bill) -> str | None:
+def _net_text(bill: _BillOfDelivery) -> str | None:
     return None if bill.amounts.net is None else decimal_text(millionths(bill.amounts.net))
