@@ -26,7 +26,7 @@ TOOLS := pip setuptools
 # Keep compiled code even if the shell turns it off: the tests start the command hundreds of times.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-programs test-attacks test-browser test-long check docs format clean ship-tools node-tools connectors test-connectors test-dbt connect-dlt connect-airbyte wheel bench bench-quick bench-growth
+.PHONY: help demo test test-programs test-attacks test-browser test-long check docs translations format clean ship-tools node-tools connectors test-connectors test-dbt connect-dlt connect-airbyte wheel bench bench-quick bench-growth
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 18
@@ -127,10 +127,14 @@ check: $(READY) ## check formatting, lint, types, import contracts and known vul
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+	@PYTHONPATH=tests $(BIN)/python -m upkeep.translations --check
 	@PYTHONPATH=tests $(BIN)/python -m upkeep.audit
 
 docs: $(READY) ## write the documents that are generated from the code
 	PYTHONPATH=tests $(BIN)/python -m upkeep.fields
+
+translations: $(READY) ## extract the texts of the console, and update and compile their translations
+	PYTHONPATH=tests $(BIN)/python -m upkeep.translations
 
 format: $(READY) ## format the code
 	$(BIN)/ruff format .

@@ -14,6 +14,14 @@ from types import SimpleNamespace
 from typing import Any
 from unicodedata import normalize
 
+# --- texts that are translated -------------------------------------------------------
+
+
+def translatable(text: str) -> str:
+    """Mark a text that the console shows in the language of its reader, although it stands elsewhere."""
+    return text
+
+
 # --- text from elsewhere -------------------------------------------------------------
 
 # Characters that change what a terminal shows or what a reader sees: control characters (C0, DEL and C1), marks that

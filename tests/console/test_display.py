@@ -3,12 +3,14 @@
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
 from counterfoil.checks.findings import Finding
 from counterfoil.console.charts import Bar, Slot, bar_chart
-from counterfoil.console.display import ago, finding_list, moment, zone_text
+from counterfoil.console.display import ago, moment, zone_text
+from counterfoil.console.rendering import templates
 from counterfoil.console.texts import Texts
 from counterfoil.domain.calendar import to_ms
 from counterfoil.domain.messages import quoted
@@ -37,7 +39,8 @@ def test_findings_of_one_check_share_an_entry() -> None:
         Finding("keys", "ok", quoted("The file is readable.")),
         Finding("keys", "warn", quoted("Near the quota.")),
     ]
-    listed = str(finding_list(Texts("en"), findings))
+    macros: Any = templates().get_template("findings.html").make_module({"t": Texts("en")})
+    listed = str(macros.finding_list(findings))
     assert re.findall("<strong>([^<]*)</strong>", listed) == ["keys", "store", "keys"]
     assert listed.count("<li>") == 3
     assert "The file is readable." in listed

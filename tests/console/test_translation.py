@@ -19,7 +19,6 @@ from counterfoil.checks import local
 from counterfoil.checks.findings import KINDS, MESSAGES, finding
 from counterfoil.console import app, guards
 from counterfoil.console.display import translated as translated_html
-from counterfoil.console.layout import NAVIGATION
 from counterfoil.console.pages.keys import SHOWN, WARNINGS
 from counterfoil.console.texts import LANGUAGES, TABLE, Texts, preferred
 from counterfoil.console.texts import THAI as THAI_TEXTS
@@ -239,7 +238,7 @@ def test_a_thai_page_shows_findings_errors_and_audit_entries_in_thai(console: Ru
 # --- the texts of pages ----------------------------------------------------------------
 
 SOURCES = [*(PACKAGE / "console").rglob("*.py"), *(PACKAGE / "views").rglob("*.py")]
-TEMPLATES = [*(PACKAGE / "console" / "templates").glob("*.html")]
+TEMPLATES = [*(PACKAGE / "console" / "fragments").glob("*.html")]
 # The headings of columns on pages are named in views.
 _USE = re.compile(r"""(?:\bt\(f?|\bpage=)["']([a-z0-9_.{}A-Z-]+)["']""")
 _USE_IN_TEMPLATE = re.compile(r"\{t\[([a-z0-9_.]+)\]")
@@ -273,7 +272,7 @@ def test_every_text_is_used_and_every_used_text_exists() -> None:
 
 
 def test_computed_text_names_have_texts() -> None:
-    names = [f"nav.{name}" for name in NAVIGATION] + [f"act.{act.value}" for act in Act]
+    names = [f"act.{act.value}" for act in Act]
     names += [f"keys.filter.{name}{part}" for name in SHOWN for part in ("", ".caption")]
     names += [f"key_warning.{name}" for name in WARNINGS]
     assert [name for name in names if name not in TABLE] == []

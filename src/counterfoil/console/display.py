@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, datetime
 from functools import partial
 from html import unescape
-from typing import Literal
+from typing import Any, Literal
 
 from counterfoil.checks.findings import Finding, Status
 from counterfoil.console.texts import TABLE, Texts
@@ -37,20 +37,29 @@ _SEPARATOR = re.compile(" [·–—|-] ")
 
 
 def template(name: str, t: Texts, **values: object) -> Html:
-    return fill("counterfoil.console", f"templates/{name}.html", t=t, **values)
+    return fill("counterfoil.console", f"fragments/{name}.html", t=t, **values)
 
 
 def moment(time: int | datetime | None, *, is_focusable: bool = True) -> Html:
     """Return a time (a number is in ms since 1970) in the operator's zone, or a dash."""
-    return _time(time, "" if time is None else f"{local(time):%Y-%m-%d %H:%M:%S}", is_focusable=is_focusable)
+    return _time(time, local_second(time), is_focusable=is_focusable)
+
+
+def local_second(time: int | datetime | None) -> str:
+    return "" if time is None else f"{local(time):%Y-%m-%d %H:%M:%S}"
+
+
+def exact_time(time: int | datetime) -> tuple[str, str]:
+    """Return a time in UTC for programs, and as a text that has it in the operator's zone and in UTC."""
+    iso = iso_utc(time if isinstance(time, int) else to_ms(time))
+    return iso, f"{second(time)} · {iso[:19].replace('T', ' ')} UTC"
 
 
 def _time(time: int | datetime | None, text: str, *, is_focusable: bool = True) -> Html:
     """Return a text for a time, which shows the exact time in both zones when it is pointed at or has the focus."""
     if time is None:
         return element("span", "–", class_="muted")
-    iso = iso_utc(time if isinstance(time, int) else to_ms(time))
-    exact = f"{second(time)} · {iso[:19].replace('T', ' ')} UTC"
+    iso, exact = exact_time(time)
     return element("time", text, datetime=iso, title=exact, tabindex=0 if is_focusable else None)
 
 
@@ -64,10 +73,16 @@ def month_name(t: Texts, day: date) -> str:
 
 def ago(t: Texts, time: int | datetime | None, now: int, *, is_focusable: bool = True, past: str = "ago") -> Html:
     """Return how long ago a time was, or how far away it is. If there is no time, return a dash."""
-    instant = time if isinstance(time, int) else to_ms(time) if time else now
-    name = past if instant <= now else "ahead"
+    return _time(time, "" if time is None else age(t, time, now, past), is_focusable=is_focusable)
+
+
+def age(t: Texts, time: int | datetime, now: int, past: str = "ago") -> str:
+    """Return how long ago a time was or, if `past` is `for`, since when something is so; or how far away it is."""
+    instant = time if isinstance(time, int) else to_ms(time)
     span = t.message(duration(abs(now - instant)))
-    return _time(time, t(f"span.{name}", span=span), is_focusable=is_focusable)
+    if instant > now:
+        return t.gettext("in %(span)s", span=span)
+    return t.gettext("for %(span)s", span=span) if past == "for" else t.gettext("%(span)s ago", span=span)
 
 
 def number(value: float | None) -> str:
@@ -103,7 +118,11 @@ def name_of(text: str | None) -> str:
 
 def parts(name: str | None) -> list[Child]:
     """Return a name that is broken between its parts, if it can be: browsers break Thai text within words."""
-    return [element("span", part, class_="part") for part in _PART.findall(name_of(name))]
+    return [element("span", part, class_="part") for part in parts_of(name)]
+
+
+def parts_of(name: str | None) -> list[str]:
+    return _PART.findall(name_of(name))
 
 
 def brand_and_branch(name: str) -> tuple[str, str]:
@@ -167,7 +186,7 @@ def list_table(
     if not listing.rows and empty:
         return element("p", empty, class_="empty")
     columns = [column for column in arranged(listing.columns, first) if column.page]
-    headings = [(t(column.page), _STYLES.get(column.page) or _STYLES.get(column.kind)) for column in columns]
+    headings = [(heading(t, column), _STYLES.get(column.page) or _STYLES.get(column.kind)) for column in columns]
     labels = visit.store.labels() if any(column.page == "key" for column in columns) else {}
     draw = [cells.get(column.page) or partial(_cell, visit, labels, column) for column in columns]
     rows = [(row, [cell(row) for cell in draw]) for row in listing.rows]
@@ -178,7 +197,7 @@ def list_table(
     if kind != "fixed" and chosen:
         rows = _in_order(visit, columns.index(chosen), chosen, rows)
         # The caption may name another order.
-        caption = t(f"table.sorted_{kind}", column=t(chosen.page))
+        caption = t(f"table.sorted_{kind}", column=heading(t, chosen))
     most = visit.limit(MOST_ROWS) if kind == "list" else len(rows)
     can_sort = kind != "fixed" and len(listing.rows) > 1
     head = [
@@ -198,6 +217,10 @@ def list_table(
         element("p", t("table.no_match"), class_="empty") if not rows else None,
         button_row(button_link(t("more"), visit.address(visit.path, limit=str(2 * most)))) if rows[most:] else None,
     )
+
+
+def heading(t: Texts, column: ListColumn[Any]) -> str:
+    return t(column.page) if column.page in TABLE else t.gettext(column.page)
 
 
 def _text(cells: Child) -> str:
@@ -264,22 +287,6 @@ def _row(headings: Sequence[tuple[str, str | None]], cells: Sequence[Child]) -> 
 
 # This address redirects to the page of the latest load.
 LATEST_LOAD = "/loads/latest"
-# For each check, the page that shows the details of its findings.
-_PAGES_OF_CHECKS = {"load": "loads", "items": "loads", "intake": "loads", "shops": "shops", "keys": "keys"}
-
-
-def finding_text(t: Texts, finding: Finding) -> Html:
-    """Return a finding with its advice. A warning or problem may also have a link to the page with the details."""
-    link = None
-    if finding.status != "ok" and finding.check in _PAGES_OF_CHECKS:
-        name, is_load = _PAGES_OF_CHECKS[finding.check], finding.check == "load"
-        text = t("finding.open_load") if is_load else t("finding.open", page=t(f"nav.{name}"))
-        link = [" ", element("a", text, href=LATEST_LOAD if is_load else f"/{name}")]
-    # The console has a text of its own for advice about data that it has a page for.
-    own_advice = f"advice.{finding.code}"
-    shown = element("span", t(own_advice)) if own_advice in TABLE else translated(t, finding.advice)
-    advice = element("span", shown, link, class_="advice") if finding.advice else link
-    return markup(translated(t, finding.message), " ", advice)
 
 
 def translated(t: Texts, message: Message) -> Html:
@@ -288,23 +295,12 @@ def translated(t: Texts, message: Message) -> Html:
     return element("span", text, lang=None if t.language == "en" or message.code in t.catalogue else "en")
 
 
-def finding_list(t: Texts, findings: Sequence[Finding]) -> Html:
-    """Return a list of findings. Findings of the same check with the same status share an entry."""
-    kinds = {"ok": "", "warn": "warn", "fail": "bad"}
-    grouped: dict[tuple[str, Status], list[Html]] = {}
+def by_check(findings: Sequence[Finding]) -> list[list[Finding]]:
+    """Return the findings in groups: those of the same check with the same status."""
+    groups: dict[tuple[str, Status], list[Finding]] = {}
     for finding in findings:
-        grouped.setdefault((finding.check, finding.status), []).append(finding_text(t, finding))
-    items = [
-        template(
-            "finding",
-            t,
-            badge=badge(t(f"finding.{status}"), kinds[status]),
-            check=t.message(Message(f"check.{check}", check)),
-            texts=[element("div", text) for text in texts],
-        )
-        for (check, status), texts in grouped.items()
-    ]
-    return element("ul", items, class_="findings")
+        groups.setdefault((finding.check, finding.status), []).append(finding)
+    return list(groups.values())
 
 
 def section(title: str, *children: Child, anchor: str | None = None) -> Html:

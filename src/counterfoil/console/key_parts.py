@@ -46,7 +46,10 @@ class ScopeNames:
         """Return the name of a shop or a franchise, or None if it is not loaded."""
         if scope.kind == "shop":
             return self._shops.get(scope.id)
-        return _group_name(t, self._franchises.get(scope.id, []))
+        return self.franchise(t, scope.id)
+
+    def franchise(self, t: Texts, franchise: str) -> str | None:
+        return _group_name(t, self._franchises.get(franchise, []))
 
     def about_base(self, t: Texts, base: str) -> str | None:
         return _group_name(t, self._bases.get(base, []))
@@ -65,7 +68,7 @@ def _group_name(t: Texts, shops: list[str]) -> str | None:
 
 
 def shop_count(t: Texts, count: int) -> str:
-    return t("scope.one_shop") if count == 1 else t("scope.shops", count=count)
+    return t.ngettext("with one shop", "with %(count)s shops", count, count=count)
 
 
 def scope_names(visit: Visit) -> ScopeNames:

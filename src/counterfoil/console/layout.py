@@ -1,16 +1,22 @@
-"""Renders the parts that all pages share: header with the operator's name, navigation, and the export menu."""
+"""Answers with pages: what surrounds their content, the sign-in page, and pages that say why a request is refused."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 from urllib.parse import urlencode
 
+from markupsafe import Markup
+from msgspec import Struct
+
+from counterfoil.checks.findings import Finding
 from counterfoil.console import display
-from counterfoil.console.display import finding_text, template
+from counterfoil.console.display import template
+from counterfoil.console.rendering import render_page
 from counterfoil.console.sign_in import SIGN_IN_PATH
 from counterfoil.console.texts import LANGUAGES, Texts, preferred
-from counterfoil.console.visit import ConsoleResponse, PageContent, Visit
+from counterfoil.console.visit import ConsolePage, ConsoleResponse, FormResult, PageContent, View, Visit
+from counterfoil.domain.devices import Role
 from counterfoil.settings import display_value
-from counterfoil.views.times import local
+from counterfoil.views.times import local, zone_name
 from counterfoil.web import html
 from counterfoil.web.html import Html, element
 
@@ -32,47 +38,104 @@ NAVIGATION: Final = {
 LANGUAGE_NAMES = {"en": "English", "th": "ไทย"}
 
 
+class LanguageLink(Struct, frozen=True):
+    code: str
+    name: str
+    address: str
+
+
+class Frame(Struct, frozen=True, kw_only=True):
+    """What surrounds the content of every page. `name` is that of the page in the navigation."""
+
+    name: str
+    navigation: Mapping[str, str]
+    icon: str
+    store: str
+    operator: str
+    role: Role
+    languages: list[LanguageLink]
+    can_sign_out: bool
+    banner_path: str
+    service_problem: Finding | None
+    # Whether the content already says whether the service is ready.
+    shows_service: bool
+    refresh_sec: int | None
+    # The addresses of the same data as JSON and CSV, and the time at which it was read.
+    as_json: str
+    as_csv: str
+    taken: str
+    zone: str
+
+
+def show(
+    visit: Visit,
+    page: ConsolePage[View],
+    view: View,
+    *,
+    status: int = 200,
+    outcome: FormResult | None = None,
+    as_json: str = "",
+    as_csv: str = "",
+) -> ConsoleResponse:
+    """Return a page. It links to the same data at the addresses `as_json` and `as_csv`, and begins with the outcome."""
+    frame = _frame(
+        visit, page.name, as_json, as_csv, shows_service=page.shows_service, refresh_sec=page.refresh_sec(visit, view)
+    )
+    body = render_page(page.template, visit, view, frame=frame, outcome=outcome)
+    return ConsoleResponse(status=status, body=body.encode())
+
+
 def page(
     visit: Visit, name: str, content: PageContent, *, status: int = 200, as_json: str = "", as_csv: str = ""
 ) -> ConsoleResponse:
-    """Return a page with header and navigation. It links to the same data at the addresses `as_json` and `as_csv`."""
-    t, banner = visit.t, service_banner(visit)
+    """Return a page that is not a template yet."""
+    shows_service, refresh_sec = content.shows_service, content.refresh_sec
+    frame = _frame(visit, name, as_json, as_csv, shows_service=shows_service, refresh_sec=refresh_sec)
+    body = render_page("drawn", visit, content, frame=frame, outcome=None)
+    return ConsoleResponse(status=status, body=body.encode())
+
+
+def _frame(
+    visit: Visit, name: str, as_json: str, as_csv: str, *, shows_service: bool, refresh_sec: int | None
+) -> Frame:
     back = visit.request.target if visit.request.method == "GET" else visit.path
-    body = template(
-        "page",
-        t,
+    return Frame(
+        name=name,
+        navigation=NAVIGATION,
+        icon=html.icon(),
         store=display_value(visit.settings, "store"),
-        operator=_operator(visit),
-        languages=_languages(t, lambda language: f"/language?{urlencode({'to': language, 'back': back})}"),
-        sign_out=template("sign_out", t) if visit.session.device_id else None,
-        navigation=_navigation(t, name),
-        current=f": {t(f'nav.{name}')}" if name in NAVIGATION else None,
-        # A script updates the banner while the page is open.
+        operator=visit.session.actor.name,
+        role=visit.session.role,
+        languages=_other_languages(visit.t, lambda language: f"/language?{urlencode({'to': language, 'back': back})}"),
+        can_sign_out=visit.session.device_id is not None,
         banner_path=SERVICE_BANNER_PATH,
-        banner=None if content.shows_service else banner,
-        is_down="yes" if banner else None,
-        content=content,
-        export=_export(t, content, as_json, as_csv),
-        taken=t("taken", time=f"{local(visit.now):%H:%M:%S}") if as_json else None,
-        footer=t("footer", zone=display.zone_text(t)),
+        service_problem=service_problem(visit),
+        shows_service=shows_service,
+        refresh_sec=refresh_sec,
+        as_json=as_json,
+        as_csv=as_csv,
+        taken=f"{local(visit.now):%H:%M:%S}",
+        zone=zone_name(),
     )
-    return ConsoleResponse(status=status, body=_document(t, content.title, body))
 
 
-def _operator(visit: Visit) -> str:
-    t, session = visit.t, visit.session
-    name = display.name_of(session.actor.name)
-    return t("signed_in_as", name=name if session.role == "operator" else f"{name} ({t(f'role.{session.role}')})")
-
-
-def service_banner(visit: Visit) -> Html | None:
-    """Return a warning with advice if the service is not ready, or None if it is."""
+def service_problem(visit: Visit) -> Finding | None:
+    """Return why the service is not ready, or None if it is."""
     finding = visit.store.service()
-    if finding.status == "ok":
-        return None
-    return element(
-        "p", element("strong", visit.t("service.down")), " ", finding_text(visit.t, finding), class_="notice bad"
-    )
+    return None if finding.status == "ok" else finding
+
+
+def service_banner(visit: Visit) -> Markup:
+    """Return a warning with advice if the service is not ready."""
+    return render_page("service_banner", visit, service_problem(visit))
+
+
+def _other_languages(t: Texts, address: Callable[[str], str]) -> list[LanguageLink]:
+    return [
+        LanguageLink(language, LANGUAGE_NAMES[language], address(language))
+        for language in LANGUAGES
+        if language != t.language
+    ]
 
 
 def sign_in_page(t: Texts, command: str, message: Html | None, operator: str | None = None) -> bytes:
@@ -121,25 +184,6 @@ def _languages(t: Texts, address: Callable[[str], str]) -> list[Html]:
 def _document(t: Texts, title: str, body: Html, style: Html | None = None) -> bytes:
     linked = [element("link", rel="stylesheet", href=STYLE_PATH), element("script", src=SCRIPT_PATH, defer=True)]
     return template("document", t, title=title, icon=html.icon(), files=style or linked, body=body).encode()
-
-
-def _navigation(t: Texts, current: str) -> Html:
-    links = (
-        (html.markup(template("icon", t, address=f"{ICONS_PATH}#{name}"), t(f"nav.{name}")), address, name == current)
-        for name, address in NAVIGATION.items()
-    )
-    return display.link_list(None, None, links)
-
-
-def _export(t: Texts, content: PageContent, as_json: str, as_csv: str) -> Html | None:
-    """Return the menu with the same data in other formats and on the command line."""
-    formats = {"JSON": as_json, "CSV": as_csv}
-    links = [element("li", element("a", label, href=address)) for label, address in formats.items() if address]
-    if not content.commands and not links:
-        return None
-    lines = [element("li", display.command_line(command)) for command in content.commands]
-    introduction = element("p", content.command_text or t("same.command")) if content.commands else None
-    return template("export", t, links=links, introduction=introduction, commands=lines)
 
 
 def notice(text: html.Child, kind: str = "") -> Html:

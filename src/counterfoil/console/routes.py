@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from counterfoil.checks.open_items import VERBS
 from counterfoil.console import actions
 from counterfoil.console.display import LATEST_LOAD, translated
-from counterfoil.console.layout import NAVIGATION, SERVICE_BANNER_PATH, page, problem_box, service_banner
+from counterfoil.console.layout import NAVIGATION, SERVICE_BANNER_PATH, page, problem_box, service_banner, show
 from counterfoil.console.pages import audit, devices, find, key, keys, loads, reference, requests, shops, store, today
 from counterfoil.console.visit import CSV, JSON, ConsolePage, ConsoleResponse, NotFound, PageContent, Visit, redirect
 from counterfoil.domain.calendar import iso_utc
@@ -21,7 +21,6 @@ from counterfoil.domain.messages import Message
 from counterfoil.ports import StoreMismatch, StoreUnavailable
 from counterfoil.text import csv_text
 from counterfoil.views.columns import RowList, as_data, csv_lines
-from counterfoil.web.html import markup
 
 _KEY = rf"(?P<key_id>[0-9A-Za-z]{{{ID_LENGTH}}})"
 _NUMBER = "(?P<number>[0-9]{1,15})"
@@ -96,7 +95,7 @@ def _not_allowed(visit: Visit, needed: Role) -> ConsoleResponse | None:
 def _show(visit: Visit) -> ConsoleResponse:
     path = "/today" if visit.request.path == "/" else visit.request.path
     if path == SERVICE_BANNER_PATH:
-        return ConsoleResponse(body=markup(service_banner(visit)).encode())
+        return ConsoleResponse(body=service_banner(visit).encode())
     if path in reference.PATHS:
         return reference.answer(visit, path)
     if path == LATEST_LOAD:
@@ -121,7 +120,10 @@ def _draw(visit: Visit, shown: ConsolePage[Any], path: str, kind: str) -> Consol
     if kind == "csv" and shown.csv:
         return csv_response(visit, *shown.csv(visit, view))
     as_csv = visit.address(f"{path}.csv") if shown.csv else ""
-    return page(visit, shown.name, shown.draw(visit, view), as_json=visit.address(f"{path}.json"), as_csv=as_csv)
+    as_json = visit.address(f"{path}.json")
+    if shown.draw:
+        return page(visit, shown.name, shown.draw(visit, view), as_json=as_json, as_csv=as_csv)
+    return show(visit, shown, view, as_json=as_json, as_csv=as_csv)
 
 
 def csv_response(visit: Visit, name: str, listing: RowList[Any]) -> ConsoleResponse:

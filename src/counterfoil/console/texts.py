@@ -1,7 +1,13 @@
-"""All strings of the console in English and Thai, and the Thai texts of messages, from `texts.toml`."""
+"""The languages of the console. English texts are where they are used, Thai ones in `translations/th.po`.
+
+The strings of pages that are not templates yet, and the Thai texts of messages, are in `texts.toml`.
+"""
 
 import re
 import tomllib
+from collections.abc import Mapping
+from functools import cache
+from gettext import GNUTranslations, NullTranslations
 from importlib.resources import files
 from typing import Final, Literal
 
@@ -19,17 +25,41 @@ THAI: Final[Catalogue] = _FILE["thai"]
 _RANGE = re.compile(r"(?:^|,)\s*([a-z]+)(?:-[a-z0-9-]+)?\s*(?:;\s*q\s*=\s*([01](?:\.[0-9]+)?))?\s*(?=,|$)")
 
 
+@cache
+def translations(language: Language) -> NullTranslations:
+    """Return the translations into a language, whose file must exist: `make translations` writes it."""
+    if language == "en":
+        return NullTranslations()
+    with (files("counterfoil.console") / "translations" / f"{language}.mo").open("rb") as file:
+        return GNUTranslations(file)
+
+
 class Texts:
+    """The texts in one language. As in templates, texts name their values: `gettext("%(count)s loads", count=2)`."""
+
     def __init__(self, language: Language) -> None:
         self.language = language
+        self._translations = translations(language)
         self._index = LANGUAGES.index(language)
+
+    def gettext(self, text: str, /, **values: object) -> str:
+        """Return a text in this language."""
+        return _filled(self._translations.gettext(text), values)
+
+    def ngettext(self, one: str, many: str, count: int, /, **values: object) -> str:
+        """Return a text in the form for this number."""
+        return _filled(self._translations.ngettext(one, many, count), values)
+
+    def pgettext(self, context: str, text: str, /, **values: object) -> str:
+        """Return a text whose translation depends on its context, because the English words have two meanings."""
+        return _filled(self._translations.pgettext(context, text), values)
 
     def __call__(self, text_name: str, /, **values: object) -> str:
         """Return the string with this name, with its placeholders filled in."""
         text = TABLE[text_name][self._index]
         return text.format(**values) if values else text
 
-    # A template names a text in brackets.
+    # A fragment names a text in brackets.
     __getitem__ = __call__
 
     @property
@@ -37,8 +67,16 @@ class Texts:
         """The texts of messages in this language. English texts are part of the messages."""
         return THAI if self.language == "th" else {}
 
+    def has(self, message: Message) -> bool:
+        """Return whether a message is shown in this language: only that of another version may have no translation."""
+        return self.language == "en" or message.code in THAI
+
     def message(self, message: Message) -> str:
         return message.render(self.catalogue, second)
+
+
+def _filled(text: str, values: Mapping[str, object]) -> str:
+    return text % values if values else text
 
 
 def preferred(accept_language: str) -> Language:

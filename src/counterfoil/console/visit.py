@@ -1,5 +1,6 @@
 """The types that pages work with: the operator's request, the content of a page, and the response."""
 
+import shlex
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
@@ -17,7 +18,7 @@ from counterfoil.domain.messages import Message
 from counterfoil.machine.private_listener import ListenerRequest, ListenerResponse
 from counterfoil.operator_reads import OperatorReads, ShopName
 from counterfoil.ports import Clock, StoreMismatch, StoreUnavailable
-from counterfoil.settings import Settings
+from counterfoil.settings import BY_NAME, Settings
 from counterfoil.views.columns import RowList
 from counterfoil.views.keys import labels_of
 from counterfoil.web.html import Html
@@ -140,6 +141,17 @@ class Visit(Struct, frozen=True, kw_only=True):
         return allows(self.session.role, "operator")
 
     @property
+    def store_option(self) -> str:
+        """Return the option of commands that names this store, if it is not the usual one, after a space.
+
+        The address of a database is left out, because it contains a login.
+        """
+        settings = self.settings
+        if settings.database or str(settings.store) == BY_NAME["store"].default:
+            return ""
+        return f" --store {shlex.quote(str(settings.store.absolute()))}"
+
+    @property
     def query(self) -> dict[str, str]:
         return self.request.query
 
@@ -173,8 +185,15 @@ class PageContent(Struct, frozen=True, kw_only=True):
     refresh_sec: int | None = None
 
 
+class FormResult(Struct, frozen=True):
+    """What a form has done, or why it has done nothing. `kind` is `good`, `warn`, `bad` or empty."""
+
+    text: str
+    kind: str = ""
+
+
 class ConsolePage(Struct, Generic[View], frozen=True, kw_only=True):
-    """A page. `read` returns its data, which is also served as JSON, and `draw` renders the data as HTML.
+    """A page. `read` returns its data, which is also served as JSON, and the template renders the data as HTML.
 
     `name` is the page's name in the navigation. A page that is not listed there has the name of its parent page.
     `role` is the role that a device needs to open it. `csv` returns the name and the rows of a file to download.
@@ -183,9 +202,15 @@ class ConsolePage(Struct, Generic[View], frozen=True, kw_only=True):
     name: str
     role: Role = "reader"
     read: Callable[[Visit], View]
-    draw: Callable[[Visit, View], PageContent]
+    template: str = ""
+    # Draws a page that has no template yet.
+    draw: Callable[[Visit, View], PageContent] | None = None
     as_json: Callable[[Visit, View], object] = lambda _, view: view
     csv: Callable[[Visit, View], tuple[str, RowList[Any]]] | None = None
+    # Whether the page itself says whether the service is ready.
+    shows_service: bool = False
+    # How often a script updates the page, or None if it does not.
+    refresh_sec: Callable[[Visit, View], int | None] = lambda *_: None
 
 
 class ConsoleResponse(Struct, frozen=True, kw_only=True):

@@ -21,19 +21,27 @@ class ListColumn(Struct, Generic[Row], frozen=True):
     """A column of a list. An empty name or heading leaves it out of that format.
 
     `json` is its name in `--json`, and `console` its name in the JSON of a page, if that differs. `terminal` is its
-    heading in a terminal, `page` the name of the console's text that is its heading on a page, and `csv` its heading in
-    an export, which follows from its name if it is None. Without `value`, the column shows the attribute of this name.
-    `text` is what a terminal shows instead of the value. A `time` is in milliseconds since 1970.
+    heading in a terminal, `page` its heading on a page (a `translatable` text), and `csv` its heading in an export,
+    which follows from its name if it is None. Without `value`, the column shows the attribute of this name. `text` is
+    what a terminal shows instead of the value. A `time` is in milliseconds since 1970, and a `key` is the ID of one.
+
+    A page knows the column by its `key`: in the address of a sorted list, and in the template. This is `name`, or else
+    the name in `--json`.
     """
 
     json: str
     value: Callable[[Row], Any] | None = None
-    kind: Literal["text", "code", "number", "time"] = "text"
+    kind: Literal["text", "code", "number", "time", "key"] = "text"
     terminal: str = ""
     page: str = ""
     csv: str | None = None
     console: str | None = None
     text: Callable[[Row], str] | None = None
+    name: str = ""
+
+    @property
+    def key(self) -> str:
+        return self.name or self.json
 
     def value_of(self, row: Row) -> Any:
         return self.value(row) if self.value else getattr(row, _attribute(self.json))
@@ -114,7 +122,7 @@ def arranged(columns: Iterable[ListColumn[Row]], first: Sequence[str]) -> list[L
     """Return the columns with those that have these names or headings first, and the others after them."""
 
     def place(column: ListColumn[Row]) -> int:
-        names = [name for name in (column.json, column.page, column.terminal) if name in first]
+        names = [name for name in (column.key, column.page, column.terminal) if name in first]
         return first.index(names[0]) if names else len(first)
 
     return sorted(columns, key=place)

@@ -6,6 +6,7 @@ from datetime import date
 from counterfoil.domain.activity import LEARNING_DAYS, ShopActivity, ShopState
 from counterfoil.domain.calendar import days_until, thai_day
 from counterfoil.operator_reads import OperatorReads
+from counterfoil.text import translatable
 from counterfoil.views.columns import ListColumn
 
 DAYS = 14
@@ -40,10 +41,17 @@ def columns(days: Days | None = None) -> Sequence[ListColumn[ShopActivity]]:
     if days is not None:
         of_days = (
             ListColumn("", lambda shop: days[shop.shop_id], csv="", console="days"),
-            ListColumn("", lambda shop: sum(days[shop.shop_id]), "number", page="shops.days", csv="bills_14_days"),
+            ListColumn(
+                "",
+                lambda shop: sum(days[shop.shop_id]),
+                "number",
+                page=translatable("Last 14 days"),
+                csv="bills_14_days",
+                name="days",
+            ),
         )
     return (
-        ListColumn("shopId", terminal="shop ID", page="shop"),
+        ListColumn("shopId", terminal="shop ID", page=translatable("Shop")),
         ListColumn("shopName", lambda shop: shop.name, terminal="name", csv="name", console="name"),
         ListColumn("franchiseId", terminal="franchise"),
         ListColumn("providerId", terminal="base", csv="base", console="base"),
@@ -52,21 +60,32 @@ def columns(days: Days | None = None) -> Sequence[ListColumn[ShopActivity]]:
         ListColumn("bills", kind="number", terminal="bills", csv="", console=""),
         ListColumn("withoutBusinessDay", lambda shop: shop.without_business_day, csv="", console=""),
         ListColumn("daysKnown", csv=""),
-        ListColumn("state", terminal="state", page="state", text=state_text),
+        ListColumn("state", terminal="state", page=translatable("State"), text=state_text),
         ListColumn("silent", lambda shop: shop.is_silent, csv=""),
-        ListColumn("lastBillAt", kind="time", terminal="last bill", page="shops.last_bill"),
+        ListColumn("lastBillAt", kind="time", terminal="last bill", page=translatable("Last bill")),
         ListColumn(
             "usualSinceLastBill",
             lambda shop: shop.usual_since_last,
             "number",
             terminal="usual since last bill",
-            page="shops.usual_since",
+            page=translatable("Usual since then"),
             console="usualSinceLast",
         ),
         ListColumn(
-            "billsToday", lambda shop: shop.today, "number", terminal="today", page="shops.today", console="today"
+            "billsToday",
+            lambda shop: shop.today,
+            "number",
+            terminal="today",
+            page=translatable("Bills today"),
+            console="today",
         ),
-        ListColumn("usualByNow", kind="number", terminal="usual", page="shops.usual"),
+        ListColumn("usualByNow", kind="number", terminal="usual", page=translatable("Usual by now")),
         *of_days,
-        ListColumn("", lambda shop: (shop.franchise_id, shop.provider_id), page="shops.franchise_and_base", csv=""),
+        ListColumn(
+            "",
+            lambda shop: (shop.franchise_id, shop.provider_id),
+            page=translatable("Franchise"),
+            csv="",
+            name="franchiseAndBase",
+        ),
     )

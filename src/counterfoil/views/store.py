@@ -12,6 +12,7 @@ from counterfoil.domain.intake import Intake, LoadRow, WatchedFolder
 from counterfoil.domain.open_items import KINDS, OpenItem, oldest
 from counterfoil.operator_reads import OperatorReads
 from counterfoil.ports import DiskUse, ServerState, StoreExtent
+from counterfoil.text import translatable
 from counterfoil.views import shops
 from counterfoil.views.columns import ListColumn, json_row
 from counterfoil.views.copies import copy_rows, summary
@@ -101,9 +102,9 @@ FACTS: Sequence[ListColumn[StoreValues]] = (
     ListColumn("logBytes", lambda store: store.disk.log_bytes if store.disk else {}),
 )
 SERVERS: Sequence[ListColumn[ServerState]] = (
-    ListColumn("name", kind="code", page="store.server"),
-    ListColumn("role", lambda server: server.role.value, page="store.role"),
-    ListColumn("horizon", kind="time", page="store.horizon"),
+    ListColumn("name", kind="code", page=translatable("Server")),
+    ListColumn("role", lambda server: server.role.value, page=translatable("Role")),
+    ListColumn("horizon", kind="time", page=translatable("Horizon")),
 )
 
 

@@ -32,6 +32,10 @@ class Html(str):
 
     __slots__ = ()
 
+    def __html__(self) -> str:
+        """Return the markup, as templates of Jinja2 ask for it."""
+        return self
+
 
 Child: TypeAlias = "str | Iterable[Child] | None"
 Attribute: TypeAlias = "str | int | bool | None"
@@ -44,8 +48,8 @@ def markup(*children: Child) -> Html:
 
 def _parts(children: Iterable[Child]) -> Iterable[str]:
     for child in children:
-        if isinstance(child, Html):
-            yield child
+        if hasattr(child, "__html__"):
+            yield str(child)
         elif isinstance(child, str):
             yield escape_text(child, quote=False)
         elif child is not None:

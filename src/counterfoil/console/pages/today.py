@@ -1,28 +1,21 @@
 """Today: whether all is well, and how the service is used today compared with the last 7 days."""
 
-import shlex
 from collections.abc import Sequence
 from datetime import date, timedelta
 
 from msgspec import Struct
 
 from counterfoil.checks.findings import Finding, Status, worst_first, worst_status
-from counterfoil.console import display
-from counterfoil.console.charts import Use, read_use, use_charts
-from counterfoil.console.display import LATEST_LOAD, Cells, list_table, number, section, tile
-from counterfoil.console.layout import notice
-from counterfoil.console.pages.shops import silent_rule
-from counterfoil.console.visit import ConsolePage, PageContent, Visit
+from counterfoil.console.charts import Use, read_use
+from counterfoil.console.visit import ConsolePage, Visit
 from counterfoil.domain.activity import ShopActivity
 from counterfoil.domain.calendar import DAY_MS, days_until, thai_day, thai_midnight
-from counterfoil.domain.messages import duration
 from counterfoil.operator_reads import DayOfKey
 from counterfoil.ports import StoreMismatch, StoreUnavailable
-from counterfoil.settings import BY_NAME
+from counterfoil.text import translatable
 from counterfoil.views.columns import ListColumn, RowList
 from counterfoil.views.shops import columns
 from counterfoil.views.store import KeyToday
-from counterfoil.web.html import Html, element, markup
 
 WEEK = 7
 MOST_KEYS = 8
@@ -49,10 +42,10 @@ class BusyKey(Struct, frozen=True, rename="camel"):
 
 
 BUSY_KEYS: Sequence[ListColumn[BusyKey]] = (
-    ListColumn("keyId", page="key"),
-    ListColumn("yesterday", kind="number", page="yesterday"),
-    ListColumn("today", kind="number", page="today.title"),
-    ListColumn("errorsToday", kind="number", page="today.errors_today"),
+    ListColumn("keyId", kind="key", page=translatable("Key")),
+    ListColumn("yesterday", kind="number", page=translatable("Yesterday")),
+    ListColumn("today", kind="number", page=translatable("Today")),
+    ListColumn("errorsToday", kind="number", page=translatable("Errors today")),
 )
 
 
@@ -71,6 +64,38 @@ class TodayView(Struct, frozen=True, kw_only=True, rename="camel"):
     last_load_rejected: int | None
     disk_free_bytes: int | None
     store_bytes: int | None
+
+    @property
+    def problems(self) -> list[Finding]:
+        return [finding for finding in self.findings if finding.status != "ok"]
+
+    @property
+    def today(self) -> DaySum:
+        return self.days[-1]
+
+    @property
+    def earlier_requests(self) -> int:
+        return sum(day.requests for day in self.days[:-1])
+
+    @property
+    def earlier_errors(self) -> int:
+        return sum(day.errors for day in self.days[:-1])
+
+    @property
+    def has_many_errors(self) -> bool:
+        """Return whether the share of errors is above 5 % and twice as high as in the days before."""
+        if not self.today.requests:
+            return False
+        usual = self.earlier_errors / (self.earlier_requests or 1)
+        return self.today.errors / self.today.requests > max(0.05, 2 * usual)
+
+    @property
+    def is_late(self) -> bool:
+        return self.horizon_age_ms is None or self.horizon_age_ms > MOST_HORIZON_MS
+
+    @property
+    def busy_keys(self) -> RowList[BusyKey]:
+        return RowList(BUSY_KEYS, self.keys)
 
 
 def read(visit: Visit) -> TodayView:
@@ -124,95 +149,4 @@ def _usage(visit: Visit) -> tuple[list[DaySum], list[BusyKey]]:
     return days, sorted(keys, key=lambda busy: (-busy.yesterday, -busy.today, busy.key_id))[:MOST_KEYS]
 
 
-def _first_steps(visit: Visit) -> Html:
-    """Return what to do with a new store, with the exact commands. The address of a database contains a login."""
-    settings = visit.settings
-    is_usual = settings.database or str(settings.store) == BY_NAME["store"].default
-    store = "" if is_usual else f" --store {shlex.quote(str(settings.store.absolute()))}"
-    words = {
-        "load": "load FILE",
-        "import_": "import FILE --with-shops --franchise my-group --closing-time 04:00 --load",
-        "key": "keys issue --franchise my-group --label NAME",
-        "serve": "serve",
-    }
-    commands = {name: display.command_line(f"counterfoil {text}{store}") for name, text in words.items()}
-    return section(visit.t("start.title"), display.template("start", visit.t, **commands))
-
-
-def draw(visit: Visit, view: TodayView) -> PageContent:
-    t = visit.t
-    main = _first_steps(visit) if view.is_empty else _figures(visit, view)
-    return PageContent(
-        title=t("today.title"),
-        lead=_verdict(visit, view),
-        main=main,
-        commands=["counterfoil status"],
-        command_text=t("today.command"),
-        shows_service=True,
-        refresh_sec=REFRESH_SEC,
-    )
-
-
-def _figures(visit: Visit, view: TodayView) -> Html:
-    return markup(
-        _tiles(visit, view),
-        section(visit.t("key.use"), use_charts(visit, view.use)) if view.use else None,
-        element("div", _keys(visit, view), _silent(visit, view), class_="split"),
-    )
-
-
-def _verdict(visit: Visit, view: TodayView) -> Html:
-    t = visit.t
-    wrong = [finding for finding in view.findings if finding.status != "ok"]
-    if not wrong:
-        return notice(t("today.well"), "good")
-    first, *others = wrong
-    kind = "bad" if view.status == "fail" else "warn"
-    summary = element("summary", t("today.others", count=len(others)))
-    return element(
-        "div",
-        element("p", element("strong", t(f"today.{view.status}")), " ", display.finding_text(t, first)),
-        element("details", summary, display.finding_list(t, others)) if others else None,
-        class_=f"notice {kind}",
-        role="status",
-    )
-
-
-def _tiles(visit: Visit, view: TodayView) -> Html:
-    t, today, earlier = visit.t, view.days[-1], view.days[:-1]
-    usual, usual_errors = sum(day.requests for day in earlier), sum(day.errors for day in earlier)
-    usual_share = t("today.usual_errors", share=display.percent(usual_errors, usual))
-    has_many = today.requests and today.errors / today.requests > max(0.05, 2 * usual_errors / (usual or 1))
-    load = "–" if view.last_load_idle_ms is None else t("span.ago", span=t.message(duration(view.last_load_idle_ms)))
-    count = view.last_load_rejected
-    rejected = None if count is None else element("a", t("today.rejected", count=number(count)), href=LATEST_LOAD)
-    horizon = None if view.horizon_age_ms is None else f"{view.horizon_age_ms / 1000:,.1f} s"
-    is_late = view.horizon_age_ms is None or view.horizon_age_ms > MOST_HORIZON_MS
-    near_quota = markup([[display.key_link(key.key_id, key.label), " "] for key in view.near_quota[:3]])
-    return display.tiles(
-        tile(t("today.requests"), number(today.requests), t("today.by_now", count=number(view.yesterday_by_now))),
-        tile(t("today.errors"), display.percent(today.errors, today.requests), usual_share, "warn" if has_many else ""),
-        tile(t("today.load"), load, rejected, "warn" if count else ""),
-        tile(t("today.horizon"), horizon or t("unknown"), t("today.horizon_note"), "bad") if is_late else None,
-        tile(t("today.near_quota"), number(len(view.near_quota)), near_quota, "warn") if view.near_quota else None,
-    )
-
-
-def _silent(visit: Visit, view: TodayView) -> Html | None:
-    if not view.silent_shops.rows:
-        return None
-    t = visit.t
-    cells: Cells[ShopActivity] = {
-        "shop": lambda shop: element("a", display.parts(shop.name), href=f"/shops#shop-{shop.shop_id}")
-    }
-    shown = [column for column in columns() if column.page in ("shop", "shops.last_bill", "shops.usual_since")]
-    return section(t("today.silent"), list_table(visit, silent_rule(t), RowList(shown, view.silent_shops.rows), cells))
-
-
-def _keys(visit: Visit, view: TodayView) -> Html:
-    t = visit.t
-    listing = RowList(BUSY_KEYS, view.keys)
-    return section(t("today.keys"), list_table(visit, t("today.keys_caption"), listing, empty=t("today.no_keys")))
-
-
-PAGE = ConsolePage(name="today", read=read, draw=draw)
+PAGE = ConsolePage(name="today", template="today", read=read, shows_service=True, refresh_sec=lambda *_: REFRESH_SEC)

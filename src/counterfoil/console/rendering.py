@@ -1,0 +1,115 @@
+"""Renders the console's templates, and has the functions and filters that they can use.
+
+A template gets the view of its page, the visit, and the language `t`. Macros are imported `with context`, because their
+texts depend on the language, and the age of a time on the visit.
+"""
+
+from collections.abc import Callable
+from datetime import datetime
+from functools import cache
+
+from jinja2 import Environment, pass_context
+from jinja2.runtime import Context
+from markupsafe import Markup
+
+from counterfoil.console import charts, tables
+from counterfoil.console.display import (
+    age,
+    brand_and_branch,
+    by_check,
+    change,
+    exact_time,
+    local_second,
+    name_of,
+    number,
+    parts_of,
+    percent,
+)
+from counterfoil.console.key_parts import shop_count
+from counterfoil.console.texts import Texts
+from counterfoil.console.visit import Visit
+from counterfoil.domain.activity import MISSING_BILLS, format_usual
+from counterfoil.domain.messages import Message, duration
+from counterfoil.text import printable, size
+from counterfoil.web.templates import compile_all, environment, prose
+
+
+@cache
+def templates() -> Environment:
+    """Return the templates of the console, all of them compiled."""
+    made = environment("counterfoil.console")
+    # An extension of Jinja2 adds this method.
+    install: Callable[..., None] = getattr(made, "install_gettext_callables")  # noqa: B009
+    install(_gettext, _ngettext, newstyle=True, pgettext=_pgettext)
+    made.globals.update(
+        age=_age,
+        arrange=tables.arrange,
+        change=change,
+        missing_bills=MISSING_BILLS,
+        percent=percent,
+        shop_count=_shop_count,
+        use_charts=pass_context(lambda context, use: charts.use_charts(context["visit"], use)),
+        spark=charts.spark,
+    )
+    made.filters.update(
+        brand_and_branch=brand_and_branch,
+        by_check=by_check,
+        duration=duration,
+        exact_time=exact_time,
+        local_second=local_second,
+        message=_message,
+        name=name_of,
+        number=number,
+        parts=parts_of,
+        printable=printable,
+        size=size,
+        usual=format_usual,
+    )
+    compile_all(made)
+    return made
+
+
+def render(name: str, t: Texts, **values: object) -> Markup:
+    """Return a template with these values."""
+    return Markup(templates().get_template(f"{name}.html").render(t=t, **values))  # noqa: S704 - templates escape
+
+
+def render_page(name: str, visit: Visit, view: object, **values: object) -> Markup:
+    """Return the template of a page with its view."""
+    return render(name, visit.t, visit=visit, view=view, **values)
+
+
+@pass_context
+def _gettext(context: Context, text: str) -> str:
+    return _texts(context).gettext(text)
+
+
+@pass_context
+def _ngettext(context: Context, one: str, many: str, count: int) -> str:
+    return _texts(context).ngettext(one, many, count)
+
+
+@pass_context
+def _pgettext(context: Context, about: str, text: str) -> str:
+    return _texts(context).pgettext(about, text)
+
+
+def _texts(context: Context) -> Texts:
+    texts: Texts = context["t"]
+    return texts
+
+
+@pass_context
+def _message(context: Context, message: Message) -> Markup:
+    """Return a message in the reader's language."""
+    return prose(_texts(context).message(message))
+
+
+@pass_context
+def _age(context: Context, time: int | datetime | None, past: str = "ago") -> str:
+    return "" if time is None else age(_texts(context), time, context["visit"].now, past)
+
+
+@pass_context
+def _shop_count(context: Context, count: int) -> str:
+    return shop_count(_texts(context), count)

@@ -1,0 +1,116 @@
+"""Extracts the texts that the console shows, and updates and compiles their translations.
+
+`make translations` runs it after a text was added or changed: the text is then in `th.po`, for a translator to fill in.
+`make check` runs it with `--check`, which changes nothing and fails if a text has no translation, or if the files are
+not what it would write. Both files are the same on every machine: no dates, no line numbers, sorted.
+"""
+
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+from babel.messages.catalog import Catalog
+from babel.messages.extract import extract_from_dir
+from babel.messages.mofile import write_mo
+from babel.messages.pofile import read_po, write_po
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "src" / "counterfoil"
+FOLDER = PACKAGE / "console" / "translations"
+LANGUAGES = ("th",)
+METHODS = [("console/**.py", "python"), ("views/**.py", "python"), ("console/templates/**.html", "jinja2")]
+# How a text is marked in Python and in templates, and which arguments are texts (`c` is a context).
+MARKS = {"_": None, "gettext": None, "ngettext": (1, 2), "pgettext": ((1, "c"), 2), "translatable": None}
+OPTIONS = {"console/templates/**.html": {"extensions": "jinja2.ext.i18n", "trim_blocks": "1", "lstrip_blocks": "1"}}
+
+
+class TextCatalogue(Catalog):
+    """A catalogue whose first entry has neither a date nor a version."""
+
+    @property
+    def mime_headers(self) -> list[tuple[str, str]]:
+        return [
+            ("Language", str(self.locale)),
+            ("MIME-Version", "1.0"),
+            ("Content-Type", "text/plain; charset=utf-8"),
+            ("Content-Transfer-Encoding", "8bit"),
+            ("Plural-Forms", self.plural_forms),
+        ]
+
+
+def extracted() -> Iterator[tuple[str | tuple[str, ...], str | None]]:
+    """Yield every text (or its forms) with its context."""
+    found = extract_from_dir(PACKAGE, METHODS, OPTIONS, keywords=MARKS, strip_comment_tags=False)
+    for _, _, text, _, context in found:
+        yield text, context
+
+
+def updated(language: str) -> TextCatalogue:
+    """Return the catalogue of a language with exactly the texts of the sources, as far as they are translated."""
+    path = FOLDER / f"{language}.po"
+    known = Catalog(locale=language)
+    if path.exists():
+        with path.open("rb") as file:
+            known = read_po(file, locale=language, abort_invalid=True)
+    catalogue = TextCatalogue(
+        locale=language, fuzzy=False, header_comment="# Thai texts of the console. See `make translations`."
+    )
+    for text, context in extracted():
+        translated = known.get(text, context)
+        catalogue.add(text, translated.string if translated else None, context=context)
+    return catalogue
+
+
+def files(language: str) -> dict[Path, bytes]:
+    """Return what both files of a language must contain."""
+    catalogue = updated(language)
+    text, compiled = BytesIO(), BytesIO()
+    write_po(text, catalogue, width=0, no_location=True, sort_output=True, ignore_obsolete=True)
+    write_mo(compiled, catalogue)
+    return {FOLDER / f"{language}.po": text.getvalue(), FOLDER / f"{language}.mo": compiled.getvalue()}
+
+
+def problems(language: str) -> list[str]:
+    """Return what is wrong with a language's texts: not translated, or with other values than the English ones."""
+    found = []
+    for message in updated(language):
+        if not message.id:
+            continue
+        english, translated = _forms(message.id), _forms(message.string)
+        if not all(translated):
+            found.append(f"not translated into {language}: {english[-1]!r}")
+        elif any(_values(text) != _values(english[-1]) for text in translated):
+            found.append(f"the translation into {language} has other values: {english[-1]!r}")
+    return found
+
+
+def _forms(text: Any) -> Sequence[str]:
+    """Return the forms of a text: those with a number have several."""
+    return (text or "",) if isinstance(text, str | None) else tuple(text)
+
+
+def _values(text: str) -> set[str]:
+    """Return the values that a text names: `%(name)s` in texts of pages, `{name}` in messages."""
+    return set(re.findall(r"%\(\w+\)s|\{\w+", text))
+
+
+def main(arguments: list[str]) -> int:
+    status = 0
+    for language in LANGUAGES:
+        for path, content in files(language).items():
+            if "--check" not in arguments:
+                path.write_bytes(content)
+            elif not path.exists() or path.read_bytes() != content:
+                print(f"{path.relative_to(ROOT)} is not up to date: run `make translations`.")
+                status = 1
+        for problem in problems(language):
+            print(problem)
+            status = 1
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
