@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from string import Template
 from types import SimpleNamespace
 from typing import Any
-from unicodedata import normalize
+from unicodedata import category, east_asian_width, normalize
 
 # --- texts that are translated -------------------------------------------------------
 
@@ -45,6 +45,15 @@ def printable_json(value: Any) -> Any:
     if isinstance(value, dict):
         return {printable(name): printable_json(element) for name, element in value.items()}
     return value
+
+
+def display_width(text: str) -> int:
+    """Return how many cells of a terminal the text takes. Marks above and below letters take none."""
+    width = 0
+    for character in text:
+        if category(character) not in ("Mn", "Me", "Cf"):
+            width += 2 if east_asian_width(character) in ("W", "F") else 1
+    return width
 
 
 def _escape(found: re.Match[str]) -> str:

@@ -22,6 +22,7 @@ from counterfoil.domain.request_records import RequestRecord
 from counterfoil.machine.clock import SystemClock
 from counterfoil.ports import Clock
 
+END_OF_INPUT = b"\x04"
 PYTHON = (sys.executable, "-m", "counterfoil")
 
 SHOPS = (
@@ -75,10 +76,13 @@ def file_size_limit(size: int) -> Iterator[None]:
 def on_terminal(
     *arguments: object, columns: int = 80, typed: bytes = b"", stdin: IO[bytes] | None = None, **variables: str
 ) -> str:
-    """Run the command on its own terminal; return its output. `typed` is input that was typed in advance."""
+    """Run the command on its own terminal; return its output. `typed` is input that was typed in advance.
+
+    Whoever asks for more gets the end of the input, as if Ctrl-D had been typed.
+    """
     mine, theirs = pty.openpty()
     environment = os.environ | {"TERM": "xterm-256color", "COLUMNS": str(columns), "LINES": "40"} | variables
-    os.write(mine, typed)
+    os.write(mine, typed + END_OF_INPUT if typed else typed)
     process = subprocess.Popen(
         [*PYTHON, *map(str, arguments)], stdin=stdin or theirs, stdout=theirs, stderr=theirs, env=environment
     )

@@ -133,6 +133,32 @@ def test_a_person_answers_accepts_the_totals_and_loads(export: Path, store: Path
     assert (store / "mappings" / "sales.toml").exists()
 
 
+def test_a_question_is_aligned_with_its_money_and_a_slip_is_no_answer(export: Path, store: Path) -> None:
+    typed = b"1\n9\n?\nMars\n\n\n4:30\nx\n3\n\n4\n"
+    shown = on_terminal("import", export, "--store", store, typed=typed, columns=80, NO_COLOR="1").replace("\r", "")
+    assert (
+        "1/4  What does “Payout Status” say about a bill?\n"
+        "       Paid     3 bills  435.61  1001, 1003, 1005\n"
+        "       Pending  3 bills  929.83  1002, 1004, 1006\n"
+        "     1  Pending was not sold: leave out  3 bills    435.61\n"
+        "     2  Nothing: all were sold           6 bills  1,435.44\n"
+    ) in shown
+    assert "     1  Asia/Bangkok\n     Enter: Asia/Bangkok   or type another time zone" in shown
+    assert "There is no answer 9." in shown
+    assert "First bill 2026-04-13 18:05, last bill 2026-04-15 18:10" in shown
+    assert "Not possible: Mars is not a time zone such as Asia/Bangkok." in shown
+    assert "4  closing: 4:30\n" in shown
+    questions = shown.partition("Proven")[2].replace("> ", "").splitlines()
+    assert max(map(len, questions)) <= 80
+    assert shown.endswith("Stopped. Nothing was written.\n")
+
+
+def test_the_end_of_the_input_stops(export: Path, store: Path) -> None:
+    shown = on_terminal("import", export, "--store", store, typed=b"1\n", NO_COLOR="1").replace("\r", "")
+    assert shown.endswith("\nStopped. Nothing was written.\n")
+    assert not store.exists()
+
+
 def test_stopping_writes_nothing(export: Path, store: Path) -> None:
     shown = on_terminal("import", export, "--store", store, typed=b"q\n", NO_COLOR="1")
     assert "Stopped. Nothing was written." in shown
@@ -141,9 +167,9 @@ def test_stopping_writes_nothing(export: Path, store: Path) -> None:
 
 def test_a_known_till_is_asked_about_its_new_shops_only(store: Path) -> None:
     receipts = Path(__file__).parents[2] / "docs" / "examples" / "loyverse-receipts.csv"
-    shown = on_terminal("import", receipts, "--store", store, typed=b"\n\n1\n", columns=100, NO_COLOR="1")
-    assert "Which time zone are the shops in?" in shown
-    assert "When does a business day end?" in shown
+    shown = on_terminal("import", receipts, "--store", store, typed=b"\n\n\n1\n", columns=100, NO_COLOR="1")
+    assert "In which time zone are the shops?" in shown
+    assert "When does the business day end?" in shown
     assert "135.00" in shown
     assert store.exists()
 
@@ -162,7 +188,7 @@ def test_shops_of_the_store_are_not_asked_about_again_and_keep_their_settings(
     receipts = Path(__file__).parents[2] / "docs" / "examples" / "loyverse-receipts.csv"
     facts = ("--with-shops", "--franchise", "thai-house", "--closing-time", "03:00", "--timezone", "Asia/Tokyo")
     counterfoil("import", receipts, *facts, "--load")
-    shown = on_terminal("import", receipts, "--store", store, typed=b"1\n\n\n1\n", columns=100, NO_COLOR="1")
+    shown = on_terminal("import", receipts, "--store", store, typed=b"1\n", columns=100, NO_COLOR="1")
     assert "unchanged   3" in shown
     assert "new shop" not in shown
     (shop,) = json.loads(counterfoil("shops", "--json").stdout)

@@ -2,28 +2,40 @@
 
 import json
 import re
+from datetime import date
 from pathlib import Path
 
 from jsonschema import validate
 
-from counterfoil.importer.form import MOST_OPTIONS, form_of, json_of, json_schema
+from counterfoil.importer.form import MOST_OPTIONS, FormFiles, form_of, json_of, json_schema
+from counterfoil.importer.proposal import form
 
 PAGE = (Path(__file__).parents[2] / "docs" / "import-form.md").read_text("utf-8")
 
 
-def documented() -> str:
-    found = re.search(r"```json\n(.*?)```", PAGE, re.DOTALL)
+ANSWERS = {"shop": "riverside", "timezone": "Asia/Bangkok", "franchise": "none", "closing": "04:00"}
+
+
+def documented(language: str = "json") -> str:
+    found = re.search(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
     assert found
     return found[1]
+
+
+def test_the_documented_form_is_that_of_the_documented_export(tmp_path: Path) -> None:
+    export = tmp_path / "export.csv"
+    export.write_text(documented("text"), "utf-8")
+    made = form(FormFiles((export,)), ANSWERS, today=date(2026, 11, 20))
+    assert json.loads(json_of(made)) == json.loads(documented())
 
 
 def test_the_documented_form_fits_the_schema_and_is_read_without_loss() -> None:
     content = json.loads(documented())
     validate(content, json_schema())
-    form = form_of(documented())
-    assert json.loads(json_of(form)) == content
-    assert [question.id for question in form.open] == ["net"]
-    assert not form.is_complete
+    read = form_of(documented())
+    assert json.loads(json_of(read)) == content
+    assert [question.id for question in read.open] == ["net"]
+    assert not read.is_complete
 
 
 def test_the_documents_name_each_field_of_the_form() -> None:

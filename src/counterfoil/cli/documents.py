@@ -1,5 +1,6 @@
 """Commands that print documents: `counterfoil schema` and `completion`. They import little, so that they are quick."""
 
+import json
 from importlib import resources
 
 import click
@@ -9,11 +10,18 @@ from counterfoil.cli.main import Command
 from counterfoil.cli.terminal import print_document
 
 KINDS = ("shop", "base", "member", "bill")
+FORM = "form"
 
 
 @click.command(cls=Command)
-@click.argument("kind", type=click.Choice(KINDS))
+@click.argument("kind", type=click.Choice((*KINDS, FORM)))
 def schema(kind: str) -> None:
+    if kind == FORM:
+        # Reading JSON Schemas of types takes longer than printing a file.
+        from counterfoil.importer.form import json_schema  # noqa: PLC0415
+
+        print_document(json.dumps(json_schema(), indent=2) + "\n")
+        return
     document = resources.files("counterfoil.ingest") / "schemas" / f"{kind}.json"
     print_document(document.read_text(encoding="utf-8").rstrip("\n") + "\n")
 

@@ -16,9 +16,9 @@ from msgspec import Struct
 
 from counterfoil import bootstrap
 from counterfoil.cli import import_report, load_exports, load_run, terminal
-from counterfoil.cli.import_asked import Answered, answer, may_ask, read_answers
-from counterfoil.cli.import_known import accepts_totals, ask_shop_facts
-from counterfoil.cli.import_questions import Decision
+from counterfoil.cli.import_asked import NOT_ANSWERED, Answered, answer, may_ask, read_answers
+from counterfoil.cli.import_known import accept_totals, ask_shop_facts, facts_of
+from counterfoil.cli.import_questions import Decision, ImportStopped
 from counterfoil.cli.load_exports import ExportRequest
 from counterfoil.cli.load_run import SOME_REJECTED
 from counterfoil.cli.main import FAILED, INTERRUPTED, Command
@@ -146,7 +146,11 @@ def command(ctx: click.Context, /, **given: Any) -> int:
         state = opened.enter_context(closing(StateFile(request.state))) if request.state else None
         folder = opened.enter_context(temporary_folder("counterfoil-convert-"))
         run = _Import(settings, request, state, folder, is_asked)
-        export = run.converted()
+        try:
+            export = run.converted()
+        except ImportStopped:
+            echo("Stopped. Nothing was written.", err=True)
+            return NOT_ANSWERED
         if isinstance(export, int):
             return export
         opened.enter_context(closing(export))
@@ -203,9 +207,9 @@ class _Import(Struct):
         except (StoreUnavailable, StoreMismatch, OSError) as error:
             print_note(f"the keys cannot be written, so the mapping {path.name} is not in the audit log: {error}")
         if request.line_files or request.payment_files:
-            echo(f"The mapping is in {path}. For such files, add --mapping {path}.", err=True)
+            print_wrapped(f"The mapping is in {path}. For such files, add --mapping {path}.", err=True)
         else:
-            echo(f"Files with these headings are read in the same way from now on: {path}", err=True)
+            print_wrapped(f"Files with these headings are read in the same way from now on: {path}", err=True)
         return path
 
     def _convert(self) -> ConvertedExport:
@@ -233,7 +237,7 @@ class _Import(Struct):
             return self._write_built_in(export)
         if answers:
             export.close()
-            self._set_facts(_facts_of(answers))
+            self._set_facts(facts_of(answers))
             export = self._convert()
         if self.is_asked:
             return self._accepted(export)
@@ -249,21 +253,22 @@ class _Import(Struct):
             export = self._convert()
         for note in export.notes:
             import_report.say_once(note)
-        if request.has_output or self._shows_accepted(export):
-            return export
-        return 0
+        if not request.has_output:
+            self._accept_totals(export)
+        return export
 
-    def _shows_accepted(self, export: ConvertedExport) -> bool:
-        """Show the totals of all bills, and return whether they are to be loaded. Otherwise, close the export."""
+    def _accept_totals(self, export: ConvertedExport) -> None:
+        """Show the totals of all bills. If they are not to be loaded, close the export, and raise `ImportStopped`."""
         report, _ = _checked(self.settings, self.request, export, is_guarded=False)
         with redirect_stdout(sys.stderr):
             import_report.print_tally(export.tally)
             print_totals(report.summary.totals.report())
-        self.request.is_load = accepts_totals()
-        if not self.request.is_load:
-            echo("Stopped. Nothing was written.", err=True)
+        try:
+            accept_totals()
+        except ImportStopped:
             export.close()
-        return self.request.is_load
+            raise
+        self.request.is_load = True
 
     def _set_facts(self, facts: ShopSettings) -> None:
         request = self.request
@@ -302,8 +307,8 @@ class _Import(Struct):
             as_json=request.as_json,
             only_form=request.as_json and not request.writes_records,
         )
-        if answered.decision is Decision.STOP:
-            return answered.status
+        if isinstance(answered, int):
+            return answered
         if request.output.endswith(MAPPING_SUFFIX):
             _write_text(Path(request.output), answered.form.mapping)
             echo(f"The mapping is in {request.output}. Nothing was loaded.", err=True)
@@ -336,15 +341,9 @@ class _Import(Struct):
             raise ImportFailed(f"{export.name}: {bills} accepted, but {export.tally.bills:,} converted. Report it.")
         import_report.say_notes(export)
         self.answered = answered
-        if answered.form.is_sample and is_decided_here and not self._shows_accepted(export):
-            return 0
+        if answered.form.is_sample and is_decided_here:
+            self._accept_totals(export)
         return export
-
-
-def _facts_of(answers: Mapping[str, str]) -> ShopSettings:
-    return ShopSettings(
-        franchise_id=answers.get("franchise"), closing=answers.get("closing"), timezone=answers.get("timezone")
-    )
 
 
 def _file_of_item(settings: Settings, request: ImportRequest) -> Path:

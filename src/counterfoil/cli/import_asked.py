@@ -21,16 +21,15 @@ from counterfoil.machine.process import stop_signals_as_interrupt
 from counterfoil.settings import Settings
 from counterfoil.text import counted
 
-OPEN_QUESTIONS = 7
-"""The exit status if questions are open. Nothing was written then."""
+NOT_ANSWERED = 7
+"""The exit status if questions are open, or a person stopped. Nothing was written then."""
 
 
 class Answered(Struct, frozen=True):
-    """What became of a form: a decision with the complete form, or the exit status of the command."""
+    """A complete form, and what is to be done with it."""
 
     form: Form
     decision: Decision
-    status: int
 
 
 def may_ask(*, as_json: bool) -> bool:
@@ -61,10 +60,10 @@ def answer(
     is_asked: bool,
     as_json: bool,
     only_form: bool,
-) -> Answered:
-    """Return the complete form of the files, after asking if that is possible, or say which questions are open.
+) -> Answered | int:
+    """Return the complete form of the files, after asking if that is possible.
 
-    With `only_form`, its JSON is all that is wanted.
+    Otherwise say which questions are open, and return the exit status. With `only_form`, only print the form as JSON.
     """
     shops = known_shops(settings)
     conversion = request.conversion(shops, known_bases(settings), files)
@@ -76,23 +75,22 @@ def answer(
 
     if is_asked:
         accepted = ask_questions(ask_form, answers)
-        return Answered(accepted.form, accepted.decision, 0)
+        return Answered(accepted.form, accepted.decision)
     form = ask_form(answers)
     if form.refused:
         refusal = form.refused[0]
         raise click.UsageError(f"The answer {refusal.id} = {json.encode(refusal.answer).decode()}: {refusal.reason}")
-    status = FAILED if form.advice else OPEN_QUESTIONS
-    if form.is_complete:
-        status = 0
-    if as_json and (only_form or not form.is_complete):
+    if only_form or (as_json and not form.is_complete):
         print_json(to_builtins(form))
-        return Answered(form, Decision.STOP, status)
-    if form.is_complete:
-        if not as_json:
-            _print_decided(form)
-        return Answered(form, Decision.LOAD, 0)
-    _print_open(form)
-    return Answered(form, Decision.STOP, status)
+    elif not form.is_complete:
+        _print_open(form)
+    elif not as_json:
+        _print_decided(form)
+    if form.advice:
+        return FAILED
+    if not form.is_complete:
+        return NOT_ANSWERED
+    return 0 if only_form else Answered(form, Decision.LOAD)
 
 
 def _print_decided(form: Form) -> None:

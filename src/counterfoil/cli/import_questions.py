@@ -4,7 +4,7 @@ Everything is written to standard error, so that standard output stays free for 
 """
 
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 
 import click
@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from counterfoil.cli.terminal import COLUMN_GAP, aligned, display_width, echo, print_wrapped, style
 from counterfoil.importer.form import AnswerOption, DayTotals, Form, LeftOutBills, MemberTotals, Question, Totals
+from counterfoil.importing.results import ImportFailed
 from counterfoil.text import counted, printable
 
 AskForm = Callable[[Mapping[str, str]], Form]
@@ -20,12 +21,13 @@ AskForm = Callable[[Mapping[str, str]], Form]
 BACK, EXAMPLES, STOP = "<", "?", "q"
 MOST_DAYS_SHOWN = 31
 _LABEL_WIDTH = 10
+_INDENT = " " * 5
 
 
 class Decision(Enum):
     LOAD = "load"
     WRITE = "write"
-    STOP = "stop"
+    CHANGE = "change"
 
 
 class DecidedForm(Struct, frozen=True):
@@ -35,65 +37,76 @@ class DecidedForm(Struct, frozen=True):
     form: Form
 
 
-class _Stopped(Exception):
-    """The person stopped before everything was answered."""
+class ImportStopped(Exception):
+    """The person stopped before everything was answered or accepted."""
 
 
 def ask_questions(ask_form: AskForm, known_answers: Mapping[str, str]) -> DecidedForm:
-    """Ask what is open, show the totals, and return what the person decided. Nothing is written meanwhile."""
+    """Ask what is open, show the totals, and return what the person decided. Nothing is written meanwhile.
+
+    Raise `ImportStopped` if the person stops, and `ImportFailed` if the file cannot be answered for.
+    """
     form = ask_form(known_answers)
     _print_file(form)
-    if form.advice:
-        print_wrapped(form.advice, err=True)
-        return DecidedForm(Decision.STOP, form)
-    if form.questions:
-        what = counted(len(form.questions), "question")
-        echo(f"{what}. Nothing is written until you accept.  ? examples   < back   q stop", err=True, bold=True)
-    given: dict[str, str] = dict(known_answers)
-    here: list[str] = []
-    try:
-        while True:
-            form = _answer_all(ask_form, form, given, here)
-            if form.advice:
-                print_wrapped(form.advice, err=True)
-                return DecidedForm(Decision.STOP, form)
-            if form.is_sample:
-                # The totals of the whole file are shown once it is converted.
-                return DecidedForm(Decision.LOAD, form)
-            _print_totals(form)
-            decision = _decide(can_change=bool(given))
-            if decision is not None:
-                return DecidedForm(decision, form)
-            question_id = _choose_answer(given)
-            if question_id is not None:
-                del given[question_id]
-                here = [each for each in here if each != question_id]
-                form = ask_form(given)
-    except (_Stopped, click.Abort, EOFError):
-        echo("Stopped. Nothing was written.", err=True)
-        return DecidedForm(Decision.STOP, form)
+    if form.questions and not form.advice:
+        print_keys(len(form.questions))
+    given = dict(known_answers)
+    asked: list[str] = []
+    while True:
+        form = answer_all(ask_form, form, given, asked)
+        if form.advice:
+            raise ImportFailed(form.advice)
+        if form.is_sample:
+            # The totals of the whole file are shown once it is converted.
+            return DecidedForm(Decision.LOAD, form)
+        _print_totals(form)
+        decision = _decide(can_change=bool(given))
+        if decision is not Decision.CHANGE:
+            return DecidedForm(decision, form)
+        question_id = _choose_answer(given)
+        if question_id is not None:
+            del given[question_id]
+            if question_id in asked:
+                asked.remove(question_id)
+            form = ask_form(given)
 
 
-def _answer_all(ask_form: AskForm, form: Form, given: dict[str, str], here: list[str]) -> Form:
-    """Ask until no question is left. `given` has all answers, and `here` the IDs of those given here, in order."""
+def print_keys(questions: int) -> None:
+    """Say how many questions there are, and which keys have a meaning besides the answers."""
+    keys = "? examples   < back   q stop"
+    print_wrapped(
+        f"{counted(questions, 'question')}. Nothing is written until you accept.  {keys}", err=True, bold=True
+    )
+
+
+def answer_all(ask_form: AskForm, form: Form, given: dict[str, str], asked: list[str]) -> Form:
+    """Ask until no question is left. `given` has all answers, and `asked` the IDs of those given here, in order."""
     while form.questions and not form.advice:
         question = form.questions[0]
-        place = f"{len(here) + 1}/{len(here) + len(form.questions)}"
-        answer = _ask(question, place, can_go_back=bool(here))
-        if answer is None:
-            last = here.pop()
-            del given[last]
+        place = f"{len(asked) + 1}/{len(asked) + len(form.questions)}"
+        _print_question(question, place)
+        answered = _answered(ask_form, question, given, can_go_back=bool(asked))
+        if answered is None:
+            del given[asked.pop()]
             form = ask_form(given)
             continue
-        next_form = ask_form({**given, question.id: answer})
-        reason = _refusal(next_form, question.id)
-        if reason is not None:
-            print_wrapped(f"     {reason}", 5, err=True, fg="yellow")
-            continue
-        given[question.id] = answer
-        here.append(question.id)
-        form = next_form
+        asked.append(question.id)
+        form = answered
     return form
+
+
+def _answered(ask_form: AskForm, question: Question, given: dict[str, str], *, can_go_back: bool) -> Form | None:
+    """Ask until an answer is possible, and return the form with it. None goes one question back."""
+    while True:
+        answer = _ask(question, can_go_back=can_go_back)
+        if answer is None:
+            return None
+        form = ask_form({**given, question.id: answer})
+        reason = _refusal(form, question.id)
+        if reason is None:
+            given[question.id] = answer
+            return form
+        _say(f"Not possible: {reason.rstrip('.')}.")
 
 
 def _refusal(form: Form, question_id: str) -> str | None:
@@ -103,18 +116,14 @@ def _refusal(form: Form, question_id: str) -> str | None:
     return None
 
 
-def _ask(question: Question, place: str, *, can_go_back: bool) -> str | None:
-    """Print a question and return its answer, or None to go one question back."""
-    _print_question(question, place)
+def _ask(question: Question, *, can_go_back: bool) -> str | None:
+    """Return the answer to a question that was printed, or None to go one question back."""
     while True:
-        typed = click.prompt(">", default=question.default or "", show_default=False, prompt_suffix=" ", err=True)
-        typed = typed.strip()
-        if typed == STOP:
-            raise _Stopped
+        typed = prompt(question.default or "")
         if typed == BACK and can_go_back:
             return None
         if typed == BACK:
-            echo("     This is the first question.", err=True)
+            _say("This is the first question.")
             continue
         if typed == EXAMPLES:
             _print_examples(question)
@@ -122,7 +131,21 @@ def _ask(question: Question, place: str, *, can_go_back: bool) -> str | None:
         answer = _answer_of(question, typed)
         if answer is not None:
             return answer
-        echo(f"     {_what_to_type(question)}", err=True)
+        _say(_what_to_type(question, typed))
+
+
+def prompt(default: str = "") -> str:
+    """Return what a person types in a line, or raise `ImportStopped`, also for Ctrl-C and Ctrl-D."""
+    try:
+        typed = click.prompt(">", default=default, show_default=False, prompt_suffix=" ", err=True)
+    except click.Abort as error:
+        # The cursor is behind the prompt.
+        echo("", err=True)
+        raise ImportStopped from error
+    typed = str(typed).strip()
+    if typed == STOP:
+        raise ImportStopped
+    return typed
 
 
 def _answer_of(question: Question, typed: str) -> str | None:
@@ -133,18 +156,47 @@ def _answer_of(question: Question, typed: str) -> str | None:
     answers = {option.answer for option in question.options}
     if typed in answers or typed == question.default:
         return typed
-    if question.free and typed:
+    # The number of an option that is not there is a slip, and no value.
+    is_slip = bool(question.options) and len(typed) == 1 and typed.isdigit()
+    if question.free and typed and not is_slip:
         return typed
     return None
 
 
-def _what_to_type(question: Question) -> str:
-    numbers = f"a number from 1 to {len(question.options)}"
-    if not question.options:
-        numbers = "a value"
-    elif question.free:
-        numbers = f"{numbers}, or another value"
-    return f"Type {numbers}; ? shows examples, < goes back, q stops."
+def _what_to_type(question: Question, typed: str) -> str:
+    what = f"a number from 1 to {len(question.options)}"
+    if len(question.options) < 2:
+        what = "1"
+    if question.free:
+        what = f"{what}, or {_free_value(question)}" if question.options else _free_value(question)
+    none = f"There is no answer {typed}. " if typed else ""
+    return f"{none}Type {what}; ? shows examples, < goes back, q stops."
+
+
+def _free_value(question: Question) -> str:
+    """Return what may be typed besides the options."""
+    match question.id:
+        case "timezone":
+            return "another time zone, such as Europe/London"
+        case "franchise":
+            return "the name of another group"
+        case "closing":
+            return "another time, such as 02:30"
+        case "shop":
+            return "the ID of a new shop"
+        case "base":
+            return "the name of a new base"
+        case "net":
+            return "another sum of columns, such as Total + Tip"
+        case "bill":
+            return "another column, or several, such as Date + Number"
+        case "time" | "lines" | "payments":
+            return "another column"
+    return "another value"
+
+
+def _say(text: str) -> None:
+    print_wrapped(f"{_INDENT}{text}", len(_INDENT), err=True, fg="yellow")
 
 
 def _print_file(form: Form) -> None:
@@ -155,57 +207,68 @@ def _print_file(form: Form) -> None:
 
 
 def _print_question(question: Question, place: str) -> None:
-    indent = " " * 5
     echo("", err=True)
-    print_wrapped(style(f"{place}  ", dim=True) + style(question.text, bold=True), 5, err=True)
+    print_wrapped(style(f"{place}  ", dim=True) + style(question.text, bold=True), len(_INDENT), err=True)
     for line in question.example.splitlines():
-        print_wrapped(indent + style(line, dim=True), 7, err=True)
-    rows = [_option_cells(number, option) for number, option in enumerate(question.options, start=1)]
-    if rows:
-        for line in _option_lines(rows):
-            echo(indent + line, err=True)
-    if question.free and question.options:
-        echo(f"{indent}or type another value", err=True, dim=True)
+        print_wrapped(f"{_INDENT}  {style(line, dim=True)}", len(_INDENT) + 2, err=True)
+    _print_options(question.options)
+    hints = []
     if question.default is not None:
-        echo(f"{indent}Enter: {printable(question.default)}", err=True, dim=True)
+        hints.append(f"Enter: {question.default}")
+    if question.free:
+        hints.append(f"or type {_free_value(question)}")
+    if hints:
+        print_wrapped(_INDENT + style(printable("   ".join(hints)), dim=True), len(_INDENT), err=True)
 
 
-def _option_cells(number: int, option: AnswerOption) -> list[str]:
-    money = ""
-    if option.net:
-        money = f"{counted(option.bills, 'bill')}  {_amount(option.net)}"
-    return [str(number), option.text, money]
-
-
-def _option_lines(rows: list[list[str]]) -> list[str]:
-    """Return a line for each option, or two where the line would be wider than the terminal."""
+def _print_options(options: Sequence[AnswerOption]) -> None:
+    """Print a line for each option, or two where one would be wider than the terminal."""
+    if not options:
+        return
+    has_money = len({(option.bills, option.net) for option in options}) > 1
+    rows = []
+    for number, option in enumerate(options, start=1):
+        money = [counted(option.bills, "bill"), _amount(option.net)] if has_money else []
+        rows.append([str(number), printable(option.text), *money])
+    lines = list(aligned(rows, [True, False, True, True][: len(rows[0])]))
     room = shutil.get_terminal_size().columns
-    lines = list(aligned(rows, [True, False, True]))
-    if max(map(display_width, lines)) + 5 <= room:
-        return lines
-    lines = []
-    for number, text, money in rows:
-        lines.append(f"{number}  {text}")
+    if max(map(display_width, lines)) + len(_INDENT) <= room:
+        for line in lines:
+            echo(_INDENT + line, err=True)
+        return
+    for place, text, *money in rows:
+        print_wrapped(f"{_INDENT}{place}  {text}", len(_INDENT) + 3, err=True)
         if money:
-            lines.append(f"   {money}")
-    return lines
+            echo(f"{_INDENT}   {COLUMN_GAP.join(money)}", err=True)
 
 
 def _print_examples(question: Question) -> None:
-    shown = False
+    """Print what each answer makes of a bill, what it leaves out, and the days, where the answers differ in it."""
+    spans = {(option.first, option.last) for option in question.options}
+    is_shown = False
     for number, option in enumerate(question.options, start=1):
         parts = []
         if option.example:
             parts.append(option.example)
-        if option.first and option.last:
-            parts.append(f"first bill {option.first}, last bill {option.last}")
         if option.left_out.bills:
             parts.append(f"leaves out {counted(option.left_out.bills, 'bill')}, {_amount(option.left_out.net)}")
+        if len(spans) > 1 and option.first and option.last:
+            parts.append(f"first bill {_moment(option.first)}, last bill {_moment(option.last)}")
         if parts:
-            shown = True
-            print_wrapped(f"     {number}  {'; '.join(parts)}", 8, err=True, dim=True)
-    if not shown:
-        echo("     There are no examples for this question.", err=True)
+            is_shown = True
+            print_wrapped(f"{_INDENT}{number}  {'; '.join(parts)}", len(_INDENT) + 3, err=True, dim=True)
+    if len(spans) == 1:
+        [(first, last)] = spans
+        if first and last:
+            is_shown = True
+            print_wrapped(f"{_INDENT}First bill {_moment(first)}, last bill {_moment(last)}", 5, err=True, dim=True)
+    if not is_shown:
+        _say("There are no examples for this question.")
+
+
+def _moment(text: str) -> str:
+    """Return a local time without its offset and without seconds."""
+    return text[:16].replace("T", " ")
 
 
 def _print_members(form: Form, members: MemberTotals) -> None:
@@ -284,30 +347,40 @@ def _amount(text: str) -> str:
     return f"{sign}{int(whole):,}{point}{rest}"
 
 
-def _decide(*, can_change: bool) -> Decision | None:
-    """Ask what to do with the form. None stands for changing an answer."""
-    echo("", err=True)
-    echo("1  Load, and use the same answers for such files", err=True)
-    echo("2  Only write the mapping", err=True)
+def _decide(*, can_change: bool) -> Decision:
+    """Ask what to do with the form."""
+    choices = {
+        "1": ("Load, and use the same answers for such files", Decision.LOAD),
+        "2": ("Only write the mapping", Decision.WRITE),
+    }
     if can_change:
-        echo("3  Change an answer", err=True)
-    echo("4  Stop", err=True)
-    decisions = {"1": Decision.LOAD, "2": Decision.WRITE, "4": Decision.STOP, STOP: Decision.STOP}
+        choices["3"] = ("Change an answer", Decision.CHANGE)
+    return choose(choices)
+
+
+def choose(choices: Mapping[str, tuple[str, Decision]]) -> Decision:
+    """Print what can be done now, and return what a person chooses. To stop comes last."""
+    stop = str(len(choices) + 1)
+    echo("", err=True)
+    for number, (text, _) in choices.items():
+        echo(f"{number}  {text}", err=True)
+    echo(f"{stop}  Stop", err=True)
     while True:
-        typed = click.prompt(">", prompt_suffix=" ", err=True).strip()
-        if typed in decisions:
-            return decisions[typed]
-        if typed == "3" and can_change:
-            return None
-        echo("Type one of the numbers.", err=True)
+        typed = prompt()
+        if typed == stop:
+            raise ImportStopped
+        if typed in choices:
+            return choices[typed][1]
+        echo(f"Type a number from 1 to {stop}.", err=True)
 
 
 def _choose_answer(given: Mapping[str, str]) -> str | None:
     """Ask which answer to change, and return its ID, or None if none is to be changed."""
     ids = list(given)
     for number, question_id in enumerate(ids, start=1):
-        print_wrapped(f"{number}  {question_id}: {given[question_id]}", 4, err=True)
-    typed = click.prompt("Which one (Enter: none)", default="", show_default=False, err=True).strip()
+        print_wrapped(f"{number}  {printable(question_id)}: {printable(given[question_id])}", 3, err=True)
+    echo("Which one? Enter changes none.", err=True)
+    typed = prompt()
     if typed.isdigit() and 1 <= int(typed) <= len(ids):
         return ids[int(typed) - 1]
     return None

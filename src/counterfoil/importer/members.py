@@ -37,6 +37,7 @@ from counterfoil.importer.member_headings import (
     role_of,
 )
 from counterfoil.importer.reading import read_table
+from counterfoil.importer.shop_questions import assumptions
 from counterfoil.importer.toml_text import TomlText, quoted
 from counterfoil.importing.mapping import FileLayout, KnownBase, parse_mapping
 from counterfoil.importing.members import member_records
@@ -414,8 +415,7 @@ class _MembersFormer:
     ) -> Form:
         table, interview = self._table, self._interview
         never = [name for name in table.columns if name not in self._roles and role_of(name) == "person"]
-        assumed = [*interview.assumed, *notes]
-        assumed += [f"{question.text} {question.default}" for question in questions if question.default is not None]
+        assumed = [*interview.assumed, *notes, *assumptions(questions)]
         asked = {*interview.used, *(question.id for question in questions)}
         return Form(
             file=f"{table.name}: {len(table.rows):,} rows, {len(table.columns)} columns, members",

@@ -29,10 +29,12 @@ from counterfoil.importer.form import (
 from counterfoil.importer.interview import Doubt, NeedsOtherReport, Refuted
 from counterfoil.importer.members import ROWS, members_form
 from counterfoil.importer.ranks import REFUND, VOID
+from counterfoil.importer.shop_questions import assumptions
 from counterfoil.importer.solver import ExportReading, ExportSource, Left, Record
 from counterfoil.importing.mapping import KnownBase
 from counterfoil.importing.sheets import CsvFile
 from counterfoil.importing.values import decimal_places
+from counterfoil.text import counted, display_width
 
 MOST_ROUNDS = 20
 MOST_VALUES, MOST_NUMBERS = 6, 3
@@ -249,12 +251,14 @@ class _Former:
         bills: dict[str, list[int]] = {}
         for bill, rows in enumerate(reading.bills.rows):
             bills.setdefault(column.values[rows[0]], []).append(bill)
-        lines = []
-        for value, some in list(bills.items())[:MOST_VALUES]:
-            net = self._money(sum(reading.net.values[bill] or 0 for bill in some))
-            numbers = ", ".join(reading.bills.name_of(bill) for bill in some[:MOST_NUMBERS])
-            more = f": {numbers}" if len(some) <= MOST_NUMBERS else ""
-            lines.append(f"{value or 'empty'}  {len(some):,} bills  {net}{more}")
+        cells: list[tuple[str, str, str, str]] = []
+        for value, numbers in list(bills.items())[:MOST_VALUES]:
+            net = self._money(sum(reading.net.values[bill] or 0 for bill in numbers))
+            names = ""
+            if len(numbers) <= MOST_NUMBERS:
+                names = ", ".join(map(reading.bills.name_of, numbers))
+            cells.append((value or "empty", counted(len(numbers), "bill"), net, names))
+        lines = _in_columns(cells)
         if len(bills) > MOST_VALUES:
             lines.append(f"and {len(bills) - MOST_VALUES:,} more values")
         return "\n".join(lines)
@@ -278,8 +282,7 @@ class _Former:
     def _of(self, reading: ExportReading, questions: list[Question], advice: str) -> Form:
         table = reading.source_table
         is_open = any(question.default is None for question in questions) or bool(advice) or bool(self._refused)
-        defaults = [f"{question.text} {question.default}" for question in questions if question.default is not None]
-        assumed = [*reading.interview.assumed, *defaults]
+        assumed = [*reading.interview.assumed, *assumptions(questions)]
         return Form(
             file=_about(table, reading),
             is_sample=table.is_sample,
@@ -380,6 +383,16 @@ class _Former:
         moment = datetime.fromisoformat(text)
         zone = ZoneInfo(reading.shops.shops[0].timezone)
         return (moment if moment.tzinfo else moment.replace(tzinfo=zone)).isoformat()
+
+
+def _in_columns(rows: Sequence[tuple[str, str, str, str]]) -> list[str]:
+    """Return a line for each row: a value, a number of bills and an amount below each other, and the bills."""
+    widths = [max(display_width(row[position]) for row in rows) for position in range(3)]
+    lines = []
+    for value, bills, net, names in rows:
+        left = value + " " * (widths[0] - display_width(value))
+        lines.append(f"{left}  {bills.rjust(widths[1])}  {net.rjust(widths[2])}  {names}".rstrip())
+    return lines
 
 
 def _question(doubt: Doubt, options: Sequence[AnswerOption], example: str) -> Question:

@@ -10,16 +10,17 @@ from zoneinfo import ZoneInfo
 from msgspec import Struct
 
 from counterfoil.domain.calendar import zone_named
+from counterfoil.domain.shops import closing_time
 from counterfoil.importer.bills import Bills
 from counterfoil.importer.columns import ANY_CENTURY
 from counterfoil.importer.days import quiet_hour
-from counterfoil.importer.form import KnownShop
+from counterfoil.importer.form import KnownShop, Question
 from counterfoil.importer.interview import Interview, Refuted
+from counterfoil.importer.shop_questions import NO_GROUP, closing_question, group_question, zone_question
 from counterfoil.importing.values import COUNTRY_ZONES, KNOWN_ZONES, OtherZone, UnreadableCell, read_time, read_zone
 
 DEFAULT_ZONE = "Asia/Bangkok"
-DEFAULT_SHOP, DEFAULT_GROUP, NO_GROUP = "my-shop", "my-group", "none"
-MIDNIGHT = "00:00"
+DEFAULT_SHOP = "my-shop"
 MOST_CHOICES = 4
 # The zone of all times in a heading or a title, as in `Date (GMT+7)`, `closed_at_utc` and `Time zone: Asia/Bangkok`.
 _IN_TEXT = re.compile(
@@ -31,7 +32,6 @@ _AFTER_TIME = re.compile(
     r"(?<=[\dMm ])(?![AP]M$)(?:(?:UTC|GMT)?[+-]\d{1,2}:?\d{2}|[A-Z]{1,5})(?:\s*\([^)]*\))?$", re.ASCII
 )
 _ABBREVIATION = re.compile(r"[A-Z]{2,}$", re.ASCII)
-_CLOCK = re.compile(r"(?:[01]\d|2[0-3]):[0-5]\d", re.ASCII)
 
 
 class ExportShop(Struct, frozen=True):
@@ -58,7 +58,7 @@ class Shops(Struct, frozen=True):
 def find_shops(
     bills: Bills, times: Sequence[str], known: Sequence[KnownShop], zone: str | None, interview: Interview
 ) -> Shops:
-    zones = _Zones(bills, zone or _only(shop.timezone for shop in known), interview)
+    zones = _Zones(bills, zone or _only(shop.timezone for shop in known), times, interview)
     named: list[tuple[str, str, str]]
     no_shop: tuple[str, ...] = ()
     if bills.shop is None:
@@ -74,7 +74,7 @@ def find_shops(
     new = [one for one in named if one[0] not in by_id]
     timezone = zones.find([value for *_, value in named], is_asked=bool(new) and zone is None)
     franchise = _asked_franchise(new, known, interview)
-    closing = _asked_closing(times, interview) if new else None
+    closing = _asked_closing(times, known, interview) if new else None
     shops = []
     for shop_id, name, value in named:
         old = by_id.get(shop_id)
@@ -108,23 +108,30 @@ def _asked_franchise(
     if not new:
         return None
     groups = list(dict.fromkeys(shop.franchise_id for shop in known if shop.franchise_id))
-    default = groups[0] if len(groups) == 1 else DEFAULT_GROUP if len(new) > 1 else NO_GROUP
-    choices = dict.fromkeys([default, *groups[:2]], "") | {NO_GROUP: "no group"}
-    choices = {group: text or f"the group {group}" for group, text in choices.items()}
-    text = f"Which group do the {len(new):,} new shops belong to?" if len(new) > 1 else "Which group has the new shop?"
-    answer = interview.choose("franchise", "shop", text, choices, free=True, default=default)
+    answer = _asked(group_question(len(new), groups), interview)
     return None if answer == NO_GROUP else answer
 
 
-def _asked_closing(times: Sequence[str], interview: Interview) -> str | None:
-    found = quiet_hour(times) or MIDNIGHT
-    text = "When does the business day end? Bills before this time belong to the day before."
-    choices = {found: "the middle of the quiet hours"} if found != MIDNIGHT else {}
-    choices[MIDNIGHT] = "at midnight"
-    answer = interview.choose("closing", "shop", text, choices, free=True, default=found)
-    if not _CLOCK.fullmatch(answer):
-        raise Refuted("closing", answer, "it is not a time such as 02:00")
-    return answer
+def _asked_closing(times: Sequence[str], known: Sequence[KnownShop], interview: Interview) -> str | None:
+    question = closing_question(quiet_hour(times), _only(shop.closing_time for shop in known))
+    answer = _asked(question, interview)
+    closing = closing_time(answer)
+    if closing is None:
+        raise Refuted("closing", answer, f"{answer} is not a time such as 02:00")
+    return closing
+
+
+def _asked(question: Question, interview: Interview) -> str:
+    choices = {option.answer: option.text for option in question.options}
+    return interview.choose(
+        question.id,
+        question.kind,
+        question.text,
+        choices,
+        example=question.example,
+        free=question.free,
+        default=question.default,
+    )
 
 
 def shop_ids(names: Sequence[str], known: Sequence[KnownShop] = ()) -> dict[str, str]:
@@ -145,12 +152,13 @@ def shop_ids(names: Sequence[str], known: Sequence[KnownShop] = ()) -> dict[str,
 class _Zones:
     """The time zones of shops: as a person or a column says, or as offsets, currency and language show it."""
 
-    def __init__(self, bills: Bills, timezone: str | None, interview: Interview) -> None:
+    def __init__(self, bills: Bills, timezone: str | None, times: Sequence[str], interview: Interview) -> None:
         self._bills = bills
+        self._first_time = min(filter(None, times), default="")
         self._timezone = timezone or interview.answers.get("timezone")
         self._interview = interview
         if self._timezone and zone_named(self._timezone) is None:
-            raise Refuted("timezone", self._timezone, "it is not a time zone such as Asia/Bangkok")
+            raise Refuted("timezone", self._timezone, f"{self._timezone} is not a time zone such as Asia/Bangkok")
         self.own: dict[str, str] = {}
         """The zone of each shop, where times have offsets of their own."""
         column = next((one for one in bills.ranks.with_role("timezone") if one.filled), None)
@@ -189,8 +197,7 @@ class _Zones:
             return first
         if not is_asked or self._is_named:
             return first
-        text = "In which time zone are the shops?"
-        return self._interview.choose("timezone", "shop", text, {first: first}, free=True, default=first)
+        return _asked(zone_question(first, self._first_time), self._interview)
 
     def _asked(self, shop: str) -> str:
         column = self._columns[-1] if self._columns else None

@@ -15,6 +15,7 @@ from counterfoil.importer.bills import ALL_ROWS, ONLY, SEPARATOR, WITHOUT, Bills
 from counterfoil.importer.columns import FEW_VALUES, TableColumn
 from counterfoil.importer.interview import Interview
 from counterfoil.importer.ranks import NUMBER_ROLES, REFUND, SALE, SKIP, TOTAL_ROLES, VOID, Ranks, is_flag
+from counterfoil.text import counted
 
 EACH = "each"
 MOST_OPTIONS = 4
@@ -284,11 +285,12 @@ class _StateSearch:
 
     def _ask_about_bills(self, column: TableColumn, values: Sequence[str], marked: Sequence[str]) -> None:
         shown = _shown(marked)
+        was = "was" if len(marked) == 1 else "were"
         meanings = {
             SALE: "Nothing: all were sold",
-            SKIP: f"{shown}: not sold, leave out",
-            VOID: f"{shown}: cancelled, void",
-            REFUND: f"{shown}: paid back, refund",
+            SKIP: f"{shown} {was} not sold: leave out",
+            VOID: f"{shown} {was} cancelled: void",
+            REFUND: f"{shown} {was} paid back: refund",
         }
         negative = self._pays_back(column, marked) and not self._bills.is_of_bill(column)
         order = self._ordered(column, marked, (VOID, REFUND) if negative else MEANINGS)
@@ -320,7 +322,7 @@ class _StateSearch:
             if doubt not in self._interview.answers and (not value or is_sold):
                 continue
             text = f"What is a bill of which “{column.name}” is “{value or 'empty'}”?"
-            meanings = {SALE: "sold", SKIP: "not sold, leave out", VOID: "cancelled, void", REFUND: "paid back, refund"}
+            meanings = {SALE: "sold", SKIP: "not sold: leave out", VOID: "cancelled: void", REFUND: "paid back: refund"}
             choices = {meaning: meanings[meaning] for meaning in self._ordered(column, [value], MEANINGS)}
             found[value] = self._interview.choose(doubt, "state", text, choices, example=self._counted(column, value))
         return found
@@ -340,7 +342,7 @@ class _StateSearch:
             if any(column.values[row] == value for row in rows)
         ]
         named = f" ({', '.join(numbers[:MOST_SHOWN])})" if len(numbers) <= MOST_SHOWN else ""
-        return f"{value or 'empty'}: {len(numbers):,} bills{named}"
+        return f"{value or 'empty'}: {counted(len(numbers), 'bill')}{named}"
 
     def _ask_about_lines(self, column: TableColumn, values: Sequence[str], marked: Sequence[str]) -> None:
         if self.states.cancelled is not None:

@@ -580,11 +580,17 @@ class TotalSearch:
         columns = set(self._candidates[place].columns)
         others = [one for one in self._relations if not set(self._candidates[one.base].columns) < columns]
         relations = [one for one in others if one.target == place] or [one for one in others if one.base == place]
-        lines = [
-            f"{self._candidates[one.target].name} = {self._sum_of(one.base, one.parts).name}"
-            f" on {one.held:,} of {one.checked:,} bills"
-            for one in relations
-        ]
+        lines = []
+        shown = set()
+        for relation in relations:
+            base, target = self._candidates[relation.base], self._candidates[relation.target]
+            # If each bill has one row, a column and its sum are the same.
+            terms = base.columns, relation.parts
+            if terms in shown or (not relation.parts and set(base.columns) == set(target.columns)):
+                continue
+            shown.add(terms)
+            equation = f"{target.name} = {self._sum_of(relation.base, relation.parts).name}"
+            lines.append(f"{equation} on {relation.held:,} of {relation.checked:,} bills")
         for number, part in enumerate(self._parts):
             rate = self._rate(number, place)
             if rate is not None and not _differs(number, related):
