@@ -199,7 +199,7 @@ def _names(t: Texts, use: Use, slot: Slot) -> tuple[str, str]:
 # --- the measures of a chart ------------------------------------------------------------
 
 
-class Mark(Struct, frozen=True):
+class Rectangle(Struct, frozen=True):
     """A rectangle."""
 
     x: str
@@ -227,7 +227,7 @@ class Place(Struct, frozen=True):
     """A bar with its marks. The first one fills the whole height, so that also a low bar is easy to point at."""
 
     bar: Bar
-    marks: list[Mark]
+    marks: list[Rectangle]
 
 
 class BarChart(Struct, frozen=True, kw_only=True):
@@ -256,7 +256,7 @@ def draw_bars(bars: Sequence[Bar], series: Mapping[str, str], unit: str = "") ->
     return BarChart(lines=_grid(most, room, unit), labels=_labels(bars, span), places=places)
 
 
-def _marks(middle: float, bottom: float, width: float, height: float, style: str) -> list[Mark]:
+def _marks(middle: float, bottom: float, width: float, height: float, style: str) -> list[Rectangle]:
     """Return a bar, or a line with a cap: bars in front of each other would look as if they added up."""
     if style != "slow":
         return [_mark(middle - width / 2, bottom - height, width, height, style)]
@@ -286,16 +286,16 @@ def _labels(bars: Sequence[Bar], span: float) -> list[AxisLabel]:
     return labels
 
 
-def _mark(x: float, y: float, width: float, height: float, style: str) -> Mark:
+def _mark(x: float, y: float, width: float, height: float, style: str) -> Rectangle:
     # Even a very small value gets a bar that is one unit high, so that the bar is visible.
     shown = max(height, 1.0)
-    return Mark(_position(x), _position(y + height - shown), _position(width), _position(shown), style)
+    return Rectangle(_position(x), _position(y + height - shown), _position(width), _position(shown), style)
 
 
 class Spark(Struct, frozen=True):
     width: int
     height: int
-    marks: list[Mark]
+    marks: list[Rectangle]
 
 
 def draw_spark(values: Sequence[int]) -> Spark:
