@@ -9,7 +9,7 @@ from counterfoil.backends.postgres import administration as postgres_migrate
 from counterfoil.backends.postgres import schema as postgres_schema
 from counterfoil.backends.sqlite import schema as sqlite_schema
 
-SECOND = "0023_second.sql"
+SECOND = "0024_second.sql"
 SQL = "CREATE TABLE second (number integer PRIMARY KEY);\nINSERT INTO second VALUES (1), (2);\n"
 
 

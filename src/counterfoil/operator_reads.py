@@ -42,6 +42,7 @@ from counterfoil.domain.request_records import CopyState, ReadProgress, RequestD
 from counterfoil.domain.resources import Shop
 from counterfoil.domain.shops import ShopFacts
 from counterfoil.domain.undo import LoadedBill
+from counterfoil.member_reads import MemberReads
 from counterfoil.ports import DiskUse, Permissions, ServerState, StoreExtent, StoreMismatch, StoreUnavailable
 from counterfoil.text import statements
 
@@ -264,7 +265,7 @@ _LATEST_LOAD = _SQL["loads"].replace("ORDER BY", f"ORDER BY ({UNFINISHED}) DESC,
 # --- the port ----------------------------------------------------------------------
 
 
-class OperatorReads(BusinessReads):
+class OperatorReads(BusinessReads, MemberReads):
     """Everything that commands, the console and the admin listener read. Each call uses its own connection.
 
     A back end opens connections, and defines what differs: the number of a request record, and the statements for the

@@ -5,7 +5,7 @@ which the returned rows are complete. For the change feed and the digests, the c
 Every method may raise `StoreUnavailable`. Opening a store may raise `StoreMismatch`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import date
 from enum import Enum
 from pathlib import Path
@@ -18,9 +18,11 @@ from counterfoil.domain.audit import AuditEntry
 from counterfoil.domain.change_feed import FeedPage, FeedPosition, Window
 from counterfoil.domain.changes import Change, KnownFacts, Outcome
 from counterfoil.domain.day_totals import DigestPage, ShopDay
+from counterfoil.domain.forgetting import ForgottenMember
 from counterfoil.domain.intake import Intake, LoadProgress
 from counterfoil.domain.members import Base
 from counterfoil.domain.messages import Message, MessageError
+from counterfoil.domain.open_items import OpenItem
 from counterfoil.domain.paging import Listing, Position, StoredCursor
 from counterfoil.domain.replacements import ReplacementGuard
 from counterfoil.domain.request_records import ChangeList, RequestRecord
@@ -260,6 +262,10 @@ class Cursors(Protocol):
 class LoadLedger(Protocol):
     """What a load writes. Each call is one transaction (except on Citus), with a stamp taken under the lock."""
 
+    @property
+    def forgotten(self) -> Collection[str]:
+        """The marks of the members that were forgotten, as of the beginning of the load or its latest batch."""
+
     def facts(self, shop_id: str) -> KnownFacts | None: ...
 
     def begin_load(self, source: str) -> LoadProgress: ...
@@ -293,6 +299,29 @@ class UndoLedger(Protocol):
         """Take back those of the bills that the load added, if nothing has changed them; return their number."""
 
     def finish_undo(self, load: int) -> None: ...
+
+
+class ForgetLedger(Protocol):
+    """What forgetting a member writes. Each call is one transaction (except on Citus)."""
+
+    def mark_forgotten(self, marks: Iterable[ForgottenMember]) -> None:
+        """Let no later record bring these members back. Their data counts as unfinished until `finish_forgetting`."""
+
+    def unlink_bills(self, shop: int, bill_ids: Sequence[str], marks: Collection[str]) -> int:
+        """Take forgotten members off their bills; return the number of bills."""
+
+    def erase_member(self, token: str) -> bool:
+        """Delete the record, the accounts and the removal of a member; return whether there was a record."""
+
+    def erase_lines(self, item: OpenItem, known_files: Mapping[str, int]) -> None: ...
+
+    def finish_forgetting(self, marks: Iterable[str]) -> None: ...
+
+    def empty_log(self) -> bool:
+        """Empty the log of an embedded store; return False if that was not possible, or it is on a server."""
+
+    def compact(self) -> bool:
+        """Write an embedded store anew, without what deleted rows have left behind; return as `empty_log`."""
 
 
 # --- inspection -------------------------------------------------------------------

@@ -39,14 +39,14 @@ def test_a_second_migration_runs_once_in_each_file_and_keeps_the_rows(
     shops = Command(store).json("shops")
     add_second_migration(tmp_path, monkeypatch)
     for name in NAMES:
-        with pytest.raises(StoreMismatch, match=r"has schema 2[02], but this version needs 23: .* to upgrade it"):
+        with pytest.raises(StoreMismatch, match=r"has schema 2[03], but this version needs 24: .* to upgrade it"):
             read_only(store, name)
         for _ in range(2):
             with closing(read_write(store, name)) as connection:
                 assert connection.execute("SELECT number FROM second").fetchall() == [(1,), (2,)]
                 files = connection.execute("SELECT file FROM migrations ORDER BY number").fetchall()
         assert (files[0], files[-1]) == ((f"0020_{name}.sql",), (SECOND,))
-        assert schema_of(store, name) == 23
+        assert schema_of(store, name) == 24
     assert Command(store).json("shops") == shops
 
 
@@ -57,7 +57,7 @@ def test_a_second_migration_that_fails_leaves_the_file_as_it_was(
     add_second_migration(tmp_path, monkeypatch, SQL + "DROP TABLE nowhere;\n")
     with pytest.raises(StoreUnavailable, match="nowhere"):
         read_write(tmp_path / "store", "books")
-    assert schema_of(tmp_path / "store", "books") == 22
+    assert schema_of(tmp_path / "store", "books") == 23
     with closing(sqlite3.connect(path_of(tmp_path / "store", "books"))) as connection:
         assert not connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'second'").fetchall()
 
@@ -72,9 +72,9 @@ def test_a_second_migration_of_a_database_runs_once_and_says_which_programs_may_
     make_roles(url)
     with monkeypatch.context() as next_release:
         add_second_migration(
-            tmp_path, next_release, ("-- Suits programs that know schema 22.\n" if suits else "") + SQL
+            tmp_path, next_release, ("-- Suits programs that know schema 23.\n" if suits else "") + SQL
         )
-        with connect(url) as connection, pytest.raises(StoreMismatch, match=r"needs 23: run `counterfoil migrate`"):
+        with connect(url) as connection, pytest.raises(StoreMismatch, match=r"needs 24: run `counterfoil migrate`"):
             check_version(connection)
         assert migrate(url) == [SECOND]
         assert migrate(url) == []

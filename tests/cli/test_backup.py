@@ -103,7 +103,8 @@ def test_a_damaged_backup_is_refused_and_the_store_stays(loaded: Command, target
     loaded("backup", target)
     path = target / file
     content = path.read_bytes()
-    half = len(content) // 2
+    # In the list of files, a byte of a hash: in the name of a table, it would do no harm.
+    half = content.rindex(b"sha256") + 12 if file == "backup.json" else len(content) // 2
     path.unlink()
     loaded("restore", target, "--replace", "--yes", status=1)
     if file == "secret":  # Otherwise that of the store would be used.

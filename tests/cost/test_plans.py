@@ -22,7 +22,7 @@ MESSAGING_USER = "U" + 32 * "7"
 # changed.
 SMALL = (
     "loads horizon feed intake deployment steady generation positions keys revocations sqlite_master recent_requests "
-    "migrations"
+    "migrations forgotten_members"
 )
 # Statements that contain one of these texts run for the operator, who requests the whole table.
 FOR_THE_OPERATOR = ("max(n)", "personal_base IS NOT NULL")

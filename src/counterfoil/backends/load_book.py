@@ -7,7 +7,7 @@ statements are in load_book.sql.
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,11 +15,21 @@ from typing import Any
 from msgspec import json
 from msgspec.structs import asdict, replace
 
-from counterfoil.domain.batch import Batch, NeededRows, known_facts, needed_rows, rewritten, rewritten_days, voided
+from counterfoil.domain.batch import (
+    Batch,
+    NeededRows,
+    known_facts,
+    needed_rows,
+    rewritten,
+    rewritten_days,
+    unlinked,
+    voided,
+)
 from counterfoil.domain.change_feed import REMOVALS_KEPT_MS
-from counterfoil.domain.changes import BillRow, Change, KnownFacts, Outcome, OutdatedBill, Row, ShopRow
+from counterfoil.domain.changes import BillRow, Change, KnownFacts, Outcome, OutdatedBill, Removal, Row, ShopRow
 from counterfoil.domain.day_totals import day_total
 from counterfoil.domain.deliveries import DeliveryPreview
+from counterfoil.domain.forgetting import ForgottenMember, mark_of, member_on
 from counterfoil.domain.intake import STALLED_MS, Intake, LoadProgress
 from counterfoil.domain.open_items import CLOSED_ITEMS_KEPT_MS, COLUMNS, KEPT_NAME, OpenItem, item_of
 from counterfoil.domain.replacements import ReplacementGuard
@@ -47,6 +57,8 @@ class LoadBook(ABC):
     def __init__(self) -> None:
         # The last bill that was rewritten under a version of a shop's facts.
         self._rewritten: dict[tuple[int, int], str] = {}
+        # The marks of the forgotten members. Marks are only added, so their number shows whether there are others.
+        self.forgotten: frozenset[str] = frozenset()
 
     @abstractmethod
     def _run(self, statement: str, **values: object) -> Any:
@@ -124,6 +136,7 @@ class LoadBook(ABC):
             if guard:
                 batch.compare_with(guard, self._bodies(batch.bills_to_compare(changes)))
             batch.load = progress.number if progress else 0
+            batch.forgotten = self._read_marks()
             outcomes = batch.apply(changes)
             if guard and not guard.may_write(len(needed.bills)):
                 return outcomes
@@ -222,6 +235,60 @@ class LoadBook(ABC):
         with self._locked() as now:
             self._run(_SQL["finish_undo"], number=load, now=now)
 
+    # --- forgetting a member -----------------------------------------------------------
+
+    def _read_marks(self) -> frozenset[str]:
+        """Return the marks of the forgotten members. The write lock is held, so none is added meanwhile."""
+        ((count,),) = self._run(_SQL["count_marks"]).fetchall()
+        if count != len(self.forgotten):
+            self.forgotten = frozenset(mark for (mark,) in self._run(_SQL["marks"]).fetchall())
+        return self.forgotten
+
+    def mark_forgotten(self, marks: Iterable[ForgottenMember]) -> None:
+        """Let no later record bring these members back. Their data counts as unfinished until `finish_forgetting`."""
+        with self._locked():
+            for member in marks:
+                self._run(_SQL["mark_member"], mark=member.mark, at=member.at)
+
+    def unlink_bills(self, shop: int, bill_ids: Sequence[str], marks: Collection[str]) -> int:
+        """Take forgotten members off their bills; return the number of bills. At most `BILLS_PER_READ` at once."""
+        with self._writing():
+            self._begin()
+            rows = self._run(_SQL["bills_to_unlink"], shop=shop, **bill_values(bill_ids)).fetchall()
+            named = []
+            for row in rows:
+                bill = OutdatedBill(*self._loaded(row)[1:])
+                token = member_on(bill.body)
+                if token and mark_of(token) in marks:
+                    named.append(bill)
+            if not named:
+                return 0
+            stamp, _ = self._take_stamp()
+            known = known_facts(*self._run(_SQL["facts_of_number"], shop=shop).fetchone())
+            bills = [unlinked(bill, shop, known, stamp) for bill in named]
+            self._note_changes([shop], rewritten_days(named, bills), stamp)
+            self._write_rewritten(bills)
+        return len(named)
+
+    def erase_member(self, token: str) -> bool:
+        """Delete the record, the accounts and the removal of a member; return whether there was a record."""
+        (outcome,) = self.apply([Removal(("", "member", token), None)])
+        with self._locked():
+            self._run(_SQL["forget_removal"], token=token)
+        return outcome is Outcome.REMOVED
+
+    def erase_lines(self, item: OpenItem, known_files: Mapping[str, int]) -> None:
+        """Store how many lines the file of an item still has and its digest, unless the item has changed."""
+        values = item.values()
+        chosen = {name: values[name] for name in ("number", "files", "digest")}
+        with self._unlocked():
+            self._run(_SQL["erase_lines"], **chosen, known_files=json.encode(known_files).decode())
+
+    def finish_forgetting(self, marks: Iterable[str]) -> None:
+        with self._locked() as now:
+            for mark in marks:
+                self._run(_SQL["finish_marks"], mark=mark, now=now)
+
     # --- chores of the supervisor ----------------------------------------------------
 
     def prune_removals(self) -> int:
@@ -252,6 +319,7 @@ class LoadBook(ABC):
 
     def begin_load(self, source: str) -> LoadProgress:
         with self._locked() as now:
+            self._read_marks()
             ((number,),) = self._run(_SQL["begin_load"], source=source.replace("\0", ""), now=now).fetchall()
             for load, unfinished, seen_at in self._run(_SQL["stalled_loads"], before=now - STALLED_MS).fetchall():
                 identity, files = f"unfinished load {load}", {unfinished: 0}

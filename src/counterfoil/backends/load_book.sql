@@ -97,6 +97,31 @@ WHERE shop = :shop AND load = :load AND id IN ($bill_ids)
 -- The next record of such a bill replaces it, whatever its revision is.
 UPDATE bills SET load = :undone, rev = NULL WHERE shop = :shop AND load = :load AND id IN ($bill_ids)
 
+-- name: marks
+SELECT mark FROM forgotten_members
+
+-- name: count_marks
+SELECT count(*) FROM forgotten_members
+
+-- name: mark_member
+INSERT INTO forgotten_members (mark, at) VALUES (:mark, :at)
+ON CONFLICT (mark) DO UPDATE SET finished_at = NULL
+
+-- name: finish_marks
+UPDATE forgotten_members SET finished_at = :now WHERE mark = :mark AND finished_at IS NULL
+
+-- name: bills_to_unlink
+SELECT id, closed_at, updated_at, trading_day, rev, withheld, body, bill_day FROM bills
+WHERE shop = :shop AND id IN ($bill_ids)
+
+-- name: forget_removal
+DELETE FROM removals WHERE kind = 'member' AND shop = '' AND id = :token
+
+-- name: erase_lines
+-- The decision about a held file is about its content, which is another one from now on.
+UPDATE open_items SET files = :files, digest = :digest
+WHERE number = :number AND closed_at IS NULL AND files = :known_files
+
 -- name: remember_reject
 INSERT INTO rejected_lines (load, place, source, line, reason, fields)
 VALUES (:load, :place, :source, :line, :reason, :fields)

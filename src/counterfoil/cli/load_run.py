@@ -257,7 +257,8 @@ MAX_FIELDS, MAX_FILES = 12, 10
 UNKNOWN = "unknown field"
 
 OUTCOMES = tuple(
-    outcome.value for outcome in (Outcome.ADDED, Outcome.CHANGED, Outcome.UNCHANGED, Outcome.LATE, Outcome.REMOVED)
+    outcome.value
+    for outcome in (Outcome.ADDED, Outcome.CHANGED, Outcome.UNCHANGED, Outcome.LATE, Outcome.REMOVED, Outcome.FORGOTTEN)
 )
 
 # Reasons for rejecting a line that is not a source record at all.
@@ -302,6 +303,12 @@ def _notes(report: LoadReport) -> Iterator[str]:
         yield "Stopped. Progress saved. Run the same command to resume."
     elif report.rejects.used:
         yield message("rejected_lines", rejected=summary.rejected.total(), lines=summary.lines)
+    if forgotten := summary.outcomes[Outcome.FORGOTTEN.value]:
+        verb = "was" if forgotten == 1 else "were"
+        yield (
+            f"{counted(forgotten, 'record')} of forgotten members {verb} left out, as the members had asked."
+            " Delete them in the POS as well, so that it does not deliver them again."
+        )
     # Sources that probably have to be converted before they can be loaded.
     if summary.rejected[NOT_UTF8]:
         yield message("not_utf8")

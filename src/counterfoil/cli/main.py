@@ -38,7 +38,7 @@ def _module_of(name: str) -> str:
 # The commands in the groups of the help.
 _ALL_GROUPS = {
     "Start": ("demo", "init", "serve", "console"),
-    "Load": ("load", "loads", "import", "shops"),
+    "Load": ("load", "loads", "import", "shops", "members"),
     "Keys": ("keys", "usage"),
     "Watch": ("status", "doctor", "requests", "audit"),
     "Store": ("settings", "backup", "restore", "prune", "migrate", "copy"),

@@ -57,6 +57,7 @@ class Act(StrEnum):
     DELIVERY_ACCEPTED = "delivery_accepted"
     DELIVERY_DISCARDED = "delivery_discarded"
     LOAD_UNDONE = "load_undone"
+    MEMBER_FORGOTTEN = "member_forgotten"
     # An operator accepted how the columns of an export are read.
     MAPPING_ACCEPTED = "mapping_accepted"
 

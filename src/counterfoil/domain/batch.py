@@ -4,7 +4,7 @@ A ledger reads those rows under the write lock, calls this module to apply the c
 changed rows. Everything that does not depend on the rows is computed before the lock is taken.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import date, tzinfo
 from functools import lru_cache
 from typing import Any, ClassVar
@@ -32,6 +32,7 @@ from counterfoil.domain.changes import (
     ShopRow,
     put_bill,
 )
+from counterfoil.domain.forgetting import mark_of, without_member
 from counterfoil.domain.replacements import ReplacementGuard, may_be_replaced
 from counterfoil.domain.resources import Bill, Shop
 from counterfoil.domain.shops import ShopFacts, settings_kept, shop_under, with_settings, without_settings
@@ -90,6 +91,8 @@ class Batch:
         self.stamp = stamp
         # The number of the load, or 0 if it has none.
         self.load = 0
+        # The marks of the members that were forgotten.
+        self.forgotten: Collection[str] = ()
         self._last_shop = last_shop
         self.shops = {row.shop_id: row for row in shops}
         self.bills = {(row.shop, row.bill_id): row for row in bills}
@@ -262,6 +265,8 @@ class Batch:
     # --- bills -------------------------------------------------------------------
 
     def _put_bill(self, change: EncodedBill) -> Outcome:
+        if self.forgotten:
+            change = without_member(change, self.forgotten)
         shop = self.shops.get(change.shop_id)
         if shop is None:
             return Outcome.UNKNOWN_SHOP
@@ -332,6 +337,8 @@ class Batch:
 
     def _put_member(self, change: PutMember) -> Outcome:
         record = change.record
+        if self._is_forgotten(record.token):
+            return Outcome.FORGOTTEN
         known = self.members.get(record.token)
         if known and _is_late(change.rev, known.rev):
             return Outcome.LATE
@@ -354,11 +361,15 @@ class Batch:
         known = self.members.get(token)
         if known and _is_late(change.rev, known.rev):
             return Outcome.LATE
-        self._remember(change)
+        if not self._is_forgotten(token):
+            self._remember(change)
         if not known:
             return Outcome.UNCHANGED
         del self.members[token]
         return Outcome.REMOVED
+
+    def _is_forgotten(self, token: str) -> bool:
+        return bool(self.forgotten) and mark_of(token) in self.forgotten
 
     # This table belongs to the class, because bound methods stored in a batch would form a reference cycle and keep the
     # batch in memory until the next garbage collection.
@@ -394,14 +405,7 @@ def known_facts(version: int, facts: bytes) -> KnownFacts:
 
 def rewritten(row: OutdatedBill, shop: int, known: KnownFacts, stamp: int) -> BillRow:
     """Return the bill's row under its shop's new facts. `body` is set, with a new stamp, only if the JSON changes."""
-    stored = ClosedBill(
-        bill=_bill(row.body),
-        closed_at=row.closed_at,
-        trading_day=date.fromisoformat(row.trading_day) if row.trading_day else None,
-        history=False,
-        withheld=_withheld(row.withheld) if row.withheld else None,
-    )
-    closed = under_facts(stored, known.facts)
+    closed = under_facts(_closed(row), known.facts)
     written_at = None if row.updated_at is None else iso(row.updated_at, known.facts.zone())
     change = put_bill(replace(closed, bill=replace(closed.bill, updated_at=None)), known, row.rev)
     if _encode(replace(closed.bill, updated_at=written_at)) == row.body:
@@ -411,16 +415,26 @@ def rewritten(row: OutdatedBill, shop: int, known: KnownFacts, stamp: int) -> Bi
 
 def voided(row: OutdatedBill, shop: int, known: KnownFacts, stamp: int, reason: str, load: int) -> BillRow:
     """Return the bill's row as the undo of a load leaves it. Without a revision, any later record is newer."""
-    stored = ClosedBill(
+    closed = under_facts(_closed(row), known.facts)
+    bill = replace(closed.bill, status="void", void_reason=reason, updated_at=None)
+    return _written(shop, put_bill(replace(closed, bill=bill), known, None), stamp, -load)
+
+
+def unlinked(row: OutdatedBill, shop: int, known: KnownFacts, stamp: int) -> BillRow:
+    """Return the bill's row without its member. It stays the bill of its load."""
+    closed = under_facts(_closed(row), known.facts)
+    bill = replace(closed.bill, member_id=None, updated_at=None)
+    return _written(shop, put_bill(replace(closed, bill=bill), known, row.rev), stamp, None)
+
+
+def _closed(row: OutdatedBill) -> ClosedBill:
+    return ClosedBill(
         bill=_bill(row.body),
         closed_at=row.closed_at,
         trading_day=date.fromisoformat(row.trading_day) if row.trading_day else None,
         history=False,
         withheld=_withheld(row.withheld) if row.withheld else None,
     )
-    closed = under_facts(stored, known.facts)
-    bill = replace(closed.bill, status="void", void_reason=reason, updated_at=None)
-    return _written(shop, put_bill(replace(closed, bill=bill), known, None), stamp, -load)
 
 
 def rewritten_days(old: Iterable[OutdatedBill], new: Iterable[BillRow]) -> list[tuple[int, int]]:

@@ -168,6 +168,7 @@ class Outcome(Enum):
     FACTS_MOVED = "facts_moved"
     OTHER_BILL = "other_bill"
     OTHER_BASE = "other_base"
+    FORGOTTEN = "forgotten"
 
 
 # --- rows, as a ledger reads them under the write lock and writes them back --

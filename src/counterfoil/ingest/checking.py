@@ -1,7 +1,7 @@
 """Replaces the ledger and the rejects file with objects that write nothing, so that a delivery is only checked."""
 
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import date
 from pathlib import Path
 
@@ -40,6 +40,8 @@ class CheckingLedger:
         stored_bills: Callable[[str, Sequence[str]], dict[str, StoredBill]] = lambda _shop, _bills: {},
         on_bills: BillsCompared = lambda _bills, _stored: None,
     ) -> None:
+        # Nothing is written, so nobody has to be left out.
+        self.forgotten: Collection[str] = ()
         self._intake = intake
         self._on_bills = on_bills
         self._stored_facts = stored_facts

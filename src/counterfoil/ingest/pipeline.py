@@ -14,14 +14,17 @@ from pathlib import Path
 from typing import IO, Any
 
 from msgspec import Struct, field, json
+from msgspec.structs import replace
 
 from counterfoil.domain.changes import Change, EncodedBill, KnownFacts, Outcome, RecordKey
 from counterfoil.domain.control_totals import MAX_STORED_DAYS, ControlTotals, CountedBill
+from counterfoil.domain.forgetting import Contacts, RecordEraser, mark_of
 from counterfoil.domain.intake import DeliveryCounts, IntakeAlarm, LoadProgress, RejectedLine, with_load
 from counterfoil.domain.pos_values import MILLION
 from counterfoil.domain.replacements import ReplacementGuard
 from counterfoil.domain.tokens import Pseudonyms
 from counterfoil.ingest.converters import ConverterProcess, Converters
+from counterfoil.ingest.erasing import erased_line
 from counterfoil.ingest.fields import OTHER_FIELDS, FieldCounts, Findings, check_bill_without_shop, check_record
 from counterfoil.ingest.lines import (
     OTHER_BASE,
@@ -184,6 +187,9 @@ class Pipeline:
         self._on_progress = on_progress
         self._known: dict[str, KnownFacts | None] = {}
         self._reader = Reader(pseudonyms, self._facts)
+        self._forgotten = RecordEraser(
+            lambda member_id: mark_of(pseudonyms.member_token(member_id)) in ledger.forgotten, Contacts(None)
+        )
         self._converters = Converters(pseudonyms, self._facts, processes, batch)
         self._damage: SourceError | None = None
         self._progress = LoadProgress(0)
@@ -388,6 +394,13 @@ class Pipeline:
             pass
 
     def _reject(self, line: SourceLine, rejected: Rejected, summary: Summary) -> None:
+        if self._ledger.forgotten:
+            # A rejects file keeps the text of the line.
+            kept = erased_line(line.text, self._forgotten)
+            if kept is None:
+                summary.outcomes[Outcome.FORGOTTEN.value] += 1
+                return
+            line = replace(line, text=kept)
         self._rejects.add(line, rejected)
         self._source.reject_score += 1
         self._files[line.source] += 1

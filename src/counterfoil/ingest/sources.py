@@ -132,7 +132,7 @@ class _Stream(Source):
         """Yield the lines of a stream. If it is compressed and damaged, yield none."""
         packing = packing or archives.packing_by_content(raw.peek(len(archives.ZSTD_START)))
         if packing is None:
-            yield from _read_lines(self.name, raw, self.on_read)
+            yield from read_lines(self.name, raw, self.on_read)
         elif self._is_seekable and raw.seekable():
             yield from self._lines_of_archive(raw, packing)
         else:
@@ -150,7 +150,7 @@ class _Stream(Source):
                 raise SourceError(f"{self.name} cannot be read, so it is not loaded: {error}.") from error
             self._checked = state
         with archives.unpacked(raw, packing, self.on_read) as text:
-            yield from _read_lines(self.name, text, self.on_read)
+            yield from read_lines(self.name, text, self.on_read)
 
 
 class StandardInput(_Stream):
@@ -441,7 +441,7 @@ class _ReadLimit:
                 raise Damaged(f"it goes on for more than {MAX_BYTES_WITHOUT_RECORD >> 20} MiB without a record")
 
 
-def _read_lines(name: str, text: IO[bytes], on_read: Callable[[], None]) -> Iterator[SourceLine]:
+def read_lines(name: str, text: IO[bytes], on_read: Callable[[], None]) -> Iterator[SourceLine]:
     """Yield the non-blank lines, or the records of an array, and shorten long ones."""
     number, is_first = 0, True
     splitter: JsonSplitter | None = None

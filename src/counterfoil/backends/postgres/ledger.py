@@ -70,6 +70,13 @@ class PostgresLedger(LoadBook):
     def checkpoint(self) -> None:
         """Do nothing: PostgreSQL runs its own checkpoints."""
 
+    def empty_log(self) -> bool:
+        """Return False: what deleted rows have left behind is in the hands of the server (see `VACUUM`)."""
+        return False
+
+    def compact(self) -> bool:
+        return False
+
     @contextmanager
     def _writing(self) -> Iterator[None]:
         """Run one transaction. Statements are pipelined until a result is needed."""

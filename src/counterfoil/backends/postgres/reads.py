@@ -49,6 +49,8 @@ class PostgresReads(OperatorReads):
     # same time, which are always in the same partition, are sorted by this position.
     NUMBER = "((ctid::text::point)[0]::bigint * 65536 + (ctid::text::point)[1]::bigint)"
     AUDIT_ORIGIN = "origin,"
+    POSITION = "position({text} IN body)"
+    PART = "substring(body FROM {start} FOR {length})"
     COUNTS = (_COUNTS,)
     LAST_DAYS = """
         SELECT key_id, max(day) FROM (

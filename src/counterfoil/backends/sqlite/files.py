@@ -115,13 +115,17 @@ LONGEST_LOG = {"books": 4_000, "keys": 4_000, "usage": 65_536}
 # A log longer than this is restarted: see `checkpoint`.
 LONG_LOG_BYTES = 32_000_000
 RESTART_SEC = 0.05
+# How long to wait for a moment in which nobody reads the log.
+EMPTY_SEC = 10.0
 
+# What is deleted is overwritten, so that a member who is forgotten leaves nothing in unused space.
 # Not memory-mapped: reading a truncated mapped file kills the process. Otherwise, SQLite reports it as damaged.
 _PRAGMAS = """
     PRAGMA busy_timeout = 0;
     PRAGMA synchronous = NORMAL;
     PRAGMA cache_size = -16000;
     PRAGMA mmap_size = 0;
+    PRAGMA secure_delete = ON;
 """
 
 
@@ -354,6 +358,16 @@ def checkpoint(connection: sqlite3.Connection) -> None:
         while busy and time.monotonic() < deadline:
             time.sleep(RETRY_SEC)
             busy = connection.execute("PRAGMA wal_checkpoint(RESTART)").fetchone()[0]
+
+
+def empty_log(connection: sqlite3.Connection) -> bool:
+    """Move the log into the main file and truncate it. Return False if readers have used it for EMPTY_SEC."""
+    deadline, busy = time.monotonic() + EMPTY_SEC, True
+    while busy and time.monotonic() < deadline:
+        busy = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+        if busy:
+            time.sleep(RETRY_SEC)
+    return not busy
 
 
 async def retry_while_locked(act: Callable[[], Result]) -> Result:

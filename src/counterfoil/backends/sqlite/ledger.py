@@ -12,7 +12,7 @@ from itertools import chain, starmap
 from pathlib import Path
 
 from counterfoil.backends.load_book import LoadBook
-from counterfoil.backends.sqlite.files import WAIT_SEC, checkpoint, read_write, translated, writing
+from counterfoil.backends.sqlite.files import WAIT_SEC, checkpoint, empty_log, read_write, translated, writing
 from counterfoil.backends.sqlite.positions import PositionExchange
 from counterfoil.domain.batch import Batch, NeededRows
 from counterfoil.domain.changes import BaseRow, BillRow, MemberRow, Row, ShopRow, account_values
@@ -53,6 +53,17 @@ class SqliteLedger(LoadBook):
 
     def checkpoint(self) -> None:
         checkpoint(self._connection)
+
+    def empty_log(self) -> bool:
+        """Move the log into the file and truncate it; return whether no reader prevented that."""
+        with translated():
+            return empty_log(self._connection)
+
+    def compact(self) -> bool:
+        """Write the file anew, without unused space, and return whether the log could be emptied afterwards."""
+        with translated():
+            self._connection.execute("VACUUM")
+        return self.empty_log()
 
     # --- stamps ------------------------------------------------------------------
 

@@ -43,6 +43,8 @@ class SqliteReads(OperatorReads):
 
     BACKUP_PLACE = "detail, host"
     NUMBER = "number"
+    POSITION = "instr(body, {text})"
+    PART = "substr(body, {start}, {length})"
     # Both may return a count for the same key and day. The second one is newer.
     COUNTS = (TOTALS_OF_ALL, DAY_OF_ALL)
     LAST_DAYS = """

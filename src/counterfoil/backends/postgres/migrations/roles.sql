@@ -3,7 +3,7 @@
 GRANT USAGE ON SCHEMA counterfoil TO counterfoil_serving, counterfoil_loading, counterfoil_administration;
 GRANT SELECT ON migrations, deployment, horizon, shops, bills, bases, members, accounts, removals, loads,
     shop_changes, departures, removed_bills, feed, day_totals, intake, watched_folders, rejected_lines, open_items,
-    delivery_previews
+    delivery_previews, forgotten_members
     TO counterfoil_serving, counterfoil_loading, counterfoil_administration;
 
 -- Serving reads the books and the keys, advances the horizon while nothing is loaded, deletes old removals, computes
@@ -23,7 +23,7 @@ GRANT SELECT, INSERT, DELETE ON requests TO counterfoil_serving;
 GRANT INSERT ON deployment TO counterfoil_loading;
 GRANT UPDATE ON horizon TO counterfoil_loading;
 GRANT INSERT, UPDATE, DELETE ON shops, bills, bases, members, accounts, removals, loads, rejected_lines, intake,
-    watched_folders, open_items, delivery_previews TO counterfoil_loading;
+    watched_folders, open_items, delivery_previews, forgotten_members TO counterfoil_loading;
 GRANT INSERT, UPDATE, DELETE ON shop_changes, departures, removed_bills, feed, day_totals TO counterfoil_loading;
 
 -- Administration issues keys, signs devices in to the console, and reads and prunes usage.

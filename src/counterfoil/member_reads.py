@@ -1,0 +1,112 @@
+"""What the operator reads about members: to find one who asks to be forgotten, and whoever has read him.
+
+The statements are written like those of `operator_reads.py`, and run in the same way. No page shows what they return.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import ClassVar
+
+from msgspec import json
+
+from counterfoil.business_reads import Ask, Part
+from counterfoil.domain.forgetting import MEMBER_FIELD, ForgottenMember
+from counterfoil.domain.members import StoredMember
+from counterfoil.domain.tokens import BODY_LENGTH, PREFIX
+
+MEMBERS_PER_READ = 5_000
+
+_MEMBER = "SELECT provider_id, token, record FROM members WHERE token = :token"
+_MEMBERS_AFTER = """
+    SELECT provider_id, token, record FROM members INDEXED BY members_by_base
+    WHERE (provider_id, token) > (:base, :token) ORDER BY provider_id, token LIMIT :most
+"""
+_FORGOTTEN = "SELECT mark, at, finished_at FROM forgotten_members ORDER BY at, mark"
+# No index has the members of bills, so these read all bills, in the order in which they are stored.
+_BILLS_WITH = "SELECT shop, id, body FROM bills WHERE {has_first} OR {has_second} OR {has_third}"
+_MEMBERS_OF_BILLS = "SELECT shop, id, {token} FROM bills WHERE {has_first}"
+_DISCLOSURES = """
+    SELECT key_id, count(*), max(at) FROM requests INDEXED BY requests_with_personal_data
+    WHERE personal_base = :base AND at >= :since GROUP BY key_id
+"""
+_LATEST_READ = """
+    SELECT max(at) FROM requests INDEXED BY requests_by_key
+    WHERE key_id = :key_id AND at >= :since AND status = 200
+        AND route IN ('members', 'members/{memberToken}', 'members/lookup')
+"""
+
+
+class MemberReads(ABC):
+    """The part of the operator's reads that is about members. The other part opens the transactions."""
+
+    # Where bytes are in the body of a bill, from 1, and so many bytes from there on.
+    POSITION: ClassVar[str]
+    PART: ClassVar[str]
+
+    @abstractmethod
+    def _limited(self, part: Part) -> AbstractContextManager[Ask]:
+        """Open a read-only transaction, whose queries are stopped at the time limit."""
+
+    @abstractmethod
+    def _opened(self, part: Part, query_sec: float | None = None) -> AbstractContextManager[Ask]:
+        """Open a read-only transaction, whose queries are stopped at the time limit, if there is one."""
+
+    def member(self, token: str) -> StoredMember | None:
+        with self._opened("books") as ask:
+            found = ask(_MEMBER, token=token)
+        return json.decode(found[0][2], type=StoredMember) if found else None
+
+    def all_members(self) -> Iterator[StoredMember]:
+        """Yield the members of all bases."""
+        last = "", ""
+        while True:
+            with self._opened("books") as ask:
+                rows = ask(_MEMBERS_AFTER, base=last[0], token=last[1], most=MEMBERS_PER_READ)
+            for _, _, record in rows:
+                yield json.decode(record, type=StoredMember)
+            if len(rows) < MEMBERS_PER_READ:
+                return
+            last = rows[-1][0], rows[-1][1]
+
+    def forgotten_members(self) -> list[ForgottenMember]:
+        """Return the marks of the forgotten members, oldest first."""
+        with self._limited("books") as ask:
+            return [
+                ForgottenMember(mark=mark, at=at, finished_at=finished_at) for mark, at, finished_at in ask(_FORGOTTEN)
+            ]
+
+    def bills_with(self, texts: Sequence[bytes]) -> list[tuple[int, str, bytes]]:
+        """Return the shop's number, the ID and the body of each bill whose body has one of up to three texts."""
+        first, second, third = [*texts, *[texts[0]] * (3 - len(texts))]
+        statement = _BILLS_WITH.format(
+            has_first=self._has("first"), has_second=self._has("second"), has_third=self._has("third")
+        )
+        with self._opened("books") as ask:
+            return [
+                (shop, bill_id, body) for shop, bill_id, body in ask(statement, first=first, second=second, third=third)
+            ]
+
+    def members_of_bills(self) -> list[tuple[int, str, str]]:
+        """Return the shop's number, the ID and the member's token of each bill that names a member."""
+        position = self.POSITION.format(text=":first")
+        token = self.PART.format(start=f"{position} + {len(MEMBER_FIELD)}", length=len(PREFIX) + BODY_LENGTH)
+        statement = _MEMBERS_OF_BILLS.format(token=token, has_first=self._has("first"))
+        with self._opened("books") as ask:
+            return [(shop, bill_id, token.decode()) for shop, bill_id, token in ask(statement, first=MEMBER_FIELD)]
+
+    def _has(self, name: str) -> str:
+        return f"{self.POSITION.format(text=f':{name}')} > 0"
+
+    def disclosures_of(self, base: str, since: int) -> dict[str, tuple[int, int]]:
+        """Return how often and when last each key received personal data of a base since an instant."""
+        with self._opened("usage") as ask:
+            rows = ask(_DISCLOSURES, base=base, since=since)
+        return {key_id: (count, latest_at) for key_id, count, latest_at in rows}
+
+    def latest_read_of_members(self, key_id: str, since: int) -> int | None:
+        """Return when a key last read members, with or without personal data."""
+        with self._opened("usage") as ask:
+            rows = ask(_LATEST_READ, key_id=key_id, since=since)
+        latest_at: int | None = rows[0][0]
+        return latest_at
