@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from counterfoil.checks.findings import Finding
-from counterfoil.console.charts import Bar, Slot, bar_chart
+from counterfoil.console.charts import Bar, Slot
 from counterfoil.console.display import ago, moment, zone_text
 from counterfoil.console.rendering import templates
 from counterfoil.console.texts import Texts
@@ -22,6 +22,10 @@ def _in_berlin() -> Iterator[None]:
     show_times_in("Europe/Berlin")
     yield
     show_times_in(THAILAND)
+
+
+def macros(name: str) -> Any:
+    return templates().get_template(f"{name}.html").make_module({"t": Texts("en")})
 
 
 @pytest.mark.usefixtures("_in_berlin")
@@ -39,8 +43,7 @@ def test_findings_of_one_check_share_an_entry() -> None:
         Finding("keys", "ok", quoted("The file is readable.")),
         Finding("keys", "warn", quoted("Near the quota.")),
     ]
-    macros: Any = templates().get_template("findings.html").make_module({"t": Texts("en")})
-    listed = str(macros.finding_list(findings))
+    listed = str(macros("findings").finding_list(findings))
     assert re.findall("<strong>([^<]*)</strong>", listed) == ["keys", "store", "keys"]
     assert listed.count("<li>") == 3
     assert "The file is readable." in listed
@@ -48,8 +51,8 @@ def test_findings_of_one_check_share_an_entry() -> None:
 
 def test_a_chart_says_what_its_colours_and_bars_mean() -> None:
     slot = Slot(since=0, until=1, requests=1200, errors=7, median_ms=1.5, p95_ms=20.0)
-    series = {"p95_ms": "slow", "median_ms": "bar"}
-    chart = str(bar_chart(Texts("en"), "Duration", [Bar("2026-03-01", "1 Mar", slot, "/requests")], series))
+    bars = [Bar("2026-03-01", "1 Mar", slot, "/requests")]
+    chart = str(macros("charts").bar_chart(bars, {"p95_ms": "slow", "median_ms": "bar"}, "Duration"))
     assert '<span class="swatch slow"></span>95th percentile' in chart
     assert '<span class="swatch bar"></span>Median' in chart
     text = "2026-03-01: 95th percentile (ms) 20, Median (ms) 1.5, Requests 1,200"

@@ -1,22 +1,22 @@
-"""Draws charts as SVG, with attributes and classes, because the console forbids inline styles."""
+"""Reads how much a key or the service is used, and measures the bars of charts, which a template draws."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Final
 from urllib.parse import urlencode
 
+from jinja2 import pass_context
+from jinja2.runtime import Context
 from msgspec import Struct
 
-from counterfoil.console.display import change, link_list, list_table, month_name, percent, template
 from counterfoil.console.texts import Texts
 from counterfoil.console.visit import Visit
 from counterfoil.domain.access import DAILY_TOTAL_DAYS, REQUEST_RECORD_DAYS
-from counterfoil.domain.activity import format_usual
 from counterfoil.domain.calendar import DAY_MS, HOUR_MS, days_until, thai_day, thai_midnight
 from counterfoil.operator_reads import ANY_ERROR, MEASURED_REQUESTS, OperatorReads
+from counterfoil.text import translatable
 from counterfoil.views.columns import ListColumn, RowList
 from counterfoil.views.times import local
-from counterfoil.web.html import Child, Html, element, markup
 
 WIDTH, HEIGHT = 720, 260
 LEFT, BOTTOM, TOP = 60, 28, 10
@@ -55,14 +55,31 @@ class Use(Struct, frozen=True, kw_only=True, rename="camel"):
     before: int | None
     slots: RowList[Slot]
 
+    @property
+    def requests(self) -> int:
+        return sum(slot.requests for slot in self.slots.rows)
+
+    @property
+    def errors(self) -> int:
+        return sum(slot.errors for slot in self.slots.rows)
+
+    @property
+    def is_partly_measured(self) -> bool:
+        """Return whether only the newest of the recorded requests were measured."""
+        return self.measured == MEASURED_REQUESTS
+
+    @property
+    def newest_first(self) -> RowList[Slot]:
+        return RowList(self.slots.columns, self.slots.rows[::-1])
+
 
 SLOTS: Sequence[ListColumn[Slot]] = (
-    ListColumn("since", kind="time", page="time"),
+    ListColumn("since", kind="time", page=translatable("Time")),
     ListColumn("until", kind="time"),
-    ListColumn("requests", kind="number", page="series.requests"),
-    ListColumn("errors", kind="number", page="series.errors"),
-    ListColumn("medianMs", kind="number", page="series.median_ms"),
-    ListColumn("p95Ms", lambda slot: slot.p95_ms, "number", page="series.p95_ms"),
+    ListColumn("requests", kind="number", page=translatable("Requests")),
+    ListColumn("errors", kind="number", page=translatable("Errors")),
+    ListColumn("medianMs", kind="number", page=translatable("Median (ms)")),
+    ListColumn("p95Ms", lambda slot: slot.p95_ms, "number", page=translatable("95th percentile (ms)")),
 )
 
 
@@ -112,54 +129,20 @@ def _requests_before(reads: OperatorReads, chosen: str, key_id: str | None, star
     return sum(day.requests for day in whole) + sum(hour.requests for hour in reads.hours(key_id, cut, until))
 
 
-def use_charts(visit: Visit, use: Use) -> Html:
-    """Return links to the ranges, and the charts with their table."""
-    t, slots = visit.t, use.slots.rows
-    requests, errors = sum(slot.requests for slot in slots), sum(slot.errors for slot in slots)
-    links = ((t(f"range.{name}"), visit.address(visit.path, range=name), name == use.range) for name in RANGES)
-    ranges = link_list("cards", t("chart.ranges"), links)
-    if not requests:
-        return markup(ranges, element("p", t("chart.none"), class_="empty"))
-    bars = [_bar(visit, use, slot) for slot in slots]
-    caption = t("chart.requests", count=f"{requests:,}")
-    charts = [bar_chart(t, caption, bars, {"requests": "bar"}, note=_compared(t, use))]
-    if errors:
-        failed = [_bar(visit, use, slot, error=ANY_ERROR) for slot in slots]
-        caption, share = t("chart.errors", count=f"{errors:,}"), t("chart.share", share=percent(errors, requests))
-        charts.append(bar_chart(t, caption, failed, {"errors": "failed"}, note=share))
-    if use.measured:
-        name = "newest" if use.measured == MEASURED_REQUESTS else "all"
-        caption = t(f"chart.took_{name}", count=f"{use.measured:,}")
-        charts.append(bar_chart(t, caption, bars, {"p95_ms": "slow", "median_ms": "bar"}, " ms"))
-    links_of = {slot.since: element("a", bar.label, href=bar.address) for slot, bar in zip(slots, bars, strict=True)}
-    cells: dict[str, Callable[[Slot], Child]] = {"time": lambda slot: links_of[slot.since]}
-    table = list_table(visit, t("chart.caption"), RowList(use.slots.columns, slots[::-1]), cells, kind="fixed")
-    return template("use", t, ranges=ranges, charts=charts, table=table)
-
-
-def _compared(t: Texts, use: Use) -> str | None:
-    """Return how the number of requests differs from that of the range before."""
-    now, span = sum(slot.requests for slot in use.slots.rows), t(f"range.{use.range}")
-    if not use.before:
-        return None if use.before is None else t("chart.none_before", range=span)
-    name = "more" if now >= use.before else "fewer"
-    return t(f"chart.{name}", share=change(now, use.before), range=span)
-
-
-def _bar(visit: Visit, use: Use, slot: Slot, **conditions: str) -> "Bar":
-    """Return a bar that leads to the requests of its hour or day, if they are still recorded."""
-    t, start = visit.t, local(slot.since)
-    if use.range == "24h":
-        label, axis = f"{start:%Y-%m-%d %H:%M}", f"{start:%H:%M}"
-    else:
-        day = thai_day(slot.since)
-        label, axis = day.isoformat(), f"{day.day} {month_name(t, day)}"
-        if RANGES[use.range] >= MONTHS_FROM:
-            axis = f"{month_name(t, day)} {day.year}" if day.day == 1 else ""
-    span = {"since": f"{start:%Y-%m-%dT%H:%M}", "until": f"{local(slot.until):%Y-%m-%dT%H:%M}"}
-    query = urlencode({**({"key": use.key_id} if use.key_id else {}), **conditions, **span})
-    is_recorded = slot.until > visit.now - REQUEST_RECORD_DAYS * DAY_MS
-    return Bar(label, axis, slot, f"/requests?{query}" if is_recorded else None, is_open=slot.until > visit.now)
+MONTHS: Final = (
+    translatable("Jan"),
+    translatable("Feb"),
+    translatable("Mar"),
+    translatable("Apr"),
+    translatable("May"),
+    translatable("Jun"),
+    translatable("Jul"),
+    translatable("Aug"),
+    translatable("Sep"),
+    translatable("Oct"),
+    translatable("Nov"),
+    translatable("Dec"),
+)
 
 
 class Bar(Struct, frozen=True):
@@ -174,61 +157,123 @@ class Bar(Struct, frozen=True):
     def value(self, series: str) -> float:
         return getattr(self.slot, series) or 0
 
+    def named(self, series: Sequence[str]) -> list[str]:
+        """Return the names of the values that the tooltip shows: those of the chart, and the requests."""
+        return [name for name in dict.fromkeys([*series, "requests"]) if getattr(self.slot, name) is not None]
 
-def bar_chart(
-    t: Texts, caption: str, bars: Sequence[Bar], series: Mapping[str, str], unit: str = "", note: Child = None
-) -> Html:
-    """Return a chart. `series` has the names of the values, with their styles."""
+
+@pass_context
+def bars_of(context: Context, use: Use, *, only_errors: bool = False) -> list[Bar]:
+    """Return a bar for each hour or day, which leads to its requests, or only to those that failed."""
+    visit: Visit = context["visit"]
+    conditions = {"error": ANY_ERROR} if only_errors else {}
+    return [_bar(visit, use, slot, conditions) for slot in use.slots.rows]
+
+
+def bars_by_time(bars: Sequence[Bar]) -> dict[int, Bar]:
+    return {bar.slot.since: bar for bar in bars}
+
+
+def _bar(visit: Visit, use: Use, slot: Slot, conditions: Mapping[str, str]) -> Bar:
+    """Return a bar that leads to the requests of its hour or day, if they are still recorded."""
+    label, axis = _names(visit.t, use, slot)
+    start, end = local(slot.since), local(slot.until)
+    span = {"since": f"{start:%Y-%m-%dT%H:%M}", "until": f"{end:%Y-%m-%dT%H:%M}"}
+    query = urlencode({**({"key": use.key_id} if use.key_id else {}), **conditions, **span})
+    is_recorded = slot.until > visit.now - REQUEST_RECORD_DAYS * DAY_MS
+    return Bar(label, axis, slot, f"/requests?{query}" if is_recorded else None, is_open=slot.until > visit.now)
+
+
+def _names(t: Texts, use: Use, slot: Slot) -> tuple[str, str]:
+    """Return the time of a bar, and what the axis says below it, which may be nothing."""
+    if use.range == "24h":
+        start = local(slot.since)
+        return f"{start:%Y-%m-%d %H:%M}", f"{start:%H:%M}"
+    day = thai_day(slot.since)
+    month = t.gettext(MONTHS[day.month - 1])
+    if RANGES[use.range] < MONTHS_FROM:
+        return day.isoformat(), f"{day.day} {month}"
+    return day.isoformat(), f"{month} {day.year}" if day.day == 1 else ""
+
+
+# --- the measures of a chart ------------------------------------------------------------
+
+
+class Rectangle(Struct, frozen=True):
+    """A rectangle."""
+
+    x: str
+    y: str
+    width: str
+    height: str
+    style: str
+
+
+class Line(Struct, frozen=True):
+    """A line of the grid, with the text at its left end."""
+
+    y: str
+    text_y: str
+    text: str
+
+
+class AxisLabel(Struct, frozen=True):
+    x: str
+    anchor: str
+    text: str
+
+
+class Place(Struct, frozen=True):
+    """A bar with its marks. The first one fills the whole height, so that also a low bar is easy to point at."""
+
+    bar: Bar
+    marks: list[Rectangle]
+
+
+class BarChart(Struct, frozen=True, kw_only=True):
+    width: int = WIDTH
+    height: int = HEIGHT
+    left: int = LEFT
+    lines: list[Line]
+    labels: list[AxisLabel]
+    places: list[Place]
+
+
+def draw_bars(bars: Sequence[Bar], series: Mapping[str, str], unit: str = "") -> BarChart:
+    """Return the measures of a chart. `series` has the names of the values, with their styles."""
     highest = max((bar.value(name) for bar in bars for name in series), default=0)
-    legend = [[" ", element("span", class_=f"swatch {style}"), t(f"series.{name}")] for name, style in series.items()]
     most = _round_up(highest)
     span, room = (WIDTH - LEFT) / max(1, len(bars)), HEIGHT - TOP - BOTTOM
     width = max(1.0, span * (0.7 if len(bars) < 60 else 0.8))
-    drawn = []
+    places = []
     for position, bar in enumerate(bars):
         x = LEFT + position * span
-        named = [name for name in dict.fromkeys([*series, "requests"]) if getattr(bar.slot, name) is not None]
-        values = ", ".join(f"{t(f'series.{name}')} {format_usual(bar.value(name))}" for name in named)
-        heights = [(style, room * bar.value(name) / most) for name, style in series.items() if bar.value(name)]
-        drawn.append(
-            element(
-                "a" if bar.address else "g",
-                element("title", f"{bar.label}: {values}"),
-                _rect(x, TOP, span, room, "hit"),
-                [_mark(x + span / 2, TOP + room, width, height, style) for style, height in heights],
-                href=bar.address,
-                # One bar can be reached with the tab key, the others with the arrow keys: see `console.js`.
-                tabindex=(0 if position == len(bars) - 1 else -1) if bar.address else None,
-                aria_label=f"{bar.label}: {values}" if bar.address else None,
-                class_="slot open" if bar.is_open else "slot",
-            )
-        )
-    axes = element("g", _grid(most, room, unit), _labels(bars, span), aria_hidden="true")
-    svg = element(
-        "svg", axes, drawn, viewBox=f"0 0 {WIDTH} {HEIGHT}", role="group", aria_label=t("chart.group", caption=caption)
-    )
-    return template("chart", t, caption=caption, svg=svg, note=legend if len(series) > 1 else note)
+        marks = [_mark(x, TOP, span, room, "hit")]
+        for name, style in series.items():
+            if bar.value(name):
+                marks += _marks(x + span / 2, TOP + room, width, room * bar.value(name) / most, style)
+        places.append(Place(bar, marks))
+    return BarChart(lines=_grid(most, room, unit), labels=_labels(bars, span), places=places)
 
 
-def _mark(middle: float, bottom: float, width: float, height: float, style: str) -> Html:
+def _marks(middle: float, bottom: float, width: float, height: float, style: str) -> list[Rectangle]:
     """Return a bar, or a line with a cap: bars in front of each other would look as if they added up."""
     if style != "slow":
-        return _rect(middle - width / 2, bottom - height, width, height, style)
-    cap = _rect(middle - width / 2, bottom - height, width, CAP, style)
-    return markup(_rect(middle - CAP / 2, bottom - height, CAP, height, style), cap)
+        return [_mark(middle - width / 2, bottom - height, width, height, style)]
+    line = _mark(middle - CAP / 2, bottom - height, CAP, height, style)
+    cap = _mark(middle - width / 2, bottom - height, width, CAP, style)
+    return [line, cap]
 
 
-def _grid(most: int, room: float, unit: str) -> list[Html]:
+def _grid(most: int, room: float, unit: str) -> list[Line]:
     lines = []
     for share in (0.0, 0.5, 1.0):
         y = TOP + room * (1 - share)
-        lines.append(element("line", x1=LEFT, x2=WIDTH, y1=_position(y), y2=_position(y), class_="grid"))
-        label = f"{_short(most * share)}{unit if share else ''}"
-        lines.append(element("text", label, x=LEFT - 8, y=_position(y + 4), text_anchor="end", class_="axis"))
+        lines.append(Line(_position(y), _position(y + 4), f"{_short(most * share)}{unit if share else ''}"))
     return lines
 
 
-def _labels(bars: Sequence[Bar], span: float) -> list[Html]:
+def _labels(bars: Sequence[Bar], span: float) -> list[AxisLabel]:
     named = [(position, bar) for position, bar in enumerate(bars) if bar.axis][::-1]
     step = -(-len(named) // MAX_LABELS) or 1
     labels = []
@@ -237,36 +282,30 @@ def _labels(bars: Sequence[Bar], span: float) -> list[Html]:
         # A label near the right edge is right-aligned, because the end of a centred label would be cut off.
         is_cut = middle > WIDTH - HALF_CHARACTER * len(bar.axis)
         x, anchor = (str(WIDTH), "end") if is_cut else (_position(middle), "middle")
-        labels.append(element("text", bar.axis, x=x, y=HEIGHT - 8, text_anchor=anchor, class_="axis below"))
+        labels.append(AxisLabel(x, anchor, bar.axis))
     return labels
 
 
-def _rect(x: float, y: float, width: float, height: float, style: str) -> Html:
+def _mark(x: float, y: float, width: float, height: float, style: str) -> Rectangle:
     # Even a very small value gets a bar that is one unit high, so that the bar is visible.
     shown = max(height, 1.0)
-    return element(
-        "rect",
-        x=_position(x),
-        y=_position(y + height - shown),
-        width=_position(width),
-        height=_position(shown),
-        class_=style,
-    )
+    return Rectangle(_position(x), _position(y + height - shown), _position(width), _position(shown), style)
 
 
-def spark(values: Sequence[int]) -> Html:
-    """Return a small chart without labels. Screen readers skip it, because the page shows the total beside it."""
+class Spark(Struct, frozen=True):
+    width: int
+    height: int
+    marks: list[Rectangle]
+
+
+def draw_spark(values: Sequence[int]) -> Spark:
+    """Return the measures of a small chart without labels."""
     most, width, height = max([1, *values]), 6, 18
-    sizes = [height * value / most for value in values]
-    return element(
-        "svg",
-        [_rect(i * 8, height - size, width, size, "bar" if size else "none") for i, size in enumerate(sizes)],
-        viewBox=f"0 0 {len(values) * 8 - 2} {height}",
-        width=len(values) * 8 - 2,
-        height=height,
-        aria_hidden="true",
-        class_="spark",
-    )
+    marks = []
+    for position, value in enumerate(values):
+        size = height * value / most
+        marks.append(_mark(position * 8, height - size, width, size, "bar" if size else "none"))
+    return Spark(len(values) * 8 - 2, height, marks)
 
 
 def _round_up(value: float) -> int:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import date, datetime
+from datetime import datetime
 from functools import partial
 from html import unescape
 from typing import Any, Literal
@@ -65,10 +65,6 @@ def _time(time: int | datetime | None, text: str, *, is_focusable: bool = True) 
 
 def zone_text(t: Texts) -> str:
     return t("time.thailand") if zone_name() == THAILAND else zone_name()
-
-
-def month_name(t: Texts, day: date) -> str:
-    return t("months").split()[day.month - 1]
 
 
 def ago(t: Texts, time: int | datetime | None, now: int, *, is_focusable: bool = True, past: str = "ago") -> Html:

@@ -48,8 +48,10 @@ def templates() -> Environment:
         missing_bills=MISSING_BILLS,
         percent=percent,
         shop_count=_shop_count,
-        use_charts=pass_context(lambda context, use: charts.use_charts(context["visit"], use)),
-        spark=charts.spark,
+        bars_by_time=charts.bars_by_time,
+        bars_of=charts.bars_of,
+        draw_bars=charts.draw_bars,
+        draw_spark=charts.draw_spark,
     )
     made.filters.update(
         brand_and_branch=brand_and_branch,
@@ -77,6 +79,14 @@ def render(name: str, t: Texts, **values: object) -> Markup:
 def render_page(name: str, visit: Visit, view: object, **values: object) -> Markup:
     """Return the template of a page with its view."""
     return render(name, visit.t, visit=visit, view=view, **values)
+
+
+def macro(visit: Visit, file: str, name: str) -> Callable[..., Markup]:
+    """Return a macro, for pages that are not templates yet."""
+    made: Callable[..., Markup] = getattr(
+        templates().get_template(f"{file}.html").make_module({"t": visit.t, "visit": visit}), name
+    )
+    return made
 
 
 @pass_context

@@ -7,11 +7,12 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from counterfoil.console import display
-from counterfoil.console.charts import Use, read_use, use_charts
+from counterfoil.console.charts import Use, read_use
 from counterfoil.console.forms import form, select, text_field
 from counterfoil.console.key_parts import copies_section, copy_tile, key_facts, loaded_shops, state_badge
 from counterfoil.console.pages.audit import audit_table
 from counterfoil.console.pages.requests import disclosure_table
+from counterfoil.console.rendering import macro
 from counterfoil.console.visit import ConsolePage, NotFound, PageContent, Visit
 from counterfoil.domain.access import DAILY_TOTAL_DAYS, Key, successors_of
 from counterfoil.domain.audit import AuditEntry
@@ -199,7 +200,7 @@ def _audit(visit: Visit, view: OneKeyView) -> Html:
 
 
 _TABS: Final[dict[str, Callable[[Visit, OneKeyView], Html]]] = {
-    "use": lambda visit, view: display.section(visit.t("key.use"), use_charts(visit, view.use)),
+    "use": lambda visit, view: display.section(visit.t("key.use"), macro(visit, "charts", "use_charts")(view.use)),
     "copy": lambda visit, view: copies_section(visit, view.copies),
     "errors": _errors,
     "audit": _audit,

@@ -5,9 +5,9 @@ from typing import Final
 from msgspec import Struct
 
 from counterfoil.console import display, key_parts
-from counterfoil.console.charts import spark
 from counterfoil.console.forms import select, token_field
 from counterfoil.console.layout import notice
+from counterfoil.console.rendering import macro
 from counterfoil.console.texts import Texts
 from counterfoil.console.visit import ConsolePage, PageContent, Visit, number_in
 from counterfoil.domain.access import DEFAULT_PER_DAY, DEFAULT_PER_MIN, Key, KeyWarning, Scope, permissions
@@ -82,6 +82,7 @@ def _cards(visit: Visit, view: KeysView) -> Html:
 
 def _table(visit: Visit, view: KeysView) -> Html:
     t, names = visit.t, key_parts.scope_names(visit)
+    spark = macro(visit, "charts", "spark")
     cells: display.Cells[UsedKey] = {
         "key": lambda used: markup(
             display.key_link(used.key_id, used.label or t("key.no_label")),
