@@ -11,6 +11,7 @@ DEMO_READY := $(VENV)/.demo-ready
 SHIP_READY := $(VENV)/.ship-ready
 # Tests sometimes wait, so one process more than there are processors keeps all of them busy.
 WORKERS = $(shell $(BIN)/python -c 'import os; print(max(3, min(8, os.cpu_count() + 1)))')
+PROJECTS := pyproject.toml constraints.txt $(wildcard packages/*/pyproject.toml)
 NODE := .ci/node
 NODE_READY := $(NODE)/node_modules/.ready
 
@@ -20,8 +21,12 @@ CONNECTORS_READY := $(CONNECTORS:%=connectors/%/.venv/.ready)
 # dbt is only needed to test the package in connectors/dbt.
 DBT := connectors/tests/dbt/.venv
 
-# A new environment gets the versions of pip and setuptools that come with Python, which may be years old.
-TOOLS := pip setuptools
+# What installs the packages from the clone. A new environment has the pip and setuptools that come with Python, which may
+# be years old. The three packages are built by one hatchling, because an environment for each build takes 5 s.
+TOOLS := pip setuptools hatchling editables
+EDITABLE := --editable 'packages/client[pull]' --editable packages/importer --editable packages/server
+EVERYTHING := --editable 'packages/client[pull,mcp]' --editable 'packages/importer[mysql,postgresql]' \
+	--editable 'packages/server[cluster]'
 
 # Keep compiled code even if the shell turns it off: the tests start the command hundreds of times.
 unexport PYTHONDONTWRITEBYTECODE
@@ -35,21 +40,21 @@ define install
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Counterfoil requires Python 3.11 or newer. Set PYTHON=... to another interpreter."; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "Installing into $(VENV) ..." >&2
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade $(TOOLS) >&2 || echo "pip and setuptools were not upgraded." >&2
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[$(1)]' >&2
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --upgrade $(TOOLS) >&2
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --no-build-isolation $(1) >&2
 	@touch $@
 endef
 
-$(READY): pyproject.toml constraints.txt
-	$(call install,server$(comma)pull$(comma)mysql$(comma)mcp$(comma)cluster$(comma)dev)
+$(READY): $(PROJECTS)
+	$(call install,$(EVERYTHING) --group dev)
 	@touch $(DEMO_READY)
 
-$(DEMO_READY): pyproject.toml constraints.txt
-	$(call install,server$(comma)pull)
+$(DEMO_READY): $(PROJECTS)
+	$(call install,$(EDITABLE))
 
 # This is a separate step, because it installs 200 MB that only packaging needs.
 $(SHIP_READY): $(READY)
-	$(call install,ship)
+	$(call install,--group ship)
 
 # With --ignore-scripts, packages cannot run code while they are installed.
 $(NODE_READY): $(NODE)/package.json $(NODE)/package-lock.json
@@ -58,12 +63,12 @@ $(NODE_READY): $(NODE)/package.json $(NODE)/package-lock.json
 	@npm ci --prefix $(NODE) --ignore-scripts --no-audit --no-fund --loglevel error >&2
 	@touch $@
 
-connectors/%/.venv/.ready: connectors/%/requirements.txt pyproject.toml
+connectors/%/.venv/.ready: connectors/%/requirements.txt packages/client/pyproject.toml
 	@test -x connectors/$*/.venv/bin/python || $(PYTHON) -m venv connectors/$*/.venv
 	@echo "Installing into connectors/$*/.venv ..." >&2
 	@connectors/$*/.venv/bin/python -m pip install --quiet --disable-pip-version-check --upgrade pip >&2 || echo "pip was not upgraded." >&2
 	@connectors/$*/.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --requirement $< >&2
-	@test $* = airbyte || connectors/$*/.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --editable . >&2
+	@test $* = airbyte || connectors/$*/.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --editable packages/client >&2
 	@test ! -e connectors/$*/pyproject.toml || connectors/$*/.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --editable connectors/$* >&2
 	@touch $@
 
@@ -76,7 +81,7 @@ test: $(READY) ## run the test suite
 	@echo "Not run, because each connector has its own environment: tests of the connectors (make test-connectors), and the dbt package (make test-dbt)."
 	@echo "Not run, because they take a minute: tests of the pages in Chromium (make test-browser), and the attack campaign (make test-attacks)."
 	@# Otherwise, every test process of a new clone compiles all modules.
-	@$(BIN)/python -m compileall -q -j 0 src
+	@$(BIN)/python -m compileall -q -j 0 packages
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m 'not long and not programs and not browser and not attacks' $(ARGS)
 
 test-programs: $(READY) ## run the tests that run whole programs or other tools
@@ -94,7 +99,6 @@ test-long: $(READY) ## run the tests that take minutes
 	COUNTERFOIL_TEST_EXPLORE=1 $(BIN)/python -m pytest -n 2 --dist loadfile -m long -o testpaths='tests hostile' $(ARGS)
 
 connectors: $(DEMO_READY) $(CONNECTORS_READY) ## install `counterfoil pull`, and the connectors for dlt and Airbyte
-	@$(BIN)/python -c 'import duckdb, psycopg' 2>/dev/null || $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[pull]' >&2
 
 test-connectors: $(READY) $(CONNECTORS_READY) ## run every connector against a service, with faults
 	PYTHONPATH=. $(BIN)/python -m pytest -n 3 --dist loadfile --ignore connectors/tests/dbt connectors/tests $(ARGS)
@@ -118,9 +122,11 @@ ship-tools: $(SHIP_READY) ## install the tools that check the wheel and deploy/
 
 node-tools: $(NODE_READY) ## install the Node.js tools that check the OpenAPI document and the TypeScript example
 
-wheel: $(SHIP_READY) ## build the wheels and source archives, also of counterfoil-client, reproducibly into dist/
-	HATCH_BUILD_HOOK_ENABLE_CUSTOM=1 SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m build --no-isolation --outdir dist
-	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m build --no-isolation --outdir dist packaging/client
+wheel: $(SHIP_READY) ## build the wheels and source archives of the three packages reproducibly into dist/
+	@for package in client importer server; do \
+		HATCH_BUILD_HOOK_ENABLE_CUSTOM=1 SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) \
+			$(BIN)/python -m build --no-isolation --outdir dist packages/$$package || exit 1; \
+	done
 
 check: $(READY) ## check formatting, lint, types, import contracts and known vulnerabilities
 	$(BIN)/ruff format --check .

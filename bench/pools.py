@@ -1,4 +1,4 @@
-"""Compare our connection pool with asyncpg's own pool: `PYTHONPATH=src:tests:. python -m bench.pools`.
+"""Compare our connection pool with asyncpg's own pool: `PYTHONPATH=tests:. python -m bench.pools`.
 
 Both serve the same requests through the whole application, on one PostgreSQL server
 on this machine, in alternating rounds. Then both are exposed to the same faults: the

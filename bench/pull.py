@@ -1,9 +1,9 @@
 """Measures how fast `counterfoil pull` fills a copy, and how much processor time and memory it uses.
 
-    .venv/bin/python bench/pull.py --bills 200000
-    .venv/bin/python bench/pull.py --bills 200000 --to sqlite
-    .venv/bin/python bench/pull.py --bills 200000 --to postgresql://postgres@127.0.0.1/copy
-    .venv/bin/python bench/pull.py --bills 200000 --against ../earlier-release/src
+    PYTHONPATH=. .venv/bin/python -m bench.pull --bills 200000
+    PYTHONPATH=. .venv/bin/python -m bench.pull --bills 200000 --to sqlite
+    PYTHONPATH=. .venv/bin/python -m bench.pull --bills 200000 --to postgresql://postgres@127.0.0.1/copy
+    PYTHONPATH=. .venv/bin/python -m bench.pull --bills 200000 --against ../earlier-release
 
 Generates, loads and serves a restaurant group, issues a key with practically no
 limits, and runs the command in a separate process: a first pull, and then idle
@@ -30,6 +30,7 @@ from typing import Any
 
 import httpx
 
+from bench import trees
 from counterfoil import bootstrap, key_issuing, settings
 from counterfoil.domain.access import Scope
 from counterfoil.machine.operator import operator
@@ -38,7 +39,6 @@ COUNTERFOIL = (sys.executable, "-m", "counterfoil")
 HOST = "127.0.0.1"
 PLENTY = 1_000_000_000
 FRANCHISE = "bench"
-OWN_SOURCE = Path(__file__).parents[1] / "src"
 IDLE_RUNS = 5
 
 
@@ -48,7 +48,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=1, help="number of worker processes of the service")
     parser.add_argument("--folder", type=Path, help="folder for the store; an existing store is reused")
     parser.add_argument("--to", default="duckdb", help="duckdb, sqlite, or the URL of an empty PostgreSQL database")
-    parser.add_argument("--against", type=Path, help="source folder of another release, to compare with")
+    parser.add_argument("--against", type=Path, help="clone of another release, to compare with")
     parser.add_argument("--rounds", type=int, default=1, help="number of first pulls per source tree; the best counts")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
@@ -57,8 +57,8 @@ def main() -> None:
         if not store.exists():
             say(f"generating and loading {given.bills:,} bills")
             fill(store, given.bills)
-        sources = {"this": OWN_SOURCE} | ({"other": given.against} if given.against else {})
-        results = measured(store, given.workers, given.to, sources, given.rounds)
+        clones = {"this": trees.THIS} | ({"other": given.against} if given.against else {})
+        results = measured(store, given.workers, given.to, clones, given.rounds)
     tell(results)
     print(json.dumps(results))
 
@@ -66,16 +66,16 @@ def main() -> None:
 # --- measuring -------------------------------------------------------------------
 
 
-def measured(store: Path, workers: int, to: str, sources: dict[str, Path], rounds: int) -> dict[str, Any]:
+def measured(store: Path, workers: int, to: str, clones: dict[str, Path], rounds: int) -> dict[str, Any]:
     results: dict[str, Any] = {}
     key = issue_key(store, Scope("franchise", FRANCHISE))
     with serving(store, workers) as url, tempfile.TemporaryDirectory() as scratch:
         for number in range(rounds):
-            for name, source in sources.items():
+            for name, clone in clones.items():
                 say(f"pulling: {name}, round {number + 1}")
                 target = new_target(to, Path(scratch), f"{name}{number}")
-                first = pulled(source, url, key, target)
-                idle = [pulled(source, url, key, target, "--members-every", "1d") for _ in range(IDLE_RUNS)]
+                first = pulled(clone, url, key, target)
+                idle = [pulled(clone, url, key, target, "--members-every", "1d") for _ in range(IDLE_RUNS)]
                 first["billsPerSecond"] = first["billsWritten"] / first["seconds"]
                 first["cpuMicrosecondsPerBill"] = 1e6 * first["cpuSeconds"] / first["billsWritten"]
                 first["idleSeconds"] = min(run["wallSeconds"] for run in idle)
@@ -98,9 +98,9 @@ def new_target(to: str, folder: Path, name: str) -> str:
     return f"{to}?options=-csearch_path%3D{name}"
 
 
-def pulled(source: Path, url: str, key: str, target: str, *words: str) -> dict[str, Any]:
+def pulled(clone: Path, url: str, key: str, target: str, *words: str) -> dict[str, Any]:
     """Run `counterfoil pull`; return its JSON report with its processor time and memory added."""
-    environment = os.environ | {"PYTHONPATH": str(source), "COUNTERFOIL_KEY": key}
+    environment = os.environ | {"PYTHONPATH": trees.python_path(clone), "COUNTERFOIL_KEY": key}
     command = [*COUNTERFOIL, "pull", "--url", url, "--to", target, "--json", *words]
     began = time.perf_counter()
     process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE)

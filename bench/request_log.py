@@ -28,9 +28,9 @@ from counterfoil.backends.postgres.administration import migrate
 from counterfoil.backends.postgres.reads import PostgresReads
 from counterfoil.backends.sqlite.files import path_of, read_write
 from counterfoil.backends.sqlite.reads import SqliteReads
-from counterfoil.domain.calendar import DAY_MS, thai_day
-from counterfoil.machine.clock import SystemClock
+from counterfoil.model.calendar import DAY_MS, thai_day
 from counterfoil.operator_reads import OperatorReads, RequestFilter
+from counterfoil.program.clock import SystemClock
 
 DAYS = 90
 KEYS = 30

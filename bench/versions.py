@@ -25,7 +25,7 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from bench import machine
+from bench import machine, trees
 from bench.contestants import free_port
 from bench.pull import HOST, wait_for
 
@@ -65,7 +65,10 @@ class Service:
 
     def __init__(self, tree: Path, folder: Path) -> None:
         self._worker: subprocess.Popen[str] | None = None
-        self._environment = os.environ | {"PYTHONPATH": str(tree / "src"), "COUNTERFOIL_STORE": str(folder / "store")}
+        self._environment = os.environ | {
+            "PYTHONPATH": trees.python_path(tree),
+            "COUNTERFOIL_STORE": str(folder / "store"),
+        }
         records = [SHOP, *(BILL | {"id": f"b_{number}"} for number in range(BILLS))]
         self._run("load", "-", stdin="\n".join(map(json.dumps, records)))
         limits = ("--per-min", str(PLENTY), "--per-day", str(PLENTY))

@@ -1,5 +1,5 @@
 -- The data of a contestant with duties: the keys, and the same tables for admissions and request records as ours
--- (src/counterfoil/backends/sqlite/migrations/usage/0001_usage.sql).
+-- (packages/server/src/counterfoil/backends/sqlite/migrations/usage/0001_usage.sql).
 
 CREATE TABLE keys (
     key_id TEXT PRIMARY KEY,

@@ -21,6 +21,7 @@ from running_service import RunningService
 
 ROOT = Path(__file__).parents[2]
 CONNECTORS = ROOT / "connectors"
+CLIENT_SOURCES = str(ROOT / "packages" / "client" / "src")
 TIMEOUT_SEC = 240
 PAGE_SIZE = 40
 Identity = tuple[str, str]
@@ -60,7 +61,7 @@ class Connector:
         self.prepare(url)
         kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
         # Import the sources of this git worktree, even if Counterfoil is installed from another worktree.
-        environment = kept | {"PYTHONPATH": str(ROOT / "src")} | self.environment(url)
+        environment = kept | {"PYTHONPATH": CLIENT_SOURCES} | self.environment(url)
         return subprocess.Popen(
             [*self.command(), *options],
             cwd=self.folder,

@@ -11,7 +11,15 @@ import duckdb
 import pytest
 
 from client.copy_contents import Json
-from connectors.tests.connector import CONNECTORS, ROOT, Connector, Identity, bill_object, member_object, shop_object
+from connectors.tests.connector import (
+    CLIENT_SOURCES,
+    CONNECTORS,
+    Connector,
+    Identity,
+    bill_object,
+    member_object,
+    shop_object,
+)
 from connectors.tests.shared_tests import ConnectorTests, World
 
 
@@ -85,7 +93,7 @@ class TestDlt(ConnectorTests):
             assert isinstance(world.copy, Dlt)
             return subprocess.run(
                 [world.copy.bin / "python", CONNECTORS / "check_copy.py", *options, world.copy.database],
-                env=os.environ | world.copy.environment(world.url) | {"PYTHONPATH": str(ROOT / "src")},
+                env=os.environ | world.copy.environment(world.url) | {"PYTHONPATH": CLIENT_SOURCES},
                 capture_output=True,
                 text=True,
                 check=False,

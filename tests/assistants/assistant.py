@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from counterfoil.mcp.questions import Questions
-from counterfoil.mcp.sources import CopyReader
+from counterfoil.client.assistant.questions import Questions
+from counterfoil.client.assistant.sources import CopyReader
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -72,7 +72,7 @@ def with_assistant(copy: Path, talk: Talk) -> None:
 
 def with_tools(copy: Path, talk: Talk) -> None:
     """Pass `talk` a client of a server in this process, which takes less time than a process of its own."""
-    from counterfoil.mcp.server import make_server  # noqa: PLC0415
+    from counterfoil.client.assistant.server import make_server  # noqa: PLC0415
 
     with questions(copy) as ask:
         _converse(make_server(ask), talk)

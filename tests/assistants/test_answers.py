@@ -14,9 +14,9 @@ import records as r
 from assistants.assistant import Assistant, Refused, questions, with_tools
 from client.pulled_copy import PLENTY, Copy
 from client.targets import duckdb_target
-from counterfoil.mcp.questions import Questions, SalesGroup
-from counterfoil.mcp.sources import QueryRefused
-from counterfoil.text import UNSAFE
+from counterfoil.client.assistant.questions import Questions, SalesGroup
+from counterfoil.client.assistant.sources import QueryRefused
+from counterfoil.model.text import UNSAFE
 from running_service import RunningService, backend_settings
 
 FRANCHISE = "franchise-of-the-answers"

@@ -21,10 +21,10 @@ from assistants.conftest import CANARIES
 from cli.command import Command
 from client.pulled_copy import Copy
 from client.targets import held_open_by_a_writer
+from counterfoil.client.assistant import sources
+from counterfoil.client.assistant.questions import MAX_ROWS, Questions
+from counterfoil.client.assistant.sources import PUBLISHED, CopyError, CopyLocked, QueryRefused
 from counterfoil.client.pull_state import FORMAT
-from counterfoil.mcp import sources
-from counterfoil.mcp.questions import MAX_ROWS, Questions
-from counterfoil.mcp.sources import PUBLISHED, CopyError, CopyLocked, QueryRefused
 from running_service import RunningService
 
 TOOLS = {"copy_state", "list_shops", "sales", "product_mix", "find_bill", "member_summary", "query"}

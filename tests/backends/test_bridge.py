@@ -15,8 +15,8 @@ from counterfoil.backends.postgres.servers import Servers
 from counterfoil.backends.postgres.usage import PostgresCursors, PostgresUsage
 from counterfoil.backends.redis.bridge import Bridge
 from counterfoil.domain.paging import Listing, Position, StoredCursor
-from counterfoil.machine.clock import SystemClock
 from counterfoil.ports import StoreUnavailable, StoreUnreachable
+from counterfoil.program.clock import SystemClock
 from ports.open_store import Synchronous
 from running_service import ManualClock
 from servers import Valkey

@@ -23,8 +23,8 @@ from counterfoil.backends.postgres.pool import Pool, SplitStatement
 from counterfoil.backends.postgres.servers import Servers
 from counterfoil.domain.access import Scope
 from counterfoil.domain.change_feed import BEGINNING, FeedPosition, Window
-from counterfoil.machine.clock import SystemClock
 from counterfoil.ports import Slice, StoreMismatch, StoreUnreachable
+from counterfoil.program.clock import SystemClock
 from faults.proxy import Proxy
 from ports.backends import OpenBooks, PostgresStore
 from ports.conftest import Run, clock, open_store, run, shop_store  # noqa: F401 - fixtures

@@ -23,11 +23,11 @@ from counterfoil.backends.moved_tables import TABLES, MoveRefused
 from counterfoil.backends.moving import CutOver, StoreMove
 from counterfoil.backends.postgres.move_target import PostgresMoveTarget
 from counterfoil.backends.sqlite.move_source import SqliteMoveSource
-from counterfoil.cli.main import program
 from counterfoil.domain.audit import Act, AuditEntry
-from counterfoil.domain.calendar import iso_utc
 from counterfoil.ingest.pipeline import Pipeline, RejectsFile
+from counterfoil.model.calendar import iso_utc
 from counterfoil.ports import StoreMismatch, StoreUnavailable
+from counterfoil.program.main import program
 from faults.http_clients import Repeating
 from records import EVER, NEW_YEAR, bill, bills, branch, member, removal, shop
 from running_service import SECRET, RecordSource, RunningService

@@ -16,8 +16,8 @@ from counterfoil.backends.postgres.servers import Servers
 from counterfoil.backends.postgres.usage import PostgresUsage
 from counterfoil.backends.redis.meter import RedisMeter
 from counterfoil.domain.access import Admitted, Key, Scope, TooFast
-from counterfoil.machine.clock import SystemClock
 from counterfoil.ports import Meter
+from counterfoil.program.clock import SystemClock
 from ports.open_store import Synchronous
 
 KEY = Key(key_id="k_1", scope=Scope("shop", "sh_1"), per_min=1000, per_day=1000)

@@ -24,9 +24,9 @@ from counterfoil.backends.postgres.addresses import ConnectionLimits
 from counterfoil.backends.postgres.admin_connections import checked_connection, connect
 from counterfoil.backends.postgres.administration import ROLES, make_roles
 from counterfoil.backends.postgres.pool import GATE_SEC, Pool
-from counterfoil.cli.main import program
 from counterfoil.domain.open_items import OpenItem
 from counterfoil.ports import StoreMismatch, StoreUnavailable, StoreUnreachable
+from counterfoil.program.main import program
 from records import EVER, bill, shop
 from running_service import SECRET, RunningService, free_port
 from servers import Postgres

@@ -19,7 +19,7 @@ from counterfoil.backends.postgres.servers import CHECK_TIMEOUT_SEC, Servers
 from counterfoil.backends.redis.bridge import SETTLING_MS
 from counterfoil.checks import local as checks
 from counterfoil.domain.access import KEYS_TRUSTED_SEC
-from counterfoil.domain.calendar import iso_utc
+from counterfoil.model.calendar import iso_utc
 from counterfoil.observe import ServerChanged
 from counterfoil.ports import StoreUnavailable
 from ports.conftest import Run, run  # noqa: F401 - a fixture

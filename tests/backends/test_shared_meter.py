@@ -19,10 +19,10 @@ from counterfoil.backends.postgres.usage import Instant, PostgresUsage
 from counterfoil.backends.redis.client import disconnect
 from counterfoil.backends.redis.meter import RedisMeter
 from counterfoil.domain.access import Admitted, Key, Scope
-from counterfoil.domain.calendar import thai_day
-from counterfoil.machine.clock import SystemClock
+from counterfoil.model.calendar import thai_day
 from counterfoil.observe import CountsReseeded, Event
 from counterfoil.ports import StoredKey, StoreUnavailable
+from counterfoil.program.clock import SystemClock
 from ports.open_store import Synchronous
 from servers import Valkey
 from waiting import until

@@ -22,8 +22,8 @@ from counterfoil.backends.sqlite.keys import REREAD_SEC, SqliteKeyLookup, Sqlite
 from counterfoil.backends.sqlite.move_source import SqliteMoveSource
 from counterfoil.domain import credentials
 from counterfoil.domain.access import KEYS_TRUSTED_SEC, Key, Scope
-from counterfoil.machine.clock import SystemClock
 from counterfoil.ports import StoredKey, StoreUnavailable
+from counterfoil.program.clock import SystemClock
 from running_service import ManualClock, RunningService
 from second_migration import add_second_migration
 

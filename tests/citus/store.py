@@ -5,8 +5,8 @@ from pathlib import Path
 from citus.cluster import cluster
 from counterfoil.backends.postgres.citus import DISTRIBUTED, open_ledger
 from counterfoil.backends.postgres.citus_reads import open_books
-from counterfoil.machine.clock import SystemClock
 from counterfoil.ports import Clock
+from counterfoil.program.clock import SystemClock
 from ports.backends import FULL_DISK, OpenBooks, OpenLedger, PostgresStore, SharedTime
 
 

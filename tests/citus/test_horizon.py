@@ -14,8 +14,8 @@ from citus.store import CitusStore
 from counterfoil.backends.postgres.citus import DistributedLedger
 from counterfoil.backends.postgres.ledger import PostgresLedger
 from counterfoil.domain.changes import Outcome, PutMember
-from counterfoil.machine.clock import SystemClock
 from counterfoil.ports import Slice, StoreUnavailable
+from counterfoil.program.clock import SystemClock
 from ports.conftest import Run
 from ports.open_store import PSEUDONYMS, OpenStore, base, bill, gone, member, shop
 from waiting import until

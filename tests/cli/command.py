@@ -17,10 +17,10 @@ from typing import IO, Any
 from click.testing import CliRunner, Result
 
 from counterfoil.backends.sqlite.usage import SqliteUsage
-from counterfoil.cli.main import program
 from counterfoil.domain.request_records import RequestRecord
-from counterfoil.machine.clock import SystemClock
 from counterfoil.ports import Clock
+from counterfoil.program.clock import SystemClock
+from counterfoil.program.main import program
 
 END_OF_INPUT = b"\x04"
 PYTHON = (sys.executable, "-m", "counterfoil")

@@ -8,7 +8,7 @@ import pytest
 
 from cli.command import Command
 from cli.watched_folder import SHOP_LINES, WatcherProcess, bills
-from counterfoil.views.times import THAILAND, show_times_in
+from counterfoil.program.times import THAILAND, show_times_in
 from running_service import SECRET, backend_settings
 
 

@@ -327,7 +327,7 @@ def test_a_large_export_is_joined_in_bounded_memory(tmp_path: Path, many: int, m
 
 PEAK = """
 import resource, sys
-from counterfoil.cli.main import program
+from counterfoil.program.main import program
 try:
     program.main(sys.argv[1:], prog_name="counterfoil")
 finally:

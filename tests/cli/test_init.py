@@ -9,7 +9,7 @@ import servers
 from cli.command import SHOPS, Command, file_size_limit
 from counterfoil.backends.postgres.administration import ROLES
 from counterfoil.backends.postgres.schema import scripts
-from counterfoil.text import without_password
+from counterfoil.model.text import without_password
 
 DATABASES = {"books.sqlite3", "keys.sqlite3", "usage.sqlite3"}
 

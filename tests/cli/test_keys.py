@@ -13,7 +13,7 @@ from cli.command import SHOPS, Command, run_sql
 from counterfoil import key_issuing
 from counterfoil.backends.sqlite.keys import SqliteKeyStore
 from counterfoil.domain.credentials import PATTERN, matches, parse_authorization
-from counterfoil.machine.clock import SystemClock
+from counterfoil.program.clock import SystemClock
 
 
 def issue(counterfoil: Command, *arguments: str) -> dict[str, Any]:

@@ -14,11 +14,11 @@ from cli.watched_folder import Watched, bills, names
 from counterfoil import bootstrap
 from counterfoil.cli.load import StoreLoader
 from counterfoil.cli.load_run import LoadReport, new_rejects_file, run_load
-from counterfoil.cli.terminal import message
 from counterfoil.domain.deliveries import DeliveryPreview
 from counterfoil.ingest.pipeline import Summary
 from counterfoil.ingest.sources import open_source
 from counterfoil.ingest.spool import Spool
+from counterfoil.program.terminal import message
 from counterfoil.settings import load
 
 

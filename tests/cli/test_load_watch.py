@@ -14,10 +14,10 @@ import pytest
 from cli.command import Command
 from cli.watched_folder import MOVED, SHOP_LINES, Watched, WatcherProcess, bills, names, reasons
 from counterfoil import bootstrap
-from counterfoil.domain.calendar import iso_utc
 from counterfoil.domain.intake import WatchedFolder
-from counterfoil.machine.clock import SystemClock
+from counterfoil.model.calendar import iso_utc
 from counterfoil.operator_reads import OperatorReads
+from counterfoil.program.clock import SystemClock
 from counterfoil.settings import load
 from waiting import throughout, until
 

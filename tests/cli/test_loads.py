@@ -11,8 +11,8 @@ import pytest
 from cli.command import SHOPS, Command
 from cli.watched_folder import bills
 from counterfoil.checks.findings import KINDS
-from counterfoil.cli.terminal import message
 from counterfoil.domain.open_items import MAX_FILES
+from counterfoil.program.terminal import message
 
 BILL = json.dumps({"kind": "bill", "id": "b_1", "shopId": "sh_1"}).encode()
 MAPPING = """

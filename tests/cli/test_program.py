@@ -5,6 +5,8 @@ import os
 import subprocess
 import sys
 import tomllib
+from collections import Counter
+from importlib import import_module
 from pathlib import Path
 from string import Formatter
 
@@ -14,16 +16,17 @@ from click.testing import CliRunner
 
 from cli.command import PYTHON, Command, run_sql
 from cli.watched_folder import SHOP_LINES
-from counterfoil import API_VERSION, __version__
-from counterfoil.cli import main
 from counterfoil.cli.documents import VARIABLE
-from counterfoil.cli.main import COMMANDS, GROUPS, Program, program
 from counterfoil.importing.results import REJECT_REASONS, Reason
+from counterfoil.model.version import API_VERSION, __version__
 from counterfoil.ports import StoreUnavailable
+from counterfoil.program import main
+from counterfoil.program.main import Program, program
+from counterfoil.program.registry import GROUPS, registered
 from counterfoil.settings import SettingsError
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", registered())
 def test_every_command_and_every_option_has_a_help_text(counterfoil: Command, name: str) -> None:
     assert counterfoil.bare(name, "--help").stdout.startswith(f"Usage: program {name}")
     undescribed = [
@@ -39,7 +42,7 @@ def test_every_command_and_every_option_has_a_help_text(counterfoil: Command, na
 def test_every_help_text_belongs_to_a_command_or_option() -> None:
     texts = tomllib.loads((Path(main.__file__).parent / "help.toml").read_text("utf-8"))
     texts.pop("every command")
-    commands = dict([("counterfoil", program), *(found for name in COMMANDS for found in described(name))])
+    commands = dict([("counterfoil", program), *(found for name in registered() for found in described(name))])
     assert set(texts) <= set(commands)
     for path, of_command in texts.items():
         flags = {flag for param in commands[path].params for flag in param.opts}
@@ -47,9 +50,9 @@ def test_every_help_text_belongs_to_a_command_or_option() -> None:
         assert set(of_command.get("advanced", "").split()) <= flags
 
 
-@pytest.mark.parametrize("packages", [["cli"], ["importing"], ["client", "mcp"], ["ingest"]])
+@pytest.mark.parametrize("packages", [["program", "cli", "copies"], ["importing"], ["client"], ["ingest"]])
 def test_every_message_of_a_package_is_used_with_the_values_of_its_text(packages: list[str]) -> None:
-    folder, *_ = folders = [Path(main.__file__).parents[1] / package for package in packages]
+    folder, *_ = folders = [Path(import_module(f"counterfoil.{package}").__path__[0]) for package in packages]
     texts = tomllib.loads((folder / "messages.toml").read_text("utf-8"))
     assert set(texts.pop("reject", REJECT_REASONS)) == set(Reason)
     needed = {
@@ -68,10 +71,11 @@ def test_every_message_of_a_package_is_used_with_the_values_of_its_text(packages
 
 def test_help_shows_every_command_in_groups_of_at_most_seven(counterfoil: Command) -> None:
     shown = counterfoil.bare("--help").stdout
-    assert all(f"  {name} " in shown for name in COMMANDS)
+    assert all(f"  {name} " in shown for name in registered())
     titles = [line.removesuffix(":") for line in shown.splitlines() if line.endswith(":") and not line.startswith(" ")]
     assert titles == ["Options", *GROUPS]
-    assert max(len(group) for group in GROUPS.values()) <= 7
+    groups = Counter(command.group for command in registered().values())
+    assert max(groups.values()) <= 7
     assert max(len(line) for line in shown.splitlines()) <= 80
 
 
@@ -124,7 +128,7 @@ def modules(code: str, *arguments: str, **variables: str) -> set[str]:
     return set(subprocess.run(words, env=environment, check=True, capture_output=True, text=True).stderr.split())
 
 
-RUN = "from counterfoil.cli.main import program; program.main(sys.argv[1:], prog_name='counterfoil')"
+RUN = "from counterfoil.program.main import program; program.main(sys.argv[1:], prog_name='counterfoil')"
 COMPLETING = {VARIABLE: "bash_complete", "COMP_WORDS": "counterfoil ", "COMP_CWORD": "1"}
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from cli.command import Command
 from counterfoil import bootstrap
-from counterfoil.domain.calendar import quiet_closing
+from counterfoil.model.calendar import quiet_closing
 from counterfoil.settings import load
 from records import Record, base, bill, branch, member, shop
 

@@ -10,10 +10,10 @@ import pytest
 import servers
 from cli.command import Command
 from counterfoil import bootstrap
-from counterfoil.cli.terminal import display_width
 from counterfoil.domain.activity import ShopActivity
-from counterfoil.domain.calendar import DAY_MS, THAI_TIME, iso
-from counterfoil.machine.clock import SystemClock
+from counterfoil.model.calendar import DAY_MS, THAI_TIME, iso
+from counterfoil.program.clock import SystemClock
+from counterfoil.program.terminal import display_width
 from counterfoil.settings import load
 from records import Record, bill, branch, shop
 from running_service import START_MS

@@ -18,9 +18,9 @@ from counterfoil.backends.sqlite.move_source import SqliteMoveSource
 from counterfoil.backends.sqlite.usage import SqliteUsage
 from counterfoil.checks import local
 from counterfoil.domain.access import Key, Scope
-from counterfoil.domain.calendar import DAY_MS, THAI_TIME, iso
-from counterfoil.machine.clock import SystemClock
+from counterfoil.model.calendar import DAY_MS, THAI_TIME, iso
 from counterfoil.ports import Clock
+from counterfoil.program.clock import SystemClock
 from counterfoil.serving.admin import Admin, Readiness
 from counterfoil.settings import load
 from records import bill, shop

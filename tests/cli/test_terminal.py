@@ -16,12 +16,12 @@ import pytest
 
 from cli.command import PYTHON, SHOPS, Command, on_terminal
 from counterfoil import settings
-from counterfoil.cli.terminal import display_width
 from counterfoil.demo import showcase
 from counterfoil.demo.history import write_history
 from counterfoil.demo.worldgen.plan import WorldPlan
-from counterfoil.domain.calendar import thai_day
-from counterfoil.machine.clock import SystemClock
+from counterfoil.model.calendar import thai_day
+from counterfoil.program.clock import SystemClock
+from counterfoil.program.terminal import display_width
 
 pytestmark = pytest.mark.programs
 
@@ -285,7 +285,7 @@ def test_a_store_with_an_undecodable_name_is_shown_and_used(tmp_path: Path) -> N
 
 
 def test_a_null_device_that_cannot_be_opened_is_reported_in_one_sentence() -> None:
-    code = "import os; os.devnull = '/no/such/device'; from counterfoil.cli.main import run; run()"
+    code = "import os; os.devnull = '/no/such/device'; from counterfoil.program.main import run; run()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert done.stderr == (

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from cli.command import Command, run_sql
-from counterfoil.cli.main import COMMANDS, program
-from counterfoil.views.times import minute, second, show_times_in
+from counterfoil.program.main import program
+from counterfoil.program.registry import registered
+from counterfoil.program.times import minute, second, show_times_in
 
 LISTS = ("loads", "shops", "keys list", "audit", "requests", "usage --disclosures")
 
@@ -59,7 +60,7 @@ def test_the_offset_follows_daylight_saving_time() -> None:
 
 @pytest.mark.parametrize("name", ["loads", "shops", "usage", "requests", "audit", "status", "doctor", "backup", "load"])
 def test_a_command_that_prints_times_has_the_option_for_utc(name: str) -> None:
-    assert name in COMMANDS
+    assert name in registered()
     command = program.get_command(program.make_context("counterfoil", [name]), name)
     assert command
     assert any("--utc" in option.opts for option in command.params)

@@ -8,8 +8,8 @@ import click
 import pytest
 
 from cli.command import PYTHON
-from counterfoil.cli.main import program
-from counterfoil.cli.paths import UserPath
+from counterfoil.program.main import program
+from counterfoil.program.paths import UserPath
 
 # Root may read everything, unless it has given up these privileges.
 AS_ORDINARY_USER = (

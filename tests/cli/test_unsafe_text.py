@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 import records as r
 from client.scripted_service import Answer, scripted_service
-from counterfoil.cli.main import program
+from counterfoil.program.main import program
 
 # An escape sequence, its C1 form, marks that change the direction, a line separator, and a line that looks like ours.
 UNSAFE = "\x1b[2J\x9b31m\u202e\u2066\u2028\nforged"

@@ -11,10 +11,10 @@ from click import unstyle
 from cli.command import Command, on_meter, on_terminal, record_requests, request_record
 from counterfoil.backends.sqlite.usage import SqliteUsage
 from counterfoil.domain.access import Key, Scope
-from counterfoil.domain.calendar import DAY_MS, HOUR_MS, compact, days_until, iso_utc, thai_day
 from counterfoil.domain.request_records import CHANGES_OF_SHOP
-from counterfoil.machine.clock import SystemClock
-from counterfoil.views.times import minute
+from counterfoil.model.calendar import DAY_MS, HOUR_MS, compact, days_until, iso_utc, thai_day
+from counterfoil.program.clock import SystemClock
+from counterfoil.program.times import minute
 from running_service import ManualClock
 
 

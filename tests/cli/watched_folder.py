@@ -13,7 +13,7 @@ from counterfoil.cli.load import StoreLoader
 from counterfoil.ingest.sources import SOURCE_RECORDS, FileSet, SourceFiles
 from counterfoil.ingest.spool import SETTLE_MS, Spool
 from counterfoil.ingest.watching import FolderWatch
-from counterfoil.machine.process import SignalSafeEvent
+from counterfoil.program.process import SignalSafeEvent
 from counterfoil.settings import load
 from waiting import until
 

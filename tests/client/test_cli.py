@@ -20,7 +20,7 @@ import records as r
 from broken_store import table_missing
 from client.pulled_copy import PLENTY
 from client.targets import postgres_url
-from counterfoil.cli.main import program
+from counterfoil.program.main import program
 from running_service import RunningService, free_port
 from waiting import until
 

@@ -11,9 +11,9 @@ import pytest
 from backports import zstd
 
 from client.scripted_service import Answer, scripted_service
-from counterfoil import __version__
 from counterfoil.client.connection import Call, Connection, HttpResponse
 from counterfoil.client.errors import Unreachable
+from counterfoil.model.version import __version__
 from waiting import until
 
 CALL = Call("changes")

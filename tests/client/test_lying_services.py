@@ -20,13 +20,13 @@ from backports import zstd
 from click.testing import CliRunner, Result
 
 from client.scripted_service import Answer, scripted_service
-from counterfoil.cli.main import program
-from counterfoil.cli.remote import DIFFERENT
 from counterfoil.client import Client, Unreachable
 from counterfoil.client.errors import ResponseTooLarge
 from counterfoil.client.sinks.sql import column_names
 from counterfoil.client.tables import BILLS as BILLS_TABLE
 from counterfoil.client.tables import SHOPS
+from counterfoil.copies.remote import DIFFERENT
+from counterfoil.program.main import program
 
 NOW = "2026-01-31T12:00:00.000Z"
 USAGE = {"ok": True, "data": {"keyId": "k", "scope": "franchise", "rate": {"perMin": 100_000}}, "serverTime": NOW}
@@ -129,7 +129,7 @@ def test_a_response_that_is_larger_than_any_page_is_refused_with_little_memory(
 _MEASURED = """
 import sys
 from pathlib import Path
-from counterfoil.cli.main import program
+from counterfoil.program.main import program
 try:
     program.main(sys.argv[1:], prog_name="counterfoil")
 except SystemExit as end:

@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import records as r
-from counterfoil.cli.remote import progress_line
 from counterfoil.client import Client
 from counterfoil.client.connection import WINDOW_SEC, Environment, Pace
 from counterfoil.client.pull import Options, Puller
 from counterfoil.client.pull_state import Tally
 from counterfoil.client.sinks.sqlite import SQLiteSink
+from counterfoil.copies.remote import progress_line
 from running_service import RunningService
 
 # The length of the service's minute window in seconds. No such window may contain more requests than the limit.

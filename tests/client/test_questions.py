@@ -15,9 +15,9 @@ import records as r
 from client import plain_sql
 from client.pulled_copy import PLENTY, Copy
 from client.targets import EVERY_KIND, TARGETS
+from counterfoil.client.assistant.questions import MAX_ROWS, Questions
+from counterfoil.client.assistant.sources import CopyReader
 from counterfoil.client.tables import DUCKDB_VIEWS
-from counterfoil.mcp.questions import MAX_ROWS, Questions
-from counterfoil.mcp.sources import CopyReader
 from running_service import RunningService
 
 PAGE = Path(__file__).parents[2] / "docs" / "questions.md"

@@ -9,8 +9,8 @@ import pytest
 from console.running_console import Operator, RunningConsole
 from counterfoil.checks.overview import overview
 from counterfoil.domain.access import Key, Scope
-from counterfoil.domain.calendar import DAY_MS, iso_utc, to_ms
 from counterfoil.domain.request_records import CHANGE_FEED, CHANGES_OF_SHOP, CopyState
+from counterfoil.model.calendar import DAY_MS, iso_utc, to_ms
 from counterfoil.views.copies import copy_rows
 from records import Record, base, bills, branch, member
 

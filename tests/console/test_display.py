@@ -12,9 +12,9 @@ from counterfoil.console.charts import Bar, Slot
 from counterfoil.console.display import ago, moment, zone_text
 from counterfoil.console.rendering import templates
 from counterfoil.console.texts import Texts
-from counterfoil.domain.calendar import to_ms
-from counterfoil.domain.messages import quoted
-from counterfoil.views.times import THAILAND, show_times_in
+from counterfoil.model.calendar import to_ms
+from counterfoil.model.messages import quoted
+from counterfoil.program.times import THAILAND, show_times_in
 
 
 @pytest.fixture

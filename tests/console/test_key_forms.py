@@ -11,7 +11,7 @@ from counterfoil import key_issuing
 from counterfoil.console.pages.key import ACTIONS
 from counterfoil.console.texts import Texts
 from counterfoil.domain.audit import Actor
-from counterfoil.machine.clock import SystemClock
+from counterfoil.program.clock import SystemClock
 from records import branch
 
 ALICE, BOB = Actor("alice", "console", "back-office"), Actor("bob", "cli", "back-office")

@@ -19,16 +19,16 @@ from cli.command import Command
 from console.conftest import InUse
 from console.running_console import PAGES, Operator, RunningConsole
 from counterfoil.checks.findings import MESSAGES
-from counterfoil.cli.main import program
 from counterfoil.console import visit
 from counterfoil.console.charts import MEASURED_FROM
 from counterfoil.console.display import change
 from counterfoil.console.pages import audit
 from counterfoil.console.pages.loads import RUN_FROM
-from counterfoil.domain.calendar import DAY_MS, iso_utc
 from counterfoil.domain.intake import RejectedLine
 from counterfoil.domain.open_items import OpenItem
-from counterfoil.text import csv_text
+from counterfoil.model.calendar import DAY_MS, iso_utc
+from counterfoil.model.text import csv_text
+from counterfoil.program.main import program
 from records import bill, branch
 from running_service import SECRET
 

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from console.running_console import RunningConsole
-from counterfoil.cli.main import program
+from counterfoil.program.main import program
 from records import branch
 from running_service import backend_settings
 

@@ -13,6 +13,7 @@ import pytest
 
 import counterfoil
 from console.running_console import RunningConsole
+from counterfoil import bootstrap
 from counterfoil.backends.postgres.addresses import server_error
 from counterfoil.backends.sqlite.files import translated
 from counterfoil.checks import local
@@ -24,15 +25,15 @@ from counterfoil.console.texts import LANGUAGES, TABLE, Texts, preferred
 from counterfoil.console.texts import THAI as THAI_TEXTS
 from counterfoil.domain.access import Key, Scope
 from counterfoil.domain.audit import Act, field_changes
-from counterfoil.domain.messages import Message, duration
 from counterfoil.domain.problems import TABLE as PROBLEMS
 from counterfoil.domain.problems import explanation, what_to_do
+from counterfoil.model.messages import Message, duration
 from counterfoil.ports import MESSAGES as STORE_MESSAGES
 from counterfoil.ports import Permissions, StoreUnavailable
 from records import branch
 
 THAI = Texts("th")
-PACKAGE = Path(counterfoil.__path__[0])
+PACKAGE = Path(bootstrap.__file__).parent
 
 
 def defined() -> dict[str, list[str]]:

@@ -24,9 +24,9 @@ from counterfoil.demo.worldgen.group import Group, plan_group
 from counterfoil.demo.worldgen.plan import WorldPlan
 from counterfoil.demo.worldgen.world import Delivery, demo_world, silent_shop, world
 from counterfoil.domain.access import Key, Scope
-from counterfoil.domain.calendar import DAY_MS, HOUR_MS, THAI_TIME, to_ms
 from counterfoil.ingest.pipeline import Pipeline, RejectsFile
-from counterfoil.machine.clock import SystemClock
+from counterfoil.model.calendar import DAY_MS, HOUR_MS, THAI_TIME, to_ms
+from counterfoil.program.clock import SystemClock
 from counterfoil.settings import Settings, load
 from records import Record
 from running_service import SECRET

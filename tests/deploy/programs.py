@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,8 @@ from counterfoil.machine.addresses import is_listening
 from waiting import until
 
 ROOT = Path(__file__).parents[2]
+PACKAGES = tuple(ROOT / "packages" / name for name in ("client", "importer", "server"))
+SOURCES = tuple(package / "src" for package in PACKAGES)
 DEPLOY = ROOT / "deploy"
 
 
@@ -41,6 +44,13 @@ def output_of(*words: object, cwd: Path | None = None, env: dict[str, str] | Non
     done = subprocess.run([str(word) for word in words], cwd=cwd, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout + done.stderr
+
+
+def wheels_of(packages: Iterable[Path], folder: Path) -> list[Path]:
+    """Build the wheels of these packages into a folder, with the hatchling of this environment."""
+    for package in packages:
+        output_of(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder, cwd=package)
+    return sorted(folder.glob("*.whl"))
 
 
 def script(name: str) -> Path:

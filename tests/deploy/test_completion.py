@@ -8,7 +8,7 @@ import pytest
 
 from cli.command import PYTHON
 from counterfoil.cli.documents import SHELLS, VARIABLE
-from counterfoil.cli.main import COMMANDS
+from counterfoil.program.registry import registered
 from deploy.programs import needs_program, output_of
 
 pytestmark = pytest.mark.programs
@@ -45,7 +45,7 @@ def test_bash_completes_a_command_through_the_script(tmp_path: Path) -> None:
 
 
 def test_commands_subcommands_options_and_values_are_completed(tmp_path: Path) -> None:
-    assert completed("counterfoil ", 1, cwd=tmp_path) == [f"plain,{name}" for name in COMMANDS]
+    assert completed("counterfoil ", 1, cwd=tmp_path) == [f"plain,{name}" for name in registered()]
     assert "plain,issue" in completed("counterfoil keys ", 2, cwd=tmp_path)
     assert completed("counterfoil keys issue --fran", 3, cwd=tmp_path) == ["plain,--franchise"]
     assert completed("counterfoil completion z", 2, cwd=tmp_path) == ["plain,zsh"]

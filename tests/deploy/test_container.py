@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from cli.command import PYTHON, SHOPS, Command
-from counterfoil import __version__
+from counterfoil.model.version import __version__
 from counterfoil.settings import TABLE
 from deploy.programs import DEPLOY, ROOT, needs_script, output_of, printed_by_console, script
 from running_service import free_port

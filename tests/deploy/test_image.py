@@ -19,7 +19,7 @@ import httpx
 import pytest
 
 import servers
-from counterfoil import __version__
+from counterfoil.model.version import __version__
 from deploy.programs import DEPLOY, ROOT, needs_program, output_of
 from e2e.serve_process import SHOP
 from running_service import SECRET, free_port

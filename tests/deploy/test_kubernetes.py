@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from counterfoil import __version__
+from counterfoil.model.version import __version__
 from counterfoil.settings import TABLE
 from deploy.programs import DEPLOY, needs_script, output_of, script
 

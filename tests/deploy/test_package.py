@@ -8,17 +8,19 @@ import subprocess
 import sys
 import sysconfig
 import tarfile
+import tomllib
 import zipfile
+from collections import Counter
 from pathlib import Path
 
 import pytest
 from packaging.metadata import Metadata
 
-from counterfoil import API_VERSION, __version__
-from deploy.programs import ROOT, needs_package, output_of, script
+from counterfoil.model.version import API_VERSION, __version__
+from deploy.programs import PACKAGES, ROOT, needs_package, output_of, script, wheels_of
 from waiting import until
 
-BUILT_FROM = ("src", "deploy", "docs", "pyproject.toml", "constraints.txt", "README.md", "LICENSE", "CHANGELOG.md")
+BUILT_FROM = ("packages", "deploy", "docs", "CHANGELOG.md", "constraints.txt")
 NEVER = re.compile(r"(^|/)(tests?|bench|__pycache__|\.git[^/]*|\.venv|secrets?)(/|$)|\.(pyc|sqlite3|env)$")
 STAMP = "1790000000"
 # mypy --strict accepts this program only if the types are exact: it reports a `type: ignore` that suppresses no error.
@@ -84,10 +86,11 @@ def clone(folder: Path) -> Path:
 
 
 def build(source: Path, *builder: str) -> tuple[Path, Path]:
-    """Build with this builder; return the source archive and the wheel."""
+    """Build the server's package with this builder; return the source archive and the wheel."""
     environment = os.environ | {"SOURCE_DATE_EPOCH": STAMP, "HATCH_BUILD_HOOK_ENABLE_CUSTOM": "1"}
-    output_of(sys.executable, "-m", *builder, cwd=source, env=environment)
-    (archive,), (wheel,) = (source / "dist").glob("*.tar.gz"), (source / "dist").glob("*.whl")
+    server = source / "packages" / "server"
+    output_of(sys.executable, "-m", *builder, cwd=server, env=environment)
+    (archive,), (wheel,) = (server / "dist").glob("*.tar.gz"), (server / "dist").glob("*.whl")
     return archive, wheel
 
 
@@ -111,16 +114,13 @@ def names_in(wheel: Path) -> set[str]:
 def test_the_wheel_contains_all_files_that_the_package_reads_and_the_manual_pages_where_man_finds_them(
     wheel: Path,
 ) -> None:
-    sources = {
-        str(file.relative_to(ROOT / "src"))
-        for file in (ROOT / "src" / "counterfoil").rglob("*")
-        if file.is_file() and "__pycache__" not in file.parts
-    }
+    folder = ROOT / "packages" / "server" / "src"
+    files = [file for file in folder.rglob("*") if file.is_file() and "__pycache__" not in file.parts]
+    sources = {str(file.relative_to(folder)) for file in files}
     names = names_in(wheel)
     assert sources <= names
     manual = f"counterfoil-{__version__}.data/data/share/man/man1"
     assert {f"{manual}/counterfoil.1", f"{manual}/counterfoil-keys-issue.1"} <= names
-    assert "counterfoil/py.typed" in sources
     assert {Path(name).suffix for name in sources} >= {".py", ".sql", ".lua", ".json"}
 
 
@@ -141,7 +141,19 @@ def test_the_wheel_declares_its_version_its_licence_and_its_types(wheel: Path) -
     assert metadata.license_expression == "Apache-2.0"
     assert "Typing :: Typed" in (metadata.classifiers or [])
     assert metadata.description_content_type == "text/markdown"
-    assert set(metadata.provides_extra or []) >= {"server", "pull", "cluster"}
+    assert set(metadata.provides_extra or []) == {"cluster", "mcp", "mysql", "pull"}
+
+
+def test_no_file_belongs_to_two_of_the_packages_and_their_versions_are_the_same(tmp_path: Path) -> None:
+    wheels = wheels_of(PACKAGES, tmp_path)
+    owners = Counter(name for wheel in wheels for name in names_in(wheel))
+    assert [name for name, count in owners.items() if count > 1] == []
+    projects = [tomllib.loads((package / "pyproject.toml").read_text("utf-8"))["project"] for package in PACKAGES]
+    assert {project["version"] for project in projects} == {__version__}
+    pins = {text for project in projects for text in project["dependencies"] if text.startswith("counterfoil")}
+    assert pins == {f"counterfoil-client=={__version__}", f"counterfoil-importer=={__version__}"}
+    licences = {(package / "LICENSE").read_bytes() for package in PACKAGES}
+    assert licences == {(ROOT / "LICENSE").read_bytes()}
 
 
 @pytest.mark.long
@@ -166,10 +178,11 @@ def test_another_builder_at_another_time_and_place_produces_the_same_bytes(
     assert [file.read_bytes() for file in rebuilt] == [file.read_bytes() for file in built]
 
 
-def test_a_typed_program_passes_mypy_strict_against_the_installed_wheel(wheel: Path, tmp_path: Path) -> None:
+def test_a_typed_program_passes_mypy_strict_against_the_installed_wheel(tmp_path: Path) -> None:
     output_of(sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv")
     [packages] = (tmp_path / "venv" / "lib").glob("python*/site-packages")
-    shutil.unpack_archive(wheel, packages, "zip")
+    (client,) = wheels_of(PACKAGES[:1], tmp_path / "wheels")
+    shutil.unpack_archive(client, packages, "zip")
     # Use the dependencies of this environment. mypy does not follow .pth files in their folder, so it does not find our
     # source folder.
     (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
@@ -184,22 +197,18 @@ def test_a_typed_program_passes_mypy_strict_against_the_installed_wheel(wheel: P
 
 
 @pytest.mark.long
-def test_the_wheel_alone_says_what_to_install_and_with_the_extra_the_demo_works(wheel: Path, tmp_path: Path) -> None:
+def test_the_demo_works_from_the_wheels_in_an_empty_environment(tmp_path: Path) -> None:
     programs = tmp_path / "venv" / "bin"
     output_of(sys.executable, "-m", "venv", programs.parent)
     command = programs / "counterfoil"
     pip = (programs / "pip", "install", "--quiet", "--disable-pip-version-check")
-    constraint = ("--constraint", ROOT / "constraints.txt")
     clean = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "TMPDIR": str(tmp_path)}
-    output_of(*pip, *constraint, wheel)
+    wheels_of(PACKAGES, tmp_path / "wheels")
+    constraint = ("--constraint", ROOT / "constraints.txt")
+    output_of(*pip, *constraint, "--find-links", tmp_path / "wheels", "counterfoil")
     version = output_of(command, "--version", cwd=tmp_path, env=clean)
     assert version == f"counterfoil {__version__} (API {API_VERSION})\n"
-    refused = subprocess.run([command, "demo"], cwd=tmp_path, env=clean, capture_output=True, text=True, check=False)
-    assert refused.returncode == 1
-    assert "is part of the `server` extra" in refused.stderr
-    assert "pip install 'FILE.whl[server]'" in refused.stderr
 
-    output_of(*pip, *constraint, f"{wheel}[server]")
     words = [str(command), "demo", "--json", "--port", "0", "--bills", "500"]
     quiet = subprocess.DEVNULL
     demo = subprocess.Popen(words, cwd=tmp_path, env=clean, stdout=subprocess.PIPE, stderr=quiet, text=True)

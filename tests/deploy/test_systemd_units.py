@@ -180,7 +180,8 @@ def test_a_watcher_with_a_mapping_starts_as_the_unit_shows(tmp_path: Path) -> No
     credentials = tmp_path / "credentials"
     credentials.mkdir(mode=0o500)
     example = ROOT / "docs" / "examples" / "foodstory-orders.csv"
-    mapping = ROOT / "src" / "counterfoil" / "importing" / "mappings" / "foodstory-orders.toml"
+    mappings = ROOT / "packages" / "importer" / "src" / "counterfoil" / "importing" / "mappings"
+    mapping = mappings / "foodstory-orders.toml"
     (tmp_path / "incoming").mkdir()
     shutil.copy(mapping, credentials / name)
     _, command = shown["ExecStart"]

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from counterfoil.domain.bills import ClosedBill, Withheld, bill_from, under_facts
-from counterfoil.domain.pos_values import Unreadable
-from counterfoil.domain.resources import Bill
 from counterfoil.domain.shops import ShopFacts
+from counterfoil.model.pos_values import Unreadable
+from counterfoil.model.resources import Bill
 from records import at
 
 RIVERSIDE = ShopFacts(

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from counterfoil.domain import calendar
-from counterfoil.domain.calendar import NOT_ZONES, THAI_TIME, from_ms, iso, to_ms, trading_day, zone_named
+from counterfoil.model import calendar
+from counterfoil.model.calendar import NOT_ZONES, THAI_TIME, from_ms, iso, to_ms, trading_day, zone_named
 
 NAMES = (
     "Asia/Bangkok America/New_York America/St_Johns Australia/Lord_Howe Asia/Kathmandu Africa/Monrovia Asia/Gaza UTC"

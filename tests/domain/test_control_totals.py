@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from counterfoil.domain import control_totals
 from counterfoil.domain.bills import bill_from
-from counterfoil.domain.control_totals import ControlTotals, CountedBill, decimal_text, figures_of, lines_amount
 from counterfoil.domain.shops import shop_from
+from counterfoil.model import control_totals
+from counterfoil.model.control_totals import ControlTotals, CountedBill, decimal_text, figures_of, lines_amount
 
 FACTS = shop_from({"id": "sh"})[1]
 

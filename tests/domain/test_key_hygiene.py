@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from counterfoil.domain.access import Key, KeyUse, KeyWarning, Scope, key_warnings
-from counterfoil.domain.calendar import DAY_MS
+from counterfoil.model.calendar import DAY_MS
 
 NOW = 1_800_000_000_000
 

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from counterfoil.domain import members
-from counterfoil.domain.calendar import DAY_MS
-from counterfoil.domain.pos_values import LAST_INSTANT, Unreadable
-from counterfoil.domain.resources import Coupon, Member
+from counterfoil.model.calendar import DAY_MS
+from counterfoil.model.pos_values import LAST_INSTANT, Unreadable
+from counterfoil.model.resources import Coupon, Member
 from records import at
 
 NOW = 1769857509120

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from counterfoil.domain import pos_values
-from counterfoil.domain.calendar import THAI_TIME, iso, zone_named
-from counterfoil.domain.pos_values import (
+from counterfoil.model import pos_values
+from counterfoil.model.calendar import THAI_TIME, iso, zone_named
+from counterfoil.model.pos_values import (
     LAST_INSTANT,
     Unreadable,
     beginning,

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from counterfoil.domain.pos_values import Unreadable
-from counterfoil.domain.resources import Shop
 from counterfoil.domain.shops import ShopFacts, categories_from, shop_from
+from counterfoil.model.pos_values import Unreadable
+from counterfoil.model.resources import Shop
 
 RIVERSIDE: dict[str, Any] = {
     "kind": "shop",

@@ -2,7 +2,7 @@
 
 import pytest
 
-from counterfoil.text import counted, first_line, parse_duration, printable, size
+from counterfoil.model.text import counted, first_line, parse_duration, printable, size
 
 
 @pytest.mark.parametrize(("number", "text"), [(0, "0 lines"), (1, "1 line"), (2, "2 lines"), (12_000, "12,000 lines")])

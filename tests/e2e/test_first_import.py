@@ -13,8 +13,8 @@ import duckdb
 import pytest
 from click.testing import CliRunner
 
-from counterfoil.cli.main import program
-from counterfoil.machine.clock import SystemClock
+from counterfoil.program.clock import SystemClock
+from counterfoil.program.main import program
 from running_service import RunningService
 
 ROOT = Path(__file__).parents[2]

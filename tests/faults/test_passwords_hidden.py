@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from counterfoil.cli.main import program
+from counterfoil.program.main import program
 from e2e.serve_process import Deployment, ServeProcess
 from faults.multi_node import MultiNodeDeployment
 from running_service import SECRET, free_port

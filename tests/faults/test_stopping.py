@@ -22,8 +22,8 @@ from counterfoil.backends.postgres.servers import Servers
 from counterfoil.backends.postgres.usage import PostgresUsage
 from counterfoil.domain.request_records import RequestRecord
 from counterfoil.machine.addresses import is_listening
-from counterfoil.machine.clock import SystemClock
 from counterfoil.ports import STOP_SAVE_SEC, StoreUnavailable
+from counterfoil.program.clock import SystemClock
 from counterfoil.serving.supervisor import stop_limit_sec
 from e2e.serve_process import COMMAND, SHOP, Deployment, ServeProcess, alive, is_pending
 from faults.multi_node import BY_DAY, MultiNodeDeployment

@@ -13,11 +13,11 @@ from jsonschema_rs import Draft202012Validator
 from msgspec import json
 
 from broken_store import keys_unreadable
-from counterfoil import API_VERSION
 from counterfoil.domain.problems import TABLE
 from counterfoil.domain.questions import DEFAULT_LIMIT, MAX_FEED_LIMIT, MAX_LIMIT, MAX_SPAN_DAYS
 from counterfoil.http.app import ROUTES
 from counterfoil.http.openapi import document
+from counterfoil.model.version import API_VERSION
 from running_service import RunningService
 
 Json = dict[str, Any]

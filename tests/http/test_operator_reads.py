@@ -8,8 +8,8 @@ from httpx import Response
 
 from actors import OPERATOR
 from counterfoil import bootstrap, key_issuing
-from counterfoil.domain.calendar import iso_utc, to_ms
 from counterfoil.domain.request_records import CopyState, ReadGap
+from counterfoil.model.calendar import iso_utc, to_ms
 from counterfoil.operator_reads import DayOfKey, OperatorReads, RequestFilter
 from records import Record, bills, shop
 from running_service import RunningService

@@ -19,7 +19,7 @@ from counterfoil.importing import sheets, workbooks
 from counterfoil.importing.mapping import FileLayout
 from counterfoil.importing.results import ImportFailed
 from counterfoil.importing.sheets import TableRow, open_table
-from deploy.programs import ROOT, output_of
+from deploy.programs import PACKAGES, ROOT, SOURCES, output_of, wheels_of
 from importing import hostile_workbooks
 from importing.exports import HEADING, MAPPING, imported
 
@@ -444,7 +444,7 @@ def refusals(folder: Path, made: Iterable[tuple[str, bytes]], python: Path = Pat
         (folder / f"{number:03}.xlsx").write_bytes(content)
     found = {}
     for line in output_of(
-        python, "-c", READ_ALL, folder, env=os.environ | {"PYTHONPATH": str(ROOT / "src")}
+        python, "-c", READ_ALL, folder, env=os.environ | {"PYTHONPATH": os.pathsep.join(map(str, SOURCES))}
     ).splitlines():
         stem, said, mebibytes = json.loads(line)
         found[names[int(stem)][0]] = said
@@ -521,7 +521,8 @@ def test_a_server_with_only_the_listed_packages_reads_workbooks_and_refuses_thos
     output_of(*pip, "--require-hashes", "--requirement", ROOT / "deploy" / "requirements.txt")
     (tmp_path / "good.xlsx").write_bytes(hostile_workbooks.workbook_of({}))
     (tmp_path / "mapping.toml").write_text(hostile_workbooks.MAPPING, "utf-8")
-    clean = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT / "src"), "COUNTERFOIL_STORE": str(tmp_path / "store")}
+    output_of(*pip, "--no-deps", "--no-index", *wheels_of(PACKAGES, tmp_path / "wheels"))
+    clean = {"PATH": os.environ["PATH"], "COUNTERFOIL_STORE": str(tmp_path / "store")}
     words = ("import", "--mapping", "mapping.toml", "--with-shops", "--load", "good.xlsx")
     command = ("prlimit", f"--as={512 << 20}", str(programs / "python"), "-m", "counterfoil", *words)
     done = subprocess.run(command, cwd=tmp_path, env=clean, capture_output=True, text=True, check=False)

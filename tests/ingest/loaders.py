@@ -19,8 +19,8 @@ from counterfoil.domain.shops import shop_from
 from counterfoil.ingest.lines import Reader
 from counterfoil.ingest.pipeline import Pipeline, RejectsFile, Summary
 from counterfoil.ingest.sources import Source, open_source
-from counterfoil.machine.clock import SystemClock
 from counterfoil.ports import Clock, Slice
+from counterfoil.program.clock import SystemClock
 from malformed_records import malformed
 from ports.backends import Store
 from ports.open_store import EVER, PSEUDONYMS, bills_of, open_ledger

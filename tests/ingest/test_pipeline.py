@@ -17,8 +17,8 @@ from counterfoil.ingest import converters
 from counterfoil.ingest.lines import Reader
 from counterfoil.ingest.pipeline import Pipeline, RejectsFile, Summary
 from counterfoil.ingest.sources import SourceError, open_source
-from counterfoil.machine.clock import SystemClock
 from counterfoil.ports import StoreUnavailable
+from counterfoil.program.clock import SystemClock
 from ingest.loaders import lines_of_a_world, load, load_and_kill_itself, load_file, shops_of_a_world, visible_world
 from new_processes import new_processes
 from ports.backends import BACKENDS, Store

@@ -8,8 +8,8 @@ from typing import Any
 
 from prometheus_client.core import Metric
 
-from counterfoil.machine.clock import SystemClock
 from counterfoil.observe import Counters, Layout, RequestServed
+from counterfoil.program.clock import SystemClock
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 LAYOUT = Layout(["shops", "transactions"], ["openapi.json", "reference", "unknown"])

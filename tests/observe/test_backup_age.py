@@ -10,8 +10,8 @@ import pytest
 
 from cli.command import SHOPS, Command
 from counterfoil.checks.overview import overview
-from counterfoil.domain.calendar import DAY_MS, HOUR_MS
-from counterfoil.machine.clock import SystemClock
+from counterfoil.model.calendar import DAY_MS, HOUR_MS
+from counterfoil.program.clock import SystemClock
 from counterfoil.settings import load
 from records import bill
 

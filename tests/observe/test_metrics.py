@@ -6,7 +6,7 @@ import pytest
 
 from counterfoil import observe
 from counterfoil.domain.problems import TABLE
-from counterfoil.machine.clock import SystemClock
+from counterfoil.program.clock import SystemClock
 from counterfoil.serving import admin
 from counterfoil.serving.admin import METRICS, request_metrics
 from new_processes import new_processes

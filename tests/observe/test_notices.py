@@ -14,11 +14,11 @@ from counterfoil import settings
 from counterfoil.checks.findings import Finding
 from counterfoil.checks.local import notices
 from counterfoil.checks.overview import Overview
-from counterfoil.domain.messages import Message
+from counterfoil.model.messages import Message
+from counterfoil.model.text import counted
 from counterfoil.observe import Event, ServiceChanged
 from counterfoil.ports import StoreExtent
 from counterfoil.serving.notices import LONGEST_PAUSE, Notifier, Watch
-from counterfoil.text import counted
 from counterfoil.views.store import StoreValues
 from notice_receiver import Receiver
 from waiting import until

@@ -11,17 +11,18 @@ import pytest
 from msgspec.structs import replace
 
 from actors import OPERATOR
-from counterfoil import API_VERSION, __version__, bootstrap, key_issuing, settings
+from counterfoil import bootstrap, key_issuing, settings
 from counterfoil.backends.sqlite.reads import SqliteReads
 from counterfoil.checks.findings import finding
 from counterfoil.checks.overview import Overview
 from counterfoil.domain.access import Scope
 from counterfoil.domain.activity import ShopActivity
 from counterfoil.domain.audit import Backups
-from counterfoil.domain.calendar import as_number, thai_day
 from counterfoil.domain.intake import DeliveryCounts, with_load
-from counterfoil.machine.clock import SystemClock
+from counterfoil.model.calendar import as_number, thai_day
+from counterfoil.model.version import API_VERSION, __version__
 from counterfoil.ports import StoreExtent
+from counterfoil.program.clock import SystemClock
 from counterfoil.serving.admin import metrics, overview_metrics, probe, readiness
 from counterfoil.settings import Settings
 from counterfoil.views.store import StoreValues

@@ -6,13 +6,13 @@ import threading
 from types import FrameType
 from typing import Any
 
-from counterfoil.machine.process import SignalSafeEvent
+from counterfoil.program.process import SignalSafeEvent
 
 # The main thread waits; then another thread receives a signal.
 _SIGNALLED_BESIDE_THE_MAIN_THREAD = """
 import os, signal, threading
 from pathlib import Path
-from counterfoil.machine.process import SignalSafeEvent
+from counterfoil.program.process import SignalSafeEvent
 
 stopped = SignalSafeEvent()
 signal.signal(signal.SIGTERM, lambda *_: stopped.set())

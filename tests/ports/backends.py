@@ -33,11 +33,11 @@ from counterfoil.backends.sqlite.keys import SqliteKeyLookup, SqliteKeyStore
 from counterfoil.backends.sqlite.ledger import SqliteLedger
 from counterfoil.backends.sqlite.reads import SqliteReads
 from counterfoil.backends.sqlite.usage import SqliteCursors, SqliteUsage
-from counterfoil.domain.calendar import thai_day
 from counterfoil.key_issuing import KeyStore
-from counterfoil.machine.clock import SystemClock
+from counterfoil.model.calendar import thai_day
 from counterfoil.operator_reads import QUERY_SEC, SCANNED_REQUESTS, OperatorReads
 from counterfoil.ports import Clock, Cursors, KeyLookup
+from counterfoil.program.clock import SystemClock
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 from counterfoil.domain.access import Admitted, Key
 from counterfoil.ingest.lines import Reader
-from counterfoil.machine.clock import SystemClock
+from counterfoil.program.clock import SystemClock
 from ports.backends import OpenUsage, Store
 from ports.open_store import PSEUDONYMS, bill, open_ledger
 

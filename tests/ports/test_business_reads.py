@@ -10,8 +10,8 @@ import pytest
 from counterfoil import business_reads
 from counterfoil.domain.business_days import by_shop
 from counterfoil.domain.changes import EncodedBill
-from counterfoil.domain.control_totals import ControlTotals
 from counterfoil.domain.intake import LoadProgress
+from counterfoil.model.control_totals import ControlTotals
 from ports.open_store import OpenStore, bill, gone, shop
 
 NEW_YEARS_EVE, NEW_YEAR = date(2025, 12, 31), date(2026, 1, 1)

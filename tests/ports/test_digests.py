@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from counterfoil.domain.access import Scope
-from counterfoil.domain.calendar import iso_utc
 from counterfoil.domain.day_totals import MAX_COMPUTED_DAYS, ShopDay
+from counterfoil.model.calendar import iso_utc
 from counterfoil.ports import Slice
 from ports.open_store import OpenStore, bill, gone, in_ms, shop
 

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from counterfoil.domain.access import Admitted, Key, Scope, TooFast
-from counterfoil.domain.calendar import thai_day
-from counterfoil.machine.clock import SystemClock
+from counterfoil.model.calendar import thai_day
 from counterfoil.ports import StoreUnavailable
+from counterfoil.program.clock import SystemClock
 from new_processes import new_processes
 from ports import other_processes
 from ports.backends import METERS, OpenUsage, Store

@@ -12,10 +12,10 @@ import pytest
 from msgspec.structs import asdict, replace
 
 from counterfoil.domain.access import Key, Scope
-from counterfoil.domain.calendar import DAY_MS, HOUR_MS, thai_midnight
 from counterfoil.domain.changes import EncodedBill
 from counterfoil.domain.intake import MAX_REMEMBERED, RejectedLine
 from counterfoil.domain.request_records import CHANGE_FEED, CHANGES_OF_SHOP, MAX_RANGES, CopyState, RequestRecord
+from counterfoil.model.calendar import DAY_MS, HOUR_MS, thai_midnight
 from counterfoil.operator_reads import (
     ANY_ERROR,
     BILLS_PER_READ,

@@ -17,8 +17,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from client import copy_contents, expected
 from client.copy_contents import assert_same, plain
-from counterfoil.domain.calendar import iso_utc
 from counterfoil.domain.problems import AUTH_UNAVAILABLE
+from counterfoil.model.calendar import iso_utc
 from sync.feed_readers import FeedReader
 from sync.in_process import InProcessService, Json, StoreParts
 from sync.pullers import PulledCopy

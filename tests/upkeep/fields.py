@@ -10,8 +10,8 @@ from pathlib import Path
 
 from counterfoil.client import models
 from counterfoil.client.tables import TABLES, Kind, Table
-from counterfoil.domain import resources
-from counterfoil.domain.resources import Field, Resource, alternatives, fields_of
+from counterfoil.model import resources
+from counterfoil.model.resources import Field, Resource, alternatives, fields_of
 
 ROOT = Path(__file__).parents[2]
 INTRODUCTION = """\
@@ -35,7 +35,7 @@ def published() -> list[type[Resource]]:
 
 def files() -> dict[Path, str]:
     """Return the text of every file that `make docs` writes from the fields."""
-    pull, stub = ROOT / "docs/pull.md", ROOT / "src/counterfoil/client/models.pyi"
+    pull, stub = ROOT / "docs/pull.md", ROOT / "packages/client/src/counterfoil/client/models.pyi"
     written = "\n".join(_type(resource) for resource in published() if resource.__name__ not in WITHOUT_TYPE)
     return {
         ROOT / "docs/fields.md": "\n".join([INTRODUCTION, *(_section(resource) for resource in published())]),

@@ -19,7 +19,8 @@ from running_service import RunningService
 
 ROOT = Path(__file__).parents[2]
 TABLE = ROOT / "docs" / "evidence" / "conformance.md"
-SOURCES, TESTS = ROOT / "src" / "counterfoil", ROOT / "tests"
+SOURCES = tuple((ROOT / "packages").glob("*/src/counterfoil"))
+TESTS = (ROOT / "tests",)
 RELEASES = [
     ("1.3.0", "2026-09-29"),
     ("1.2.1", "2026-09-28"),
@@ -62,10 +63,10 @@ def names(path: Path) -> frozenset[str]:
     return frozenset(found)
 
 
-def missing(folder: Path, cell: str) -> list[str]:
-    """Return the references in a table cell to files or names that do not exist."""
+def missing(folders: tuple[Path, ...], cell: str) -> list[str]:
+    """Return the references in a table cell to files or names that are in none of the folders."""
     found = _REFERENCE.findall(cell)
-    return [f"{file}::{name}" for file, name in found if not _exists(folder / file, name)]
+    return [f"{file}::{name}" for file, name in found if not any(_exists(folder / file, name) for folder in folders)]
 
 
 def _exists(path: Path, name: str) -> bool:
@@ -100,7 +101,7 @@ def test_a_cell_contains_only_references() -> None:
 
 def test_every_file_of_endpoint_tests_is_in_the_table() -> None:
     named = {file for row in ROWS for file, _ in _REFERENCE.findall(row.proved)}
-    assert {str(path.relative_to(TESTS)) for path in (TESTS / "http").glob("test_*.py")} <= named
+    assert {str(path.relative_to(ROOT / "tests")) for path in (ROOT / "tests" / "http").glob("test_*.py")} <= named
 
 
 # --- clauses that no other suite covers ------------------------------------------------------

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from counterfoil import API_VERSION, __version__
 from counterfoil.backends.postgres.addresses import ConnectionLimits
 from counterfoil.http.openapi import document
+from counterfoil.model.version import API_VERSION, __version__
 from counterfoil.settings import BY_NAME, TABLE, Settings
 
 ROOT = Path(__file__).parents[2]

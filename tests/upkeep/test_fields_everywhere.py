@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from counterfoil.client.tables import PROMOTION_KINDS, PROMOTIONS, TABLES, Table
-from counterfoil.domain.resources import Bill, Member, Resource, Shop, fields_of
 from counterfoil.http.openapi import document
+from counterfoil.model.resources import Bill, Member, Resource, Shop, fields_of
 from upkeep import fields
 
 ROOTS = {"shops": Shop, "categories": Shop, "members": Member, "coupons": Member}

@@ -14,7 +14,8 @@ from counterfoil.backends.refusals import REFUSALS
 from slowest_files import SLOWEST_FIRST
 
 ROOT = Path(__file__).parents[2]
-SOURCES = sorted((ROOT / "src").rglob("*.py"))
+SOURCE_FOLDERS = sorted((ROOT / "packages").glob("*/src"))
+SOURCES = sorted(path for folder in SOURCE_FOLDERS for path in folder.rglob("*.py"))
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
 LONGEST = 700
 # Lets time pass. `asyncio.sleep(0)` only lets other tasks run.
@@ -52,7 +53,10 @@ def test_no_test_sleeps() -> None:
 def test_the_wall_clock_is_read_in_one_module() -> None:
     """The client does not import the service, so it has its own default clock, `time.time`."""
     readers = [named(path) for path in SOURCES if WALL_CLOCK.search(path.read_text("utf-8"))]
-    assert readers == ["src/counterfoil/client/api.py", "src/counterfoil/machine/clock.py"]
+    assert readers == [
+        "packages/client/src/counterfoil/client/api.py",
+        "packages/client/src/counterfoil/program/clock.py",
+    ]
 
 
 def test_each_class_name_is_defined_once() -> None:
@@ -91,7 +95,7 @@ def test_every_module_of_the_postgresql_back_end_is_in_one_contract() -> None:
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]["contracts"]
     drivers = [one for one in contracts if one["type"] == "forbidden" and "on PostgreSQL" in one["name"]]
     listed = [module for contract in drivers for module in contract["source_modules"]]
-    files = (ROOT / "src" / "counterfoil" / "backends" / "postgres").glob("*.py")
+    files = (ROOT / "packages" / "server" / "src" / "counterfoil" / "backends" / "postgres").glob("*.py")
     assert sorted(name for name in listed if name.startswith(BACK_END)) == sorted(
         f"{BACK_END}.{file.stem}" for file in files if file.stem != "__init__"
     )

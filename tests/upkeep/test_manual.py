@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from counterfoil.cli.main import COMMANDS
+from counterfoil.program.registry import registered
 
 ROOT = Path(__file__).parents[2]
 
@@ -15,14 +15,14 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("man")
-    subprocess.run([sys.executable, ROOT / "deploy" / "manual.py", folder], check=True)
+    subprocess.run([sys.executable, ROOT / "packages" / "server" / "manual_pages.py", folder], check=True)
     return folder
 
 
 def test_every_command_and_subcommand_has_a_manual_page(pages: Path) -> None:
     names = {page.name for page in pages.iterdir()}
     assert {"counterfoil.1", "counterfoil-keys-issue.1"} <= names
-    assert {f"counterfoil-{name}.1" for name in COMMANDS} <= names
+    assert {f"counterfoil-{name}.1" for name in registered()} <= names
 
 
 @pytest.mark.skipif(

@@ -18,7 +18,7 @@ from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po, write_po
 
 ROOT = Path(__file__).parents[2]
-PACKAGE = ROOT / "src" / "counterfoil"
+PACKAGE = ROOT / "packages" / "server" / "src" / "counterfoil"
 FOLDER = PACKAGE / "console" / "translations"
 LANGUAGES = ("th",)
 METHODS = [("console/**.py", "python"), ("views/**.py", "python"), ("console/templates/**.html", "jinja2")]

@@ -11,7 +11,7 @@ def run() -> None:
     # a background job of a shell, it stays ignored.
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    from counterfoil.cli import main
+    from counterfoil.program import main
 
     main.run()
 

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from counterfoil import __version__
 from counterfoil.domain.audit import Actor, AuditEntry
 from counterfoil.domain.tokens import Pseudonyms
-from counterfoil.machine.clock import SystemClock, random_ids, request_ids
+from counterfoil.model.version import __version__
 from counterfoil.observe import Event
 from counterfoil.ports import Clock, ServingPorts, wrong_secret
+from counterfoil.program.clock import SystemClock, random_ids, request_ids
 from counterfoil.settings import Settings, read_secret
 
 if TYPE_CHECKING:

@@ -14,11 +14,11 @@ from typing import Any, Literal
 from msgspec import Struct, json
 
 from counterfoil.domain.business_days import BillInStore, DayOfShop, ListedBill, day_of_number, listed_bill
-from counterfoil.domain.calendar import as_number
 from counterfoil.domain.changes import NO_DAY
 from counterfoil.domain.day_totals import day_total
 from counterfoil.domain.deliveries import DeliveryPreview
 from counterfoil.domain.intake import LoadRow, load_row
+from counterfoil.model.calendar import as_number
 
 # Runs a statement with named parameters and returns all rows.
 Ask = Callable[..., list[Any]]

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from counterfoil.domain.audit import Act, Actor, AuditEntry
 from counterfoil.domain.devices import FORGOTTEN_MS, Device
-from counterfoil.domain.messages import MessageError
+from counterfoil.model.messages import MessageError
 from counterfoil.ports import MESSAGES, AuditedTransaction
 
 _ALL = "SELECT body FROM console_devices"

@@ -13,8 +13,8 @@ from counterfoil.domain import credentials
 from counterfoil.domain.access import DEFAULT_PER_DAY, DEFAULT_PER_MIN, Key, Scope, oldest_first, successors_of
 from counterfoil.domain.audit import Act, Actor, AuditEntry, FieldChange, field_changes
 from counterfoil.domain.credentials import Credential
-from counterfoil.domain.messages import MessageError
-from counterfoil.domain.pos_values import MAX_ID_BYTES
+from counterfoil.model.messages import MessageError
+from counterfoil.model.pos_values import MAX_ID_BYTES
 from counterfoil.ports import MESSAGES, AuditedTransaction, StoredKey
 
 MAX_LIMIT = 1_000_000_000

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Iterator
 
 from msgspec import Struct, json
 
-from counterfoil.domain.calendar import iso_utc
 from counterfoil.domain.problems import TABLE
-from counterfoil.text import counted, printable, short_duration, short_size
+from counterfoil.model.calendar import iso_utc
+from counterfoil.model.text import counted, printable, short_duration, short_size
 
 
 class RequestServed(Struct, frozen=True, kw_only=True, tag="request"):

@@ -27,24 +27,24 @@ from counterfoil.domain.access import Key, Scope, oldest_first
 from counterfoil.domain.activity import BillFigure, ShopActivity, activity, in_order
 from counterfoil.domain.audit import COLUMNS, AuditEntry, Backups, from_row
 from counterfoil.domain.batch import known_facts
-from counterfoil.domain.calendar import HOUR_MS, THAI_OFFSET, as_number, date_of, from_ms, thai_day, thai_midnight
 from counterfoil.domain.changes import KnownFacts
-from counterfoil.domain.control_totals import TotalsReport
 from counterfoil.domain.devices import Device
 from counterfoil.domain.intake import FORGET_FOLDER_MS, Intake, LoadRow, RejectedLine, WatchedFolder, load_row
 from counterfoil.domain.members import Base
-from counterfoil.domain.messages import Message
 from counterfoil.domain.open_items import COLUMNS as ITEM_COLUMNS
 from counterfoil.domain.open_items import OpenItem, item_of
 from counterfoil.domain.problems import KEY_REVOKED, QUOTA_EXCEEDED, RATE_LIMITED
 from counterfoil.domain.replacements import StoredBill
 from counterfoil.domain.request_records import CopyState, ReadProgress, RequestDetail, RequestRecord, copy_state
-from counterfoil.domain.resources import Shop
 from counterfoil.domain.shops import ShopFacts
 from counterfoil.domain.undo import LoadedBill
 from counterfoil.member_reads import MemberReads
+from counterfoil.model.calendar import HOUR_MS, THAI_OFFSET, as_number, date_of, from_ms, thai_day, thai_midnight
+from counterfoil.model.control_totals import TotalsReport
+from counterfoil.model.messages import Message
+from counterfoil.model.resources import Shop
+from counterfoil.model.text import statements
 from counterfoil.ports import DiskUse, Permissions, ServerState, StoreExtent, StoreMismatch, StoreUnavailable
-from counterfoil.text import statements
 
 # Time limit in seconds: on SQLite for all queries of a call together, on PostgreSQL for each query.
 QUERY_SEC = 5.0

@@ -21,11 +21,11 @@ from counterfoil.domain.day_totals import DigestPage, ShopDay
 from counterfoil.domain.forgetting import ForgottenMember
 from counterfoil.domain.intake import Intake, LoadProgress
 from counterfoil.domain.members import Base
-from counterfoil.domain.messages import Message, MessageError
 from counterfoil.domain.open_items import OpenItem
 from counterfoil.domain.paging import Listing, Position, StoredCursor
 from counterfoil.domain.replacements import ReplacementGuard
 from counterfoil.domain.request_records import ChangeList, RequestRecord
+from counterfoil.model.messages import Message, MessageError
 
 # A worker that stops has this many seconds to store its pending counts and request records.
 STOP_SAVE_SEC = 5.0

@@ -11,7 +11,6 @@ from msgspec.structs import astuple
 
 from counterfoil.domain import members
 from counterfoil.domain.access import USAGE_DAYS, Admitted, Key, Scope, usage_report
-from counterfoil.domain.calendar import as_number, compact, days_until
 from counterfoil.domain.change_feed import BEGINNING, REMOVALS_KEPT_MS, FeedPosition, Window
 from counterfoil.domain.changes import NO_DAY
 from counterfoil.domain.day_totals import ShopDay
@@ -28,8 +27,9 @@ from counterfoil.domain.problems import (
 )
 from counterfoil.domain.questions import BillList, ByChange, ByDay, ChangeFeed, DigestList, Lookup, MemberList
 from counterfoil.domain.request_records import CHANGE_FEED, CHANGES_OF_SHOP, ChangeList
-from counterfoil.domain.resources import MemberReference
 from counterfoil.domain.tokens import DigestCursor, FeedCursor, FeedTokens, Mark, Pseudonyms
+from counterfoil.model.calendar import as_number, compact, days_until
+from counterfoil.model.resources import MemberReference
 from counterfoil.ports import BillPage, Books, Clock, Cursors, Meter, Slice, StoreUnavailable
 
 # Number of fresh IDs to try for one cursor before giving up. The later IDs are long enough to be unique.

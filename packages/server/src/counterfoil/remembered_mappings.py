@@ -13,8 +13,8 @@ from msgspec import json
 from counterfoil.importer.form import Form
 from counterfoil.importing.results import ImportFailed
 from counterfoil.machine.files import draft_of, make_folder, open_output, who_may_write
+from counterfoil.model.text import printable
 from counterfoil.settings import Settings
-from counterfoil.text import printable
 
 FOLDER = "mappings"
 MAX_NAME = 60

@@ -16,11 +16,11 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Struct
 
-from counterfoil.domain.messages import MessageError
 from counterfoil.domain.tokens import MIN_SECRET_BYTES
 from counterfoil.machine.addresses import bound_socket, is_ip_address
 from counterfoil.machine.files import read_or_create_secret, read_promptly
-from counterfoil.text import is_address, scheme_of, use_address_form, without_password
+from counterfoil.model.messages import MessageError
+from counterfoil.model.text import is_address, scheme_of, use_address_form, without_password
 
 
 class SettingsError(MessageError):
@@ -292,7 +292,7 @@ def _check(values: Mapping[str, Any]) -> None:
     for name in ("host", "admin_host", "console_host"):
         _require(values[name].strip(), _problem("blank_host", name=name), name)
     if timezone != BY_NAME["timezone"].default:
-        from counterfoil.domain.calendar import zone_named  # noqa: PLC0415 - few settings need the time zone database
+        from counterfoil.model.calendar import zone_named  # noqa: PLC0415 - few settings need the time zone database
 
         _require(zone_named(timezone), _problem("timezone", value=timezone), "timezone")
     _check_proxy(values["console_proxy"], values["console_proxy_header"])

@@ -12,15 +12,15 @@ from msgspec.structs import replace
 
 from counterfoil.domain.access import Key
 from counterfoil.domain.audit import Act, Actor, AuditEntry, FieldChange
-from counterfoil.domain.calendar import zone_named
 from counterfoil.domain.changes import Outcome, SetShop
-from counterfoil.domain.messages import MessageError
-from counterfoil.domain.pos_values import record_id
-from counterfoil.domain.shops import SHOP_FIELDS, ShopFacts, ShopSettings, closing_time, with_settings, without_settings
+from counterfoil.domain.shops import SHOP_FIELDS, ShopFacts, ShopSettings, with_settings, without_settings
 from counterfoil.key_issuing import KeyStore
+from counterfoil.model.calendar import zone_named
+from counterfoil.model.messages import MessageError
+from counterfoil.model.pos_values import closing_time, record_id
+from counterfoil.model.text import printable
 from counterfoil.operator_reads import LoadedShop, OperatorReads
 from counterfoil.ports import LoadLedger
-from counterfoil.text import printable
 
 # The number of bills that one transaction rewrites.
 BILLS_PER_BATCH = 500

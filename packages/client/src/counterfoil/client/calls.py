@@ -13,7 +13,7 @@ from msgspec import Raw
 from counterfoil.client.connection import Call, HttpResponse, Position, request_id_of
 from counterfoil.client.errors import NotThisService, message
 from counterfoil.client.models import Bill, Change, DayDigest, Member, Page, Shop, Usage
-from counterfoil.domain import resources
+from counterfoil.model import resources
 
 MAX_LIMIT = 200
 MAX_FEED_LIMIT = 1_000

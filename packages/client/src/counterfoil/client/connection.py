@@ -1,27 +1,25 @@
 """The attempts of a call, and the requests that are sent with httpx: base URL, TLS, headers, limits of responses."""
 
-import socket
 import ssl
 import threading
 import zlib
 from collections import deque
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies
-from weakref import WeakSet
 
 import httpx
 import msgspec
 from backports import zstd
 from msgspec import Struct
 
-from counterfoil import __version__
 from counterfoil.client import errors
-from counterfoil.domain.calendar import DAY_MS, THAI_TIME, from_ms, thai_day, thai_midnight
-from counterfoil.text import without_password
+from counterfoil.model.calendar import DAY_MS, THAI_TIME, from_ms, thai_day, thai_midnight
+from counterfoil.model.text import without_password
+from counterfoil.model.version import __version__
+from counterfoil.program.open_sockets import OpenSockets
 
 # --- the rate limit ------------------------------------------------------------------
 
@@ -257,27 +255,6 @@ def tls_context(base_url: str) -> ssl.SSLContext:
     if base_url.startswith("http://") and not getproxies():
         return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # This context does not trust any certificate.
     return httpx.create_ssl_context()
-
-
-class OpenSockets:
-    """The sockets of an HTTP client. Shutting them down wakes the threads that wait for data."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._sockets: WeakSet[socket.socket] = WeakSet()
-
-    def note(self, event: str, info: dict[str, Any]) -> None:
-        """Remember the sockets of new connections. httpx calls this at every step of a request."""
-        if event.endswith((".connect_tcp.complete", ".start_tls.complete")):
-            with self._lock:
-                self._sockets.add(info["return_value"].get_extra_info("socket"))
-
-    def shut_down(self) -> None:
-        with self._lock:
-            for opened in self._sockets:
-                # The method of TLS sockets would change them while another thread uses them.
-                with suppress(OSError):
-                    socket.socket.shutdown(opened, socket.SHUT_RDWR)
 
 
 class Connection:

@@ -1,7 +1,7 @@
 """Types of the objects that the service returns: dictionaries with the field names of the API.
 
 Money, quantities and points are `Decimal`. Fields that are unknown to this release are kept. The types are made from
-`domain/resources.py`. `make docs` writes the same types into `models.pyi`, which type checkers read instead.
+`model/resources.py`. `make docs` writes the same types into `models.pyi`, which type checkers read instead.
 """
 
 from datetime import datetime
@@ -13,7 +13,7 @@ from typing import Any, Generic, Literal, NotRequired, TypedDict, TypeVar, get_a
 from msgspec import Struct, field
 
 from counterfoil.client.connection import Position
-from counterfoil.domain import resources
+from counterfoil.model import resources
 
 Row = TypeVar("Row")
 

@@ -1,6 +1,6 @@
 """Definitions of the copy's tables: the name and type of each column, and the field that its value comes from.
 
-The columns of a table are the fields of a published object, as `domain/resources.py` describes them, in their order.
+The columns of a table are the fields of a published object, as `model/resources.py` describes them, in their order.
 `tables.toml` has the tables, the columns that no field fills, the indexes and the views. Sinks turn these definitions
 into SQL.
 """
@@ -11,8 +11,8 @@ from typing import Any, Literal
 
 from msgspec import Struct, structs, toml
 
-from counterfoil.domain import resources
-from counterfoil.domain.resources import Content, Kind
+from counterfoil.model import resources
+from counterfoil.model.resources import Content, Kind
 
 # `Content` and `Kind` describe columns, so callers import them from here, too.
 __all__ = ["TABLES", "Column", "Content", "Dialect", "Kind", "Table", "View"]

@@ -13,20 +13,20 @@ from typing import Any
 import click
 from msgspec import Struct, structs
 
-from counterfoil.cli import remote
-from counterfoil.cli.main import FAILED, INTERRUPTED, Command
-from counterfoil.cli.remote import ExitStatus, Remote
-from counterfoil.cli.terminal import json_option, message, print_fields, print_json, print_note
 from counterfoil.client import Client, pull_state
 from counterfoil.client.calls import MAX_FEED_LIMIT
 from counterfoil.client.errors import Stopped, Unreachable
 from counterfoil.client.pull import Options, Puller, origin_of
 from counterfoil.client.pull_state import State, Tally
 from counterfoil.client.sinks import Destination, SinkError, private_files
-from counterfoil.domain.calendar import to_ms
-from counterfoil.machine.clock import SystemClock
-from counterfoil.machine.process import SignalSafeEvent
-from counterfoil.text import counted
+from counterfoil.copies import remote
+from counterfoil.copies.remote import ExitStatus, Remote
+from counterfoil.model.calendar import to_ms
+from counterfoil.model.text import counted
+from counterfoil.program.clock import SystemClock
+from counterfoil.program.main import FAILED, INTERRUPTED, Command
+from counterfoil.program.process import SignalSafeEvent
+from counterfoil.program.terminal import json_option, message, print_fields, print_json, print_note
 
 ONE_DAY_SEC = 86_400.0
 # A spent quota is tried again after this time at the latest, because our clock may be ahead of the service's.

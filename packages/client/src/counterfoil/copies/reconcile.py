@@ -7,17 +7,17 @@ from datetime import date
 import click
 from msgspec import Struct, field, to_builtins
 
-from counterfoil.cli import remote
-from counterfoil.cli.main import Command
-from counterfoil.cli.remote import ExitStatus, Remote
-from counterfoil.cli.terminal import echo, json_option, message, print_json, print_list, print_message, print_note
 from counterfoil.client.errors import CopyMismatch
 from counterfoil.client.reconcile import Comparison, Difference, Reconciler
 from counterfoil.client.row_comparison import RowDifferences
 from counterfoil.client.sinks import private_files
 from counterfoil.client.sinks.sql import COMPARED_TABLES, ShopDayTotals
-from counterfoil.text import counted, decimal_text
-from counterfoil.views.columns import ListColumn, json_row
+from counterfoil.copies import remote
+from counterfoil.copies.remote import ExitStatus, Remote
+from counterfoil.model.text import counted, decimal_text
+from counterfoil.program.columns import ListColumn, json_row
+from counterfoil.program.main import Command
+from counterfoil.program.terminal import echo, json_option, message, print_json, print_list, print_message, print_note
 
 
 class Report(Struct):

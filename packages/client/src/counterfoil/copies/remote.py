@@ -13,18 +13,18 @@ from typing import Any, NoReturn
 import click
 from msgspec import Struct
 
-from counterfoil.cli.main import FAILED, INTERRUPTED
-from counterfoil.cli.paths import UserPath
-from counterfoil.cli.terminal import message, print_message, print_note, status_line
 from counterfoil.client import Client, QuotaSpent, Refusal, Unreachable
 from counterfoil.client.connection import checked_url, request_headers
 from counterfoil.client.errors import CopyMismatch, CounterfoilError
 from counterfoil.client.pull_state import Tally
 from counterfoil.client.sinks import Destination, SinkError, parse_destination
-from counterfoil.domain.calendar import from_ms
-from counterfoil.machine.clock import SystemClock
-from counterfoil.machine.process import signals_handled
-from counterfoil.text import counted, parse_duration
+from counterfoil.model.calendar import from_ms
+from counterfoil.model.text import counted, parse_duration
+from counterfoil.program.clock import SystemClock
+from counterfoil.program.main import FAILED, INTERRUPTED
+from counterfoil.program.paths import UserPath
+from counterfoil.program.process import signals_handled
+from counterfoil.program.terminal import message, print_message, print_note, status_line
 
 KEY_VARIABLE = "COUNTERFOIL_KEY"
 # A run with at most this many requests does not ask the service for the rate limit.

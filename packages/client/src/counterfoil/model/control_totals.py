@@ -14,8 +14,8 @@ from typing import Any, Literal, NamedTuple
 from msgspec import Struct, field
 from msgspec.structs import asdict
 
-from counterfoil.domain.pos_values import MILLION, WHOLE_MILLIONTHS
-from counterfoil.domain.resources import Amounts, Item, Number, Payment, Status
+from counterfoil.model.pos_values import MILLION, WHOLE_MILLIONTHS
+from counterfoil.model.resources import Amounts, Item, Number, Payment, Status
 
 # Totals are kept for at most this many pairs of shop and day. The bills of all others are added up together.
 MAX_SHOP_DAYS = 20_000

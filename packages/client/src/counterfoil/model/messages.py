@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
-from counterfoil.domain.calendar import iso_utc, to_ms
+from counterfoil.model.calendar import iso_utc, to_ms
 
 Catalogue = Mapping[str, str]
 TimeText = Callable[[datetime], str]

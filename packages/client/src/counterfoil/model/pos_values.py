@@ -11,8 +11,8 @@ from decimal import ROUND_FLOOR, Decimal
 from functools import lru_cache
 from typing import Any
 
-from counterfoil.domain.calendar import from_ms, to_ms
-from counterfoil.domain.resources import Number
+from counterfoil.model.calendar import from_ms, to_ms
+from counterfoil.model.resources import Number
 
 Record = Mapping[str, Any]
 
@@ -284,3 +284,16 @@ def texts(value: object) -> list[str]:
 
 def idents(value: object) -> list[str]:
     return [read for element in as_list(value) if (read := ident(element)) is not None]
+
+
+MIDNIGHT_AT_THE_END = "24:00"
+_CLOSING = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)(?::00)?", re.ASCII)
+
+
+def closing_time(value: object) -> str | None:
+    """Return a time of day such as `02:00`, or None if the value is none."""
+    written = (text(value) or "").strip()
+    if written == MIDNIGHT_AT_THE_END:
+        return written
+    clock = _CLOSING.fullmatch(written)
+    return f"{clock[1]:0>2}:{clock[2]}" if clock else None

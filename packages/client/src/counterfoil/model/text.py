@@ -8,7 +8,6 @@ import re
 import shlex
 from collections.abc import Iterable
 from decimal import Decimal
-from importlib.util import find_spec
 from string import Template
 from types import SimpleNamespace
 from typing import Any
@@ -70,14 +69,22 @@ def first_line(error: BaseException) -> str:
     return message.strip().partition("\n")[0].strip() or type(error).__name__
 
 
+FOLDERS = {
+    "counterfoil": "packages/server",
+    "counterfoil-client": "packages/client",
+    "counterfoil-importer": "packages/importer",
+}
+"""The folder of each distribution in a clone."""
+
+
 def missing_package(package: str | None, extra: str, python: str) -> str:
-    """Return the message for a package that this interpreter does not have."""
+    """Return the message for a package that this interpreter does not have. `extra` names the distribution, too."""
+    distribution = extra.partition("[")[0]
+    folder = FOLDERS[distribution] + extra.removeprefix(distribution)
     pip = pip_install(python)
-    # The distribution counterfoil-client does not contain the server.
-    clone = "." if find_spec("counterfoil.serving") else "./packaging/client"
     return (
-        f"the package {package} is not installed; it is part of the `{extra}` extra. In a clone of Counterfoil, run "
-        f"`{pip} '{clone}[{extra}]'`. To install from a wheel, run `{pip} 'FILE.whl[{extra}]'`."
+        f"the package {package} is not installed; it comes with `{extra}`. In a clone of Counterfoil, run "
+        f"`{pip} './{folder}'`. With the wheels in the folder DIR, run `{pip} --find-links DIR '{extra}'`."
     )
 
 
@@ -222,3 +229,8 @@ def statements(sql: str, **values: object) -> dict[str, str]:
     parts = re.split(r"^-- name: (\w+)\n", Template(sql).substitute(values), flags=re.MULTILINE)
     found = zip(parts[1::2], parts[2::2], strict=True)
     return {name: re.sub(r"^--.*\n", "", statement, flags=re.MULTILINE) for name, statement in found}
+
+
+def format_usual(count: float) -> str:
+    """Format a median of whole numbers without rounding it, for example as 4 or 4.5."""
+    return f"{count:,.1f}".removesuffix(".0")

@@ -1,6 +1,6 @@
 """Columns of lists. A column is declared once; the terminal, the console's pages, JSON and CSV show it from there.
 
-The renderers for JSON and CSV are here. `cli/terminal.py` prints lists, and `console/display.py` draws them.
+The renderers for JSON and CSV are here. `program/terminal.py` prints lists, and `console/display.py` draws them.
 """
 
 import re
@@ -9,9 +9,9 @@ from typing import Any, Generic, Literal, TypeVar
 
 from msgspec import Struct
 
-from counterfoil.domain.activity import format_usual
-from counterfoil.domain.calendar import iso_utc
-from counterfoil.views.times import second
+from counterfoil.model.calendar import iso_utc
+from counterfoil.model.text import format_usual
+from counterfoil.program.times import second
 
 Row = TypeVar("Row")
 _CAPITAL = re.compile("(?=[A-Z])")

@@ -1,6 +1,5 @@
 """Entry point: commands, global options and error reporting. A command's module is imported only when it is needed."""
 
-import importlib
 import io
 import os
 import signal
@@ -14,58 +13,24 @@ from typing import Any, NoReturn
 import click
 from click.shell_completion import CompletionItem
 
-from counterfoil import API_VERSION, __version__
-from counterfoil.cli.paths import UserPath
-from counterfoil.machine.process import wants_colour
+from counterfoil.model.version import API_VERSION, __version__
+from counterfoil.program.paths import UserPath
+from counterfoil.program.process import wants_colour
+from counterfoil.program.registry import GROUPS, registered
 
 FAILED, USAGE_ERROR, INTERRUPTED = 1, 2, 130
 FIRST_FREE_DESCRIPTOR = 3
 
-# A command is the function `command` in the module of its name, or the function of its name in the module named here.
-MODULES = {
-    **dict.fromkeys(("init", "migrate", "prune", "backup", "restore"), "store"),
-    **dict.fromkeys(("usage", "requests", "audit"), "lists"),
-    **dict.fromkeys(("schema", "completion"), "documents"),
-    "doctor": "status",
-}
-
-
-def _module_of(name: str) -> str:
-    # `import` is a keyword of Python.
-    return "import_" if name == "import" else MODULES.get(name, name)
-
-
-# The commands in the groups of the help.
-_ALL_GROUPS = {
-    "Start": ("demo", "init", "serve", "console"),
-    "Load": ("load", "loads", "import", "shops", "members"),
-    "Keys": ("keys", "usage"),
-    "Watch": ("status", "doctor", "requests", "audit"),
-    "Store": ("settings", "backup", "restore", "prune", "migrate", "copy"),
-    "Copies": ("pull", "reconcile", "mcp"),
-    "Develop": ("generate", "schema", "reference", "completion"),
-}
-# The distribution `counterfoil-client` has only the commands for copies.
-_INSTALLED = {path.stem for path in Path(__file__).parent.iterdir()}
-GROUPS = {
-    title: installed
-    for title, names in _ALL_GROUPS.items()
-    if (installed := [name for name in names if _module_of(name) in _INSTALLED])
-}
-COMMANDS = [name for names in GROUPS.values() for name in names]
-
-# Optional packages, and the extra that installs each of them. (The extra `pull` installs psycopg too. The error message
-# in `client/sinks` names that extra.)
+# Optional packages, and what installs each of them. (The extra `pull` installs psycopg too. The error message in
+# `client/sinks` names that extra.)
 EXTRAS = {
-    package: extra
-    for extra, packages in {
-        "server": ("granian", "isal", "prometheus_client", "uvloop", "waitress"),
-        "cluster": ("asyncpg", "psycopg", "redis"),
-        "pull": ("duckdb",),
-        "mysql": ("pymysql",),
-        "mcp": ("mcp", "mcp_types"),
-    }.items()
-    for package in packages
+    "asyncpg": "counterfoil[cluster]",
+    "duckdb": "counterfoil-client[pull]",
+    "mcp": "counterfoil-client[mcp]",
+    "mcp_types": "counterfoil-client[mcp]",
+    "psycopg": "counterfoil[cluster]",
+    "pymysql": "counterfoil-importer[mysql]",
+    "redis": "counterfoil[cluster]",
 }
 
 
@@ -86,7 +51,7 @@ def describe(command: click.Command, path: str) -> None:
     """Give a command and its parts their help texts, advanced options last. `path` is without the program's name."""
     texts = {**_help_texts()["every command"], **_help_texts().get(path or "counterfoil", {})}
     command.help = command.help or texts.get("help")
-    if not path and "demo" not in COMMANDS:
+    if not path and "demo" not in registered():
         command.help = (command.help or "").partition("\n\nTo try it")[0]
     advanced = texts.get("advanced", "").split()
     command.params.sort(key=lambda param: param.opts[0] in advanced)
@@ -154,29 +119,33 @@ class CommandGroup(Command, click.Group):
 
 
 class Program(CommandGroup):
-    """Looks up commands in COMMANDS, and turns every error into a one-line message and an exit status."""
+    """Looks up registered commands, and turns every error into a one-line message and an exit status."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
-        return COMMANDS
+        return list(registered())
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            if cmd_name.startswith("-") or ctx.resilient_parsing:
-                return None
-            raise click.NoSuchCommand(cmd_name, possibilities=COMMANDS, ctx=ctx)
-        module = importlib.import_module(f"counterfoil.cli.{_module_of(cmd_name)}")
-        command: click.Command = getattr(module, cmd_name if cmd_name in MODULES else "command")
-        return command
+        commands = registered()
+        if cmd_name in commands:
+            return commands[cmd_name].load()
+        if cmd_name.startswith("-") or ctx.resilient_parsing:
+            return None
+        raise click.NoSuchCommand(cmd_name, possibilities=list(commands), ctx=ctx)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        width = max(map(len, COMMANDS))
-        for title, names in GROUPS.items():
-            with formatter.section(title):
-                formatter.write_dl([(name.ljust(width), summary(name)) for name in names])
+        commands = registered().values()
+        width = max(len(command.name) for command in commands)
+        for title in GROUPS:
+            lines = [
+                (command.name.ljust(width), summary(command.name)) for command in commands if command.group == title
+            ]
+            if lines:
+                with formatter.section(title):
+                    formatter.write_dl(lines)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Return the completions for a command name, without importing the commands."""
-        named = [CompletionItem(name, help=summary(name)) for name in COMMANDS if name.startswith(incomplete)]
+        named = [CompletionItem(name, help=summary(name)) for name in registered() if name.startswith(incomplete)]
         return named + click.Command.shell_complete(self, ctx, incomplete)
 
     def main(self, *args: Any, **extra: Any) -> NoReturn:
@@ -256,8 +225,8 @@ def run_command(call: Callable[[], object]) -> int:
 
 def _print_error(message: str, status: int) -> int:
     # Imported here because few commands fail.
-    from counterfoil.cli.terminal import echo, print_message  # noqa: PLC0415
-    from counterfoil.text import without_passwords  # noqa: PLC0415
+    from counterfoil.model.text import without_passwords  # noqa: PLC0415
+    from counterfoil.program.terminal import echo, print_message  # noqa: PLC0415
 
     if os.environ.get("COUNTERFOIL_DEBUG", "") not in ("", "0"):
         import traceback  # noqa: PLC0415
@@ -271,8 +240,8 @@ def _print_error(message: str, status: int) -> int:
 def _error_message(error: Exception) -> str:
     name = type(error).__name__
     # Imported here because few commands fail.
-    from counterfoil.domain.messages import MessageError  # noqa: PLC0415
-    from counterfoil.text import missing_package  # noqa: PLC0415
+    from counterfoil.model.messages import MessageError  # noqa: PLC0415
+    from counterfoil.model.text import missing_package  # noqa: PLC0415
 
     if isinstance(error, MessageError):
         return error.prefix + str(error)

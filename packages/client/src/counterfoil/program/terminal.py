@@ -12,14 +12,14 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from counterfoil.machine.process import wants_colour
-from counterfoil.text import printable
+from counterfoil.model.text import printable
+from counterfoil.program.process import wants_colour
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from counterfoil.domain.messages import Value
-    from counterfoil.views.columns import ListColumn
+    from counterfoil.model.messages import Value
+    from counterfoil.program.columns import ListColumn
 
 Row = TypeVar("Row")
 COLUMN_GAP = "  "
@@ -81,7 +81,7 @@ def _messages() -> dict[str, str]:
 
 def message(code: str, /, **values: "Value") -> str:
     """Return the text of a message in `messages.toml`, with its values."""
-    from counterfoil.domain.messages import Message  # noqa: PLC0415 - few commands print one of these messages
+    from counterfoil.model.messages import Message  # noqa: PLC0415 - few commands print one of these messages
 
     return str(Message(code, _messages()[code], values))
 
@@ -125,7 +125,7 @@ def print_rows(
 ) -> None:
     """Print rows as JSON or as a list. Without rows, print a note."""
     if as_json:
-        from counterfoil.views.columns import json_row  # noqa: PLC0415 - not every command prints a list
+        from counterfoil.program.columns import json_row  # noqa: PLC0415 - not every command prints a list
 
         print_json([json_row(columns, row) for row in rows])
     elif not rows:
@@ -136,7 +136,7 @@ def print_rows(
 
 def print_list(columns: "Sequence[ListColumn[Row]]", rows: Sequence[Row], first: Sequence[str] = ()) -> None:
     """Print the columns that a terminal shows, those in `first` first; in blocks if it is too narrow for a table."""
-    from counterfoil.views.columns import arranged, plain_text  # noqa: PLC0415 - not every command prints a list
+    from counterfoil.program.columns import arranged, plain_text  # noqa: PLC0415 - not every command prints a list
 
     shown = [column for column in arranged(columns, first) if column.terminal]
     names = [column.terminal for column in shown]

@@ -2,7 +2,7 @@
 
 from datetime import MAXYEAR, MINYEAR, UTC, datetime, tzinfo
 
-from counterfoil.domain.calendar import THAI_TIME, from_ms, to_ms, zone_named
+from counterfoil.model.calendar import THAI_TIME, from_ms, to_ms, zone_named
 
 THAILAND, UTC_NAME = "Asia/Bangkok", "UTC"
 _MINUTE, _SECOND = "%Y-%m-%d %H:%M", "%Y-%m-%d %H:%M:%S"

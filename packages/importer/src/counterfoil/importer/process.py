@@ -37,7 +37,7 @@ from counterfoil.importing.results import (
 )
 from counterfoil.importing.sorted_rows import is_disk_full
 from counterfoil.importing.tables import ImportOptions
-from counterfoil.text import is_address, printable, scheme_of, use_address_form
+from counterfoil.model.text import is_address, printable, scheme_of, use_address_form
 
 # The load handles these signals, and then ends this process. A terminal sends them to both.
 IGNORED_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

@@ -34,7 +34,7 @@ from counterfoil.importer.solver import ExportReading, ExportSource, Left, Recor
 from counterfoil.importing.mapping import KnownBase
 from counterfoil.importing.sheets import CsvFile
 from counterfoil.importing.values import decimal_places
-from counterfoil.text import counted, display_width
+from counterfoil.model.text import counted, display_width
 
 MOST_ROUNDS = 20
 MOST_VALUES, MOST_NUMBERS = 6, 3

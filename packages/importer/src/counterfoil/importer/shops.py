@@ -9,8 +9,6 @@ from zoneinfo import ZoneInfo
 
 from msgspec import Struct
 
-from counterfoil.domain.calendar import zone_named
-from counterfoil.domain.shops import closing_time
 from counterfoil.importer.bills import Bills
 from counterfoil.importer.columns import ANY_CENTURY
 from counterfoil.importer.days import quiet_hour
@@ -18,6 +16,8 @@ from counterfoil.importer.form import KnownShop, Question
 from counterfoil.importer.interview import Interview, Refuted
 from counterfoil.importer.shop_questions import NO_GROUP, closing_question, group_question, zone_question
 from counterfoil.importing.values import COUNTRY_ZONES, KNOWN_ZONES, OtherZone, UnreadableCell, read_time, read_zone
+from counterfoil.model.calendar import zone_named
+from counterfoil.model.pos_values import closing_time
 
 DEFAULT_ZONE = "Asia/Bangkok"
 DEFAULT_SHOP = "my-shop"

@@ -15,7 +15,7 @@ from counterfoil.importer.bills import ALL_ROWS, ONLY, SEPARATOR, WITHOUT, Bills
 from counterfoil.importer.columns import FEW_VALUES, TableColumn
 from counterfoil.importer.interview import Interview
 from counterfoil.importer.ranks import NUMBER_ROLES, REFUND, SALE, SKIP, TOTAL_ROLES, VOID, Ranks, is_flag
-from counterfoil.text import counted
+from counterfoil.model.text import counted
 
 EACH = "each"
 MOST_OPTIONS = 4

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from counterfoil.text import UNSAFE, printable
+from counterfoil.model.text import UNSAFE, printable
 
 
 class TomlText:

@@ -24,7 +24,7 @@ from counterfoil.importing.sheets import Sheet, TableRow
 from counterfoil.importing.sorted_rows import BILL, LINE, PAYMENT
 from counterfoil.importing.tables import ImportOptions, TableImport, TableInput
 from counterfoil.importing.values import decimal_text
-from counterfoil.text import first_line
+from counterfoil.model.text import first_line
 
 Watermark = datetime | int
 WATERMARKS: dict[str, tuple[Any, str]] = {"number": (int | Decimal, "a whole number"), "time": (datetime, "a time")}

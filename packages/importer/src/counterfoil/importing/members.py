@@ -15,7 +15,6 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from counterfoil.domain.pos_values import record_id
 from counterfoil.importing import table_bills
 from counterfoil.importing import values as cell_values
 from counterfoil.importing.export_totals import TOTALS_ROW, is_total_label
@@ -43,6 +42,7 @@ from counterfoil.importing.values import (
     shown,
     shown_all,
 )
+from counterfoil.model.pos_values import record_id
 
 LEFT_OUT = "the mapping says that such rows are not members"
 SAME_ROW = "the same row again"

@@ -12,9 +12,6 @@ from typing import Any
 
 from msgspec import Struct
 
-from counterfoil.domain.control_totals import MAX_REMEMBERED_BILLS
-from counterfoil.domain.json_documents import BYTE_ORDER_MARK, JsonSplitter
-from counterfoil.domain.pos_values import record_id
 from counterfoil.importing import results
 from counterfoil.importing.api_orders import ApiOrder, in_snake_case
 from counterfoil.importing.apis import APIS
@@ -22,7 +19,10 @@ from counterfoil.importing.mapping import VOID, ImportMapping
 from counterfoil.importing.results import ImportedRecord, ImportFailed, Reason, RejectedRow, RowProblem, message
 from counterfoil.importing.tables import ImportOptions, shop_record
 from counterfoil.importing.values import shown
-from counterfoil.text import printable
+from counterfoil.model.control_totals import MAX_REMEMBERED_BILLS
+from counterfoil.model.json_documents import BYTE_ORDER_MARK, JsonSplitter
+from counterfoil.model.pos_values import record_id
+from counterfoil.model.text import printable
 
 CHUNK = 64 * 1024
 MAX_ORDER = 8 * 1024 * 1024

@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from counterfoil.domain.messages import Message, MessageError
+from counterfoil.model.messages import Message, MessageError
 
 _TEXTS: dict[str, Any] = tomllib.loads((resources.files("counterfoil.importing") / "messages.toml").read_text("utf-8"))
 

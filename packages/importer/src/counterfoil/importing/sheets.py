@@ -18,7 +18,7 @@ from counterfoil.importing.mapping import FileLayout
 from counterfoil.importing.results import ImportFailed, Reason, RowProblem
 from counterfoil.importing.values import BLANKS, clean, shown
 from counterfoil.importing.workbooks import MAX_CELL, MAX_ROW, NoWorkbook, Workbook, WorkbookTooLarge
-from counterfoil.text import counted, printable
+from counterfoil.model.text import counted, printable
 
 BYTE_ORDER_MARKS = {b"\xef\xbb\xbf": "utf-8-sig", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 WORKBOOK = b"PK\x03\x04"

@@ -11,8 +11,6 @@ from itertools import combinations
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from counterfoil.domain.calendar import zone_named
-from counterfoil.domain.pos_values import record_id
 from counterfoil.importing import headings
 from counterfoil.importing import mapping as mappings
 from counterfoil.importing import values as cell_values
@@ -22,6 +20,8 @@ from counterfoil.importing.results import Reason, RowProblem, message
 from counterfoil.importing.sheets import Sheet, TableRow
 from counterfoil.importing.sorted_rows import BillRows
 from counterfoil.importing.values import EXACT, UnreadableCell, decimal_text, read_decimal, shown
+from counterfoil.model.calendar import zone_named
+from counterfoil.model.pos_values import record_id
 
 # The fields of lines and payments that are made negative in a refund. Other numbers, such as unit prices, are made
 # positive.

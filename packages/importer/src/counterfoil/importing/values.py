@@ -16,8 +16,8 @@ from typing import Annotated
 from msgspec import Meta, Struct
 from msgspec.structs import force_setattr
 
-from counterfoil.domain.calendar import zone_named
-from counterfoil.text import printable
+from counterfoil.model.calendar import zone_named
+from counterfoil.model.text import printable
 
 BUDDHIST_OFFSET = 543
 FIRST_BUDDHIST_YEAR = 2400

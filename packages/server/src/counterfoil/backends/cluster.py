@@ -8,10 +8,10 @@ from counterfoil.backends.postgres.citus_reads import open_books
 from counterfoil.backends.postgres.key_lookup import PostgresKeyLookup
 from counterfoil.backends.postgres.servers import Servers
 from counterfoil.backends.postgres.usage import Instant, PostgresCursors, PostgresUsage
-from counterfoil.domain.calendar import thai_day
-from counterfoil.machine.clock import SystemClock
+from counterfoil.model.calendar import thai_day
 from counterfoil.observe import Event, ServiceChanged
 from counterfoil.ports import STOP_SAVE_SEC, Clock, Cursors, Meter, RequestLog, ServingPorts, StoreUnavailable
+from counterfoil.program.clock import SystemClock
 
 
 def serving_ports(

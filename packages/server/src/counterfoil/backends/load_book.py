@@ -34,8 +34,8 @@ from counterfoil.domain.intake import STALLED_MS, Intake, LoadProgress
 from counterfoil.domain.open_items import CLOSED_ITEMS_KEPT_MS, COLUMNS, KEPT_NAME, OpenItem, item_of
 from counterfoil.domain.replacements import ReplacementGuard
 from counterfoil.domain.undo import verdict
+from counterfoil.model.text import statements
 from counterfoil.operator_reads import BILL_IDS, FACTS, ITEM, UNFINISHED, bill_values
-from counterfoil.text import statements
 
 # PostgreSQL cannot infer the types of these, which may be null.
 _CASTS = {"load": "bigint", "opened_at": "bigint", "closed_at": "bigint", "decision": "text", "closed_by": "text"}

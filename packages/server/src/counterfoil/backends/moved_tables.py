@@ -6,8 +6,8 @@ from typing import Any, Literal
 
 from msgspec import Struct, convert
 
-from counterfoil.domain.calendar import HOUR_MS
-from counterfoil.domain.messages import MessageError
+from counterfoil.model.calendar import HOUR_MS
+from counterfoil.model.messages import MessageError
 
 Row = tuple[Any, ...]
 

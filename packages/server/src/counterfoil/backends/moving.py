@@ -20,7 +20,7 @@ from msgspec import Struct, msgpack
 from counterfoil.backends.moved_tables import GROUPS, KEYS_AND_USAGE, LOADS, SHOPS, TABLES, MovedTable, MoveRefused, Row
 from counterfoil.backends.refusals import refusal
 from counterfoil.domain.audit import AuditEntry
-from counterfoil.domain.calendar import HOUR_MS
+from counterfoil.model.calendar import HOUR_MS
 
 if TYPE_CHECKING:
     from counterfoil.backends.postgres.move_target import PostgresMoveTarget

@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 from msgspec import UNSET, Struct, UnsetType, convert
 
-from counterfoil.domain.messages import NOTHING, Message, Value
+from counterfoil.model.messages import NOTHING, Message, Value
 
 Status = Literal["ok", "warn", "fail"]
 # The possible statuses of a finding, worst first.

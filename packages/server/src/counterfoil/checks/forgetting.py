@@ -24,10 +24,10 @@ from counterfoil.domain.tokens import Pseudonyms
 from counterfoil.ingest.erasing import SHORTEST_ID, FileEraser, FoundFile, files_in, files_with
 from counterfoil.ingest.spool import DIGEST, DONE, HELD, QUARANTINE, REASON_SUFFIX
 from counterfoil.machine.operator import machine_name
+from counterfoil.model.text import counted
 from counterfoil.operator_reads import BILLS_PER_READ, OperatorReads
 from counterfoil.ports import ForgetLedger
 from counterfoil.settings import Settings
-from counterfoil.text import counted
 
 # The audit entries among which backups are looked for.
 AUDIT_ENTRIES = 100_000

@@ -15,12 +15,12 @@ from msgspec import MsgspecError, Struct, field, json
 from counterfoil import bootstrap
 from counterfoil.checks.findings import MESSAGES, Finding, Status, failed, finding
 from counterfoil.domain.access import KEYS_TRUSTED_SEC
-from counterfoil.domain.calendar import from_ms
 from counterfoil.domain.intake import STALLED_MS, LoadRow
-from counterfoil.domain.messages import Message, duration
 from counterfoil.domain.tokens import MIN_SECRET_BYTES
 from counterfoil.machine.addresses import is_free
 from counterfoil.machine.files import is_shared, read_regular
+from counterfoil.model.calendar import from_ms
+from counterfoil.model.messages import Message, duration
 from counterfoil.operator_reads import OperatorReads
 from counterfoil.ports import Permissions, ServerState, StoreMismatch, StoreUnavailable
 from counterfoil.settings import Settings, unknown_variables

@@ -10,9 +10,9 @@ from msgspec.structs import replace
 from counterfoil import bootstrap
 from counterfoil.checks.findings import Finding, finding
 from counterfoil.domain.audit import Act, Actor, AuditEntry
-from counterfoil.domain.calendar import from_ms
-from counterfoil.domain.messages import duration
 from counterfoil.domain.open_items import KINDS, Closing, OpenItem, Verb
+from counterfoil.model.calendar import from_ms
+from counterfoil.model.messages import duration
 from counterfoil.settings import Settings
 
 # What is recorded about each way to close an item, and the result.

@@ -8,21 +8,22 @@ from datetime import UTC
 
 from msgspec import UNSET, DecodeError, Struct, field, json
 
-from counterfoil import API_VERSION, __version__, bootstrap
+from counterfoil import bootstrap
 from counterfoil.checks import local
 from counterfoil.checks.findings import MESSAGES, Finding, Status, failed, finding, worst_status
 from counterfoil.checks.local import PortUse
 from counterfoil.checks.open_items import open_item_findings
 from counterfoil.domain.access import Key
-from counterfoil.domain.activity import MOST_COUNTED, ShopActivity, format_usual
-from counterfoil.domain.calendar import DAY_MS, HOUR_MS, from_ms
+from counterfoil.domain.activity import MOST_COUNTED, ShopActivity
 from counterfoil.domain.intake import MIN_EARLIER_GROUPS, Intake, LoadRow, WatchedFolder, comparable_groups, describe
-from counterfoil.domain.messages import NOTHING, Message, duration, first_of, quoted
 from counterfoil.machine.addresses import STORE_HEADER, reachable_host
+from counterfoil.model.calendar import DAY_MS, HOUR_MS, from_ms
+from counterfoil.model.messages import NOTHING, Message, duration, first_of, quoted
+from counterfoil.model.text import format_usual, printable
+from counterfoil.model.version import API_VERSION, __version__
 from counterfoil.operator_reads import OperatorReads
 from counterfoil.ports import StoreMismatch, StoreUnavailable
 from counterfoil.settings import Settings, display_value
-from counterfoil.text import printable
 from counterfoil.views.store import KeyToday, StoreValues, read
 
 READY_SEC = 5.0

@@ -8,17 +8,17 @@ import click
 from counterfoil import bootstrap, devices
 from counterfoil.cli import options
 from counterfoil.cli.keys import duration
-from counterfoil.cli.main import CommandGroup
-from counterfoil.cli.terminal import echo, message, print_json, print_note, print_rows
 from counterfoil.console.app import serve
 from counterfoil.console.sign_in import MAX_VALIDITY_MS, lifetimes, link_command, new_device, sign_in_link
 from counterfoil.domain.devices import ROLES, Device, Role, state_of
 from counterfoil.machine.addresses import is_listening, is_loopback, url
-from counterfoil.machine.clock import SystemClock
 from counterfoil.machine.operator import operator
+from counterfoil.model.text import counted
 from counterfoil.ports import StoreMismatch, StoreUnavailable
+from counterfoil.program.clock import SystemClock
+from counterfoil.program.main import CommandGroup
+from counterfoil.program.terminal import echo, message, print_json, print_note, print_rows
 from counterfoil.settings import Settings, bound
-from counterfoil.text import counted
 from counterfoil.views.devices import columns
 
 # The addresses that browsers try for a name below `localhost`.

@@ -9,16 +9,16 @@ import click
 
 from counterfoil import bootstrap
 from counterfoil.backends.moving import CutOver, MoveReport, MoveStage, StoreMove, TableDifference
-from counterfoil.cli.main import INTERRUPTED, Command
 from counterfoil.cli.options import json_option, settings_from, utc_option
 from counterfoil.cli.store import audit_entry
-from counterfoil.cli.terminal import echo, message, print_fields, print_json, print_list, status_line
 from counterfoil.domain.audit import Act
-from counterfoil.domain.calendar import iso_utc
+from counterfoil.model.calendar import iso_utc
+from counterfoil.model.text import counted, without_password
+from counterfoil.program.columns import ListColumn, json_row
+from counterfoil.program.main import INTERRUPTED, Command
+from counterfoil.program.terminal import echo, message, print_fields, print_json, print_list, status_line
+from counterfoil.program.times import second
 from counterfoil.settings import DATABASES, SettingsError, check_address
-from counterfoil.text import counted, without_password
-from counterfoil.views.columns import ListColumn, json_row
-from counterfoil.views.times import second
 
 DIFFERENT = 3
 MAX_LISTED = 20

@@ -17,10 +17,7 @@ from msgspec.structs import replace
 
 from counterfoil import bootstrap, devices
 from counterfoil.cli.generate import MAX_BILLS, day_in_range, today_in_thailand
-from counterfoil.cli.main import Command
 from counterfoil.cli.options import settings_from
-from counterfoil.cli.paths import UserPath
-from counterfoil.cli.terminal import echo, message, print_fields, print_json, print_note, progress, style
 from counterfoil.console.app import running
 from counterfoil.console.sign_in import MAX_VALIDITY_MS, link_command, new_device, sign_in_link
 from counterfoil.demo import showcase
@@ -32,13 +29,16 @@ from counterfoil.http.reference import served_pages
 from counterfoil.http.reference.calls import ExampleCall
 from counterfoil.key_issuing import Randomness
 from counterfoil.machine.addresses import is_loopback, url
-from counterfoil.machine.clock import SystemClock
 from counterfoil.machine.files import create_secret
 from counterfoil.machine.operator import operator
-from counterfoil.machine.process import stop_signals_as_interrupt
+from counterfoil.program.clock import SystemClock
+from counterfoil.program.columns import json_row
+from counterfoil.program.main import Command
+from counterfoil.program.paths import UserPath
+from counterfoil.program.process import stop_signals_as_interrupt
+from counterfoil.program.terminal import echo, message, print_fields, print_json, print_note, progress, style
 from counterfoil.serving import supervisor
 from counterfoil.settings import MAX_WORKERS, Settings, bound
-from counterfoil.views.columns import json_row
 from counterfoil.views.keys import columns
 
 # What is printed when the demo is ready: the first things to do, also all keys and requests, or JSON.

@@ -6,8 +6,8 @@ from importlib import resources
 import click
 from click.shell_completion import BashComplete, FishComplete, ShellComplete, ZshComplete
 
-from counterfoil.cli.main import Command
-from counterfoil.cli.terminal import print_document
+from counterfoil.program.main import Command
+from counterfoil.program.terminal import print_document
 
 KINDS = ("shop", "base", "member", "bill")
 FORM = "form"

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import click
 
-from counterfoil.cli.main import Command
-from counterfoil.cli.terminal import echo, is_terminal, message, print_json, progress
 from counterfoil.demo.worldgen.plan import WorldPlan
 from counterfoil.demo.worldgen.world import world
-from counterfoil.domain.calendar import thai_day
-from counterfoil.machine.clock import SystemClock
 from counterfoil.machine.files import StandardOutput, draft_of, open_output
+from counterfoil.model.calendar import thai_day
+from counterfoil.program.clock import SystemClock
+from counterfoil.program.main import Command
+from counterfoil.program.terminal import echo, is_terminal, message, print_json, progress
 
 FILES = {b"base": "bases", b"shop": "shops", b"member": "members", b"bill": "bills"}
 # Every record starts with its kind: {"kind":"bill",...

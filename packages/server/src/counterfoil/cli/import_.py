@@ -15,23 +15,18 @@ from click.core import ParameterSource
 from msgspec import Struct
 
 from counterfoil import bootstrap
-from counterfoil.cli import import_report, load_exports, load_run, terminal
+from counterfoil.cli import import_report, load_exports, load_run
 from counterfoil.cli.import_asked import NOT_ANSWERED, Answered, answer, may_ask, read_answers
 from counterfoil.cli.import_known import accept_totals, ask_shop_facts, facts_of
 from counterfoil.cli.import_questions import Decision, ImportStopped
 from counterfoil.cli.load_exports import ExportRequest
 from counterfoil.cli.load_run import SOME_REJECTED
-from counterfoil.cli.main import FAILED, INTERRUPTED, Command
 from counterfoil.cli.options import export_options, json_option, setting_option, settings_from, store_option
-from counterfoil.cli.paths import UserPath
 from counterfoil.cli.store import record
-from counterfoil.cli.terminal import echo, is_terminal, message, print_json, print_message, print_note, print_wrapped
 from counterfoil.cli.totals import ExpectedNet, expect_net_option, net_differences, print_totals
 from counterfoil.conversions import conversion_limits, known_bases, known_shops
 from counterfoil.domain.audit import Act
-from counterfoil.domain.calendar import zone_named
 from counterfoil.domain.intake import Intake
-from counterfoil.domain.pos_values import MILLION
 from counterfoil.domain.replacements import StoredBill
 from counterfoil.domain.shops import ShopSettings
 from counterfoil.importer.protocol import InputFile, Kind, PosDatabase
@@ -46,11 +41,25 @@ from counterfoil.ingest.import_state import StateFile
 from counterfoil.ingest.lines import OTHER_BILL, UNKNOWN_SHOP
 from counterfoil.ingest.pipeline import RejectsFile, Summary
 from counterfoil.machine.files import StandardOutput, draft_of, open_output, temporary_folder
-from counterfoil.machine.process import stop_signals_as_interrupt
+from counterfoil.model.calendar import zone_named
+from counterfoil.model.pos_values import MILLION
+from counterfoil.model.text import counted, printable
 from counterfoil.ports import StoreMismatch, StoreUnavailable
+from counterfoil.program import terminal
+from counterfoil.program.main import FAILED, INTERRUPTED, Command
+from counterfoil.program.paths import UserPath
+from counterfoil.program.process import stop_signals_as_interrupt
+from counterfoil.program.terminal import (
+    echo,
+    is_terminal,
+    message,
+    print_json,
+    print_message,
+    print_note,
+    print_wrapped,
+)
 from counterfoil.remembered_mappings import mapping_name, mappings_folder, remember
 from counterfoil.settings import Settings
-from counterfoil.text import counted, printable
 
 STANDARD_OUTPUT = "-"
 MAX_SHOPS_SHOWN = 5

@@ -11,15 +11,15 @@ from msgspec.structs import replace
 
 from counterfoil.cli.import_questions import Decision, ask_questions
 from counterfoil.cli.load_exports import ExportRequest
-from counterfoil.cli.main import FAILED
-from counterfoil.cli.terminal import echo, is_terminal, print_json, print_message, print_wrapped
 from counterfoil.conversions import conversion_limits, known_bases, known_shops
 from counterfoil.importer.form import Form, Question
 from counterfoil.importer.protocol import InputFile
 from counterfoil.ingest.converted_exports import read_form
-from counterfoil.machine.process import stop_signals_as_interrupt
+from counterfoil.model.text import counted
+from counterfoil.program.main import FAILED
+from counterfoil.program.process import stop_signals_as_interrupt
+from counterfoil.program.terminal import echo, is_terminal, print_json, print_message, print_wrapped
 from counterfoil.settings import Settings
-from counterfoil.text import counted
 
 NOT_ANSWERED = 7
 """The exit status if questions are open, or a person stopped. Nothing was written then."""

@@ -3,16 +3,16 @@
 from collections.abc import Mapping, Sequence
 
 from counterfoil.cli.import_questions import Decision, answer_all, choose, print_keys
-from counterfoil.cli.terminal import echo, print_wrapped
 from counterfoil.conversions import known_franchises
-from counterfoil.domain.calendar import quiet_closing
 from counterfoil.domain.shops import NOTHING_SET, ShopSettings
 from counterfoil.importer.form import Form, Question, RefusedAnswer
 from counterfoil.importer.shop_questions import NO_GROUP, closing_question, group_question, zone_question
 from counterfoil.ingest.converted_exports import ConvertedExport
+from counterfoil.model.calendar import quiet_closing
+from counterfoil.model.text import counted, printable
+from counterfoil.program.terminal import echo, print_wrapped
 from counterfoil.settings import Settings
 from counterfoil.shop_settings import ShopSettingsError, checked
-from counterfoil.text import counted, printable
 
 MOST_SHOPS_NAMED = 4
 

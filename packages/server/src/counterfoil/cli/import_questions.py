@@ -10,10 +10,10 @@ from enum import Enum
 import click
 from msgspec import Struct
 
-from counterfoil.cli.terminal import COLUMN_GAP, aligned, display_width, echo, print_wrapped, style
 from counterfoil.importer.form import AnswerOption, DayTotals, Form, LeftOutBills, MemberTotals, Question, Totals
 from counterfoil.importing.results import ImportFailed
-from counterfoil.text import counted, printable
+from counterfoil.model.text import counted, printable
+from counterfoil.program.terminal import COLUMN_GAP, aligned, display_width, echo, print_wrapped, style
 
 AskForm = Callable[[Mapping[str, str]], Form]
 """Returns the form of the files with these answers."""

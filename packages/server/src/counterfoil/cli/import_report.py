@@ -8,12 +8,12 @@ from pathlib import Path
 
 import click
 
-from counterfoil.cli.terminal import echo, message, print_note, style
 from counterfoil.importing import results
 from counterfoil.ingest.converted_exports import ConvertedExport, ImportTally
 from counterfoil.ingest.pipeline import RejectsFile
-from counterfoil.machine.clock import SystemClock
-from counterfoil.text import counted
+from counterfoil.model.text import counted
+from counterfoil.program.clock import SystemClock
+from counterfoil.program.terminal import echo, message, print_note, style
 
 MAX_SHOWN = 20
 COLUMN = 10

@@ -15,13 +15,13 @@ import click
 from counterfoil.backends.sqlite import files
 from counterfoil.cli import load_exports, load_run
 from counterfoil.cli.load_run import LoadReport, report_view, would_replace
-from counterfoil.cli.main import run_command
-from counterfoil.cli.terminal import print_json
 from counterfoil.domain.intake import describe
 from counterfoil.importing.results import ImportFailed
 from counterfoil.ingest.checking import RejectExamples
 from counterfoil.ingest.pipeline import Summary
 from counterfoil.ingest.sources import File
+from counterfoil.program.main import run_command
+from counterfoil.program.terminal import print_json
 from counterfoil.settings import load as load_settings
 
 

@@ -12,29 +12,29 @@ import click
 from msgspec.structs import replace
 
 from counterfoil import bootstrap, key_issuing
-from counterfoil.cli import terminal
-from counterfoil.cli.main import CommandGroup
 from counterfoil.cli.options import existing_store, settings_from, store_options, utc_option
 from counterfoil.cli.store import record_new_store
 from counterfoil.domain.access import DEFAULT_PER_DAY, DEFAULT_PER_MIN, Key, Scope, successors_of
 from counterfoil.domain.activity import ShopActivity
 from counterfoil.domain.audit import Act, Actor, field_changes
-from counterfoil.domain.calendar import DAY_MS, HOUR_MS, days_until, iso_utc, thai_day
 from counterfoil.domain.credentials import ID_LENGTH
-from counterfoil.domain.messages import duration as span_text
-from counterfoil.domain.pos_values import record_id
 from counterfoil.key_issuing import AlreadyRotated, KeyChanges, KeyIssuingError
-from counterfoil.machine.clock import SystemClock
 from counterfoil.machine.operator import operator
+from counterfoil.model.calendar import DAY_MS, HOUR_MS, days_until, iso_utc, thai_day
+from counterfoil.model.messages import duration as span_text
+from counterfoil.model.pos_values import record_id
+from counterfoil.model.text import counted, parse_duration
 from counterfoil.operator_reads import OperatorReads
 from counterfoil.ports import StoreMismatch, StoreUnavailable
+from counterfoil.program import terminal, times
+from counterfoil.program.clock import SystemClock
+from counterfoil.program.columns import json_row
+from counterfoil.program.main import CommandGroup
+from counterfoil.program.times import minute
 from counterfoil.settings import Settings
-from counterfoil.text import counted, parse_duration
-from counterfoil.views import copies, times
+from counterfoil.views import copies
 from counterfoil.views.audit import value_text
-from counterfoil.views.columns import json_row
 from counterfoil.views.keys import ERRORS, columns, key_days, permission_names, revoked_at, state
-from counterfoil.views.times import minute
 
 _KEY_ID = re.compile(rf"[0-9A-Za-z]{{{ID_LENGTH}}}", re.ASCII)
 MAX_SPAN_MS = 9_999 * 7 * DAY_MS

@@ -10,22 +10,22 @@ import click
 from click.core import ParameterSource
 
 from counterfoil import bootstrap, key_issuing
-from counterfoil.cli import terminal
 from counterfoil.cli.keys import NO_KEYS, duration, instant, key_id
-from counterfoil.cli.main import Command
 from counterfoil.cli.options import existing_store, settings_from, store_options, utc_option
 from counterfoil.domain.access import DAILY_TOTAL_DAYS, REQUEST_RECORD_DAYS, Key
-from counterfoil.domain.calendar import compact, days_until, thai_day
 from counterfoil.domain.problems import RECORDED_CODES
-from counterfoil.machine.clock import SystemClock
+from counterfoil.model.calendar import compact, days_until, thai_day
+from counterfoil.model.text import counted, csv_text
 from counterfoil.operator_reads import ANY_ERROR, OperatorReads, RecordedRequest, RequestFilter
-from counterfoil.text import counted, csv_text
+from counterfoil.program import terminal
+from counterfoil.program.clock import SystemClock
+from counterfoil.program.columns import ListColumn, csv_lines, json_row
+from counterfoil.program.main import Command
+from counterfoil.program.times import second, shown_zone
 from counterfoil.views.audit import with_labels
-from counterfoil.views.columns import ListColumn, csv_lines, json_row
 from counterfoil.views.keys import labels_of
 from counterfoil.views.requests import RequestFollower, columns, find
 from counterfoil.views.requests import disclosures as disclosure_columns
-from counterfoil.views.times import second, shown_zone
 
 LIMIT = click.IntRange(1, 1_000_000)
 BAR_WIDTH = 10

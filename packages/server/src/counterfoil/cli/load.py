@@ -19,7 +19,6 @@ from msgspec.structs import replace
 from counterfoil import bootstrap
 from counterfoil.cli import load_run
 from counterfoil.cli.load_run import LoadReport
-from counterfoil.cli.main import FAILED, INTERRUPTED, Command
 from counterfoil.cli.options import (
     EXPORT_OPTIONS,
     export_options,
@@ -29,10 +28,7 @@ from counterfoil.cli.options import (
     store_options,
     utc_option,
 )
-from counterfoil.cli.paths import UserPath
-from counterfoil.cli.terminal import echo, message, print_json, print_message
 from counterfoil.cli.totals import ExpectedNet, expect_net_option, net_differences
-from counterfoil.domain.calendar import iso_utc
 from counterfoil.domain.deliveries import DeliveryPreview, DeliverySketch
 from counterfoil.domain.intake import HEARTBEAT_MS, describe
 from counterfoil.domain.open_items import STANDARD_INPUT, OpenItem
@@ -42,12 +38,16 @@ from counterfoil.ingest.pipeline import RejectsFile, Summary
 from counterfoil.ingest.sources import File, FileSet, SourceError, SourceFiles, SourceList
 from counterfoil.ingest.spool import Spool, own_folder, quarantined
 from counterfoil.ingest.watching import NOT_LOADED, FolderWatch, not_source
-from counterfoil.machine.clock import SystemClock
-from counterfoil.machine.process import SignalSafeEvent, signals_handled, stop_signals
+from counterfoil.model.calendar import iso_utc
+from counterfoil.model.text import printable
 from counterfoil.ports import StoreMismatch, StoreUnavailable
+from counterfoil.program.clock import SystemClock
+from counterfoil.program.main import FAILED, INTERRUPTED, Command
+from counterfoil.program.paths import UserPath
+from counterfoil.program.process import SignalSafeEvent, signals_handled, stop_signals
+from counterfoil.program.terminal import echo, message, print_json, print_message
+from counterfoil.program.times import second
 from counterfoil.settings import Settings, SettingsError
-from counterfoil.text import printable
-from counterfoil.views.times import second
 
 
 class LoadOptions(Struct, frozen=True, kw_only=True):

@@ -21,7 +21,6 @@ from msgspec import Struct
 
 from counterfoil import bootstrap
 from counterfoil.cli.import_report import say_notes, today
-from counterfoil.cli.terminal import message
 from counterfoil.conversions import conversion_limits, known_bases, known_shops
 from counterfoil.domain.changes import KnownFacts
 from counterfoil.domain.intake import Intake, RejectedRows
@@ -43,11 +42,12 @@ from counterfoil.ingest.converted_exports import ConvertedExport, convert
 from counterfoil.ingest.lines import KINDS, SourceLine
 from counterfoil.ingest.sources import BUFFER_BYTES, File, Source, SourceError, SourceFiles
 from counterfoil.machine.files import temporary_folder
+from counterfoil.model.text import counted, printable
 from counterfoil.ports import StoreMismatch, StoreUnavailable
+from counterfoil.program.terminal import message
 from counterfoil.settings import Settings
 from counterfoil.shop_settings import ShopSettingsError
 from counterfoil.shop_settings import checked as checked_settings
-from counterfoil.text import counted, printable
 
 TABLES = (".csv", ".tsv", ".txt", ".xlsx")
 LINES = (".jsonl", ".ndjson")

@@ -13,14 +13,9 @@ import click
 from msgspec import Struct
 
 from counterfoil import bootstrap
-from counterfoil.cli import terminal
-from counterfoil.cli.main import INTERRUPTED
 from counterfoil.cli.store import record_new_store
-from counterfoil.cli.terminal import display_width, echo, message, print_fields, print_json
 from counterfoil.cli.totals import print_totals
-from counterfoil.domain.calendar import quiet_closing
 from counterfoil.domain.changes import Outcome
-from counterfoil.domain.control_totals import TotalsReport
 from counterfoil.domain.deliveries import DeliverySketch
 from counterfoil.domain.intake import Intake, IntakeAlarm, RejectedLine, accepted, describe
 from counterfoil.domain.open_items import OpenItem
@@ -33,12 +28,17 @@ from counterfoil.ingest.lines import NOT_JSON, NOT_UTF8, REASONS, UNKNOWN_KIND
 from counterfoil.ingest.pipeline import Pipeline, RejectsFile, Summary
 from counterfoil.ingest.sources import ACCEPTED_NAMES, SUFFIXES, Source, SourceError
 from counterfoil.ingest.spool import kept_name
-from counterfoil.machine.clock import SystemClock
 from counterfoil.machine.files import is_shared
-from counterfoil.machine.process import stop_signals_as_interrupt
+from counterfoil.model.calendar import quiet_closing
+from counterfoil.model.control_totals import TotalsReport
+from counterfoil.model.text import counted, printable
 from counterfoil.ports import LoadLedger
+from counterfoil.program import terminal
+from counterfoil.program.clock import SystemClock
+from counterfoil.program.main import INTERRUPTED
+from counterfoil.program.process import stop_signals_as_interrupt
+from counterfoil.program.terminal import display_width, echo, message, print_fields, print_json
 from counterfoil.settings import Settings
-from counterfoil.text import counted, printable
 from counterfoil.views.loads import alarms_json
 
 # A load creates many lists but no cycles. With Python's default threshold, garbage collection took 6% of its time.
@@ -48,7 +48,7 @@ OBJECTS_BETWEEN_COLLECTIONS = 100_000
 FEWEST_COMPARED = 5
 MAX_LOADS = 100
 
-# Exit statuses in addition to those in `cli/main.py`. `pull` already uses 4 and 5.
+# Exit statuses in addition to those in `program/main.py`. `pull` already uses 4 and 5.
 SOME_REJECTED, SUDDEN_CHANGE = 3, 6
 
 

@@ -11,20 +11,20 @@ import click
 from counterfoil import bootstrap
 from counterfoil.checks.local import horizon_motion, unfinished_load
 from counterfoil.checks.open_items import VERBS, close_by_hand
-from counterfoil.cli.main import Command
 from counterfoil.cli.options import existing_store, store_options, utc_option
-from counterfoil.cli.terminal import echo, message, print_fields, print_json, print_list, print_note, print_rows
 from counterfoil.cli.totals import print_totals
 from counterfoil.cli.undo import check_options, undo_load
 from counterfoil.domain.intake import describe
-from counterfoil.domain.messages import duration
 from counterfoil.domain.open_items import OTHER_FILES, OpenItem, Verb
-from counterfoil.machine.clock import SystemClock
 from counterfoil.machine.operator import operator
+from counterfoil.model.messages import duration
 from counterfoil.operator_reads import OperatorReads
+from counterfoil.program.clock import SystemClock
+from counterfoil.program.columns import json_row
+from counterfoil.program.main import Command
+from counterfoil.program.terminal import echo, message, print_fields, print_json, print_list, print_note, print_rows
 from counterfoil.settings import Settings
 from counterfoil.views import loads as views
-from counterfoil.views.columns import json_row
 
 NUMBER = re.compile("[1-9][0-9]{0,17}")
 WORDS = ("open", "undo", *VERBS)

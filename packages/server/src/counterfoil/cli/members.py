@@ -8,22 +8,22 @@ import click
 from msgspec import DecodeError, ValidationError, json
 
 from counterfoil.checks.forgetting import Erased, Forgetting, KnownMember, PartnerRead
-from counterfoil.cli import terminal
-from counterfoil.cli.main import FAILED, CommandGroup
 from counterfoil.cli.options import existing_store, store_options, utc_option
-from counterfoil.cli.paths import UserPath
-from counterfoil.cli.terminal import echo, print_fields, print_json, print_list, print_note, print_rows
-from counterfoil.domain.calendar import iso_utc
 from counterfoil.domain.forgetting import ForgottenMember, Person, mark_of
 from counterfoil.domain.members import StoredMember
 from counterfoil.ingest.erasing import FoundFile
-from counterfoil.machine.clock import SystemClock
 from counterfoil.machine.files import read_regular
 from counterfoil.machine.operator import operator
+from counterfoil.model.calendar import iso_utc
+from counterfoil.model.text import counted, printable
+from counterfoil.program import terminal
+from counterfoil.program.clock import SystemClock
+from counterfoil.program.columns import ListColumn
+from counterfoil.program.main import FAILED, CommandGroup
+from counterfoil.program.paths import UserPath
+from counterfoil.program.terminal import echo, print_fields, print_json, print_list, print_note, print_rows
+from counterfoil.program.times import second
 from counterfoil.settings import Settings
-from counterfoil.text import counted, printable
-from counterfoil.views.columns import ListColumn
-from counterfoil.views.times import second
 
 MAX_NAMED = 10
 _MARKS: Sequence[ListColumn[ForgottenMember]] = (

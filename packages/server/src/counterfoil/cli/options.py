@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
-from counterfoil.cli.paths import UserPath
-from counterfoil.cli.terminal import json_option as json_option  # noqa: PLC0414 - commands import it from here
-from counterfoil.cli.terminal import message
+from counterfoil.program.paths import UserPath
+from counterfoil.program.terminal import json_option as json_option  # noqa: PLC0414 - commands import it from here
+from counterfoil.program.terminal import message
 from counterfoil.settings import BY_NAME, Settings, SettingsError, load
 
 
@@ -77,7 +77,7 @@ def store_flag() -> dict[str, object]:
 
 def show_times(settings: Settings) -> None:
     """Show times in UTC with --utc, otherwise in the zone of the setting `timezone`."""
-    from counterfoil.views.times import UTC_NAME, show_times_in  # noqa: PLC0415 - help starts faster without it
+    from counterfoil.program.times import UTC_NAME, show_times_in  # noqa: PLC0415 - help starts faster without it
 
     show_times_in(UTC_NAME if click.get_current_context().meta.get("counterfoil.utc") else settings.timezone)
 

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import click
 
-from counterfoil.cli.main import Command
 from counterfoil.cli.options import settings_from
-from counterfoil.cli.paths import UserPath
-from counterfoil.cli.terminal import echo, message, print_document
 from counterfoil.http.reference import FORMATS, example_base_url, render
+from counterfoil.program.main import Command
+from counterfoil.program.paths import UserPath
+from counterfoil.program.terminal import echo, message, print_document
 
 # A URL without a query, a fragment, a password, or characters that must be quoted in a shell or escaped in HTML.
 _HOST = r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[1-9][0-9]{0,4})?"

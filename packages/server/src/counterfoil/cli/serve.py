@@ -4,10 +4,10 @@ import sys
 
 import click
 
-from counterfoil.cli.main import Command
 from counterfoil.cli.options import setting_options, settings_from, store_option
-from counterfoil.cli.terminal import echo, is_terminal
 from counterfoil.machine.addresses import url
+from counterfoil.program.main import Command
+from counterfoil.program.terminal import echo, is_terminal
 from counterfoil.serving import supervisor
 from counterfoil.settings import Settings, display_value
 

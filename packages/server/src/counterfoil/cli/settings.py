@@ -5,9 +5,9 @@ from pathlib import Path
 
 import click
 
-from counterfoil.cli.main import Command
 from counterfoil.cli.options import store_flag, store_options
-from counterfoil.cli.terminal import print_json, print_wrapped, style
+from counterfoil.program.main import Command
+from counterfoil.program.terminal import print_json, print_wrapped, style
 from counterfoil.settings import TABLE, collect, display_value, resolve
 
 INDENT = 4

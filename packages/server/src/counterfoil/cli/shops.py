@@ -6,16 +6,16 @@ from contextlib import closing
 import click
 
 from counterfoil import bootstrap, shop_settings
-from counterfoil.cli import terminal
-from counterfoil.cli.main import CommandGroup
 from counterfoil.cli.options import existing_store, store_options, utc_option
 from counterfoil.domain.audit import FieldChange
 from counterfoil.domain.shops import SHOP_FIELDS, ShopSettings
-from counterfoil.machine.clock import SystemClock
 from counterfoil.machine.operator import operator
+from counterfoil.model.text import counted
+from counterfoil.program import terminal
+from counterfoil.program.clock import SystemClock
+from counterfoil.program.main import CommandGroup
 from counterfoil.settings import Settings
 from counterfoil.shop_settings import KeyEffect, Selection, ShopChange, ShopChanges, ShopSettingsError
-from counterfoil.text import counted
 from counterfoil.views import shops as views
 
 # The printed preview is kept short; `--json` lists everything.

@@ -6,20 +6,20 @@ from collections.abc import Sequence
 
 import click
 
-from counterfoil import __version__
 from counterfoil.checks.findings import MESSAGES, Finding, Status, failed, finding
 from counterfoil.checks.overview import Overview, overview
-from counterfoil.cli.main import Command
 from counterfoil.cli.options import existing_store, show_times, store_flag, store_options, utc_option
-from counterfoil.cli.terminal import echo, is_terminal, print_json, print_note, print_wrapped, style
-from counterfoil.domain.calendar import iso_utc
-from counterfoil.domain.messages import MessageError, quoted
-from counterfoil.machine.clock import SystemClock
+from counterfoil.model.calendar import iso_utc
+from counterfoil.model.messages import MessageError, quoted
+from counterfoil.model.text import counted
+from counterfoil.model.version import __version__
+from counterfoil.program.clock import SystemClock
+from counterfoil.program.main import Command
+from counterfoil.program.terminal import echo, is_terminal, print_json, print_note, print_wrapped, style
+from counterfoil.program.times import second
 from counterfoil.settings import Settings, SettingsError, display_value, load, unknown_variables
-from counterfoil.text import counted
 from counterfoil.views.loads import alarms_json
 from counterfoil.views.store import StoreValues, values_json
-from counterfoil.views.times import second
 
 EXIT_CODES: dict[Status, int] = {"ok": 0, "fail": 1, "warn": 2}
 INDENT = 18

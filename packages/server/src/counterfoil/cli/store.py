@@ -11,22 +11,22 @@ from counterfoil import bootstrap
 from counterfoil.backends.sqlite import files
 from counterfoil.backends.sqlite.backup import BackupManifest, delete_older, rotating
 from counterfoil.cli import options
-from counterfoil.cli.main import Command
-from counterfoil.cli.paths import UserPath
-from counterfoil.cli.terminal import confirm, echo, is_terminal, message, print_fields, print_json, print_note
 from counterfoil.domain.access import DAILY_TOTAL_DAYS, REQUEST_RECORD_DAYS
 from counterfoil.domain.audit import Act, AuditEntry
-from counterfoil.domain.calendar import DAY_MS, iso_utc
 from counterfoil.domain.change_feed import REMOVALS_KEPT_MS
-from counterfoil.domain.messages import duration
 from counterfoil.domain.tokens import MIN_SECRET_BYTES
-from counterfoil.machine.clock import SystemClock
 from counterfoil.machine.files import create_secret, read_regular, who_may_write
 from counterfoil.machine.operator import operator
+from counterfoil.model.calendar import DAY_MS, iso_utc
+from counterfoil.model.messages import duration
+from counterfoil.model.text import counted, printable, size
 from counterfoil.ports import StoreMismatch, StoreUnavailable
+from counterfoil.program.clock import SystemClock
+from counterfoil.program.main import Command
+from counterfoil.program.paths import UserPath
+from counterfoil.program.terminal import confirm, echo, is_terminal, message, print_fields, print_json, print_note
+from counterfoil.program.times import second
 from counterfoil.settings import Settings, SettingsError, display_value
-from counterfoil.text import counted, printable, size
-from counterfoil.views.times import second
 
 MAX_BACKUP_NAME = 200
 

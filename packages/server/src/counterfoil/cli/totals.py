@@ -9,12 +9,12 @@ from operator import itemgetter
 import click
 from msgspec import Struct
 
-from counterfoil.cli.terminal import message, print_list, print_wrapped
-from counterfoil.domain.calendar import as_number
-from counterfoil.domain.control_totals import ControlTotals, TotalsOfDay, TotalsReport, day_text, decimal_text
-from counterfoil.domain.pos_values import MILLION
-from counterfoil.text import counted, printable
-from counterfoil.views.columns import ListColumn
+from counterfoil.model.calendar import as_number
+from counterfoil.model.control_totals import ControlTotals, TotalsOfDay, TotalsReport, day_text, decimal_text
+from counterfoil.model.pos_values import MILLION
+from counterfoil.model.text import counted, printable
+from counterfoil.program.columns import ListColumn
+from counterfoil.program.terminal import message, print_list, print_wrapped
 
 # The printed table is kept short; `--json` lists every shop and day.
 MAX_ROWS = 10

@@ -6,15 +6,15 @@ import click
 
 from counterfoil import bootstrap
 from counterfoil.checks.undoing import Undo
-from counterfoil.cli.terminal import echo, print_json, print_list, print_note
 from counterfoil.domain.intake import load_state
 from counterfoil.domain.undo import DayOfUndo, KeptBill, KeyThatRead, UndoPreview, Verdict
-from counterfoil.machine.clock import SystemClock
 from counterfoil.machine.operator import operator
+from counterfoil.model.text import counted, printable
+from counterfoil.program.clock import SystemClock
+from counterfoil.program.columns import ListColumn
+from counterfoil.program.terminal import echo, print_json, print_list, print_note
 from counterfoil.settings import Settings
-from counterfoil.text import counted, printable
 from counterfoil.views import loads as views
-from counterfoil.views.columns import ListColumn
 
 _DAYS: Sequence[ListColumn[DayOfUndo]] = (
     ListColumn("shopId", terminal="shop"),

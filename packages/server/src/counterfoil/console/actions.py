@@ -27,12 +27,12 @@ from counterfoil.console.pages.key import OVERLAPS, key_version
 from counterfoil.console.visit import ConsoleResponse, NotFound, PageContent, Visit
 from counterfoil.domain.access import TRY_LABEL, TRY_MS, Key, Scope
 from counterfoil.domain.audit import Act, Actor, AuditEntry
-from counterfoil.domain.calendar import DAY_MS
 from counterfoil.domain.open_items import Verb
 from counterfoil.ingest.lines import Reject, original_line, parse_reject
+from counterfoil.model.calendar import DAY_MS
 from counterfoil.ports import MESSAGES, StoreMismatch, StoreUnavailable
+from counterfoil.program.times import minute
 from counterfoil.settings import Settings
-from counterfoil.views.times import minute
 from counterfoil.web.html import Html, element, markup
 
 _CHANGING = threading.Lock()

@@ -17,12 +17,12 @@ from counterfoil.console.texts import Texts, language_named, preferred
 from counterfoil.console.visit import JSON, ConsoleResponse, ConsoleStore, Visit, redirect
 from counterfoil.domain.audit import Actor
 from counterfoil.machine.addresses import HostNames, is_loopback
-from counterfoil.machine.clock import SystemClock
 from counterfoil.machine.private_listener import ListenerRequest, ListenerResponse, PrivateListener
-from counterfoil.machine.process import SignalSafeEvent
 from counterfoil.ports import Clock
+from counterfoil.program.clock import SystemClock
+from counterfoil.program.process import SignalSafeEvent
+from counterfoil.program.times import show_times_in
 from counterfoil.settings import Settings
-from counterfoil.views.times import show_times_in
 from counterfoil.web.html import Html, style_sheet, text_file
 
 MAX_NAME = 200

@@ -10,12 +10,11 @@ from typing import Any, Literal
 from counterfoil.checks.findings import Finding, Status
 from counterfoil.console.texts import TABLE, Texts
 from counterfoil.console.visit import Visit
-from counterfoil.domain.activity import format_usual
-from counterfoil.domain.calendar import iso_utc, to_ms
-from counterfoil.domain.messages import Message, duration
-from counterfoil.text import printable
-from counterfoil.views.columns import ListColumn, Row, RowList, arranged
-from counterfoil.views.times import THAILAND, local, second, zone_name
+from counterfoil.model.calendar import iso_utc, to_ms
+from counterfoil.model.messages import Message, duration
+from counterfoil.model.text import format_usual, printable
+from counterfoil.program.columns import ListColumn, Row, RowList, arranged
+from counterfoil.program.times import THAILAND, local, second, zone_name
 from counterfoil.web.html import Child, Html, element, fill, inline, markup
 
 # A list with more rows than this has a field that filters them, and no list shows more than MOST_ROWS.

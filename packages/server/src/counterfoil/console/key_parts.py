@@ -11,9 +11,9 @@ from counterfoil.domain.access import Key, Scope, permissions
 from counterfoil.domain.activity import ShopActivity
 from counterfoil.operator_reads import ShopName
 from counterfoil.ports import StoreMismatch, StoreUnavailable
+from counterfoil.program.columns import RowList
+from counterfoil.program.times import minute
 from counterfoil.views import copies
-from counterfoil.views.columns import RowList
-from counterfoil.views.times import minute
 from counterfoil.web.html import Child, Html, element, markup
 
 # A franchise has no name of its own, so a list shows the names of this many of its shops.

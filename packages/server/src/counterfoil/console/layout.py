@@ -15,8 +15,8 @@ from counterfoil.console.sign_in import SIGN_IN_PATH
 from counterfoil.console.texts import LANGUAGES, Texts, preferred
 from counterfoil.console.visit import ConsolePage, ConsoleResponse, FormResult, PageContent, View, Visit
 from counterfoil.domain.devices import Role
+from counterfoil.program.times import local, zone_name
 from counterfoil.settings import display_value
-from counterfoil.views.times import local, zone_name
 from counterfoil.web import html
 from counterfoil.web.html import Html, element
 

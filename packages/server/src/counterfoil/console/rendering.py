@@ -28,9 +28,9 @@ from counterfoil.console.display import (
 from counterfoil.console.key_parts import shop_count
 from counterfoil.console.texts import Texts
 from counterfoil.console.visit import Visit
-from counterfoil.domain.activity import MISSING_BILLS, format_usual
-from counterfoil.domain.messages import Message, duration
-from counterfoil.text import printable, size
+from counterfoil.domain.activity import MISSING_BILLS
+from counterfoil.model.messages import Message, duration
+from counterfoil.model.text import format_usual, printable, size
 from counterfoil.web.templates import compile_all, environment, prose
 
 

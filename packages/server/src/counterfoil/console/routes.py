@@ -14,13 +14,13 @@ from counterfoil.console.display import LATEST_LOAD, translated
 from counterfoil.console.layout import NAVIGATION, SERVICE_BANNER_PATH, page, problem_box, service_banner, show
 from counterfoil.console.pages import audit, devices, find, key, keys, loads, reference, requests, shops, store, today
 from counterfoil.console.visit import CSV, JSON, ConsolePage, ConsoleResponse, NotFound, PageContent, Visit, redirect
-from counterfoil.domain.calendar import iso_utc
 from counterfoil.domain.credentials import ID_LENGTH
 from counterfoil.domain.devices import Role, allows
-from counterfoil.domain.messages import Message
+from counterfoil.model.calendar import iso_utc
+from counterfoil.model.messages import Message
+from counterfoil.model.text import csv_text
 from counterfoil.ports import StoreMismatch, StoreUnavailable
-from counterfoil.text import csv_text
-from counterfoil.views.columns import RowList, as_data, csv_lines
+from counterfoil.program.columns import RowList, as_data, csv_lines
 
 _KEY = rf"(?P<key_id>[0-9A-Za-z]{{{ID_LENGTH}}})"
 _NUMBER = "(?P<number>[0-9]{1,15})"

@@ -23,10 +23,10 @@ from msgspec.structs import replace
 
 from counterfoil import bootstrap, devices
 from counterfoil.domain.audit import Act, Actor
-from counterfoil.domain.calendar import DAY_MS, HOUR_MS
 from counterfoil.domain.devices import Device, Lifetimes, Role, expires_at, state_of
 from counterfoil.domain.tokens import Signer
 from counterfoil.machine.addresses import is_loopback, reachable_host, url
+from counterfoil.model.calendar import DAY_MS, HOUR_MS
 from counterfoil.ports import Clock, StoreMismatch, StoreUnavailable
 from counterfoil.settings import BY_NAME, Settings
 

@@ -13,8 +13,8 @@ from msgspec import Struct
 
 from counterfoil.console.display import heading as heading_text
 from counterfoil.console.visit import Visit
-from counterfoil.domain.calendar import to_ms
-from counterfoil.views.columns import ListColumn, RowList, arranged
+from counterfoil.model.calendar import to_ms
+from counterfoil.program.columns import ListColumn, RowList, arranged
 
 # A list with more rows than this has a field that filters them, and no list shows more than MOST_ROWS.
 FILTER_FROM, MOST_ROWS = 10, 5_000

@@ -11,8 +11,8 @@ from gettext import GNUTranslations, NullTranslations
 from importlib.resources import files
 from typing import Final, Literal
 
-from counterfoil.domain.messages import Catalogue, Message
-from counterfoil.views.times import second
+from counterfoil.model.messages import Catalogue, Message
+from counterfoil.program.times import second
 
 Language = Literal["en", "th"]
 LANGUAGES: Final[tuple[Language, ...]] = ("en", "th")

@@ -14,12 +14,12 @@ from counterfoil.checks.overview import Overview, Ready, ask_ready, overview, se
 from counterfoil.console.sessions import Session, Sessions
 from counterfoil.console.texts import Texts
 from counterfoil.domain.devices import Role, allows
-from counterfoil.domain.messages import Message
 from counterfoil.machine.private_listener import ListenerRequest, ListenerResponse
+from counterfoil.model.messages import Message
 from counterfoil.operator_reads import OperatorReads, ShopName
 from counterfoil.ports import Clock, StoreMismatch, StoreUnavailable
+from counterfoil.program.columns import RowList
 from counterfoil.settings import BY_NAME, Settings
-from counterfoil.views.columns import RowList
 from counterfoil.views.keys import labels_of
 from counterfoil.web.html import Html
 

@@ -11,10 +11,10 @@ from msgspec import json
 from counterfoil import bootstrap
 from counterfoil.demo.showcase import DemoKey, MovingClock, Showcase
 from counterfoil.domain.access import TooFast
-from counterfoil.domain.calendar import DAY_MS, HOUR_MS, thai_day, thai_midnight
 from counterfoil.domain.problems import BAD_CURSOR, BAD_QUERY, NOT_FOUND, RATE_LIMITED, SHOP_NOT_IN_SCOPE, Problem
 from counterfoil.domain.request_records import CHANGES_OF_SHOP, ChangeList, RequestDetail, RequestRecord
-from counterfoil.machine.clock import SystemClock
+from counterfoil.model.calendar import DAY_MS, HOUR_MS, thai_day, thai_midnight
+from counterfoil.program.clock import SystemClock
 from counterfoil.settings import Settings
 
 DAYS = 14

@@ -19,15 +19,15 @@ from counterfoil.demo.worldgen.world import demo_world
 from counterfoil.domain import credentials
 from counterfoil.domain.access import DEFAULT_PER_DAY, DEFAULT_PER_MIN, Key, Scope
 from counterfoil.domain.audit import Act, AuditEntry
-from counterfoil.domain.calendar import compact, iso_utc, thai_midnight
 from counterfoil.http.reference import PATH, Reference
 from counterfoil.http.reference import build as build_reference
 from counterfoil.ingest.pipeline import Pipeline, RejectsFile
 from counterfoil.ingest.sources import File
 from counterfoil.key_issuing import Grant, KeyStore, Randomness
 from counterfoil.machine.addresses import url
-from counterfoil.machine.clock import SystemClock
 from counterfoil.machine.operator import operator
+from counterfoil.model.calendar import compact, iso_utc, thai_midnight
+from counterfoil.program.clock import SystemClock
 from counterfoil.settings import Settings
 
 BATCH = 500

@@ -11,8 +11,8 @@ from typing import Literal
 
 from msgspec import Struct, json
 
-from counterfoil.domain.calendar import DAY_MS, compact, days_until
-from counterfoil.domain.resources import DayCount, Rate, Today, Usage
+from counterfoil.model.calendar import DAY_MS, compact, days_until
+from counterfoil.model.resources import DayCount, Rate, Today, Usage
 
 ScopeKind = Literal["shop", "franchise"]
 

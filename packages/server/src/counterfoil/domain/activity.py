@@ -12,9 +12,9 @@ from typing import Literal
 
 from msgspec import Struct, json
 
-from counterfoil.domain.calendar import DAY_MS, as_number, from_ms, to_ms
-from counterfoil.domain.resources import Shop
 from counterfoil.domain.shops import ShopFacts
+from counterfoil.model.calendar import DAY_MS, as_number, from_ms, to_ms
+from counterfoil.model.resources import Shop
 
 WEEK_MS = 7 * DAY_MS
 WEEKS = 4
@@ -140,11 +140,6 @@ def activity(facts: bytes, body: bytes, bills: ShopBills, now_ms: int, *, count_
         timezone=known.timezone,
         without_business_day=undated,
     )
-
-
-def format_usual(count: float) -> str:
-    """Format a median of whole numbers without rounding it, for example as 4 or 4.5."""
-    return f"{count:,.1f}".removesuffix(".0")
 
 
 def in_order(shops: Iterable[ShopActivity]) -> list[ShopActivity]:

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from msgspec import Struct, json
 
 from counterfoil.domain.access import Key, permissions
-from counterfoil.domain.calendar import iso_utc
+from counterfoil.model.calendar import iso_utc
 
 Via = Literal["cli", "console", "automatic"]
 FieldValue = int | str | list[str] | None

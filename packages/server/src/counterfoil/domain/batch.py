@@ -13,7 +13,6 @@ from msgspec import Struct, json
 from msgspec.structs import replace
 
 from counterfoil.domain.bills import ClosedBill, Withheld, under_facts
-from counterfoil.domain.calendar import iso
 from counterfoil.domain.changes import (
     BaseRow,
     BillRow,
@@ -34,8 +33,9 @@ from counterfoil.domain.changes import (
 )
 from counterfoil.domain.forgetting import mark_of, without_member
 from counterfoil.domain.replacements import ReplacementGuard, may_be_replaced
-from counterfoil.domain.resources import Bill, Shop
 from counterfoil.domain.shops import ShopFacts, settings_kept, shop_under, with_settings, without_settings
+from counterfoil.model.calendar import iso
+from counterfoil.model.resources import Bill, Shop
 
 UNSTAMPED = b'"updatedAt":null'
 

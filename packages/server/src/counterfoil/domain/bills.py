@@ -12,8 +12,21 @@ from typing import Any
 from msgspec import Raw, Struct
 from msgspec.structs import astuple, replace
 
-from counterfoil.domain.calendar import iso, trading_day
-from counterfoil.domain.pos_values import (
+from counterfoil.domain.shops import ShopFacts
+from counterfoil.domain.source_bills import (
+    SourceAmounts,
+    SourceBill,
+    SourceItem,
+    SourceLabel,
+    SourceOption,
+    SourcePayment,
+    SourcePromotion,
+    SourceVoid,
+    cleaned,
+    field_by_field,
+)
+from counterfoil.model.calendar import iso, trading_day
+from counterfoil.model.pos_values import (
     Moment,
     Record,
     day_on_clock,
@@ -29,20 +42,7 @@ from counterfoil.domain.pos_values import (
     round_to_millionth,
     text,
 )
-from counterfoil.domain.resources import Amounts, Bill, Channel, Item, Number, Option, Payment, Promotion, Status
-from counterfoil.domain.shops import ShopFacts
-from counterfoil.domain.source_bills import (
-    SourceAmounts,
-    SourceBill,
-    SourceItem,
-    SourceLabel,
-    SourceOption,
-    SourcePayment,
-    SourcePromotion,
-    SourceVoid,
-    cleaned,
-    field_by_field,
-)
+from counterfoil.model.resources import Amounts, Bill, Channel, Item, Number, Option, Payment, Promotion, Status
 
 DINE_IN = "dine_in"
 COUNTER = "counter"

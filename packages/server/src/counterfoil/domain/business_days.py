@@ -15,8 +15,8 @@ from statistics import median
 from msgspec import Struct, json
 
 from counterfoil.domain.activity import WEEKS
-from counterfoil.domain.calendar import date_of
 from counterfoil.domain.changes import NO_DAY
+from counterfoil.model.calendar import date_of
 
 # To know what was usual on a day, the days of these weeks before it are needed, and the shop's first day.
 USUAL_FROM = timedelta(weeks=WEEKS)

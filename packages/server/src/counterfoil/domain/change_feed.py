@@ -11,7 +11,7 @@ from enum import IntEnum
 
 from msgspec import Struct, json
 
-from counterfoil.domain.calendar import DAY_MS
+from counterfoil.model.calendar import DAY_MS
 
 # The value of `since` in a first pass, which is lower than every stamp.
 BEGINNING = -1

@@ -10,10 +10,10 @@ from msgspec import Struct, json
 from msgspec.structs import astuple, replace
 
 from counterfoil.domain.bills import NO_AMOUNTS, ClosedBill
-from counterfoil.domain.control_totals import CountedBill, Figures, figures_of, lines_amount
 from counterfoil.domain.members import Base, StoredMember
-from counterfoil.domain.resources import Bill, Number, Shop
 from counterfoil.domain.shops import ShopFacts, ShopSettings
+from counterfoil.model.control_totals import CountedBill, Figures, figures_of, lines_amount
+from counterfoil.model.resources import Bill, Number, Shop
 
 # Identifies a record by its shop (empty except for bills), its kind and its ID (for a member, the token).
 RecordKey = tuple[str, str, str]

@@ -12,8 +12,8 @@ from typing import Any
 
 from msgspec import Struct, json
 
-from counterfoil.domain.calendar import date_of, iso_utc
 from counterfoil.domain.changes import NO_DAY
+from counterfoil.model.calendar import date_of, iso_utc
 
 HASH_DIGITS = 15
 # A page computes the totals of at most this many stale days, and then ends early.

@@ -9,11 +9,11 @@ from typing import Literal
 
 from msgspec import Struct, field, json
 
-from counterfoil.domain.calendar import date_of
 from counterfoil.domain.changes import NO_DAY, EncodedBill
-from counterfoil.domain.control_totals import decimal_text, millionths
 from counterfoil.domain.replacements import StoredBill
-from counterfoil.domain.resources import Number
+from counterfoil.model.calendar import date_of
+from counterfoil.model.control_totals import decimal_text, millionths
+from counterfoil.model.resources import Number
 
 # At most this many bills are counted. Of a larger delivery, the preview says that it is partial.
 MAX_COUNTED = 250_000

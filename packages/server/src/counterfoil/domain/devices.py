@@ -6,7 +6,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from counterfoil.domain.audit import Actor
-from counterfoil.domain.calendar import DAY_MS
+from counterfoil.model.calendar import DAY_MS
 
 # A reader sees everything except personal data and secrets, and changes nothing. An operator may do everything.
 Role = Literal["reader", "operator"]

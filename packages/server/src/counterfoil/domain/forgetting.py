@@ -8,10 +8,10 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from counterfoil.domain import pos_values as pos
 from counterfoil.domain.changes import EncodedBill, digest_of
 from counterfoil.domain.members import StoredMember
 from counterfoil.domain.tokens import BODY_LENGTH, PREFIX
+from counterfoil.model import pos_values as pos
 
 # The JSON of a bill that names a member. Quotes in values are escaped, so only the field itself matches.
 MEMBER_FIELD = b'"memberId":"'

@@ -18,10 +18,10 @@ from typing import Any, Final, Literal, get_args
 from msgspec import Struct, field, json
 from msgspec.structs import asdict, astuple, replace
 
-from counterfoil.domain.calendar import DAY_MS
-from counterfoil.domain.control_totals import TotalsReport
-from counterfoil.domain.messages import Message
 from counterfoil.domain.open_items import KEPT_NAME, MAX_FILES, OTHER_FILES, LoadedFiles, OpenItem, limited
+from counterfoil.model.calendar import DAY_MS
+from counterfoil.model.control_totals import TotalsReport
+from counterfoil.model.messages import Message
 
 # --- the progress of a load: rejected lines by position and reason, without their content --
 

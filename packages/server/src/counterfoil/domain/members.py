@@ -12,10 +12,10 @@ from functools import lru_cache
 from msgspec import UNSET, Raw, Struct, json
 from msgspec.structs import replace
 
-from counterfoil.domain import pos_values as pos
-from counterfoil.domain.calendar import THAI_TIME, iso
-from counterfoil.domain.pos_values import Record
-from counterfoil.domain.resources import Coupon, Member, Number
+from counterfoil.model import pos_values as pos
+from counterfoil.model.calendar import THAI_TIME, iso
+from counterfoil.model.pos_values import Record
+from counterfoil.model.resources import Coupon, Member, Number
 
 
 class Tier(Struct, frozen=True, array_like=True, gc=False):

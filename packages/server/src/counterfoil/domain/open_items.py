@@ -12,8 +12,8 @@ from typing import Any, Final, Literal
 from msgspec import Struct, json
 from msgspec.structs import asdict
 
-from counterfoil.domain.calendar import DAY_MS
-from counterfoil.text import counted, printable
+from counterfoil.model.calendar import DAY_MS
+from counterfoil.model.text import counted, printable
 
 Kind = Literal["rejects", "quarantined", "held", "unfinished"]
 KINDS: Final[tuple[Kind, ...]] = ("rejects", "quarantined", "held", "unfinished")

@@ -10,7 +10,7 @@ from itertools import cycle
 
 from msgspec import Struct
 
-from counterfoil.domain.calendar import HOUR_MS
+from counterfoil.model.calendar import HOUR_MS
 
 # Lifetime of a cursor after it was last handed out or used.
 LIFETIME_MS = 7 * 24 * HOUR_MS

@@ -4,7 +4,7 @@ from enum import Enum
 
 from msgspec import Struct
 
-from counterfoil.domain.messages import NOTHING, Message
+from counterfoil.model.messages import NOTHING, Message
 
 
 class Stage(Enum):

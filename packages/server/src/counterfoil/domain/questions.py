@@ -10,8 +10,8 @@ from urllib.parse import unquote_to_bytes
 
 from msgspec import Struct
 
-from counterfoil.domain.calendar import to_ms
 from counterfoil.domain.problems import BAD_QUERY, NOT_SUPPORTED, Refused
+from counterfoil.model.calendar import to_ms
 
 DEFAULT_LIMIT = 100
 MAX_LIMIT = 200

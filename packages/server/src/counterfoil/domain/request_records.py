@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from msgspec import Struct
 
-from counterfoil.domain.calendar import as_number, thai_day
+from counterfoil.model.calendar import as_number, thai_day
 
 # --- ranges of changes that were read from a list, and the text in which a store keeps them --
 #

@@ -1,6 +1,5 @@
 """Turns a raw shop record into the published Shop and the facts that apply to its bills."""
 
-import re
 from collections.abc import Collection, Mapping
 from datetime import tzinfo
 from typing import Any
@@ -8,9 +7,9 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from counterfoil.domain.calendar import THAI_TIME, zone_named
-from counterfoil.domain.pos_values import Record, flag, ident, identifier, idents, number, objects, text
-from counterfoil.domain.resources import Category, Shop
+from counterfoil.model.calendar import THAI_TIME, zone_named
+from counterfoil.model.pos_values import Record, closing_time, flag, ident, identifier, idents, number, objects, text
+from counterfoil.model.resources import Category, Shop
 
 # --- categories --------------------------------------------------------------
 #
@@ -68,10 +67,6 @@ def _recorded_level(record: Record) -> int | None:
     return level if isinstance(level, int) and level >= 1 else None
 
 
-MIDNIGHT_AT_THE_END = "24:00"
-_CLOSING = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)(?::00)?", re.ASCII)
-
-
 class ShopFacts(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The settings of a shop that affect how its bills are read. They are stored for later loads of bills.
 
@@ -115,15 +110,6 @@ def shop_from(record: Record) -> tuple[Shop, ShopFacts]:
         groupings=tuple(sorted(groupings)),
     )
     return shop, facts
-
-
-def closing_time(value: object) -> str | None:
-    """Return a time of day such as `02:00`, or None if the value is none."""
-    written = (text(value) or "").strip()
-    if written == MIDNIGHT_AT_THE_END:
-        return written
-    clock = _CLOSING.fullmatch(written)
-    return f"{clock[1]:0>2}:{clock[2]}" if clock else None
 
 
 def _channel_names(value: object) -> dict[str, str]:

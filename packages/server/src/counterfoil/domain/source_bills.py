@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, TypeVar, get_args, get_type_hints
 from msgspec import Meta, Raw, Struct, ValidationError, convert, json
 from msgspec.structs import fields
 
-from counterfoil.domain.pos_values import (
+from counterfoil.model.pos_values import (
     WHOLE_MILLIONTHS,
     WHOLE_NUMBER_LIMIT,
     Record,

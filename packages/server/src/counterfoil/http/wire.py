@@ -8,8 +8,8 @@ from backports import zstd
 from msgspec import UNSET, Struct, UnsetType, json
 
 from counterfoil.domain.access import remaining
-from counterfoil.domain.calendar import iso_utc
 from counterfoil.domain.problems import METHOD_NOT_ALLOWED, Refused, Stage, TooManyRequests
+from counterfoil.model.calendar import iso_utc
 from counterfoil.reads import Answer, Caller
 
 try:

@@ -15,13 +15,13 @@ from msgspec import DecodeError, Raw, Struct, json
 
 from counterfoil.domain.bills import published_bill, published_item
 from counterfoil.domain.changes import EncodedBill, KnownFacts, encode_bill
-from counterfoil.domain.control_totals import line_amount
-from counterfoil.domain.pos_values import number, record_id
-from counterfoil.domain.resources import Number
 from counterfoil.domain.source_bills import NUL, SourceBill, SourceItem
 from counterfoil.domain.tokens import Pseudonyms
 from counterfoil.ingest.fields import Findings, check_record
 from counterfoil.ingest.lines import MAX_ITEMS, MAX_LINE_BYTES, Reader, Rejected, is_too_large, parse_record
+from counterfoil.model.control_totals import line_amount
+from counterfoil.model.pos_values import number, record_id
+from counterfoil.model.resources import Number
 
 # Tokens are cached: one takes as long as the rest of a small bill, and the same members have many bills.
 MAX_TOKENS = 16_384

@@ -19,10 +19,10 @@ from signal import SIGHUP, SIGINT, SIGTERM
 import msgspec
 from msgspec import Struct
 
-from counterfoil.domain.messages import MessageError
 from counterfoil.importer import protocol
 from counterfoil.importer.protocol import Answer, ConversionRequest, EndMessage, FailedMessage
-from counterfoil.text import counted
+from counterfoil.model.messages import MessageError
+from counterfoil.model.text import counted
 
 # With -P, a file in the working folder is never taken for a module.
 OWN_CONVERTER = (sys.executable, "-P", "-m", "counterfoil.importer")

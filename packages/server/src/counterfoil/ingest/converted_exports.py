@@ -47,7 +47,7 @@ from counterfoil.ingest.conversion_process import (
 )
 from counterfoil.ingest.lines import SourceLine
 from counterfoil.ingest.sources import BUFFER_BYTES, Source
-from counterfoil.text import printable
+from counterfoil.model.text import printable
 
 # The records of small exports are kept in memory: a delivery may have many of them.
 MAX_KEPT_BYTES = 256 * 1024

@@ -23,12 +23,12 @@ from msgspec import Raw, Struct, json
 from msgspec.structs import replace
 
 from counterfoil.domain.forgetting import Contacts, Person, RecordEraser
-from counterfoil.domain.json_documents import BYTE_ORDER_MARK
 from counterfoil.ingest import archives
 from counterfoil.ingest.archives import Damaged
 from counterfoil.ingest.lines import MAX_REJECT_BYTES, Rejected, original_line, parse_record, parse_reject
 from counterfoil.ingest.sources import SourceError, open_regular, read_lines
 from counterfoil.machine.files import draft_of
+from counterfoil.model.json_documents import BYTE_ORDER_MARK
 
 # An ID with fewer characters may be part of anything, so files in other formats are not searched for it.
 SHORTEST_ID = 6

@@ -8,12 +8,12 @@ from typing import Any, Final
 
 from msgspec import Struct, field, json
 
-from counterfoil.domain.calendar import THAI_TIME, zone_named
 from counterfoil.domain.changes import BillPart, Change, EncodedBill, PutMember, Removal
 from counterfoil.domain.members import read_rank_level
-from counterfoil.domain.pos_values import beginning, day, expiry, ident, instant, is_flag_word, number, text
 from counterfoil.domain.shops import shop_from
-from counterfoil.text import printable
+from counterfoil.model.calendar import THAI_TIME, zone_named
+from counterfoil.model.pos_values import beginning, day, expiry, ident, instant, is_flag_word, number, text
+from counterfoil.model.text import printable
 
 SCHEMAS: Final = Path(__file__).parent / "schemas"
 MAX_NAME = 80

@@ -24,10 +24,10 @@ from counterfoil.domain.changes import (
     put_bill,
 )
 from counterfoil.domain.members import base_from, member_from, template_of
-from counterfoil.domain.messages import Message
-from counterfoil.domain.pos_values import as_list, flag, number, record_id
 from counterfoil.domain.shops import shop_from
 from counterfoil.domain.tokens import Pseudonyms
+from counterfoil.model.messages import Message
+from counterfoil.model.pos_values import as_list, flag, number, record_id
 
 KINDS = ("shop", "base", "member", "bill")
 MAX_LINE_BYTES = 2 * 1024 * 1024

@@ -17,10 +17,8 @@ from msgspec import Struct, field, json
 from msgspec.structs import replace
 
 from counterfoil.domain.changes import Change, EncodedBill, KnownFacts, Outcome, RecordKey
-from counterfoil.domain.control_totals import MAX_STORED_DAYS, ControlTotals, CountedBill
 from counterfoil.domain.forgetting import Contacts, RecordEraser, mark_of
 from counterfoil.domain.intake import DeliveryCounts, IntakeAlarm, LoadProgress, RejectedLine, with_load
-from counterfoil.domain.pos_values import MILLION
 from counterfoil.domain.replacements import ReplacementGuard
 from counterfoil.domain.tokens import Pseudonyms
 from counterfoil.ingest.converters import ConverterProcess, Converters
@@ -41,8 +39,10 @@ from counterfoil.ingest.lines import (
 from counterfoil.ingest.sources import Source, SourceError
 from counterfoil.machine.files import make_folder, open_output
 from counterfoil.machine.operator import machine_name
+from counterfoil.model.control_totals import MAX_STORED_DAYS, ControlTotals, CountedBill
+from counterfoil.model.pos_values import MILLION
+from counterfoil.model.text import printable
 from counterfoil.ports import LoadLedger, StoreMismatch, StoreUnavailable
-from counterfoil.text import printable
 
 REWRITE_BATCH = 500
 # Write a batch early once its lines have this many bytes, because the whole batch is held in memory.

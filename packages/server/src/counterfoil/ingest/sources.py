@@ -22,12 +22,12 @@ import msgspec
 from msgspec import Struct
 
 from counterfoil.domain.intake import RejectedRows
-from counterfoil.domain.json_documents import BYTE_ORDER_MARK, JsonSplitter
-from counterfoil.domain.messages import MessageError
 from counterfoil.ingest import archives
 from counterfoil.ingest.archives import Damaged, Packing
 from counterfoil.ingest.lines import MAX_REJECT_BYTES, SourceLine
-from counterfoil.text import printable
+from counterfoil.model.json_documents import BYTE_ORDER_MARK, JsonSplitter
+from counterfoil.model.messages import MessageError
+from counterfoil.model.text import printable
 
 BUFFER_BYTES = 1 << 16
 # A file that goes on for longer than this without a record is not read any further: it holds up other files.

@@ -23,13 +23,13 @@ from typing import BinaryIO
 import msgspec
 from msgspec import Struct
 
-from counterfoil.domain.calendar import from_ms
 from counterfoil.domain.open_items import KEPT_NAME, Kind, OpenItem
 from counterfoil.ingest import sources
 from counterfoil.ingest.sources import LOCK, SourceError, open_regular
-from counterfoil.machine.clock import SystemClock
 from counterfoil.machine.operator import machine_name
-from counterfoil.text import printable
+from counterfoil.model.calendar import from_ms
+from counterfoil.model.text import printable
+from counterfoil.program.clock import SystemClock
 
 DONE, QUARANTINE, HELD = "done", "quarantine", "held"
 PLACES: dict[Kind, str] = {"quarantined": QUARANTINE, "held": HELD}

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from counterfoil.domain.open_items import Kind, OpenItem
 from counterfoil.ingest.sources import ACCEPTED_NAMES, SOURCE_RECORDS, File, FileSet, SourceError, SourceFiles, message
 from counterfoil.ingest.spool import DeliveredFile, Spool, Version
-from counterfoil.text import printable
+from counterfoil.model.text import printable
 
 # A file that was loaded but could not be moved is left alone for this long, unless it changes.
 RETRY_MS = 60_000

@@ -5,7 +5,7 @@ import pwd
 import socket
 
 from counterfoil.domain.audit import Actor
-from counterfoil.text import printable
+from counterfoil.model.text import printable
 
 
 def operator() -> Actor:

@@ -14,7 +14,7 @@ from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 
 from counterfoil.machine.private_listener import UploadBody, UploadBroken
-from counterfoil.text import printable
+from counterfoil.model.text import printable
 
 if TYPE_CHECKING:
     from python_multipart.multipart import MultipartCallbacks

@@ -15,7 +15,7 @@ from prometheus_client import generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from counterfoil import API_VERSION, __version__, observe
+from counterfoil import observe
 from counterfoil.checks.findings import Finding
 from counterfoil.checks.local import MOVING_MS
 from counterfoil.checks.open_items import open_item_findings
@@ -26,11 +26,12 @@ from counterfoil.domain.open_items import KINDS, oldest
 from counterfoil.domain.problems import TABLE, Stage
 from counterfoil.http.wire import PROBE_AGENT
 from counterfoil.machine.addresses import STORE_HEADER, HostNames, is_listening, is_loopback, reachable_host
-from counterfoil.machine.clock import SystemClock
 from counterfoil.machine.private_listener import ListenerRequest, ListenerResponse, PrivateListener
+from counterfoil.model.version import API_VERSION, __version__
 from counterfoil.observe import Layout
 from counterfoil.operator_reads import OperatorReads
 from counterfoil.ports import StoreMismatch, StoreUnavailable
+from counterfoil.program.clock import SystemClock
 from counterfoil.serving.worker import LAYOUT
 from counterfoil.settings import Settings
 

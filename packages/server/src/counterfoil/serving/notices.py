@@ -16,11 +16,11 @@ from msgspec.structs import replace
 from counterfoil.checks.findings import SEVERITY, Finding, Status, worst_status
 from counterfoil.checks.local import NOTICES, Known, SentNotices
 from counterfoil.checks.overview import Overview
-from counterfoil.domain.calendar import iso_utc
 from counterfoil.machine.files import draft_of, make_folder, open_output
+from counterfoil.model.calendar import iso_utc
+from counterfoil.model.text import counted
 from counterfoil.observe import Event, ServiceChanged
 from counterfoil.settings import Settings
-from counterfoil.text import counted
 
 POST_SEC = 10.0
 LONGEST_PAUSE = 32
@@ -172,7 +172,7 @@ def post(url: str, body: bytes, header: str = "") -> str | None:
     # Imported here because most services send no notifications.
     import httpx  # noqa: PLC0415
 
-    from counterfoil.client.connection import OpenSockets  # noqa: PLC0415
+    from counterfoil.program.open_sockets import OpenSockets  # noqa: PLC0415
 
     headers = {"content-type": "application/json", "user-agent": "counterfoil"}
     name, _, value = header.partition(":")

@@ -15,8 +15,8 @@ from granian.log import LogLevels
 from granian.server.embed import Server
 
 from counterfoil.http.app import App
-from counterfoil.machine.process import SAVE_SIGNAL, StopDeadline, requests_limit_sec
 from counterfoil.ports import STOP_SAVE_SEC
+from counterfoil.program.process import SAVE_SIGNAL, StopDeadline, requests_limit_sec
 
 BACKLOG = 1024
 # Maximum number of open connections per worker. By default, Granian stops accepting connections at its backlog, so a

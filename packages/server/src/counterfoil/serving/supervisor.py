@@ -19,16 +19,16 @@ from msgspec.structs import replace
 from counterfoil import bootstrap
 from counterfoil.checks.overview import overview
 from counterfoil.http.wire import StaticPage
-from counterfoil.machine.clock import SystemClock
-from counterfoil.machine.process import StopDeadline, requests_limit_sec
+from counterfoil.model.text import counted
 from counterfoil.observe import Event, ServerMessage, ServiceChanged
 from counterfoil.ports import STOP_SAVE_SEC, StoreMismatch, StoreUnavailable
+from counterfoil.program.clock import SystemClock
+from counterfoil.program.process import StopDeadline, requests_limit_sec
 from counterfoil.serving.admin import Admin, metrics, overview_metrics, probe, readiness
 from counterfoil.serving.notices import Notifier, Watch
 from counterfoil.serving.worker import log_to, open_log
 from counterfoil.serving.workers import Workers
 from counterfoil.settings import Settings, SettingsError, bound, unknown_variables
-from counterfoil.text import counted
 
 
 def hold_port(host: str, port: int) -> socket.socket:

@@ -7,12 +7,12 @@ import sys
 from collections.abc import Callable, Mapping
 
 from counterfoil import bootstrap
-from counterfoil.domain.messages import MessageError
 from counterfoil.http.app import NO_ROUTE, ROUTES
 from counterfoil.http.wire import PAGE_ROUTE, StaticPage
-from counterfoil.machine.clock import SystemClock
-from counterfoil.machine.process import is_colourful
+from counterfoil.model.messages import MessageError
 from counterfoil.observe import Counters, Event, EventLog, Layout, Schedule, ServiceChanged, json_line, text_lines
+from counterfoil.program.clock import SystemClock
+from counterfoil.program.process import is_colourful
 from counterfoil.settings import Settings
 
 # --- the log: text on a terminal and JSON elsewhere, unless a setting overrides this --

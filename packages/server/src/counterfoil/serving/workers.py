@@ -10,9 +10,9 @@ from contextlib import suppress
 from threading import Thread
 from typing import IO, cast
 
-from counterfoil.machine.process import SAVE_SIGNAL, SignalSafeEvent, requests_limit_sec, stop_signals
 from counterfoil.observe import Event, ServerMessage
 from counterfoil.ports import STOP_SAVE_SEC
+from counterfoil.program.process import SAVE_SIGNAL, SignalSafeEvent, requests_limit_sec, stop_signals
 
 # A worker that dies within STEADY_SEC of replacing another is itself replaced only after a pause.
 STEADY_SEC, PAUSE_SEC = 30.0, 1.0

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from counterfoil.domain.audit import Act, AuditEntry, FieldValue
-from counterfoil.domain.calendar import iso_utc
-from counterfoil.views.columns import ListColumn
+from counterfoil.model.calendar import iso_utc
+from counterfoil.program.columns import ListColumn
 
 
 def value_text(value: FieldValue, nothing: str = "none") -> str:

@@ -9,12 +9,12 @@ from msgspec.structs import replace
 
 from counterfoil.domain.access import Key
 from counterfoil.domain.activity import ShopActivity
-from counterfoil.domain.calendar import HOUR_MS, from_ms, iso_utc, to_ms
 from counterfoil.domain.change_feed import REMOVALS_KEPT_MS
-from counterfoil.domain.messages import Message, duration
 from counterfoil.domain.request_records import CHANGE_FEED, CHANGES_OF_SHOP, CopyState
-from counterfoil.views.columns import ListColumn
-from counterfoil.views.times import minute
+from counterfoil.model.calendar import HOUR_MS, from_ms, iso_utc, to_ms
+from counterfoil.model.messages import Message, duration
+from counterfoil.program.columns import ListColumn
+from counterfoil.program.times import minute
 
 # A copy that was brought up to date within this time counts as fresh. Integrators usually read at least once a day.
 FRESH_MS = 26 * HOUR_MS

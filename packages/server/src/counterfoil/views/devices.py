@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from counterfoil.domain.devices import Device, Lifetimes, ends_at, state_of
-from counterfoil.views.columns import ListColumn
+from counterfoil.program.columns import ListColumn
 
 STATE_NAMES = {"link": "link not used yet", "signed_in": "signed in", "expired": "expired", "revoked": "revoked"}
 

@@ -7,12 +7,12 @@ from typing import Any, TypeVar
 from msgspec.structs import asdict
 
 from counterfoil.domain.access import Key, KeyUse, key_warnings, permissions
-from counterfoil.domain.calendar import days_until, thai_day
 from counterfoil.domain.problems import what_to_do
+from counterfoil.model.calendar import days_until, thai_day
 from counterfoil.operator_reads import DayOfKey, ErrorGroup, OperatorReads
-from counterfoil.views.columns import ListColumn
+from counterfoil.program.columns import ListColumn
+from counterfoil.program.times import minute
 from counterfoil.views.copies import CopySummary, LoadedShops, copy_rows, summary
-from counterfoil.views.times import minute
 
 WEEK = 7
 AnyKey = TypeVar("AnyKey", bound=Key)

@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 
 from counterfoil.domain.intake import IntakeAlarm, LoadRow, RejectedLine, load_state, outcome_of
-from counterfoil.domain.messages import duration
 from counterfoil.domain.open_items import OTHER_FILES, OpenItem
+from counterfoil.model.messages import duration
+from counterfoil.model.text import printable
 from counterfoil.operator_reads import OperatorReads
-from counterfoil.text import printable
-from counterfoil.views.columns import ListColumn, json_row
+from counterfoil.program.columns import ListColumn, json_row
 
 # The store remembers this many loads, and this many rejected lines of each. The rejects file has all of them.
 MOST_LOADS, MOST_REJECTS = 100, 1_000

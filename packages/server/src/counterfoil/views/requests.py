@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from counterfoil.operator_reads import OperatorReads, RecordedRequest, RecordPosition, RequestFilter
-from counterfoil.views.columns import ListColumn
+from counterfoil.program.columns import ListColumn
 
 PER_QUERY = 1_000
 # A record may be written up to this many milliseconds after the time that it contains.

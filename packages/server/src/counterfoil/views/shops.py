@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from datetime import date
 
 from counterfoil.domain.activity import LEARNING_DAYS, ShopActivity, ShopState
-from counterfoil.domain.calendar import days_until, thai_day
+from counterfoil.model.calendar import days_until, thai_day
+from counterfoil.model.text import translatable
 from counterfoil.operator_reads import OperatorReads
-from counterfoil.text import translatable
-from counterfoil.views.columns import ListColumn
+from counterfoil.program.columns import ListColumn
 
 DAYS = 14
 # The names of the states in a terminal. Shops that need attention come first, and one in the normal state gets a dash.

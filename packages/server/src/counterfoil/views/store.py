@@ -7,14 +7,14 @@ from msgspec import Struct
 from counterfoil.domain.access import NEARLY_USED_UP, Key
 from counterfoil.domain.activity import ShopActivity
 from counterfoil.domain.audit import Backups
-from counterfoil.domain.calendar import quiet_closing, thai_day
 from counterfoil.domain.intake import Intake, LoadRow, WatchedFolder
 from counterfoil.domain.open_items import KINDS, OpenItem, oldest
+from counterfoil.model.calendar import quiet_closing, thai_day
+from counterfoil.model.text import translatable
 from counterfoil.operator_reads import OperatorReads
 from counterfoil.ports import DiskUse, ServerState, StoreExtent
-from counterfoil.text import translatable
+from counterfoil.program.columns import ListColumn, json_row
 from counterfoil.views import shops
-from counterfoil.views.columns import ListColumn, json_row
 from counterfoil.views.copies import copy_rows, summary
 
 

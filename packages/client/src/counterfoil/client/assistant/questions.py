@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Struct, structs, to_builtins, toml
 from pydantic import BeforeValidator, Field
 
-from counterfoil.mcp.sources import CopyReader, Json, QueryRefused, Snapshot, json_value, within_budget
+from counterfoil.client.assistant.sources import CopyReader, Json, QueryRefused, Snapshot, json_value, within_budget
 
 MAX_ROWS = 500
 MAX_BILLS = 5
@@ -57,7 +57,7 @@ class _Wording(Struct, frozen=True, forbid_unknown_fields=True):
     parts_of_bill: dict[str, str]
 
 
-TEXTS = toml.decode((files("counterfoil.mcp") / "questions.toml").read_bytes(), type=_Wording)
+TEXTS = toml.decode((files("counterfoil.client.assistant") / "questions.toml").read_bytes(), type=_Wording)
 
 
 # --- the arguments of the tools ------------------------------------------------------

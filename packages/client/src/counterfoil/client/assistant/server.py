@@ -18,10 +18,10 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import CallToolResult, InputRequiredResult, TextContent, Tool, ToolAnnotations
 from pydantic import ValidationError
 
-from counterfoil import __version__
-from counterfoil.mcp.questions import TEXTS, Questions
-from counterfoil.mcp.sources import CopyError, CopyReader, Json, QueryRefused, limit_process_memory
-from counterfoil.text import printable, printable_json
+from counterfoil.client.assistant.questions import TEXTS, Questions
+from counterfoil.client.assistant.sources import CopyError, CopyReader, Json, QueryRefused, limit_process_memory
+from counterfoil.model.text import printable, printable_json
+from counterfoil.model.version import __version__
 
 READ_ONLY = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
 

@@ -22,7 +22,7 @@ from counterfoil.client.pull_state import State, decode
 from counterfoil.client.sinks import PARQUET_WORKING_FILE, engine_of
 from counterfoil.client.sinks.json_rows import TYPES, escape_quotes
 from counterfoil.client.tables import DUCKDB_VIEWS, TABLES, Content, Kind, Table, incomplete_tables
-from counterfoil.text import decimal_text, first_line, printable_json
+from counterfoil.model.text import decimal_text, first_line, printable_json
 
 Rows = list[tuple[Any, ...]]
 Json = dict[str, Any]

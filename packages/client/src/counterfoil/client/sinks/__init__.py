@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from counterfoil.client.sinks.json_rows import SinkError
 from counterfoil.client.sinks.sql import Sink
-from counterfoil.text import is_address, missing_package, use_address_form, without_password
+from counterfoil.model.text import is_address, missing_package, use_address_form, without_password
 
 __all__ = ["TARGET_KINDS", "Destination", "SinkError", "parse_destination", "private_files"]
 
@@ -66,7 +66,9 @@ class Destination(Struct, frozen=True):
                 raise ModuleNotFoundError(name="duckdb")
             return import_module(f"counterfoil.client.sinks.{self.module}")
         except ImportError as error:
-            raise SinkError(missing_package((error.name or "").lstrip("_"), "pull", sys.executable)) from error
+            raise SinkError(
+                missing_package((error.name or "").lstrip("_"), "counterfoil-client[pull]", sys.executable)
+            ) from error
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from counterfoil.client.sinks import PARQUET_WORKING_FILE, engine_of, json_rows
 from counterfoil.client.sinks.json_rows import Fill, JsonRows, Rows, SinkError, duckdb_engine, escape_quotes, execute
 from counterfoil.client.sinks.sql import Sink, column_names
 from counterfoil.client.tables import DUCKDB_VIEWS, OWN_TABLES, TABLES, Dialect, Table
-from counterfoil.text import first_line
+from counterfoil.model.text import first_line
 
 DUCKDB = duckdb_engine()
 # DuckDB merges a log of this size into the file. Almost every transaction would reach the default of 16 MB.

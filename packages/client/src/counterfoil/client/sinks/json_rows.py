@@ -13,7 +13,7 @@ from typing import Any, NewType
 from msgspec import Struct, field
 
 from counterfoil.client.tables import Column, Kind, Table, json_structure
-from counterfoil.text import first_line
+from counterfoil.model.text import first_line
 
 # DuckDB's memory limit. It is enough for batches of ordinary bills.
 MEMORY_MB = 224

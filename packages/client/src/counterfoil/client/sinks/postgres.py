@@ -11,7 +11,7 @@ import psycopg
 from counterfoil.client.sinks.json_rows import Fill, RowConverter, Rows, SinkError
 from counterfoil.client.sinks.sql import Sink, column_names
 from counterfoil.client.tables import POSTGRES_VIEWS, TABLES, Dialect, Kind
-from counterfoil.text import first_line
+from counterfoil.model.text import first_line
 
 # `pull` and `reconcile` lock the schema, because two processes would overwrite each other's work. If the process is
 # killed, its connection ends, which releases the lock.

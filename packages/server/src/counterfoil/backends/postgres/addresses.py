@@ -4,9 +4,9 @@ from urllib.parse import parse_qsl, unquote
 
 from msgspec import Struct
 
-from counterfoil.domain.messages import Message, quoted
+from counterfoil.model.messages import Message, quoted
+from counterfoil.model.text import first_line
 from counterfoil.ports import MESSAGES, StoreUnavailable
-from counterfoil.text import first_line
 
 SCHEMA = "counterfoil"
 PORT = "5432"

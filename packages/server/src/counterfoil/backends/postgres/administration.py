@@ -22,9 +22,9 @@ from counterfoil.backends.postgres.admin_connections import (
 from counterfoil.backends.postgres.schema import MIGRATIONS, oldest_for, scripts
 from counterfoil.domain.access import kept_since
 from counterfoil.domain.audit import AuditEntry, to_row
-from counterfoil.domain.calendar import as_number, thai_day
 from counterfoil.domain.paging import RESERVED_MS
 from counterfoil.key_issuing import KeyStore
+from counterfoil.model.calendar import as_number, thai_day
 from counterfoil.operator_reads import to_postgres
 from counterfoil.ports import MESSAGES, AuditedTransaction, Clock, StoreMismatch
 

@@ -17,11 +17,11 @@ from counterfoil.backends.postgres.change_feed import FeedReader
 from counterfoil.backends.postgres.pool import Pool, Statement, is_storable
 from counterfoil.backends.postgres.servers import Servers
 from counterfoil.domain.access import Scope
-from counterfoil.domain.calendar import as_number
 from counterfoil.domain.change_feed import FeedPage, FeedPosition, Window
 from counterfoil.domain.day_totals import DigestPage, ShopDay
 from counterfoil.domain.members import NEXT, base_of
 from counterfoil.domain.paging import Position
+from counterfoil.model.calendar import as_number
 from counterfoil.ports import AccountList, BillPage, FoundAccount, FoundBill, FoundMember, MemberPage, ShopList, Slice
 
 _HORIZON = "SELECT at FROM horizon"

@@ -28,9 +28,9 @@ from counterfoil.backends.postgres.written_rows import columns, loaded, rev_text
 from counterfoil.backends.refusals import refusal
 from counterfoil.domain.batch import Batch, NeededRows
 from counterfoil.domain.changes import BaseRow, BillRow, MemberRow, Row, ShopRow, account_values
+from counterfoil.model.text import statements
 from counterfoil.operator_reads import to_postgres
 from counterfoil.ports import StoreMismatch, wrong_secret
-from counterfoil.text import statements
 
 CLOCK = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
 # The current time: on the server's clock, unless a test passes its own.

@@ -13,7 +13,7 @@ from counterfoil.backends.postgres.schema import IS_DISTRIBUTED
 from counterfoil.backends.postgres.written_rows import loaded
 from counterfoil.backends.refusals import refusal
 from counterfoil.domain.audit import AuditEntry
-from counterfoil.domain.calendar import HOUR_MS
+from counterfoil.model.calendar import HOUR_MS
 from counterfoil.operator_reads import to_postgres
 
 # Wait briefly for the lock, because the session of a killed copy ends shortly after its process.

@@ -11,7 +11,7 @@ from psycopg.errors import QueryCanceled
 from counterfoil.backends.postgres.addresses import SCHEMA, Address, addresses
 from counterfoil.backends.postgres.admin_connections import checked_connection, fingerprint_of, translated
 from counterfoil.business_reads import Ask, Part
-from counterfoil.domain.messages import Message
+from counterfoil.model.messages import Message
 from counterfoil.operator_reads import QUERY_SEC, SCANNED_REQUESTS, OperatorReads, QueryTooSlow, to_postgres
 from counterfoil.ports import Permissions, ServerRole, ServerState, StoreExtent, StoreMismatch, StoreUnavailable
 

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from counterfoil.backends.migrations import Migration, read_scripts
-from counterfoil.domain.messages import Message
+from counterfoil.model.messages import Message
 from counterfoil.ports import MESSAGES
 
 MIGRATIONS = Path(__file__).parent / "migrations"

@@ -9,8 +9,8 @@ from counterfoil.backends.postgres.ledger import PostgresLedger
 from counterfoil.backends.postgres.reads import PostgresReads
 from counterfoil.devices import DeviceStore
 from counterfoil.domain.audit import AuditEntry
-from counterfoil.machine.clock import SystemClock
 from counterfoil.ports import Clock
+from counterfoil.program.clock import SystemClock
 
 
 class PostgresStore:

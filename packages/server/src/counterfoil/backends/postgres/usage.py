@@ -19,11 +19,11 @@ from counterfoil.backends.postgres.pool import GATE_SEC, is_storable
 from counterfoil.backends.postgres.servers import Servers
 from counterfoil.backends.stored_cursors import EXTEND, FIND, HAND_OUT, StoredCursors, held_in, place_of
 from counterfoil.domain.access import Admitted, Key, TooFast, retry_after
-from counterfoil.domain.calendar import HOUR_MS, as_number, date_of, thai_day
 from counterfoil.domain.paging import LIFETIME_MS, Listing, StoredCursor
 from counterfoil.domain.request_records import RequestRecord, RequestTally
+from counterfoil.model.calendar import HOUR_MS, as_number, date_of, thai_day
+from counterfoil.model.text import counted
 from counterfoil.ports import STOP_SAVE_SEC, Clock, StoreUnavailable, StoreUnreachable
-from counterfoil.text import counted
 
 # Replaces the server's clock: returns the instant of an admission in microseconds and its day in Thailand time.
 Instant = Callable[[], tuple[int, date]]

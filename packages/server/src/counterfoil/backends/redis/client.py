@@ -15,7 +15,7 @@ from redis.asyncio.sentinel import Sentinel
 from redis.backoff import NoBackoff
 from redis.exceptions import NoScriptError, RedisError
 
-from counterfoil.domain.messages import Message
+from counterfoil.model.messages import Message
 from counterfoil.ports import MESSAGES, StoreUnavailable
 
 # Time limit for commands, including connecting, so that a request fails quickly if the server is unreachable.

@@ -16,7 +16,7 @@ from counterfoil.backends.postgres.servers import Servers
 from counterfoil.backends.postgres.usage import Instant, PostgresUsage
 from counterfoil.backends.redis.client import DISCONNECT_SEC, GATE_SEC, RedisClient, Script, translated
 from counterfoil.domain.access import Admitted, Key, TooFast, retry_after
-from counterfoil.domain.calendar import compact
+from counterfoil.model.calendar import compact
 from counterfoil.observe import CountsReseeded, Event
 from counterfoil.ports import MESSAGES, STOP_SAVE_SEC, StoreUnavailable
 

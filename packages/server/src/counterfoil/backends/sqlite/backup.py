@@ -41,11 +41,11 @@ from counterfoil.backends.sqlite.positions import mark_as_backup
 from counterfoil.backends.sqlite.schema import NAMES, Name, scripts, version
 from counterfoil.domain.access import Key
 from counterfoil.domain.audit import AUTOMATIC, COLUMNS, Act, Actor, AuditEntry
-from counterfoil.domain.calendar import iso_utc
-from counterfoil.domain.messages import MessageError
 from counterfoil.domain.paging import EXTRA, LIFETIME_MS, RESERVED_MS
 from counterfoil.domain.tokens import MIN_SECRET_BYTES, Pseudonyms
 from counterfoil.machine.files import open_regular, read_regular
+from counterfoil.model.calendar import iso_utc
+from counterfoil.model.messages import MessageError
 
 FORMAT = 1
 MANIFEST = "backup.json"

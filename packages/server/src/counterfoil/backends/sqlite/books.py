@@ -12,11 +12,11 @@ from pathlib import Path
 from counterfoil.backends.sqlite import change_feed
 from counterfoil.backends.sqlite.files import read_only, row, rows
 from counterfoil.domain.access import Scope
-from counterfoil.domain.calendar import as_number
 from counterfoil.domain.change_feed import FeedPage, FeedPosition, Window
 from counterfoil.domain.day_totals import DigestPage, ShopDay
 from counterfoil.domain.members import base_of
 from counterfoil.domain.paging import Position
+from counterfoil.model.calendar import as_number
 from counterfoil.ports import AccountList, BillPage, FoundAccount, FoundBill, FoundMember, MemberPage, ShopList, Slice
 
 _HORIZON = "SELECT at FROM horizon"

@@ -19,8 +19,8 @@ from stat import S_ISREG, S_IWGRP
 from typing import Any, TypeVar
 
 from counterfoil.backends.sqlite.schema import NAMES, Name, check_version, run_migrations, version
-from counterfoil.domain.messages import Message, quoted
 from counterfoil.machine.files import is_shared
+from counterfoil.model.messages import Message, quoted
 from counterfoil.ports import MESSAGES, StoreBusy, StoreMismatch, StoreUnavailable
 
 # --- problems of a file, and what the operator can do about them ------------

@@ -22,8 +22,8 @@ from counterfoil.backends.sqlite import files
 from counterfoil.backends.sqlite.files import WAIT_SEC, read_write, translated, writing
 from counterfoil.domain.access import KEYS_TRUSTED_SEC, Key, decode_key
 from counterfoil.domain.audit import AUTOMATIC, COLUMNS, Act, Actor, AuditEntry, to_row
-from counterfoil.domain.messages import Message
 from counterfoil.key_issuing import KeyStore
+from counterfoil.model.messages import Message
 from counterfoil.ports import MESSAGES, AuditedTransaction, Clock, StoreBusy, StoredKey, StoreMismatch, StoreUnavailable
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from counterfoil.backends.sqlite.files import WAIT_SEC, checkpoint, empty_log, r
 from counterfoil.backends.sqlite.positions import PositionExchange
 from counterfoil.domain.batch import Batch, NeededRows
 from counterfoil.domain.changes import BaseRow, BillRow, MemberRow, Row, ShopRow, account_values
+from counterfoil.model.text import statements
 from counterfoil.ports import Clock, wrong_secret
-from counterfoil.text import statements
 
 # Each shop has its own range of bill numbers, with room for a trillion bills.
 SHOP_SHIFT = 40

@@ -17,11 +17,11 @@ from counterfoil.backends.sqlite.schema import NAMES, Name, version
 from counterfoil.backends.sqlite.usage import DAY_OF_ALL, TOTALS_OF_ALL
 from counterfoil.business_reads import Ask
 from counterfoil.domain.access import KEYS_TRUSTED_SEC, Key
-from counterfoil.domain.messages import Message
-from counterfoil.machine.clock import SystemClock
 from counterfoil.machine.operator import machine_name
+from counterfoil.model.messages import Message
 from counterfoil.operator_reads import QUERY_SEC, SCANNED_REQUESTS, OperatorReads, QueryTooSlow
 from counterfoil.ports import DiskUse, StoreBusy, StoreExtent, StoreMismatch, StoreUnavailable
+from counterfoil.program.clock import SystemClock
 
 # SQLite checks the time limit each time its virtual machine has run this many steps, which takes less than 1 ms.
 STEPS = 10_000

@@ -15,8 +15,8 @@ from counterfoil.backends.sqlite.schema import Name
 from counterfoil.backends.sqlite.usage import SqliteCursors, SqliteUsage
 from counterfoil.devices import DeviceStore
 from counterfoil.domain.audit import AuditEntry
-from counterfoil.machine.clock import SystemClock
 from counterfoil.ports import Clock, ServingPorts, StoreUnavailable
+from counterfoil.program.clock import SystemClock
 
 
 class SqliteStore:

@@ -18,9 +18,9 @@ from counterfoil.backends.sqlite import files
 from counterfoil.backends.sqlite.files import BRIEFLY_SEC, WAIT_SEC, row, translated, writing
 from counterfoil.backends.stored_cursors import FIND, StoredCursors
 from counterfoil.domain.access import WINDOW_US, Admitted, Key, TooFast, kept_since, retry_after, wait_before
-from counterfoil.domain.calendar import as_number, date_of, thai_day
 from counterfoil.domain.paging import RESERVED_MS
 from counterfoil.domain.request_records import RequestRecord, RequestTally, merge_texts
+from counterfoil.model.calendar import as_number, date_of, thai_day
 from counterfoil.ports import Clock, StoreUnavailable
 
 # --- request records --------------------------------------------------------

@@ -12,8 +12,8 @@ from counterfoil.console.layout import notice
 from counterfoil.console.texts import TABLE
 from counterfoil.console.visit import ConsolePage, PageContent, Visit
 from counterfoil.domain.audit import Act, AuditEntry, FieldValue, Via
+from counterfoil.program.columns import RowList
 from counterfoil.views.audit import COLUMNS, changed_values, value_text
-from counterfoil.views.columns import RowList
 from counterfoil.web.html import Child, Html, element, inline, markup
 
 MOST, MOST_EXPORTED = 5_000, 1_000_000_000

@@ -7,7 +7,7 @@ from counterfoil.console.forms import button_form
 from counterfoil.console.sign_in import lifetimes
 from counterfoil.console.visit import ConsolePage, PageContent, Visit
 from counterfoil.domain.devices import Device, state_of
-from counterfoil.views.columns import ListColumn, RowList
+from counterfoil.program.columns import ListColumn, RowList
 from counterfoil.views.devices import columns
 from counterfoil.web.html import Child, Html, element, markup
 

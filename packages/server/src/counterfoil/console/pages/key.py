@@ -16,12 +16,12 @@ from counterfoil.console.rendering import macro
 from counterfoil.console.visit import ConsolePage, NotFound, PageContent, Visit
 from counterfoil.domain.access import DAILY_TOTAL_DAYS, Key, successors_of
 from counterfoil.domain.audit import AuditEntry
-from counterfoil.domain.calendar import DAY_MS, HOUR_MS, days_until, iso_utc, thai_day
 from counterfoil.domain.problems import what_to_do
 from counterfoil.key_issuing import MAX_LABEL_LENGTH, MAX_LIMIT
+from counterfoil.model.calendar import DAY_MS, HOUR_MS, days_until, iso_utc, thai_day
 from counterfoil.operator_reads import DayOfKey, ErrorGroup, HourOfKey, RecordedRequest, RequestFilter
+from counterfoil.program.columns import ListColumn, RowList, console_json
 from counterfoil.views.audit import COLUMNS as AUDIT
-from counterfoil.views.columns import ListColumn, RowList, console_json
 from counterfoil.views.copies import CopyRow, copy_rows
 from counterfoil.views.keys import ERRORS, columns, key_days, revoked_at
 from counterfoil.views.requests import disclosures

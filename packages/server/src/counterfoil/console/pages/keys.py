@@ -11,10 +11,10 @@ from counterfoil.console.rendering import macro
 from counterfoil.console.texts import Texts
 from counterfoil.console.visit import ConsolePage, PageContent, Visit, number_in
 from counterfoil.domain.access import DEFAULT_PER_DAY, DEFAULT_PER_MIN, Key, KeyWarning, Scope, permissions
-from counterfoil.domain.messages import duration
 from counterfoil.http.reference import example_base_url
 from counterfoil.key_issuing import MAX_LABEL_LENGTH, MAX_LIMIT, Issued
-from counterfoil.views.columns import RowList, console_json
+from counterfoil.model.messages import duration
+from counterfoil.program.columns import RowList, console_json
 from counterfoil.views.keys import USAGE, UsedKey, columns, used_keys
 from counterfoil.web.html import Html, element, markup
 

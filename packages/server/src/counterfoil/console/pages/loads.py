@@ -16,11 +16,11 @@ from counterfoil.console.layout import notice
 from counterfoil.console.texts import Texts
 from counterfoil.console.visit import ConsolePage, NotFound, PageContent, Visit
 from counterfoil.domain.intake import LoadRow, RejectedLine, describe, load_state, outcome_of
-from counterfoil.domain.messages import NOTHING, duration
 from counterfoil.domain.open_items import OpenItem, Verb
 from counterfoil.importing.results import IMPORT_PREFIX, LOAD_REASONS
 from counterfoil.ingest.lines import REASONS
-from counterfoil.views.columns import ListColumn, RowList, console_json
+from counterfoil.model.messages import NOTHING, duration
+from counterfoil.program.columns import ListColumn, RowList, console_json
 from counterfoil.views.loads import MOST_LOADS, MOST_REJECTS, columns, file_names, find, items, rejects
 from counterfoil.web.html import Child, Html, element, markup
 

@@ -15,14 +15,14 @@ from counterfoil.console.forms import select
 from counterfoil.console.key_parts import base_label, scope_names
 from counterfoil.console.layout import notice
 from counterfoil.console.visit import PER_PAGE, ConsolePage, PageContent, Visit, number_in
-from counterfoil.domain.calendar import DAY_MS, iso_utc
 from counterfoil.domain.problems import RECORDED_CODES, explanation, what_to_do
 from counterfoil.domain.request_records import UNKNOWN, RequestDetail
 from counterfoil.http.app import ROUTES
+from counterfoil.model.calendar import DAY_MS, iso_utc
 from counterfoil.operator_reads import ANY_ERROR, RecordedRequest, RecordPosition, RequestFilter
-from counterfoil.views.columns import ListColumn, RowList, console_json
+from counterfoil.program.columns import ListColumn, RowList, console_json
+from counterfoil.program.times import instant, shown_zone
 from counterfoil.views.requests import columns, disclosures, find
-from counterfoil.views.times import instant, shown_zone
 from counterfoil.web.html import Child, Html, element, markup
 
 MOST_PER_PAGE, MOST_EXPORTED = 500, 10_000

@@ -9,7 +9,7 @@ from counterfoil.console.display import name_of
 from counterfoil.console.key_parts import ScopeNames, scope_names
 from counterfoil.console.visit import ConsolePage, Visit
 from counterfoil.domain.activity import ShopActivity, ShopState
-from counterfoil.views.columns import RowList
+from counterfoil.program.columns import RowList
 from counterfoil.views.shops import STATES, Days, bills_per_day, columns
 
 

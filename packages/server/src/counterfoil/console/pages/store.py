@@ -8,8 +8,8 @@ from counterfoil.console.sign_in import lifetimes
 from counterfoil.console.visit import ConsolePage, Visit
 from counterfoil.domain.devices import state_of
 from counterfoil.ports import ServerState, StoreMismatch, StoreUnavailable
+from counterfoil.program.columns import RowList, console_json
 from counterfoil.settings import display_value
-from counterfoil.views.columns import RowList, console_json
 from counterfoil.views.store import FACTS, SERVERS, StoreValues
 
 

@@ -9,11 +9,11 @@ from counterfoil.checks.findings import Finding, Status, worst_first, worst_stat
 from counterfoil.console.charts import Use, read_use
 from counterfoil.console.visit import ConsolePage, Visit
 from counterfoil.domain.activity import ShopActivity
-from counterfoil.domain.calendar import DAY_MS, days_until, thai_day, thai_midnight
+from counterfoil.model.calendar import DAY_MS, days_until, thai_day, thai_midnight
+from counterfoil.model.text import translatable
 from counterfoil.operator_reads import DayOfKey
 from counterfoil.ports import StoreMismatch, StoreUnavailable
-from counterfoil.text import translatable
-from counterfoil.views.columns import ListColumn, RowList
+from counterfoil.program.columns import ListColumn, RowList
 from counterfoil.views.shops import columns
 from counterfoil.views.store import KeyToday
 

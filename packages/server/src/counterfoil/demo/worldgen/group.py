@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from counterfoil.demo.worldgen.menu import WORLD, Menu, Package
 from counterfoil.demo.worldgen.plan import WorldPlan, apportion, messaging_user_id, opaque, stream
 from counterfoil.demo.worldgen.records import RawRecord, without_none
-from counterfoil.domain.calendar import NOON, THAI_TIME, compact, iso, iso_utc, to_ms, zone_named
 from counterfoil.domain.source_bills import SourceLabel
+from counterfoil.model.calendar import NOON, THAI_TIME, compact, iso, iso_utc, to_ms, zone_named
 
 CASHIERS = ("น้องแนน", "พี่ต้น", "Ploy", "Beam", "ฝ้าย", "Golf", "มิ้นท์", "Auntie Noi", "เจมส์", "Kratai")
 ROOMS = ("โต๊ะ", "Table ", "สวน Garden ", "ชั้นบน Upstairs ")

@@ -6,7 +6,7 @@ from datetime import date
 from counterfoil.demo.worldgen.group import DemoBase, Group, is_double, person
 from counterfoil.demo.worldgen.plan import WorldPlan, messaging_user_id, opaque, pick, stream
 from counterfoil.demo.worldgen.records import Number, RawRecord, baht, without_none
-from counterfoil.domain.calendar import DAY_MS, THAI_TIME, compact, iso, iso_utc, thai_day, thai_midnight
+from counterfoil.model.calendar import DAY_MS, THAI_TIME, compact, iso, iso_utc, thai_day, thai_midnight
 
 OLDEST_SIGN_UP_DAYS = 900
 MOST_VISITS = 24

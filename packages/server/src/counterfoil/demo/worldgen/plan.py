@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from counterfoil.domain.calendar import DAY_MS, HOUR_MS, days_until, thai_midnight
+from counterfoil.model.calendar import DAY_MS, HOUR_MS, days_until, thai_midnight
 
 # --- IDs like those of a POS: 20 letters or digits, derived from the seed ---
 

@@ -12,8 +12,8 @@ from counterfoil.demo.worldgen.bills import Sale, all_sales, some_member, void_n
 from counterfoil.demo.worldgen.group import DemoShop, Group, plan_group
 from counterfoil.demo.worldgen.members import members
 from counterfoil.demo.worldgen.plan import WorldPlan, stream
-from counterfoil.domain.calendar import DAY_MS, THAI_TIME, thai_day, thai_midnight
 from counterfoil.domain.source_bills import SourceBill
+from counterfoil.model.calendar import DAY_MS, THAI_TIME, thai_day, thai_midnight
 
 LATE_VOID_CHANCE = 0.005
 LATE_LINK_CHANCE = 0.008

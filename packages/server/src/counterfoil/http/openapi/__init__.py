@@ -8,10 +8,10 @@ from functools import cache
 
 from msgspec import json
 
-from counterfoil import API_VERSION
 from counterfoil.domain.credentials import PATTERN
 from counterfoil.http.openapi.components import PARAMETERS, components, headers, responses
 from counterfoil.http.openapi.operations import DOCUMENT, OPERATIONS, TAGS, Json, Operation
+from counterfoil.model.version import API_VERSION
 
 
 @cache

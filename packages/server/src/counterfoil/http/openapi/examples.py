@@ -10,11 +10,11 @@ from typing import Any
 
 from msgspec import UNSET, UnsetType, json
 
-from counterfoil import API_VERSION
 from counterfoil.domain.access import DEFAULT_PER_MIN, WINDOW_SEC
 from counterfoil.domain.problems import RATE_LIMITED, Problem, Refused, TooManyRequests
 from counterfoil.http import wire
 from counterfoil.http.openapi.operations import DOCUMENT, Json, Operation
+from counterfoil.model.version import API_VERSION
 from counterfoil.reads import Answer
 
 REQUEST_ID = "9f2c41d07ab35e68"

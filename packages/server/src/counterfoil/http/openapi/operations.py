@@ -6,8 +6,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from counterfoil.domain import resources
 from counterfoil.domain.problems import Problem, with_code
+from counterfoil.model import resources
 
 Json = dict[str, Any]
 

@@ -8,7 +8,6 @@ from typing import Any
 from msgspec import Struct, json
 
 from counterfoil.domain.access import DEFAULT_PER_DAY, DEFAULT_PER_MIN, WINDOW_SEC
-from counterfoil.domain.calendar import DAY_MS
 from counterfoil.domain.paging import LIFETIME_MS
 from counterfoil.domain.problems import TABLE
 from counterfoil.domain.questions import DEFAULT_LIMIT, MAX_LIMIT, MAX_SPAN_DAYS
@@ -16,6 +15,7 @@ from counterfoil.http.openapi import document
 from counterfoil.http.openapi.components import common_refusals, problem_name
 from counterfoil.http.openapi.operations import COMMON_PARAMETERS, OPERATIONS, Json, Operation
 from counterfoil.http.reference.calls import MODES, ExampleCall, Values
+from counterfoil.model.calendar import DAY_MS
 from counterfoil.web.html import text_file
 
 # --- types in words, with links to objects ----------------------------------

@@ -1,7 +1,7 @@
 """Generates the manual pages from the commands while a wheel is built, as a build hook of Hatchling.
 
 There is a page for the program and one for each command and subcommand, with names like counterfoil-keys-issue(1), as
-in git. `python deploy/manual.py FOLDER` writes them to a folder.
+in git. `python packages/server/manual_pages.py FOLDER` writes them to a folder.
 """
 
 import re
@@ -18,13 +18,13 @@ except ImportError:
     # Hatchling is installed only where wheels are built.
     BuildHookInterface = object
 
-# While a wheel is built, the package itself is not installed yet.
-sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
+# The pages are those of the sources beside this file, whatever is installed.
+sys.path.insert(0, str(Path(__file__).parent / "src"))
 
 import click
 
-from counterfoil import API_VERSION, __version__
-from counterfoil.cli.main import describe, program, summary
+from counterfoil.model.version import API_VERSION, __version__
+from counterfoil.program.main import describe, program, summary
 from counterfoil.settings import TABLE
 
 INSTALLED_IN = "share/man/man1"

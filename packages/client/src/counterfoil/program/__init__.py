@@ -1,0 +1,1 @@
+"""The `counterfoil` program: its commands, which distributions register, and how it prints."""
