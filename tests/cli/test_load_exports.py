@@ -388,6 +388,8 @@ def test_a_delivery_that_nobody_has_answered_for_waits_and_is_answered_by_its_it
     assert "needs answers" in reason
     assert counterfoil.stored() == (0, Decimal(0))
     (item,) = counterfoil.json("loads", "open")
+    assert item["kind"] == "needs_answers"
+    assert [found["code"] for found in counterfoil.findings("items")] == ["items_needs_answers"]
     answers = tmp_path / "answers.toml"
     answers.write_text('"state.Payout Status" = "sale"\n', "utf-8")
     counterfoil("import", "--item", item["number"], "--answers", answers, "--load")
@@ -395,6 +397,29 @@ def test_a_delivery_that_nobody_has_answered_for_waits_and_is_answered_by_its_it
     assert counterfoil.json("loads", "open") == []
     take({"more.csv": UNKNOWN.replace("/04/2026", "/05/2026")}, None)
     assert counterfoil.stored() == (6, Decimal("1883.20"))
+
+
+def test_files_that_wait_with_the_same_headings_are_loaded_by_the_same_answers(
+    counterfoil: Command, take: Take, store: Path, tmp_path: Path
+) -> None:
+    counterfoil("load", "-", stdin=b'{"kind":"shop","id":"riverside","name":"Riverside"}\n')
+    others = UNKNOWN.replace("Payout Status", "Payout")
+    take({"1.csv": UNKNOWN, "2.csv": UNKNOWN.replace("/04/2026", "/05/2026"), "3.csv": others}, None)
+    first, second, third = counterfoil.json("loads", "open")
+    # No value of a file is stored, only its name, path and digest.
+    for file in store.iterdir():
+        if file.is_file():
+            assert b"588.50" not in file.read_bytes()
+            assert b"Pending" not in file.read_bytes()
+    answers = tmp_path / "answers.toml"
+    answers.write_text('"state.Payout Status" = "sale"\n', "utf-8")
+    done = counterfoil("import", "--item", first["number"], "--answers", answers, "--load")
+    assert f"item {second['number']}: 2.csv, needs answers: it has the same headings" in done.stderr
+    assert counterfoil.stored() == (6, Decimal("1883.20"))
+    assert [item["source"] for item in counterfoil.json("loads", "open")] == ["3.csv"]
+    Path(third["path"]).write_text(others.replace("Paid", "Unpaid"), "utf-8")
+    changed = counterfoil("import", "--item", third["number"], "--answers", answers, "--load", status=2)
+    assert "the file was changed since it was delivered" in changed.stderr
 
 
 def test_an_item_that_is_not_there_is_refused(counterfoil: Command) -> None:

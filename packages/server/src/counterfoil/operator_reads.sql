@@ -67,7 +67,7 @@ ORDER BY lineage, list_name, shop_id
 -- A load has not finished, nor was its source loaded again, nor is there an item about it.
 finished_at IS NULL
     AND NOT EXISTS (SELECT 1 FROM loads AS later WHERE later.number > loads.number AND later.source = loads.source)
-    AND NOT EXISTS (SELECT 1 FROM open_items WHERE load = loads.number AND kind IN ('quarantined', 'unfinished'))
+    AND NOT EXISTS (SELECT 1 FROM open_items WHERE load = loads.number AND kind IN ('quarantined', 'needs_answers', 'unfinished'))
 
 -- name: loads
 SELECT number, source, started_at, seen_at, finished_at, lines, changed, rejected, reasons, rejects_file,

@@ -23,7 +23,7 @@ VERBS: dict[Verb, tuple[Act, Closing]] = {
 }
 # A finding tells the latest items of a kind, but no more than so many, in so many characters.
 MOST_TOLD, MAX_TOLD = 3, 120
-_CODES = ("items_rejects", "items_quarantined", "items_held", "items_unfinished")
+_CODES = ("items_rejects", "items_quarantined", "items_needs_answers", "items_held", "items_unfinished")
 
 
 def close_by_hand(settings: Settings, verb: Verb, items: Sequence[OpenItem], actor: Actor, now: int) -> list[OpenItem]:

@@ -1,7 +1,6 @@
 """`counterfoil import`: convert POS exports, or bills in a POS database, into source records."""
 
 import shlex
-import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, nullcontext, redirect_stdout
@@ -13,10 +12,13 @@ from typing import Any
 import click
 from click.core import ParameterSource
 from msgspec import Struct
+from msgspec.structs import replace
 
 from counterfoil import bootstrap
 from counterfoil.cli import import_report, load_exports, load_run
 from counterfoil.cli.import_asked import NOT_ANSWERED, Answered, answer, may_ask, read_answers
+from counterfoil.cli.import_files import input_files
+from counterfoil.cli.import_items import item_to_import, unanswered_items
 from counterfoil.cli.import_known import accept_totals, ask_shop_facts, facts_of
 from counterfoil.cli.import_questions import Decision, ImportStopped
 from counterfoil.cli.load_exports import ExportRequest
@@ -29,13 +31,13 @@ from counterfoil.domain.audit import Act
 from counterfoil.domain.intake import Intake
 from counterfoil.domain.replacements import StoredBill
 from counterfoil.domain.shops import ShopSettings
-from counterfoil.importer.protocol import InputFile, Kind, PosDatabase
+from counterfoil.importer.protocol import PosDatabase
 from counterfoil.importing.apis import APIS
 from counterfoil.importing.formats import CSV, DATABASE, FORMATS, built_in_tables
 from counterfoil.importing.mapping import parse_mapping
 from counterfoil.importing.results import ImportFailed
 from counterfoil.ingest.checking import LenientLedger, RejectExamples, checked_records
-from counterfoil.ingest.conversion_process import UnknownExport
+from counterfoil.ingest.conversion_process import ConversionFailed, UnknownExport
 from counterfoil.ingest.converted_exports import ConvertedExport, convert
 from counterfoil.ingest.import_state import StateFile
 from counterfoil.ingest.lines import OTHER_BILL, UNKNOWN_SHOP
@@ -83,6 +85,8 @@ class ImportRequest(ExportRequest, kw_only=True):
     is_check: bool
     answers_file: Path | None
     item: int | None
+    delivered_name: str | None = None
+    """The name under which the file of the item was delivered."""
     url: str | None
     state: Path | None
     full: bool
@@ -139,7 +143,10 @@ def command(ctx: click.Context, /, **given: Any) -> int:
         request.format_name = DATABASE
     settings = settings_from(batch=request.batch)
     if request.item is not None:
-        request.files = (_file_of_item(settings, request),)
+        if request.files:
+            raise click.UsageError("--item names its file, so name no other one.")
+        item = item_to_import(settings, request.item)
+        request.files, request.delivered_name = (Path(item.path),), item.source
     for is_wrong, problem in _refusals(ctx, request):
         if is_wrong:
             raise click.UsageError(problem)
@@ -148,6 +155,14 @@ def command(ctx: click.Context, /, **given: Any) -> int:
     # A person who is asked about new shops wants them to be created.
     request.with_shops = request.with_shops or is_asked or request.answers_file is not None
     request.may_load = request.is_load or (is_asked and not request.has_output)
+    status = _import(settings, request, is_asked=is_asked)
+    if request.item is not None and request.is_load and not request.as_json and status in (0, SOME_REJECTED):
+        status = max(status, _load_joined(settings, request))
+    return status
+
+
+def _import(settings: Settings, request: ImportRequest, *, is_asked: bool) -> int:
+    """Import the files or the database of a request, and return the exit status."""
     with ExitStack() as opened:
         write_rejects = opened.enter_context(import_report.import_rejects(request.rejects))
         # The state file is locked before the database is read. Otherwise, another import could save a state that is
@@ -210,7 +225,7 @@ class _Import(Struct):
 
     def _remember(self, answered: Answered) -> Path:
         request = self.request
-        path = remember(self.settings, request.mappings, _files(request)[0], answered.form)
+        path = remember(self.settings, request.mappings, self._export_name, answered.form)
         try:
             record(self.settings, Act.MAPPING_ACCEPTED, path.name)
         except (StoreUnavailable, StoreMismatch, OSError) as error:
@@ -220,6 +235,11 @@ class _Import(Struct):
         else:
             print_wrapped(f"Files with these headings are read in the same way from now on: {path}", err=True)
         return path
+
+    @property
+    def _export_name(self) -> Path:
+        """The name of the export, after which its mapping is named."""
+        return Path(self.request.delivered_name or _files(self.request)[0].name)
 
     def _convert(self) -> ConvertedExport:
         return _converted(self.settings, self.request, self.state, self.folder)
@@ -310,7 +330,7 @@ class _Import(Struct):
         answered = answer(
             self.settings,
             request,
-            _inputs(request, self.folder),
+            input_files(_files(request), request.line_files, request.payment_files, self.folder),
             {**given, **answers},
             is_asked=self.is_asked,
             as_json=request.as_json,
@@ -331,7 +351,7 @@ class _Import(Struct):
     def _converted_form(self, answered: Answered) -> ConvertedExport | int:
         """Return the export, converted with the accepted mapping. Its totals must be those that were accepted."""
         request = self.request
-        path = self.folder / mapping_name(_files(request)[0])
+        path = self.folder / mapping_name(self._export_name)
         path.write_text(answered.form.mapping, "utf-8")
         request.mapping = path
         is_decided_here = self.is_asked and not request.has_output
@@ -355,18 +375,26 @@ class _Import(Struct):
         return export
 
 
-def _file_of_item(settings: Settings, request: ImportRequest) -> Path:
-    """Return the file that waits for answers as an open item."""
-    if request.files:
-        raise click.UsageError("--item names its file, so name no other one.")
-    items = [] if bootstrap.is_without_store(settings) else bootstrap.store(settings).reads().open_items()
-    for item in items:
-        if item.number == request.item:
-            path = Path(item.path)
-            if item.kind == "quarantined" and path.is_file():
-                return path
-            raise click.UsageError(f"{item.title} has no file on this machine that can be imported.")
-    raise click.UsageError(f"There is no open item {request.item}. `counterfoil loads open` lists them.")
+def _load_joined(settings: Settings, request: ImportRequest) -> int:
+    """Load the other files that wait for answers and have the same headings. Return the exit status."""
+    status = 0
+    for item in unanswered_items(settings):
+        joined = replace(request, item=None, files=(Path(item.path),), delivered_name=item.source)
+        joined.mapping, joined.mappings = None, mappings_folder(settings, request.mappings)
+        joined.answers_file, joined.expect_net = None, ()
+        try:
+            with temporary_folder("counterfoil-convert-") as folder:
+                _converted(settings, joined, None, folder).close()
+        except UnknownExport:
+            # It has other headings.
+            continue
+        echo(f"{item.title}: it has the same headings, so it is loaded too.", err=True)
+        try:
+            status = max(status, _import(settings, joined, is_asked=False))
+        except (ConversionFailed, ImportFailed) as error:
+            print_message(str(error))
+            status = max(status, FAILED)
+    return status
 
 
 def _is_built_in(export: ConvertedExport) -> bool:
@@ -426,7 +454,11 @@ def _converted(settings: Settings, request: ImportRequest, state: StateFile | No
     # A shop that the store knows is not written over. In a file of records, it stays.
     known = {shop.id for shop in shops} if request.may_load else set()
     with terminal.progress("Converting", None, "rows") as show_progress, stop_signals_as_interrupt():
-        files = [] if request.is_database else _inputs(request, folder)
+        files = (
+            []
+            if request.is_database
+            else input_files(_files(request), request.line_files, request.payment_files, folder)
+        )
         return convert(
             request.conversion(shops, bases, files, database, format_name=request.format_name, joins=request.join),
             conversion_limits(settings),
@@ -436,30 +468,6 @@ def _converted(settings: Settings, request: ImportRequest, state: StateFile | No
             command=request.command(),
             on_progress=lambda rows: show_progress(0, rows),
         )
-
-
-def _inputs(request: ImportRequest, folder: Path) -> list[InputFile]:
-    """Return the files of the request, as another process can read them."""
-    files = [InputFile(str(path.absolute())) for path in _files(request)]
-    files += _parts(request.line_files, "lines") + _parts(request.payment_files, "payments")
-    return [_readable(file, folder / str(number)) for number, file in enumerate(files)]
-
-
-def _parts(paths: Sequence[Path], kind: Kind) -> list[InputFile]:
-    return [InputFile(str(path.absolute()), kind) for path in paths]
-
-
-def _readable(file: InputFile, folder: Path) -> InputFile:
-    """Return the file or, of a pipe, a copy in a new folder, because another process could not open or reread it."""
-    path = Path(file.path)
-    if path.is_file():
-        return file
-    if (folder / path.name).exists():
-        return InputFile(str(folder / path.name), file.kind)
-    folder.mkdir()
-    with path.open("rb") as pipe, (folder / path.name).open("wb") as copy:
-        shutil.copyfileobj(pipe, copy)
-    return InputFile(str(folder / path.name), file.kind)
 
 
 def _judge(settings: Settings, request: ImportRequest, export: ConvertedExport) -> int | None:

@@ -392,7 +392,7 @@ class StoreLoader:
 
     def report(self, files: int, kept: list[OpenItem], *, loaded: FileSet | None) -> None:
         if loaded and self._latest:
-            self._latest.quarantined = [item for item in kept if item.kind == "quarantined"]
+            self._latest.quarantined = [item for item in kept if item.kind in ("quarantined", "needs_answers")]
             self._print(self._latest, loaded)
             # Of the files that are kept, the load has read only those that are damaged.
             read = {printable(path.name) for path in loaded.damage}

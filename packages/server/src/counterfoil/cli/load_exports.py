@@ -54,8 +54,8 @@ LINES = (".jsonl", ".ndjson")
 _RECORD = re.compile(rb'"kind"\s*:\s*"(?:%b|reject)"' % "|".join(KINDS).encode())
 MAX_NAMED = 5
 NEEDS_ANSWERS = (
-    "it needs answers: nobody has said yet what its columns mean. `counterfoil loads open` has the number of its item; "
-    "`counterfoil import --item NUMBER` asks, loads it, and lets the watcher read such files by itself."
+    "{name} needs answers: nobody has said yet what its columns mean. `counterfoil loads open` has the number of its "
+    "item, and `counterfoil import --item NUMBER` asks."
 )
 MAX_NAME = 60
 Facts = Callable[[str], KnownFacts | None]
@@ -272,7 +272,10 @@ class ExportFile(File):
                 raise StoreUnavailable(message("disk_full", name=self.name)) from error
             if not isinstance(error, ConversionFailed | ImportFailed | SourceError):
                 raise
-            self._problem = NEEDS_ANSWERS if isinstance(error, UnknownExport) else str(error)
+            self._problem = str(error)
+            self.needs_answers = isinstance(error, UnknownExport)
+            if self.needs_answers:
+                self._problem = NEEDS_ANSWERS.format(name=self.name)
 
     def _copied(self, folder: Path) -> Path:
         """Return a copy of the file. Messages name the file, so the copy has its name."""

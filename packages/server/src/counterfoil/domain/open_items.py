@@ -1,4 +1,4 @@
-"""What waits for the operator: lines that a load rejected, files that were quarantined or held, and unfinished loads.
+"""What waits for the operator: rejected lines, files that were quarantined or held or need answers, unfinished loads.
 
 An item stays open until its own file is loaded, or the operator closes it. An unfinished load, which is an item once
 another load has begun, stays open until a load of the same source has finished. That another file of the same name was
@@ -15,8 +15,8 @@ from msgspec.structs import asdict
 from counterfoil.model.calendar import DAY_MS
 from counterfoil.model.text import counted, printable
 
-Kind = Literal["rejects", "quarantined", "held", "unfinished"]
-KINDS: Final[tuple[Kind, ...]] = ("rejects", "quarantined", "held", "unfinished")
+Kind = Literal["rejects", "quarantined", "needs_answers", "held", "unfinished"]
+KINDS: Final[tuple[Kind, ...]] = ("rejects", "quarantined", "needs_answers", "held", "unfinished")
 Verb = Literal["resolve", "accept", "discard"]
 Closing = Literal["loaded", "resolved", "accepted", "discarded"]
 
@@ -87,7 +87,8 @@ class OpenItem(Struct, frozen=True, kw_only=True):
     @property
     def title(self) -> str:
         lines, unfinished = f"{counted(self.lines or 0, 'line')} of load {self.load}", f"unfinished load {self.load}"
-        what = {"rejects": lines, "unfinished": unfinished}.get(self.kind, self.kind)
+        others = {"rejects": lines, "unfinished": unfinished, "needs_answers": "needs answers"}
+        what = others.get(self.kind, self.kind)
         return f"item {self.number}: {self.source}, {what}"
 
     def values(self) -> dict[str, Any]:

@@ -175,6 +175,8 @@ class File(_Stream):
     def __init__(self, path: Path, size: int | None, opened: Callable[[], BinaryIO] | None = None) -> None:
         super().__init__(printable(path.name), size)
         self.path = path
+        self.needs_answers = False
+        """Whether it is an export of which nobody has said what its columns mean."""
         self._opened = opened or (lambda: path.open("rb", buffering=BUFFER_BYTES))
 
     def _all_lines(self) -> Iterator[SourceLine]:

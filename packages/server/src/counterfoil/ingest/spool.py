@@ -32,7 +32,7 @@ from counterfoil.model.text import printable
 from counterfoil.program.clock import SystemClock
 
 DONE, QUARANTINE, HELD = "done", "quarantine", "held"
-PLACES: dict[Kind, str] = {"quarantined": QUARANTINE, "held": HELD}
+PLACES: dict[Kind, str] = {"quarantined": QUARANTINE, "needs_answers": QUARANTINE, "held": HELD}
 REASON_SUFFIX = ".reason.txt"
 # What the note beside a kept file says after the reason.
 DELIVERED_AS, DIGEST, MAX_NOTE_BYTES = "It was delivered as ", "SHA-256: ", 10_000
@@ -350,7 +350,7 @@ class Spool:
 
     def keep(self, kind: Kind, delivery: DeliveredFile, reason: str, folder: int | None = None) -> OpenItem:
         """Quarantine or hold an entry of the watched folder, or of another of ours; return an open item about it."""
-        digest = delivery.digest(self.on_read) if kind == "held" else ""
+        digest = "" if kind == "quarantined" else delivery.digest(self.on_read)
         delivered, reason = printable(_delivered_name(delivery.name)), printable(reason)[:MAX_REASON]
         with self._own(PLACES[kind]) as place:
             name, _ = self._move(delivery, self._open_folder() if folder is None else folder, place)
@@ -361,7 +361,7 @@ class Spool:
 
     def kept(self) -> Iterator[OpenItem]:
         """Yield an open item for each file in quarantine or held that has a file with the reason."""
-        for kind, place in PLACES.items():
+        for place in (QUARANTINE, HELD):
             if not self._path(place, "").is_dir():
                 continue
             with self._own(place) as folder:
@@ -372,6 +372,10 @@ class Spool:
                         moved = note.removesuffix(REASON_SUFFIX)
                         os.stat(moved, dir_fd=folder, follow_symlinks=False)
                         delivered, _, digest = rest.partition(DELIVERED_AS)[2].partition(f"\n{DIGEST}")
+                        # Of a file in quarantine, only the answers need to know that it is still the same.
+                        kind: Kind = "needs_answers" if digest else "quarantined"
+                        if place == HELD:
+                            kind = "held"
                         yield self._item(kind, moved, delivered.strip() or moved, reason, digest.strip())
 
     def _item(self, kind: Kind, name: str, delivered: str, reason: str, digest: str) -> OpenItem:

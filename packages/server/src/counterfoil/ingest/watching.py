@@ -1,7 +1,7 @@
 """The steps of a delivery to a watched folder: found, opened, checked, loaded, moved."""
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Protocol
 
@@ -128,12 +128,13 @@ class FolderWatch:
             empty = [delivery.name for delivery in found if self._is_empty(delivery, loaded)]
             problems |= {name: reason.format(printable(name)) for name in empty}
         held = {path.name: reason for path, reason in loaded.held.items()} if loaded else {}
+        unanswered = {file.path.name for file in files if file.needs_answers}
         # A file that was changed or opened for writing during the load stays in the folder and is loaded again.
         unchanged = [delivery for delivery in found if self._spool.is_unchanged(delivery)]
-        moved = [self._move(delivery, problems, held) for delivery in unchanged]
+        moved = [self._move(delivery, problems, held, unanswered) for delivery in unchanged]
         kept = [item for item in moved if isinstance(item, OpenItem)]
         for item in kept[:MAX_NAMED]:
-            self._say(f"{item.kind}: {item.reason}")
+            self._say(f"{item.kind.replace('_', ' ')}: {item.reason}")
         if len(kept) > MAX_NAMED:
             self._say(message("more_kept", count=len(kept) - MAX_NAMED))
         files_done = moved.count(True)
@@ -225,9 +226,13 @@ class FolderWatch:
         with delivery.opened() as file:
             return not file.read(HEAD_BYTES).lstrip().startswith(b"[")
 
-    def _move(self, delivery: DeliveredFile, problems: Mapping[str, str], held: Mapping[str, str]) -> OpenItem | bool:
+    def _move(
+        self, delivery: DeliveredFile, problems: Mapping[str, str], held: Mapping[str, str], unanswered: Collection[str]
+    ) -> OpenItem | bool:
         """Move a delivery. Return its item if it is quarantined or held, otherwise whether it could be moved."""
-        kind: Kind = "held" if delivery.name in held else "quarantined"
+        kind: Kind = "needs_answers" if delivery.name in unanswered else "quarantined"
+        if delivery.name in held:
+            kind = "held"
         reason = held.get(delivery.name) or problems.get(delivery.name)
         try:
             if reason:

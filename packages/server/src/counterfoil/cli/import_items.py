@@ -1,0 +1,48 @@
+"""The files of open items that `counterfoil import --item` reads."""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import click
+
+from counterfoil import bootstrap
+from counterfoil.domain.open_items import OpenItem
+from counterfoil.machine.operator import machine_name
+from counterfoil.settings import Settings
+
+
+def item_to_import(settings: Settings, number: int) -> OpenItem:
+    """Return the open item with this number, or raise `UsageError` if its file cannot be imported."""
+    for item in _open_items(settings):
+        if item.number == number:
+            if not _has_file(item):
+                raise click.UsageError(f"{item.title} has no file on this machine that can be imported.")
+            if _is_changed(item):
+                raise click.UsageError(f"{item.title}: the file was changed since it was delivered. Deliver it again.")
+            return item
+    raise click.UsageError(f"There is no open item {number}. `counterfoil loads open` lists them.")
+
+
+def unanswered_items(settings: Settings) -> Iterator[OpenItem]:
+    """Yield the items that wait for answers, and whose files are on this machine as they were delivered."""
+    for item in _open_items(settings):
+        if item.kind == "needs_answers" and _has_file(item) and not _is_changed(item):
+            yield item
+
+
+def _open_items(settings: Settings) -> Sequence[OpenItem]:
+    return [] if bootstrap.is_without_store(settings) else bootstrap.store(settings).reads().open_items()
+
+
+def _has_file(item: OpenItem) -> bool:
+    is_here = item.machine == machine_name() and Path(item.path).is_file()
+    return is_here and item.kind in ("quarantined", "needs_answers")
+
+
+def _is_changed(item: OpenItem) -> bool:
+    """Return whether a file that waits for answers is not the one that was delivered."""
+    if not item.digest:
+        return False
+    with Path(item.path).open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest() != item.digest
