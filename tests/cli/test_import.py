@@ -422,3 +422,23 @@ def test_an_unknown_table_of_members_is_asked_about_once(counterfoil: Command) -
     Path("answers.toml").write_text('points = "Points left"\n', "utf-8")
     assert counterfoil.json(*importing, "--answers", "answers.toml", "--base", "club")["added"] == 4
     assert counterfoil.json(*importing)["unchanged"] == 3
+
+
+def test_a_mapping_that_only_names_its_shop_keeps_what_is_loaded_of_it(counterfoil: Command) -> None:
+    export(BILL)
+    MAPPING_FILE.write_text(MAPPING.replace('name = "Riverside"\n', ""), "utf-8")
+    counterfoil.json(*MAPPED, "--load")
+    shop = {"kind": "shop", "id": "riverside", "name": "Riverside", "franchiseId": "f1", "closingTime": "04:00"}
+    counterfoil("load", "-", stdin=json.dumps(shop).encode())
+    assert counterfoil.json(*MAPPED, "--load")["unchanged"] == 1
+    (loaded,) = counterfoil.json("shops")
+    assert (loaded["franchiseId"], loaded["closingTime"]) == ("f1", "04:00")
+
+
+def test_options_for_new_shops_that_differ_from_loaded_ones_are_named(counterfoil: Command) -> None:
+    load = ("import", EXAMPLES / "loyverse-receipts.csv", "--load", "--with-shops", "--closing-time", "04:00")
+    assert "loaded" not in counterfoil(*load, "--franchise", "f1").stderr
+    assert "loaded" not in counterfoil(*load, "--franchise", "f1").stderr
+    told = counterfoil(*load, "--franchise", "f2").stderr
+    assert "franchiseId f2 is for new shops, so loaded ones stay as they are: " in told
+    assert "closingTime" not in told

@@ -325,3 +325,38 @@ def test_an_option_that_is_given_twice_is_refused_by_every_command() -> None:
         assert result.exit_code == 2, (words, flag, result.output)
         assert f"{names} was given 2 times. Use it once." in result.output
     assert {("import", "--lines"), ("load", "--expect-net")} <= repeatable
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "import export.csv --check --batch 10",
+        "import export.csv -o records.ndjson --batch 10",
+        "load - --kept elsewhere",
+        "load - --delete-loaded",
+        "load - --with-shops",
+        "loads open --limit 5",
+        "loads 1 --limit 5",
+        "loads --remove",
+        "usage --latest 5",
+        "usage --disclosures --days 3",
+        "console --no-link --valid-for 5m",
+        "console --no-link --json",
+        "restore backup --yes",
+        "requests --follow --limit 5",
+    ],
+)
+def test_an_option_that_would_have_no_effect_is_refused(
+    counterfoil: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("export.csv").touch()
+    *_, option = [word for word in arguments.split() if word.startswith("--")]
+    assert option in counterfoil.bare(*arguments.split(), status=2).stderr
+
+
+def test_a_setting_that_has_no_effect_on_a_command_is_no_misuse(
+    counterfoil: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COUNTERFOIL_KEPT", "elsewhere")
+    counterfoil("load", "-", stdin=b"")

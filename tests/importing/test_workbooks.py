@@ -359,6 +359,7 @@ LIMITS = {
     "MAX_OTHER_ELEMENTS": 0,
     "MAX_PARTS": 3,
     "MAX_DEPTH": 2,
+    "MAX_NAMES": 3,
     "MAX_ROW": 5,
     "MAX_SHEET_CELLS": 6,
     "MAX_FORMATS": 0,

@@ -126,7 +126,8 @@ class OrderImport(Struct):
             raise ImportFailed(message("times_in_utc", title=self.api.title))
         self.named = {shop["id"] for shop in self.mapping.shops}
         for number, shop in enumerate(self.mapping.shops, start=1):
-            yield ImportedRecord(self.mapping.name, number, {"kind": "shop", **shop})
+            record = {"kind": "shop", **shop}
+            yield ImportedRecord(self.mapping.name, number, record, is_found_shop=shop.keys() == {"id"})
         self.versions = {}
         for path in paths:
             for order in read_orders(path, self.api.lists):

@@ -65,7 +65,7 @@ class ImportedRecord(Struct, frozen=True):
     line: int
     record: dict[str, Any]
     is_found_shop: bool = False
-    """True for a shop that the export names but does not describe. The store may have more data about it."""
+    """True for a shop that is named, but not described. The store may have more data about it."""
 
 
 class RejectedRow(Struct, frozen=True):

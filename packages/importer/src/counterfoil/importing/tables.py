@@ -162,7 +162,8 @@ class TableImport:
                 self._mapping, order, self._options.shop, is_flat=self._is_flat, joins=self._options.joins
             )
             for number, shop in enumerate(self._mapping.shops, start=1):
-                yield ImportedRecord(self._mapping.name, number, {"kind": "shop", **shop})
+                record = {"kind": "shop", **shop}
+                yield ImportedRecord(self._mapping.name, number, record, is_found_shop=shop.keys() == {"id"})
             yield from self._bills(converter, rows_by_bill)
             # If only some bills were read, the rows may include lines and payments of bills that were not read.
             orphans = rows_by_bill.orphans() if self._has_all_bills else ()

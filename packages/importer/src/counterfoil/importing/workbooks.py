@@ -27,6 +27,8 @@ MAX_PARTS = 1000
 MAX_ELEMENTS, MAX_SHEET_ELEMENTS, MAX_OTHER_ELEMENTS = 8_000_000, 20_000_000, 4_000_000
 """The maximum numbers of elements of a part, of a sheet, and of those in a sheet that are no rows and cells."""
 MAX_DEPTH = 100
+MAX_NAMES = 1_000
+"""The maximum number of names of elements and attributes in a part, all of which the parser keeps in memory."""
 MAX_STRINGS_BYTES = 128 * 1024 * 1024
 """The maximum memory for the texts that the cells of a workbook share."""
 MAX_FORMATS, MAX_FORMAT_LENGTH = 65_536, 1_000
@@ -277,6 +279,8 @@ class _Parser:
         self._without_element += len(piece)
         if self._without_element > MAX_WITHOUT_ELEMENT:
             raise WorkbookTooLarge("has a text or a tag of more than 2 MiB")
+        if len(self._expat.intern) > MAX_NAMES:
+            raise WorkbookTooLarge(f"has more than {MAX_NAMES:,} names of elements and attributes in one part")
 
     def end(self) -> None:
         self._expat.Parse(b"", True)  # noqa: FBT003 - as above
@@ -324,7 +328,7 @@ class _Start(_Parser):
             # A picture is no XML at all.
             return
         if len(start) == PIECE_BYTES and not self._elements:
-            raise ValueError("it has a part that begins with a very long comment")
+            raise ValueError("it has a part that begins with a very long comment or tag")
 
 
 class _Relations(_Parser):

@@ -52,6 +52,8 @@ valid_for = click.option("--valid-for", type=validity, metavar="DURATION", defau
 def command(ctx: click.Context, /, valid_for: int | None, no_link: bool, as_json: bool, **flags: object) -> None:
     if ctx.invoked_subcommand:
         return
+    if no_link:
+        options.refuse_without_effect("no link is made.", "--valid-for", "--json")
     settings = options.settings_from(**flags)
     bootstrap.store(settings).require_exists()
     bound(settings.console_host, settings.console_port, "console-").close()

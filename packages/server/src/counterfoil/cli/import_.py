@@ -19,11 +19,18 @@ from counterfoil.cli import import_report, load_exports, load_run
 from counterfoil.cli.import_asked import NOT_ANSWERED, Answered, answer, may_ask, read_answers
 from counterfoil.cli.import_files import input_files
 from counterfoil.cli.import_items import item_to_import, unanswered_items
-from counterfoil.cli.import_known import accept_totals, ask_shop_facts, facts_of
+from counterfoil.cli.import_known import accept_totals, ask_shop_facts, facts_of, note_settings_kept
 from counterfoil.cli.import_questions import Decision, ImportStopped
 from counterfoil.cli.load_exports import ExportRequest
 from counterfoil.cli.load_run import SOME_REJECTED
-from counterfoil.cli.options import export_options, json_option, setting_option, settings_from, store_option
+from counterfoil.cli.options import (
+    export_options,
+    json_option,
+    refuse_without_effect,
+    setting_option,
+    settings_from,
+    store_option,
+)
 from counterfoil.cli.store import record
 from counterfoil.cli.totals import ExpectedNet, expect_net_option, net_differences, print_totals
 from counterfoil.conversions import conversion_limits, known_bases, known_shops
@@ -155,6 +162,8 @@ def command(ctx: click.Context, /, **given: Any) -> int:
     # A person who is asked about new shops wants them to be created.
     request.with_shops = request.with_shops or is_asked or request.answers_file is not None
     request.may_load = request.is_load or (is_asked and not request.has_output)
+    if not request.may_load:
+        refuse_without_effect("nothing is loaded without --load.", "--batch")
     status = _import(settings, request, is_asked=is_asked)
     if request.item is not None and request.is_load and not request.as_json and status in (0, SOME_REJECTED):
         status = max(status, _load_joined(settings, request))
@@ -515,6 +524,7 @@ def _finish(settings: Settings, request: ImportRequest, export: ConvertedExport,
         load_run.run_load(settings, report, is_guarded=not request.accept_change)
         _finish_load(settings, request, export, report, state)
         _note_bases_without_shops(settings, export)
+        note_settings_kept(settings, request.new_shops(), export.tally.known_shops)
     else:
         report, unknown_shops = _checked(settings, request, export, is_guarded=False)
         _write(request, export)

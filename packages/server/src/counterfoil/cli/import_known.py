@@ -2,15 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 
+from counterfoil import bootstrap
 from counterfoil.cli.import_questions import Decision, answer_all, choose, print_keys
 from counterfoil.conversions import known_franchises
-from counterfoil.domain.shops import NOTHING_SET, ShopSettings
+from counterfoil.domain.shops import NOTHING_SET, SHOP_FIELDS, ShopSettings
 from counterfoil.importer.form import Form, Question, RefusedAnswer
 from counterfoil.importer.shop_questions import NO_GROUP, closing_question, group_question, zone_question
 from counterfoil.ingest.converted_exports import ConvertedExport
 from counterfoil.model.calendar import quiet_closing
 from counterfoil.model.text import counted, printable
-from counterfoil.program.terminal import echo, print_wrapped
+from counterfoil.program.terminal import echo, print_note, print_wrapped
 from counterfoil.settings import Settings
 from counterfoil.shop_settings import ShopSettingsError, checked
 
@@ -78,3 +79,24 @@ def accept_totals() -> None:
     """Ask whether the totals that were shown are to be loaded. Raise `ImportStopped` if they are not."""
     echo("Compare the net with the day report of your till.", err=True)
     choose({"1": ("Load", Decision.LOAD)})
+
+
+def note_settings_kept(settings: Settings, given: ShopSettings, shop_ids: Sequence[str]) -> None:
+    """Say which shops of the export are loaded with other settings than the options for new shops."""
+    if not given.given():
+        return
+    stored = {known.facts.shop_id: known.facts for known in bootstrap.store(settings).reads().known_facts()}
+    for name, value in given.given().items():
+        others = [shop_id for shop_id in shop_ids if getattr(stored[shop_id], name) != value]
+        if others:
+            print_note(
+                f"{SHOP_FIELDS[name]} {printable(value)} is for new shops, so loaded ones stay as they are: "
+                f"{_some(others)}. `counterfoil shops set` changes loaded shops."
+            )
+
+
+def _some(names: Sequence[str]) -> str:
+    """Return the first names, and how many more there are."""
+    shown = ", ".join(printable(name) for name in names[:MOST_SHOPS_NAMED])
+    others = len(names) - MOST_SHOPS_NAMED
+    return f"{shown} and {others:,} more" if others > 0 else shown

@@ -11,7 +11,7 @@ from click.core import ParameterSource
 
 from counterfoil import bootstrap, key_issuing
 from counterfoil.cli.keys import NO_KEYS, duration, instant, key_id
-from counterfoil.cli.options import existing_store, settings_from, store_options, utc_option
+from counterfoil.cli.options import existing_store, refuse_without_effect, settings_from, store_options, utc_option
 from counterfoil.domain.access import DAILY_TOTAL_DAYS, REQUEST_RECORD_DAYS, Key
 from counterfoil.domain.problems import RECORDED_CODES
 from counterfoil.model.calendar import compact, days_until, thai_day
@@ -166,6 +166,10 @@ def _print_one(request: RecordedRequest, labels: Mapping[str, str]) -> None:
 @utc_option
 @store_options
 def usage(keyid: str | None, days: int, disclosures: bool, latest: int, as_json: bool) -> None:
+    if disclosures:
+        refuse_without_effect("disclosures are listed by --latest.", "--days")
+    else:
+        refuse_without_effect("it limits the list of --disclosures.", "--latest")
     reads = bootstrap.store(existing_store()).reads()
     keys = reads.keys()
     if keyid is not None:

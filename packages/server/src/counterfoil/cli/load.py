@@ -22,6 +22,7 @@ from counterfoil.cli.load_run import LoadReport
 from counterfoil.cli.options import (
     EXPORT_OPTIONS,
     export_options,
+    refuse_without_effect,
     setting_option,
     setting_options,
     settings_from,
@@ -103,8 +104,8 @@ def command(ctx: click.Context, /, **options: Any) -> int:
             "exports are converted by `load` only in a folder that it watches (--watch). Load an export with: "
             f"counterfoil import {option}EXPORT --load"
         )
-    if given.delete_loaded and not given.watch:
-        raise click.UsageError("--delete-loaded can be used only with --watch.")
+    if not given.watch:
+        refuse_without_effect("it is for the files of a folder that --watch names.", "--kept", "--delete-loaded")
     if given.check and not given.watch and (given.quarantine or given.rejects or given.accept_change):
         raise click.UsageError(message("check_alone"))
     if given.watch:

@@ -11,7 +11,7 @@ import click
 from counterfoil import bootstrap
 from counterfoil.checks.local import horizon_motion, unfinished_load
 from counterfoil.checks.open_items import VERBS, close_by_hand
-from counterfoil.cli.options import existing_store, store_options, utc_option
+from counterfoil.cli.options import existing_store, refuse_without_effect, store_options, utc_option
 from counterfoil.cli.totals import print_totals
 from counterfoil.cli.undo import check_options, undo_load
 from counterfoil.domain.intake import describe
@@ -44,6 +44,8 @@ def command(words: tuple[str, ...], limit: int, remove: bool, void_reason: str |
     if words and words[0] not in WORDS and not NUMBER.fullmatch(words[0]):
         raise click.UsageError(f"{words[0]!r} is not the number of a load. {message('loads_usage')}")
     check_options(words, remove=remove, void_reason=void_reason)
+    if words:
+        refuse_without_effect("it limits the list of loads, `counterfoil loads`.", "--limit")
     settings = existing_store()
     reads, now = bootstrap.store(settings).reads(), SystemClock().now_ms()
     match words:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from counterfoil.program.paths import UserPath
 from counterfoil.program.terminal import json_option as json_option  # noqa: PLC0414 - commands import it from here
@@ -95,6 +96,15 @@ def settings_from(**flags: object) -> Settings:
     if settings.store.is_file():
         raise SettingsError(message("store_is_a_file", store=str(settings.store)))
     return settings
+
+
+def refuse_without_effect(reason: str, *names: str) -> None:
+    """Refuse the options with these flags if the command line has them. `reason` says why they have no effect."""
+    context = click.get_current_context()
+    for option in context.command.params:
+        is_given = context.get_parameter_source(option.name or "") == ParameterSource.COMMANDLINE
+        if is_given and option.opts[-1] in names:
+            raise click.UsageError(f"{option.opts[-1]} has no effect here: {reason}")
 
 
 def require_embedded(settings: Settings) -> None:

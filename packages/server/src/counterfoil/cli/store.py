@@ -280,6 +280,8 @@ def _record_backup_of_others(settings: Settings, name: str, as_json: bool) -> No
 @options.utc_option
 @options.store_options
 def restore(folder: Path, replace: bool, yes: bool, as_json: bool) -> None:
+    if not replace:
+        options.refuse_without_effect("only --replace asks.", "--yes")
     settings = options.settings_from()
     options.require_embedded(settings)
     if replace and not yes:

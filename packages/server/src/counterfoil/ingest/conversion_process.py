@@ -225,9 +225,14 @@ def failure(failed: FailedMessage, name: str, limits: ConversionLimits) -> Excep
     """Return the error that a converter reports."""
     match failed.cause:
         case "memory":
+            _, most = resource.getrlimit(resource.RLIMIT_AS)
+            if most != resource.RLIM_INFINITY and most < limits.memory_mib * MIB:
+                mebibytes, limit = most // MIB, "the limit of this process (`ulimit -v`)"
+            else:
+                mebibytes, limit = limits.memory_mib, "the setting import_memory_mb"
             return MemoryFull(
-                f"{name} was not loaded: converting it takes more than {limits.memory_mib:,} MiB of memory. Export "
-                "fewer days at once, or raise the setting import_memory_mb."
+                f"{name} was not loaded: converting it takes more than {mebibytes:,} MiB of memory. Export "
+                f"fewer days at once, or raise {limit}."
             )
         case "cells":
             return ConversionFailed(

@@ -79,6 +79,8 @@ class ImportTally(Struct):
     rejects_file: Path | None = None
     new_shops: list[str] = []
     """The IDs of the shops that the export names and the store does not know."""
+    known_shops: list[str] = []
+    """The IDs of the shops that the export names and the store knows already."""
     recognised: dict[str, str] = {}
     """What each file was recognised as, by its name."""
     export_totals: list[ExportTotals] = []
@@ -240,6 +242,7 @@ class ConvertedExport(Source):
             self._net += counted.amounts.net
         if answer.is_found_shop is True:
             if self._is_known(counted.id):
+                self.tally.known_shops.append(counted.id)
                 return
             self.has_shop_without_zone = self.has_shop_without_zone or counted.timezone is None
             self.tally.new_shops.append(counted.id)
