@@ -19,7 +19,13 @@ from counterfoil.cli import import_report, load_exports, load_run
 from counterfoil.cli.import_asked import NOT_ANSWERED, Answered, answer, may_ask, read_answers
 from counterfoil.cli.import_files import input_files
 from counterfoil.cli.import_items import item_to_import, unanswered_items
-from counterfoil.cli.import_known import accept_totals, ask_shop_facts, facts_of, note_settings_kept
+from counterfoil.cli.import_known import (
+    accept_totals,
+    ask_shop_facts,
+    facts_of,
+    note_bases_without_shops,
+    note_settings_kept,
+)
 from counterfoil.cli.import_questions import Decision, ImportStopped
 from counterfoil.cli.load_exports import ExportRequest
 from counterfoil.cli.load_run import SOME_REJECTED
@@ -523,7 +529,7 @@ def _finish(settings: Settings, request: ImportRequest, export: ConvertedExport,
         report = _report(export, load_run.new_rejects_file(settings, export.name))
         load_run.run_load(settings, report, is_guarded=not request.accept_change)
         _finish_load(settings, request, export, report, state)
-        _note_bases_without_shops(settings, export)
+        note_bases_without_shops(settings, export)
         note_settings_kept(settings, request.new_shops(), export.tally.known_shops)
     else:
         report, unknown_shops = _checked(settings, request, export, is_guarded=False)
@@ -606,19 +612,6 @@ def _require_use_of_base(request: ImportRequest, export: ConvertedExport) -> Non
     if request.base and export.tally.bills and not request.with_shops:
         raise click.UsageError(
             "--base is for tables of members and, with --with-shops, for new shops. This export has bills."
-        )
-
-
-def _note_bases_without_shops(settings: Settings, export: ConvertedExport) -> None:
-    """Say that no key can read the members of a base if no shop belongs to it."""
-    if not export.tally.base_ids:
-        return
-    shops = bootstrap.store(settings).reads().loaded_shops()
-    for base in sorted(export.tally.base_ids - {shop.shop.provider_id or "" for shop in shops}):
-        print_note(
-            f"no shop belongs to the base {printable(base)}, so no key can read its members. New shops of an import "
-            f"belong to it with --with-shops --base {shlex.quote(base)}; load a record of each other shop with this "
-            "providerId."
         )
 
 

@@ -1,5 +1,6 @@
 """`counterfoil import` of a known export on a terminal: the facts of new shops are asked, and the totals accepted."""
 
+import shlex
 from collections.abc import Mapping, Sequence
 
 from counterfoil import bootstrap
@@ -79,6 +80,19 @@ def accept_totals() -> None:
     """Ask whether the totals that were shown are to be loaded. Raise `ImportStopped` if they are not."""
     echo("Compare the net with the day report of your till.", err=True)
     choose({"1": ("Load", Decision.LOAD)})
+
+
+def note_bases_without_shops(settings: Settings, export: ConvertedExport) -> None:
+    """Say that no key can read the members of a base if no shop belongs to it."""
+    if not export.tally.base_ids:
+        return
+    shops = bootstrap.store(settings).reads().loaded_shops()
+    for base in sorted(export.tally.base_ids - {shop.shop.provider_id or "" for shop in shops}):
+        print_note(
+            f"no shop belongs to the base {printable(base)}, so no key can read its members. New shops of an import "
+            f"belong to it with --with-shops --base {shlex.quote(base)}; load a record of each other shop with this "
+            "providerId."
+        )
 
 
 def note_settings_kept(settings: Settings, given: ShopSettings, shop_ids: Sequence[str]) -> None:
