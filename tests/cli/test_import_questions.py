@@ -174,6 +174,18 @@ def test_a_known_till_is_asked_about_its_new_shops_only(store: Path) -> None:
     assert store.exists()
 
 
+def test_a_shop_is_known_by_its_name_and_a_new_one_joins_the_group(counterfoil: Command, export: Path) -> None:
+    record = {"kind": "shop", "id": "b1", "name": "Riverside", "franchiseId": "thai-house", "closingTime": "03:00"}
+    counterfoil("load", "-", stdin=json.dumps(record).encode())
+    form = json.loads(counterfoil("import", export, "--json", status=7).stdout)
+    defaults = {question["id"]: question["default"] for question in form["questions"]}
+    assert (defaults["franchise"], defaults["closing"]) == ("thai-house", "03:00")
+    answers = answers_file(export.parent, ANSWERED)
+    counterfoil("import", export, "--answers", answers, "--load")
+    shops = {shop["shopId"]: shop["franchiseId"] for shop in json.loads(counterfoil("shops", "--json").stdout)}
+    assert shops == {"b1": "thai-house", "old-town": "thai-house"}
+
+
 def test_the_order_of_day_and_month_is_asked_if_no_date_shows_it(counterfoil: Command, export: Path) -> None:
     heading, *rows = EXPORT.splitlines()
     export.write_text("\n".join([heading, *(row.replace("13/04", "03/04") for row in rows[:3]), ""]), "utf-8")

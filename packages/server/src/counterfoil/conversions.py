@@ -16,12 +16,24 @@ def conversion_limits(settings: Settings) -> ConversionLimits:
 
 def known_shops(settings: Settings) -> list[StoredShop]:
     """Return the shops that the store knows, or none if it cannot be read."""
+    if bootstrap.is_without_store(settings):
+        return []
     try:
-        found = [] if bootstrap.is_without_store(settings) else bootstrap.store(settings).reads().known_facts()
+        reads = bootstrap.store(settings).reads()
+        shops = [known.facts for known in reads.known_facts()]
+        names = {shop.shop_id: shop.shop_name for shop in reads.shop_names()}
     except (StoreUnavailable, StoreMismatch):
         return []
-    shops = [known.facts for known in found]
-    return [StoredShop(id=shop.shop_id, timezone=shop.timezone, closing_time=shop.closing) for shop in shops]
+    return [
+        StoredShop(
+            id=shop.shop_id,
+            name=names.get(shop.shop_id),
+            franchise_id=shop.franchise_id,
+            timezone=shop.timezone,
+            closing_time=shop.closing,
+        )
+        for shop in shops
+    ]
 
 
 def known_franchises(settings: Settings) -> list[str]:

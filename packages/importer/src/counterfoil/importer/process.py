@@ -115,7 +115,14 @@ class AnswerWriter:
     def form(self, files: FormFiles, request: ConversionRequest) -> None:
         """Write the form of the files with the answers of the request, and the end of a conversion without records."""
         shops = [
-            KnownShop(id=shop.id, timezone=shop.timezone, closing_time=shop.closing_time) for shop in request.shops
+            KnownShop(
+                id=shop.id,
+                name=shop.name,
+                franchise_id=shop.franchise_id,
+                timezone=shop.timezone,
+                closing_time=shop.closing_time,
+            )
+            for shop in request.shops
         ]
         found = form(
             files,

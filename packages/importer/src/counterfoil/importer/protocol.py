@@ -29,6 +29,8 @@ class StoredShop(Struct, frozen=True, rename="camel", kw_only=True):
     """A shop that the store knows."""
 
     id: str
+    name: str | None = None
+    franchise_id: str | None = None
     timezone: str | None = None
     closing_time: str | None = None
 
