@@ -1,6 +1,7 @@
 """A live store is copied from a folder to PostgreSQL completely, byte for byte, while it is loaded and served."""
 
 import os
+import re
 import shutil
 import signal
 import sqlite3
@@ -286,6 +287,20 @@ def test_a_retired_source_accepts_no_write_no_request_and_no_new_key(service: Ru
     assert "Set COUNTERFOIL_STORE to the new store" in doctor.output
     # The refused load must not be reported as running.
     assert "A load is running" not in doctor.output
+
+
+@pytest.mark.skipif(shutil.which("sqlite3") is None, reason="needs the program sqlite3 (Debian: sqlite3)")
+def test_the_commands_for_going_back_open_a_retired_source_again(service: RunningService, target: str) -> None:
+    of = shop()
+    service.load(of)
+    copied(service, target, "--cut-over")
+    page = (Path(__file__).parents[2] / "docs" / "operate-growth.md").read_text("utf-8")
+    (commands,) = re.findall(r"`(for f in books keys usage; .*; done)`", page)
+    here = commands.replace("/var/lib/counterfoil", str(service.settings.store))
+    subprocess.run(["bash", "-euc", here], check=True)
+    service.clock.advance(1)
+    service.load(bill(of))
+    assert service.get("shops", service.key(shop=of["id"])).status_code == 200
 
 
 def test_a_cut_over_that_dies_half_way_is_finished_by_the_next_run(service: RunningService, target: str) -> None:

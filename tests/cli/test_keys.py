@@ -14,6 +14,7 @@ from counterfoil import key_issuing
 from counterfoil.backends.sqlite.keys import SqliteKeyStore
 from counterfoil.domain.credentials import PATTERN, matches, parse_authorization
 from counterfoil.program.clock import SystemClock
+from counterfoil.views.welcome import FIRST_CALL, KEEPING_A_COPY
 
 
 def issue(counterfoil: Command, *arguments: str) -> dict[str, Any]:
@@ -229,3 +230,70 @@ def test_an_invalid_time_is_misuse_and_changes_nothing(counterfoil: Command) -> 
         counterfoil("keys", "rotate", key_id, "--revoke-old-in", duration, status=2)
     (only,) = counterfoil.json("keys", "list")
     assert (only["revoked"], only["revokesAt"]) == (False, None)
+
+
+# --- the message for the holder ------------------------------------------------------
+
+BASE_URL = "https://api.example.com/ext/v1"
+
+
+@pytest.fixture
+def loaded(counterfoil: Command) -> Command:
+    counterfoil("load", "-", stdin=b"\n".join(SHOPS))
+    return counterfoil
+
+
+def test_the_message_for_the_holder_has_the_url_the_limits_and_three_pages_and_never_the_key(
+    loaded: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COUNTERFOIL_API_URL", BASE_URL + "/")
+    monkeypatch.setenv("COUNTERFOIL_REFERENCE", "on")
+    issued = loaded.json("keys", "issue", "--franchise", "fr_a", "--per-day", "5000", "--welcome")
+    message = issued["welcome"]
+    assert issued["key"] not in message
+    assert issued["key"].rpartition("_")[2] not in message
+    for part in (
+        f"Base URL  {BASE_URL}\n",
+        f"Key ID    {issued['keyId']}\n",
+        "franchise fr_a (2 shops today)",
+        "60 requests in any 60 seconds, 5,000 per day",
+        "members without contact details",
+        "https://api.example.com/ext/reference#first-call",
+        "https://api.example.com/ext/reference#guide-keeping-a-copy",
+        f"{BASE_URL}/openapi.json",
+    ):
+        assert part in message
+    shown = loaded("keys", "show", issued["keyId"], "--welcome")
+    assert (shown.stdout, shown.stderr) == (message + "\n", "")
+
+
+def test_the_pages_that_the_message_names_exist_in_the_reference(counterfoil: Command) -> None:
+    page = counterfoil.bare("reference").stdout
+    assert f'id="{FIRST_CALL}"' in page
+    assert f'id="{KEEPING_A_COPY}"' in page
+
+
+def test_the_message_names_an_attachment_if_the_reference_is_not_served(
+    loaded: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COUNTERFOIL_API_URL", BASE_URL)
+    issued = loaded("keys", "issue", "--shop", "sh_1", "--personal-data", "--welcome")
+    (key,) = re.findall(PATTERN, issued.stdout)
+    _, message = issued.stdout.split("You can now read")
+    assert key not in message
+    assert "reference.html, attached" in message
+    assert "with telephone numbers and email addresses" in message
+    assert f"counterfoil reference --base-url {BASE_URL} --out reference.html" in issued.stderr
+
+
+def test_without_a_base_url_no_message_is_printed_and_no_key_is_issued(loaded: Command) -> None:
+    refused = loaded("keys", "issue", "--shop", "sh_1", "--welcome", status=1)
+    assert "COUNTERFOIL_API_URL=https://api.example.com/ext/v1" in refused.output
+    assert loaded.json("keys", "list") == []
+
+
+def test_the_holder_of_a_revoked_key_gets_no_message(loaded: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COUNTERFOIL_API_URL", BASE_URL)
+    key_id = loaded.json("keys", "issue", "--shop", "sh_1")["keyId"]
+    loaded("keys", "revoke", key_id, "--yes")
+    assert "revoked" in loaded("keys", "show", key_id, "--welcome", status=1).output

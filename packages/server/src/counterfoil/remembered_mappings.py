@@ -1,9 +1,11 @@
 """Where accepted mappings are kept, so that the next file with the same headings asks nothing.
 
-Whoever may write to the folder decides how money is read, so it must belong to the user or to root.
+Whoever may write to the folder decides how money is read, so it must belong to the user or to root. In a store that is
+shared, it may also belong to the other user, who may write the books anyway.
 """
 
 import hashlib
+import os
 import re
 import tomllib
 from pathlib import Path
@@ -12,7 +14,7 @@ from msgspec import json
 
 from counterfoil.importer.form import Form
 from counterfoil.importing.results import ImportFailed
-from counterfoil.machine.files import draft_of, make_folder, open_output, who_may_write
+from counterfoil.machine.files import draft_of, is_shared, make_folder, open_output, who_may_write
 from counterfoil.model.text import printable
 from counterfoil.settings import Settings
 
@@ -27,7 +29,7 @@ def mappings_folder(settings: Settings, given: Path | None) -> Path | None:
     if not folder.is_dir():
         return None
     for path in (folder, *sorted(folder.glob("*.toml"))):
-        problem = who_may_write(path)
+        problem = who_may_write(path, trusts_group=given is None)
         if problem:
             raise ImportFailed(f"{problem}, and mappings decide how money is read. Change its owner or mode.")
     return folder
@@ -55,6 +57,9 @@ def remember(settings: Settings, given: Path | None, export: Path, form: Form) -
         path = folder / f"{path.stem}-{digest}.toml"
     with draft_of(path) as draft, open_output(draft, name=path) as file:
         file.write(mapping.encode())
+        if is_shared(folder):
+            # The user who watches a folder reads it, whatever the umask is.
+            os.fchmod(file.fileno(), 0o640)
     return path
 
 

@@ -31,10 +31,11 @@ from counterfoil.program.clock import SystemClock
 from counterfoil.program.columns import json_row
 from counterfoil.program.main import CommandGroup
 from counterfoil.program.times import minute
-from counterfoil.settings import Settings
+from counterfoil.settings import Settings, SettingsError
 from counterfoil.views import copies
 from counterfoil.views.audit import value_text
 from counterfoil.views.keys import ERRORS, columns, key_days, permission_names, revoked_at, state
+from counterfoil.views.welcome import welcome
 
 _KEY_ID = re.compile(rf"[0-9A-Za-z]{{{ID_LENGTH}}}", re.ASCII)
 MAX_SPAN_MS = 9_999 * 7 * DAY_MS
@@ -92,11 +93,16 @@ def command() -> None:
 @click.option("--personal-data", is_flag=True)
 @click.option("--messaging-lookup", is_flag=True)
 @click.option("--not-loaded-yet", is_flag=True)
+@click.option("--welcome", "has_welcome", is_flag=True)
 @utc_option
 @store_options
-def issue(shop: str | None, franchise: str | None, not_loaded_yet: bool, as_json: bool, **granted: Any) -> None:
+def issue(
+    shop: str | None, franchise: str | None, not_loaded_yet: bool, has_welcome: bool, as_json: bool, **granted: Any
+) -> None:
     grant = key_issuing.Grant(scope=_scope(shop, franchise), **granted)
     settings = settings_from()
+    if has_welcome:
+        _require_api_url(settings)
     is_new = bootstrap.is_without_store(settings)
     if is_new and not not_loaded_yet:
         raise _not_loaded(grant.scope)
@@ -111,7 +117,10 @@ def issue(shop: str | None, franchise: str | None, not_loaded_yet: bool, as_json
         issued = key_issuing.issue(key_store, grant, secrets.token_bytes, _now(), operator())
     if not is_loaded:
         terminal.print_note(terminal.message("scope_unknown", kind=grant.scope.kind, id=grant.scope.id))
-    _print_issued(issued, as_json)
+    welcome_text = _welcome(settings, issued.key) if has_welcome else None
+    _print_issued(issued, as_json, welcome_text)
+    if welcome_text is not None:
+        _note_attachment(settings)
 
 
 @command.command(name="list")
@@ -131,10 +140,18 @@ def list_(active: bool, as_json: bool) -> None:
 
 
 @command.command()
+@click.option("--welcome", "is_welcome", is_flag=True)
 @single_key_options
-def show(keyid: str, as_json: bool) -> None:
-    reads, now = bootstrap.store(existing_store()).reads(), _now()
+def show(keyid: str, is_welcome: bool, as_json: bool) -> None:
+    settings = existing_store()
+    reads, now = bootstrap.store(settings).reads(), _now()
     key = key_issuing.key_in(reads.keys(), keyid)
+    if is_welcome:
+        _require_api_url(settings)
+        key_issuing.require_not_revoked(key, now)
+        _print_welcome(_welcome(settings, key), as_json)
+        _note_attachment(settings)
+        return
     try:
         _show_usage(reads, key, now, as_json)
     except (StoreUnavailable, StoreMismatch) as error:
@@ -248,15 +265,56 @@ def _now() -> int:
     return SystemClock().now_ms()
 
 
-def _print_issued(issued: key_issuing.Issued, as_json: bool) -> None:
+def _require_api_url(settings: Settings) -> None:
+    if not settings.api_url:
+        raise SettingsError(
+            "the message needs the base URL under which integrators reach the API. Set api_url, such as "
+            "COUNTERFOIL_API_URL=https://api.example.com/ext/v1, and run the command again."
+        )
+
+
+def _welcome(settings: Settings, key: Key) -> str:
+    """Return the message for the holder of the key."""
+    shops = _loaded_shops(bootstrap.store(settings).reads(), _now())
+    in_franchise = None
+    if shops is not None:
+        in_franchise = sum(shop.franchise_id == key.scope.id for shop in shops)
+    return welcome(key, settings.api_url, in_franchise, is_reference_served=settings.reference == "on")
+
+
+def _print_welcome(text: str, as_json: bool) -> None:
     if as_json:
-        terminal.print_json({"key": issued.text, **json_row(columns(_now()), issued.key)})
+        terminal.print_json({"welcome": text})
+        return
+    for line in text.splitlines():
+        terminal.echo(line)
+
+
+def _note_attachment(settings: Settings) -> None:
+    if settings.reference != "on":
+        terminal.print_note(
+            "the reference page is not served (reference = off). Attach the file that this command writes: "
+            f"counterfoil reference --base-url {settings.api_url.rstrip('/')} --out reference.html"
+        )
+
+
+def _print_issued(issued: key_issuing.Issued, as_json: bool, welcome_text: str | None = None) -> None:
+    if as_json:
+        row = {"key": issued.text, **json_row(columns(_now()), issued.key)}
+        if welcome_text is not None:
+            row["welcome"] = welcome_text
+        terminal.print_json(row)
         return
     terminal.echo(terminal.style(issued.text, bold=True))
     terminal.echo()
     terminal.echo("This key is shown only once: the store keeps only a hash of it. Save it in a safe place now.")
     terminal.echo()
     _print_key(issued.key, as_json=False)
+    if welcome_text is not None:
+        terminal.echo()
+        terminal.echo("Send the holder the message below, and the key in another way, such as a password manager.")
+        terminal.echo()
+        _print_welcome(welcome_text, as_json=False)
 
 
 def _print_key(key: Key, as_json: bool, more: Sequence[tuple[str, str]] = ()) -> None:

@@ -30,11 +30,15 @@ def is_shared(folder: Path) -> bool:
         return False
 
 
-def who_may_write(path: Path, *, is_shared_now: bool = False) -> str | None:
-    """Return a sentence about others who may write to a path, or None. Those whom a folder is shared with may."""
+def who_may_write(path: Path, *, is_shared_now: bool = False, trusts_group: bool = False) -> str | None:
+    """Return a sentence about others who may write to a path, or None. Those whom a folder is shared with may.
+
+    With `trusts_group`, what one of them has created in a shared folder may belong to that user.
+    """
     found, folder = path.stat(), path if path.is_dir() else path.parent
     trusted = {os.geteuid(), 0} | ({folder.stat().st_uid} if os.geteuid() == 0 else set())
-    if found.st_uid not in trusted:
+    is_of_group = trusts_group and is_shared(path.parent)
+    if found.st_uid not in trusted and not is_of_group:
         return f"{path} belongs to another user"
     if found.st_mode & stat.S_IWOTH:
         return f"every user of this machine may write to {path}"
