@@ -13,7 +13,7 @@ from counterfoil.console.pages.key import ACTIONS as KEY_ACTIONS
 from counterfoil.console.routes import ACTIONS, PAGES
 from counterfoil.domain.audit import Actor
 from counterfoil.domain.open_items import OpenItem
-from records import base, branch, member
+from records import base, bill, branch, member
 from running_service import backend_settings
 
 DAY_SEC = 86_400
@@ -229,15 +229,19 @@ def test_a_revoked_device_stays_out_while_the_store_is_down(console: RunningCons
 def example(console: RunningConsole) -> dict[str, str]:
     """Return values for addresses of a store that has something for every action.
 
-    There are a member, a rejected line that contains a telephone number, a held delivery, a key and an unused link.
+    There are a member, a bill, a rejected line that contains a telephone number, a held delivery, a key and an unused
+    link.
     """
     shop = branch(name="Riverside")
-    console.service.load(shop, base(shop), member(shop), b'{"kind":"bill","tel":"%s"}' % TELEPHONE.encode())
+    console.service.load(
+        shop, base(shop), member(shop), bill(shop, id="b-1"), b'{"kind":"bill","tel":"%s"}' % TELEPHONE.encode()
+    )
     held = OpenItem(identity="1-late.ndjson", kind="held", files={"late.ndjson": 0}, path="/held/1-late.ndjson")
     console.service.ledger.add_items([held])
     key_id = console.service.key(shop=shop["id"], label="ERP", personal_data=True).split("_")[2]
     device_id, _ = console.linked("watch")
-    return {"key_id": key_id, "number": "1", "device_id": device_id, "operation": "listShops"}
+    values = {"key_id": key_id, "number": "1", "device_id": device_id, "operation": "listShops"}
+    return values | {"shop_id": shop["id"], "day": "2026-01-01", "bill_id": "b-1"}
 
 
 def address(pattern: str, values: dict[str, str]) -> str:
@@ -277,7 +281,7 @@ def test_a_reader_sees_every_page_without_forms_and_personal_data(
             assert "cf_live_" not in answer.text
             forms = re.findall(r'<form[^>]*method="post"[^>]*action="([^"]*)"', answer.text)
             assert set(forms) <= {"/sign-out"}
-    assert [pattern.partition("(")[0] for pattern in refused] == ["/keys/new", "/reference/try/"]
+    assert [pattern.partition("(")[0] for pattern in refused] == ["/keys/new", "/shops/", "/reference/try/"]
     path = f"/keys/{example['key_id']}"
     for action in KEY_ACTIONS:
         shown = reader.page(f"{path}?tab={action}")
@@ -296,6 +300,7 @@ def test_an_operator_sees_the_forms_that_a_reader_does_not(console: RunningConso
         "/loads/1",
         "/loads/items/2",
         "/devices",
+        f"/shops/{example['shop_id']}/settings?closing=04:00",
         "/reference/try/listShops",
     )
     sent_to = re.findall(r'action="([^"#]*)', "".join(map(operator.page, paths)))

@@ -650,8 +650,8 @@ def test_find_leads_to_the_page_of_what_was_found_or_says_that_it_found_nothing(
     expected = {
         shared.key_id: f"/keys/{shared.key_id}",
         "erp": f"/keys/{shared.key_id}",
-        shop: f"/shops?filter={shop}",
-        "RIVERSIDE": f"/shops?filter={shop}",
+        shop: f"/shops/{shop}",
+        "RIVERSIDE": f"/shops/{shop}",
         "1": "/loads/1",
         request: f"/requests?request={request}",
     }

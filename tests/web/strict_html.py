@@ -8,7 +8,8 @@ HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
 LOADING = {"img": "src", "script": "src", "link": "href", "iframe": "src", "object": "data", "source": "src"}
 # Elements that are not allowed in a paragraph. A browser ends the paragraph at their start tag.
 BLOCKS = {"p", "div", "table", "ul", "ol", "pre", "section", "details", "form", "article", *HEADINGS}
-PARENTS = {"li": {"ul", "ol"}, "tr": {"thead", "tbody"}, "td": {"tr"}, "th": {"tr"}, "option": {"select", "optgroup"}}
+PARENTS = {"li": {"ul", "ol"}, "tr": {"thead", "tbody"}, "td": {"tr"}, "th": {"tr"}}
+PARENTS["option"] = {"select", "optgroup", "datalist"}
 
 
 class StrictPage(HTMLParser):

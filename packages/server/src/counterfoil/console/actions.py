@@ -7,24 +7,28 @@ key appears only in the response to the form: it is neither stored nor logged, a
 import secrets
 import threading
 from contextlib import closing, suppress
+from functools import partial
 from pathlib import Path
 
 from msgspec import convert
 from msgspec.structs import replace
 
-from counterfoil import bootstrap, devices, key_issuing
+from counterfoil import bootstrap, devices, key_issuing, shop_settings
 from counterfoil.checks.open_items import VERBS, close_by_hand
+from counterfoil.console.addresses import shop_address
+from counterfoil.console.background import finishes_soon
 from counterfoil.console.display import section, translated
 from counterfoil.console.forms import FORM_FIELD, InvalidForm, whole_number
-from counterfoil.console.layout import notice, page
+from counterfoil.console.layout import notice, page, show
 from counterfoil.console.pages import devices as devices_page
 from counterfoil.console.pages import key as key_page
 from counterfoil.console.pages import keys as keys_page
 from counterfoil.console.pages import loads as loads_page
 from counterfoil.console.pages import reference as try_page
+from counterfoil.console.pages import shop as shop_page
 from counterfoil.console.pages.audit import describe_entry
 from counterfoil.console.pages.key import OVERLAPS, key_version
-from counterfoil.console.visit import ConsoleResponse, NotFound, PageContent, Visit
+from counterfoil.console.visit import ConsoleResponse, FormResult, NotFound, PageContent, Visit
 from counterfoil.domain.access import TRY_LABEL, TRY_MS, Key, Scope
 from counterfoil.domain.audit import Act, Actor, AuditEntry
 from counterfoil.domain.open_items import Verb
@@ -220,6 +224,34 @@ def close_item(visit: Visit, verb: Verb) -> ConsoleResponse:
     visit = replace(visit, path="/loads")
     content = loads_page.draw(visit, loads_page.read(visit), notice(text, "good" if closed else "warn"))
     return page(visit, "loads", content, status=200 if closed else 409, as_json="/loads.json")
+
+
+def change_shop(visit: Visit) -> ConsoleResponse:
+    """Change the facts of a shop. Its bills are rewritten while the page waits, or afterwards if there are many."""
+    t = visit.t
+    view = shop_page.settings_view(visit, visit.request.form)
+    planned = view.planned
+    if not view.can_write or planned is None or not planned.changed:
+        text = view.problem or t.gettext("Nothing was changed.")
+        return show(visit, shop_page.SETTINGS, view, status=422, outcome=FormResult(text, "warn"))
+    if visit.request.form.get("version") != view.version:
+        text = t.gettext("Somebody else has changed this shop since you opened the form. Nothing was changed.")
+        return show(visit, shop_page.SETTINGS, view, status=409, outcome=FormResult(text, "warn"))
+    store = bootstrap.store(visit.settings)
+    with closing(store.ledger()) as ledger, closing(store.key_store()) as audit:
+        shop_settings.change_shops(ledger, audit, planned, visit.now, visit.session.actor)
+    is_done = finishes_soon("rewriting the bills of a shop", partial(_rewrite_bills, visit.settings))
+    text = t.gettext("The facts of the shop were changed. All its bills are rewritten.")
+    if not is_done:
+        text = t.gettext("The facts of the shop were changed. Its bills are still being rewritten.")
+    visit = replace(visit, path=shop_address(view.shop.shop_id))
+    shown = shop_page.read(visit)
+    return show(visit, shop_page.PAGE, shown, outcome=FormResult(text, "good"))
+
+
+def _rewrite_bills(settings: Settings) -> None:
+    with closing(bootstrap.store(settings).ledger()) as ledger:
+        shop_settings.rewrite(ledger)
 
 
 def revoke_devices(visit: Visit) -> ConsoleResponse:

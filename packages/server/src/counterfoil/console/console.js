@@ -25,6 +25,15 @@ if (secret) {
   addEventListener("pagehide", () => secret.remove());
 }
 
+// Buttons that copy an ID.
+if (navigator.clipboard) document.documentElement.classList.add("can-copy");
+addEventListener("click", async (event) => {
+  const copy = event.target instanceof Element ? event.target.closest(".copy") : null;
+  if (!copy) return;
+  await navigator.clipboard.writeText(copy.dataset.text);
+  copy.textContent = copy.dataset.done;
+});
+
 // The key "/" leads to the search field.
 const find = document.getElementById("find");
 if (find) {

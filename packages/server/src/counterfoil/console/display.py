@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
+from decimal import Decimal
 from functools import partial
 from html import unescape
 from typing import Any, Literal
@@ -82,6 +83,22 @@ def age(t: Texts, time: int | datetime, now: int, past: str = "ago") -> str:
 
 def number(value: float | None) -> str:
     return "–" if value is None else f"{value:,.0f}"
+
+
+def money(value: Decimal) -> str:
+    """Return an amount with two decimal places."""
+    return f"{value:,.2f}"
+
+
+def exact_money(value: Decimal | float) -> str:
+    """Return an amount of a bill with two decimal places, or with all of them if it has more."""
+    amount = value if isinstance(value, Decimal) else Decimal(repr(value))
+    return f"{amount:,.2f}" if amount == round(amount, 2) else f"{amount:,f}"
+
+
+def quantity(value: float) -> str:
+    """Return a quantity without trailing zeros."""
+    return f"{value:,.3f}".rstrip("0").rstrip(".")
 
 
 def percent(part: int, whole: int) -> str:

@@ -5,25 +5,28 @@ texts depend on the language, and the age of a time on the visit.
 """
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import date, datetime
 from functools import cache
 
 from jinja2 import Environment, pass_context
 from jinja2.runtime import Context
 from markupsafe import Markup
 
-from counterfoil.console import charts, tables
+from counterfoil.console import addresses, charts, tables
 from counterfoil.console.display import (
     age,
     brand_and_branch,
     by_check,
     change,
+    exact_money,
     exact_time,
     local_second,
+    money,
     name_of,
     number,
     parts_of,
     percent,
+    quantity,
 )
 from counterfoil.console.key_parts import shop_count
 from counterfoil.console.texts import Texts
@@ -44,9 +47,11 @@ def templates() -> Environment:
     made.globals.update(
         age=_age,
         arrange=tables.arrange,
+        bill_address=addresses.bill_address,
         change=change,
         missing_bills=MISSING_BILLS,
         percent=percent,
+        shop_address=addresses.shop_address,
         shop_count=_shop_count,
         bars_by_time=charts.bars_by_time,
         bars_of=charts.bars_of,
@@ -57,15 +62,19 @@ def templates() -> Environment:
         brand_and_branch=brand_and_branch,
         by_check=by_check,
         duration=duration,
+        exact_money=exact_money,
         exact_time=exact_time,
         local_second=local_second,
         message=_message,
+        money=money,
         name=name_of,
         number=number,
         parts=parts_of,
         printable=printable,
+        quantity=quantity,
         size=size,
         usual=format_usual,
+        weekday=_weekday,
     )
     compile_all(made)
     return made
@@ -123,3 +132,9 @@ def _age(context: Context, time: int | datetime | None, past: str = "ago") -> st
 @pass_context
 def _shop_count(context: Context, count: int) -> str:
     return shop_count(_texts(context), count)
+
+
+@pass_context
+def _weekday(context: Context, day: date) -> str:
+    """Return the short name of a day's weekday."""
+    return _texts(context).gettext("Mon Tue Wed Thu Fri Sat Sun").split()[day.weekday()]

@@ -12,7 +12,21 @@ from counterfoil.checks.open_items import VERBS
 from counterfoil.console import actions
 from counterfoil.console.display import LATEST_LOAD, translated
 from counterfoil.console.layout import NAVIGATION, SERVICE_BANNER_PATH, page, problem_box, service_banner, show
-from counterfoil.console.pages import audit, devices, find, key, keys, loads, reference, requests, shops, store, today
+from counterfoil.console.pages import (
+    audit,
+    bill,
+    devices,
+    find,
+    key,
+    keys,
+    loads,
+    reference,
+    requests,
+    shop,
+    shops,
+    store,
+    today,
+)
 from counterfoil.console.visit import CSV, JSON, ConsolePage, ConsoleResponse, NotFound, PageContent, Visit, redirect
 from counterfoil.domain.credentials import ID_LENGTH
 from counterfoil.domain.devices import Role, allows
@@ -24,6 +38,8 @@ from counterfoil.program.columns import RowList, as_data, csv_lines
 
 _KEY = rf"(?P<key_id>[0-9A-Za-z]{{{ID_LENGTH}}})"
 _NUMBER = "(?P<number>[0-9]{1,15})"
+# IDs in paths are percent-encoded: see `addresses`.
+_SHOP = "(?P<shop_id>[^/]+)"
 _OPERATION = "(?P<operation>[A-Za-z]{1,40})"
 PAGES: Final[dict[str, ConsolePage[Any]]] = {
     "/today": today.PAGE,
@@ -32,6 +48,10 @@ PAGES: Final[dict[str, ConsolePage[Any]]] = {
     f"/keys/{_KEY}": key.PAGE,
     "/requests": requests.PAGE,
     "/shops": shops.PAGE,
+    f"/shops/{_SHOP}": shop.PAGE,
+    f"/shops/{_SHOP}/days/(?P<day>[0-9a-z-]{{1,10}})": shop.ONE_DAY_PAGE,
+    f"/shops/{_SHOP}/settings": shop.SETTINGS,
+    "/bills/(?P<bill_id>[^/]+)": bill.PAGE,
     "/loads": loads.PAGE,
     f"/loads/{_NUMBER}": loads.ONE_LOAD,
     f"/loads/items/{_NUMBER}": loads.ONE_ITEM,
@@ -48,6 +68,7 @@ PAGES: Final[dict[str, ConsolePage[Any]]] = {
 ACTIONS: Final[dict[str, Callable[[Visit], ConsoleResponse]]] = {
     "/keys/new": actions.issue,
     **{f"/keys/{_KEY}/{action}": partial(actions.change_key, action=action) for action in key.ACTIONS},
+    f"/shops/{_SHOP}/settings/change": actions.change_shop,
     f"/loads/{_NUMBER}/reveal": actions.reveal_line,
     **{f"/loads/items/{_NUMBER}/{verb}": partial(actions.close_item, verb=verb) for verb in VERBS},
     r"/devices/(?P<device_id>[0-9a-f]{10})/revoke": actions.revoke_devices,

@@ -45,18 +45,19 @@ class Usual(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class ComparedDay(Struct, frozen=True, kw_only=True, rename="camel"):
-    """A day of a shop beside what is usual, which is None in the shop's first week."""
+    """A day of a shop beside what is usual, which is None in the shop's first week. A day that goes on `is_open`."""
 
     day: date
     bills: int
     voids: int | None
     net: Decimal | None
     usual: Usual | None
+    is_open: bool = False
 
     @property
     def net_difference(self) -> Decimal | None:
-        """By how much the net differs from the usual one, or None if one of them is not known."""
-        if self.net is None or self.usual is None or self.usual.net is None:
+        """By how much the net differs from the usual one, or None if one is not known or the day has not ended."""
+        if self.is_open or self.net is None or self.usual is None or self.usual.net is None:
             return None
         return self.net - self.usual.net
 
@@ -74,11 +75,13 @@ class TradingDays(Struct, frozen=True):
 
     days: Mapping[date, DayOfShop]
 
-    def compared(self, day: date) -> ComparedDay:
+    def compared(self, day: date, today: date) -> ComparedDay:
+        usual, is_open = self.usual(day), day == today
         found = self.days.get(day)
         if found is None:
-            return ComparedDay(day=day, bills=0, voids=0, net=NOTHING, usual=self.usual(day))
-        return ComparedDay(day=day, bills=found.bills, voids=found.voids, net=found.net, usual=self.usual(day))
+            return ComparedDay(day=day, bills=0, voids=0, net=NOTHING, usual=usual, is_open=is_open)
+        bills, voids, net = found.bills, found.voids, found.net
+        return ComparedDay(day=day, bills=bills, voids=voids, net=net, usual=usual, is_open=is_open)
 
     def usual(self, day: date) -> Usual | None:
         """Return what is usual on a day, or None if the shop had no bills on or before the same weekday."""

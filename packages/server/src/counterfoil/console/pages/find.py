@@ -1,9 +1,10 @@
-"""Find: leads from a request ID, a key, a shop or a load to its page."""
+"""Find: leads from a request ID, a key, a shop, a bill or a load to its page."""
 
 from urllib.parse import urlencode
 
 from msgspec import Struct
 
+from counterfoil.console.addresses import bill_address, shop_address
 from counterfoil.console.display import name_of
 from counterfoil.console.visit import ConsolePage, PageContent, Visit, number_in
 from counterfoil.operator_reads import RequestFilter
@@ -11,6 +12,8 @@ from counterfoil.views.loads import find as find_load
 from counterfoil.web.html import element
 
 PATH = "/find"
+# So many characters of a key ID, such as those in a log, find the key.
+FEWEST_OF_KEY_ID = 4
 
 
 class Match(Struct, frozen=True):
@@ -36,12 +39,16 @@ def _matches(visit: Visit, wanted: str) -> list[Match]:
     found = [
         Match("key", f"{label} · {key_id}", f"/keys/{key_id}")
         for key_id, label in visit.store.labels().items()
-        if text in label.casefold() or wanted == key_id
+        if text in label.casefold() or (len(wanted) >= FEWEST_OF_KEY_ID and key_id.startswith(wanted))
     ]
     found += [
-        Match("shop", f"{shop.shop_name or '–'} · {shop.shop_id}", f"/shops?{urlencode({'filter': shop.shop_id})}")
+        Match("shop", f"{shop.shop_name or '–'} · {shop.shop_id}", shop_address(shop.shop_id))
         for shop in visit.store.shop_names()
         if text in (shop.shop_name or "").casefold() or wanted == shop.shop_id
+    ]
+    found += [
+        Match("bill", f"{wanted} · {stored.shop_id}", bill_address(wanted, stored.shop_id))
+        for stored in reads.bill(wanted)
     ]
     number = number_in(wanted, None)
     if number is not None and find_load(reads, number):
