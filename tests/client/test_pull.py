@@ -50,14 +50,16 @@ def test_the_next_pull_copies_and_counts_changes_of_every_kind(copy: Copy) -> No
     assert_equal(copy)
 
 
-def test_members_that_a_full_pass_no_longer_shows_are_marked_removed(copy: Copy) -> None:
+def test_members_that_a_full_pass_no_longer_shows_are_deleted_and_listed_as_removed(copy: Copy) -> None:
     leaving = r.member(copy.branch)
     copy.pull_after(leaving)
     assert copy.pull_after(r.removal(leaving)).members_removed == 1
     assert_equal(copy)
-    assert copy.rows("SELECT count(*) FROM members WHERE removed_at IS NOT NULL") == [(1,)]
+    assert copy.rows("SELECT count(*) FROM members WHERE removed_at IS NOT NULL") == [(0,)]
+    assert copy.rows("SELECT provider_id FROM removed_members") == [(copy.branch["providerId"],)]
     copy.pull_after(leaving)
     assert_equal(copy)
+    assert copy.rows("SELECT count(*) FROM removed_members") == [(0,)]
 
 
 def test_members_that_moved_to_another_base_are_in_that_base_only(service: RunningService, target: Target) -> None:

@@ -166,8 +166,8 @@ def test_added_and_changed_rows_of_each_table_are_found_and_repaired(copy: Copy)
     assert differing(copy, fix=True) == {table.name: (0, 1, 1) for table in COMPARED_TABLES}
     after = compare(copy)
     assert after.tables == []
-    # The service does not say that a shop or member never existed, so they are kept and marked.
-    assert after.left_out == LeftOut(shops=1, members=1)
+    # The service does not say that a shop never existed, so it is kept and marked.
+    assert after.left_out == LeftOut(shops=1)
     assert_equal(copy)
 
 

@@ -32,7 +32,7 @@ _NO_TIME = re.compile(rb'"timestamp"\s*:\s*null')
 
 # --- the members of a base: every pass reads all of them, because the API lists no changes --
 #
-# A pass may take several runs. When it ends, members of the base that it has not seen are marked as removed.
+# A pass may take several runs. When it ends, members of the base that it has not seen are deleted.
 
 
 class _MemberId(Struct):
@@ -213,6 +213,7 @@ class Puller(Struct):
                 with self.sink.transaction():
                     pull_state.save(self.sink, state, counts)
             self.sink.publish()
+            self.sink.erase_remains()
         except CounterfoilError as error:
             if self.client.is_closed:
                 raise errors.Stopped from error
@@ -432,8 +433,7 @@ class Puller(Struct):
             base = state.bases.setdefault(provider_id, BaseState())
             base.began, base.cursor = "", None
             with self._transaction(state):
-                self.sink.open_pass(provider_id)
-                self.tally.members_removed += self.sink.close_pass(provider_id)
+                self.tally.members_removed += self.sink.mark_removed(provider_id)
         for provider_id in bases:
             try:
                 member_pass.read(state, provider_id, now, options.members_every_sec)

@@ -130,7 +130,19 @@ def _supplied(name: str) -> Column:
 
 
 TABLES = tuple(_table(name, defined) for name, defined in _DEFINED.tables.items())
-SHOPS, CATEGORIES, BILLS, BILL_ITEMS, ITEM_OPTIONS, PAYMENTS, PROMOTIONS, MEMBERS, COUPONS, REMOVED_BILLS = TABLES
+(
+    SHOPS,
+    CATEGORIES,
+    BILLS,
+    BILL_ITEMS,
+    ITEM_OPTIONS,
+    PAYMENTS,
+    PROMOTIONS,
+    MEMBERS,
+    COUPONS,
+    REMOVED_BILLS,
+    REMOVED_MEMBERS,
+) = TABLES
 PARTS_OF_BILL = (BILL_ITEMS, ITEM_OPTIONS, PAYMENTS, PROMOTIONS)
 PROMOTION_KINDS = ("campaign", "coupon")
 OWN_TABLES = _DEFINED.own_tables
@@ -235,6 +247,16 @@ def missing_statements(found: Mapping[str, set[str]], dialect: Dialect) -> Itera
     for name, view in dialect.views.items():
         if name not in found:
             yield from _creation_of_view(name, view, dialect)
+
+
+def comments(dialect: Dialect) -> Iterator[str]:
+    """Yield the statements that describe the tables, the views and their columns."""
+    for table in TABLES:
+        yield from (statement for statement in _creation(table, dialect) if statement.startswith("COMMENT"))
+    for name, view in dialect.views.items():
+        yield from (
+            statement for statement in _creation_of_view(name, view, dialect) if statement.startswith("COMMENT")
+        )
 
 
 def _creation(table: Table, dialect: Dialect) -> Iterator[str]:

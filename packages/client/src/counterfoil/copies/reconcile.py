@@ -136,7 +136,7 @@ def _limits(report: Report) -> str:
     if left_out.pending:
         changed = counted(left_out.pending, "bill or shop", "bills or shops")
         sentences.append(f"Not compared, because the next pull reads them: {changed}.")
-    unlisted = "Not compared, because the service has no such list: removed_bills."
+    unlisted = "Not compared, because the service has no such list: removed_bills and removed_members."
     sentences.append(unlisted if report.deep else message("days_compared"))
     return " ".join(sentences)
 

@@ -8,6 +8,7 @@ which then replaces the old one, so readers never see a partial file.
 import os
 import shutil
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from counterfoil.client.errors import message
 from counterfoil.client.sinks import PARQUET_WORKING_FILE, engine_of, json_rows
 from counterfoil.client.sinks.json_rows import Fill, JsonRows, Rows, SinkError, duckdb_engine, escape_quotes, execute
 from counterfoil.client.sinks.sql import Sink, column_names
-from counterfoil.client.tables import DUCKDB_VIEWS, OWN_TABLES, TABLES, Dialect, Table
+from counterfoil.client.tables import DUCKDB_VIEWS, OWN_TABLES, TABLES, Dialect, Table, comments
 from counterfoil.model.text import first_line
 
 DUCKDB = duckdb_engine()
@@ -25,6 +26,11 @@ CHECKPOINT_AT = "1GB"
 # third of a checkpoint, and files of 20,000 bills have about the same size without it.
 STORAGE_VERSION = "v1.1.0"
 COMPRESSION_NOT_USED = "fsst"
+
+
+def _opened(path: Path) -> Any:
+    config = {"autoinstall_known_extensions": False, "storage_compatibility_version": STORAGE_VERSION}
+    return DUCKDB.connect(str(path), config=config)
 
 
 class DuckDBSink(Sink):
@@ -43,6 +49,7 @@ class DuckDBSink(Sink):
     """
 
     def __init__(self, path: Path) -> None:
+        self._path = path
         self._parser = JsonRows(lambda: self._db, path.with_name(f"{path.name}.scratch"))
         self._is_new = not path.exists()
         try:
@@ -50,10 +57,7 @@ class DuckDBSink(Sink):
             # Without this, DuckDB might load one of its extensions and open a file of another format, such as SQLite.
             if path.exists() and engine_of(path) != "duckdb":
                 raise SinkError(f"{path} exists but is not a DuckDB file. Choose another target.")
-            self._db = DUCKDB.connect(
-                str(path),
-                config={"autoinstall_known_extensions": False, "storage_compatibility_version": STORAGE_VERSION},
-            )
+            self._db = _opened(path)
         except (DUCKDB.Error, OSError) as error:
             if "Could not set lock" in str(error):
                 raise SinkError(message("duckdb_open", path=path)) from error
@@ -64,9 +68,40 @@ class DuckDBSink(Sink):
         # We hold the file's lock, so anything left in the scratch folder is from a process that was killed.
         shutil.rmtree(self._parser.folder, ignore_errors=True)
         self._parser.start()
+        self._configure()
+        self.make_tables()
+
+    def _configure(self) -> None:
         self.run(f"SET checkpoint_threshold = '{CHECKPOINT_AT}'")
         self.run(f"SET disabled_compression_methods = '{COMPRESSION_NOT_USED}'")
-        self.make_tables()
+
+    def erase_remains(self) -> None:
+        """Replace the file by a copy, because DuckDB leaves deleted rows in blocks that it does not use."""
+        if not self.has_remains():
+            return
+        draft = self._parser.folder / "copy.duckdb"
+        draft.unlink(missing_ok=True)
+        self.run(f"ATTACH '{escape_quotes(str(draft))}' AS copied (STORAGE_VERSION '{STORAGE_VERSION}')")
+        try:
+            self.run("CHECKPOINT")
+            [[name]] = self.run("SELECT current_database()")
+            self.run(f'COPY FROM DATABASE "{name}" TO copied')
+            self.run("DELETE FROM copied.pull_erased")
+        finally:
+            self.run("DETACH copied")
+        with closing(_opened(draft)) as copied:
+            # They are not copied with the tables.
+            for statement in comments(self.DIALECT):
+                execute(copied, statement)
+        self._db.close()
+        try:
+            draft.chmod(self._path.stat().st_mode & 0o777)
+            _flush_to_disk(draft)
+            draft.replace(self._path)
+            _flush_to_disk(self._path.parent)
+        finally:
+            self._db = _opened(self._path)
+            self._configure()
 
     def run(self, statement: str, values: Sequence[Any] = ()) -> Rows:
         return execute(self._db, statement, values)

@@ -153,6 +153,9 @@ class Sink(ABC):
     def changed(self, *tables: Table) -> None:  # noqa: B027 - subclasses may override it
         """Hook: called inside the transaction that changed these tables."""
 
+    def erase_remains(self) -> None:  # noqa: B027 - subclasses may override it
+        """Write the file anew, without unused space, if that has personal data of deleted members."""
+
     def publish(self) -> list[str]:
         """Write files for readers, if the target has any. Return the names of those that had lost rows."""
         return []
@@ -336,10 +339,10 @@ class Sink(ABC):
 
     def forget_base(self, provider_id: str) -> int:
         """Delete the members of a base with all their rows, and return the number of deleted members."""
-        of_base = "SELECT member_id FROM members WHERE provider_id = ?"
-        self._change(COUPONS, f"DELETE FROM coupons WHERE member_id IN ({of_base})", [provider_id])
         self.open_pass(provider_id)
-        return self._change(MEMBERS, "DELETE FROM members WHERE provider_id = ?", [provider_id])
+        deleted = self._delete_members("provider_id = ?", [provider_id])
+        self._change(layout.REMOVED_MEMBERS, "DELETE FROM removed_members WHERE provider_id = ?", [provider_id])
+        return deleted
 
     def _literal(self, instant: str) -> str:
         """Return SQL for an instant in the service's format."""
@@ -358,6 +361,10 @@ class Sink(ABC):
         self.stage_members(provider_id, rows)
         written = self._merge(MEMBERS, COUPONS)
         self.run("INSERT INTO pull_seen SELECT provider_id, member_id FROM staged_members")
+        self._change(
+            layout.REMOVED_MEMBERS,
+            "DELETE FROM removed_members WHERE member_id IN (SELECT member_id FROM staged_members)",
+        )
         return written
 
     def stage_members(self, provider_id: str, rows: Sequence[bytes]) -> None:
@@ -367,17 +374,44 @@ class Sink(ABC):
         self._stage([Fill(MEMBERS, {"provider_id": base, "removed_at": "NULL"}), Fill(COUPONS)])
 
     def close_pass(self, provider_id: str) -> int:
-        """Mark members that the pass has not seen as removed; return the number marked."""
+        """Delete the members that the pass has not seen, and record them as removed; return their number."""
+        unseen = "provider_id = ? AND member_id NOT IN (SELECT member_id FROM pull_seen WHERE provider_id = ?)"
+        values = [provider_id, provider_id]
         now = self._literal(self.now)
-        vanished = self._change(
-            MEMBERS,
-            f"UPDATE members SET removed_at = {now}, copied_at = {now} "
-            "WHERE provider_id = ? AND removed_at IS NULL AND member_id NOT IN "
-            "(SELECT member_id FROM pull_seen WHERE provider_id = ?)",
-            [provider_id, provider_id],
+        recorded = "SELECT member_id FROM removed_members"
+        self.run(
+            f"INSERT INTO removed_members ({column_names(layout.REMOVED_MEMBERS)}) "
+            f"SELECT member_id, provider_id, coalesce(removed_at, {now}), {now} FROM members "
+            f"WHERE {unseen} AND member_id NOT IN ({recorded})",
+            values,
         )
+        vanished = self._delete_members(unseen, values)
+        if vanished:
+            self.changed(layout.REMOVED_MEMBERS)
         self.open_pass(provider_id)
         return vanished
+
+    def mark_removed(self, provider_id: str) -> int:
+        """Mark the members of a base that cannot be read any more as removed; return the number marked."""
+        now = self._literal(self.now)
+        self.open_pass(provider_id)
+        return self._change(
+            MEMBERS,
+            f"UPDATE members SET removed_at = {now}, copied_at = {now} WHERE provider_id = ? AND removed_at IS NULL",
+            [provider_id],
+        )
+
+    def _delete_members(self, condition: str, values: Sequence[Any]) -> int:
+        chosen = f"SELECT member_id FROM members WHERE {condition}"
+        if self.run(f"{chosen} AND (tel IS NOT NULL OR email IS NOT NULL) LIMIT 1", values):
+            # Engines leave what they delete in unused space: see `erase_remains`.
+            self.run("INSERT INTO pull_erased VALUES (?)", values[:1])
+        self._change(COUPONS, f"DELETE FROM coupons WHERE member_id IN ({chosen})", values)
+        return self._change(MEMBERS, f"DELETE FROM members WHERE {condition}", values)
+
+    def has_remains(self) -> bool:
+        """Return whether personal data was deleted that may still be in unused space."""
+        return bool(self.run("SELECT 1 FROM pull_erased LIMIT 1"))
 
     # --- staged rows -----------------------------------------------------------------
 

@@ -78,6 +78,7 @@ class SQLiteSink(Sink):
         # In this mode, readers see the last commit while a pull writes, and do not block the pull.
         self.run("PRAGMA journal_mode = WAL")
         self.run("PRAGMA synchronous = FULL")
+        self.run("PRAGMA secure_delete = ON")
         # By default, SQLite writes temporary tables and intermediate results to the system's folder for temporary
         # files, which may be small. They fit in memory: a temporary table holds one batch, and the largest intermediate
         # result holds only the IDs of a base's members, or of the bills that a full pass did not return.
@@ -93,6 +94,16 @@ class SQLiteSink(Sink):
             if "locked" in str(error):
                 raise SinkError(message("sqlite_locked")) from error
             raise SinkError(f"SQLite: {error}") from error
+
+    def erase_remains(self) -> None:
+        if not self.has_remains():
+            return
+        # A reader may prevent this. Then the next run does it.
+        with suppress(SinkError):
+            self.run("VACUUM")
+            ((is_busy, _, _),) = self.run("PRAGMA wal_checkpoint(TRUNCATE)")
+            if not is_busy:
+                self.run("DELETE FROM pull_erased")
 
     def close(self) -> None:
         super().close()
