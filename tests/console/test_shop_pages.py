@@ -211,3 +211,31 @@ def test_a_change_is_refused_if_somebody_else_changed_the_shop_meanwhile(used: I
     assert answer.status_code == 409
     assert "Somebody else has changed this shop" in answer.text
     assert used.alice.json(f"{address}.json")["closingTime"] == "04:00"
+
+
+# --- Today -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("console", BOTH, indirect=True, ids=["sqlite", "postgres"])
+def test_today_begins_with_what_the_shops_took_and_names_those_that_differ(console: RunningConsole) -> None:
+    steady, fallen, new = shop(name="Steady"), shop(name="Fallen"), shop(name="New")
+    console.service.load(steady, fallen, new)
+    for weeks in range(1, 5):
+        console.service.load(*sold(console, steady, 7 * weeks + 1, 2), *sold(console, fallen, 7 * weeks + 1, 4))
+    console.service.load(*sold(console, steady, 1, 2), *sold(console, fallen, 1, 1), *sold(console, new, 1, 5))
+    alice = console.operator()
+    found = alice.json("/today.json")["business"]
+    yesterday = found["yesterday"]
+    assert (yesterday["bills"], yesterday["net"], yesterday["withoutUsual"]) == (8, "960", 1)
+    assert (yesterday["comparedNet"], yesterday["usualNet"]) == ("360", "720")
+    assert [differing["shopName"] for differing in found["differing"]] == ["Fallen"]
+    page = alice.page("/")
+    assert page.index("Net yesterday") < page.index("Requests today")
+    assert shop_address(fallen["id"]) in page
+
+
+def test_today_of_a_store_without_bills_has_no_figures_of_the_business(console: RunningConsole) -> None:
+    console.service.load(shop(name="Riverside"))
+    page = console.operator().page("/")
+    assert "Net yesterday" in page
+    assert "Nothing is known to be usual yet." in page

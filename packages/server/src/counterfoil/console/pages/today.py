@@ -1,4 +1,4 @@
-"""Today: whether all is well, and how the service is used today compared with the last 7 days."""
+"""Today: whether all is well, what the shops took, and how the service is used compared with the last 7 days."""
 
 from collections.abc import Sequence
 from datetime import date, timedelta
@@ -14,6 +14,7 @@ from counterfoil.model.text import translatable
 from counterfoil.operator_reads import DayOfKey
 from counterfoil.ports import StoreMismatch, StoreUnavailable
 from counterfoil.program.columns import ListColumn, RowList
+from counterfoil.views.business import DIFFERING, BusinessToday, ShopToday, business_today
 from counterfoil.views.shops import columns
 from counterfoil.views.store import KeyToday
 
@@ -53,6 +54,7 @@ class TodayView(Struct, frozen=True, kw_only=True, rename="camel"):
     is_empty: bool
     status: Status
     findings: list[Finding]
+    business: BusinessToday | None
     days: list[DaySum]
     yesterday_by_now: int
     use: Use | None
@@ -94,6 +96,10 @@ class TodayView(Struct, frozen=True, kw_only=True, rename="camel"):
         return self.horizon_age_ms is None or self.horizon_age_ms > MOST_HORIZON_MS
 
     @property
+    def differing_shops(self) -> RowList[ShopToday]:
+        return RowList(DIFFERING, self.business.differing if self.business else [])
+
+    @property
     def busy_keys(self) -> RowList[BusyKey]:
         return RowList(BUSY_KEYS, self.keys)
 
@@ -101,7 +107,9 @@ class TodayView(Struct, frozen=True, kw_only=True, rename="camel"):
 def read(visit: Visit) -> TodayView:
     overview = visit.store.overview()
     store, findings, yesterday = overview.store, visit.store.findings(), visit.now - DAY_MS
+    business: BusinessToday | None = None
     try:
+        business = business_today(visit.store.reads, store.shops, visit.now) if store.shops else None
         use, (days, keys) = read_use(visit, "7d"), _usage(visit)
         hours = visit.store.reads.hours(None, thai_midnight(thai_day(yesterday)), yesterday)
         yesterday_by_now = sum(hour.requests for hour in hours)
@@ -113,6 +121,7 @@ def read(visit: Visit) -> TodayView:
         is_empty=store.extent is not None and not store.shops,
         status=worst_status(findings),
         findings=worst_first(findings),
+        business=business,
         days=days,
         yesterday_by_now=yesterday_by_now,
         use=use,
