@@ -31,7 +31,7 @@ EVERYTHING := --editable 'packages/client[pull,mcp]' --editable 'packages/import
 # Keep compiled code even if the shell turns it off: the tests start the command hundreds of times.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-programs test-attacks test-browser test-long check docs translations format clean ship-tools node-tools connectors test-connectors test-dbt connect-dlt connect-airbyte wheel bench bench-quick bench-growth
+.PHONY: help demo test test-programs test-attacks test-browser test-long check docs translations format clean ship-tools node-tools connectors test-connectors test-dbt connect-dlt wheel bench bench-quick bench-growth
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 18
@@ -113,10 +113,7 @@ test-dbt: $(READY) $(DBT)/.ready ## run the dbt package on a copy that changes
 	PYTHONPATH=. $(BIN)/python -m pytest connectors/tests/dbt $(ARGS)
 
 connect-dlt: $(DEMO_READY) connectors/dlt/.venv/.ready ## copy the demo into DuckDB with dlt, and compare
-	@$(BIN)/python connectors/copy_demo.py dlt
-
-connect-airbyte: $(DEMO_READY) connectors/airbyte/.venv/.ready ## copy the demo into DuckDB with Airbyte's CDK, and compare
-	@$(BIN)/python connectors/copy_demo.py airbyte
+	@$(BIN)/python connectors/copy_demo.py
 
 ship-tools: $(SHIP_READY) ## install the tools that check the wheel and deploy/
 

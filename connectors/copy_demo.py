@@ -1,9 +1,4 @@
-"""Starts the demo, copies it with one connector, and compares the copy with the service.
-
-    python connectors/copy_demo.py dlt|airbyte
-
-The Makefile runs it as `make connect-dlt` and so on.
-"""
+"""Starts the demo, copies it with dlt, and compares the copy with the service. `make connect-dlt` runs it."""
 
 import json
 import os
@@ -15,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 CONNECTORS = Path(__file__).parent
-# The program of each connector, and the schema of the copy that it makes. The program's only argument is the target.
-PROGRAMS = {"dlt": ("counterfoil_dlt.py", "counterfoil"), "airbyte": ("copy_to_duckdb.py", "main")}
+PROGRAM = CONNECTORS / "dlt" / "counterfoil_dlt.py"
+PYTHON = CONNECTORS / "dlt" / ".venv" / "bin" / "python"
 
 
 @contextmanager
@@ -46,18 +41,15 @@ def demo() -> Iterator[dict[str, str]]:
 
 
 def main() -> int:
-    name = sys.argv[1]
-    program, schema = PROGRAMS[name]
-    python = CONNECTORS / name / ".venv" / "bin" / "python"
     with demo() as environment, tempfile.TemporaryDirectory() as folder:
 
         def run(*command: str | Path) -> None:
-            subprocess.run([python.absolute(), *command], cwd=folder, env=os.environ | environment, check=True)
+            subprocess.run([PYTHON.absolute(), *command], cwd=folder, env=os.environ | environment, check=True)
 
         for what in ("The first pass copies the demo.", "The second pass copies what has changed since."):
             print(what, flush=True)
-            run((CONNECTORS / name / program).resolve(), "copy.duckdb")
-        run((CONNECTORS / "check_copy.py").resolve(), "copy.duckdb", schema)
+            run(PROGRAM.resolve(), "copy.duckdb")
+        run((CONNECTORS / "check_copy.py").resolve(), "copy.duckdb", "counterfoil")
     return 0
 
 

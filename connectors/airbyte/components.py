@@ -60,8 +60,8 @@ class ChangeFeedRetriever(SimpleRetriever):
         # Every state message contains the cursor's state, so the mark and the shops are added only after the last page.
         stored = self.cursor.state
         since, as_of, shops = stored.get("mark"), stored.get("asOf"), dict(stored.get("shops", {}))
-        # `full` and `adopt` are added to the state by copy_to_duckdb.py. If everything is to be read again, a pass from
-        # the mark comes first, because it shows whether the copy was made with this key.
+        # Whoever runs the source may add `full` and `adopt` to the state. If everything is to be read again, a pass
+        # from the mark comes first, because it shows whether the copy was made with this key.
         reads_again, adopts = stored.get("full"), stored.get("adopt")
         since = None if adopts else since
         for _ in range(MAX_ATTEMPTS):
@@ -105,8 +105,8 @@ def since_after(error: AirbyteTracedException, since: str | None, attempt: "_Att
 
 def other_key() -> AirbyteTracedException:
     return AirbyteTracedException(
-        message="This copy was made with another key, or from another service. If both return the same data, run "
-        "copy_to_duckdb.py with --adopt, or clear the data of the connection. Otherwise, use another destination.",
+        message="This copy was made with another key, or from another service. If both return the same data, clear the "
+        "data of the connection. Otherwise, use another destination.",
         failure_type=FailureType.config_error,
     )
 

@@ -22,7 +22,7 @@ class Airbyte(Connector):
     name = "airbyte"
 
     def command(self) -> list[str]:
-        return [str(self.bin / "python"), str(CONNECTORS / "airbyte" / "copy_to_duckdb.py"), "copy.duckdb"]
+        return [str(self.bin / "python"), str(CONNECTORS / "tests" / "airbyte_runner.py"), "copy.duckdb"]
 
     @property
     def database(self) -> Path:

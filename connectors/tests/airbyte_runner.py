@@ -1,6 +1,6 @@
-"""Runs the source once with the CDK's own runner, and loads its messages into DuckDB.
+"""Runs the Airbyte source once with the CDK's own runner, and loads its messages into DuckDB, as Airbyte would.
 
-    python copy_to_duckdb.py [--full] [--adopt] sales.duckdb
+    python airbyte_runner.py [--full] [--adopt] sales.duckdb
 
 The command reads COUNTERFOIL_URL and COUNTERFOIL_KEY from the environment. With
 --full, it reads everything again. With --adopt, it does so with a key that the copy was not made with. It
@@ -22,7 +22,7 @@ from typing import Any
 
 import duckdb
 
-FOLDER = Path(__file__).parent
+FOLDER = Path(__file__).parents[1] / "airbyte"
 TABLES = """
 CREATE TABLE IF NOT EXISTS changes
     (shop_id VARCHAR, kind VARCHAR, id VARCHAR, data JSON, PRIMARY KEY (shop_id, kind, id));
@@ -73,7 +73,7 @@ class Loader:
         is_whole = stored is not None and stored[1] == held
         if not is_whole:
             print("The copy is not the one that its state belongs to: it starts from the beginning.", file=sys.stderr)
-        state = json.loads(stored[0]) if stored else {"type": "STREAM", "stream": NO_STATE}
+        state: dict[str, Any] = json.loads(stored[0]) if stored else {"type": "STREAM", "stream": NO_STATE}
         known = state["stream"]["stream_state"]
         # The source needs the known shops to recognise those that have left the scope: their bills stay.
         known["shops"] = {
@@ -158,7 +158,10 @@ def main() -> int:
 
 def source_command(folder: Path, state: list[Any]) -> list[str]:
     """Write the source's configuration and state to this folder, and return the command that reads all streams."""
-    settings = {"url": os.environ["COUNTERFOIL_URL"].rstrip("/") + "/", "key": os.environ["COUNTERFOIL_KEY"]}
+    settings: dict[str, str | int] = {
+        "url": os.environ["COUNTERFOIL_URL"].rstrip("/") + "/",
+        "key": os.environ["COUNTERFOIL_KEY"],
+    }
     if page_size := os.environ.get("COUNTERFOIL_PAGE_SIZE"):
         settings["page_size"] = int(page_size)
     files = {"config": folder / "config.json", "state": folder / "state.json"}
