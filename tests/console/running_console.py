@@ -42,11 +42,13 @@ class RunningConsole:
     def _start(self) -> None:
         self.app = ConsoleApp(self.settings, self.key, self.clock)
         self._listener = listener_of(self.settings, self.app)
+        self.app.open()
         self._listener.start()
 
     def restart(self) -> None:
         """Replace the console with a new console on the same port."""
         self._listener.stop()
+        self.app.close()
         self._start()
 
     @property
@@ -84,6 +86,7 @@ class RunningConsole:
 
     def close(self) -> None:
         self._listener.stop()
+        self.app.close()
         self.service.close()
 
 

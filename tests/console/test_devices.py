@@ -15,8 +15,10 @@ from counterfoil.domain.audit import Actor
 from counterfoil.domain.open_items import OpenItem
 from records import base, bill, branch, member
 from running_service import backend_settings
+from waiting import until
 
 DAY_SEC = 86_400
+LOYVERSE = Path(__file__).parents[2] / "docs" / "examples" / "loyverse-receipts.csv"
 SOMEBODY = Actor("bob", "cli", "back-office")
 # Personal data that a rejected line contains.
 TELEPHONE = "0800000000"
@@ -229,8 +231,8 @@ def test_a_revoked_device_stays_out_while_the_store_is_down(console: RunningCons
 def example(console: RunningConsole) -> dict[str, str]:
     """Return values for addresses of a store that has something for every action.
 
-    There are a member, a bill, a rejected line that contains a telephone number, a held delivery, a key and an unused
-    link.
+    There are a member, a bill, a rejected line that contains a telephone number, a held delivery, a key, an unused
+    link and a file that was brought in.
     """
     shop = branch(name="Riverside")
     console.service.load(
@@ -240,8 +242,22 @@ def example(console: RunningConsole) -> dict[str, str]:
     console.service.ledger.add_items([held])
     key_id = console.service.key(shop=shop["id"], label="ERP", personal_data=True).split("_")[2]
     device_id, _ = console.linked("watch")
+    waiting = OpenItem(identity="2-new.csv", kind="needs_answers", files={"new.csv": 0}, path="/quarantine/2-new.csv")
+    console.service.ledger.add_items([waiting])
     values = {"key_id": key_id, "number": "1", "device_id": device_id, "operation": "listShops"}
-    return values | {"shop_id": shop["id"], "day": "2026-01-01", "bill_id": "b-1"}
+    values |= {"shop_id": shop["id"], "day": "2026-01-01", "bill_id": "b-1"}
+    return {**values, "import_id": brought_in(console)}
+
+
+def brought_in(console: RunningConsole) -> str:
+    """Bring in a file of a known till, answer for its shop, and return the ID of the import."""
+    office = console.device("office")
+    files = {"files": ("receipts.csv", LOYVERSE.read_bytes())}
+    path = office.client.post("/imports", files=files, headers=SAME_ORIGIN).headers["location"]
+    until(lambda: office.json(f"{path}.json")["state"] != "reading", "the file has been read")
+    office.send(f"{path}/answers", {"other:franchise": "g", "other:closing": "04:00", "other:timezone": "Asia/Bangkok"})
+    until(lambda: office.json(f"{path}.json")["state"] == "checked", "the totals are there")
+    return str(path.rpartition("/")[2])
 
 
 def address(pattern: str, values: dict[str, str]) -> str:
@@ -281,7 +297,8 @@ def test_a_reader_sees_every_page_without_forms_and_personal_data(
             assert "cf_live_" not in answer.text
             forms = re.findall(r'<form[^>]*method="post"[^>]*action="([^"]*)"', answer.text)
             assert set(forms) <= {"/sign-out"}
-    assert [pattern.partition("(")[0] for pattern in refused] == ["/keys/new", "/shops/", "/reference/try/"]
+    only_operators = ["/keys/new", "/shops/", "/imports", "/imports/", "/reference/try/"]
+    assert [pattern.partition("(")[0] for pattern in refused] == only_operators
     path = f"/keys/{example['key_id']}"
     for action in KEY_ACTIONS:
         shown = reader.page(f"{path}?tab={action}")
@@ -301,6 +318,8 @@ def test_an_operator_sees_the_forms_that_a_reader_does_not(console: RunningConso
         "/loads/items/2",
         "/devices",
         f"/shops/{example['shop_id']}/settings?closing=04:00",
+        "/imports",
+        f"/imports/{example['import_id']}",
         "/reference/try/listShops",
     )
     sent_to = re.findall(r'action="([^"#]*)', "".join(map(operator.page, paths)))

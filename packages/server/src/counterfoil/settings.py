@@ -112,6 +112,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     console_max_hours: int
     console_idle_days: int
     console_max_days: int
+    console_deliveries: str
     log: str
     log_format: str
     notify_url: str

@@ -80,6 +80,14 @@ class Question(FormPart, frozen=True, kw_only=True):
     """The answer that stands if none is given. It is then listed in `assumed`. What changes money has none."""
 
 
+class OtherRole(FormPart, frozen=True):
+    """A role that a column does not have, although its values fit it."""
+
+    role: str
+    refuted: str = ""
+    """What refutes it, with the first bill that does, or an empty text if only the answers or the heading decide."""
+
+
 class ColumnView(FormPart, frozen=True, kw_only=True):
     heading: str
     role: str
@@ -87,6 +95,7 @@ class ColumnView(FormPart, frozen=True, kw_only=True):
     standing: Standing = field(name="class")
     equation: str = ""
     """The sum that proves it, as in `Total = Subtotal + VAT on 6 of 6 bills`."""
+    others: tuple[OtherRole, ...] = ()
 
 
 class RefusedAnswer(FormPart, frozen=True, kw_only=True):

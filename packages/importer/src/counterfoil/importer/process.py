@@ -24,6 +24,7 @@ from counterfoil.importing.database import DatabaseImport, SavedState, SourceDat
 from counterfoil.importing.formats import Export, open_export
 from counterfoil.importing.mapping import parse_mapping
 from counterfoil.importing.results import (
+    BaseMissing,
     ExportTotals,
     Imported,
     ImportedRecord,
@@ -199,6 +200,8 @@ def _reason(error: BaseException) -> tuple[str, Cause]:
         return "the disk for temporary files is full", "disk"
     if isinstance(error, NotRecognised):
         return str(error), "unknown"
+    if isinstance(error, BaseMissing):
+        return str(error), "base"
     if isinstance(error, ImportFailed):
         return str(error), "export"
     if isinstance(error, ModuleNotFoundError) and error.name:

@@ -1,7 +1,8 @@
 """Returns the form of an export: the questions that are left, each option with its money, or what would be loaded."""
 
+import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from functools import partial
@@ -10,7 +11,7 @@ from zoneinfo import ZoneInfo
 from msgspec.structs import replace
 
 from counterfoil.importer.accepted import mapping_text
-from counterfoil.importer.columns import SCALE, ExportTable
+from counterfoil.importer.columns import SCALE, ExportTable, TableColumn
 from counterfoil.importer.form import (
     FIRST_ROWS,
     MOST_OPTIONS,
@@ -22,6 +23,7 @@ from counterfoil.importer.form import (
     FormFiles,
     KnownShop,
     LeftOutBills,
+    OtherRole,
     Question,
     RefusedAnswer,
     Totals,
@@ -39,6 +41,8 @@ from counterfoil.model.text import counted, display_width
 MOST_ROUNDS = 20
 MOST_VALUES, MOST_NUMBERS = 6, 3
 _SHOP, _STATE = "shop", "state"
+# What joins the names of columns in an answer, such as `Total + Tip` or `sum of Amount`.
+_PARTS = re.compile(r" [+-] |sum of ")
 _MARKS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "pipe"}
 
 
@@ -307,9 +311,12 @@ class _Former:
 
     def _columns(self, reading: ExportReading, questions: Sequence[Question]) -> list[ColumnView]:
         asked = {name for question in questions for name in reading.source_table.columns if name in question.text}
-        asked |= {name for answer in self._answers for name in reading.source_table.columns if answer.endswith(name)}
+        for question, answer in self._answers.items():
+            parts = {question.partition(".")[2], *_PARTS.split(answer)}
+            asked |= parts.intersection(reading.source_table.columns)
         proven = reading.interview.proven
         bills, net = reading.bills, reading.net
+        is_net_asked = any(question.kind == "money" for question in questions)
         found = []
         for name, column in reading.source_table.columns.items():
             equation = next((line for line in proven if name in line), "")
@@ -321,8 +328,43 @@ class _Former:
             standing = (
                 "asked" if name in asked else "proven" if equation or role == "id" else "visible" if role else "unread"
             )
-            found.append(ColumnView(heading=name, role=role, standing=standing, equation=equation))  # type: ignore[arg-type]
+            others = tuple(self._other_roles(reading, name, role, is_net_asked=is_net_asked))
+            found.append(
+                ColumnView(heading=name, role=role, standing=standing, equation=equation, others=others)  # type: ignore[arg-type]
+            )
         return found
+
+    def _other_roles(self, reading: ExportReading, name: str, role: str, *, is_net_asked: bool) -> Iterator[OtherRole]:
+        """Yield the number of a bill and what was paid, if the column is neither, with the bill that refutes them."""
+        bills, column = reading.bills, reading.bills.table.columns.get(name)
+        if column is None or not column.filled:
+            return
+        may_be_number = not column.is_number or all(value.isdigit() for value in column.distinct)
+        if may_be_number and bills.number.name != name:
+            yield OtherRole("id", self._shared_value(reading, column))
+        if role != "net" and column.is_number:
+            yield OtherRole("net", "" if is_net_asked else self._other_amount(reading, column))
+
+    def _other_amount(self, reading: ExportReading, column: TableColumn) -> str:
+        """Return a sentence about a bill for which something else was paid, or an empty text if there is none."""
+        for bill in reading.counted:
+            paid, amount = reading.net.values[bill], column.amount(reading.bills.rows[bill][0])
+            if paid is not None and amount * SCALE != paid:
+                shown = f"{self._money(int(amount * SCALE))} here, but {self._money(paid)} was paid"
+                return f"bill {reading.bills.name_of(bill)}: {shown}"
+        return ""
+
+    def _shared_value(self, reading: ExportReading, column: TableColumn) -> str:
+        """Return a sentence about two bills with the same value, or an empty text if each bill has its own."""
+        bills = reading.bills
+        first: dict[str, int] = {}
+        for bill in reading.counted:
+            value = column.values[bills.rows[bill][0]]
+            other = first.setdefault(value, bill)
+            if other != bill:
+                what = "the same value" if value else "no value"
+                return f"bills {bills.name_of(other)} and {bills.name_of(bill)} have {what}"
+        return ""
 
     def _totals(self, reading: ExportReading) -> Totals:
         names = {shop.column_value: shop.name for shop in reading.shops.shops}

@@ -15,9 +15,9 @@ from counterfoil.importing.results import Reason
 
 VERSION: Final = 1
 Kind = Literal["bills", "lines", "payments"]
-Cause = Literal["export", "unknown", "disk", "memory", "cells", "package", "error"]
-"""Why nothing is converted: the export or its mapping, an export that nobody has answered for, a full disk, a limit, a
-package that is not installed (then the text is its name), or an error of the converter."""
+Cause = Literal["export", "unknown", "base", "disk", "memory", "cells", "package", "error"]
+"""Why nothing is converted: the export or its mapping, an export that nobody has answered for, members without a base,
+a full disk, a limit, a package that is not installed (then the text is its name), or an error of the converter."""
 
 
 class InputFile(Struct, frozen=True):

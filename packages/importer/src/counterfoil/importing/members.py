@@ -20,6 +20,7 @@ from counterfoil.importing import values as cell_values
 from counterfoil.importing.export_totals import TOTALS_ROW, is_total_label
 from counterfoil.importing.mapping import MEMBER_FIELDS, Cell, CellSource, ImportMapping, MappedTier
 from counterfoil.importing.results import (
+    BaseMissing,
     Imported,
     ImportedRecord,
     ImportFailed,
@@ -147,7 +148,7 @@ class MemberImport:
         found = self._options.base or self._mapping.base.id or (known[0] if len(known) == 1 else None)
         if found is None:
             names = f" The store has {shown_all(known)}." if known else " Any name will do for a new one."
-            raise ImportFailed(
+            raise BaseMissing(
                 "nothing says to which membership base these members belong. Name it with --base, as in --base club."
                 + names
             )

@@ -47,6 +47,10 @@ class NotRecognised(ImportFailed):
     """No mapping is for these headings, so somebody must answer what the columns mean."""
 
 
+class BaseMissing(ImportFailed):
+    """Nothing says to which membership base the members of a table belong."""
+
+
 class RowProblem(Exception):
     """A row cannot be converted, so its bill is rejected. `reason` is a key of REJECT_REASONS."""
 

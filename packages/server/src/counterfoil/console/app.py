@@ -11,6 +11,7 @@ from counterfoil import bootstrap
 from counterfoil.console import routes, sign_in
 from counterfoil.console.actions import record_proxy_sign_in
 from counterfoil.console.guards import SINGLE_HEADERS, refusal
+from counterfoil.console.imports import IMPORT_PATH, Imports
 from counterfoil.console.layout import ICONS_PATH, SCRIPT_PATH, STYLE_PATH, notice, refusal_page, sign_in_page
 from counterfoil.console.sessions import Session, Sessions
 from counterfoil.console.texts import Texts, language_named, preferred
@@ -26,6 +27,7 @@ from counterfoil.settings import Settings
 from counterfoil.web.html import Html, style_sheet, text_file
 
 MAX_NAME = 200
+UPLOAD_PATHS = frozenset({IMPORT_PATH})
 # The sign-in page for a device that was signed in before.
 SIGNED_OUT_PATH = f"{sign_in.SIGN_IN_PATH}?out=1"
 # The script sends this header with requests that it makes by itself, such as those of *Follow live*.
@@ -48,12 +50,21 @@ class ConsoleApp:
         self._devices = sign_in.SignedInDevices(settings, link_key, clock)
         self._sessions = Sessions(clock, sign_in.lifetimes(settings))
         self._store = ConsoleStore(settings, clock)
+        self._imports = Imports(clock)
         package = "counterfoil.console"
         self._files = {
             STYLE_PATH: ("text/css; charset=utf-8", style_sheet(package, "console.css")),
             SCRIPT_PATH: ("text/javascript; charset=utf-8", text_file(package, "console.js")),
             ICONS_PATH: ("image/svg+xml", text_file(package, "icons.svg")),
         }
+
+    def open(self) -> None:
+        """Create the private folder of the files that operators bring in. Without it, none can be brought in."""
+        self._imports.open()
+
+    def close(self) -> None:
+        """Delete these files."""
+        self._imports.close()
 
     def answer(self, request: ListenerRequest) -> ConsoleResponse:
         refused = refusal(self._names, request)
@@ -76,6 +87,7 @@ class ConsoleApp:
             request=request,
             session=session,
             sessions=self._sessions,
+            imports=self._imports,
             store=self._store,
             settings=self._settings,
             t=Texts(session.language or preferred(request.header("accept-language"))),
@@ -197,12 +209,15 @@ def serve(settings: Settings, on_ready: Callable[[], None]) -> None:
 def running(settings: Settings) -> Iterator[None]:
     """Serve the console in other threads inside the `with` block."""
     key = sign_in.link_key(bootstrap.deployment_secret(settings))
-    listener = listener_of(settings, ConsoleApp(settings, key, SystemClock()))
+    app = ConsoleApp(settings, key, SystemClock())
+    listener = listener_of(settings, app)
+    app.open()
     listener.start()
     try:
         yield
     finally:
         listener.stop()
+        app.close()
 
 
 def listener_of(settings: Settings, app: ConsoleApp) -> PrivateListener:
@@ -220,7 +235,9 @@ def listener_of(settings: Settings, app: ConsoleApp) -> PrivateListener:
         return refusal_page({"accept-language": accept_language}, status, reason).complete()
 
     single = (*SINGLE_HEADERS, settings.console_proxy_header) if settings.console_proxy_header else SINGLE_HEADERS
-    return PrivateListener(settings.console_host, settings.console_port, answer, refuse, single)
+    return PrivateListener(
+        settings.console_host, settings.console_port, answer, refuse, single, upload_paths=UPLOAD_PATHS
+    )
 
 
 def _report(error: Exception) -> None:

@@ -222,3 +222,55 @@ if (follow) {
     refresh();
   });
 }
+
+// Bring in a file: it can be dropped, and its size and the progress are shown. Without this script, the form sends it.
+const drop = document.querySelector(".drop");
+if (drop) {
+  const files = drop.elements.files;
+  const chosen = drop.querySelector(".chosen");
+  const shown = (bytes) => `${(bytes / 1048576).toFixed(bytes < 10485760 ? 1 : 0)} MB`;
+  const showChosen = () => {
+    const list = [...files.files];
+    const bytes = list.reduce((sum, file) => sum + file.size, 0);
+    const isLarge = bytes > Number(drop.dataset.most);
+    files.setCustomValidity(isLarge ? drop.dataset.large : "");
+    chosen.textContent = isLarge ? drop.dataset.large : list.length ? `${list.map((file) => file.name).join(", ")} (${shown(bytes)})` : "";
+  };
+  files.addEventListener("change", showChosen);
+  for (const name of ["dragenter", "dragover"]) {
+    drop.addEventListener(name, (event) => {
+      event.preventDefault();
+      drop.classList.add("over");
+    });
+  }
+  for (const name of ["dragleave", "drop"]) drop.addEventListener(name, () => drop.classList.remove("over"));
+  drop.addEventListener("drop", (event) => {
+    event.preventDefault();
+    if (!event.dataTransfer.files.length) return;
+    files.files = event.dataTransfer.files;
+    showChosen();
+  });
+  drop.addEventListener("submit", (event) => {
+    event.preventDefault();
+    const button = drop.querySelector("button");
+    const request = new XMLHttpRequest();
+    const stop = (text) => {
+      chosen.textContent = text;
+      button.disabled = false;
+    };
+    request.upload.addEventListener("progress", (progress) => {
+      const share = Math.floor((100 * progress.loaded) / progress.total);
+      chosen.textContent = share < 100 ? `${drop.dataset.sending} … ${share} %` : `${drop.dataset.reading} …`;
+    });
+    request.addEventListener("error", () => stop(drop.dataset.cut));
+    request.addEventListener("load", () => {
+      // A refusal is a page that says why.
+      if (request.status < 400) location.assign(request.responseURL);
+      else stop(new DOMParser().parseFromString(request.responseText, "text/html").querySelector("#page .notice, .problem p, p")?.textContent || String(request.status));
+    });
+    button.disabled = true;
+    request.open("POST", drop.getAttribute("action"));
+    request.setRequestHeader("Accept", "text/html");
+    request.send(new FormData(drop));
+  });
+}

@@ -1,8 +1,10 @@
 """Refuses cross-site requests and requests with an unknown host name. The app runs these checks before all others."""
 
+from counterfoil.console.imports import IMPORT_PATH
 from counterfoil.console.visit import FORM
 from counterfoil.machine.addresses import HostNames
 from counterfoil.machine.private_listener import ListenerRequest
+from counterfoil.machine.uploaded_files import MULTIPART
 
 SAFE_METHODS = ("GET", "HEAD")
 METHODS = (*SAFE_METHODS, "POST")
@@ -40,7 +42,8 @@ def refusal(names: HostNames, request: ListenerRequest) -> ConsoleRefusal | None
         return None if is_allowed else (403, "foreign_read")
     if not _is_from_own_page(request):
         return 403, "foreign_form"
-    is_form = request.header("content-type").partition(";")[0].strip().lower() == FORM
+    kind = request.header("content-type").partition(";")[0].strip().lower()
+    is_form = kind == FORM or (kind == MULTIPART and request.path == IMPORT_PATH)
     return None if is_form else (415, "not_url_encoded")
 
 

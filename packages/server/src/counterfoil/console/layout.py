@@ -28,6 +28,7 @@ NAVIGATION: Final = {
     "keys": "/keys",
     "requests": "/requests",
     "shops": "/shops",
+    "imports": "/imports",
     "loads": "/loads",
     "personal": "/personal-data",
     "store": "/store",

@@ -6,6 +6,7 @@ texts depend on the language, and the age of a time on the visit.
 
 from collections.abc import Callable
 from datetime import date, datetime
+from decimal import Decimal, InvalidOperation
 from functools import cache
 
 from jinja2 import Environment, pass_context
@@ -65,6 +66,8 @@ def templates() -> Environment:
         exact_money=exact_money,
         exact_time=exact_time,
         local_second=local_second,
+        amount=_amount,
+        local_text=_local_text,
         message=_message,
         money=money,
         name=name_of,
@@ -96,6 +99,19 @@ def macro(visit: Visit, file: str, name: str) -> Callable[..., Markup]:
         templates().get_template(f"{file}.html").make_module({"t": visit.t, "visit": visit}), name
     )
     return made
+
+
+def _amount(amount: Decimal | str) -> str:
+    """Return an amount with separators of thousands. What is no number is shown as it is."""
+    try:
+        return f"{Decimal(amount):,f}"
+    except InvalidOperation:
+        return str(amount)
+
+
+def _local_text(time: str) -> str:
+    """Return a time such as `2026-11-14T18:05:00+07:00` as a person writes it."""
+    return time[:16].replace("T", " ")
 
 
 @pass_context

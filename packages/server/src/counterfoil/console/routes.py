@@ -9,14 +9,16 @@ from msgspec import json
 from msgspec.structs import replace
 
 from counterfoil.checks.open_items import VERBS
-from counterfoil.console import actions
+from counterfoil.console import actions, import_actions
 from counterfoil.console.display import LATEST_LOAD, translated
+from counterfoil.console.imports import IMPORT_PATH
 from counterfoil.console.layout import NAVIGATION, SERVICE_BANNER_PATH, page, problem_box, service_banner, show
 from counterfoil.console.pages import (
     audit,
     bill,
     devices,
     find,
+    imports,
     key,
     keys,
     loads,
@@ -40,6 +42,7 @@ _KEY = rf"(?P<key_id>[0-9A-Za-z]{{{ID_LENGTH}}})"
 _NUMBER = "(?P<number>[0-9]{1,15})"
 # IDs in paths are percent-encoded: see `addresses`.
 _SHOP = "(?P<shop_id>[^/]+)"
+_IMPORT = "(?P<import_id>[0-9a-f]{12})"
 _OPERATION = "(?P<operation>[A-Za-z]{1,40})"
 PAGES: Final[dict[str, ConsolePage[Any]]] = {
     "/today": today.PAGE,
@@ -55,6 +58,8 @@ PAGES: Final[dict[str, ConsolePage[Any]]] = {
     "/loads": loads.PAGE,
     f"/loads/{_NUMBER}": loads.ONE_LOAD,
     f"/loads/items/{_NUMBER}": loads.ONE_ITEM,
+    IMPORT_PATH: imports.PAGE,
+    f"{IMPORT_PATH}/{_IMPORT}": imports.ONE_IMPORT,
     "/personal-data": requests.PERSONAL,
     "/store": store.PAGE,
     "/devices": devices.PAGE,
@@ -74,6 +79,12 @@ ACTIONS: Final[dict[str, Callable[[Visit], ConsoleResponse]]] = {
     r"/devices/(?P<device_id>[0-9a-f]{10})/revoke": actions.revoke_devices,
     f"{reference.TRY_PATH}/{_OPERATION}": actions.try_request,
     "/devices/revoke-all": actions.revoke_devices,
+    IMPORT_PATH: import_actions.upload,
+    f"{IMPORT_PATH}/items/{_NUMBER}": import_actions.bring_in_item,
+    f"{IMPORT_PATH}/{_IMPORT}/answers": import_actions.answer,
+    f"{IMPORT_PATH}/{_IMPORT}/net": import_actions.expect_net,
+    f"{IMPORT_PATH}/{_IMPORT}/accept": import_actions.accept,
+    f"{IMPORT_PATH}/{_IMPORT}/discard": import_actions.discard,
 }
 _PAGES = [(re.compile(pattern, re.ASCII), each) for pattern, each in PAGES.items()]
 _ACTIONS = [(re.compile(pattern, re.ASCII), each) for pattern, each in ACTIONS.items()]

@@ -11,6 +11,7 @@ from msgspec import Struct
 from counterfoil import bootstrap
 from counterfoil.checks.findings import Finding
 from counterfoil.checks.overview import Overview, Ready, ask_ready, overview, service_finding
+from counterfoil.console.imports import Imports
 from counterfoil.console.sessions import Session, Sessions
 from counterfoil.console.texts import Texts
 from counterfoil.domain.devices import Role, allows
@@ -128,6 +129,7 @@ class Visit(Struct, frozen=True, kw_only=True):
     request: ListenerRequest
     session: Session
     sessions: Sessions
+    imports: Imports
     store: ConsoleStore
     settings: Settings
     t: Texts

@@ -58,6 +58,9 @@ class Act(StrEnum):
     DELIVERY_DISCARDED = "delivery_discarded"
     LOAD_UNDONE = "load_undone"
     MEMBER_FORGOTTEN = "member_forgotten"
+    # An operator brought a file in with the console, and accepted its totals.
+    FILE_BROUGHT_IN = "file_brought_in"
+    FILE_ACCEPTED = "file_accepted"
     # An operator accepted how the columns of an export are read.
     MAPPING_ACCEPTED = "mapping_accepted"
 

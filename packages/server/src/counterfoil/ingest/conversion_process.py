@@ -57,6 +57,10 @@ class UnknownExport(ConversionFailed):
     """Nobody has said yet what the columns of the export mean."""
 
 
+class UnknownBase(ConversionFailed):
+    """Nobody has said yet to which membership base the members of the export belong."""
+
+
 class DiskFull(ConversionFailed):
     """The disk for temporary files is full. It is not the fault of the export."""
 
@@ -242,6 +246,8 @@ def failure(failed: FailedMessage, name: str, limits: ConversionLimits) -> Excep
             return disk_full(name)
         case "unknown":
             return UnknownExport(failed.text)
+        case "base":
+            return UnknownBase(failed.text)
         case "package":
             return ModuleNotFoundError(name=failed.text)
         case "error":

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from counterfoil.console import display
 from counterfoil.console.display import Cells, list_table, name_of, section
 from counterfoil.console.forms import button_form
+from counterfoil.console.imports import FILES_KEPT, IMPORT_PATH
 from counterfoil.console.layout import notice
 from counterfoil.console.texts import Texts
 from counterfoil.console.visit import ConsolePage, NotFound, PageContent, Visit
@@ -138,6 +139,10 @@ def _open_items(visit: Visit, found: RowList[OpenItem]) -> Html | None:
 
 def _item_buttons(visit: Visit, item: OpenItem) -> Html | None:
     """Return the button that closes an item, or for a held file a link to the page with its buttons."""
+    if item.kind in FILES_KEPT and item.path:
+        label = visit.t.gettext("Bring in the file of item %(number)s", number=item.number)
+        bring_in = button_form(visit, f"{IMPORT_PATH}/items/{item.number}", visit.t.gettext("Bring in"), label)
+        return markup(bring_in, " ", _item_button(visit, item, "resolve"))
     if "resolve" in item.verbs:
         return _item_button(visit, item, "resolve")
     return element("a", visit.t("items.decide"), href=f"/loads/items/{item.number}")

@@ -1,0 +1,355 @@
+"""The steps of an import in the console: convert, ask, check, hand over. Each works on what an operator brought in.
+
+The console reads no export and writes no bill. The importer's limited process converts, a process that can open no keys
+checks, and the accepted records go to the watched folder or, without one, to such a process.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import traceback
+from collections.abc import Sequence
+from datetime import UTC, date, datetime
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from counterfoil.console.imports import (
+    Asking,
+    BroughtIn,
+    Checked,
+    DayReportNet,
+    Failed,
+    HandedOver,
+    ReadingFiles,
+    Stage,
+)
+from counterfoil.conversions import conversion_limits, known_bases, known_franchises, known_shops
+from counterfoil.domain.shops import NOTHING_SET
+from counterfoil.importer.form import Form
+from counterfoil.importer.protocol import ConversionRequest, InputFile
+from counterfoil.importer.shop_questions import closing_question, group_question, zone_question
+from counterfoil.importing.mapping import read_mapping
+from counterfoil.importing.results import ImportFailed
+from counterfoil.ingest.conversion_process import (
+    OWN_CONVERTER,
+    ConversionFailed,
+    ConversionLimits,
+    UnknownBase,
+    UnknownExport,
+)
+from counterfoil.ingest.converted_exports import ConvertedExport, convert, read_form
+from counterfoil.machine.uploaded_files import safe_name
+from counterfoil.model.calendar import quiet_closing
+from counterfoil.model.control_totals import TotalsReport
+from counterfoil.model.text import counted
+from counterfoil.ports import StoreMismatch, StoreUnavailable
+from counterfoil.program.clock import SystemClock
+from counterfoil.remembered_mappings import mapping_name, mappings_folder
+from counterfoil.settings import TABLE, Settings, SettingsError
+
+LOADER = "counterfoil.cli.keyless_load"
+# Files whose names end so are not loaded yet.
+UNFINISHED = ".part"
+MAX_PROBLEM = 600
+# The exit statuses of a load that rejected some records, and of one that differs sharply from earlier ones.
+SOME_REJECTED, SUDDEN_CHANGE = 3, 6
+
+# Exports may take much memory, so they are converted one after the other.
+_converting = threading.Lock()
+
+
+class _Discarded(Exception):
+    """The operator has discarded the files meanwhile, or the console stops."""
+
+
+class _LoaderResult(Struct, rename="camel"):
+    """What the process says that checks or loads."""
+
+    load: int
+    totals: TotalsReport
+    rejected: int
+    doubts: list[str]
+
+
+class _LoadHeld(Exception):
+    """The records differ sharply from earlier ones, or would replace other bills. Nothing of them is loaded."""
+
+    def __init__(self, doubts: Sequence[str]) -> None:
+        super().__init__(*doubts)
+        self.doubts = tuple(doubts)
+
+
+def begin_reading(settings: Settings, brought: BroughtIn) -> threading.Thread:
+    """Convert the files in another thread, with all answers that were given. The stage says what comes of it."""
+    brought.stage = ReadingFiles()
+    brought.rows = 0
+    thread = threading.Thread(target=_read, args=(settings, brought), name="import", daemon=True)
+    thread.start()
+    return thread
+
+
+def _read(settings: Settings, brought: BroughtIn) -> None:
+    try:
+        # One thread at a time: the operator may send answers twice.
+        with brought.lock, _converting:
+            _require_kept(brought)
+            brought.stage = _next_stage(settings, brought)
+    except _Discarded:
+        brought.delete_files()
+    except (ConversionFailed, ImportFailed, StoreUnavailable, StoreMismatch, SettingsError) as error:
+        brought.stage = Failed(problem=str(error)[:MAX_PROBLEM])
+    except OSError as error:
+        brought.stage = Failed(problem=f"The files cannot be read: {error.strerror}.")
+    except Exception as error:  # noqa: BLE001 - its message may have values of the file
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        where = f"{type(error).__name__} in {Path(last.filename).name}:{last.lineno}"
+        sys.stderr.write(f"counterfoil console: an import failed ({where}).\n")
+        brought.stage = Failed(problem=f"The files cannot be read ({where}). Please report it.")
+
+
+def _require_kept(brought: BroughtIn) -> None:
+    if brought.is_discarded:
+        raise _Discarded
+
+
+def _next_stage(settings: Settings, brought: BroughtIn) -> Stage:
+    if not brought.is_unknown:
+        try:
+            return _known(settings, brought)
+        except UnknownExport:
+            brought.is_unknown = True
+        except UnknownBase:
+            return Asking(needs_base=True, bases=tuple(base.id for base in known_bases(settings)))
+    form = read_form(
+        replace(_request(settings, brought), answers=dict(brought.answers)),
+        conversion_limits(settings),
+        on_wait=lambda: _require_kept(brought),
+    )
+    brought.answers = dict(form.answers)
+    if form.questions or form.refused or form.advice:
+        return Asking(form=form, franchises=tuple(known_franchises(settings)))
+    return _with_mapping(settings, brought, form)
+
+
+def _known(settings: Settings, brought: BroughtIn) -> Stage:
+    """Return the next stage of an export of a known till, or of one that was accepted before."""
+    export = _converted(settings, brought, _request(settings, brought))
+    try:
+        if export.tally.new_shops and brought.facts is None:
+            franchises = known_franchises(settings)
+            questions = [zone_question(settings.timezone, "")] if export.has_shop_without_zone else []
+            questions.append(group_question(len(export.tally.new_shops), franchises))
+            questions.append(closing_question(quiet_closing(export.bill_hours(settings.timezone))))
+            return Asking(
+                new_shops=tuple(export.tally.new_shops), questions=tuple(questions), franchises=tuple(franchises)
+            )
+        return _checked(settings, brought, export, None)
+    finally:
+        export.close()
+
+
+def _with_mapping(settings: Settings, brought: BroughtIn, form: Form) -> Stage:
+    """Convert the files with the mapping of a complete form. Its totals must be those that the form shows."""
+    path = brought.folder / mapping_name(brought.files[0].path)
+    path.write_text(form.mapping, "utf-8")
+    request = replace(
+        _request(settings, brought), mapping=read_mapping(path), mapping_name=path.name, with_shops=False, timezone=None
+    )
+    export = _converted(settings, brought, request)
+    try:
+        totals = form.totals
+        if totals is not None and not form.is_sample and export.tally.bills != totals.bills:
+            bills = counted(totals.bills, "bill")
+            raise ConversionFailed(f"{bills} in the form, but {export.tally.bills:,} converted. Please report it.")
+        return _checked(settings, brought, export, form)
+    finally:
+        export.close()
+
+
+def _request(settings: Settings, brought: BroughtIn) -> ConversionRequest:
+    facts = brought.facts or NOTHING_SET
+    files = [
+        InputFile(str(file.path), kind)
+        for file, kind in sorted(zip(brought.files, brought.kinds, strict=True), key=_of)
+    ]
+    mappings = mappings_folder(settings, None)
+    return ConversionRequest(
+        files=tuple(files),
+        mappings=str(mappings.absolute()) if mappings else None,
+        today=_today(),
+        timezone=facts.timezone,
+        with_shops=True,
+        shops=tuple(known_shops(settings)),
+        base=brought.base,
+        bases=tuple(known_bases(settings)),
+        max_cells=ConversionLimits().cells,
+    )
+
+
+def _of(pair: tuple[object, str]) -> int:
+    return ("bills", "lines", "payments").index(pair[1])
+
+
+def _today() -> date:
+    return datetime.fromtimestamp(SystemClock().now_ms() / 1000, UTC).date()
+
+
+def _converted(settings: Settings, brought: BroughtIn, request: ConversionRequest) -> ConvertedExport:
+    known = {shop.id for shop in request.shops}
+    facts = brought.facts or NOTHING_SET
+
+    def note_progress(rows: int) -> None:
+        brought.rows = rows
+
+    return convert(
+        request,
+        conversion_limits(settings),
+        is_known=known.__contains__,
+        new_shops=replace(facts, timezone=None),
+        folder=brought.folder,
+        command=OWN_CONVERTER,
+        on_wait=lambda: _require_kept(brought),
+        on_progress=note_progress,
+    )
+
+
+# --- check ------------------------------------------------------------------------------
+
+
+def _checked(settings: Settings, brought: BroughtIn, export: ConvertedExport, form: Form | None) -> Stage:
+    """Write the records, and let another process compare them with the store."""
+    name = f"{safe_name(brought.files[0].path.stem)}.{brought.import_id}.ndjson"
+    records = brought.folder / name
+    with os.fdopen(os.open(records, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb", buffering=1 << 20) as out:
+        for line in export.lines():
+            out.write(line.text + b"\n")
+    tally = export.tally
+    doubts = [
+        f"{total.file}, line {total.line}: the file states that {total.column} is {total.stated:,f}, but its rows add "
+        f"up to {total.computed:,f}."
+        for total in tally.wrong_totals
+    ]
+    result = _run_loader(settings, brought, "check", records, ["--other-ids"] if export.has_other_ids else [])
+    doubts += result.doubts
+    return Checked(
+        form=form,
+        tally=tally,
+        notes=tuple(export.notes),
+        totals=result.totals,
+        rejected=result.rejected,
+        doubts=tuple(doubts),
+        records=records,
+    )
+
+
+def difference_of(expected: DayReportNet, totals: TotalsReport) -> Decimal:
+    """Return by how much the net of the files differs from the net that the till states."""
+    if expected.day is None:
+        found = Decimal(totals.net)
+    else:
+        found = sum((Decimal(day.net) for day in totals.days if day.day == expected.day), Decimal(0))
+    return found - Decimal(expected.net)
+
+
+def amount_in(text: str) -> str | None:
+    """Return an amount such as `1,234.50` without its separators, or None if it is none."""
+    plain = text.strip().replace(",", "").replace(" ", "")
+    try:
+        amount = Decimal(plain)
+    except InvalidOperation:
+        return None
+    return plain if amount.is_finite() and len(plain) <= 20 else None
+
+
+# --- hand over --------------------------------------------------------------------------
+
+
+def hand_over(settings: Settings, brought: BroughtIn, checked: Checked, now: int, *, is_accepted: bool) -> None:
+    """Give the records to the watcher, or to a process of our own. Raise `OSError` if they cannot be given.
+
+    `is_accepted` says that the operator has seen the doubts.
+    """
+    folder = Path(settings.console_deliveries).expanduser() if settings.console_deliveries else None
+    handed = HandedOver(name=checked.records.name, folder=folder, totals=checked.totals, tally=checked.tally, at=now)
+    if folder is not None:
+        _deliver(checked.records, folder)
+        brought.stage = handed
+        brought.delete_files()
+        return
+    brought.stage = handed
+    arguments = ["--accept-change"] if is_accepted else []
+    threading.Thread(
+        target=_load, args=(settings, brought, checked, handed, arguments), name="load", daemon=True
+    ).start()
+
+
+def _deliver(records: Path, folder: Path) -> None:
+    """Copy the records to the watched folder. They get their name when they are complete."""
+    draft = folder / f".{records.name}{UNFINISHED}"
+    try:
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o640)
+        with os.fdopen(descriptor, "wb") as out, records.open("rb") as source:
+            # The watcher may be another user, who reads them as a member of the folder's group.
+            os.fchmod(descriptor, 0o640)
+            shutil.copyfileobj(source, out, 1 << 20)
+            out.flush()
+            os.fsync(descriptor)
+        draft.rename(folder / records.name)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
+
+
+def _load(settings: Settings, brought: BroughtIn, checked: Checked, handed: HandedOver, arguments: list[str]) -> None:
+    try:
+        result = _run_loader(settings, brought, "load", checked.records, arguments)
+    except _LoadHeld as held:
+        brought.stage = replace(checked, doubts=held.doubts)
+        return
+    except (_Discarded, ConversionFailed) as error:
+        brought.stage = Failed(problem=str(error)[:MAX_PROBLEM], is_loading=True)
+    else:
+        brought.stage = replace(handed, load=result.load)
+    brought.delete_files()
+
+
+def _run_loader(
+    settings: Settings, brought: BroughtIn, action: str, records: Path, arguments: Sequence[str]
+) -> _LoaderResult:
+    """Run the process that checks or loads, and return what it says. Raise `ConversionFailed` if it fails."""
+    command = [sys.executable, "-P", "-m", LOADER, action, *arguments, str(records)]
+    process = subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=_environment(settings)
+    )
+    while True:
+        try:
+            printed, said = process.communicate(timeout=0.25)
+            break
+        except subprocess.TimeoutExpired:
+            # A load goes on, also if nobody follows it any more.
+            if brought.is_discarded and action == "check":
+                process.terminate()
+    if brought.is_discarded and action == "check":
+        raise _Discarded
+    try:
+        result = msgspec.json.decode(printed, type=_LoaderResult)
+    except msgspec.MsgspecError:
+        last = said.decode("utf-8", "replace").strip().splitlines()[-1:] or ["the process ended without a message"]
+        raise ConversionFailed(last[0].removeprefix("counterfoil: ")) from None
+    if action == "load" and process.returncode == SUDDEN_CHANGE:
+        raise _LoadHeld(result.doubts)
+    return result
+
+
+def _environment(settings: Settings) -> dict[str, str]:
+    """Return the environment in which another process of ours has the same settings."""
+    values = {setting.variable: str(getattr(settings, setting.name)) for setting in TABLE}
+    values["COUNTERFOIL_STORE"] = settings.database or str(settings.store)
+    values["COUNTERFOIL_STORE_FILE"] = ""
+    return {**os.environ, **values}

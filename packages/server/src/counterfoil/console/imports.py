@@ -1,0 +1,261 @@
+"""The files that operators bring in: kept in a private folder until they are loaded, discarded or a day old.
+
+Only this process and its converter read them. They end with the process: the folder is deleted when it stops, and that
+of a process that was killed when the next one starts.
+"""
+
+import secrets
+import shutil
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Final, Literal
+
+from msgspec import Struct, field
+
+from counterfoil.domain.audit import Actor
+from counterfoil.domain.open_items import OpenItem
+from counterfoil.domain.shops import ShopSettings
+from counterfoil.importer.form import Form, Question
+from counterfoil.importer.protocol import Kind
+from counterfoil.ingest.converted_exports import ImportTally
+from counterfoil.machine.files import temporary_folder
+from counterfoil.machine.private_listener import UploadBody
+from counterfoil.machine.uploaded_files import UploadedFile, UploadedForm, UploadRefused, receive
+from counterfoil.model.calendar import DAY_MS
+from counterfoil.model.control_totals import TotalsReport
+from counterfoil.ports import Clock
+
+IMPORT_PATH: Final = "/imports"
+# The kinds of open items that have the file of a delivery.
+FILES_KEPT: Final = ("needs_answers", "quarantined")
+FOLDER_PREFIX = "counterfoil-console-"
+KEPT_MS = DAY_MS
+SWEEP_SEC = 60
+# Uploads that arrive at once, one for each device, and files that wait to be accepted.
+MAX_ARRIVING = 3
+MAX_IMPORTS = 12
+
+BusyReason = Literal["one_per_device", "busy", "too_many_imports"]
+
+
+class UploadBusy(Exception):
+    """Another upload must end first."""
+
+    def __init__(self, reason: BusyReason) -> None:
+        super().__init__(reason)
+        self.reason: BusyReason = reason
+
+
+class ReadingFiles(Struct, frozen=True):
+    """The files are being converted."""
+
+
+class Asking(Struct, frozen=True, kw_only=True):
+    """A person must answer: questions of the form, or facts of the shops that the store does not know."""
+
+    form: Form | None = None
+    new_shops: tuple[str, ...] = ()
+    questions: tuple[Question, ...] = ()
+    """What no export says about the new shops, if the files are those of a known till."""
+    franchises: tuple[str, ...] = ()
+    needs_base: bool = False
+    """Whether these are members, and nobody has said to which base they belong."""
+    bases: tuple[str, ...] = ()
+
+
+class Checked(Struct, frozen=True, kw_only=True):
+    """The files are converted. Nothing is loaded before a person accepts their totals."""
+
+    form: Form | None
+    tally: ImportTally
+    notes: tuple[str, ...]
+    totals: TotalsReport
+    rejected: int
+    """The number of records that a load would reject."""
+    doubts: tuple[str, ...]
+    """Why the store would not take them without asking."""
+    records: Path
+
+
+class Failed(Struct, frozen=True, kw_only=True):
+    """The files cannot be converted or loaded. The text says why and what to do."""
+
+    problem: str
+    is_loading: bool = False
+    """Whether they were accepted, and the load has failed."""
+
+
+class HandedOver(Struct, frozen=True, kw_only=True):
+    """A person has accepted the totals. `name` is the name under which the records are loaded."""
+
+    name: str
+    folder: Path | None
+    """The watched folder, or None if a process of our own loads them."""
+    totals: TotalsReport
+    tally: ImportTally
+    at: int
+    load: int | None = None
+    """The number of the load, once a process of our own has ended it."""
+
+
+Stage = ReadingFiles | Asking | Checked | Failed | HandedOver
+
+
+class DayReportNet(Struct, frozen=True):
+    """The net that the day report of the till states, for a day or for all days."""
+
+    day: str | None
+    net: str
+
+
+class BroughtIn(Struct, kw_only=True):
+    """The files that an operator brought in together. Only `stage` changes while a thread works on them."""
+
+    import_id: str
+    actor: Actor
+    began_at: int
+    folder: Path
+    files: list[UploadedFile] = field(default_factory=list)
+    kinds: list[Kind] = field(default_factory=list)
+    item: OpenItem | None = None
+    """The open item whose file it is."""
+    stage: Stage = ReadingFiles()
+    answers: dict[str, str] = field(default_factory=dict)
+    is_unknown: bool = False
+    """Whether nobody has said before what the columns mean."""
+    facts: ShopSettings | None = None
+    base: str | None = None
+    expected: DayReportNet | None = None
+    rows: int = 0
+    """How many rows were read so far."""
+    is_discarded: bool = False
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def name(self) -> str:
+        others = len(self.files) - 1
+        return f"{self.files[0].name} + {others}" if others > 0 else self.files[0].name
+
+    @property
+    def is_loading(self) -> bool:
+        """Whether a process of our own reads the records now."""
+        return isinstance(self.stage, HandedOver) and self.stage.folder is None and self.stage.load is None
+
+    def delete_files(self) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class Imports:
+    """The files that were brought in to one console. Safe to use from several threads."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._by_id: dict[str, BroughtIn] = {}
+        self._arriving: set[str] = set()
+        self._opened = ExitStack()
+        self._folder: Path | None = None
+        self._stopped = threading.Event()
+
+    def open(self) -> None:
+        """Create the private folder, delete what killed consoles have left, and begin to delete what is old."""
+        self._folder = self._opened.enter_context(temporary_folder(FOLDER_PREFIX))
+        threading.Thread(target=self._sweep_regularly, name="imports", daemon=True).start()
+
+    def close(self) -> None:
+        """Delete all files, and end what works on them."""
+        self._stopped.set()
+        with self._lock:
+            for brought in self._by_id.values():
+                brought.is_discarded = True
+        self._opened.close()
+
+    def receive(self, device: str, actor: Actor, body: UploadBody, content_type: str) -> tuple[BroughtIn, UploadedForm]:
+        """Write the files of an upload to the private folder. Raise `UploadBusy` or `UploadRefused`."""
+        with self._one_per_device(device):
+            brought = self.new(actor)
+            try:
+                received = receive(body, content_type, brought.folder)
+                if not received.files:
+                    raise UploadRefused("malformed")
+            except BaseException:
+                self.discard(brought)
+                raise
+            brought.files = received.files
+            brought.kinds = ["bills"] * len(received.files)
+            return brought, received
+
+    @contextmanager
+    def _one_per_device(self, device: str) -> Iterator[None]:
+        with self._lock:
+            if device in self._arriving:
+                raise UploadBusy("one_per_device")
+            if len(self._arriving) >= MAX_ARRIVING:
+                raise UploadBusy("busy")
+            self._arriving.add(device)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._arriving.discard(device)
+
+    def new(self, actor: Actor) -> BroughtIn:
+        """Return an import without files, with a folder of its own."""
+        self.sweep()
+        if self._folder is None:
+            raise UploadBusy("busy")
+        import_id = secrets.token_hex(6)
+        folder = self._folder / import_id
+        with self._lock:
+            waiting = [brought for brought in self._by_id.values() if not isinstance(brought.stage, HandedOver)]
+            if len(waiting) >= MAX_IMPORTS:
+                raise UploadBusy("too_many_imports")
+            folder.mkdir(mode=0o700)
+            brought = BroughtIn(import_id=import_id, actor=actor, began_at=self._clock.now_ms(), folder=folder)
+            self._by_id[import_id] = brought
+        return brought
+
+    def find(self, import_id: str) -> BroughtIn | None:
+        self.sweep()
+        found = self._by_id.get(import_id)
+        return found if found and found.files else None
+
+    def all(self) -> list[BroughtIn]:
+        """Return what was brought in, the latest first."""
+        self.sweep()
+        with self._lock:
+            complete = [brought for brought in self._by_id.values() if brought.files]
+        return sorted(complete, key=lambda brought: brought.began_at, reverse=True)
+
+    def discard(self, brought: BroughtIn) -> None:
+        """Forget an import and delete its files. What works on them ends."""
+        brought.is_discarded = True
+        with self._lock:
+            self._by_id.pop(brought.import_id, None)
+        if not brought.is_loading:
+            brought.delete_files()
+
+    def sweep(self) -> None:
+        """Delete what is older than a day."""
+        now = self._clock.now_ms()
+        with self._lock:
+            old = [brought for brought in self._by_id.values() if now - brought.began_at >= KEPT_MS]
+        for brought in old:
+            self.discard(brought)
+
+    def _sweep_regularly(self) -> None:
+        while not self._stopped.wait(SWEEP_SEC):
+            self.sweep()
+
+
+def answers_in(form: Mapping[str, str], questions: Mapping[str, bool]) -> dict[str, str]:
+    """Return the answers in a form that was sent. `questions` says whether each may be answered with a free text."""
+    given = {}
+    for question_id, is_free in questions.items():
+        typed = form.get(f"other:{question_id}", "").strip() if is_free else ""
+        answer = typed or form.get(f"answer:{question_id}", "").strip()
+        if answer:
+            given[question_id] = answer
+    return given

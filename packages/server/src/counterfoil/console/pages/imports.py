@@ -1,0 +1,292 @@
+"""Bring in a file: what was brought in, the questions about it, its totals, and what has become of it."""
+
+from collections.abc import Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, Literal
+
+from msgspec import Struct, to_builtins
+
+from counterfoil.console.import_steps import difference_of
+from counterfoil.console.imports import Asking, BroughtIn, Checked, Failed, HandedOver, ReadingFiles
+from counterfoil.console.visit import ConsolePage, NotFound, Visit
+from counterfoil.domain.intake import load_state
+from counterfoil.domain.open_items import OpenItem
+from counterfoil.importer.form import Form, Question
+from counterfoil.ingest.converted_exports import ImportTally
+from counterfoil.machine.uploaded_files import MAX_UPLOAD
+from counterfoil.model.control_totals import TotalsOfDay, TotalsReport
+from counterfoil.views.loads import MOST_LOADS
+
+State = Literal[
+    "reading",
+    "asking",
+    "checked",
+    "failed",
+    "waiting",
+    "loading",
+    "loaded",
+    "some_rejected",
+    "held",
+    "rejected",
+    "taken",
+]
+REFRESH_SEC = 2
+# A page shows so many rows of totals by day and shop; if there are more, it shows days.
+MOST_ROWS = 62
+MOST_SHOPS_NAMED = 30
+
+
+class Progress(Struct, frozen=True, kw_only=True):
+    """What has become of an import, and the load or the open item that says more."""
+
+    state: State
+    load: int | None = None
+    item: OpenItem | None = None
+    rejected: int = 0
+
+
+class ImportRow(Struct, frozen=True, kw_only=True, rename="camel"):
+    import_id: str
+    name: str
+    actor: str
+    began_at: int
+    progress: Progress
+
+
+class ImportsView(Struct, frozen=True, kw_only=True, rename="camel"):
+    imports: list[ImportRow]
+    item: OpenItem | None
+    """The open item whose file the operator wants to bring in."""
+    max_mib: int
+
+
+class TotalsRow(Struct, frozen=True, kw_only=True):
+    day: str | None
+    shop: str | None
+    bills: int
+    voids: int
+    refunds: int
+    net: Decimal
+    tip: Decimal
+    tax: Decimal
+
+
+class ImportView(Struct, frozen=True, kw_only=True):
+    brought: BroughtIn
+    progress: Progress
+    asking: Asking | None = None
+    checked: Checked | None = None
+    failed: Failed | None = None
+    handed: HandedOver | None = None
+    days: list[TotalsRow] = []
+    by_shop: bool = True
+    """Whether each row of `days` is of one shop."""
+    other_days: list[str] = []
+    difference: Decimal | None = None
+    """By how much the net differs from that of the day report."""
+    names_of_shops: dict[str, str] = {}
+
+    @property
+    def form(self) -> Form | None:
+        """The form whose first rows are shown."""
+        if self.asking:
+            return self.asking.form
+        return self.checked.form if self.checked else None
+
+    @property
+    def question(self) -> Question | None:
+        """The first question without which nothing can be loaded."""
+        return self.form.open[0] if self.asking and self.form and self.form.open else None
+
+    @property
+    def facts(self) -> Sequence[Question]:
+        """The questions about new shops, which are asked when nothing else is open."""
+        if self.asking and self.asking.questions:
+            return self.asking.questions
+        return self.form.questions if self.asking and self.form and not self.form.open else ()
+
+    @property
+    def totals(self) -> TotalsReport | None:
+        if self.checked:
+            return self.checked.totals
+        return self.handed.totals if self.handed else None
+
+    @property
+    def number_of_days(self) -> int:
+        return len({day.day for day in self.totals.days if day.day}) if self.totals else 0
+
+    @property
+    def number_of_shops(self) -> int:
+        return len({day.shop_id for day in self.totals.days}) if self.totals else 0
+
+    @property
+    def tally(self) -> ImportTally | None:
+        if self.checked:
+            return self.checked.tally
+        return self.handed.tally if self.handed else None
+
+
+def read(visit: Visit) -> ImportsView:
+    rows = [
+        ImportRow(
+            import_id=brought.import_id,
+            name=brought.name,
+            actor=brought.actor.name,
+            began_at=brought.began_at,
+            progress=progress_of(visit, brought),
+        )
+        for brought in visit.imports.all()
+    ]
+    number = visit.query.get("item", "")
+    items = visit.store.reads.open_items() if number else []
+    item = next((item for item in items if str(item.number) == number), None)
+    return ImportsView(imports=rows, item=item, max_mib=MAX_UPLOAD // 1024 // 1024)
+
+
+def found(visit: Visit) -> BroughtIn:
+    """Return the import that the address names, or raise `NotFound`."""
+    brought = visit.imports.find(visit.values["import_id"])
+    if brought is None:
+        raise NotFound(
+            visit.t.gettext(
+                "This file is not here any more: files are deleted after a day, and when the console starts again."
+            )
+        )
+    return brought
+
+
+def read_one(visit: Visit) -> ImportView:
+    brought = found(visit)
+    stage = brought.stage
+    view = ImportView(brought=brought, progress=progress_of(visit, brought))
+    match stage:
+        case Asking():
+            return ImportView(brought=brought, progress=view.progress, asking=stage)
+        case Failed():
+            return ImportView(brought=brought, progress=view.progress, failed=stage)
+        case Checked():
+            days, by_shop = _days(stage.totals)
+            return ImportView(
+                brought=brought,
+                progress=view.progress,
+                checked=stage,
+                days=days,
+                by_shop=by_shop,
+                other_days=sorted({day.day for day in stage.totals.days if day.day}),
+                difference=difference_of(brought.expected, stage.totals) if brought.expected else None,
+                names_of_shops=_names(visit),
+            )
+        case HandedOver():
+            days, by_shop = _days(stage.totals)
+            return ImportView(
+                brought=brought,
+                progress=view.progress,
+                handed=stage,
+                days=days,
+                by_shop=by_shop,
+                names_of_shops=_names(visit),
+            )
+    return view
+
+
+def _names(visit: Visit) -> dict[str, str]:
+    return {shop.shop_id: shop.shop_name or shop.shop_id for shop in visit.store.shop_names()}
+
+
+def _days(totals: TotalsReport) -> tuple[list[TotalsRow], bool]:
+    """Return the rows per shop and day or, if these are too many, per day, and whether they are per shop."""
+    if len(totals.days) <= MOST_ROWS:
+        return [_sum([day], day.day, day.shop_id) for day in totals.days], True
+    by_day: dict[str | None, list[TotalsOfDay]] = {}
+    for day in totals.days:
+        by_day.setdefault(day.day, []).append(day)
+    return [_sum(days, day, None) for day, days in by_day.items()], False
+
+
+def _sum(days: Sequence[TotalsOfDay], day: str | None, shop: str | None) -> TotalsRow:
+    return TotalsRow(
+        day=day,
+        shop=shop,
+        bills=sum(each.bills for each in days),
+        voids=sum(each.voids for each in days),
+        refunds=sum(each.refunds for each in days),
+        net=sum((Decimal(each.net) for each in days), Decimal(0)),
+        tip=sum((Decimal(each.tip) for each in days), Decimal(0)),
+        tax=sum((Decimal(each.tax) for each in days), Decimal(0)),
+    )
+
+
+# --- what has become of it ----------------------------------------------------------------
+
+
+def progress_of(visit: Visit, brought: BroughtIn) -> Progress:
+    match brought.stage:
+        case ReadingFiles():
+            return Progress(state="reading")
+        case Asking():
+            return Progress(state="asking")
+        case Checked():
+            return Progress(state="checked")
+        case Failed():
+            return Progress(state="failed")
+        case HandedOver() as handed:
+            return _progress_of_load(visit, handed)
+
+
+def _progress_of_load(visit: Visit, handed: HandedOver) -> Progress:
+    """Return what the store knows of accepted records. Their name is unique, so loads and items with it are theirs."""
+    reads = visit.store.reads
+    for item in reads.open_items():
+        if handed.name in item.files and item.kind in ("quarantined", "held", "needs_answers"):
+            return Progress(state="held" if item.kind == "held" else "rejected", item=item, load=item.load)
+    for load in reads.loads(MOST_LOADS):
+        if handed.name in load.files:
+            state: State = "some_rejected" if load.rejected else "loaded"
+            if load_state(load, visit.now) == "running":
+                state = "loading"
+            elif not load.finished:
+                state = "rejected"
+            return Progress(state=state, load=load.number, rejected=load.rejected)
+    if handed.folder is None:
+        # The load is known by the store once its first batch is written.
+        return Progress(state="loading" if handed.load is None else "loaded", load=handed.load)
+    is_waiting = _exists(handed.folder / handed.name)
+    return Progress(state="waiting" if is_waiting else "taken")
+
+
+def _exists(path: Path) -> bool:
+    try:
+        path.lstat()
+    except OSError:
+        return False
+    return True
+
+
+def _refresh_sec(_: Visit, view: ImportView) -> int | None:
+    return REFRESH_SEC if view.progress.state in ("reading", "waiting", "loading", "taken") else None
+
+
+def as_json(_: Visit, view: ImportView) -> dict[str, Any]:
+    """Return what a program needs to follow an import. Rows of the file are in the form."""
+    stage = view.asking or view.checked or view.failed or view.handed
+    return {
+        "importId": view.brought.import_id,
+        "files": [file.name for file in view.brought.files],
+        "state": view.progress.state,
+        "load": view.progress.load,
+        "item": view.progress.item.number if view.progress.item else None,
+        "form": to_builtins(view.form) if view.form else None,
+        "newShops": list(stage.new_shops) if isinstance(stage, Asking) else [],
+        "totals": to_builtins(view.totals) if view.totals else None,
+        "rejectedRows": view.tally.rejected.total() if view.tally else 0,
+        "leftOut": {reason: str(money.net) for reason, money in view.tally.left_out.items()} if view.tally else {},
+        "doubts": list(view.checked.doubts) if view.checked else [],
+        "problem": view.failed.problem if view.failed else None,
+    }
+
+
+PAGE = ConsolePage(name="imports", role="operator", template="imports", read=read)
+ONE_IMPORT = ConsolePage(
+    name="imports", role="operator", template="import", read=read_one, as_json=as_json, refresh_sec=_refresh_sec
+)

@@ -1,0 +1,328 @@
+"""An operator without a terminal brings in files: questions, totals, acceptance, and what becomes of them."""
+
+import json
+import socket
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from console.running_console import PAGE, SAME_ORIGIN, Operator, RunningConsole
+from counterfoil import bootstrap
+from counterfoil.console import imports
+from counterfoil.domain.open_items import OpenItem
+from counterfoil.operator_reads import OperatorReads
+from raw_http import parse, read_to_end
+from waiting import until
+
+EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
+LOYVERSE = EXAMPLES / "loyverse-receipts.csv"
+ASKED = b"""Receipt No,Date,Branch,Payment,Subtotal,VAT,Tip,Grand
+1001,2026-11-13 12:04,Riverside,Cash,100.00,7.00,5.00,107.00
+1002,2026-11-13 13:04,Riverside,Card,200.00,14.00,0.00,214.00
+1003,2026-11-13 14:10,Old Town,Cash,50.00,3.50,10.00,53.50
+"""
+FACTS = {"other:franchise": "g", "other:closing": "04:00", "other:timezone": "Asia/Bangkok"}
+WAIT_SEC = 30
+
+
+def bring(operator: Operator, *files: tuple[str, bytes], **headers: str) -> httpx.Response:
+    sent = [("files", (name, content)) for name, content in files]
+    return operator.client.post("/imports", files=sent, headers={**PAGE, **(headers or SAME_ORIGIN)})
+
+
+def brought(operator: Operator, *files: tuple[str, bytes]) -> str:
+    """Bring files in, and return the address of their page when they have been read."""
+    answer = bring(operator, *files)
+    assert answer.status_code == 303, answer.text
+    address = answer.headers["location"]
+    settled(operator, address, "reading")
+    return str(address)
+
+
+def settled(operator: Operator, address: str, *passing: str) -> dict[str, Any]:
+    """Return the data of an import once its state is none of these."""
+    found: dict[str, Any] = {}
+
+    def is_settled() -> bool:
+        found.update(operator.json(f"{address}.json"))
+        return found["state"] not in passing
+
+    until(is_settled, f"{address} leaves {passing}", WAIT_SEC)
+    return found
+
+
+def send(operator: Operator, action: str, **fields: str) -> httpx.Response:
+    return operator.send(action, fields, **PAGE, **SAME_ORIGIN)
+
+
+def accept(operator: Operator, address: str, **fields: str) -> dict[str, Any]:
+    assert send(operator, f"{address}/accept", **fields).status_code == 303
+    return settled(operator, address, "loading", "waiting", "taken")
+
+
+def folder_of(console: RunningConsole) -> Path:
+    folder = console.app._imports._folder
+    assert folder is not None
+    return folder
+
+
+def reads(console: RunningConsole) -> OperatorReads:
+    return bootstrap.store(console.settings).reads()
+
+
+def bills_of(console: RunningConsole) -> int:
+    totals = [reads(console).totals(load.number) for load in reads(console).loads(10)]
+    return sum(found.bills for found in totals if found)
+
+
+# --- a known till --------------------------------------------------------------------------
+
+
+def test_a_known_till_comes_in_with_one_look_at_the_totals(console: RunningConsole, alice: Operator) -> None:
+    address = brought(alice, ("receipts.csv", LOYVERSE.read_bytes()))
+    page = alice.page(address)
+    assert "Riverside" in page
+    assert alice.json(f"{address}.json")["newShops"] == ["Riverside"]
+    facts = {"other:franchise": "our-group", "other:closing": "04:00", "other:timezone": "Asia/Bangkok"}
+    assert send(alice, f"{address}/answers", **facts).status_code == 303
+    found = settled(alice, address, "reading")
+    assert (found["state"], found["totals"]["bills"], found["totals"]["net"]) == ("checked", 3, "135.00")
+    assert bills_of(console) == 0
+    assert "135.00" in alice.page(address)
+    loaded = accept(alice, address)
+    assert (loaded["state"], loaded["load"]) == ("loaded", 1)
+    assert f'href="/loads/{loaded["load"]}"' in alice.page(address)
+    assert bills_of(console) == 3
+    (shop,) = bootstrap.store(console.settings).reads().known_facts()
+    assert (shop.facts.franchise_id, shop.facts.closing) == ("our-group", "04:00")
+    until(lambda: not list(folder_of(console).rglob("*.*")), "the files are deleted")
+    again = brought(alice, ("receipts.csv", LOYVERSE.read_bytes()))
+    found = alice.json(f"{again}.json")
+    assert (found["state"], found["newShops"]) == ("checked", [])
+    assert found["doubts"] == []
+
+
+def test_members_need_a_base_and_then_come_in(console: RunningConsole, alice: Operator) -> None:
+    address = brought(alice, ("customers.csv", (EXAMPLES / "loyverse-customers.csv").read_bytes()))
+    assert 'name="base"' in alice.page(address)
+    send(alice, f"{address}/answers", base="club")
+    assert settled(alice, address, "reading")["state"] == "checked"
+    alice.page(address)
+    assert accept(alice, address)["state"] == "loaded"
+    assert [base.provider_id for base in reads(console).bases()] == ["club"]
+
+
+# --- questions -------------------------------------------------------------------------------
+
+
+def test_questions_are_asked_and_the_answers_are_kept_for_the_next_file(
+    console: RunningConsole, alice: Operator
+) -> None:
+    address = brought(alice, ("sales.csv", ASKED))
+    page = alice.page(address)
+    assert "What did the customer pay, tip included?" in page
+    assert "389.50" in page
+    assert "bills 1001 and 1003 have the same value" in page
+    assert "/accept" not in page
+    send(alice, f"{address}/answers", **{"answer:net": "Subtotal + VAT + Tip"})
+    form = settled(alice, address, "reading")["form"]
+    assert [question["id"] for question in form["questions"]] == ["timezone", "franchise", "closing"]
+    assert "About the new shops" in alice.page(address)
+    send(alice, f"{address}/answers", change="net")
+    assert settled(alice, address, "reading")["form"]["answers"] == {}
+    send(alice, f"{address}/answers", **{"answer:net": "Subtotal + VAT + Tip"})
+    settled(alice, address, "reading")
+    send(
+        alice,
+        f"{address}/answers",
+        **{"other:timezone": "Asia/Bangkok", "other:franchise": "g", "other:closing": "03:00"},
+    )
+    found = settled(alice, address, "reading")
+    assert (found["state"], found["totals"]["net"]) == ("checked", "389.50")
+    alice.page(address)
+    assert accept(alice, address)["state"] == "loaded"
+    assert len(list((console.settings.store / "mappings").iterdir())) == 1
+    more = ASKED.replace(b"1001,", b"2001,").replace(b"1002,", b"2002,").replace(b"1003,", b"2003,")
+    again = brought(alice, ("sales.csv", more.replace(b"2026-11-13", b"2026-11-12")))
+    assert alice.json(f"{again}.json")["state"] == "checked"
+    acts = [entry.act for entry in reads(console).audit(20)]
+    assert {"file_brought_in", "file_accepted", "mapping_accepted"} <= set(acts)
+
+
+def test_the_net_of_the_day_report_must_be_that_of_the_file(alice: Operator) -> None:
+    address = brought(alice, ("receipts.csv", LOYVERSE.read_bytes()))
+    send(alice, f"{address}/answers", **FACTS)
+    settled(alice, address, "reading")
+    send(alice, f"{address}/net", net="1,135.00")
+    assert "differs by" in alice.page(address)
+    assert send(alice, f"{address}/accept").status_code == 422
+    send(alice, f"{address}/net", net="135")
+    assert "It is the same as the net of the file." in alice.page(address)
+    assert send(alice, f"{address}/net", net="much").status_code == 422
+    assert accept(alice, address)["state"] == "loaded"
+
+
+# --- files that cannot be read ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("empty.csv", b""),
+        ("program.csv", b"MZ\x90\x00" + bytes(range(256)) * 40),
+        ("picture.png", b"\x89PNG\r\n\x1a\n" + bytes(500)),
+        ("broken.xlsx", b"PK\x03\x04" + bytes(200)),
+        ("one-column.csv", b"a\n1\n2\n"),
+    ],
+)
+def test_a_file_that_is_no_export_gets_an_answer_and_leaves_nothing(
+    console: RunningConsole, alice: Operator, name: str, content: bytes
+) -> None:
+    address = brought(alice, (name, content))
+    page = alice.page(address)
+    found = alice.json(f"{address}.json")
+    assert found["problem"] or found["form"]["advice"], found
+    assert "/accept" not in page
+    assert send(alice, f"{address}/discard").status_code == 200
+    assert alice.get(address).status_code == 404
+    assert list(folder_of(console).rglob("*")) == []
+
+
+# --- who may ------------------------------------------------------------------------------------
+
+
+def test_a_reader_sees_neither_uploads_nor_rows(console: RunningConsole, alice: Operator) -> None:
+    address = brought(alice, ("sales.csv", ASKED))
+    reader = console.device("kitchen", "reader")
+    assert 'href="/imports"' not in reader.page("/loads")
+    for path in ("/imports", "/imports.json", address, f"{address}.json"):
+        assert reader.get(path).status_code == 403
+    assert bring(reader, ("sales.csv", ASKED)).status_code == 403
+    for action in ("answers", "net", "accept", "discard"):
+        assert send(reader, f"{address}/{action}").status_code == 403
+    assert alice.get(address).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"sec-fetch-site": "cross-site"}, 403),
+        ({"origin": "https://evil.example"}, 403),
+        ({"x-nothing": "at all"}, 403),
+    ],
+)
+def test_an_upload_from_another_site_is_refused_before_its_body_has_come(
+    console: RunningConsole, alice: Operator, headers: dict[str, str], status: int
+) -> None:
+    cookies = "; ".join(f"{name}={value}" for name, value in alice.client.cookies.items())
+    assert _status_of_head(console, {**headers, "cookie": cookies}) == status
+    assert _status_of_head(console, SAME_ORIGIN) == 401
+    assert _status_of_head(console, {**SAME_ORIGIN, "cookie": cookies, "host": "evil.example"}) == 421
+    assert list(folder_of(console).iterdir()) == []
+
+
+def _status_of_head(console: RunningConsole, headers: dict[str, str]) -> int:
+    """Return the status of an answer to the head of an upload whose body never comes."""
+    lines = {"host": httpx.URL(console.url).netloc.decode(), **headers}
+    lines |= {"content-type": "multipart/form-data; boundary=b", "content-length": "50000000"}
+    head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
+    with socket.create_connection(("127.0.0.1", console.settings.console_port), WAIT_SEC) as connection:
+        connection.sendall(f"POST /imports HTTP/1.1\r\n{head}\r\n".encode())
+        return parse(read_to_end(connection)).status
+
+
+def test_one_device_sends_one_upload_at_a_time(console: RunningConsole, alice: Operator) -> None:
+    cookies = "; ".join(f"{name}={value}" for name, value in alice.client.cookies.items())
+    lines = {"host": httpx.URL(console.url).netloc.decode(), "cookie": cookies, **SAME_ORIGIN}
+    lines |= {"content-type": "multipart/form-data; boundary=b", "content-length": "1000"}
+    head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
+    with socket.create_connection(("127.0.0.1", console.settings.console_port), WAIT_SEC) as slow:
+        slow.sendall(f"POST /imports HTTP/1.1\r\n{head}\r\n--b\r\n".encode())
+        until(lambda: list(folder_of(console).iterdir()), "the first upload has begun")
+        assert bring(alice, ("sales.csv", ASKED)).status_code == 409
+        assert bring(console.device("phone"), ("sales.csv", ASKED)).status_code == 303
+        assert alice.get("/loads").status_code == 200
+    until(lambda: bring(alice, ("sales.csv", ASKED)).status_code == 303, "the cut upload has ended")
+
+
+def test_files_end_after_a_day_and_when_the_console_starts_again(console: RunningConsole, alice: Operator) -> None:
+    address = brought(alice, ("sales.csv", ASKED))
+    folder = folder_of(console)
+    assert [oct(path.stat().st_mode & 0o777) for path in folder.rglob("sales.csv")] == ["0o600"]
+    assert oct(folder.stat().st_mode & 0o777) == "0o700"
+    console.clock.advance(imports.KEPT_MS // 1000)
+    alice = console.operator("alice")
+    assert alice.get(address).status_code == 404
+    assert list(folder.iterdir()) == []
+    brought(alice, ("sales.csv", ASKED))
+    console.restart()
+    assert not folder.exists()
+
+
+# --- hand over ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def watched(tmp_path: Path) -> Path:
+    folder = tmp_path / "incoming"
+    folder.mkdir()
+    return folder
+
+
+def known(operator: Operator) -> str:
+    address = brought(operator, ("receipts.csv", LOYVERSE.read_bytes()))
+    send(operator, f"{address}/answers", **FACTS)
+    assert settled(operator, address, "reading")["state"] == "checked"
+    return address
+
+
+def test_accepted_records_go_to_the_watched_folder(tmp_path: Path, watched: Path) -> None:
+    with closing(RunningConsole(tmp_path / "console", console_deliveries=str(watched))) as console:
+        alice = console.operator()
+        address = known(alice)
+        assert list(watched.iterdir()) == []
+        send(alice, f"{address}/accept")
+        (delivered,) = watched.iterdir()
+        assert delivered.name == f"receipts.{address.rpartition('/')[2]}.ndjson"
+        assert oct(delivered.stat().st_mode & 0o777) == "0o640"
+        records = [json.loads(line) for line in delivered.read_text().splitlines()]
+        assert [record["kind"] for record in records] == ["shop", "bill", "bill", "bill"]
+        assert alice.json(f"{address}.json")["state"] == "waiting"
+        alice.page(address)
+        assert bills_of(console) == 0
+        delivered.unlink()
+        assert alice.json(f"{address}.json")["state"] == "taken"
+
+
+def test_a_folder_that_cannot_be_written_loses_nothing(tmp_path: Path) -> None:
+    with closing(RunningConsole(tmp_path / "console", console_deliveries=str(tmp_path / "missing"))) as console:
+        alice = console.operator()
+        address = known(alice)
+        answer = send(alice, f"{address}/accept")
+        assert answer.status_code == 507
+        assert "No such file or directory" in answer.text
+        assert alice.json(f"{address}.json")["state"] == "checked"
+
+
+def test_the_file_of_an_open_item_opens_the_same_page(console: RunningConsole, alice: Operator, tmp_path: Path) -> None:
+    waiting = tmp_path / "20261114T120000Z-0a0b0c0d-sales.csv"
+    waiting.write_bytes(ASKED)
+    item = OpenItem(identity=waiting.name, kind="needs_answers", files={"sales.csv": 0}, path=str(waiting))
+    with closing(bootstrap.store(console.settings).ledger()) as ledger:
+        ledger.add_items([item])
+    (found,) = reads(console).open_items()
+    answer = send(alice, f"/imports/items/{found.number}")
+    address = answer.headers["location"]
+    settled(alice, address, "reading")
+    assert "What did the customer pay, tip included?" in alice.page(address)
+    send(alice, f"{address}/answers", **{"answer:net": "Subtotal + VAT"})
+    settled(alice, address, "reading")
+    send(
+        alice,
+        f"{address}/answers",
+        **{"other:timezone": "Asia/Bangkok", "other:franchise": "g", "other:closing": "none"},
+    )
+    assert settled(alice, address, "reading")["state"] in ("checked", "asking")
