@@ -274,8 +274,8 @@ def test_a_reader_that_closes_the_pipe_is_not_an_error() -> None:
         ),
         ("keys revoke 000000000000 --at x", "Invalid value for '--at': 'x' is not a valid time."),
         ("audit x", "Invalid value for 'KEYID': this is not a valid key ID."),
-        ("schema x", "Invalid value for 'KIND': 'x' is not one of 'shop', 'base', 'member', 'bill'."),
-        ("schema", "Missing argument 'KIND'. Choose from: shop, base, member, bill."),
+        ("schema x", "Invalid value for 'KIND': 'x' is not one of 'shop', 'base', 'member', 'bill', 'form'."),
+        ("schema", "Missing argument 'KIND'. Choose from: shop, base, member, bill, form."),
     ],
 )
 def test_misuse_of_an_option_is_reported_with_the_help_of_its_command(
