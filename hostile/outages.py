@@ -318,7 +318,7 @@ def damaged(site: Attacked, name: str, damage: Callable[[Path], None]) -> Iterat
     """Damage a file while the service is running.
 
     After the block, stop the service, restore a backup and start the service again,
-    as described in docs/operate.md.
+    as described in docs/run.md.
     """
     path = site.office.store / f"{name}.sqlite3"
     backup = site.folder / "backup"

@@ -10,7 +10,7 @@ from hostile.callers import Call, Caller, ConcurrentCallers, pause
 from hostile.checker import Checker
 from hostile.targets import Attacked, Site, key_id
 
-# No worker may accept a key later than this after its revocation. This is stricter than docs/operate.md, which
+# No worker may accept a key later than this after its revocation. This is stricter than docs/run.md, which
 # promises one second.
 BOUND_SEC = 0.5
 # Callers continue for this long after the revocation.

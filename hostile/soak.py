@@ -20,7 +20,7 @@ from hostile.world import World
 # After the warm-up, memory may grow by at most this fraction, and the number of descriptors must not grow. The total
 # size of the WAL files must never exceed MOST_WAL_BYTES.
 MOST_GROWTH = 0.01
-MOST_WAL_BYTES = 80_000_000  # docs/operate.md#the-store says that a WAL file can grow to about 65 MB
+MOST_WAL_BYTES = 80_000_000  # docs/run.md#the-store says that a WAL file can grow to about 65 MB
 WARM_UP_SHARE = 0.4
 LOADED_AT_ONCE = 50
 TARGETS = (

@@ -294,7 +294,7 @@ def test_the_commands_for_going_back_open_a_retired_source_again(service: Runnin
     of = shop()
     service.load(of)
     copied(service, target, "--cut-over")
-    page = (Path(__file__).parents[2] / "docs" / "operate-growth.md").read_text("utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "more-machines.md").read_text("utf-8")
     (commands,) = re.findall(r"`(for f in books keys usage; .*; done)`", page)
     here = commands.replace("/var/lib/counterfoil", str(service.settings.store))
     subprocess.run(["bash", "-euc", here], check=True)

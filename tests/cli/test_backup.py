@@ -276,7 +276,7 @@ def test_on_postgresql_the_commands_say_what_to_do_instead(target: Path, monkeyp
     monkeypatch.setenv("COUNTERFOIL_STORE", "postgresql://127.0.0.1/counterfoil")
     command = Command(Path("unused"))
     for words in (("backup", target), ("restore", target)):
-        assert "docs/operate-backup.md" in command.bare(*words, status=1).stderr
+        assert "docs/backup.md" in command.bare(*words, status=1).stderr
 
 
 def test_a_backup_is_neither_made_inside_its_store_nor_restored_onto_itself(loaded: Command, target: Path) -> None:

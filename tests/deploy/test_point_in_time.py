@@ -1,4 +1,4 @@
-"""Tests point-in-time recovery from a backup with archived WAL, using the commands in docs/operate-backup.md."""
+"""Tests point-in-time recovery from a backup with archived WAL, using the commands in docs/backup.md."""
 
 import os
 import shutil

@@ -51,8 +51,8 @@ def test_a_first_command_installs_what_it_needs_before_it_runs(command: str, doe
     ("document", "names"),
     [
         ("README.md", f"Version {__version__}, with version {API_VERSION} of the API"),
-        ("docs/operate-install.md", f"counterfoil {__version__} (API {API_VERSION})"),
-        ("docs/operate-watch.md", f"Counterfoil {__version__} (API {API_VERSION})"),
+        ("docs/install.md", f"counterfoil {__version__} (API {API_VERSION})"),
+        ("docs/watch.md", f"Counterfoil {__version__} (API {API_VERSION})"),
     ],
 )
 def test_a_document_that_shows_the_version_shows_the_current_one(document: str, names: str) -> None:
@@ -67,7 +67,7 @@ def test_every_setting_is_in_the_operator_s_table_with_its_variable_and_default(
         setting.name: (setting.variable, f"`{setting.default}`" if setting.default != "" else "empty")
         for setting in TABLE
     }
-    rows = SETTING.findall((DOCS / "operate.md").read_text("utf-8"))
+    rows = SETTING.findall((DOCS / "run.md").read_text("utf-8"))
     assert {name: (variable, default.strip()) for name, variable, default in rows} == expected
 
 

@@ -249,7 +249,7 @@ def _print_backups(settings: Settings, known: KnownMember) -> None:
     if known.backups or settings.database:
         print_note(
             "he is in backups made before now until you delete them, or `counterfoil backup --keep` has replaced them."
-            " Restoring one brings him back, unless it replaces this store: see docs/operate.md#forget-a-member."
+            " Restoring one brings him back, unless it replaces this store: see docs/keys.md#forget-a-member."
         )
 
 
