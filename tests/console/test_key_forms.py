@@ -9,7 +9,7 @@ from cli.command import Command
 from console.running_console import Operator, RunningConsole, revealed
 from counterfoil import key_issuing
 from counterfoil.console.pages.key import ACTIONS
-from counterfoil.console.texts import Texts
+from counterfoil.console.pages.keys import SHOWN
 from counterfoil.domain.audit import Actor
 from counterfoil.program.clock import SystemClock
 from records import branch
@@ -266,12 +266,26 @@ def test_a_key_that_is_already_revoked_is_not_revoked_again(alice: Operator, key
 
 
 @pytest.mark.parametrize(
-    ("tab", "shown"), [("use", "key.use"), ("copy", "copy.title"), ("errors", "errors.title"), ("audit", "audit.title")]
+    ("tab", "name", "shown"),
+    [
+        ("use", "Use", "Use"),
+        ("copy", "Copy", "Freshness of the copy"),
+        ("errors", "Errors", "Errors"),
+        ("audit", "Audit", "Audit"),
+    ],
 )
-def test_each_tab_of_a_key_shows_one_part_and_is_marked(alice: Operator, key_id: str, tab: str, shown: str) -> None:
+def test_each_tab_of_a_key_shows_one_part_and_is_marked(
+    alice: Operator, key_id: str, tab: str, name: str, shown: str
+) -> None:
     page = alice.page(f"/keys/{key_id}?tab={tab}")
-    assert re.findall(r"<h2>([^<]*)</h2>", page) == [Texts("en")(shown)]
-    assert f'aria-current="page">{Texts("en")(f"key.tab_{tab}")}<' in page
+    assert re.findall(r"<h2>([^<]*)</h2>", page) == [shown]
+    assert f'aria-current="page">{name}<' in page
+
+
+@pytest.mark.parametrize("card", SHOWN)
+def test_each_card_of_the_keys_has_a_name_and_is_marked(alice: Operator, card: str) -> None:
+    page = alice.page(f"/keys?show={card}")
+    assert page.count('aria-current="page"><strong') == 1
 
 
 def test_the_page_of_an_unknown_key_says_so(alice: Operator) -> None:

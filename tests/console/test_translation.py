@@ -19,11 +19,12 @@ from counterfoil.backends.sqlite.files import translated
 from counterfoil.checks import local
 from counterfoil.checks.findings import KINDS, MESSAGES, finding
 from counterfoil.console import app, guards
+from counterfoil.console.audit_texts import ACT_NAMES, FIELD_NAMES
 from counterfoil.console.display import translated as translated_html
-from counterfoil.console.pages.keys import SHOWN, WARNINGS
+from counterfoil.console.key_parts import PERMISSION_NAMES
 from counterfoil.console.texts import LANGUAGES, TABLE, Texts, preferred
 from counterfoil.console.texts import THAI as THAI_TEXTS
-from counterfoil.domain.access import Key, Scope
+from counterfoil.domain.access import Key, Scope, permissions
 from counterfoil.domain.audit import Act, field_changes
 from counterfoil.domain.problems import TABLE as PROBLEMS
 from counterfoil.domain.problems import explanation, what_to_do
@@ -205,22 +206,6 @@ def test_a_message_without_a_text_is_shown_and_marked_as_english() -> None:
     assert str(translated_html(THAI, message)) == '<span lang="en">A message of a newer version.</span>'
 
 
-def test_every_field_of_an_audit_entry_has_a_thai_name() -> None:
-    scope = Scope("shop", "sh_1")
-    key = Key(
-        key_id="k",
-        scope=scope,
-        created_at=1,
-        label="ERP",
-        personal_data=True,
-        successor_of="old",
-        revokes_at=2,
-        revoked_at=3,
-    )
-    names = {f"audit_field.{name}" for name in (*field_changes(None, key), "successor")}
-    assert names == {name for name in TABLE if name.startswith("audit_field.")}
-
-
 def test_a_thai_page_shows_findings_errors_and_audit_entries_in_thai(console: RunningConsole) -> None:
     shop = branch()
     console.service.load(shop, b'{"kind":"bill"}')
@@ -259,7 +244,7 @@ def test_every_text_exists_in_every_language_with_the_same_values() -> None:
 
 
 # Prefixes of text names that are computed, so the names are not in the source code. Other tests cover them.
-COMPUTED = ("advice", "audit_field")
+COMPUTED = ("advice",)
 
 
 def test_every_text_is_used_and_every_used_text_exists() -> None:
@@ -272,11 +257,21 @@ def test_every_text_is_used_and_every_used_text_exists() -> None:
     assert missing == []
 
 
-def test_computed_text_names_have_texts() -> None:
-    names = [f"act.{act.value}" for act in Act]
-    names += [f"keys.filter.{name}{part}" for name in SHOWN for part in ("", ".caption")]
-    names += [f"key_warning.{name}" for name in WARNINGS]
-    assert [name for name in names if name not in TABLE] == []
+def test_every_act_field_and_permission_has_a_name() -> None:
+    assert set(ACT_NAMES) == set(Act)
+    key = Key(
+        key_id="k",
+        scope=Scope("shop", "sh_1"),
+        created_at=1,
+        label="ERP",
+        personal_data=True,
+        messaging_lookup=True,
+        successor_of="old",
+        revokes_at=2,
+        revoked_at=3,
+    )
+    assert set(FIELD_NAMES) == {*field_changes(None, key), "successor"}
+    assert set(PERMISSION_NAMES) == set(permissions(key))
 
 
 @pytest.mark.parametrize(

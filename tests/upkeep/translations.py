@@ -54,7 +54,8 @@ def updated(language: str) -> TextCatalogue:
     known = Catalog(locale=language)
     if path.exists():
         with path.open("rb") as file:
-            known = read_po(file, locale=language, abort_invalid=True)
+            # A merge can leave an entry without its translation, which is then reported as missing.
+            known = read_po(file, locale=language)
     catalogue = TextCatalogue(
         locale=language, fuzzy=False, header_comment="# Thai texts of the console. See `make translations`."
     )

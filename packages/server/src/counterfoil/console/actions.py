@@ -10,15 +10,17 @@ from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 
-from msgspec import convert
+from msgspec import Struct, convert
 from msgspec.structs import replace
 
 from counterfoil import bootstrap, devices, key_issuing, shop_settings
 from counterfoil.checks.open_items import VERBS, close_by_hand
 from counterfoil.console.addresses import shop_address
+from counterfoil.console.audit_texts import describe_entry
 from counterfoil.console.background import finishes_soon
-from counterfoil.console.display import section, translated
+from counterfoil.console.display import section
 from counterfoil.console.forms import FORM_FIELD, InvalidForm, whole_number
+from counterfoil.console.key_parts import scope_names
 from counterfoil.console.layout import notice, page, show
 from counterfoil.console.pages import devices as devices_page
 from counterfoil.console.pages import key as key_page
@@ -26,9 +28,8 @@ from counterfoil.console.pages import keys as keys_page
 from counterfoil.console.pages import loads as loads_page
 from counterfoil.console.pages import reference as try_page
 from counterfoil.console.pages import shop as shop_page
-from counterfoil.console.pages.audit import describe_entry
 from counterfoil.console.pages.key import OVERLAPS, key_version
-from counterfoil.console.visit import ConsoleResponse, FormResult, NotFound, PageContent, Visit
+from counterfoil.console.visit import ConsolePage, ConsoleResponse, FormResult, NotFound, Visit
 from counterfoil.domain.access import TRY_LABEL, TRY_MS, Key, Scope
 from counterfoil.domain.audit import Act, Actor, AuditEntry
 from counterfoil.domain.open_items import Verb
@@ -37,9 +38,19 @@ from counterfoil.model.calendar import DAY_MS
 from counterfoil.ports import MESSAGES, StoreMismatch, StoreUnavailable
 from counterfoil.program.times import minute
 from counterfoil.settings import Settings
-from counterfoil.web.html import Html, element, markup
+from counterfoil.web.html import element
+from counterfoil.web.templates import prose
 
 _CHANGING = threading.Lock()
+
+
+class SentBefore(Struct, frozen=True):
+    """The result of a form when it was first sent, which may be the ID of a key; or `sent`, or `unknown`."""
+
+    result: str
+
+
+SENT_BEFORE = ConsolePage[SentBefore](name="keys", template="sent_before")
 # A key to try requests has no permissions, these limits, and ends by itself.
 TRY_PER_MIN, TRY_PER_DAY = 20, 200
 # At most this many characters of a rejected line are shown.
@@ -48,17 +59,8 @@ MAX_SHOWN = 20_000
 
 def _sent_before(visit: Visit) -> ConsoleResponse | None:
     """Mark the form as sent. Return what to answer if it was sent before, as by reloading a page, or is unknown."""
-    t = visit.t
     result = visit.sessions.use_form(visit.session, visit.request.form.get(FORM_FIELD, ""))
-    if result is None:
-        return None
-    text = markup(t("form.unknown") if result == "unknown" else t("form.sent"))
-    if result not in ("unknown", "sent"):
-        link = element("a", element("code", result), href=f"/keys/{result}")
-        text = markup(text, " ", t("form.result"), " ", link)
-    back = element("p", element("a", t("keys.back"), href="/keys"))
-    content = PageContent(title=t("form.again"), main=markup(notice(text, "warn"), back))
-    return page(visit, "keys", content, status=409)
+    return None if result is None else show(visit, SENT_BEFORE, SentBefore(result), status=409)
 
 
 def record_proxy_sign_in(settings: Settings, actor: Actor, now_ms: int) -> None:
@@ -71,15 +73,15 @@ def record_proxy_sign_in(settings: Settings, actor: Actor, now_ms: int) -> None:
 def issue(visit: Visit) -> ConsoleResponse:
     try:
         if not visit.request.form.get("label", "").strip():
-            raise InvalidForm(visit.t("issue.no_label"))
+            raise InvalidForm(visit.t.gettext("Enter a label, so that you know later who has the key."))
         grant = convert({"scope": _scope(visit), **_entered(visit)}, key_issuing.Grant)
         if answer := _sent_before(visit):
             return answer
         with closing(bootstrap.store(visit.settings).key_store()) as key_store:
             issued = key_issuing.issue(key_store, grant, secrets.token_bytes, visit.now, visit.session.actor)
     except (InvalidForm, key_issuing.KeyIssuingError) as error:
-        content = keys_page.draw_form(visit, keys_page.read_scopes(visit), _refusal(visit, error))
-        return page(visit, "keys", content, status=422)
+        view = replace(keys_page.read_scopes(visit), problem=_refusal(visit, error))
+        return show(visit, keys_page.ISSUE, view, status=422)
     return _reveal(visit, issued, None)
 
 
@@ -100,14 +102,14 @@ def _scope(visit: Visit) -> Scope:
     if kind == "other":
         kind, identifier = form.get("other_kind", ""), form.get("other_id", "").strip()
     if not identifier or kind not in ("shop", "franchise"):
-        raise InvalidForm(visit.t("issue.no_scope"))
+        raise InvalidForm(visit.t.gettext("Choose a shop or a franchise."))
     return Scope("shop" if kind == "shop" else "franchise", identifier)
 
 
 def _reveal(visit: Visit, issued: key_issuing.Issued, old: Key | None) -> ConsoleResponse:
     visit.sessions.set_result(visit.session, visit.request.form.get(FORM_FIELD, ""), issued.key.key_id)
     is_loaded = visit.store.reads.knows(issued.key.scope)
-    return page(visit, "keys", keys_page.draw_issued(visit, issued, old, is_loaded=is_loaded))
+    return show(visit, keys_page.ISSUED, keys_page.issued_view(visit, issued, old, is_loaded=is_loaded))
 
 
 def try_request(visit: Visit) -> ConsoleResponse:
@@ -115,10 +117,9 @@ def try_request(visit: Visit) -> ConsoleResponse:
     try:
         key = _try_key(visit)
     except (InvalidForm, key_issuing.KeyIssuingError) as error:
-        content = try_page.draw(visit, view, problem=_refusal(visit, error))
-        return page(visit, "reference", content, status=422)
-    content = try_page.draw(visit, view, try_page.send(visit, view, key))
-    return page(visit, "reference", content)
+        return show(visit, try_page.PAGE, replace(view, problem=_refusal(visit, error)), status=422)
+    answer = try_page.send(visit, view, key)
+    return show(visit, try_page.PAGE, replace(view, answer=answer, key=key.key))
 
 
 def _try_key(visit: Visit) -> key_issuing.Issued:
@@ -156,10 +157,10 @@ def _change(visit: Visit, key_store: key_issuing.KeyStore, key: Key, successors:
     # Only fields that differ are written. If there are none, the page says that nothing was saved.
     changes = {name: value for name, value in _entered(visit).items() if getattr(key, name) != value}
     if not changes:
-        return visit.t("change.nothing")
+        return visit.t.gettext("No value was changed, so nothing was saved.")
     wanted = convert(changes, key_issuing.KeyChanges)
     key_issuing.update(key_store, key.key_id, wanted, visit.now, visit.session.actor, seen=key)
-    return visit.t("change.done")
+    return visit.t.gettext("The change is saved. A running service uses it within a second.")
 
 
 def _rotate(visit: Visit, key_store: key_issuing.KeyStore, key: Key, successors: list[str]) -> ConsoleResponse:
@@ -183,14 +184,14 @@ def _revoke(visit: Visit, key_store: key_issuing.KeyStore, key: Key, _: list[str
         text.casefold().split() for text in (form.get("confirm", ""), key.label or key.key_id, key.key_id)
     )
     if entered not in (label, key_id):
-        raise InvalidForm(visit.t("revoke.wrong"))
+        raise InvalidForm(visit.t.gettext("That is not the label of this key, so nothing was done."))
     if form.get("when") != "later":
         key_issuing.revoke(key_store, key.key_id, visit.now, visit.session.actor)
-        return visit.t("revoke.done")
+        return visit.t.gettext("The key is revoked. A running service refuses it within a second.")
     if key.revokes_at is not None and key.revokes_at <= later:
         raise key_issuing.KeyConflict(MESSAGES["changed_meanwhile"](key_id=key.key_id))
     key_issuing.schedule_revocation(key_store, key.key_id, later, visit.now, visit.session.actor)
-    return visit.t("revoke.scheduled", time=minute(later))
+    return visit.t.gettext("The key works until %(time)s.", time=minute(later))
 
 
 def _require_version(visit: Visit, key: Key, successors: list[str]) -> None:
@@ -198,19 +199,22 @@ def _require_version(visit: Visit, key: Key, successors: list[str]) -> None:
         raise key_issuing.KeyConflict(MESSAGES["changed_meanwhile"](key_id=key.key_id))
 
 
-def _refusal(visit: Visit, error: key_issuing.KeyIssuingError | InvalidForm) -> Html | str:
+def _refusal(visit: Visit, error: key_issuing.KeyIssuingError | InvalidForm) -> str:
     if isinstance(error, InvalidForm):
         return str(error)
     if not isinstance(error, key_issuing.KeyConflict) or isinstance(error, key_issuing.AlreadyRotated):
-        return translated(visit.t, error.message.as_sentence())
+        return prose(visit.t.message(error.message.as_sentence()))
     # The operator has not seen the latest change to the key.
-    latest = [describe_entry(visit, entry) for entry in visit.store.reads.audit(1, visit.values["key_id"])]
-    return " ".join([visit.t("form.conflict"), *latest])
+    t, names = visit.t, scope_names(visit)
+    latest = [describe_entry(t, names, entry) for entry in visit.store.reads.audit(1, visit.values["key_id"])]
+    conflict = t.gettext("This key was changed in the meantime, so nothing was done. Check the values and try again.")
+    return " ".join([conflict, *latest])
 
 
-def _key_page(visit: Visit, message: Html | str, kind: str, status: int = 200, action: str = "") -> ConsoleResponse:
-    content = key_page.draw(visit, key_page.read(visit), notice(message, kind), action)
-    return page(visit, "keys", content, status=status, as_json=f"/keys/{visit.values['key_id']}.json")
+def _key_page(visit: Visit, message: str, kind: str, status: int = 200, action: str = "") -> ConsoleResponse:
+    view = key_page.show_form(key_page.read(visit), action)
+    as_json = f"/keys/{visit.values['key_id']}.json"
+    return show(visit, key_page.PAGE, view, status=status, outcome=FormResult(message, kind), as_json=as_json)
 
 
 def close_item(visit: Visit, verb: Verb) -> ConsoleResponse:

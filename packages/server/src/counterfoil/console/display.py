@@ -81,6 +81,10 @@ def age(t: Texts, time: int | datetime, now: int, past: str = "ago") -> str:
     return t.gettext("for %(span)s", span=span) if past == "for" else t.gettext("%(span)s ago", span=span)
 
 
+def local_day(time: int | datetime) -> str:
+    return f"{local(time):%Y-%m-%d}"
+
+
 def number(value: float | None) -> str:
     return "–" if value is None else f"{value:,.0f}"
 

@@ -81,5 +81,5 @@ def whole_number(visit: Visit, name: str, most: int) -> int:
     """Return the number in this field of the form, which must be between 1 and `most`."""
     number = number_in(visit.request.form.get(name, "").strip().replace(",", ""), 0)
     if not 1 <= number <= most:
-        raise InvalidForm(visit.t("form.number", most=f"{most:,}"))
+        raise InvalidForm(visit.t.gettext("A limit must be a whole number from 1 to %(most)s.", most=f"{most:,}"))
     return number

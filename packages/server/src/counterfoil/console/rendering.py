@@ -4,7 +4,7 @@ A template gets the view of its page, the visit, and the language `t`. Macros ar
 texts depend on the language, and the age of a time on the visit.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import date, datetime
 from decimal import Decimal, InvalidOperation
 from functools import cache
@@ -14,6 +14,7 @@ from jinja2.runtime import Context
 from markupsafe import Markup
 
 from counterfoil.console import addresses, charts, tables
+from counterfoil.console.audit_texts import act_name, change_texts, via_name
 from counterfoil.console.display import (
     age,
     brand_and_branch,
@@ -21,6 +22,7 @@ from counterfoil.console.display import (
     change,
     exact_money,
     exact_time,
+    local_day,
     local_second,
     money,
     name_of,
@@ -32,9 +34,13 @@ from counterfoil.console.display import (
 from counterfoil.console.key_parts import shop_count
 from counterfoil.console.texts import Texts
 from counterfoil.console.visit import Visit
+from counterfoil.domain.access import permissions
 from counterfoil.domain.activity import MISSING_BILLS
+from counterfoil.domain.problems import what_to_do
 from counterfoil.model.messages import Message, duration
 from counterfoil.model.text import format_usual, printable, size
+from counterfoil.program.columns import RowList
+from counterfoil.views import copies
 from counterfoil.web.templates import compile_all, environment, prose
 
 
@@ -46,14 +52,22 @@ def templates() -> Environment:
     install: Callable[..., None] = getattr(made, "install_gettext_callables")  # noqa: B009
     install(_gettext, _ngettext, newstyle=True, pgettext=_pgettext)
     made.globals.update(
+        act_name=act_name,
         age=_age,
         arrange=tables.arrange,
         bill_address=addresses.bill_address,
         change=change,
+        change_texts=change_texts,
+        copy_fresh_since=copies.FRESH_SINCE,
+        copy_list=_copy_list,
+        copy_state=copies.state,
+        copy_states=copies.STATES,
         missing_bills=MISSING_BILLS,
         percent=percent,
         shop_address=addresses.shop_address,
         shop_count=_shop_count,
+        via_name=via_name,
+        what_to_do=what_to_do,
         bars_by_time=charts.bars_by_time,
         bars_of=charts.bars_of,
         draw_bars=charts.draw_bars,
@@ -62,9 +76,12 @@ def templates() -> Environment:
     made.filters.update(
         brand_and_branch=brand_and_branch,
         by_check=by_check,
+        copy_notes=lambda row: list(copies.notes(row)),
+        copy_summary=copies.summary,
         duration=duration,
         exact_money=exact_money,
         exact_time=exact_time,
+        local_day=local_day,
         local_second=local_second,
         amount=_amount,
         local_text=_local_text,
@@ -73,11 +90,13 @@ def templates() -> Environment:
         name=name_of,
         number=number,
         parts=parts_of,
+        permissions=permissions,
         printable=printable,
         quantity=quantity,
         size=size,
         usual=format_usual,
         weekday=_weekday,
+        worst_copies=copies.worst_first,
     )
     compile_all(made)
     return made
@@ -154,3 +173,7 @@ def _shop_count(context: Context, count: int) -> str:
 def _weekday(context: Context, day: date) -> str:
     """Return the short name of a day's weekday."""
     return _texts(context).gettext("Mon Tue Wed Thu Fri Sat Sun").split()[day.weekday()]
+
+
+def _copy_list(rows: Sequence[copies.CopyRow], now: int) -> RowList[copies.CopyRow]:
+    return RowList(copies.columns(now), rows)

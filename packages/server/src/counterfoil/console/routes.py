@@ -143,6 +143,8 @@ def _show(visit: Visit) -> ConsoleResponse:
 
 
 def _draw(visit: Visit, shown: ConsolePage[Any], path: str, kind: str) -> ConsoleResponse:
+    if shown.read is None:
+        raise NotFound(visit.t.gettext("There is no such page."))
     view = shown.read(visit)
     if isinstance(view, find.FindView) and len(view.matches) == 1 and kind == "html":
         return redirect(view.matches[0].address)

@@ -198,13 +198,14 @@ class ConsolePage(Struct, Generic[View], frozen=True, kw_only=True):
     """A page. `read` returns its data, which is also served as JSON, and the template renders the data as HTML.
 
     `name` is the page's name in the navigation. A page that is not listed there has the name of its parent page.
-    `role` is the role that a device needs to open it. `csv` returns the name and the rows of a file to download.
+    `role` is the role that a device needs to open it. A page without `read` is only an answer to a form. `csv` returns
+    the name and the rows of a file to download.
     """
 
     name: str
     role: Role = "reader"
-    read: Callable[[Visit], View]
     template: str = ""
+    read: Callable[[Visit], View] | None = None
     # Draws a page that has no template yet.
     draw: Callable[[Visit, View], PageContent] | None = None
     as_json: Callable[[Visit, View], object] = lambda _, view: view

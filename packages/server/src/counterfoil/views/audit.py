@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from counterfoil.domain.audit import Act, AuditEntry, FieldValue
 from counterfoil.model.calendar import iso_utc
+from counterfoil.model.text import translatable
 from counterfoil.program.columns import ListColumn
 
 
@@ -30,20 +31,21 @@ def _changes(entry: AuditEntry, colon: str = ":", arrow: str = " → ", nothing:
 
 
 COLUMNS: Sequence[ListColumn[AuditEntry]] = (
-    ListColumn("at", kind="time", terminal="time", page="time", csv="time_utc"),
-    ListColumn("act", terminal="act", page="audit.act"),
-    ListColumn("actor", lambda entry: entry.actor.name, terminal="actor", page="audit.actor"),
+    ListColumn("at", kind="time", terminal="time", page=translatable("Time"), csv="time_utc"),
+    ListColumn("act", terminal="act", page=translatable("Action")),
+    ListColumn("actor", lambda entry: entry.actor.name, terminal="actor", page=translatable("Who")),
     ListColumn("via", lambda entry: entry.actor.via, terminal="via"),
     ListColumn("host", lambda entry: entry.actor.host, terminal="host"),
-    ListColumn("keyId", kind="code", terminal="key ID", page="key", text=lambda entry: entry.key_id or ""),
+    ListColumn("keyId", kind="key", terminal="key ID", page=translatable("Key"), text=lambda entry: entry.key_id or ""),
     ListColumn("changes", csv="", console=""),
     ListColumn(
         "",
         _changes,
         terminal="changes",
-        page="audit.changes",
+        page=translatable("What changed"),
         csv="",
         console="changes",
+        name="changed",
         text=lambda entry: entry.detail or "; ".join(_changes(entry, "", " -> ", "none")) or "-",
     ),
     ListColumn("", lambda entry: "; ".join(_changes(entry)) or entry.detail, csv="changes"),

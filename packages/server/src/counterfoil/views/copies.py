@@ -13,6 +13,7 @@ from counterfoil.domain.change_feed import REMOVALS_KEPT_MS
 from counterfoil.domain.request_records import CHANGE_FEED, CHANGES_OF_SHOP, CopyState
 from counterfoil.model.calendar import HOUR_MS, from_ms, iso_utc, to_ms
 from counterfoil.model.messages import Message, duration
+from counterfoil.model.text import translatable
 from counterfoil.program.columns import ListColumn
 from counterfoil.program.times import minute
 
@@ -204,8 +205,17 @@ def notes(row: CopyRow) -> Iterator[Message]:
 def columns(now: int) -> Sequence[ListColumn[CopyRow]]:
     """Return the columns in a terminal and on a page. In JSON, a row has all its fields."""
     return (
-        ListColumn("", list_name, terminal="shop", page="copy.list"),
-        ListColumn("", lambda row: str(state(row, now)), terminal="copy", page="state"),
-        ListColumn("", lambda row: row.complete_until, "time", "complete until", page="copy.complete_until"),
-        ListColumn("", lambda row: row.last_read_at, "time", "last read", page="copy.last_read"),
+        ListColumn("", list_name, terminal="shop", page=translatable("Shop"), name="list"),
+        ListColumn("", lambda row: str(state(row, now)), terminal="copy", page=translatable("State"), name="state"),
+        ListColumn(
+            "",
+            lambda row: row.complete_until,
+            "time",
+            "complete until",
+            page=translatable("Complete until"),
+            name="completeUntil",
+        ),
+        ListColumn(
+            "", lambda row: row.last_read_at, "time", "last read", page=translatable("Last read"), name="lastReadAt"
+        ),
     )

@@ -9,6 +9,7 @@ from msgspec.structs import asdict
 from counterfoil.domain.access import Key, KeyUse, key_warnings, permissions
 from counterfoil.domain.problems import what_to_do
 from counterfoil.model.calendar import days_until, thai_day
+from counterfoil.model.text import translatable
 from counterfoil.operator_reads import DayOfKey, ErrorGroup, OperatorReads
 from counterfoil.program.columns import ListColumn
 from counterfoil.program.times import minute
@@ -95,15 +96,22 @@ def used_keys(reads: OperatorReads, shops: LoadedShops, now: int) -> list[UsedKe
 
 # The columns of a key's usage.
 USAGE: Sequence[ListColumn[UsedKey]] = (
-    ListColumn("", lambda used: used.key_id, page="key", csv=""),
-    ListColumn("", lambda used: used.scope.id, page="keys.scope", csv=""),
-    ListColumn("copy", page="keys.copy", csv=""),
-    ListColumn("lastUsed", kind="time", page="keys.last_used"),
+    ListColumn("", lambda used: used.key_id, "key", page=translatable("Key"), csv="", name="keyId"),
+    ListColumn("", lambda used: used.scope.id, page=translatable("Scope"), csv="", name="scope"),
+    ListColumn("copy", page=translatable("Copy"), csv=""),
+    ListColumn("lastUsed", kind="time", page=translatable("Last used")),
     ListColumn("week", csv=""),
     ListColumn("", lambda used: used.week[-1], csv="requests_today"),
-    ListColumn("", lambda used: sum(used.week), "number", page="keys.week", csv="requests_7_days"),
-    ListColumn("errors", kind="number", page="keys.errors", csv="errors_7_days"),
-    ListColumn("", lambda used: used.per_day, "number", page="keys.quota", csv=""),
+    ListColumn(
+        "",
+        lambda used: sum(used.week),
+        "number",
+        page=translatable("Last 7 days"),
+        csv="requests_7_days",
+        name="requests",
+    ),
+    ListColumn("errors", kind="number", page=translatable("Errors"), csv="errors_7_days"),
+    ListColumn("", lambda used: used.per_day, "number", page=translatable("Today / quota"), csv="", name="quota"),
     ListColumn("warnings"),
     ListColumn("", lambda used: used.copy.state, csv="copy"),
 )
@@ -117,9 +125,11 @@ def key_days(reads: OperatorReads, key_id: str, days: Sequence[date]) -> list[Da
 
 # The errors of a key by route, with what an integrator should do.
 ERRORS: Sequence[ListColumn[ErrorGroup]] = (
-    ListColumn("error", terminal="error", page="error"),
-    ListColumn("route", kind="code", terminal="route", page="route"),
-    ListColumn("count", kind="number", terminal="count", page="count"),
-    ListColumn("lastAt", kind="time", terminal="last", page="last"),
-    ListColumn("action", lambda group: str(what_to_do(group.error)), page="errors.action"),
+    ListColumn("error", terminal="error", page=translatable("Error")),
+    ListColumn("route", kind="code", terminal="route", page=translatable("Route")),
+    ListColumn("count", kind="number", terminal="count", page=translatable("Count")),
+    ListColumn("lastAt", kind="time", terminal="last", page=translatable("Latest")),
+    ListColumn(
+        "action", lambda group: str(what_to_do(group.error)), page=translatable("What the integrator should do")
+    ),
 )

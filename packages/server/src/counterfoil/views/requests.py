@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
+from counterfoil.model.text import translatable
 from counterfoil.operator_reads import OperatorReads, RecordedRequest, RecordPosition, RequestFilter
 from counterfoil.program.columns import ListColumn
 
@@ -50,12 +51,12 @@ class RequestFollower:
 def columns(labels: Mapping[str, str] = {}) -> Sequence[ListColumn[RecordedRequest]]:
     """Return the columns. `labels` are the labels of the keys, if they were read."""
     return (
-        ListColumn("at", kind="time", terminal="time", page="time", csv="time_utc"),
-        ListColumn("requestId", kind="code", terminal="request ID", page="requests.request_id"),
-        ListColumn("keyId", kind="code", terminal="key ID", page="key"),
+        ListColumn("at", kind="time", terminal="time", page=translatable("Time"), csv="time_utc"),
+        ListColumn("requestId", kind="code", terminal="request ID", page=translatable("Request ID")),
+        ListColumn("keyId", kind="key", terminal="key ID", page=translatable("Key")),
         ListColumn("", lambda request: labels.get(request.key_id, ""), terminal="label", csv="label", console="label"),
-        ListColumn("route", kind="code", terminal="route", page="route"),
-        ListColumn("status", terminal="status", page="status"),
+        ListColumn("route", kind="code", terminal="route", page=translatable("Route")),
+        ListColumn("status", terminal="status", page=translatable("Status")),
         ListColumn("error", terminal="error"),
         ListColumn("tookUs", csv="", console=""),
         ListColumn(
@@ -63,10 +64,11 @@ def columns(labels: Mapping[str, str] = {}) -> Sequence[ListColumn[RecordedReque
             lambda request: request.took_us / 1000,
             "number",
             terminal="ms",
-            page="took",
+            page=translatable("Duration"),
             csv="took_ms",
             console="tookMs",
             text=lambda request: f"{request.took_us / 1000:,.1f}",
+            name="took",
         ),
         ListColumn("providerId", lambda request: request.personal_base, csv="personal_base", console="personalBase"),
         ListColumn(
@@ -89,7 +91,7 @@ def disclosures(labels: Mapping[str, str] = {}) -> Sequence[ListColumn[RecordedR
             lambda request: request.personal_base or "",
             "code",
             terminal="base",
-            page="base",
+            page=translatable("Membership base"),
             csv="base",
             console="base",
         ),
@@ -98,8 +100,8 @@ def disclosures(labels: Mapping[str, str] = {}) -> Sequence[ListColumn[RecordedR
             lambda request: request.personal_members,
             "number",
             terminal="members in response",
-            page="personal.members",
+            page=translatable("Members in the response"),
             csv="members_in_response",
         ),
-        ListColumn("requestId", kind="code", page="requests.request_id"),
+        ListColumn("requestId", kind="code", page=translatable("Request ID")),
     )

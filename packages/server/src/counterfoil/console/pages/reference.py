@@ -13,11 +13,9 @@ from urllib.parse import quote, urlencode, urlsplit
 from msgspec import Struct
 
 from counterfoil.checks.overview import why_no_answer
-from counterfoil.console.display import fields, key_link, moment, section, status_badge
-from counterfoil.console.forms import form, select, text_field
-from counterfoil.console.layout import notice
-from counterfoil.console.pages.keys import IssueView, read_scopes, scope_choices
-from counterfoil.console.visit import JSON, ConsolePage, ConsoleResponse, NotFound, PageContent, Visit
+from counterfoil.console.pages.keys import IssueView, issue_as_json, read_scopes
+from counterfoil.console.visit import JSON, ConsolePage, ConsoleResponse, NotFound, Visit
+from counterfoil.domain.access import Key
 from counterfoil.http.openapi import document
 from counterfoil.http.reference import PATH, Reference, build, example_base_url, served_pages
 from counterfoil.http.reference.content import Endpoint
@@ -26,7 +24,6 @@ from counterfoil.http.wire import StaticPage
 from counterfoil.key_issuing import Issued
 from counterfoil.machine.addresses import reachable_host, url
 from counterfoil.settings import Settings
-from counterfoil.web.html import Html, element, markup
 
 TRY_PATH, JSON_PATH = f"{PATH}/try", f"{PATH}.json"
 PATHS: Final = (PATH, JSON_PATH, f"{PATH}.md", "/llms.txt", f"/{PAGE_SCRIPT}")
@@ -52,12 +49,21 @@ def _pages(prefix: str, base_url: str, try_at: str | None) -> dict[str, StaticPa
 
 
 class TryView(Struct, frozen=True, kw_only=True, rename="camel"):
-    """A request that can be sent. `values` has the initial values of its parameters."""
+    """A request that can be sent.
+
+    `values` has the initial values of its parameters, and `hints` what each is. `chosen` is the scope of the key that
+    is used, if there is one yet. After the form was sent, there is an answer or a problem.
+    """
 
     operation: str
     path: str
     values: dict[str, str]
     scopes: IssueView
+    hints: dict[str, str]
+    chosen: str
+    key: Key | None
+    answer: "ApiAnswer | None" = None
+    problem: str | None = None
 
 
 class ApiAnswer(Struct, frozen=True):
@@ -68,6 +74,18 @@ class ApiAnswer(Struct, frozen=True):
     headers: list[tuple[str, str]] = []
     body: str = ""
     problem: str = ""
+
+    @property
+    def readable(self) -> str:
+        """Return the body with a line for each value, if it is JSON."""
+        try:
+            return json.dumps(json.loads(self.body), indent=2, ensure_ascii=False)
+        except ValueError:
+            return self.body
+
+    @property
+    def header_lines(self) -> str:
+        return "\n".join(f"{name}: {value}" for name, value in self.headers)
 
 
 @cache
@@ -80,7 +98,7 @@ def _endpoint(visit: Visit) -> Endpoint:
     endpoints = _reference(visit.settings.prefix).endpoints
     found = next((endpoint for endpoint in endpoints if endpoint.anchor == name and not endpoint.public), None)
     if found is None:
-        raise NotFound(visit.t("missing.text"))
+        raise NotFound(visit.t.gettext("There is no such page."))
     return found
 
 
@@ -91,51 +109,22 @@ def read(visit: Visit) -> TryView:
     names = [row.name for row in endpoint.parameters]
     entered = visit.request.form
     values = {name: entered.get(name, known.get(name, examples.get(name, ""))) for name in names}
-    return TryView(operation=endpoint.anchor, path=endpoint.path, values=values, scopes=scopes)
-
-
-def draw(visit: Visit, view: TryView, sent: ApiAnswer | None = None, problem: Html | str | None = None) -> PageContent:
-    t, entered, issued = visit.t, visit.request.form, current_key(visit)
+    issued = current_key(visit)
     key = issued.key if issued else None
-    hints = {row.name: row.first_sentence for row in _endpoint(visit).parameters}
-    chosen = entered.get("scope", f"{key.scope.kind}:{key.scope.id}" if key else "")
-    scopes = scope_choices(t, view.scopes)
-    drawn = form(
-        visit,
-        f"{TRY_PATH}/{view.operation}#answer",
-        select(t("scope"), "scope", scopes, chosen, hint=t("try.scope_hint"), problem=None if chosen else problem),
-        [text_field(name, name, value, hint=hints[name]) for name, value in view.values.items()],
-        button=t("try.button"),
-        id_="try",
-    )
-    about = [(t("key"), key_link(key.key_id)), (t("try.until"), moment(key.revokes_at))] if key else []
-    back = element("a", t("try.reference"), href=f"{PATH}#{view.operation}")
-    return PageContent(
-        title=t("try.title", request=f"GET {view.path}"),
-        lead=markup(notice(problem, "bad") if problem and chosen else None, element("p", t("try.lead"), " ", back)),
-        main=markup(drawn, fields(about) if about else None, _answer(visit, sent) if sent else None),
+    return TryView(
+        operation=endpoint.anchor,
+        path=endpoint.path,
+        values=values,
+        scopes=scopes,
+        hints={row.name: row.first_sentence for row in endpoint.parameters},
+        chosen=entered.get("scope", f"{key.scope.kind}:{key.scope.id}" if key else ""),
+        key=key,
     )
 
 
-def _answer(visit: Visit, answer: ApiAnswer) -> Html:
-    t = visit.t
-    if answer.problem:
-        return section(t("try.answer"), notice(t("try.unreachable", reason=answer.problem), "bad"), anchor="answer")
-    headers = "\n".join(f"{name}: {value}" for name, value in answer.headers)
-    return section(
-        t("try.answer"),
-        element("p", status_badge(answer.status), " ", element("code", f"GET {answer.target}")),
-        element("pre", _readable(answer.body), class_="code scroll", tabindex=0),
-        element("details", element("summary", t("try.headers")), element("pre", headers, class_="code")),
-        anchor="answer",
-    )
-
-
-def _readable(body: str) -> str:
-    try:
-        return json.dumps(json.loads(body), indent=2, ensure_ascii=False)
-    except ValueError:
-        return body
+def as_json(_: Visit, view: TryView) -> dict[str, object]:
+    scopes = issue_as_json(_, view.scopes)
+    return {"operation": view.operation, "path": view.path, "values": view.values, "scopes": scopes}
 
 
 def current_key(visit: Visit) -> Issued | None:
@@ -173,4 +162,4 @@ def send(visit: Visit, view: TryView, key: Issued) -> ApiAnswer:
         connection.close()
 
 
-PAGE = ConsolePage(name="reference", role="operator", read=read, draw=draw)
+PAGE = ConsolePage(name="reference", template="try", role="operator", read=read, as_json=as_json)

@@ -2,28 +2,25 @@
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Literal
-from urllib.parse import quote
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from counterfoil.console import display
-from counterfoil.console.display import Cells, ago, button_link, list_table, section, status_badge
-from counterfoil.console.forms import select
-from counterfoil.console.key_parts import base_label, scope_names
-from counterfoil.console.layout import notice
-from counterfoil.console.visit import PER_PAGE, ConsolePage, PageContent, Visit, number_in
-from counterfoil.domain.problems import RECORDED_CODES, explanation, what_to_do
-from counterfoil.domain.request_records import UNKNOWN, RequestDetail
+from counterfoil.console.display import name_of
+from counterfoil.console.key_parts import ScopeNames, scope_names
+from counterfoil.console.visit import PER_PAGE, ConsolePage, Visit, number_in
+from counterfoil.domain.problems import RECORDED_CODES, what_to_do
+from counterfoil.domain.request_records import UNKNOWN
 from counterfoil.http.app import ROUTES
 from counterfoil.model.calendar import DAY_MS, iso_utc
+from counterfoil.model.messages import Message
+from counterfoil.model.text import translatable
 from counterfoil.operator_reads import ANY_ERROR, RecordedRequest, RecordPosition, RequestFilter
 from counterfoil.program.columns import ListColumn, RowList, console_json
 from counterfoil.program.times import instant, shown_zone
 from counterfoil.views.requests import columns, disclosures, find
-from counterfoil.web.html import Child, Html, element, markup
 
 MOST_PER_PAGE, MOST_EXPORTED = 500, 10_000
 _POSITION = re.compile(r"([0-9]{1,15}),([0-9]{1,18})", re.ASCII)
@@ -31,7 +28,6 @@ _POSITION = re.compile(r"([0-9]{1,15}),([0-9]{1,18})", re.ASCII)
 PARAMETERS = ("request", "key", "route", "status", "error", "slower", "since", "until")
 _FLAGS = {name: "--slower-than" if name == "slower" else f"--{name}" for name in PARAMETERS[1:]}
 _TIMES = ("since", "until")
-_FIRST = ("time", "status", "route", "key", "took")
 
 
 class RequestsView(Struct, frozen=True, kw_only=True):
@@ -41,6 +37,50 @@ class RequestsView(Struct, frozen=True, kw_only=True):
     ignored: list[str]
     requests: RowList[RecordedRequest]
     next: str | None
+    # The labels of all keys, by their IDs.
+    labels: dict[str, str]
+
+    # What stands for any error, and for a shop that is not one of this store's.
+    any_error: ClassVar[str] = ANY_ERROR
+    unknown: ClassVar[str] = UNKNOWN
+
+    @property
+    def key_names(self) -> dict[str, str]:
+        """Return the names of all keys, by their IDs."""
+        names = {}
+        for key_id, label in self.labels.items():
+            names[key_id] = f"{name_of(label)} ({key_id})" if label else key_id
+        return names
+
+    @property
+    def routes(self) -> dict[str, str]:
+        return {route: route for route, handler in ROUTES.items() if handler}
+
+    @property
+    def errors(self) -> dict[str, str]:
+        return {code: code for code in RECORDED_CODES}
+
+    @property
+    def single(self) -> RecordedRequest | None:
+        """Return the request that was searched for by its ID, if it was found."""
+        is_single = "request" in self.wanted and len(self.requests.rows) == 1
+        return self.requests.rows[0] if is_single else None
+
+    @property
+    def advice(self) -> Message | None:
+        """Return what the caller of the single request should do about its error."""
+        return what_to_do(self.single.error) if self.single and self.single.error else None
+
+    @property
+    def command(self) -> str:
+        # The form sends times without a time zone. `counterfoil requests` refuses such times, so convert them to UTC.
+        times = {name: instant(self.wanted.get(name, ""), shown_zone()) for name in _TIMES}
+        wanted = {**self.wanted, **{name: iso_utc(time) for name, time in times.items() if time is not None}}
+        words = ["counterfoil requests"]
+        if "request" in self.wanted:
+            words.append(shlex.quote(self.wanted["request"]))
+        words += [f"{flag} {shlex.quote(value)}" for name, flag in _FLAGS.items() if (value := wanted.get(name))]
+        return " ".join(words)
 
 
 def read(visit: Visit) -> RequestsView:
@@ -52,7 +92,12 @@ def read(visit: Visit) -> RequestsView:
         ignored=ignored,
         requests=RowList(columns(labels), page.requests),
         next=position_text(page.next),
+        labels=labels,
     )
+
+
+def as_json(_: Visit, view: RequestsView) -> dict[str, object]:
+    return {"wanted": view.wanted, "ignored": view.ignored, "requests": view.requests, "next": view.next}
 
 
 def request_filter(query: dict[str, str]) -> tuple[RequestFilter, list[str]]:
@@ -84,130 +129,13 @@ def position_text(found: RecordPosition | None) -> str | None:
     return None if found is None else f"{found[0]},{found[1]}"
 
 
-def draw(visit: Visit, view: RequestsView) -> PageContent:
-    t = visit.t
-    single = view.requests.rows[0] if "request" in view.wanted and len(view.requests.rows) == 1 else None
-    return PageContent(
-        title=t("requests.title"),
-        main=markup(
-            _search(visit, view),
-            notice(t("requests.ignored", names=", ".join(view.ignored)), "warn") if view.ignored else None,
-            _one_request(visit, single) if single else _list(visit, view),
-        ),
-        commands=[_command(view)],
-    )
-
-
-def _command(view: RequestsView) -> str:
-    # The form sends times without a time zone. `counterfoil requests` refuses such times, so convert them to UTC.
-    times = {name: instant(view.wanted.get(name, ""), shown_zone()) for name in _TIMES}
-    wanted = {**view.wanted, **{name: iso_utc(time) for name, time in times.items() if time is not None}}
-    words = ["counterfoil requests"]
-    if "request" in view.wanted:
-        words.append(shlex.quote(view.wanted["request"]))
-    words += [f"{flag} {shlex.quote(value)}" for name, flag in _FLAGS.items() if (value := wanted.get(name))]
-    return " ".join(words)
-
-
-def _search(visit: Visit, view: RequestsView) -> Html:
-    t, query = visit.t, visit.query
-    anything = {"": t("requests.any")}
-    labels = visit.store.labels()
-    keys = {key_id: f"{display.name_of(label)} ({key_id})" if label else key_id for key_id, label in labels.items()}
-    routes = {route: route for route, handler in ROUTES.items() if handler}
-    errors = {ANY_ERROR: t("requests.any_error"), **{code: code for code in RECORDED_CODES}}
-    choices = [
-        select(t("key"), "key", {"": anything | keys}, query.get("key", "")),
-        select(t("route"), "route", {"": anything | routes}, query.get("route", "")),
-        select(t("error"), "error", {"": anything | errors}, query.get("error", "")),
-    ]
-    since, until = (t(f"requests.{name}", zone=display.zone_text(t)) for name in _TIMES)
-    given = {name: query.get(name) for name in PARAMETERS}
-    form = display.template("search", t, given=given, choices=choices, since=since, until=until)
-    # The form stays closed, so that a phone shows what was found.
-    conditions = [
-        (f"{name}: {display.name_of(value)} ×", visit.address("/requests", **{name: None, "before": None}), False)
-        for name, value in view.wanted.items()
-    ]
-    return markup(form, display.link_list("cards", t("requests.conditions"), conditions) if conditions else None)
-
-
-def _one_request(visit: Visit, request: RecordedRequest) -> Html:
-    t, error = visit.t, request.error
-    disclosed = t("requests.disclosed", count=request.personal_members, base=display.name_of(request.personal_base))
-    pairs: list[tuple[str, Child]] = [
-        (t("time"), display.moment(request.at)),
-        (t("key"), display.key_link(request.key_id, visit.store.labels().get(request.key_id))),
-        (t("route"), element("code", request.route)),
-        (t("status"), markup(status_badge(request.status), " ", element("code", error) if error else None)),
-        (t("took"), _took(request)),
-        *_returned(visit, request.returned),
-        (t("personal.title"), disclosed if request.personal_members else t("no")),
-    ]
-    if error and explanation(error):
-        pairs += [(t("errors.action"), display.translated(t, what_to_do(error)))]
-    return section(t("requests.returned", request_id=display.name_of(request.request_id)), display.fields(pairs))
-
-
-def _returned(visit: Visit, returned: RequestDetail) -> Iterator[tuple[str, Child]]:
-    """Yield what was asked for and what the caller got, as far as it is recorded."""
-    t = visit.t
-    if returned.message:
-        # The API answers in English.
-        yield t("errors.message"), element("q", returned.message, lang="en")
-    names = markup([[element("code", name), " "] for name in returned.names])
-    yield t("requests.parameters"), names or t("permission.none")
-    if returned.shop_id == UNKNOWN:
-        yield t("shop"), t("unknown")
-    elif returned.shop_id:
-        yield t("shop"), element("code", display.name_of(returned.shop_id))
-    if returned.rows is not None:
-        more = "" if returned.is_last else f" ({t('requests.more_pages')})"
-        yield t("requests.rows"), f"{returned.rows:,}{more}"
-
-
-def _took(request: RecordedRequest) -> str:
-    return f"{request.took_us / 1000:,.1f} ms"
-
-
-def _list(visit: Visit, view: RequestsView) -> Html:
-    t = visit.t
-    cells: Cells[RecordedRequest] = {
-        "time": lambda request: _link(request, display.moment(request.at, is_focusable=False)),
-        "status": lambda request: _status(visit, request),
-        "took": _took,
-    }
-    newest = "before" not in visit.query
-    back = button_link(t("requests.newest"), visit.address("/requests", before=None))
-    older = button_link(t("requests.older"), visit.address("/requests", before=view.next), rel="next")
-    caption, none = t("requests.caption"), t("requests.more_to_search") if view.next else t("requests.none")
-    listed = list_table(visit, caption, view.requests, cells, first=_FIRST, empty=none, body_id="rows", kind="page")
-    return markup(
-        display.template("follow", t) if newest and "request" not in view.wanted else None,
-        element("div", listed, id="list"),
-        display.button_row(None if newest else back, older if view.next else None),
-    )
-
-
-def _link(request: RecordedRequest, text: Html) -> Html:
-    return element("a", text, href=f"/requests?request={quote(request.request_id, safe='')}")
-
-
-def _status(visit: Visit, request: RecordedRequest) -> Html:
-    """Return the status with links to the same error, and a mark if personal data was disclosed."""
-    found = request.error
-    error = found and element("a", element("code", found), href=visit.address("/requests", error=found, before=None))
-    personal = display.badge(visit.t("requests.personal_short"), "warn") if request.personal_members else None
-    return markup(status_badge(request.status), [" ", error] if error else None, [" ", personal] if personal else None)
-
-
 def csv(visit: Visit, view: RequestsView) -> tuple[str, RowList[RecordedRequest]]:
     """Return the requests on this page and on older pages, up to a limit."""
     found, _ = find(visit.store.reads, request_filter(visit.query)[0], MOST_EXPORTED)
     return "requests", RowList(view.requests.columns, found)
 
 
-PAGE = ConsolePage(name="requests", read=read, draw=draw, csv=csv)
+PAGE = ConsolePage(name="requests", template="requests", read=read, as_json=as_json, csv=csv)
 
 
 DAYS = 90
@@ -225,6 +153,19 @@ class PersonalView(Struct, frozen=True, kw_only=True, rename="camel"):
     is_partial: bool
     disclosures: RowList[RecordedRequest]
     next: str | None
+    names: ScopeNames
+
+    days: ClassVar[int] = DAYS
+    most_summed: ClassVar[int] = MOST_SUMMED
+
+    @property
+    def disclosed(self) -> RowList[RecordedRequest]:
+        """Return the disclosures with the columns that the page shows."""
+        return RowList(disclosures(), self.disclosures.rows)
+
+    @property
+    def command(self) -> str:
+        return "counterfoil usage --disclosures" + (f" {shlex.quote(self.key_id)}" if self.key_id else "")
 
 
 def read_personal(visit: Visit) -> PersonalView:
@@ -242,7 +183,18 @@ def read_personal(visit: Visit) -> PersonalView:
         is_partial=more is not None,
         disclosures=RowList(columns(labels), listed),
         next=position_text(following),
+        names=scope_names(visit),
     )
+
+
+def personal_as_json(_: Visit, view: PersonalView) -> dict[str, object]:
+    return {
+        "keyId": view.key_id,
+        "byKey": view.by_key,
+        "isPartial": view.is_partial,
+        "disclosures": view.disclosures,
+        "next": view.next,
+    }
 
 
 def _members(requests: KeyDisclosures) -> int:
@@ -255,55 +207,12 @@ def _disclosed_to(visit: Visit, key_id: str | None) -> RequestFilter:
 
 def _columns_by_key(labels: Mapping[str, str]) -> Sequence[ListColumn[KeyDisclosures]]:
     return (
-        ListColumn("keyId", lambda requests: requests[0].key_id, page="key"),
+        ListColumn("keyId", lambda requests: requests[0].key_id, "key", page=translatable("Key")),
         ListColumn("label", lambda requests: labels.get(requests[0].key_id, "")),
-        ListColumn("requests", len, "number", page="requests"),
-        ListColumn("members", _members, "number", page="personal.members_sum"),
-        ListColumn("last", lambda requests: console_json(columns(labels), requests[0]), page="last"),
+        ListColumn("requests", len, "number", page=translatable("Requests")),
+        ListColumn("members", _members, "number", page=translatable("Members in all responses")),
+        ListColumn("last", lambda requests: console_json(columns(labels), requests[0]), page=translatable("Latest")),
     )
-
-
-def draw_personal(visit: Visit, view: PersonalView) -> PageContent:
-    t = visit.t
-    return PageContent(
-        title=t("personal.title"),
-        lead=element("p", t("personal.lead", days=DAYS)),
-        main=markup(_by_key(visit, view), _disclosed_list(visit, view)),
-        commands=["counterfoil usage --disclosures" + (f" {shlex.quote(view.key_id)}" if view.key_id else "")],
-    )
-
-
-def _by_key(visit: Visit, view: PersonalView) -> Html:
-    t = visit.t
-    cells: Cells[KeyDisclosures] = {"last": lambda requests: ago(t, requests[0].at, visit.now)}
-    caption, none = t("personal.by_key_caption", days=DAYS), t("personal.none")
-    partial = element("p", t("personal.partial", count=f"{MOST_SUMMED:,}"), class_="muted") if view.is_partial else None
-    return section(
-        t("personal.by_key"),
-        list_table(visit, caption, view.by_key, cells, empty=none),
-        element("p", t("personal.counted"), class_="muted") if view.by_key.rows else None,
-        partial,
-    )
-
-
-def _disclosed_list(visit: Visit, view: PersonalView) -> Html | None:
-    t = visit.t
-    if not view.disclosures.rows:
-        return None
-    older = button_link(t("requests.older"), visit.address("/personal-data", before=view.next)) if view.next else None
-    return section(t("personal.list"), disclosure_table(visit, view.disclosures.rows), display.button_row(older))
-
-
-def disclosure_table(visit: Visit, rows: Sequence[RecordedRequest], *, of_key: bool = False) -> Html:
-    """Return a page of disclosures, or the newest ones to one key, which is then not named."""
-    t, names = visit.t, scope_names(visit)
-    cells: Cells[RecordedRequest] = {
-        "time": lambda request: _link(request, ago(t, request.at, visit.now, is_focusable=False)),
-        "base": lambda request: base_label(t, names, request.personal_base or ""),
-    }
-    shown = RowList([column for column in disclosures() if not of_key or column.page != "key"], rows)
-    kind: Literal["page", "fixed"] = "fixed" if of_key else "page"
-    return list_table(visit, t("personal.caption"), shown, cells, empty=t("personal.none"), kind=kind)
 
 
 def personal_csv(visit: Visit, view: PersonalView) -> tuple[str, RowList[RecordedRequest]]:
@@ -311,4 +220,6 @@ def personal_csv(visit: Visit, view: PersonalView) -> tuple[str, RowList[Recorde
     return "personal-data", RowList(disclosures(visit.store.labels()), found)
 
 
-PERSONAL = ConsolePage(name="personal", read=read_personal, draw=draw_personal, csv=personal_csv)
+PERSONAL = ConsolePage(
+    name="personal", template="personal", read=read_personal, as_json=personal_as_json, csv=personal_csv
+)
