@@ -437,9 +437,11 @@ class Bills:
             items = list(self.table.columns.values())
         if not any(all(item.values[row] for row in rest) for item in items):
             return False
-        for column in self.ranks.with_role("datetime", "tradingDay", "time"):
+        timed = self.ranks.with_role("datetime", "tradingDay", "time")
+        timed += [column for column in self.table.columns.values() if column.is_date and column not in timed]
+        for column in timed:
             if any(column.values[row] not in ("", column.values[row - 1]) for row in rest):
-                return not any(not self.number.values[row] for row in rest)
+                return all(self.number.values[row] for row in rest)
         return True
 
     def _without_line_marks(self, names: list[str], firsts: Sequence[int], bills: Sequence[list[int]]) -> list[str]:

@@ -33,6 +33,7 @@ from counterfoil.importer.members import ROWS, members_form
 from counterfoil.importer.ranks import REFUND, VOID
 from counterfoil.importer.shop_questions import assumptions
 from counterfoil.importer.solver import ExportReading, ExportSource, Left, Record
+from counterfoil.importer.states import EACH
 from counterfoil.importing.mapping import KnownBase
 from counterfoil.importing.sheets import CsvFile
 from counterfoil.importing.values import decimal_places
@@ -40,6 +41,7 @@ from counterfoil.model.text import counted, display_width
 
 MOST_ROUNDS = 20
 MOST_VALUES, MOST_NUMBERS = 6, 3
+MOST_SAME_NUMBER = 2
 _SHOP, _STATE = "shop", "state"
 # What joins the names of columns in an answer, such as `Total + Tip` or `sum of Amount`.
 _PARTS = re.compile(r" [+-] |sum of ")
@@ -166,23 +168,24 @@ class _Former:
 
     def _options(self, doubt: Doubt, base: ExportReading) -> list[AnswerOption]:
         """Return the options of a doubt that no sum refutes, one for each set of records."""
-        found: dict[tuple[Record, ...], AnswerOption] = {}
+        readings: dict[str, ExportReading] = {}
+        known_records = set[tuple[Record, ...]]()
         for answer in doubt.choices:
-            if doubt.default is not None:
-                # A fact of the shops changes no record.
-                found[((answer, "", 0, 0, ""),)] = self._option(doubt, answer, base)
-                continue
-            reading = self._reading_with(doubt, answer)
+            # A fact of the shops changes no record.
+            reading = base if doubt.default is not None else self._reading_with(doubt, answer)
             if reading is None:
                 continue
-            option = self._option(doubt, answer, reading)
-            if doubt.kind == _SHOP or doubt.must_confirm:
-                found[((answer, "", 0, 0, ""),)] = option
-            else:
-                found.setdefault(reading.records, option)
-            if len(found) == MOST_OPTIONS:
+            # What an answer to be confirmed changes may be in no record, such as the lines that belong to a bill. What
+            # the values mean that are asked about one by one is not known yet.
+            is_kept = doubt.must_confirm or doubt.kind == _SHOP or answer == EACH
+            if not is_kept and reading.records in known_records:
+                continue
+            known_records.add(reading.records)
+            readings[answer] = reading
+            if len(readings) == MOST_OPTIONS:
                 break
-        return list(found.values())
+        number = None if doubt.kind == _SHOP else _number_of_difference(list(readings.values()))
+        return [self._option(doubt, answer, reading, number) for answer, reading in readings.items()]
 
     def _reading_with(self, doubt: Doubt, answer: str) -> ExportReading | None:
         """Return the reading with another answer to a doubt, or None if the file refutes it.
@@ -200,7 +203,8 @@ class _Former:
                     return None
                 del settled[refuted.doubt]
 
-    def _option(self, doubt: Doubt, answer: str, reading: ExportReading) -> AnswerOption:
+    def _option(self, doubt: Doubt, answer: str, reading: ExportReading, number: str | None) -> AnswerOption:
+        """Return an answer with what it makes of the file and of the bill with a number."""
         times = [self._local(reading, bill) for bill in reading.counted if reading.times[bill]]
         left = reading.left_out
         return AnswerOption(
@@ -211,13 +215,25 @@ class _Former:
             left_out=LeftOutBills(bills=sum(one.bills for one in left), net=self._money(sum(one.net for one in left))),
             first=min(times, default=None),
             last=max(times, default=None),
-            example=self._example(doubt, reading),
+            example=self._example_of_money(doubt, reading) if doubt.kind == "money" else self._example(reading, number),
         )
 
-    def _example(self, doubt: Doubt, reading: ExportReading) -> str:
-        """Return what an answer about money makes of a bill on which the answers differ most."""
-        if doubt.kind != "money":
+    def _example(self, reading: ExportReading, number: str | None) -> str:
+        """Return what a reading makes of the bills with a number, as in `bill 1002: 628.50`."""
+        if number is None:
             return ""
+        found = [record for record in reading.records if record[0] == number]
+        if not found:
+            return f"bill {number}: left out"
+        texts = []
+        for _, state, net, _, time in found[:MOST_SAME_NUMBER]:
+            text = "void" if state == VOID else self._money(net)
+            texts.append(f"{text} on {time[:16].replace('T', ' ')}" if time else text)
+        more = f" and {len(found) - MOST_SAME_NUMBER:,} more" if len(found) > MOST_SAME_NUMBER else ""
+        return f"bill {number}: {' and '.join(texts)}{more}"
+
+    def _example_of_money(self, doubt: Doubt, reading: ExportReading) -> str:
+        """Return what an answer about money makes of a bill on which the answers differ most."""
         table, net = reading.bills.table, reading.net
         named = [one for name, one in table.columns.items() if any(name in choice for choice in doubt.choices)]
 
@@ -435,6 +451,18 @@ def _in_columns(rows: Sequence[tuple[str, str, str, str]]) -> list[str]:
         left = value + " " * (widths[0] - display_width(value))
         lines.append(f"{left}  {bills.rjust(widths[1])}  {net.rjust(widths[2])}  {names}".rstrip())
     return lines
+
+
+def _number_of_difference(readings: Sequence[ExportReading]) -> str | None:
+    """Return the number of a bill that readings make different records of, or of any bill if they make none."""
+    if not readings:
+        return None
+    first, *others = readings
+    for other in others:
+        different = set(first.records) ^ set(other.records)
+        if different:
+            return min(different)[0]
+    return first.records[0][0] if first.records else None
 
 
 def _question(doubt: Doubt, options: Sequence[AnswerOption], example: str) -> Question:

@@ -77,6 +77,8 @@ class Ranks:
 
     def _role_by_values(self, column: TableColumn) -> str | None:
         found = next((match.role for match in self._matches[column.name] if self._fits(column, match.role)), None)
+        if found is None and self.is_amount_paid_back(column):
+            return "refunded"
         return None if found == "unknown" else found
 
     def _fits(self, column: TableColumn, role: str) -> bool:
@@ -156,7 +158,14 @@ class Ranks:
     def is_rate_of_discount(self, column: TableColumn) -> bool:
         return self.is_no_amount(column) and headings.names(column.name, "headings", "discount")
 
+    def is_amount_paid_back(self, column: TableColumn) -> bool:
+        """Return whether a column has what was paid back of each bill, such as `Refunded` with 0.00 and 8.56."""
+        is_named = headings.heading_status(column.name) == REFUND
+        return is_named and column.is_number and column.has_decimals
+
     def is_named_as_amount(self, column: TableColumn) -> bool:
+        if self.is_amount_paid_back(column):
+            return True
         return self.may_be(column, *NUMBER_ROLES) and (column.is_number or not column.filled)
 
     @cached_property

@@ -22,7 +22,7 @@ MOST_OPTIONS = 4
 MEANINGS = (SALE, SKIP, VOID, REFUND)
 STRENGTH = (SALE, REFUND, VOID, SKIP)
 """If several columns have a state, the strongest one counts."""
-MOST_SHOWN = 3
+MOST_SHOWN, LONGEST_SHOWN = 3, 20
 MOST_KINDS = 6
 """More kinds of rows are no kinds, but items."""
 
@@ -147,6 +147,9 @@ class _StateSearch:
             are_exceptions = all(states[value] in (VOID, REFUND) for value in column.distinct)
             states[""] = SALE if are_flags or are_exceptions else None
         for value, meaning in states.items():
+            if meaning == SKIP and self._ranks.may_be(column, "method"):
+                # A bill of which the payment is pending may have been sold.
+                states[value] = None
             rows = set(column.rows_with(value))
             is_negative = rows <= self._bills.negative_rows
             if meaning == REFUND and self._ranks.is_state_of_sale(column, value) and not is_negative:
@@ -284,21 +287,25 @@ class _StateSearch:
         return bool(rows & self._bills.negative_rows)
 
     def _ask_about_bills(self, column: TableColumn, values: Sequence[str], marked: Sequence[str]) -> None:
+        known = self._known_states(column)
+        if known:
+            marked = [value for value in values if value not in known]
         shown = _shown(marked)
         was = "was" if len(marked) == 1 else "were"
         meanings = {
-            SALE: "Nothing: all were sold",
+            SALE: f"{shown} {was} sold" if known else "Nothing: all were sold",
             SKIP: f"{shown} {was} not sold: leave out",
             VOID: f"{shown} {was} cancelled: void",
             REFUND: f"{shown} {was} paid back: refund",
+            EACH: "Each value for itself",
         }
-        negative = self._pays_back(column, marked) and not self._bills.is_of_bill(column)
-        order = self._ordered(column, marked, (VOID, REFUND) if negative else MEANINGS)
+        is_paid_back = self._pays_back(column, marked) and not self._bills.is_of_bill(column)
+        order = self._ordered(column, marked, (VOID, REFUND) if is_paid_back else MEANINGS)
         listed = self._ranks.states(column)
         is_open = len(values) == 2 and all(values) and not any(listed[value] for value in values)
         if len(marked) > 1 or is_open:
             order = [*order[: MOST_OPTIONS - 1], EACH]
-        choices = {meaning: meanings.get(meaning, "Each value for itself") for meaning in order}
+        choices = {meaning: meanings[meaning] for meaning in order}
         text = f"What does “{column.name}” say about a bill?"
         example = "; ".join(self._counted(column, value) for value in values[:MOST_OPTIONS])
         doubt = f"state.{column.name}"
@@ -307,23 +314,41 @@ class _StateSearch:
             answer = EACH
         else:
             answer = self._interview.choose(doubt, "state", text, choices, example=example)
-        found = dict.fromkeys(values, SALE)
+        found = dict.fromkeys(values, SALE) | known
         if answer == EACH:
             found |= self._ask_each(column, values)
         else:
             found |= dict.fromkeys(marked, answer)
         self.states.of_bills[column.name] = found
 
+    def _known_states(self, column: TableColumn) -> dict[str, str]:
+        """Return what is known under a bare heading with listed values, if the rows contradict some of them."""
+        doubt = f"state.{column.name}"
+        given = self._interview.answers
+        is_each = given.get(doubt) == EACH or any(f"{doubt}.{value}" in given for value in (*column.distinct, ""))
+        if is_each or not self._ranks.is_bare(column) or None in self._ranks.states(column).values():
+            return {}
+        known = {value: meaning for value, meaning in self._listed(column).items() if meaning is not None}
+        is_decided = SALE in known.values() and len(known) < len(self._ranks.states(column))
+        return known if is_decided else {}
+
     def _ask_each(self, column: TableColumn, values: Sequence[str]) -> dict[str, str]:
-        found = {}
+        """Ask about each value that may be no sale."""
+        asked = []
         for value in values:
-            doubt = f"state.{column.name}.{value}"
-            is_sold = self._ranks.states(column)[value] == SALE
-            if doubt not in self._interview.answers and (not value or is_sold):
-                continue
+            is_sold = not value or self._ranks.states(column)[value] == SALE
+            if f"state.{column.name}.{value}" in self._interview.answers or not is_sold:
+                asked.append(value)
+        meanings = {SALE: "sold", SKIP: "not sold: leave out", VOID: "cancelled: void", REFUND: "paid back: refund"}
+        found: dict[str, str] = {}
+        for value in asked:
             text = f"What is a bill of which “{column.name}” is “{value or 'empty'}”?"
-            meanings = {SALE: "sold", SKIP: "not sold: leave out", VOID: "cancelled: void", REFUND: "paid back: refund"}
-            choices = {meaning: meanings[meaning] for meaning in self._ordered(column, [value], MEANINGS)}
+            order = self._ordered(column, [value], MEANINGS)
+            if value == asked[-1] and len(asked) > 1 and set(found.values()) == {order[0]}:
+                # Whoever wants to say something of each value does not say the same of all.
+                order = [order[1], order[0], *order[2:]]
+            choices = {meaning: meanings[meaning] for meaning in order}
+            doubt = f"state.{column.name}.{value}"
             found[value] = self._interview.choose(doubt, "state", text, choices, example=self._counted(column, value))
         return found
 
@@ -511,6 +536,10 @@ def _are_equal_parts(by_kind: dict[str, Decimal], one: Sequence[str], other: Seq
 
 
 def _shown(values: Sequence[str]) -> str:
-    named = [value or "empty" for value in values[:MOST_SHOWN]]
+    """Return the first values, shortened, and how many more there are."""
+    named = []
+    for value in values[:MOST_SHOWN]:
+        text = value or "empty"
+        named.append(text if len(text) <= LONGEST_SHOWN else f"{text[: LONGEST_SHOWN - 1]}…")
     more = f" and {len(values) - MOST_SHOWN:,} more" if len(values) > MOST_SHOWN else ""
     return ", ".join(named) + more

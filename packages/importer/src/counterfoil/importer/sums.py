@@ -513,8 +513,12 @@ class TotalSearch:
         ):
             # What was paid is with all charges and discounts, and the candidate with those by which it does not differ.
             return True
-        if role == "tax" and (rate := self._rate(part, place)) is not None:
-            return rate
+        if role == "tax":
+            rate = self._rate(part, place)
+            rates = [self._rate_within(part, other) for other in related] if rate is None else [rate]
+            shown = {one for one in rates if one is not None}
+            if len(shown) == 1:
+                return shown.pop()
         if role == "discount" and self._is_taxed_without(part, place):
             return True
         return True if is_strong and role != "tip" else None
@@ -535,17 +539,44 @@ class TotalSearch:
         if self._parts[part].role != "tax":
             return None
         found = self._rates(part, self._candidates[place].values)
-        return next(iter(found))[1] if len({is_with for _, is_with in found}) == 1 else None
+        return _only_side(found)
 
-    def _rates(self, part: int, base: Sequence[int | None]) -> set[tuple[Fraction, bool]]:
-        """Return the rates at which a tax is in an amount, or on top of it, on all bills."""
+    def _rate_within(self, part: int, place: int) -> bool | None:
+        """Return what the ratio of a tax to a part of a candidate shows: to one of its columns, or without its tip."""
+        if self._parts[part].role != "tax":
+            return None
+        sides = set[bool]()
+        candidate = self._candidates[place]
+        for other in self._candidates:
+            is_column = len(other.columns) == 1 and other.columns[0] in candidate.columns
+            if len(candidate.columns) > 1 and is_column:
+                side = _only_side(self._rates(part, other.values, is_rare=True))
+                sides |= {side} if side is not None else set()
+        for relation in self._relations:
+            if relation.target != place or part in relation.parts or len(relation.parts) < 2:
+                continue
+            for size in range(1, len(relation.parts)):
+                for some in combinations(sorted(relation.parts), size):
+                    amounts = self._sum_of(relation.base, frozenset(some))
+                    side = _only_side(self._rates(part, amounts.values))
+                    sides |= {side} if side is not None else set()
+        return sides.pop() if len(sides) == 1 else None
+
+    def _rates(self, part: int, base: Sequence[int | None], *, is_rare: bool = False) -> set[tuple[Fraction, bool]]:
+        """Return the rates at which a tax is in an amount, or on top of it, on all bills that have one.
+
+        Only a tax whose heading states its rate may be rare, such as that of drinks.
+        """
         tax, counts = self._effects[part], self._parts[part].counts
         bills = [bill for bill in self._bills if tax[bill] and base[bill]]
-        if len(bills) * 2 < len(self._bills) or len(bills) < 2:
-            return set()
-        # The tax may be rounded on each line, by half a cent at most.
-        slacks = {bill: SCALE * (9 + 6 * (counts[bill] if counts else 1)) // 10 for bill in bills}
         stated = stated_rates(self._parts[part].name)
+        is_often = len(bills) * 2 >= len(self._bills) or (is_rare and bool(stated))
+        if not is_often or len(bills) < 2:
+            return set()
+        # The tax may be rounded on each line, by half of the smallest unit at most: a cent, unless all taxes are whole.
+        is_whole = all(tax[bill] % SCALE == 0 for bill in bills)
+        unit = 100 if is_whole else 1
+        slacks = {bill: unit * SCALE * (9 + 6 * (counts[bill] if counts else 1)) // 10 for bill in bills}
         rates = [(rate, is_with) for rate in stated or map(Fraction, TAX_RATES) for is_with in (True, False)]
         if not stated:
             rates += [(rate, False) for rate in ADDED_RATES]
@@ -603,6 +634,12 @@ class TotalSearch:
 
 def _differs(part: int, related: _Contents) -> bool:
     return any(content.get(part) for content in related.values())
+
+
+def _only_side(rates: set[tuple[Fraction, bool]]) -> bool | None:
+    """Return whether an amount is with a tax, as all rates that fit say, or None if they differ."""
+    sides = {is_with for _, is_with in rates}
+    return sides.pop() if len(sides) == 1 else None
 
 
 def _names(amounts: Sequence[AmountSeries], separator: str = ", ") -> str:
