@@ -184,7 +184,7 @@ class _Former:
             readings[answer] = reading
             if len(readings) == MOST_OPTIONS:
                 break
-        number = None if doubt.kind == _SHOP else _number_of_difference(list(readings.values()))
+        number = None if doubt.default is not None else _number_of_difference(list(readings.values()))
         return [self._option(doubt, answer, reading, number) for answer, reading in readings.items()]
 
     def _reading_with(self, doubt: Doubt, answer: str) -> ExportReading | None:

@@ -4,7 +4,7 @@ A column decides alone only under a bare heading of state of which all values ar
 that may change what a bill is becomes a doubt about that column.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from functools import cached_property
 from itertools import accumulate, combinations
@@ -316,7 +316,7 @@ class _StateSearch:
             answer = self._interview.choose(doubt, "state", text, choices, example=example)
         found = dict.fromkeys(values, SALE) | known
         if answer == EACH:
-            found |= self._ask_each(column, values)
+            found |= self._ask_each(column, values, marked)
         else:
             found |= dict.fromkeys(marked, answer)
         self.states.of_bills[column.name] = found
@@ -332,20 +332,21 @@ class _StateSearch:
         is_decided = SALE in known.values() and len(known) < len(self._ranks.states(column))
         return known if is_decided else {}
 
-    def _ask_each(self, column: TableColumn, values: Sequence[str]) -> dict[str, str]:
+    def _ask_each(self, column: TableColumn, values: Sequence[str], marked: Sequence[str]) -> dict[str, str]:
         """Ask about each value that may be no sale."""
         asked = []
         for value in values:
             is_sold = not value or self._ranks.states(column)[value] == SALE
             if f"state.{column.name}.{value}" in self._interview.answers or not is_sold:
                 asked.append(value)
+        likely = {value: self._ordered(column, [value], MEANINGS)[0] for value in asked}
+        unlike = _unlike_the_others(likely, marked)
         meanings = {SALE: "sold", SKIP: "not sold: leave out", VOID: "cancelled: void", REFUND: "paid back: refund"}
         found: dict[str, str] = {}
         for value in asked:
             text = f"What is a bill of which “{column.name}” is “{value or 'empty'}”?"
             order = self._ordered(column, [value], MEANINGS)
-            if value == asked[-1] and len(asked) > 1 and set(found.values()) == {order[0]}:
-                # Whoever wants to say something of each value does not say the same of all.
+            if value == unlike:
                 order = [order[1], order[0], *order[2:]]
             choices = {meaning: meanings[meaning] for meaning in order}
             doubt = f"state.{column.name}.{value}"
@@ -373,29 +374,45 @@ class _StateSearch:
         if self.states.cancelled is not None:
             return
         shown = _shown(marked)
-        choices = {SALE: "Nothing: all lines count", VOID: f"{shown}: cancelled, these lines do not count"}
-        likely = self._ordered(column, marked, (SALE, VOID))
+        were = "was" if len(marked) == 1 else "were"
+        choices = {
+            SALE: "Nothing: all lines count",
+            VOID: f"{shown} {were} cancelled: these lines do not count",
+            EACH: "Each value for itself",
+        }
+        order = self._ordered(column, marked, (SALE, VOID))
+        if len(values) > 2 or not self._is_clear(column, marked):
+            order.append(EACH)
         text = f"What does “{column.name}” say about a line?"
         example = "; ".join(f"{value or 'empty'}: {len(column.rows_with(value)):,} lines" for value in values[:4])
         doubt = f"state.{column.name}"
-        ordered = {meaning: choices[meaning] for meaning in likely}
         given = self._interview.answers
-        if len(values) > 2 or not self._is_clear(column, marked):
-            ordered[EACH] = "Each value for itself"
         is_each = doubt not in given and any(f"{doubt}.{value}" in given for value in values)
-        answer = EACH if is_each else self._interview.choose(doubt, "state", text, ordered, example=example)
+        if is_each:
+            answer = EACH
+        else:
+            ordered = {meaning: choices[meaning] for meaning in order}
+            answer = self._interview.choose(doubt, "state", text, ordered, example=example)
         found = dict.fromkeys(values, False)
         if answer == EACH:
-            for value in values:
-                name = f"{doubt}.{value}"
-                if value or name in given:
-                    text = f"Does a line count of which “{column.name}” is “{value or 'empty'}”?"
-                    choice = self._interview.choose(name, "state", text, {SALE: "it counts", VOID: "it does not"})
-                    found[value] = choice not in (SALE,)
+            found |= self._ask_each_of_lines(column, values, marked)
         else:
             found |= dict.fromkeys(marked, answer != SALE)
         if any(found.values()):
             self.states.cancelled = CancelledLines(column.name, found)
+
+    def _ask_each_of_lines(self, column: TableColumn, values: Sequence[str], marked: Sequence[str]) -> dict[str, bool]:
+        """Ask of each value whether its lines were cancelled."""
+        asked = [value for value in values if value or f"state.{column.name}." in self._interview.answers]
+        unlike = _unlike_the_others(dict.fromkeys(asked, SALE), marked)
+        found: dict[str, bool] = {}
+        for value in asked:
+            text = f"Does a line count of which “{column.name}” is “{value or 'empty'}”?"
+            counts, not_counts = (SALE, "it counts"), (VOID, "it does not")
+            choices = dict([not_counts, counts] if value == unlike else [counts, not_counts])
+            answer = self._interview.choose(f"state.{column.name}.{value}", "state", text, choices)
+            found[value] = answer != SALE
+        return found
 
     def _is_clear(self, column: TableColumn, marked: Sequence[str]) -> bool:
         return all(self._ranks.probable_state(column, value) != SALE for value in marked)
@@ -533,6 +550,22 @@ def _are_equal_parts(by_kind: dict[str, Decimal], one: Sequence[str], other: Seq
     first = sum(by_kind[kind] for kind in one)
     second = sum(by_kind[kind] for kind in other)
     return first == second and (bool(first) or not any(by_kind.values()))
+
+
+def _unlike_the_others(likely: Mapping[str, str], marked: Sequence[str]) -> str | None:
+    """Return the value of which another meaning than its likely one is offered first, or None.
+
+    Whoever wants to say something of each value says neither the same of all nor of the marked ones alone.
+    """
+    others = [value for value in likely if value not in marked]
+    of_others = {likely[value] for value in others}
+    of_marked = {likely[value] for value in marked if value in likely}
+    is_clear = len(of_marked) > 1 or bool(of_others - {SALE})
+    if is_clear and len(of_marked | of_others) > 1:
+        return None
+    if others:
+        return others[0]
+    return list(likely)[-1] if len(likely) > 1 else None
 
 
 def _shown(values: Sequence[str]) -> str:
