@@ -73,13 +73,22 @@ class RowChecks:
             return None
         word = headings.word_among_codes(cell) if name in checks.codes else ""
         if word and word not in checks.allowed:
-            return message("word_among_codes", cell=shown(cell), name=shown(name), word=shown(word))
+            return (
+                f"has {shown(cell)} in the column {shown(name)}, which had only "
+                "codes such as T4 in the sample, or other words, so that it may be no sale. If it "
+                f"is one, add {shown(word)} to checks.allowed in the mapping, otherwise "
+                f"{shown(cell)} to [[status]] or [skip]"
+            )
         if name not in checks.words:
             return None
         meaning = headings.exception_in(cell, is_item=name in self._items, is_name=headings.names_person(name))
         if not meaning or (meaning == REFUND and is_refund):
             return None
-        return message("doubtful_word", cell=shown(cell), name=shown(name), meaning=meaning)
+        return (
+            f"has {shown(cell)} in the column {shown(name)}, which may mean "
+            f"that it is a {meaning}. If it is a sale, add the value to checks.allowed in the "
+            "mapping, otherwise to [[status]] or [skip]"
+        )
 
     def _is_new(self, cell: str, known: Collection[str]) -> bool:
         """Return whether a value may change the meaning of a bill. In a column that was empty, a remark does not."""
@@ -149,7 +158,14 @@ def check_equal(cells: Sequence[CellSource], amounts: Sequence[Decimal], row: Ta
     # Each row may be rounded, and what is paid in cash to a coin that is left.
     if abs(left - right) > max(ROUNDING * max(rows, 2), min(LARGEST_COIN, abs(left) / 100)):
         one, other = text_of(cells[0]), text_of(cells[-1 if right == others[-1] else 1])
-        raise row.problem(Reason.DOUBTFUL_VALUE, message("not_equal", left=left, one=one, right=right, other=other))
+        raise row.problem(
+            Reason.DOUBTFUL_VALUE,
+            (
+                f"has {left:,f} for {one}, but {right:,f} for {other}. They must "
+                "be equal (checks.equal in the mapping). An amount may be wrong, or a heading over "
+                "another column"
+            ),
+        )
 
 
 def text_of(source: CellSource) -> str:

@@ -19,7 +19,7 @@ from typing import Any
 from msgspec import Struct, json
 
 from counterfoil.importing.mapping import DatabaseMapping, ImportMapping, TableMapping
-from counterfoil.importing.results import Imported, ImportFailed, RowProblem, message
+from counterfoil.importing.results import Imported, ImportFailed, RowProblem
 from counterfoil.importing.sheets import Sheet, TableRow
 from counterfoil.importing.sorted_rows import BILL, LINE, PAYMENT
 from counterfoil.importing.tables import ImportOptions, TableImport, TableInput
@@ -128,7 +128,9 @@ class DatabaseImport:
     def _inputs(self) -> list[TableInput]:
         bills = self._sheet("bills", self._database.bills)
         if self._database.watermark not in bills.columns:
-            raise ImportFailed(message("watermark_missing", name=self._database.watermark))
+            raise ImportFailed(
+                f"the bills query has no column {self._database.watermark}. Add the watermark column to the query."
+            )
         inputs = [TableInput(BILL, bills, self._bills(bills))]
         tables = (
             (LINE, "lines", self._database.lines, self._mapping.line),
@@ -172,7 +174,9 @@ class DatabaseImport:
             return
         types, name = WATERMARKS[self._database.kind]
         if not isinstance(value, types) or isinstance(value, bool):
-            raise ImportFailed(message("watermark_kind", name=self._database.watermark, kind=name))
+            raise ImportFailed(
+                f"the watermark {self._database.watermark} is not {name}. Set database.kind to match the column."
+            )
         found: Watermark = value if isinstance(value, datetime) else int(str(value))
         if self._highest is None or found > self._highest:  # type: ignore[operator]
             self._highest = found
@@ -235,7 +239,10 @@ class DatabaseImport:
 def _key_column(table: TableMapping | None, name: str) -> str:
     key = table.key if table else None
     if key is None or len(key.columns) != 1:
-        raise ImportFailed(message("key_of_query", name=name))
+        raise ImportFailed(
+            f"the {name} query needs a key with a single column in the "
+            "mapping. Set it to the column that holds the bill ID."
+        )
     return key.columns[0]
 
 

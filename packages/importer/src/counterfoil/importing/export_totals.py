@@ -15,7 +15,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from counterfoil.importing.mapping import REFUND, SALE, SKIP, VOID, TotalsRule
-from counterfoil.importing.results import ExportTotals, ImportedRecord, Reason, RejectedRow, message
+from counterfoil.importing.results import ExportTotals, ImportedRecord, Reason, RejectedRow
 from counterfoil.importing.sheets import Sheet, TableRow
 from counterfoil.importing.values import EXACT, STATISTICS, TOTAL_WORDS, DateFormat, NumberFormat, day_in, number_in
 
@@ -193,7 +193,17 @@ class BillsAbove(Struct):
             self.doubtful = bill
 
     def rejected(self, bill: ImportedRecord) -> RejectedRow:
-        return RejectedRow(bill.file, bill.line, Reason.DOUBTFUL_VALUE, message("sums_above"), bill.record["id"])
+        return RejectedRow(
+            bill.file,
+            bill.line,
+            Reason.DOUBTFUL_VALUE,
+            (
+                "has the sums of the bills above it, so it may be a row of "
+                "totals. If it is, leave such rows out with [skip]. If it is a bill, add its ID to "
+                "checks.allowed in the mapping"
+            ),
+            bill.record["id"],
+        )
 
     def _added(self, bill: ImportedRecord) -> Iterator[ImportedRecord]:
         amounts = _amounts(bill)

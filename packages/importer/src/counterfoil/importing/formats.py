@@ -99,14 +99,20 @@ def open_export(
         checked = parse_mapping(mapping, mapping_name or CSV)
         return Export([], _records_of(checked, options, bills, lines, payments))
     if payments or (lines and format_name in APIS):
-        raise ImportFailed(message("other_files"))
+        raise ImportFailed(
+            "--lines and --payments are for --format csv. Name all files of a known format without options."
+        )
     try:
         files = [recognised(path, format_name, own_mappings, options.on_read) for path in (*bills, *lines)]
     except ImportFailed as error:
         if mapping_name is None or format_name is not None:
             raise
         parse_mapping(mapping, mapping_name)
-        raise ImportFailed(message("mapping_without_id", mapping=mapping_name, error=error)) from error
+        raise ImportFailed(
+            f"{mapping_name} has no bill.id, the column that identifies a "
+            "bill. Set it. Without it, a mapping only changes that of a known format, and "
+            f"{error}"
+        ) from error
     first, *others = [file for file in files if file.format_name != NO_FORMAT] or files
     for other in others:
         if (other.format_name, other.table is None) != (first.format_name, first.table is None):
@@ -118,7 +124,11 @@ def open_export(
     mapping_name = mapping_name or (f"{first.format_name}.toml" if is_own else f"{first.format_name} (built in)")
     if first.table is None:
         if unused := ", ".join(f"[{name}]" for name in mapping if name not in SECTIONS_OF_ORDERS):
-            raise ImportFailed(message("no_sections_of_orders", mapping=mapping_name, title=first.title, names=unused))
+            raise ImportFailed(
+                f"{mapping_name} has {unused}, which {first.title} do not use: "
+                "what their fields mean does not depend on a mapping. Remove it, or import their "
+                "export as CSV."
+            )
         reading = OrderImport(APIS[first.format_name], parse_mapping(mapping, mapping_name), options)
         return Export(files, partial(reading.records, [one.path for one in files]))
     open_files = _open_members if MEMBERS in _roles(files) else _open_tables
@@ -218,7 +228,11 @@ def _recognised_orders(path: Path, format_name: str | None) -> RecognisedFile:
         if not orders:
             return RecognisedFile(path, NO_FORMAT, "an empty page of orders")
         why = next((f": line {one.line} {one.detail}" for one in orders if isinstance(one, RowProblem)), "")
-        raise ImportFailed(message("no_orders", name=path.name, why=why, known=known))
+        raise ImportFailed(
+            f"{path.name} is JSON, but has no orders of a known format{why}. "
+            f"Known are: {known}. If it is one of them, import it with `counterfoil import "
+            "--format` and its name. If a program has wrapped its pages, save only the pages."
+        )
     if format_name is not None and fitting and format_name not in fitting:
         titles = {"title": apis[fitting[0]].title, "other": apis[format_name].title}
         raise ImportFailed(message("other_format", name=path.name, format=fitting[0], **titles))
@@ -242,7 +256,11 @@ def _open_tables(
             raise ImportFailed(f"{' and '.join(same_role)} show the same sales. Import only one of them.")
     alone = [file for file in files if file.table and file.table.recognition.alone]
     if alone and (options.is_of_folder or paths["lines"]):
-        raise ImportFailed(message("not_alone", name=alone[0].path.name, title=alone[0].title))
+        raise ImportFailed(
+            f"{alone[0].path.name} has {alone[0].title}, whose bills have "
+            "other IDs than those of the format's other files, so both would count. Import "
+            "either this file alone or only the others, with `counterfoil import`."
+        )
     if all(tables.values()):
         (bills,), (lines,) = (list(same_role.values()) for same_role in tables.values())
         content = _joined(bills.content, lines.content)
@@ -260,7 +278,11 @@ def _open_tables(
     parse_mapping(mapping, mapping_name)
     checked = parse_mapping(merged(content, mapping), mapping_name)
     if lacking := [name for name in _missing_statuses(checked, files) if name not in checked.file.lacks]:
-        raise ImportFailed(f"{files[0].path.name} {message('lacks_statuses', name=lacking[0])}")
+        raise ImportFailed(
+            f"{files[0].path.name} has no column {lacking[0]}, so voided bills would count as sales. Export it too, or "
+            "import a file that has it together with this one. If it has another heading here, add that to [headings] "
+            f'of a mapping. If you know that no bill was voided, use a mapping with lacks = ["{lacking[0]}"] in [file].'
+        )
     options = replace(options, is_built_in=not any(file.table and file.table.is_own for file in files))
     return Export(list(files), partial(table_records, checked, options, paths["bills"], paths["lines"], []))
 

@@ -16,7 +16,7 @@ from counterfoil.importing import results
 from counterfoil.importing.api_orders import ApiOrder, in_snake_case
 from counterfoil.importing.apis import APIS
 from counterfoil.importing.mapping import VOID, ImportMapping
-from counterfoil.importing.results import ImportedRecord, ImportFailed, Reason, RejectedRow, RowProblem, message
+from counterfoil.importing.results import ImportedRecord, ImportFailed, Reason, RejectedRow, RowProblem
 from counterfoil.importing.tables import ImportOptions, shop_record
 from counterfoil.importing.values import shown
 from counterfoil.model.control_totals import MAX_REMEMBERED_BILLS
@@ -123,7 +123,11 @@ class OrderImport(Struct):
         """Yield a source record for each order that is a bill, and a result for each order that was not converted."""
         is_elsewhere = self.api.needs_timezone or self._currency != HOME_CURRENCY
         if self.options.write_shops and not self._timezone and is_elsewhere:
-            raise ImportFailed(message("times_in_utc", title=self.api.title))
+            raise ImportFailed(
+                f"{self.api.title} have times in UTC, so the day of a bill "
+                "depends on the time zone of its shop. Name it with --timezone, for example "
+                "Asia/Riyadh, or in a mapping with timezone in [dates]."
+            )
         self.named = {shop["id"] for shop in self.mapping.shops}
         for number, shop in enumerate(self.mapping.shops, start=1):
             record = {"kind": "shop", **shop}
@@ -184,7 +188,13 @@ class OrderImport(Struct):
         """Raise `RowProblem` if the bill occurred before in the same version, but with other values."""
         version, content = hash((bill["shopId"], bill["id"], bill.get("rev"))), hash(repr(bill))
         if self.versions.get(version, content) != content:
-            raise RowProblem(Reason.DIFFERENT_ROWS, message("different_orders"))
+            raise RowProblem(
+                Reason.DIFFERENT_ROWS,
+                (
+                    "has the same ID as an earlier one, but other values, and "
+                    "nothing says which is later. Import only the file with the latest one"
+                ),
+            )
         if len(self.versions) < MAX_REMEMBERED_BILLS:
             self.versions[version] = content
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from msgspec import Struct, json
 
-from counterfoil.importing.results import ImportFailed, message
+from counterfoil.importing.results import ImportFailed
 from counterfoil.importing.sheets import Sheet, TableRow
 
 BILL, LINE, PAYMENT = 0, 1, 2
@@ -107,7 +107,11 @@ class SortedRows:
 
 
 def _failure(folder: str, error: sqlite3.Error) -> ImportFailed:
-    return ImportFailed(message("temporary_file", folder=folder, error=error))
+    return ImportFailed(
+        f"the temporary file in {folder} cannot be written: {error}. It "
+        "takes about as much space as the export. If there is not enough space, set TMPDIR "
+        "to another folder."
+    )
 
 
 def is_disk_full(error: BaseException) -> bool:

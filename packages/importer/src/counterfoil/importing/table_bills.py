@@ -16,7 +16,7 @@ from counterfoil.importing import mapping as mappings
 from counterfoil.importing import values as cell_values
 from counterfoil.importing.checks import RowChecks, check_equal
 from counterfoil.importing.mapping import REFUND, SALE, SKIP, VOID, Cell, CellSource, ImportMapping, TableMapping
-from counterfoil.importing.results import Reason, RowProblem, message
+from counterfoil.importing.results import Reason, RowProblem
 from counterfoil.importing.sheets import Sheet, TableRow
 from counterfoil.importing.sorted_rows import BillRows
 from counterfoil.importing.values import EXACT, UnreadableCell, decimal_text, read_decimal, shown
@@ -198,7 +198,11 @@ class TableBillConverter:
             if not (rule.others and VOID in found) and (word or SKIP not in found):
                 self._check_doubtful([row], found)
                 column = row.sheet.shown(*rule.source.columns)
-                detail = message("unknown_status", value=shown(word), column=column)
+                detail = (
+                    f"has {shown(word)} in the column {column}, which the mapping "
+                    "does not list as a status. Add a line to the values of that [[status]]: "
+                    f'{shown(word)} = "sale", "void", "refund" or "skip"'
+                )
                 raise row.problem(Reason.UNKNOWN_STATUS, detail)
         return found
 
@@ -255,7 +259,14 @@ class TableBillConverter:
         """Raise `RowProblem` if a bill contradicts itself, or the sample from which the mapping was made."""
         first = own[0]
         if not is_refund and (positive := _positive_part(record)):
-            raise first.problem(Reason.DOUBTFUL_VALUE, message("negative_total", part=positive))
+            raise first.problem(
+                Reason.DOUBTFUL_VALUE,
+                (
+                    f"has a negative total (amounts.net), but positive {positive}. "
+                    "If it is a refund, map a column that says so with [[status]]; otherwise correct "
+                    "the export"
+                ),
+            )
         net = record.get("amounts", {}).get("net") or Decimal()
         is_refund = is_refund or net < 0
         self._checks.check(rows, is_refund=is_refund)
@@ -304,7 +315,12 @@ class TableBillConverter:
         if is_disjoint and (has_lines or what == "payments") and self._are_parts(parts, group, has_lines=has_lines):
             return rows
         first, other = parts[0][0], parts[1][0]
-        detail = message("different_rows", line=first.line, file=first.sheet.name, what=what)
+        detail = (
+            f"has the same ID as line {first.line} of {first.sheet.name}, "
+            f"but other values ({what}). If numbers start again every day, in every branch or at "
+            "every till, add that column to bill.id. If a bill is split over files, add --join. "
+            "Otherwise import only the file with the complete and latest bill"
+        )
         raise other.problem(Reason.DIFFERENT_ROWS, detail)
 
     def _are_parts(self, parts: list[list[TableRow]], group: BillRows, *, has_lines: bool) -> bool:
@@ -340,7 +356,11 @@ class TableBillConverter:
         is_of_business = closed and trading and closed.columns[1:] and closed.columns[:1] == trading.columns
         is_unclear = is_of_business and not self._mapping.dates.night_until and text[11:16] < _NIGHT_ENDS
         if is_unclear and text[:10] == self._plain_day(cell):
-            raise UnreadableCell(message("night_unknown", cell=shown(cell)))
+            raise UnreadableCell(
+                f"{shown(cell)} is after midnight. If that was on the calendar "
+                'day after the day of business, set dates.nightUntil to "06:00", otherwise to '
+                '"00:00"'
+            )
         return text
 
     def _plain_day(self, cell: str) -> str:
@@ -389,7 +409,14 @@ class TableBillConverter:
                     detail = f"has {shown(text)} for {name}, but line {first.line} of the same bill has {shown(other)}"
                     raise row.problem(reason, detail)
             if not self._is_flat and (row.cells == first.cells or not self._has_payment_rows):
-                raise row.problem(Reason.REPEATED_BILL, message("same_bill", line=first.line))
+                raise row.problem(
+                    Reason.REPEATED_BILL,
+                    (
+                        f"is the same bill as line {first.line}. If a bill is split over "
+                        "rows, such as one for each payment or guest, sum them in amounts.net. If these are "
+                        "two bills, add a column to bill.id"
+                    ),
+                )
 
     @property
     def _has_payment_rows(self) -> bool:

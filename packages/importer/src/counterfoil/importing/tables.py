@@ -173,7 +173,15 @@ class TableImport:
             totals = self._totals[id(one.sheet)]
             yield from totals.compared()
             if self._mapping.checks.totals and not totals.lines and one.kind == BILL:
-                yield RejectedRow(totals.sheet.name, 1, Reason.DOUBTFUL_VALUE, message("no_totals"))
+                yield RejectedRow(
+                    totals.sheet.name,
+                    1,
+                    Reason.DOUBTFUL_VALUE,
+                    (
+                        "has no row of totals at its end, unlike the sample, so rows "
+                        "may be missing. If it is complete, use a mapping with totals = false in [checks]"
+                    ),
+                )
 
     def _orphans(
         self, converter: table_bills.TableBillConverter, key: str, rows: Sequence[tuple[int, TableRow]]
@@ -224,18 +232,30 @@ class TableImport:
         for one in self._inputs:
             if one.sheet.hidden:
                 names = ", ".join(one.sheet.hidden)
-                yield results.ImportNote(message("hidden_sheets", name=one.sheet.name, names=names))
+                yield results.ImportNote(
+                    f"{one.sheet.name} has hidden sheets with the same columns, "
+                    f"which are not read: {names}. To read one, set file.sheet in a mapping, or show it "
+                    "in the workbook."
+                )
         if self._options.is_built_in:
             return
         if mapping.checks == mappings.SampleChecks() and not mapping.database:
-            yield results.ImportNote(message("no_checks", mapping=mapping.name))
+            yield results.ImportNote(
+                f"{mapping.name} has no [checks], so little notices that a later "
+                "file is written differently. `counterfoil import FILE -o NEW.toml` asks about a "
+                "sample and writes checks for it: copy [checks] and file.columns into the mapping."
+            )
         cells = [cell for kind in KIND_NAMES for _, cell, _ in mapped_cells(mapping, kind, is_flat=self._is_flat)]
         named = {*mapping.file.columns, *mapping.file.fill_down, *(rule.column for rule in mapping.rejects)}
         for one in self._inputs:
             used = {at for cell in cells for at in table_bills.positions_of(cell, one.sheet)}
             others = [name for name, at in one.sheet.columns.items() if at not in used and name not in named]
             if doubtful := ", ".join(name for name in others if may_change_totals(name)):
-                yield results.ImportNote(message("unused_columns", name=one.sheet.name, columns=doubtful))
+                yield results.ImportNote(
+                    f"the mapping does not use these columns of {one.sheet.name}: "
+                    f"{doubtful}. If one of them is paid in addition, or says that a bill does not "
+                    "count, the totals are wrong."
+                )
 
     def _sheet_totals(self, one: TableInput) -> SheetTotals:
         mapping, sheet = self._mapping, one.sheet
@@ -448,10 +468,24 @@ class TableImport:
             if unread := self._doubtful.get(group.key):
                 raise first.problem(unread.reason, _incomplete(unread))
             if group.key in self._in_parts:
-                raise first.problem(Reason.DIFFERENT_ROWS, message("in_parts"))
+                raise first.problem(
+                    Reason.DIFFERENT_ROWS,
+                    (
+                        "occurs again after other bills, so there may be two bills with "
+                        "this number. If there are two, add a column that tells them apart to bill.id, such "
+                        "as the time. If it is one bill, remove file.together from the mapping"
+                    ),
+                )
             status, record = converter.converted(group)
             if record and (cut := self._cut.get(group.key)) and not self._proves(record, cut):
-                raise cut.problem(Reason.DOUBTFUL_VALUE, message("cut_off", cell=shown(cut.cells[-1])))
+                raise cut.problem(
+                    Reason.DOUBTFUL_VALUE,
+                    (
+                        f"ends with {shown(cut.cells[-1])}, where the file ends without "
+                        "a line break. The value may be cut off. Export the file again or, if it is "
+                        "complete, add a line break at its end"
+                    ),
+                )
         except RowProblem as problem:
             yield RejectedRow(problem.file, problem.line, problem.reason, problem.detail, group.key)
             return
