@@ -215,7 +215,7 @@ def _print_question(question: Question, place: str) -> None:
     hints = []
     if question.default is not None:
         hints.append(f"Enter: {question.default}")
-    if question.free:
+    if question.free and (question.options or hints):
         hints.append(f"or type {_free_value(question)}")
     if hints:
         print_wrapped(_INDENT + style(printable("   ".join(hints)), dim=True), len(_INDENT), err=True)
@@ -296,12 +296,12 @@ def _print_members(form: Form, members: MemberTotals) -> None:
 
 
 def _print_totals(form: Form) -> None:
-    echo("", err=True)
     totals = form.totals
     if form.members:
         _print_members(form, form.members)
     if totals is None:
         return
+    echo("", err=True)
     for line in _totals_lines(totals):
         echo(line, err=True)
     hidden = len(totals.days) - MOST_DAYS_SHOWN
