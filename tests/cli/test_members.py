@@ -347,6 +347,18 @@ def test_marks_that_were_kept_elsewhere_forget_again_in_an_older_store(with_memb
     assert older.json("load", "-", stdin=lines(PERSON))["forgotten"] == 1
 
 
+def test_a_restore_forgets_again_who_was_forgotten_after_the_backup(with_member: Command, tmp_path: Path) -> None:
+    with_member("backup", tmp_path / "backup")
+    with_member("members", "forget", ID, "--yes")
+    done = with_member.json("restore", tmp_path / "backup", "--replace", "--yes")
+    assert done["forgottenAgain"] == 1
+    assert (bills_naming_him(with_member), files_with_his_data(with_member.store)) == (0, [])
+    assert with_member.json("load", "-", stdin=lines(PERSON))["forgotten"] == 1
+    elsewhere = Command(tmp_path / "elsewhere")
+    shown = elsewhere("restore", tmp_path / "backup").stdout
+    assert "Members who were forgotten after" in shown
+
+
 # --- phone numbers ------------------------------------------------------------------------------------------
 
 

@@ -295,7 +295,7 @@ class Forgetting:
             done.bills = self._unlink(ledger, hashes, sorted(named))
             for token in tokens:
                 done.record = ledger.erase_member(token) or done.record
-            done.log_is_empty = ledger.empty_log()
+            done.log_is_empty = ledger.compact()
             ledger.finish_forgetting(hashes)
         return done
 

@@ -10,6 +10,7 @@ import click
 from counterfoil import bootstrap
 from counterfoil.backends.sqlite import files
 from counterfoil.backends.sqlite.backup import BackupManifest, delete_older, rotating
+from counterfoil.checks.forgetting import Forgetting
 from counterfoil.cli import options
 from counterfoil.domain.access import DAILY_TOTAL_DAYS, REQUEST_RECORD_DAYS
 from counterfoil.domain.audit import Act, AuditEntry
@@ -290,6 +291,10 @@ def restore(folder: Path, replace: bool, yes: bool, as_json: bool) -> None:
         confirm(f"Replace the store {display_value(settings, 'store')}?")
     restored = bootstrap.restore(settings, folder, operator(), replace=replace)
     manifest = restored.manifest
+    forgetting = Forgetting(settings, SystemClock().now_ms())
+    forgotten = forgetting.unfinished()
+    if forgotten:
+        forgetting.forget_marked(forgotten, operator())
     if as_json:
         print_json(
             {
@@ -299,6 +304,7 @@ def restore(folder: Path, replace: bool, yes: bool, as_json: bool) -> None:
                 "clockBehindMs": restored.clock_behind_ms,
                 "previousFiles": None if restored.kept_in is None else str(restored.kept_in),
                 "unreadable": restored.replaced.unreadable,
+                "forgottenAgain": len(forgotten),
             }
         )
     else:
@@ -311,6 +317,7 @@ def restore(folder: Path, replace: bool, yes: bool, as_json: bool) -> None:
                 ("feed marks", "all invalid: clients get mark_expired and must read everything again"),
                 ("cursors", "all invalid: clients get bad_cursor and must read the list again from the beginning"),
                 *([("previous files", str(restored.kept_in))] if restored.kept_in else []),
+                *([("forgotten", f"{counted(len(forgotten), 'member')} again")] if forgotten else []),
             ]
         )
         echo()
@@ -319,6 +326,11 @@ def restore(folder: Path, replace: bool, yes: bool, as_json: bool) -> None:
         if not carried:
             echo(f"- Keys that were revoked after {second(manifest.created_at)} are active again: revoke them.")
         echo(f"- Keys that were issued after {second(manifest.created_at)} are lost: issue new ones.")
+        if restored.kept_in is None or "books" in restored.replaced.unreadable:
+            echo(
+                f"- Members who were forgotten after {second(manifest.created_at)} are back: forget them again, with"
+                " `counterfoil members forget --marks FILE` if you have kept their marks."
+            )
         echo("Then load the deliveries again, beginning with those from shortly before the backup.")
     if restored.clock_behind_ms:
         print_note(message("clock_behind", span=duration(restored.clock_behind_ms)))

@@ -311,6 +311,7 @@ def _reason(error: Exception) -> str:
 # - Keys that were revoked in the replaced store stay revoked, and scheduled revocations stay scheduled, if the files of
 #   that store can be read. If it is the store that was backed up, the audit entries that it wrote after the backup are
 #   kept too. All devices are signed out of the console.
+# - Members who were forgotten in the replaced store stay out: their marks are kept, and the command forgets them again.
 
 # In practice, random IDs of this length are never generated twice.
 LONG_ENOUGH = 16
@@ -354,6 +355,9 @@ _READ_REPLACED: dict[Name, tuple[str, ...]] = {
     "keys": (_REVOCATIONS_OF_KEYS, _STORE_ID, _AUDIT),
     "usage": ("SELECT key_id, at FROM revocations",),
 }
+_HAS_MARKS = "SELECT 1 FROM sqlite_schema WHERE name = 'forgotten_members'"
+_MARKS = "SELECT mark, at FROM forgotten_members"
+_KEEP_MARK = "INSERT INTO forgotten_members (mark, at) VALUES (?, ?) ON CONFLICT DO NOTHING"
 _KEEP_ENTRY = f"INSERT INTO audit (number, {', '.join(COLUMNS)}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
 _LATEST_ENTRY = "SELECT coalesce(max(number), 0) FROM audit"
 
@@ -366,6 +370,8 @@ class Replaced(Struct):
     scheduled: dict[str, int] = {}
     store_id: int = 0
     audit: list[tuple[Any, ...]] = []
+    marks: list[tuple[str, int]] = []
+    """The marks of the members that were forgotten, each with its time."""
     unreadable: list[Name] = []
 
 
@@ -462,6 +468,7 @@ def _read_replaced(folder: Path) -> Replaced:
             continue
         if name == "books":
             found.horizon = (rows[0][1] or 0) if rows else 0
+            found.marks = [(mark, at) for of_query in others for mark, at in of_query]
         else:
             found.revoked |= {row[0]: row[1] for row in rows if row[1] is not None}
         if name == "keys":
@@ -481,7 +488,10 @@ def _read_alone(folder: Path, name: Name) -> list[list[tuple[Any, ...]]]:
             if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:
                 raise BackupRefused(refusal("store_in_use", name=name)) from error
             raise
-        return [connection.execute(query).fetchall() for query in _READ_REPLACED[name]]
+        queries = _READ_REPLACED[name]
+        if name == "books" and connection.execute(_HAS_MARKS).fetchone():
+            queries = (*queries, _MARKS)
+        return [connection.execute(query).fetchall() for query in queries]
 
 
 def _keep_audit(draft: Path, replaced: Replaced) -> None:
@@ -497,6 +507,9 @@ def _apply_replaced(draft: Path, replaced: Replaced, now_ms: int) -> int:
     positions.agree(draft, NAMES, horizon)
     with closing(read_write(draft, "usage")) as usage, translated(), writing(usage, WAIT_SEC["usage"]):
         usage.executemany(REMEMBER, replaced.revoked.items())
+    with closing(read_write(draft, "books")) as books, translated(), writing(books, WAIT_SEC["books"]):
+        # Their data is in the backup, so they are unfinished: see `counterfoil members forget --unfinished`.
+        books.executemany(_KEEP_MARK, replaced.marks)
 
     def scheduled(key: Key) -> Key:
         return key if key.revoked_at is not None else replace_fields(key, revokes_at=replaced.scheduled[key.key_id])
