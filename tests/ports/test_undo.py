@@ -114,6 +114,18 @@ def test_the_right_file_ends_with_what_it_says_whatever_the_wrong_one_was(
 
 
 @BOTH_WAYS
+def test_a_bill_that_the_wrong_file_removed_can_be_loaded_again_with_its_old_revision(
+    shop_store: OpenStore, loads: Loads, reason: str | None
+) -> None:
+    loads.load(bill("b_1", rev=1, **net(1)), bill("b_2", rev=1, **net(2)))
+    loads.load(gone(bill("b_2"), rev=9))
+    wrong = loads.load(gone(bill("b_1"), rev=9))
+    loads.undo(wrong, reason)
+    loads.load(bill("b_1", rev=1, **net(1)), bill("b_2", rev=1, **net(2)))
+    assert nets(shop_store, "b_1", "b_2") == [1, None]
+
+
+@BOTH_WAYS
 def test_the_wrong_file_can_be_loaded_again_and_taken_back_again(
     shop_store: OpenStore, loads: Loads, reason: str | None
 ) -> None:

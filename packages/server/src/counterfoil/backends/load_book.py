@@ -233,6 +233,7 @@ class LoadBook(ABC):
     def finish_undo(self, load: int) -> None:
         """Record that everything of the load was taken back."""
         with self._locked() as now:
+            self._run(_SQL["allow_removed"], number=load)
             self._run(_SQL["finish_undo"], number=load, now=now)
 
     # --- forgetting a member -----------------------------------------------------------

@@ -86,6 +86,14 @@ SELECT number FROM loads WHERE undone_at IS NOT NULL
 -- name: finish_undo
 UPDATE loads SET undone_at = :now WHERE number = :number AND undone_at IS NULL
 
+-- name: allow_removed
+-- What a load removed can be loaded again, whatever its revision is.
+DELETE FROM removals WHERE kind = 'bill' AND (shop, id) IN (
+    SELECT shops.id, removed_bills.id FROM removed_bills INDEXED BY removed_bills_by_time
+    JOIN shops ON shops.number = removed_bills.shop
+    WHERE removed_at > coalesce((SELECT horizon FROM loads WHERE loads.number = :number), -1) AND load = :number
+)
+
 -- name: facts_of_number
 SELECT latest_version, facts FROM shops WHERE number = :shop
 

@@ -1,6 +1,6 @@
 """`counterfoil loads undo`: shows what the undo of a load takes back, and takes it back."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import click
 
@@ -47,6 +47,8 @@ def undo_load(settings: Settings, number: int, *, remove: bool, void_reason: str
         raise click.ClickException(f"load {number} is still running. Stop it first. Nothing was changed.")
     undo = Undo(settings, number, load)
     found = undo.preview()
+    # The files of the loads that the store remembers, by their numbers.
+    files = {known.number: views.file_names(known) for known in reads.loads(views.MOST_LOADS)}
     readers = undo.readers(found.shops, now)
     lists_only = [reader for reader in readers if not reader.reads_feed]
     if remove and lists_only:
@@ -58,7 +60,7 @@ def undo_load(settings: Settings, number: int, *, remove: bool, void_reason: str
         if as_json:
             print_json({**_json(found, readers), "done": None})
         else:
-            _print_preview(found, readers, lists_only)
+            _print_preview(found, readers, lists_only, files)
             print_note(f"nothing was changed. {_advice(found, lists_only)}")
         return
     count = undo.take_back(None if remove else void_reason, operator(), now)
@@ -69,7 +71,7 @@ def undo_load(settings: Settings, number: int, *, remove: bool, void_reason: str
     else:
         verb = "Removed" if remove else "Made void:"
         echo(f"{verb} {counted(count, 'bill')} of load {number}.")
-        _print_kept(found)
+        _print_kept(found, files)
         print_note("load the right file now.")
     if late:
         raise click.ClickException(
@@ -90,11 +92,13 @@ def _json(found: UndoPreview, readers: Sequence[KeyThatRead]) -> dict[str, objec
     }
 
 
-def _print_preview(found: UndoPreview, readers: Sequence[KeyThatRead], lists_only: Sequence[KeyThatRead]) -> None:
+def _print_preview(
+    found: UndoPreview, readers: Sequence[KeyThatRead], lists_only: Sequence[KeyThatRead], files: Mapping[int, str]
+) -> None:
     echo(f"Load {found.load} added {counted(found.taken_back, 'bill')} that an undo takes back.")
     if found.days:
         print_list(_DAYS, found.days)
-    _print_kept(found)
+    _print_kept(found, files)
     feed = len(readers) - len(lists_only)
     echo(f"Read since by {counted(feed, 'key')} that read the change feed.")
     echo(f"Read since by {counted(len(lists_only), 'key')} that read only lists.")
@@ -102,24 +106,28 @@ def _print_preview(found: UndoPreview, readers: Sequence[KeyThatRead], lists_onl
         echo(f"  only lists: {_name(reader)}")
 
 
-def _print_kept(found: UndoPreview) -> None:
+def _print_kept(found: UndoPreview, files: Mapping[int, str]) -> None:
     for kind, count in found.kept.items():
         echo(f"Not taken back: {counted(count, 'bill')} {_STAYS[kind]}.")
     for bill in found.named:
-        echo(f"  {_kept_bill(bill)}")
+        echo(f"  {_kept_bill(bill, files)}")
     if sum(found.kept.values()) > len(found.named):
         echo(f"  and {sum(found.kept.values()) - len(found.named):,} more")
+    echo("Not taken back: shops, bases and members of the load. Load their right records, with no lower revision.")
     if found.removed:
         echo(f"Not brought back: {counted(found.removed, 'bill')} removed by the load; load their files again.")
 
 
-def _kept_bill(bill: KeptBill) -> str:
-    other = f"load {bill.other_load}" if bill.other_load else "a load that is not known"
+def _kept_bill(bill: KeptBill, files: Mapping[int, str]) -> str:
+    other = "a load that is not known"
+    if bill.other_load:
+        file = files.get(bill.other_load)
+        other = f"load {bill.other_load}" + (f" ({file})" if file else "")
     return f"{bill.shop_id} {bill.bill_id}: {'before: ' if bill.verdict == 'changed' else ''}{other}"
 
 
 def _advice(found: UndoPreview, lists_only: Sequence[KeyThatRead]) -> str:
-    if not found.taken_back and not found.kept.get("changed"):
+    if not found.taken_back and not found.kept.get("changed") and not found.removed:
         return "There is nothing to take back."
     void = f"`counterfoil loads undo {found.load} --void REASON` makes the bills void, which every copy learns"
     if lists_only:
