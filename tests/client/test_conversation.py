@@ -26,7 +26,7 @@ Step = Call | tuple[float, str]
 
 
 def held(
-    *outcomes: Outcome, pace: Pace | None = None, environment: Environment = AROUND
+    *outcomes: Outcome, pace: Pace | None = None, environment: Environment = AROUND, call: Call = CALL
 ) -> tuple[list[Step], HttpResponse | CounterfoilError]:
     """Send a call whose requests have these outcomes in turn; return its steps and its final result."""
     coming = iter(outcomes)
@@ -38,7 +38,7 @@ def held(
 
     try:
         return steps, connection.response_to(
-            CALL, pace or Pace(1000), environment, get, lambda seconds, reason: steps.append((seconds, reason))
+            call, pace or Pace(1000), environment, get, lambda seconds, reason: steps.append((seconds, reason))
         )
     except CounterfoilError as error:
         return steps, error
@@ -142,3 +142,15 @@ def test_no_request_is_sent_before_the_minute_has_a_free_slot() -> None:
     pace = Pace(1)
     held(OK, pace=pace, environment=clock)
     assert held(OK, pace=pace, environment=clock) == ([(61.0, connection.RATE_LIMIT), CALL], OK)
+
+
+def test_waits_and_new_tries_are_logged_without_what_identifies_a_member(caplog: pytest.LogCaptureFixture) -> None:
+    call = Call("members/m1_secret", (("messagingUserId", "Usecret"),))
+    full = refused(429, "rate_limited", {"retry-after": "7"})
+    with caplog.at_level("INFO", "counterfoil.client"):
+        held(full, refused(503, "internal", detail="m1_secret"), Unreachable("m1_secret"), OK, call=call)
+    assert caplog.messages == [
+        "waiting 7.0 s, because the service limits the rate",
+        "request for members: status 503; try 2 of 8 in 0.5 s",
+        "request for members: no usable response; try 3 of 8 in 1.0 s",
+    ]

@@ -223,3 +223,14 @@ def test_the_demo_works_from_the_wheels_in_an_empty_environment(tmp_path: Path) 
     finally:
         demo.terminate()
         demo.communicate(timeout=30)
+
+
+def test_an_earlier_release_in_the_same_environment_is_named(tmp_path: Path) -> None:
+    packages = tmp_path / "site-packages"
+    shutil.copytree(PACKAGES[0] / "src", packages)
+    (packages / "counterfoil" / "__init__.py").write_text('__version__ = "0.9.0"\n', "utf-8")
+    command = [sys.executable, "-m", "counterfoil", "--version"]
+    environment = os.environ | {"PYTHONPATH": str(packages)}
+    done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "an earlier release is installed beside this one" in done.stderr

@@ -32,6 +32,10 @@ class Client:
 
     The client asks only after `unpaced` requests, so that a short run does not need an extra request.
     If `base_url` has no path, `/ext/v1` is added.
+
+    Every method waits for the rate limit, and sends a request again, up to eight times, while the service fails or
+    cannot be reached. The logger `counterfoil.client` gets a record of each wait. What cannot be mended raises
+    `Refusal`, `QuotaSpent` or `Unreachable`.
     `on_wait` is called before the client waits, with the reason and the seconds, and after the wait with "" and 0.
     """
 
@@ -74,6 +78,7 @@ class Client:
         self._connection.close()
 
     def shops(self) -> list[Shop]:
+        """Return all shops that the key may read."""
         return list(self.shop_page().data)
 
     def shop_page(self) -> Page[Shop]:
@@ -81,6 +86,7 @@ class Client:
         return calls.page_parser(calls.to_shop)(self.send(calls.SHOPS))
 
     def bills(self, shop_id: str, **selection: Unpack[Selection]) -> Iterator[Bill]:
+        """Yield the bills of a shop, page by page. Pass either `first` and `last` (dates), or `updated_since`."""
         for page in self.bill_pages(shop_id, **selection):
             yield from page.data
 
@@ -94,6 +100,7 @@ class Client:
             yield from self.pages(call, calls.page_parser(calls.to_bill))
 
     def bill(self, bill_id: str) -> Bill:
+        """Return a bill. Raise `Refusal` with the code `not_found` if the key may not read it."""
         return calls.parse_object(self.send(calls.bill(bill_id)), calls.to_bill)
 
     def change_pages(self, **paging: Unpack[FeedPaging]) -> Iterator[Page[Change]]:
@@ -101,16 +108,20 @@ class Client:
         return self.pages(calls.changes(**paging), calls.page_parser(calls.to_change))
 
     def digest_pages(self, **selection: Unpack[DigestSelection]) -> Iterator[Page[DayDigest]]:
+        """Yield the pages of the digests: what a copy must add up to, by shop and day."""
         return self.pages(calls.digests(**selection), calls.page_parser(calls.to_digest))
 
     def members(self, provider_id: str, **paging: Unpack[Paging]) -> Iterator[Member]:
+        """Yield all members of a membership base, page by page."""
         for page in self.member_pages(provider_id, **paging):
             yield from page.data
 
     def member_pages(self, provider_id: str, **paging: Unpack[Paging]) -> Iterator[Page[Member]]:
+        """Yield the pages of a membership base, oldest sign-up first."""
         return self.pages(calls.members(provider_id, **paging), calls.page_parser(calls.to_member))
 
     def member(self, token: str) -> Member:
+        """Return the member with this token. Raise `Refusal` with the code `not_found` if the key may not read it."""
         return calls.parse_object(self.send(calls.member(token)), calls.to_member)
 
     def lookup(self, provider_id: str, messaging_user_id: str) -> str:

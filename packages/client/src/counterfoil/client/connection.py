@@ -1,5 +1,6 @@
 """The attempts of a call, and the requests that are sent with httpx: base URL, TLS, headers, limits of responses."""
 
+import logging
 import ssl
 import threading
 import zlib
@@ -20,6 +21,10 @@ from counterfoil.model.calendar import DAY_MS, THAI_TIME, from_ms, thai_day, tha
 from counterfoil.model.text import without_password
 from counterfoil.model.version import __version__
 from counterfoil.program.open_sockets import OpenSockets
+
+LOGGER = logging.getLogger("counterfoil.client")
+"""What the client waits for. It prints nothing unless the program configures logging."""
+LOGGER.addHandler(logging.NullHandler())
 
 # --- the rate limit ------------------------------------------------------------------
 
@@ -147,6 +152,7 @@ def response_to(
     while True:
         wait = pace.reserve(environment.monotonic())
         if wait > 0:
+            LOGGER.info("waiting %.1f s for the rate limit", wait)
             sleep(wait, RATE_LIMIT)
             continue
         outcome = get(call)
@@ -162,8 +168,9 @@ def response_to(
                     # This is not a failure, so it does not count as a failed attempt.
                     if isinstance(body.limit, int):
                         pace.set_limit(body.limit)
-                    retry_after = outcome.headers.get("retry-after") or body.retry_after_sec
-                    sleep(_retry_after_sec(retry_after), RATE_LIMIT)
+                    wait = _retry_after_sec(outcome.headers.get("retry-after") or body.retry_after_sec)
+                    LOGGER.info("waiting %.1f s, because the service limits the rate", wait)
+                    sleep(wait, RATE_LIMIT)
                     continue
                 error = _error(outcome, body, environment.now())
             case errors.Unreachable():
@@ -171,7 +178,12 @@ def response_to(
         tries += 1
         if tries >= MAX_TRIES or not _is_temporary(error):
             raise error
-        sleep(_pause_sec(tries, environment.random_number()), FAILED_REQUEST)
+        pause = _pause_sec(tries, environment.random_number())
+        # Only the kind of the request, and no text of the answer: both may have tokens of members.
+        kind = call.path.partition("/")[0]
+        reason = f"status {error.status}" if isinstance(error, errors.Refusal) else "no usable response"
+        LOGGER.warning("request for %s: %s; try %d of %d in %.1f s", kind, reason, tries + 1, MAX_TRIES, pause)
+        sleep(pause, FAILED_REQUEST)
 
 
 def _with_smallest_limit(call: Call, error: errors.ResponseTooLarge) -> Call:

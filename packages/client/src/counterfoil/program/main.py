@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 import click
 from click.shell_completion import CompletionItem
 
+import counterfoil
 from counterfoil.model.version import API_VERSION, __version__
 from counterfoil.program.paths import UserPath
 from counterfoil.program.process import wants_colour
@@ -173,6 +174,12 @@ def program(ctx: click.Context, config: Path | None) -> None:
 
 
 def run() -> NoReturn:
+    if getattr(counterfoil, "__file__", None):
+        # The three packages share a namespace, which has no file of its own.
+        sys.exit(
+            "counterfoil: an earlier release is installed beside this one. Run `pip uninstall counterfoil "
+            "counterfoil-client`, then install this release again."
+        )
     try:
         _prepare_streams()
     except OSError as error:
