@@ -116,7 +116,7 @@ def row_of(template: str, element: Json) -> str:
 def hash_faults(feed: list[Json], digests: list[Json]) -> list[str]:
     """Compare the hash of each digest with the hash of the bills that the feed returned for the same shop and day.
 
-    The hash is computed as docs/digests.md describes it.
+    The hash is computed as docs/own-client.md describes it.
     """
     hashes: dict[tuple[str, str | None], int] = {}
     for element in feed:

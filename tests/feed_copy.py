@@ -1,4 +1,4 @@
-"""A copy that is kept up to date from the feed, as described in docs/feed.md."""
+"""A copy that is kept up to date from the feed, as described in docs/own-client.md."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Keeps a copy in copy.sqlite3, following docs/sync.md. Run it once a week with --full. It needs requests."""
+"""Keeps a copy in copy.sqlite3, following docs/own-client.md. Run it once a week with --full. It needs requests."""
 
 import json, os, sqlite3, sys, time
 from datetime import date, datetime

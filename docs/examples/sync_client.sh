@@ -1,4 +1,4 @@
-# Keeps a copy in bills/, members/ and marks.json, following docs/sync.md. Run it once a week with --full.
+# Keeps a copy in bills/, members/ and marks.json, following docs/own-client.md. Run it once a week with --full.
 # It needs bash, curl 7.76 or newer and jq.
 set -euo pipefail
 URL=${COUNTERFOIL_URL:-http://127.0.0.1:8000/ext/v1}

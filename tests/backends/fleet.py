@@ -115,7 +115,7 @@ def _received(replica: Postgres) -> int:
 
 
 class Reader:
-    """A client that follows docs/sync.md and sends its requests to the nodes in turn."""
+    """A client that follows docs/own-client.md and sends its requests to the nodes in turn."""
 
     def __init__(self, fleet: Fleet, key: str, limit: int = 5) -> None:
         self.fleet = fleet
@@ -128,7 +128,7 @@ class Reader:
         self._turns = itertools.cycle(range(len(fleet.nodes)))
 
     def run(self) -> bool:
-        """Follow the procedure in docs/sync.md once; return whether it finished."""
+        """Follow the procedure in docs/own-client.md once; return whether it finished."""
         shops = self.ask("shops")
         if shops is None:
             return False

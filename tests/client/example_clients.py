@@ -1,4 +1,4 @@
-"""The example clients of docs/sync.md."""
+"""The example clients of docs/own-client.md."""
 
 import json
 import os

@@ -112,11 +112,11 @@ def test_the_example_with_threads_in_the_documents_works(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    document = (Path(__file__).parents[2] / "docs" / "pull.md").read_text("utf-8")
+    document = (Path(__file__).parents[2] / "docs" / "keep-a-copy.md").read_text("utf-8")
     [example] = (code for code in re.findall(r"```python\n(.*?)```", document, re.DOTALL) if "threads" in code)
     monkeypatch.setenv("COUNTERFOIL_URL", service.url)
     monkeypatch.setenv("COUNTERFOIL_KEY", key)
-    exec(compile(example, "pull.md", "exec"), {})  # noqa: S102 - this runs the example under test
+    exec(compile(example, "keep-a-copy.md", "exec"), {})  # noqa: S102 - this runs the example under test
     assert capsys.readouterr().out == f"{shop['id']} 5\n"
 
 

@@ -1,4 +1,4 @@
-"""The example clients in docs/sync.md keep an exact copy, apart from the exceptions named in that document."""
+"""The example clients in docs/own-client.md keep an exact copy, apart from the exceptions named in that document."""
 
 import shutil
 import time

@@ -1,4 +1,4 @@
-"""The example client in docs/feed.md keeps an exact copy of shops and bills, including undated and removed bills."""
+"""The example client in docs/own-client.md keeps an exact copy of shops and bills, also undated and removed ones."""
 
 import json
 import re
@@ -14,15 +14,16 @@ from running_service import RunningService
 
 pytestmark = pytest.mark.programs
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "feed.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "own-client.md"
 
 
 class FeedExample:
-    """The client exactly as printed in docs/feed.md, with its own folder."""
+    """The client exactly as printed in docs/own-client.md, with its own folder."""
 
     def __init__(self, folder: Path, url: str, key: str) -> None:
         pytest.importorskip("requests")
-        [code] = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text("utf-8"), re.DOTALL)
+        blocks = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text("utf-8"), re.DOTALL)
+        [code] = [block for block in blocks if "sqlite3" in block]
         folder.mkdir()
         (folder / "example.py").write_text(code)
         self.folder = folder

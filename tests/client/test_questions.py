@@ -1,4 +1,4 @@
-"""The views of a copy, the statements in docs/questions.md and an assistant return what the API's bills add up to."""
+"""The views of a copy, the statements in docs/in-the-copy.md and an assistant return what the API's bills add up to."""
 
 import re
 from collections import Counter
@@ -20,8 +20,8 @@ from counterfoil.client.assistant.sources import CopyReader
 from counterfoil.client.tables import DUCKDB_VIEWS
 from running_service import RunningService
 
-PAGE = Path(__file__).parents[2] / "docs" / "questions.md"
-STATEMENTS = dict(re.findall(r"^## ([^\n]+)\n\n```sql\n(.+?)\n```", PAGE.read_text("utf-8"), re.MULTILINE | re.DOTALL))
+PAGE = Path(__file__).parents[2] / "docs" / "in-the-copy.md"
+STATEMENTS = dict(re.findall(r"^### ([^\n]+)\n\n```sql\n(.+?)\n```", PAGE.read_text("utf-8"), re.MULTILINE | re.DOTALL))
 YESTERDAY, LAST_WEEK = "2026-01-08", "2026-01-01"
 FRANCHISE = "franchise-with-questions"
 CATEGORIES = [{"id": "food", "name": "Food"}, {"id": "hot", "name": "Hot", "parentId": "food"}]

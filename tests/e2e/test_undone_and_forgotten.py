@@ -120,7 +120,7 @@ class SeedClient:
 
 
 class Copies:
-    """A copy by the feed, one by lists of changes as docs/sync.md has it, and one by the words of the contract."""
+    """A copy by the feed, one by lists of changes as in docs/own-client.md, and one by the words of the contract."""
 
     def __init__(self, world: World) -> None:
         self._world = world

@@ -33,7 +33,7 @@ FINISH_SEC = 300
 # After failed requests, a client may wait up to a minute before it sends the next one.
 WORK_PATIENCE_SEC = 120
 FRANCHISE = "f"
-FEED_DOCUMENT = Path(__file__).parents[2] / "docs" / "feed.md"
+FEED_DOCUMENT = Path(__file__).parents[2] / "docs" / "own-client.md"
 
 
 class KillableProcesses:
@@ -78,7 +78,7 @@ class KillableProcesses:
                 self._start_follower()
 
     def _start_follower(self) -> None:
-        """Start the example client in docs/feed.md with small pages, so that it can be killed between two pages."""
+        """Start the example client in docs/own-client.md with small pages, to be killed between two of them."""
         [code] = re.findall(r"```python\n(.*?)```", FEED_DOCUMENT.read_text("utf-8"), re.DOTALL)
         limit = f'"limit": {self.chance.randint(5, 60)}'
         assert '"limit": 1000' in code

@@ -1,4 +1,4 @@
-"""Small readers that follow the procedure in docs/sync.md one request at a time; anything may happen in between.
+"""Small readers that follow the procedure in docs/own-client.md one request at a time; anything may happen in between.
 
 They keep in memory the bills they have read, and do only what the procedure says. A
 reader's stored state is one value, so a test can take any earlier value and let the
@@ -186,7 +186,7 @@ class Reader:
             self._store_cursor(shop_id, page)
 
     def pause(self, refusals: int) -> None:
-        """Pause before a list is started again, as docs/sync.md says."""
+        """Pause before a list is started again, as docs/own-client.md says."""
         self.service.pause(min(60, 2**refusals))
 
     def _store_cursor(self, shop_id: str, page: Json) -> None:

@@ -16,7 +16,7 @@ WORK_SEC = {"loader": 0.35, "puller": 0.9, "server": 0.1}
 def test_nothing_is_lost_or_doubled_by_kills(tmp_path: Path, kills: int, bills: int) -> None:
     """The loader, the puller and the server are each killed at least `kills / 8` times.
 
-    In each round, the example client in docs/feed.md is killed last.
+    In each round, the example client in docs/own-client.md is killed last.
     """
     processes = KillableProcesses(tmp_path, bills, seed=kills)
     longest = {victim: seconds * bills / 400 for victim, seconds in WORK_SEC.items()}

@@ -1,4 +1,4 @@
-"""Generates what lists the published fields: docs/fields.md, the tables in docs/pull.md, and the client's types.
+"""Generates what lists the published fields: docs/fields.md, the tables in docs/keep-a-copy.md, and the client's types.
 
 `make docs` runs it to write the files. A test compares them with what it would write.
 """
@@ -35,7 +35,7 @@ def published() -> list[type[Resource]]:
 
 def files() -> dict[Path, str]:
     """Return the text of every file that `make docs` writes from the fields."""
-    pull, stub = ROOT / "docs/pull.md", ROOT / "packages/client/src/counterfoil/client/models.pyi"
+    pull, stub = ROOT / "docs/in-the-copy.md", ROOT / "packages/client/src/counterfoil/client/models.pyi"
     written = "\n".join(_type(resource) for resource in published() if resource.__name__ not in WITHOUT_TYPE)
     return {
         ROOT / "docs/fields.md": "\n".join([INTRODUCTION, *(_section(resource) for resource in published())]),
@@ -82,7 +82,7 @@ def _is_nullable(field: Field) -> bool:
     return type(None) in typing.get_args(field.declared)
 
 
-# --- docs/pull.md --------------------------------------------------------------
+# --- docs/keep-a-copy.md --------------------------------------------------------------
 
 
 def _tables() -> str:

@@ -99,7 +99,7 @@ def steps(text: str, after: str, before: str) -> list[str]:
 
 
 def test_the_steps_stand_in_sync_md_and_in_the_openapi_description_in_the_same_words() -> None:
-    sync = steps((DOCS / "sync.md").read_text("utf-8"), "## The procedure\n", "\n### ")
+    sync = steps((DOCS / "own-client.md").read_text("utf-8"), "## Without the feed\n", "\n### ")
     described = json.loads(document("/ext"))["info"]["description"]
     assert len(sync) == 8
     assert steps(described, "**Keeping a copy.**", "\n**") == sync
@@ -107,9 +107,9 @@ def test_the_steps_stand_in_sync_md_and_in_the_openapi_description_in_the_same_w
 
 def test_readers_find_the_change_feed_before_the_steps() -> None:
     described = json.loads(document("/ext"))["info"]["description"]
-    sync = (DOCS / "sync.md").read_text("utf-8")
+    sync = (DOCS / "own-client.md").read_text("utf-8")
     assert described.index("/v1/changes") < described.index("1. Call `GET /v1/shops`")
-    assert sync.index("feed.md") < sync.index("1. Call `GET /v1/shops`")
+    assert sync.index("/v1/changes") < sync.index("1. Call `GET /v1/shops`")
 
 
 # --- connectors --------------------------------------------------------------------
@@ -128,7 +128,7 @@ def test_every_connector_has_a_description_and_the_shared_tests(folder: Path) ->
     assert "(ConnectorTests)" in (ROOT / "connectors" / "tests" / f"test_{folder.name}.py").read_text("utf-8")
     makefile = (ROOT / "Makefile").read_text("utf-8")
     assert re.search(rf"^CONNECTORS := .*\b{folder.name}\b", makefile, re.MULTILINE)
-    assert f"../connectors/{folder.name}/README.md" in (ROOT / "docs" / "connect.md").read_text("utf-8")
+    assert f"../connectors/{folder.name}/README.md" in (ROOT / "docs" / "keep-a-copy.md").read_text("utf-8")
 
 
 def test_ci_runs_the_connectors_and_the_test_suite_says_that_it_does_not() -> None:

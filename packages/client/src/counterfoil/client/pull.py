@@ -1,8 +1,8 @@
 """Keeps a copy of the shops and bills in the change feed, and of all members of each base.
 
 Elements are applied in the order of the feed, and rows are committed together with the position in the feed, so no
-change is lost (docs/feed.md). A pass without a mark delivers everything. If it does not deliver a bill of one of its
-shops, the bill is deleted, but only when the pass ends, so the copy does not become empty in the meantime.
+change is lost (docs/own-client.md). A pass without a mark delivers everything. If it does not deliver a bill of one of
+its shops, the bill is deleted, but only when the pass ends, so the copy does not become empty in the meantime.
 """
 
 import re

@@ -2,7 +2,7 @@
 
 The hash is the sum, over all bills, of the first 15 hexadecimal digits of the MD5 digest of `id|milliseconds`, where
 `milliseconds` is `updatedAt` in milliseconds since 1970 UTC, or empty if it is null. It does not depend on the order of
-the bills, and every warehouse can compute it in plain SQL. docs/digests.md has the SQL.
+the bills, and every warehouse can compute it in plain SQL. docs/own-client.md has the SQL.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -3,7 +3,7 @@
 The contract's cursor is the bare ID of a row, and rows move: a bill moves to the end of the list by change whenever it
 changes. So the service remembers the position for which it handed out a cursor. While an ID stands for one position of
 a list, another position of that list gets a fresh ID of the same shape, so the service never has to guess which
-position a caller means. `docs/sync.md` explains why no row is missed.
+position a caller means. `docs/own-client.md` explains why no row is missed.
 """
 
 from itertools import cycle

@@ -72,7 +72,7 @@ def latest_versions(rows: Sequence[bytes]) -> list[bytes]:
 
 # The columns that identify a bill.
 _BILL_KEYS = Table("bill_keys", tuple(column for column in BILLS.columns if column.name in BILLS.identity))
-# docs/digests.md has equivalent queries for integrators.
+# docs/own-client.md has equivalent queries for integrators.
 _DAY_TOTALS = """
     SELECT shop_id, CAST(bill_date AS {text}), count(*), sum(CASE WHEN status = 'void' THEN 1 ELSE 0 END),
         {net}, {tip}, {hash}

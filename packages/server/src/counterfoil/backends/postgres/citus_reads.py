@@ -2,8 +2,8 @@
 
 The statements of books.py work on Citus too, but Citus then sends the coordinator's rows to the worker in a separate
 transaction, which makes a poll ten times slower. So each statement that reads tables in both places is split into two
-parts that together return the same rows. The horizon is read first, as docs/sync.md requires, so that the rows contain
-everything up to it.
+parts that together return the same rows. The horizon is read first, as docs/own-client.md requires, so that the rows
+contain everything up to it.
 """
 
 from collections.abc import Sequence

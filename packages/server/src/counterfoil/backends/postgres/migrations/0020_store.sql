@@ -11,7 +11,7 @@ CREATE TABLE deployment (
     secret_fingerprint text NOT NULL
 );
 
--- Everything up to this instant is visible: see docs/sync.md. The row is also the write lock.
+-- Everything up to this instant is visible: see docs/own-client.md. The row is also the write lock.
 CREATE TABLE horizon (
     one integer PRIMARY KEY CHECK (one = 1),
     at bigint NOT NULL

@@ -7,7 +7,7 @@ CREATE TABLE deployment (
     secret_fingerprint TEXT NOT NULL
 );
 
--- Everything up to this instant is visible: see docs/sync.md.
+-- Everything up to this instant is visible: see docs/own-client.md.
 CREATE TABLE horizon (
     one INTEGER PRIMARY KEY CHECK (one = 1),
     at INTEGER NOT NULL
