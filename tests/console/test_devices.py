@@ -297,7 +297,7 @@ def test_a_reader_sees_every_page_without_forms_and_personal_data(
             assert "cf_live_" not in answer.text
             forms = re.findall(r'<form[^>]*method="post"[^>]*action="([^"]*)"', answer.text)
             assert set(forms) <= {"/sign-out"}
-    only_operators = ["/keys/new", "/shops/", "/imports", "/imports/", "/reference/try/"]
+    only_operators = ["/keys/new", "/shops/", "/imports", "/imports/", "/loads/", "/reference/try/"]
     assert [pattern.partition("(")[0] for pattern in refused] == only_operators
     path = f"/keys/{example['key_id']}"
     for action in KEY_ACTIONS:
@@ -315,6 +315,7 @@ def test_an_operator_sees_the_forms_that_a_reader_does_not(console: RunningConso
         *tabs,
         "/loads",
         "/loads/1",
+        "/loads/1/undo",
         "/loads/items/2",
         "/devices",
         f"/shops/{example['shop_id']}/settings?closing=04:00",

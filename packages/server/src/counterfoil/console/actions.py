@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from counterfoil import bootstrap, devices, key_issuing, shop_settings
 from counterfoil.checks.open_items import VERBS, close_by_hand
+from counterfoil.checks.undoing import Undo
 from counterfoil.console.addresses import shop_address
 from counterfoil.console.audit_texts import describe_entry
 from counterfoil.console.background import finishes_soon
@@ -28,6 +29,7 @@ from counterfoil.console.pages import keys as keys_page
 from counterfoil.console.pages import loads as loads_page
 from counterfoil.console.pages import reference as try_page
 from counterfoil.console.pages import shop as shop_page
+from counterfoil.console.pages import undo as undo_page
 from counterfoil.console.pages.key import OVERLAPS, key_version
 from counterfoil.console.visit import ConsolePage, ConsoleResponse, FormResult, NotFound, Visit
 from counterfoil.domain.access import TRY_LABEL, TRY_MS, Key, Scope
@@ -228,6 +230,32 @@ def close_item(visit: Visit, verb: Verb) -> ConsoleResponse:
     visit = replace(visit, path="/loads")
     content = loads_page.draw(visit, loads_page.read(visit), notice(text, "good" if closed else "warn"))
     return page(visit, "loads", content, status=200 if closed else 409, as_json="/loads.json")
+
+
+def undo_load(visit: Visit, how: undo_page.How) -> ConsoleResponse:
+    """Take back the bills of a load, as `counterfoil loads undo` does. It goes on if there are many."""
+    t = visit.t
+    view = undo_page.read(visit)
+    reason = visit.request.form.get("reason", "").strip() if how == "void" else None
+    refused = ""
+    if view.is_running:
+        refused = t.gettext("The load is still running. Stop it first.")
+    elif not view.can_write or not view.has_something:
+        refused = t.gettext("There is nothing to take back.")
+    elif how == "remove" and view.lists_only:
+        refused = t.gettext("Keys that read only lists would not learn of the removal. Make the bills void instead.")
+    elif how == "void" and not reason:
+        refused = t.gettext("Enter a reason. Integrators see it.")
+    if refused:
+        return show(visit, undo_page.PAGE, view, status=422, outcome=FormResult(refused, "warn"))
+    if answer := _sent_before(visit):
+        return answer
+    undo = Undo(visit.settings, view.number, view.load)
+    is_done = finishes_soon("the undo of a load", partial(undo.take_back, reason, visit.session.actor, visit.now))
+    text = t.gettext("The bills of the load were taken back. Load the right file now.")
+    if not is_done:
+        text = t.gettext("The bills of the load are being taken back. Reload this page to see how many are left.")
+    return show(visit, undo_page.PAGE, undo_page.read(visit), outcome=FormResult(text, "good"))
 
 
 def change_shop(visit: Visit) -> ConsoleResponse:

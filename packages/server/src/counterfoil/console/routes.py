@@ -19,6 +19,7 @@ from counterfoil.console.pages import (
     devices,
     find,
     imports,
+    item,
     key,
     keys,
     loads,
@@ -28,6 +29,7 @@ from counterfoil.console.pages import (
     shops,
     store,
     today,
+    undo,
 )
 from counterfoil.console.visit import CSV, JSON, ConsolePage, ConsoleResponse, NotFound, PageContent, Visit, redirect
 from counterfoil.domain.credentials import ID_LENGTH
@@ -57,9 +59,10 @@ PAGES: Final[dict[str, ConsolePage[Any]]] = {
     "/bills/(?P<bill_id>[^/]+)": bill.PAGE,
     "/loads": loads.PAGE,
     f"/loads/{_NUMBER}": loads.ONE_LOAD,
-    f"/loads/items/{_NUMBER}": loads.ONE_ITEM,
     IMPORT_PATH: imports.PAGE,
     f"{IMPORT_PATH}/{_IMPORT}": imports.ONE_IMPORT,
+    f"/loads/{_NUMBER}/undo": undo.PAGE,
+    f"/loads/items/{_NUMBER}": item.PAGE,
     "/personal-data": requests.PERSONAL,
     "/store": store.PAGE,
     "/devices": devices.PAGE,
@@ -74,6 +77,8 @@ ACTIONS: Final[dict[str, Callable[[Visit], ConsoleResponse]]] = {
     "/keys/new": actions.issue,
     **{f"/keys/{_KEY}/{action}": partial(actions.change_key, action=action) for action in key.ACTIONS},
     f"/shops/{_SHOP}/settings/change": actions.change_shop,
+    f"/loads/{_NUMBER}/undo/remove": partial(actions.undo_load, how="remove"),
+    f"/loads/{_NUMBER}/undo/void": partial(actions.undo_load, how="void"),
     f"/loads/{_NUMBER}/reveal": actions.reveal_line,
     **{f"/loads/items/{_NUMBER}/{verb}": partial(actions.close_item, verb=verb) for verb in VERBS},
     r"/devices/(?P<device_id>[0-9a-f]{10})/revoke": actions.revoke_devices,

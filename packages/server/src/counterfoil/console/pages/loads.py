@@ -40,10 +40,6 @@ class OneLoadView(Struct, frozen=True, kw_only=True):
     rejects: RowList[RejectedLine]
 
 
-class OneItemView(Struct, frozen=True):
-    item: OpenItem
-
-
 class LoadsView(Struct, frozen=True, kw_only=True, rename="camel"):
     loads: RowList[LoadRow]
     open_items: RowList[OpenItem]
@@ -154,41 +150,6 @@ def _item_button(visit: Visit, item: OpenItem, verb: Verb) -> Html | None:
     return button_form(visit, path, t(f"items.{verb}"), label, is_dangerous=verb == "discard")
 
 
-def read_item(visit: Visit) -> OneItemView:
-    number = int(visit.values["number"])
-    found = [item for item in visit.store.reads.open_items() if item.number == number]
-    if not found:
-        raise NotFound(visit.t("items.not_open", number=number))
-    return OneItemView(item=found[0])
-
-
-def draw_item(visit: Visit, view: OneItemView) -> PageContent:
-    """Return the page on which the operator decides about an item: each button with what it does."""
-    t, item = visit.t, view.item
-    facts: list[tuple[str, Child]] = [
-        (t("items.kind"), _kind(t, item)),
-        (t("load.source"), name_of(item.source)),
-        (t("load.reason"), name_of(item.reason) if item.reason else "–"),
-        (t("items.since"), display.ago(t, item.opened_at, visit.now, past="for")),
-        (t("items.file"), element("code", name_of(item.path)) if item.path else "–"),
-    ]
-    choices = [
-        section(
-            t(f"items.{verb}"),
-            element("p", t(f"items.{verb}_item", number=item.number)),
-            _item_button(visit, item, verb),
-        )
-        for verb in item.verbs
-        if visit.is_operator
-    ]
-    back = element("p", element("a", t("items.back"), href="/loads"))
-    return PageContent(
-        title=t("items.one", number=item.number),
-        main=markup(display.fields(facts), choices, back),
-        commands=["counterfoil loads open"],
-    )
-
-
 def _kind(t: Texts, item: OpenItem) -> Child:
     text = t(f"items.{item.kind if item.state == 'waiting' else item.state}_kind")
     return text if item.load is None else element("a", text, href=f"/loads/{item.load}")
@@ -269,11 +230,19 @@ def draw_one(visit: Visit, view: OneLoadView, revealed: Html | None = None) -> P
                 t("load.rejects"),
                 list_table(visit, shown, with_text, cells, first=["load.line"], empty=t("load.no_rejects")),
             ),
+            _undo_link(visit, load),
             element("p", t("load.fix_import"), class_="muted") if any(map(_is_of_import, load.reasons)) else None,
             _advice(visit, load) if not all(map(_is_of_import, load.reasons)) else None,
         ),
         commands=[f"counterfoil loads {load.number}"],
     )
+
+
+def _undo_link(visit: Visit, load: LoadRow) -> Html | None:
+    if not visit.is_operator or not load.changed or load_state(load, visit.now) == "running":
+        return None
+    text = visit.t.gettext("Undo this load")
+    return display.button_row(display.button_link(text, f"/loads/{load.number}/undo", style="plain"))
 
 
 def _is_of_import(reason: str) -> bool:
@@ -303,12 +272,6 @@ def _reveal_button(visit: Visit, load: LoadRow, reject: RejectedLine) -> Html | 
 
 
 PAGE = ConsolePage(name="loads", read=read, draw=draw, csv=lambda _, view: ("loads", view.loads))
-ONE_ITEM = ConsolePage(
-    name="loads",
-    read=read_item,
-    draw=draw_item,
-    as_json=lambda visit, view: {"item": console_json(items(visit.now), view.item)},
-)
 ONE_LOAD = ConsolePage(
     name="loads",
     read=read_one,
