@@ -24,7 +24,8 @@ sys.path.insert(0, str(Path(__file__).parent / "src"))
 import click
 
 from counterfoil.model.version import API_VERSION, __version__
-from counterfoil.program.main import describe, program, summary
+from counterfoil.program.main import program
+from counterfoil.program.registry import registered
 from counterfoil.settings import TABLE
 
 INSTALLED_IN = "share/man/man1"
@@ -32,10 +33,14 @@ STATUSES = {
     "0": "Success.",
     "1": "Failure. Standard error describes it in one sentence; COUNTERFOIL_DEBUG=1 adds a traceback.",
     "2": "Wrong usage, or `status` found only warnings.",
-    "3": "`load` or `import` rejected lines, `load` quarantined files, or `copy` or `reconcile` found differences.",
+    "3": (
+        "`load` or `import` rejected lines, `load` quarantined files, `copy` or `reconcile` found differences, or the "
+        "copy of `pull` has lost rows."
+    ),
     "4": "`pull` or `reconcile` stopped because the day's quota is used up.",
     "5": "`pull` or `reconcile` could not reach the service, or the service failed.",
     "6": "`load` or `import` noticed a sudden change, and loaded nothing.",
+    "7": "`import` has questions that nobody has answered, and wrote nothing.",
     "130": "Interrupted.",
 }
 # Commands, file names and values that a help text quotes are shown in bold.
@@ -69,7 +74,6 @@ def pages() -> dict[str, str]:
 
 def _contexts(command: click.Command, name: str, parent: click.Context | None) -> Iterator[click.Context]:
     ctx = click.Context(command, info_name=name, parent=parent, **command.context_settings)
-    describe(command, ctx.command_path.partition(" ")[2])
     yield ctx
     if isinstance(command, click.Group):
         for child in command.list_commands(ctx):
@@ -105,7 +109,9 @@ def _page(ctx: click.Context) -> str:
 def _brief(ctx: click.Context) -> str:
     if ctx.parent is None:
         return "read-only API for a restaurant group's shops, bills and members"
-    return summary(ctx.info_name or "") if ctx.parent.parent is None else ctx.command.get_short_help_str(200)
+    return (
+        registered()[ctx.info_name or ""].summary if ctx.parent.parent is None else ctx.command.get_short_help_str(200)
+    )
 
 
 def _options(ctx: click.Context) -> list[str]:
@@ -118,7 +124,7 @@ def _subcommands(ctx: click.Context, group: click.Group) -> list[str]:
     for name in group.list_commands(ctx):
         if child := group.get_command(ctx, name):
             path = f"{ctx.command_path}-{name}".replace(" ", "-")
-            named[f"{path}(1)"] = summary(name) if ctx.parent is None else child.get_short_help_str(200)
+            named[f"{path}(1)"] = registered()[name].summary if ctx.parent is None else child.get_short_help_str(200)
     return [".SH COMMANDS", *_terms(named)]
 
 

@@ -5,7 +5,14 @@ from typing import Final
 from counterfoil.program.registry import RegisteredCommand
 
 COMMANDS: Final = (
-    RegisteredCommand("pull", "Copies", "counterfoil.copies.pull"),
-    RegisteredCommand("reconcile", "Copies", "counterfoil.copies.reconcile"),
-    RegisteredCommand("mcp", "Copies", "counterfoil.copies.mcp"),
+    RegisteredCommand(
+        "pull", "Copies", "Keep a copy in DuckDB, SQLite, Parquet or PostgreSQL up to date.", "counterfoil.copies.pull"
+    ),
+    RegisteredCommand(
+        "reconcile",
+        "Copies",
+        "Compare a copy with the service and optionally fix differences.",
+        "counterfoil.copies.reconcile",
+    ),
+    RegisteredCommand("mcp", "Copies", "Let an assistant ask questions about a copy (MCP).", "counterfoil.copies.mcp"),
 )

@@ -77,17 +77,53 @@ def _shop_ids(text: str) -> tuple[str, ...]:
 
 @click.command(cls=Command)
 @remote.remote_options
-@remote.since_option
-@click.option("--shops", type=_shop_ids, metavar="IDS")
-@click.option("--members-every", "members_every_sec", type=remote.duration, metavar="TIME")
-@click.option("--every", type=remote.duration, metavar="TIME")
-@click.option("--then", "follow_up", type=command_words, metavar="CMD")
-@click.option("--limit", type=click.IntRange(1, MAX_FEED_LIMIT), default=MAX_FEED_LIMIT)
-@click.option("--adopt", is_flag=True)
-@click.option("--full", is_flag=True)
-@click.option("--accept-loss", is_flag=True)
+@remote.since_option(
+    "Copy only bills from this day on, and bills without a date. [default: as in the last run; initially all bills]"
+)
+@click.option(
+    "--shops",
+    type=_shop_ids,
+    metavar="IDS",
+    help="Copy only these shops: IDs separated by commas, or * for all. [default: as in the last run; initially all]",
+)
+@click.option(
+    "--every",
+    type=remote.duration,
+    metavar="TIME",
+    help="Keep running and pull at this interval, such as 30s, 5m or 1h.",
+)
+@click.option(
+    "--then",
+    "follow_up",
+    type=command_words,
+    metavar="CMD",
+    help="Run this command, without a shell, after each run that changed the copy. If the command fails, "
+    "the next run repeats it.",
+)
+@click.option("--full", is_flag=True, help="Read everything again, and repair every row that differs from the service.")
 @json_option
+@click.option(
+    "--members-every",
+    "members_every_sec",
+    type=remote.duration,
+    metavar="TIME",
+    help="How often to read all members again. [default: in every run; with --every, once a day]",
+)
+@click.option("--limit", type=click.IntRange(1, MAX_FEED_LIMIT), default=MAX_FEED_LIMIT, help="Rows per page.")
+@click.option("--adopt", is_flag=True, help="Continue a copy that was made from another address or with another key.")
+@click.option(
+    "--accept-loss",
+    is_flag=True,
+    help="Do without lost rows of shops that have left the key's scope, and end with 0 from now on.",
+)
 def command(*, given: Remote, every: float | None, follow_up: list[str] | None, as_json: bool, **chosen: Any) -> int:
+    """Keep a copy of all shops, bills and members that the key can read.
+
+    You can stop a pull at any time; the next run resumes where it stopped. Exit status: 0 if the copy is up to
+    date, 3 if it has lost rows that the service does not return any more, 4 if the day's quota is used up (run the
+    command again tomorrow, Thailand time), 5 if the service cannot be reached or fails, 130 if interrupted, 1 if
+    the pull failed.
+    """
     if chosen["full"] and every is not None:
         raise click.UsageError("--full is for a single run, so it cannot be used with --every.")
     if chosen["members_every_sec"] is None:

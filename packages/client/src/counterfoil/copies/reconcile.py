@@ -48,11 +48,28 @@ class Report(Struct):
 
 @click.command(cls=Command)
 @remote.remote_options
-@remote.since_option
-@click.option("--deep", is_flag=True)
-@click.option("--fix", is_flag=True)
+@remote.since_option(
+    "Compare only this day and later days, and no undated bills. [default: all days and undated bills]"
+)
+@click.option("--deep", is_flag=True, help="Read everything, and compare every row of every table.")
+@click.option(
+    "--fix",
+    is_flag=True,
+    help="Replace what differs: the bills of days that differ or, with --deep, every row, by reading "
+    "everything once more.",
+)
 @json_option
 def command(*, given: Remote, since: date | None, deep: bool, fix: bool, as_json: bool) -> int:
+    """Compare a copy with the service by shop and day, and list the days that differ.
+
+    Compared are which bills exist, and their date, time of change, void status, net and tip. With --deep,
+    everything is read again, and every row of every table is compared.
+
+    A pull keeps the copy equal to the service, so differences are rare. They occur, for example, if somebody has
+    changed rows in the copy. Changes since the last pull do not count as differences. Exit status: 0 if the copy is
+    equal or was fixed, 3 if something differs or the copy is not complete yet, 4 if the day's quota is used up, 5
+    if the service cannot be reached or fails, 130 if interrupted, 1 if the comparison failed.
+    """
     if deep and since is not None:
         raise click.UsageError("--deep compares everything, so it cannot be used with --since.")
     with remote.sigterm_as_interrupt():

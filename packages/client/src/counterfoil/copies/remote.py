@@ -59,18 +59,32 @@ def past_day(text: str) -> date:
     return day
 
 
-since_option = click.option("--since", type=past_day, metavar="DATE")
+def since_option(text: str) -> Callable[[Any], Any]:
+    """Return a decorator that adds `--since` with this help text."""
+    return click.option("--since", type=past_day, metavar="DATE", help=text)
 
 
 def remote_options(command: Callable[..., int]) -> Callable[..., int]:
     """Add the options `--url`, `--key-file` and `--to`, and pass them to the command as `given`."""
 
-    @click.option("--url", required=True, envvar="COUNTERFOIL_URL", show_envvar=True, metavar="URL")
     @click.option(
-        "--key-file", type=UserPath(exists=True, dir_okay=False, allow_dash=True, path_type=Path), metavar="FILE"
+        "--url", required=True, envvar="COUNTERFOIL_URL", show_envvar=True, metavar="URL", help="Base URL of the API."
+    )
+    @click.option(
+        "--key-file",
+        type=UserPath(exists=True, dir_okay=False, allow_dash=True, path_type=Path),
+        metavar="FILE",
+        help="File with the API key, or - for standard input. [default: the environment variable COUNTERFOIL_KEY]",
     )
     @click.option("--key", "bare_key", hidden=True)
-    @click.option("--to", "target_name", default="counterfoil.duckdb", metavar="TARGET")
+    @click.option(
+        "--to",
+        "target_name",
+        default="counterfoil.duckdb",
+        metavar="TARGET",
+        help="Where the copy is kept: a file ending in .duckdb or .sqlite, a folder ending in / (Parquet), or "
+        "postgresql://...",
+    )
     @wraps(command)
     def with_remote(url: str, key_file: Path | None, bare_key: str | None, target_name: str, **others: Any) -> int:
         return command(given=_remote(url, _key(key_file, bare_key), target_name), **others)

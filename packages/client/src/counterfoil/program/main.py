@@ -5,7 +5,6 @@ import os
 import signal
 import sys
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn
@@ -35,48 +34,8 @@ EXTRAS = {
 }
 
 
-@cache
-def _help_texts() -> dict[str, dict[str, str]]:
-    # Most commands run without their help.
-    import tomllib  # noqa: PLC0415
-
-    return tomllib.loads(Path(__file__).with_name("help.toml").read_text("utf-8"))
-
-
-def summary(name: str) -> str:
-    """Return what a command does, in one line."""
-    return _help_texts()[name]["summary"]
-
-
-def describe(command: click.Command, path: str) -> None:
-    """Give a command and its parts their help texts, advanced options last. `path` is without the program's name."""
-    texts = {**_help_texts()["every command"], **_help_texts().get(path or "counterfoil", {})}
-    command.help = command.help or texts.get("help")
-    if not path and "demo" not in registered():
-        command.help = (command.help or "").partition("\n\nTo try it")[0]
-    advanced = texts.get("advanced", "").split()
-    command.params.sort(key=lambda param: param.opts[0] in advanced)
-    for option in command.params:
-        if isinstance(option, click.Option):
-            option.help = option.help or texts.get(option.opts[0])
-    if isinstance(command, click.Group):
-        for name, inner in command.commands.items():
-            describe(inner, f"{path} {name}")
-
-
 class CommandContext(click.Context):
-    """A context that reads help texts when they are needed, and adds itself to errors of Click's parser."""
-
-    def __init__(self, *args: Any, **extra: Any) -> None:
-        super().__init__(*args, **extra)
-        self._path = self.command_path.partition(" ")[2]
-        if self.resilient_parsing:
-            # A shell completes the command, and may show the help texts.
-            describe(self.command, self._path)
-
-    def get_help(self) -> str:
-        describe(self.command, self._path)
-        return super().get_help()
+    """A context that adds itself to errors of Click's parser."""
 
     def invoke(self, /, *args: Any, **values: Any) -> Any:
         """Run the command, unless an option stands where the value of another one is missing (`--watch --json`)."""
@@ -133,20 +92,29 @@ class Program(CommandGroup):
             return None
         raise click.NoSuchCommand(cmd_name, possibilities=list(commands), ctx=ctx)
 
+    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        super().format_help_text(ctx, formatter)
+        if "demo" in registered():
+            formatter.write_paragraph()
+            with formatter.indentation():
+                formatter.write_text("To try it, run `counterfoil demo`.")
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         commands = registered().values()
         width = max(len(command.name) for command in commands)
         for title in GROUPS:
-            lines = [
-                (command.name.ljust(width), summary(command.name)) for command in commands if command.group == title
-            ]
+            lines = [(command.name.ljust(width), command.summary) for command in commands if command.group == title]
             if lines:
                 with formatter.section(title):
                     formatter.write_dl(lines)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Return the completions for a command name, without importing the commands."""
-        named = [CompletionItem(name, help=summary(name)) for name in registered() if name.startswith(incomplete)]
+        named = [
+            CompletionItem(name, help=command.summary)
+            for name, command in registered().items()
+            if name.startswith(incomplete)
+        ]
         return named + click.Command.shell_complete(self, ctx, incomplete)
 
     def main(self, *args: Any, **extra: Any) -> NoReturn:
@@ -164,10 +132,12 @@ class Program(CommandGroup):
     envvar="COUNTERFOIL_CONFIG",
     show_envvar=True,
     metavar="FILE",
+    help="Settings file (TOML). Flags and COUNTERFOIL_* environment variables override it.",
 )
 @click.version_option(__version__, message=f"counterfoil %(version)s (API {API_VERSION})")
 @click.pass_context
 def program(ctx: click.Context, config: Path | None) -> None:
+    """Read-only API for a restaurant group's shops, bills and members."""
     ctx.obj = config
     if not wants_colour():
         ctx.color = False

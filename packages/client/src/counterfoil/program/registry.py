@@ -13,13 +13,14 @@ GROUPS = ("Start", "Load", "Keys", "Watch", "Store", "Copies", "Develop")
 
 
 class RegisteredCommand(NamedTuple):
-    """A command: its name, the group of the help that shows it, and where it is defined.
+    """A command: its name, the group of the help that shows it, what it does in one line, and where it is defined.
 
     The module is imported only when the command is needed, because some take long.
     """
 
     name: str
     group: str
+    summary: str
     module: str
     function: str = "command"
 

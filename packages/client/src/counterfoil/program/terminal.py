@@ -180,7 +180,7 @@ def print_fields(pairs: Sequence[tuple[str, str]]) -> None:
         print_wrapped(style(name.ljust(width), dim=True) + COLUMN_GAP + value, width + len(COLUMN_GAP))
 
 
-json_option = click.option("--json", "as_json", is_flag=True)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 # Shows that a position has been reached, and how many units are done.

@@ -40,16 +40,33 @@ def device_name(value: str) -> str:
     return name
 
 
-valid_for = click.option("--valid-for", type=validity, metavar="DURATION", default=None)
+valid_for = click.option(
+    "--valid-for",
+    type=validity,
+    metavar="DURATION",
+    default=None,
+    help="How long the link is valid, at most 24h. [default: 15m]",
+)
 
 
 @click.group(invoke_without_command=True, cls=CommandGroup)
 @options.setting_options("console_host", "console_port", "console_names")
 @valid_for
-@click.option("--no-link", is_flag=True)
+@click.option(
+    "--no-link",
+    is_flag=True,
+    help="Print no sign-in link, for a console whose output is kept in a log. Run `counterfoil console "
+    "link` to get one.",
+)
 @options.store_options
 @click.pass_context
 def command(ctx: click.Context, /, valid_for: int | None, no_link: bool, as_json: bool, **flags: object) -> None:
+    """Run the operator's console until stopped with Ctrl-C or SIGTERM.
+
+    The console is a web site that shows how the service is used and whether it has problems. Operators can also
+    issue, change and revoke keys there. The console runs in its own process, and the service does not need it. When
+    it is ready, it prints a link that signs you in once. By default, it listens on loopback only.
+    """
     if ctx.invoked_subcommand:
         return
     if no_link:
@@ -71,11 +88,23 @@ def command(ctx: click.Context, /, valid_for: int | None, no_link: bool, as_json
 
 
 @command.command()
-@click.option("--for", "name", type=device_name, metavar="NAME")
-@click.option("--role", type=click.Choice(ROLES), default="operator")
-@click.option("--days", type=click.IntRange(1))
+@click.option(
+    "--for",
+    "name",
+    type=device_name,
+    metavar="NAME",
+    help='Name of the device, such as "kitchen phone", for lists and the audit log. [default: your name]',
+)
+@click.option("--role", type=click.Choice(ROLES), default="operator", help="What the device may do.")
+@click.option(
+    "--days",
+    type=click.IntRange(1),
+    help="Keep the device signed in for this many days, unless it is not used for console_idle_days.",
+)
 @options.setting_options("console_host", "console_port")
-@click.option("--url", "base_url", metavar="URL")
+@click.option(
+    "--url", "base_url", metavar="URL", help="URL at which your browser reaches a console that is behind a proxy."
+)
 @valid_for
 @options.store_options
 def link(
@@ -87,6 +116,12 @@ def link(
     as_json: bool,
     **flags: object,
 ) -> None:
+    """Print a link that signs one device in to a running console.
+
+    The link works once. A reader sees everything except personal data and secrets, and changes nothing. Without
+    --days, the device is signed in for a working session: see the settings console_idle_min and console_max_hours.
+    The audit log records who made the link, and every change that the device makes.
+    """
     settings = options.existing_store(**flags)
     if days and days > settings.console_max_days:
         raise click.BadParameter(message("device_days", days=settings.console_max_days), param_hint="--days")
@@ -115,10 +150,19 @@ def _print_link(settings: Settings, device: Device, as_json: bool, base_url: str
 
 
 @command.command("devices")
-@click.option("--all", "with_ended", is_flag=True)
+@click.option(
+    "--all",
+    "with_ended",
+    is_flag=True,
+    help="Also list devices that are expired or revoked. They are kept for 90 days.",
+)
 @options.utc_option
 @options.store_options
 def list_devices(with_ended: bool, as_json: bool) -> None:
+    """List the devices that are signed in to the console, and links that were not used yet, newest first.
+
+    The time of the last use is stored once a minute at most.
+    """
     settings = options.existing_store()
     now, lasting = SystemClock().now_ms(), lifetimes(settings)
     found = bootstrap.store(settings).reads().devices()
@@ -129,9 +173,13 @@ def list_devices(with_ended: bool, as_json: bool) -> None:
 
 @command.command()
 @click.argument("device_id", metavar="DEVICEID", required=False)
-@click.option("--all", "is_all", is_flag=True)
+@click.option("--all", "is_all", is_flag=True, help="Revoke all devices and unused links.")
 @options.store_option
 def revoke(device_id: str | None, is_all: bool) -> None:
+    """Sign a device out of the console, or make a link that was not used yet useless.
+
+    The next request of the device is refused. `counterfoil console devices` lists the IDs.
+    """
     if bool(device_id) == is_all:
         raise click.UsageError("give the ID of a device, or --all.")
     settings = options.existing_store()

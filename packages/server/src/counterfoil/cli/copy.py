@@ -31,12 +31,28 @@ _COLUMNS: Sequence[ListColumn[TableDifference]] = (
 
 
 @click.command(cls=Command)
-@click.option("--from", "source", required=True, metavar="sqlite:DIR")
-@click.option("--to", "target", required=True, metavar="postgresql://...")
-@click.option("--cut-over", is_flag=True)
+@click.option("--from", "source", required=True, metavar="sqlite:DIR", help="Folder of the store to copy.")
+@click.option(
+    "--to",
+    "target",
+    required=True,
+    metavar="postgresql://...",
+    help="Database prepared with `counterfoil migrate`. It must be empty before the first run.",
+)
+@click.option(
+    "--cut-over",
+    is_flag=True,
+    help="Once the stores are identical, retire the source and open the target. You must stop all loads first.",
+)
 @utc_option
 @json_option
 def command(source: str, target: str, cut_over: bool, as_json: bool) -> int:
+    """Copy a live store from a folder to PostgreSQL. Run the command again to copy later changes.
+
+    The target stays closed until a run with --cut-over finds that both stores contain the same rows. After that,
+    the source can no longer be used. Exit status: 0 if the stores are identical or the cut-over is already done, 3
+    if they differ (the differences are listed), 130 if interrupted, 1 if the copy failed.
+    """
     from counterfoil.backends.postgres.move_target import PostgresMoveTarget  # noqa: PLC0415 - an extra
 
     folder, database = _folder(source), _database(target)

@@ -46,17 +46,41 @@ Output = Literal["short", "all", "json"]
 
 
 @click.command(cls=Command)
-@click.option("--host", default="127.0.0.1")
-@click.option("--port", type=click.IntRange(0, LAST_PORT), default=8000)
-@click.option("--admin-port", type=click.IntRange(1, LAST_PORT))
-@click.option("--console-port", type=click.IntRange(1, LAST_PORT))
-@click.option("--workers", type=click.IntRange(1, MAX_WORKERS))
-@click.option("--seed", type=int, default=7)
-@click.option("--until", type=day_in_range, metavar="YYYY-MM-DD")
-@click.option("--bills", type=click.IntRange(500, MAX_BILLS), default=13_500)
-@click.option("--store", type=UserPath(file_okay=False), metavar="DIR")
-@click.option("--all", "shows_all", is_flag=True)
-@click.option("--json", "as_json", is_flag=True)
+@click.option("--host", default="127.0.0.1", help="Address to listen on.")
+@click.option("--port", type=click.IntRange(0, LAST_PORT), default=8000, help="Port to listen on; 0 picks a free port.")
+@click.option(
+    "--bills", type=click.IntRange(500, MAX_BILLS), default=13_500, help="Number of bills by the end of the last day."
+)
+@click.option(
+    "--store",
+    type=UserPath(file_okay=False),
+    metavar="DIR",
+    help="Folder to keep the store in. [default: a temporary folder]",
+)
+@click.option(
+    "--all", "shows_all", is_flag=True, help="Also print a key of every kind, and a request to each endpoint."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one line of JSON with URLs, keys and sample IDs.")
+@click.option(
+    "--admin-port",
+    type=click.IntRange(1, LAST_PORT),
+    help="Port of the admin listener. [default: --port + 1, or a free port if --port is 0]",
+)
+@click.option(
+    "--console-port",
+    type=click.IntRange(1, LAST_PORT),
+    help="Port of the console. [default: --admin-port + 1, or another free port]",
+)
+@click.option("--workers", type=click.IntRange(1, MAX_WORKERS), help="Number of worker processes.")
+@click.option(
+    "--seed",
+    type=int,
+    default=7,
+    help="The same seed gives the same data and, on loopback, the same keys, if --until and --bills are the same too.",
+)
+@click.option(
+    "--until", type=day_in_range, metavar="YYYY-MM-DD", help="Last day with bills. [default: today, up to now]"
+)
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -72,6 +96,7 @@ def command(
     shows_all: bool,
     as_json: bool,
 ) -> None:
+    """Create a realistic restaurant group with months of bills, issue a key of every kind, and serve the API."""
     output: Output = "json" if as_json else "all" if shows_all else "short"
     plan = WorldPlan(until=until or today_in_thailand(), seed=seed, bills=bills)
     if plan.until > today_in_thailand():

@@ -38,14 +38,33 @@ def day_in_range(text: str) -> date:
 
 
 @click.command(cls=Command)
-@click.option("--bills", type=click.IntRange(0, MAX_BILLS), required=True)
-@click.option("--shops", type=click.IntRange(1, MAX_SHOPS))
-@click.option("--members", type=click.IntRange(0, MAX_BILLS))
-@click.option("--seed", type=int, default=1)
-@click.option("--until", type=day_in_range, metavar="YYYY-MM-DD")
-@click.option("--days", type=click.IntRange(1, MAX_DAYS), default=120)
-@click.option("--out", default=STANDARD_OUTPUT, show_default="stdout", metavar="DIR")
-@click.option("--json", "as_json", is_flag=True)
+@click.option("--bills", type=click.IntRange(0, MAX_BILLS), required=True, help="Number of bills.")
+@click.option(
+    "--shops", type=click.IntRange(1, MAX_SHOPS), help="Number of shops. [default: 18, or more if there are many bills]"
+)
+@click.option(
+    "--members",
+    type=click.IntRange(0, MAX_BILLS),
+    help="Number of members. [default: 1,500, or more if there are many bills]",
+)
+@click.option(
+    "--seed",
+    type=int,
+    default=1,
+    help="The same seed gives the same output, if --until and all other options are the same too.",
+)
+@click.option("--until", type=day_in_range, metavar="YYYY-MM-DD", help="Last day with bills. [default: yesterday]")
+@click.option("--days", type=click.IntRange(1, MAX_DAYS), default=120, help="Number of days with bills.")
+@click.option(
+    "--out",
+    default=STANDARD_OUTPUT,
+    show_default="stdout",
+    metavar="DIR",
+    help="Write one file per kind of record to this folder.",
+)
+@click.option(
+    "--json", "as_json", is_flag=True, help="With --out DIR: print the number of records in each file written, as JSON."
+)
 def command(
     bills: int,
     shops: int | None,
@@ -56,6 +75,7 @@ def command(
     out: str,
     as_json: bool,
 ) -> None:
+    """Write invented but realistic source records as NDJSON, in constant memory."""
     # Only whole days are generated, so runs on the same day give the same data.
     last_day = until or today_in_thailand() - timedelta(days=1)
     plan = WorldPlan(

@@ -1,11 +1,9 @@
 """`counterfoil import`: convert POS exports, or bills in a POS database, into source records."""
 
-import shlex
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, nullcontext, redirect_stdout
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, redirect_stdout
 from decimal import Decimal
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,23 +12,17 @@ from click.core import ParameterSource
 from msgspec import Struct
 from msgspec.structs import replace
 
-from counterfoil import bootstrap
-from counterfoil.cli import import_report, load_exports, load_run
+from counterfoil.cli import import_report
 from counterfoil.cli.import_asked import NOT_ANSWERED, Answered, answer, may_ask, read_answers
 from counterfoil.cli.import_files import input_files
 from counterfoil.cli.import_items import item_to_import, unanswered_items
-from counterfoil.cli.import_known import (
-    accept_totals,
-    ask_shop_facts,
-    facts_of,
-    note_bases_without_shops,
-    note_settings_kept,
-)
+from counterfoil.cli.import_known import accept_totals, ask_shop_facts, facts_of
+from counterfoil.cli.import_outcome import checked_load, finish, judge
 from counterfoil.cli.import_questions import Decision, ImportStopped
-from counterfoil.cli.load_exports import ExportRequest
+from counterfoil.cli.import_request import STANDARD_OUTPUT, ImportRequest
 from counterfoil.cli.load_run import SOME_REJECTED
 from counterfoil.cli.options import (
-    export_options,
+    export_option,
     json_option,
     refuse_without_effect,
     setting_option,
@@ -38,119 +30,170 @@ from counterfoil.cli.options import (
     store_option,
 )
 from counterfoil.cli.store import record
-from counterfoil.cli.totals import ExpectedNet, expect_net_option, net_differences, print_totals
+from counterfoil.cli.totals import ExpectedNet, expect_net_option, print_totals
 from counterfoil.conversions import conversion_limits, known_bases, known_shops
 from counterfoil.domain.audit import Act
-from counterfoil.domain.intake import Intake
-from counterfoil.domain.replacements import StoredBill
 from counterfoil.domain.shops import ShopSettings
 from counterfoil.importer.protocol import PosDatabase
 from counterfoil.importing.apis import APIS
 from counterfoil.importing.formats import CSV, DATABASE, FORMATS, built_in_tables
 from counterfoil.importing.mapping import parse_mapping
 from counterfoil.importing.results import ImportFailed
-from counterfoil.ingest.checking import LenientLedger, RejectExamples, checked_records
 from counterfoil.ingest.conversion_process import ConversionFailed, UnknownExport
 from counterfoil.ingest.converted_exports import ConvertedExport, convert
 from counterfoil.ingest.import_state import StateFile
-from counterfoil.ingest.lines import OTHER_BILL, UNKNOWN_SHOP
-from counterfoil.ingest.pipeline import RejectsFile, Summary
-from counterfoil.machine.files import StandardOutput, draft_of, open_output, temporary_folder
+from counterfoil.machine.files import draft_of, open_output, temporary_folder
 from counterfoil.model.calendar import zone_named
 from counterfoil.model.pos_values import MILLION
-from counterfoil.model.text import counted, printable
+from counterfoil.model.text import counted
 from counterfoil.ports import StoreMismatch, StoreUnavailable
 from counterfoil.program import terminal
-from counterfoil.program.main import FAILED, INTERRUPTED, Command
+from counterfoil.program.main import FAILED, Command
 from counterfoil.program.paths import UserPath
 from counterfoil.program.process import stop_signals_as_interrupt
-from counterfoil.program.terminal import (
-    echo,
-    is_terminal,
-    message,
-    print_json,
-    print_message,
-    print_note,
-    print_wrapped,
-)
+from counterfoil.program.terminal import echo, message, print_message, print_note, print_wrapped
 from counterfoil.remembered_mappings import mapping_name, mappings_folder, remember
 from counterfoil.settings import Settings
 
-STANDARD_OUTPUT = "-"
-MAX_SHOPS_SHOWN = 5
 MAPPING_SUFFIX = ".toml"
 FACTS_OF_SHOPS = {"franchise", "closing", "timezone"}
-EXPORT_IS_RIGHT = "If the export is right, repeat the command with --accept-change."
 
 _existing_file = UserPath(path_type=Path, dir_okay=False, exists=True)
 _new_file = UserPath(path_type=Path, dir_okay=False)
 
 
-class ImportRequest(ExportRequest, kw_only=True):
-    files: tuple[Path, ...]
-    format_name: str | None
-    line_files: tuple[Path, ...]
-    payment_files: tuple[Path, ...]
-    join: bool
-    output: str
-    rejects: Path | None
-    is_load: bool
-    is_check: bool
-    answers_file: Path | None
-    item: int | None
-    delivered_name: str | None = None
-    """The name under which the file of the item was delivered."""
-    url: str | None
-    state: Path | None
-    full: bool
-    skip_rejected: bool
-    expect_net: tuple[ExpectedNet, ...]
-    accept_change: bool
-    batch: int | None
-    as_json: bool
-    may_load: bool = False
-    """Whether the records are loaded, or will be if a person accepts their totals."""
-    is_confirmed: bool = False
-    """Whether the operator was asked about a sudden change, and accepted it."""
-
-    @property
-    def is_database(self) -> bool:
-        return self.format_name == DATABASE
-
-    @property
-    def writes_records(self) -> bool:
-        """Whether an option says what becomes of the records. Otherwise, they go to standard output."""
-        return self.is_load or self.is_check or self.output != STANDARD_OUTPUT
-
-    @property
-    def has_output(self) -> bool:
-        return self.writes_records or not terminal.is_terminal(sys.stdout)
-
-
 @click.command(name="import", cls=Command)
 @click.argument("files", nargs=-1, type=_existing_file, metavar="[FILE]...")
-@click.option("--format", "format_name", type=click.Choice(FORMATS))
-@click.option("--lines", "line_files", type=_existing_file, multiple=True, metavar="FILE")
-@click.option("--payments", "payment_files", type=_existing_file, multiple=True, metavar="FILE")
-@export_options
-@click.option("--join", is_flag=True)
-@click.option("-o", "--output", default=STANDARD_OUTPUT, show_default="stdout", metavar="FILE")
-@click.option("--rejects", type=_new_file, metavar="FILE")
-@click.option("--load", "is_load", is_flag=True)
-@click.option("--check", "is_check", is_flag=True)
-@click.option("--item", type=click.IntRange(min=1), metavar="NUMBER")
-@click.option("--answers", "answers_file", type=_existing_file, metavar="FILE")
-@click.option("--url", envvar="COUNTERFOIL_IMPORT_URL", show_envvar=True, metavar="URL")
-@click.option("--state", type=_new_file, metavar="FILE")
-@click.option("--full", is_flag=True)
-@click.option("--skip-rejected", is_flag=True)
+@click.option(
+    "--format",
+    "format_name",
+    type=click.Choice(FORMATS),
+    help="Format of the export. [default: database with --url, csv with --mapping, otherwise recognised from the file]",
+)
+@click.option(
+    "--lines",
+    "line_files",
+    type=_existing_file,
+    multiple=True,
+    metavar="FILE",
+    help="CSV file with the lines of the bills.",
+)
+@click.option(
+    "--payments",
+    "payment_files",
+    type=_existing_file,
+    multiple=True,
+    metavar="FILE",
+    help="CSV file with the payments of the bills.",
+)
+@export_option("mapping", "TOML file that says which column fills which field. Required for csv and database.")
+@export_option("shop", "The shop that all bills belong to. [default: as in the export]")
+@export_option(
+    "base",
+    "The membership base of all members of a table or, with --with-shops, of new shops. Any name will "
+    "do for a new one.",
+)
+@export_option(
+    "with_shops", "Also write a record for each shop that the export names; with --load, only for new shops."
+)
+@export_option(
+    "franchise",
+    "With --with-shops: the franchise of these shops, so that one key can read all of them. Any name will do.",
+)
+@export_option(
+    "closing_time",
+    "With --with-shops: when the last bills of a business day are closed, such as 04:00, or 22:30. "
+    "Without it, bills have no business day.",
+)
+@export_option("date_order", "Order of day, month and year in dates.")
+@export_option("timezone", "Time zone of times without an offset. [default: the shop's]")
+@click.option(
+    "-o",
+    "--output",
+    default=STANDARD_OUTPUT,
+    show_default="stdout",
+    metavar="FILE",
+    help="File for the records or, if its name ends in .toml, for the mapping.",
+)
+@click.option(
+    "--load",
+    "is_load",
+    is_flag=True,
+    help="Load the records into the store instead of writing them to a file or standard output.",
+)
+@click.option(
+    "--check",
+    "is_check",
+    is_flag=True,
+    help="Write nothing; show what would be converted and, with --load, what would be loaded.",
+)
+@click.option(
+    "--item",
+    type=click.IntRange(min=1),
+    metavar="NUMBER",
+    help="Import the file of this open item (`loads open` lists them), with others that wait and have the "
+    "same headings.",
+)
+@click.option(
+    "--answers",
+    "answers_file",
+    type=_existing_file,
+    metavar="FILE",
+    help="TOML or JSON file with the answers, by the IDs of their questions.",
+)
+@click.option(
+    "--url",
+    envvar="COUNTERFOIL_IMPORT_URL",
+    show_envvar=True,
+    metavar="URL",
+    help="Database to read: postgresql://... or mysql://...",
+)
+@click.option(
+    "--state", type=_new_file, metavar="FILE", help="File that records how far the database was read. Needs --load."
+)
 @expect_net_option
-@click.option("--accept-change", is_flag=True)
-@setting_option("batch")
+@click.option(
+    "--accept-change",
+    is_flag=True,
+    help="With --load: load the records even if they differ sharply from earlier ones, replace stored bills "
+    "or do not add up, and accept the change as normal.",
+)
 @store_option
 @json_option
+@export_option("mappings", "Folder of your own mappings whose [recognise] says which files they are for.")
+@export_option("currency", "Currency of Square and Clover orders; orders in another currency are rejected.")
+@export_option("converter", "Command that converts, in place of ours; see docs/converters.md.")
+@click.option(
+    "--join",
+    is_flag=True,
+    help="Put the rows of a bill together if it is split over files. Without it, this is done only if they "
+    "then add up to the total of the bill.",
+)
+@click.option("--rejects", type=_new_file, metavar="FILE", help="New file for all rows that were rejected.")
+@click.option("--full", is_flag=True, help="Read the whole database again.")
+@click.option("--skip-rejected", is_flag=True, help="Save progress to the state file even if rows were rejected.")
+@setting_option("batch")
 @click.pass_context
 def command(ctx: click.Context, /, **given: Any) -> int:
+    """Convert POS exports (CSV, or JSON from a POS API), or bills in a POS database, into source records.
+
+    \b
+    counterfoil import receipts.csv receipts-by-item.csv --load
+    counterfoil import export.csv
+    counterfoil import export.csv --answers answers.toml --load
+
+    Exports of Loyverse, Square, Foodics, Toast, Clover, FoodStory, GrabFood and Shopify are recognised. Of any
+    other CSV file or workbook, the command proves what the sums show, asks at most five questions on a terminal,
+    shows the totals of each shop and day, and loads nothing before you accept them. The next file with these
+    headings asks nothing. Without a terminal, nothing is asked: --json prints the questions as a form, and
+    --answers gives the answers.
+
+    Importing the same export again changes nothing. Exit status: 0 if no rows were rejected, 3 if some were, 6 if
+    the records differ sharply from those of earlier loads, or stored bills would be replaced by others, so that
+    nothing is loaded, 7 if questions are open, so that nothing was written, 1 if the import failed or the net is
+    not the one of --expect-net, 130 if it was interrupted. If most bills do not add up, or the rows differ from the
+    totals that the export states, it is 1 with --load, and nothing is loaded, otherwise 3.
+    """
     request = ImportRequest(**given)
     if request.format_name is None and request.url and not request.files:
         request.format_name = DATABASE
@@ -195,11 +238,11 @@ def _import(settings: Settings, request: ImportRequest, *, is_asked: bool) -> in
         opened.enter_context(closing(export))
         _require_use_of_base(request, export)
         export.tally.rejects_file = request.rejects
-        status = _judge(settings, request, export)
+        status = judge(settings, request, export)
         if status is not None:
             return status
         write_rejects(export)
-        status = _finish(settings, request, export, state)
+        status = finish(settings, request, export, state)
         run.remember(status)
     return status
 
@@ -303,7 +346,7 @@ class _Import(Struct):
 
     def _accept_totals(self, export: ConvertedExport) -> None:
         """Show the totals of all bills. If they are not to be loaded, close the export, and raise `ImportStopped`."""
-        report, _ = _checked(self.settings, self.request, export, is_guarded=False)
+        report, _ = checked_load(self.settings, self.request, export, is_guarded=False)
         with redirect_stdout(sys.stderr):
             import_report.print_tally(export.tally)
             print_totals(report.summary.totals.report())
@@ -485,216 +528,9 @@ def _converted(settings: Settings, request: ImportRequest, state: StateFile | No
         )
 
 
-def _judge(settings: Settings, request: ImportRequest, export: ConvertedExport) -> int | None:
-    """Judge an export before anything of it is written. Return the exit status if it ends here, otherwise None.
-
-    If the operator accepts on the terminal that it differs sharply from earlier ones, the request says so afterwards.
-    """
-    is_judged = request.is_load and not request.accept_change
-    # Each import reads only what is new in a database, so it is compared with the others once it is loaded.
-    is_compared = is_judged and not request.is_database
-    if is_compared and export.has_other_ids:
-        load_exports.require_known_ids(settings, export)
-    if request.is_check:
-        return None
-    if is_judged and export.tally.wrong_totals:
-        raise ImportFailed(f"{load_exports.wrong_total(export)} {EXPORT_IS_RIGHT}")
-    if not (is_judged or request.expect_net):
-        return None
-    report, unknown_shops = _checked(settings, request, export, is_guarded=is_compared)
-    if is_judged and report.summary.totals.report().is_doubtful:
-        raise ImportFailed(f"{message('doubtful_net', name=export.name)} {EXPORT_IS_RIGHT}")
-    differences = _differences(request, report)
-    status = _status(report, export, differences)
-    is_sudden_change = status == load_run.SUDDEN_CHANGE and is_compared
-    if status not in (INTERRUPTED, FAILED) and not is_sudden_change:
-        return None
-    report.before_load = True
-    _print(request, report, export, unknown_shops, is_check=True)
-    for difference in differences:
-        print_message(difference)
-    if not is_sudden_change:
-        return status
-    load_run.require_acceptance(may_ask=not request.as_json)
-    request.accept_change = request.is_confirmed = True
-    return None
-
-
-def _finish(settings: Settings, request: ImportRequest, export: ConvertedExport, state: StateFile | None) -> int:
-    """Load, write or check the records, and return the exit status."""
-    unknown_shops: Sequence[str] = ()
-    if request.is_check:
-        report, unknown_shops = _checked(settings, request, export, is_guarded=not request.accept_change)
-    elif request.is_load:
-        report = _report(export, load_run.new_rejects_file(settings, export.name))
-        load_run.run_load(settings, report, is_guarded=not request.accept_change)
-        _finish_load(settings, request, export, report, state)
-        note_bases_without_shops(settings, export)
-        note_settings_kept(settings, request.new_shops(), export.tally.known_shops)
-    else:
-        report, unknown_shops = _checked(settings, request, export, is_guarded=False)
-        _write(request, export)
-    differences = _differences(request, report)
-    status = _status(report, export, differences)
-    report.before_load = request.is_check and bool(status)
-    _print(request, report, export, unknown_shops, is_check=request.is_check)
-    for difference in differences:
-        print_message(difference)
-    return status
-
-
-def _report(export: ConvertedExport, rejects: RejectsFile) -> load_run.LoadReport:
-    return load_run.LoadReport(summary=Summary(source=export.name), rejects=rejects, records=export)
-
-
-def _checked(
-    settings: Settings, request: ImportRequest, export: ConvertedExport, *, is_guarded: bool
-) -> tuple[load_run.LoadReport, Sequence[str]]:
-    """Return the report that a load of the records would have, and the shops that are not known. Nothing is written."""
-    report = _report(export, RejectExamples())
-    if request.is_load:
-        load_run.run_load(settings, report, is_guarded=is_guarded)
-        return report, ()
-    ledger = LenientLedger(load_exports.facts_for_import(settings), Intake, _stored_bills(settings))
-    report.summary = checked_records(export, ledger, is_guarded=is_guarded)
-    return report, ledger.unknown_shops
-
-
-def _differences(request: ImportRequest, report: load_run.LoadReport) -> list[str]:
-    return [] if report.interrupted else net_differences(request.expect_net, report.summary.totals)
-
-
-def _status(report: load_run.LoadReport, export: ConvertedExport, differences: Sequence[str]) -> int:
-    tally, summary = export.tally, report.summary
-    is_wrong = tally.rejected or summary.rejected or tally.wrong_totals or summary.totals.report().is_doubtful
-    return FAILED if differences else load_run.exit_status(report, is_wrong=bool(is_wrong))
-
-
-def _write(request: ImportRequest, export: ConvertedExport) -> None:
-    """Write the records to the file or to standard output."""
-    path = Path(request.output)
-    if request.output == STANDARD_OUTPUT:
-        out = StandardOutput()
-        for line in export.lines():
-            out.write(line.text + b"\n")
-        out.flush()
-        return
-    # Write to a pipe or a device directly, because renaming a finished file would replace the pipe or device.
-    is_special = path.exists() and not path.is_file()
-    with nullcontext(path) if is_special else draft_of(path) as draft, open_output(draft, name=path) as file:
-        for line in export.lines():
-            file.write(line.text + b"\n")
-
-
-def _finish_load(
-    settings: Settings,
-    request: ImportRequest,
-    export: ConvertedExport,
-    report: load_run.LoadReport,
-    state: StateFile | None,
-) -> None:
-    """Accept a change as normal if the operator asked for it, and save the progress of an import from a database."""
-    if report.interrupted:
-        return
-    if request.accept_change:
-        report.accepted = load_run.accept_change(settings, report.summary, is_confirmed=request.is_confirmed)
-    is_complete = not (export.tally.rejected or report.summary.rejected)
-    if state is None:
-        return
-    if ((is_complete and not report.is_stopped) or request.skip_rejected) and export.state is not None:
-        state.write(export.state)
-    else:
-        print_note(message("progress_not_saved"))
-
-
 def _require_use_of_base(request: ImportRequest, export: ConvertedExport) -> None:
     """Raise if --base would have no effect, because the export has bills and no new shops are written."""
     if request.base and export.tally.bills and not request.with_shops:
         raise click.UsageError(
             "--base is for tables of members and, with --with-shops, for new shops. This export has bills."
         )
-
-
-def _print(
-    request: ImportRequest,
-    report: load_run.LoadReport,
-    export: ConvertedExport,
-    unknown_shops: Sequence[str],
-    *,
-    is_check: bool,
-) -> None:
-    if request.is_load:
-        _print_load(report, export, request.franchise, as_json=request.as_json)
-    else:
-        _print_import(report, export, unknown_shops, request, is_check=is_check)
-
-
-def _print_load(report: load_run.LoadReport, export: ConvertedExport, franchise: str | None, *, as_json: bool) -> None:
-    if as_json:
-        print_json({**load_run.report_view(report), "import": import_report.tally_view(export.tally)})
-        return
-    import_report.print_tally(export.tally)
-    load_run.print_report(report, as_json=False)
-    if report.summary.rejected[UNKNOWN_SHOP]:
-        echo("Add --with-shops to create the shops that the export names, or load the shops first.")
-    if len(export.tally.new_shops) > 1 and not report.is_stopped:
-        shops = f"The {len(export.tally.new_shops):,} new shops"
-        alone = f"{shops} belong to no franchise, so no key can read more than one of them. Put them into one: "
-        together = f"{shops} belong to the franchise {franchise}. Issue a key that reads all of them: "
-        put, issue = "counterfoil shops set --missing --franchise NAME", "counterfoil keys issue --franchise"
-        print_wrapped(f"{together}{issue} {shlex.quote(franchise)}" if franchise else f"{alone}{put}")
-
-
-def _stored_bills(settings: Settings) -> Callable[[str, Sequence[str]], dict[str, StoredBill]]:
-    """Return a function that reads bills of the store. If it cannot be read, say so once, and return none."""
-    has_store = not bootstrap.is_without_store(settings)
-    say, opened = cache(print_note), cache(lambda: bootstrap.store(settings).reads())
-
-    def read(shop_id: str, bill_ids: Sequence[str]) -> dict[str, StoredBill]:
-        try:
-            return opened().stored_bills(shop_id, bill_ids) if has_store else {}
-        except (StoreUnavailable, StoreMismatch) as error:
-            say(f"the bills were not compared with the store: {error}")
-            return {}
-
-    return read
-
-
-def _print_import(
-    report: load_run.LoadReport,
-    export: ConvertedExport,
-    unknown_shops: Sequence[str],
-    request: ImportRequest,
-    *,
-    is_check: bool,
-) -> None:
-    summary, tally = report.summary, export.tally
-    totals, guard = summary.totals.report(), summary.guard
-    unusable = summary.rejected.total() - summary.rejected[OTHER_BILL]
-    if request.as_json:
-        view = import_report.tally_view(tally)
-        view |= {"unusable": unusable, "unknownShops": unknown_shops, "totals": totals}
-        if is_check:
-            view |= {"replacements": load_run.replacement_view(guard), "check": True}
-        print_json(view)
-        return
-    notes = [*load_run.replacement_notes(guard, message("accept_load"))]
-    if unusable:
-        bills = counted(unusable, "bill")
-        notes.append(f"A load would reject {bills}: run `counterfoil load --check` to see why.")
-    if unknown_shops:
-        names = ", ".join(map(printable, unknown_shops[:MAX_SHOPS_SHOWN]))
-        more = " and others" if len(unknown_shops) > MAX_SHOPS_SHOWN else ""
-        notes.append(message("shops_unknown", names=f"{names}{more}"))
-    if is_check:
-        again = "" if report.before_load else " Run the same command without --check to write the records."
-        notes.append(f"Nothing was written.{again}")
-    elif request.output == STANDARD_OUTPUT and is_terminal(sys.stdout):
-        notes.append("The records were only printed, and nothing was loaded. To load them, add --load.")
-    # Standard output is for the records, also if this is the check before they are written.
-    is_for_records = request.output == STANDARD_OUTPUT and not request.is_check
-    with redirect_stdout(sys.stderr) if is_for_records else nullcontext():
-        import_report.print_tally(tally)
-        print_totals(totals)
-        for note in notes:
-            echo(note)

@@ -81,24 +81,34 @@ def single_key_options(function: Callable[..., None]) -> Any:
 
 @click.group(cls=CommandGroup)
 def command() -> None:
-    pass
+    """Issue, list, update, rotate and revoke API keys.
+
+    KEYID is the part of a key between `cf_live_` and the next underscore.
+    """
 
 
 @command.command()
-@click.option("--shop", metavar="ID")
-@click.option("--franchise", metavar="ID")
-@click.option("--label", default="", show_default=False)
-@click.option("--per-min", type=LIMIT, default=DEFAULT_PER_MIN)
-@click.option("--per-day", type=LIMIT, default=DEFAULT_PER_DAY)
-@click.option("--personal-data", is_flag=True)
-@click.option("--messaging-lookup", is_flag=True)
-@click.option("--not-loaded-yet", is_flag=True)
-@click.option("--welcome", "has_welcome", is_flag=True)
+@click.option("--shop", metavar="ID", help="Limit the key to one shop.")
+@click.option("--franchise", metavar="ID", help="Limit the key to the shops of one franchise.")
+@click.option("--label", default="", show_default=False, help="Who the key is for. For information only.")
+@click.option("--per-min", type=LIMIT, default=DEFAULT_PER_MIN, help="Requests per 60 seconds.")
+@click.option("--per-day", type=LIMIT, default=DEFAULT_PER_DAY, help="Requests per day (Thailand time).")
+@click.option("--personal-data", is_flag=True, help="Allow reading members' tel and email.")
+@click.option("--messaging-lookup", is_flag=True, help="Allow looking up members by messaging user ID.")
+@click.option("--not-loaded-yet", is_flag=True, help="Issue the key although no such shop or franchise is loaded.")
+@click.option(
+    "--welcome",
+    "has_welcome",
+    is_flag=True,
+    help="Also print a message for the holder: base URL, limits and what to read, without the key. Needs "
+    "the setting api_url.",
+)
 @utc_option
 @store_options
 def issue(
     shop: str | None, franchise: str | None, not_loaded_yet: bool, has_welcome: bool, as_json: bool, **granted: Any
 ) -> None:
+    """Issue a key for a shop or a franchise. The key is shown only once."""
     grant = key_issuing.Grant(scope=_scope(shop, franchise), **granted)
     settings = settings_from()
     if has_welcome:
@@ -124,10 +134,11 @@ def issue(
 
 
 @command.command(name="list")
-@click.option("--active", is_flag=True)
+@click.option("--active", is_flag=True, help="Leave out revoked keys.")
 @utc_option
 @store_options
 def list_(active: bool, as_json: bool) -> None:
+    """List all keys, oldest first."""
     reads, now = bootstrap.store(existing_store()).reads(), _now()
     keys = [key for key in reads.keys() if not (active and key.is_revoked(now))]  # noqa: SIM118 - not a dictionary
     try:
@@ -140,9 +151,18 @@ def list_(active: bool, as_json: bool) -> None:
 
 
 @command.command()
-@click.option("--welcome", "is_welcome", is_flag=True)
+@click.option(
+    "--welcome",
+    "is_welcome",
+    is_flag=True,
+    help="Print only the message for the holder of the key: base URL, limits and what to read.",
+)
 @single_key_options
 def show(keyid: str, is_welcome: bool, as_json: bool) -> None:
+    """Show one key, its usage and errors in the last 7 days, and how fresh its copy is.
+
+    The secret of a key is not stored and cannot be shown again.
+    """
     settings = existing_store()
     reads, now = bootstrap.store(settings).reads(), _now()
     key = key_issuing.key_in(reads.keys(), keyid)
@@ -160,14 +180,23 @@ def show(keyid: str, is_welcome: bool, as_json: bool) -> None:
 
 
 @command.command()
-@click.option("--label")
-@click.option("--per-min", type=LIMIT)
-@click.option("--per-day", type=LIMIT)
-@click.option("--personal-data/--no-personal-data", default=None)
-@click.option("--messaging-lookup/--no-messaging-lookup", default=None)
-@click.option("--yes", is_flag=True)
+@click.option("--label", help="Who the key is for.")
+@click.option("--per-min", type=LIMIT, help="Requests per 60 seconds.")
+@click.option("--per-day", type=LIMIT, help="Requests per day (Thailand time).")
+@click.option("--personal-data/--no-personal-data", default=None, help="Allow reading members' tel and email.")
+@click.option(
+    "--messaging-lookup/--no-messaging-lookup", default=None, help="Allow looking up members by messaging user ID."
+)
+@click.option(
+    "--yes", is_flag=True, help="Do not ask before replacing values that somebody else set within the last hour."
+)
 @single_key_options
 def update(keyid: str, yes: bool, as_json: bool, **changed: Any) -> None:
+    """Change a key's label, limits or permissions. Its scope and secret never change.
+
+    A revoked key cannot be changed. Before the command replaces a value that somebody else set within the last
+    hour, it asks for confirmation. Without a terminal, it refuses unless --yes is given.
+    """
     changes = KeyChanges(**changed)
     if not changes.changed_fields():
         raise click.UsageError("Nothing to change. Set at least one option.")
@@ -189,10 +218,20 @@ def update(keyid: str, yes: bool, as_json: bool, **changed: Any) -> None:
 
 
 @command.command()
-@click.option("--revoke-old-in", type=duration, metavar="DURATION")
-@click.option("--again", is_flag=True)
+@click.option(
+    "--revoke-old-in",
+    type=duration,
+    metavar="DURATION",
+    help="Revoke the old key after this time, for example 30m, 12h, 7d or 2w.",
+)
+@click.option("--again", is_flag=True, help="Issue another successor of a key that has an active one.")
 @single_key_options
 def rotate(keyid: str, revoke_old_in: int | None, again: bool, as_json: bool) -> None:
+    """Issue a successor with the same scope, limits and permissions.
+
+    The old key stays valid until it is revoked, either by you or after the time given with --revoke-old-in. If the
+    key already has an active successor, the command refuses to issue another one unless --again is given.
+    """
     settings, now, by = existing_store(), _now(), operator()
     revoke_old_at = None if revoke_old_in is None else now + revoke_old_in
     with closing(bootstrap.store(settings).key_store()) as key_store:
@@ -218,10 +257,15 @@ def rotate(keyid: str, revoke_old_in: int | None, again: bool, as_json: bool) ->
 
 
 @command.command()
-@click.option("--at", type=instant, metavar="TIME")
-@click.option("--yes", is_flag=True)
+@click.option("--at", type=instant, metavar="TIME", help="Revoke at this time, for example 2026-11-23T00:00+07:00.")
+@click.option("--yes", is_flag=True, help="Skip the confirmation prompt. Required if standard input is not a terminal.")
 @single_key_options
 def revoke(keyid: str, at: int | None, yes: bool, as_json: bool) -> None:
+    """Revoke a key permanently. A running service refuses the key within a second, or within 270 seconds if the
+    service cannot read the keys.
+
+    With --at, the key works until that time. Until then, the command can be run again with another time.
+    """
     now = _now()
     if at is not None and at <= now:
         raise click.UsageError("--at must be in the future. To revoke the key now, leave out --at.")

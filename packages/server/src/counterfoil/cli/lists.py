@@ -50,11 +50,22 @@ def _note_more(found: Sequence[object], limit: int, noun: str, option: str = "--
 
 @click.command(cls=Command)
 @click.argument("keyid", type=key_id, required=False)
-@click.option("--since", type=since_time, metavar="TIME")
-@click.option("--limit", type=LIMIT, default=50)
+@click.option(
+    "--since",
+    type=since_time,
+    metavar="TIME",
+    help="Only entries since this time: a duration before now (12h, 7d, 2w) or a time such as 2026-11-23T00:00+07:00.",
+)
+@click.option("--limit", type=LIMIT, default=50, help="Maximum number of entries.")
 @utc_option
 @store_options
 def audit(keyid: str | None, since: int | None, limit: int, as_json: bool) -> None:
+    """Show who changed keys or the store, what changed, and when, newest entry first.
+
+    Sign-ins to the console and views of rejected lines are shown too. With KEYID, only entries about that key are
+    shown. A change to a key and its entry are written in the same transaction. Entries cannot be changed or
+    deleted, and they do not contain secrets.
+    """
     reads = bootstrap.store(existing_store()).reads()
     found, labels = reads.audit(limit + 1, keyid, since or 0), labels_of(reads.keys())
     about, period = f" about key {keyid}" if keyid else "", " since the given time" if since else ""
@@ -71,27 +82,47 @@ ERRORS = [ANY_ERROR, *sorted(RECORDED_CODES)]
 
 @click.command(cls=Command)
 @click.argument("request_id", metavar="[REQUESTID]", required=False)
-@click.option("--key", "key_id", type=key_id, metavar="KEYID")
-@click.option("--route", metavar="ROUTE")
-@click.option("--status", type=click.IntRange(100, 599))
-@click.option("--error", type=click.Choice(ERRORS), metavar="CODE")
+@click.option("--key", "key_id", type=key_id, metavar="KEYID", help="Only requests made with this key.")
+@click.option("--route", metavar="ROUTE", help="Only requests to this route, such as transactions or members/lookup.")
+@click.option("--status", type=click.IntRange(100, 599), help="Only responses with this HTTP status.")
+@click.option(
+    "--error",
+    type=click.Choice(ERRORS),
+    metavar="CODE",
+    help="Only responses with this error code, or all errors with `any`.",
+)
 @click.option(
     "--slower-than",
     "slower_than_us",
     type=click.IntRange(0),
     metavar="MS",
     callback=lambda _ctx, _option, ms: None if ms is None else ms * 1_000,
+    help="Only requests that took longer than this many milliseconds.",
 )
-@click.option("--personal-data", is_flag=True)
-@click.option("--since", type=since_time, metavar="TIME")
-@click.option("--until", type=since_time, metavar="TIME")
-@click.option("--limit", type=LIMIT, default=50)
-@click.option("--follow", is_flag=True)
-@click.option("--csv", "as_csv", is_flag=True)
+@click.option("--personal-data", is_flag=True, help="Only disclosures of personal data.")
+@click.option(
+    "--since",
+    type=since_time,
+    metavar="TIME",
+    help="Only requests since this time: a duration before now (30m, 12h, 7d, 2w) or a time such as "
+    "2026-11-23T00:00+07:00.",
+)
+@click.option(
+    "--until", type=since_time, metavar="TIME", help="Only requests before this time, in the same format as --since."
+)
+@click.option("--limit", type=LIMIT, default=50, help="Maximum number of requests.")
+@click.option("--follow", is_flag=True, help="Show new requests as they are recorded, until interrupted.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
 @utc_option
 @store_options
 @click.pass_context
 def requests(ctx: click.Context, /, limit: int, follow: bool, as_csv: bool, as_json: bool, **conditions: Any) -> None:
+    """Find recorded requests that match the options, newest first, or the request whose X-Request-Id is REQUESTID.
+
+    Records are kept for 90 days. They contain no returned data. Of the parameters, they contain the names, the shop
+    (`unknown` if it is not in the store), and the providerId of a disclosure. One request is shown with everything
+    that is known about it. With --follow and --json, each request is one line of JSON.
+    """
     wanted = RequestFilter(**conditions)
     if as_csv and as_json:
         raise click.UsageError("Choose either --csv or --json.")
@@ -160,12 +191,18 @@ def _print_one(request: RecordedRequest, labels: Mapping[str, str]) -> None:
 
 @click.command(cls=Command)
 @click.argument("keyid", type=key_id, required=False)
-@click.option("--days", type=click.IntRange(1, DAILY_TOTAL_DAYS), default=7)
-@click.option("--disclosures", is_flag=True)
-@click.option("--latest", type=LIMIT, default=50)
+@click.option("--days", type=click.IntRange(1, DAILY_TOTAL_DAYS), default=7, help="Number of days to show.")
+@click.option(
+    "--disclosures", is_flag=True, help="Instead of request counts, list the latest disclosures of tel or email."
+)
+@click.option("--latest", type=LIMIT, default=50, help="With --disclosures: maximum number to show.")
 @utc_option
 @store_options
 def usage(keyid: str | None, days: int, disclosures: bool, latest: int, as_json: bool) -> None:
+    """Show the number of requests per day (Thailand time) for KEYID, or for each key.
+
+    With --disclosures, a member counts once for each response that contained the member.
+    """
     if disclosures:
         refuse_without_effect("disclosures are listed by --latest.", "--days")
     else:

@@ -21,7 +21,7 @@ from counterfoil.cli import load_run
 from counterfoil.cli.load_run import LoadReport
 from counterfoil.cli.options import (
     EXPORT_OPTIONS,
-    export_options,
+    export_option,
     refuse_without_effect,
     setting_option,
     setting_options,
@@ -75,22 +75,85 @@ class LoadOptions(Struct, frozen=True, kw_only=True):
 
 @click.command(cls=Command)
 @click.argument("sources", nargs=-1, metavar="SOURCE...")
-@setting_options("batch", "converters")
-@setting_option("kept", UserPath(file_okay=False), "DIR")
-@click.option("--rejects", type=UserPath(path_type=Path, dir_okay=False), metavar="FILE")
-@click.option("--strict", is_flag=True)
-@click.option("--check", is_flag=True)
-@click.option("--quarantine", type=UserPath(path_type=Path, file_okay=False), metavar="DIR")
-@click.option("--accept-change", is_flag=True)
+@click.option("--strict", is_flag=True, help="Reject records that have unknown fields or unreadable values.")
+@click.option(
+    "--check",
+    is_flag=True,
+    help="Write nothing; show unknown fields, unreadable values and examples of lines that would be rejected.",
+)
+@click.option(
+    "--accept-change",
+    is_flag=True,
+    help="Load the records even if they differ sharply from earlier ones or replace stored bills, and "
+    "accept the change as normal. Without SOURCE, accept the change in the latest loads.",
+)
 @expect_net_option
-@click.option("--exports", is_flag=True)
-@export_options
-@click.option("--watch", type=UserPath(path_type=Path, file_okay=False), metavar="DIR")
-@click.option("--delete-loaded", is_flag=True)
+@click.option(
+    "--exports",
+    is_flag=True,
+    help="With --watch: also convert and load exports of the formats that `import` recognises.",
+)
+@export_option(
+    "mapping",
+    "With --watch: also convert and load exports of a POS (CSV, xlsx, JSON) with this mapping; see "
+    "`counterfoil import`.",
+)
+@export_option(
+    "base",
+    "With --mapping or --exports: the membership base of all members of a table or, with --with-shops, of new shops.",
+)
+@export_option("with_shops", "With --mapping or --exports: add new shops that the exports name.")
+@export_option("franchise", "With --with-shops: the franchise of new shops, so that one key can read all of them.")
+@export_option(
+    "closing_time", "With --with-shops: when the last bills of a business day are closed in new shops, such as 04:00."
+)
+@click.option(
+    "--watch",
+    type=UserPath(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Load files as they are delivered to this folder, until stopped. Loaded files are moved to `done`, "
+    "unreadable files to `quarantine`, files that differ sharply to `held`, all in the folder of "
+    "--kept or, without it, in DIR.",
+)
+@click.option("--delete-loaded", is_flag=True, help="With --watch: delete files after they are loaded.")
 @utc_option
 @store_options
+@setting_options("batch", "converters")
+@setting_option("kept", UserPath(file_okay=False), "DIR")
+@click.option(
+    "--rejects",
+    type=UserPath(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write rejected lines to FILE, which must not exist yet. [default: a new file in STORE/rejects]",
+)
+@click.option(
+    "--quarantine",
+    type=UserPath(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Move files that cannot be read or are not source record files to this folder. If any are moved, "
+    "the exit status is 3.",
+)
+@export_option(
+    "mappings", "With --exports: folder of your own mappings whose [recognise] says which files they are for."
+)
+@export_option("shop", "With --mapping or --exports: the shop that all bills belong to. [default: as in the export]")
+@export_option("date_order", "With --mapping or --exports: order of day, month and year in dates.")
+@export_option("timezone", "With --mapping or --exports: time zone of times without an offset. [default: the shop's]")
+@export_option(
+    "currency", "With --exports: currency of Square and Clover orders; orders in another currency are rejected."
+)
+@export_option("converter", "With --watch: also convert and load exports with this command; see docs/converters.md.")
 @click.pass_context
 def command(ctx: click.Context, /, **options: Any) -> int:
+    """Load source records (NDJSON or JSON, also .gz or .zst) from files, folders, or `-` for standard input.
+
+    Loading the same records twice is safe. To resume an interrupted load, run the same command again. A delivery
+    that differs sharply from earlier ones, or would replace stored bills by others, is not loaded unless you accept
+    it.
+
+    Exit status: 0 if all lines were loaded, 3 if some lines or links were rejected, 6 if nothing was loaded because
+    of such a change, 1 if the load failed or the net is not the one of --expect-net, 130 if it was interrupted.
+    """
     settings = settings_from(**{name: options.pop(name) for name in ("batch", "converters", "kept")})
     conversion = {name: options.pop(name) for name in EXPORT_OPTIONS}
     given = LoadOptions(conversion=conversion, **options)

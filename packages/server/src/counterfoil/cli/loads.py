@@ -34,12 +34,41 @@ WORDS = ("open", "undo", *VERBS)
 @click.argument(
     "words", nargs=-1, metavar="[LOAD | open | resolve ITEM... | accept ITEM... | discard ITEM... | undo LOAD]"
 )
-@click.option("--limit", type=click.IntRange(1, views.MOST_LOADS), default=20)
-@click.option("--remove", is_flag=True)
-@click.option("--void", "void_reason", metavar="REASON")
+@click.option("--limit", type=click.IntRange(1, views.MOST_LOADS), default=20, help="Maximum number of loads.")
+@click.option(
+    "--remove", is_flag=True, help="With `undo`: remove the bills. Refused if a key has read them from lists only."
+)
+@click.option(
+    "--void",
+    "void_reason",
+    metavar="REASON",
+    help="With `undo`: make the bills void, with this reason, which integrators see.",
+)
 @utc_option
 @store_options
 def command(words: tuple[str, ...], limit: int, remove: bool, void_reason: str | None, as_json: bool) -> None:
+    """List the latest loads, newest first, or the files, totals and rejected lines of the load with the number LOAD.
+
+    `loads open` lists what was delivered and is not in the store: loads with rejected lines, and files that are
+    quarantined or held. Each has a number of its own, the ITEM, and stays open until its own file is loaded, or
+    `loads resolve ITEM` closes it, which is audited.
+
+    `loads accept` and `loads discard` decide about a file that `load --watch` holds because of a sudden change, by
+    its item or its name; the watcher then loads it or moves it to quarantine. Once one is accepted, later
+    deliveries with the same change count as usual.
+
+    `loads undo LOAD` shows what an undo would take back: the bills that the load added, if nothing has changed them
+    or delivered them again since. It also names the keys that have read them. With --remove the bills are removed,
+    of which a copy learns only from the change feed; with --void they stay and become void, which every copy
+    learns. Both are audited. If an undo is interrupted, run it again. Then load the right file.
+
+    The store remembers the latest 100 loads; of each, the totals of up to 1,000 pairs of shop and day, and up to
+    1,000 rejected lines. Rejected lines are listed without their text, which may contain personal data; the rejects
+    file has the text.
+
+    Exit status: 0 if the loads or the items were listed or closed, 1 if the store cannot be read or there is no
+    such load or item.
+    """
     # A wrong word is wrong usage, whether there is a store or not.
     if words and words[0] not in WORDS and not NUMBER.fullmatch(words[0]):
         raise click.UsageError(f"{words[0]!r} is not the number of a load. {message('loads_usage')}")

@@ -41,13 +41,18 @@ _MATCHES: Sequence[ListColumn[StoredMember]] = (
 
 @click.group(cls=CommandGroup)
 def command() -> None:
-    pass
+    """Forget a member who asks for it, and list who was forgotten."""
 
 
 @command.command(name="forgotten")
 @utc_option
 @store_options
 def forgotten(as_json: bool) -> None:
+    """List the marks of the members that were forgotten. Nobody can tell from a mark who it was.
+
+    Keep the output of --json outside the store: with it, `members forget --marks FILE` forgets these members again
+    in a store that was restored from an older backup.
+    """
     settings = existing_store()
     from counterfoil import bootstrap  # noqa: PLC0415 - the group's help starts faster without it
 
@@ -57,15 +62,27 @@ def forgotten(as_json: bool) -> None:
 
 @command.command(name="forget")
 @click.argument("who", required=False, metavar="[ID|TOKEN]")
-@click.option("--tel", metavar="NUMBER")
-@click.option("--email", metavar="ADDRESS")
+@click.option("--tel", metavar="NUMBER", help="Forget the member with this phone number, however it is written.")
+@click.option("--email", metavar="ADDRESS", help="Forget the member with this email address.")
 @click.option(
-    "--in", "folders", type=UserPath(path_type=Path, file_okay=False, exists=True), multiple=True, metavar="DIR"
+    "--in",
+    "folders",
+    type=UserPath(path_type=Path, file_okay=False, exists=True),
+    multiple=True,
+    metavar="DIR",
+    help="Also search the files in this folder, and erase him from them. Can be repeated.",
 )
-@click.option("--unfinished", is_flag=True)
-@click.option("--marks", type=UserPath(path_type=Path, dir_okay=False, exists=True), metavar="FILE")
-@click.option("--check", is_flag=True)
-@click.option("--yes", is_flag=True)
+@click.option(
+    "--unfinished", is_flag=True, help="Finish what was interrupted, if it is not known any more who was meant."
+)
+@click.option(
+    "--marks",
+    type=UserPath(path_type=Path, dir_okay=False, exists=True),
+    metavar="FILE",
+    help="Forget the members with these marks, as `members forgotten --json` printed them.",
+)
+@click.option("--check", is_flag=True, help="Show what is known of the member, and change nothing.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @utc_option
 @store_options
 def forget(
@@ -79,6 +96,20 @@ def forget(
     yes: bool,
     as_json: bool,
 ) -> int:
+    """Forget a member: by the ID that the POS gives him, his token, phone number or email address.
+
+    \b
+    counterfoil members forget 4711 --check
+    counterfoil members forget --tel 081-234-5678
+
+    The command first shows what is known of him. Then it erases his record and his accounts, takes his token off
+    his bills, and erases his lines from the rejects and from the files that `load --watch` keeps. It names files
+    that it cannot change, backups that still have him, and the keys that have read him, with what to tell their
+    owners. A mark stays, so that no later load brings him back. If it is interrupted, run it again.
+
+    Exit status: 0 if the member was forgotten or only shown, 1 if something of him is left that the command cannot
+    erase and has named, or the store cannot be read or written, or nobody is meant, 2 for wrong usage.
+    """
     if [who is not None, bool(tel or email), unfinished, marks is not None].count(True) != 1:
         raise click.UsageError("Name one member by ID, token, --tel or --email, or use --unfinished or --marks FILE.")
     settings, now = existing_store(), SystemClock().now_ms()

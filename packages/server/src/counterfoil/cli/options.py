@@ -44,32 +44,43 @@ def _remember(ctx: click.Context, option: click.Parameter, value: object) -> Non
 
 # These options are not passed to commands: `settings_from` applies them.
 _hidden: dict[str, Any] = {"is_eager": True, "expose_value": False, "callback": _remember}
-store_option = click.option("--store", type=UserPath(file_okay=False), metavar="DIR", **_hidden)
-utc_option = click.option("--utc", is_flag=True, **_hidden)
+store_option = click.option(
+    "--store", type=UserPath(file_okay=False), metavar="DIR", help="Folder of the store, or postgresql://...", **_hidden
+)
+utc_option = click.option(
+    "--utc", is_flag=True, help="Show times in UTC instead of the zone of the setting `timezone`.", **_hidden
+)
 store_options = _together([store_option, json_option])
 
 
-# How exports are converted, by `import` and by `load`. The names are the fields of `ExportRequest`.
-EXPORT_OPTIONS = {
-    "mapping": click.option("--mapping", type=UserPath(path_type=Path, dir_okay=False, exists=True), metavar="FILE"),
-    "mappings": click.option(
+# How exports are converted, by `import` and by `load`: each flag and its kind, by the fields of `ExportRequest`.
+EXPORT_OPTIONS: dict[str, tuple[str, dict[str, Any]]] = {
+    "mapping": ("--mapping", {"type": UserPath(path_type=Path, dir_okay=False, exists=True), "metavar": "FILE"}),
+    "mappings": (
         "--mappings",
-        type=UserPath(path_type=Path, file_okay=False, exists=True),
-        envvar="COUNTERFOIL_IMPORT_MAPPINGS",
-        show_envvar=True,
-        metavar="FOLDER",
+        {
+            "type": UserPath(path_type=Path, file_okay=False, exists=True),
+            "envvar": "COUNTERFOIL_IMPORT_MAPPINGS",
+            "show_envvar": True,
+            "metavar": "FOLDER",
+        },
     ),
-    "shop": click.option("--shop", metavar="ID"),
-    "base": click.option("--base", metavar="ID"),
-    "with_shops": click.option("--with-shops", is_flag=True),
-    "franchise": click.option("--franchise", metavar="NAME"),
-    "closing_time": click.option("--closing-time", metavar="HH:MM"),
-    "date_order": click.option("--date-order", type=click.Choice(("dmy", "mdy", "ymd"))),
-    "timezone": click.option("--timezone", metavar="NAME"),
-    "currency": click.option("--currency", default="THB", show_default=True, metavar="CODE"),
-    "converter": click.option("--converter", metavar="COMMAND"),
+    "shop": ("--shop", {"metavar": "ID"}),
+    "base": ("--base", {"metavar": "ID"}),
+    "with_shops": ("--with-shops", {"is_flag": True}),
+    "franchise": ("--franchise", {"metavar": "NAME"}),
+    "closing_time": ("--closing-time", {"metavar": "HH:MM"}),
+    "date_order": ("--date-order", {"type": click.Choice(("dmy", "mdy", "ymd"))}),
+    "timezone": ("--timezone", {"metavar": "NAME"}),
+    "currency": ("--currency", {"default": "THB", "show_default": True, "metavar": "CODE"}),
+    "converter": ("--converter", {"metavar": "COMMAND"}),
 }
-export_options = _together(EXPORT_OPTIONS.values())
+
+
+def export_option(name: str, text: str) -> Callable[[Any], Any]:
+    """Return a decorator that adds one of EXPORT_OPTIONS. Its help text is that of the command."""
+    flag, kind = EXPORT_OPTIONS[name]
+    return click.option(flag, help=text, **kind)
 
 
 def store_flag() -> dict[str, object]:

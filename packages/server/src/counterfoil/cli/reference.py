@@ -17,10 +17,26 @@ _PLAIN_URL = re.compile(rf"https?://{_HOST}(?:/[A-Za-z0-9._~/%-]*)?")
 
 
 @click.command(cls=Command)
-@click.option("--out", type=UserPath(dir_okay=False, path_type=Path), metavar="FILE")
-@click.option("--format", "kind", type=click.Choice(FORMATS))
-@click.option("--base-url", metavar="URL")
+@click.option(
+    "--out",
+    type=UserPath(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="File to write to. Its suffix (.html, .md, .txt or .json) determines the format. [default: standard output]",
+)
+@click.option(
+    "--format",
+    "kind",
+    type=click.Choice(FORMATS),
+    help="Output format; `txt` is the llms.txt format, `json` a Postman collection. [default: the suffix of "
+    "--out, or html]",
+)
+@click.option("--base-url", metavar="URL", help="Base URL for the examples, such as https://pos.example.com/ext/v1.")
 def command(out: Path | None, kind: str | None, base_url: str | None) -> None:
+    """Write the API reference: every endpoint, parameter, field and error, with examples.
+
+    The HTML file is self-contained: it has no scripts and does not load other files, so it can be sent by email or
+    put on any web server. The command does not read the store.
+    """
     prefix = settings_from().prefix
     if base_url is not None and not _PLAIN_URL.fullmatch(base_url):
         # The examples show it without quotes.

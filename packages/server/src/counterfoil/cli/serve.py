@@ -13,10 +13,16 @@ from counterfoil.settings import Settings, display_value
 
 
 @click.command(cls=Command)
-@setting_options("host", "port", "workers", "prefix", "reference", "admin_host", "admin_port", "log", "log_format")
+@setting_options("host", "port", "workers")
 @store_option
+@setting_options("prefix", "reference", "admin_host", "admin_port", "log", "log_format")
 @click.pass_context
 def command(ctx: click.Context, /, **flags: object) -> None:
+    """Serve the API until stopped with Ctrl-C or SIGTERM, or until its terminal is closed.
+
+    When it stops, the service waits up to grace_sec seconds for requests in progress. The admin listener answers
+    /live, /serving, /ready and /metrics.
+    """
     settings = settings_from(**flags)
     supervisor.serve(settings, on_ready=lambda: _print_ready(ctx, settings))
 

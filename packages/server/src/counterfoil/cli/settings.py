@@ -17,6 +17,7 @@ INDENT = 4
 @store_options
 @click.pass_obj
 def command(config: Path | None, as_json: bool) -> None:
+    """Print every setting with its value, where the value comes from, and what the setting does."""
     sources = collect(store_flag(), os.environ, config)
     effective = resolve(sources)
     rows = [

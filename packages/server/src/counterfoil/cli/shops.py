@@ -25,11 +25,23 @@ RESETTABLE = {"franchise": "franchise_id", "closing-time": "closing", "timezone"
 
 
 @click.group(invoke_without_command=True, cls=CommandGroup)
-@click.option("--franchise", metavar="ID")
+@click.option("--franchise", metavar="ID", help="Show only the shops of this franchise.")
 @utc_option
 @store_options
 @click.pass_context
 def command(ctx: click.Context, /, franchise: str | None, as_json: bool) -> None:
+    """List the loaded shops with their IDs, and compare today's number of bills with the usual number.
+
+    `counterfoil shops set` sets a shop's franchise, closing time or time zone.
+
+    The usual number is the median number of bills that the shop had by this time of day on the same weekday in the
+    last 4 weeks, in the shop's time zone, or in its first week the mean of earlier days. In its first 3 days a shop
+    is `learning`. A shop is silent if it has had no bill for a period in which it usually has 5 or more. A shop
+    that is not silent, but has fewer than half of its usual bills today and at least 3 fewer, is marked `fewer than
+    usual`. After 4 weeks without a bill, a shop counts as closed.
+
+    Exit status: 0 if the shops were listed, 1 if the store cannot be read or the franchise is unknown.
+    """
     if ctx.invoked_subcommand:
         if franchise is not None or as_json:
             raise click.UsageError("Write options after `set`, as in `counterfoil shops set ID --franchise NAME`.")
@@ -46,14 +58,28 @@ def command(ctx: click.Context, /, franchise: str | None, as_json: bool) -> None
 
 @command.command(name="set")
 @click.argument("shop_ids", nargs=-1, metavar="[ID]...")
-@click.option("--all", "all_shops", is_flag=True)
-@click.option("--missing", is_flag=True)
-@click.option("--franchise", metavar="NAME")
-@click.option("--closing-time", metavar="HH:MM")
-@click.option("--timezone", metavar="NAME")
-@click.option("--reset", type=click.Choice(list(RESETTABLE)), multiple=True)
-@click.option("--check", is_flag=True)
-@click.option("--yes", is_flag=True)
+@click.option("--all", "all_shops", is_flag=True, help="Set the values for all shops.")
+@click.option("--missing", is_flag=True, help="Set each value for all shops that have none.")
+@click.option(
+    "--franchise",
+    metavar="NAME",
+    help="The ID of the franchise to which the shops belong. A key for it reads all of them.",
+)
+@click.option(
+    "--closing-time",
+    metavar="HH:MM",
+    help="When the last bills of a business day are closed, such as 04:00 for a shop that closes after "
+    "midnight, or 22:30.",
+)
+@click.option("--timezone", metavar="NAME", help="The time zone of the shops, such as Asia/Bangkok.")
+@click.option(
+    "--reset",
+    type=click.Choice(list(RESETTABLE)),
+    multiple=True,
+    help="Let the shops' own records count again for this setting. Can be repeated.",
+)
+@click.option("--check", is_flag=True, help="Show what would change, and change nothing.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @store_options
 def set_(
     shop_ids: tuple[str, ...],
@@ -67,6 +93,22 @@ def set_(
     yes: bool,
     as_json: bool,
 ) -> None:
+    """Set the franchise, the closing time or the time zone of loaded shops.
+
+    Most tills export none of these. Without a franchise, no key can read several shops; without a closing time,
+    bills have no business day.
+
+    \b
+    counterfoil shops set --all --franchise noodle-house
+    counterfoil shops set --missing --closing-time 04:00
+    counterfoil shops set riverside lakeside --timezone Asia/Bangkok
+
+    The command first shows which shops change, which shops each key gains or loses, and how many bills may be
+    rewritten. What it sets stays, whatever later records of the shop say, until it is set again or --reset.
+
+    Exit status: 0 if the shops have the settings or were only shown, 1 if the store cannot be read or written or
+    the operator refused, 2 for a wrong value or an unknown shop.
+    """
     chosen = ShopSettings(franchise_id=franchise, closing=closing_time, timezone=timezone)
     fields = [RESETTABLE[name] for name in reset]
     _require_something_to_do(shop_ids, chosen, fields, all_shops=all_shops, missing=missing)

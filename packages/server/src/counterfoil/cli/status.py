@@ -29,8 +29,13 @@ SYMBOLS: dict[Status, tuple[str, str]] = {"ok": ("✓", "green"), "warn": ("!", 
 @click.command(cls=Command)
 @utc_option
 @store_options
-@click.option("--deep", is_flag=True)
+@click.option("--deep", is_flag=True, help="Also check settings, files, secret, clock, ports and permissions.")
 def command(as_json: bool, deep: bool) -> int:
+    """Show the state of the service, the store, the latest load, quotas, shops and disk on one screen.
+
+    Does not change any data. Exit status: 0 if all is well, 1 if there are problems, 2 if there are only warnings.
+    Incorrect usage also exits with 2, but prints nothing to standard output.
+    """
     return EXIT_CODES[show_status(as_json=as_json, deep=deep).status]
 
 
@@ -38,6 +43,12 @@ def command(as_json: bool, deep: bool) -> int:
 @utc_option
 @store_options
 def doctor(as_json: bool) -> int:
+    """Check settings, secret, store, schema, clock, disk, ports and the service, and say how to fix problems.
+
+    The same as `counterfoil status --deep`, except for the exit status: 0 if everything that the service needs is
+    in order (there may be warnings), 1 if a check failed. A service that is not running does not count, so you can
+    run this before you start it.
+    """
     return 0 if show_status(as_json=as_json, deep=True).is_healthy else 1
 
 

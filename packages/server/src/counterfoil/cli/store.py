@@ -48,13 +48,33 @@ def record(settings: Settings, act: Act, detail: str, at: int | None = None) -> 
 
 
 @click.command(cls=Command)
-@click.option("--recreate", type=click.Choice(["books", "keys", "usage"]))
-@click.option("--share", is_flag=True)
 @click.option(
-    "--secret-file", "kept_secret", type=UserPath(path_type=Path, dir_okay=False, exists=True), metavar="FILE"
+    "--recreate",
+    type=click.Choice(["books", "keys", "usage"]),
+    help="Replace this file with an empty one, if it was lost and there is no backup.",
+)
+@click.option(
+    "--share",
+    is_flag=True,
+    help="Share the books of an embedded store with the group of its folder, so that `load` can run as "
+    "another user, who cannot open the keys.",
+)
+@click.option(
+    "--secret-file",
+    "kept_secret",
+    type=UserPath(path_type=Path, dir_okay=False, exists=True),
+    metavar="FILE",
+    help="Use the deployment secret in this file, such as that of the store which this one replaces, so "
+    "that member tokens stay the same.",
 )
 @options.store_option
 def init(recreate: str | None, share: bool, kept_secret: Path | None) -> None:
+    """Create an empty store and its deployment secret. An existing store keeps its data.
+
+    `load`, `import --load`, `keys issue` and `demo` also create a store; `serve` never does. On PostgreSQL, run
+    `counterfoil migrate` first, then run `init` with the same login; after that, `serve` can start before anything
+    is loaded.
+    """
     settings = options.settings_from()
     if recreate:
         if share or kept_secret:
@@ -143,10 +163,17 @@ def _require_owner(settings: Settings) -> None:
 
 
 @click.command(cls=Command)
-@click.option("--roles", is_flag=True)
-@click.option("--distribute", is_flag=True)
+@click.option(
+    "--roles", is_flag=True, help="Create the roles for serving, loading and administration, with their permissions."
+)
+@click.option("--distribute", is_flag=True, help="Distribute bills and members over the workers of a Citus cluster.")
 @options.store_options
 def migrate(roles: bool, distribute: bool, as_json: bool) -> None:
+    """Create or upgrade the schema of a PostgreSQL store. Safe to run concurrently.
+
+    An embedded store is upgraded automatically. The login must own the schema `counterfoil` or be allowed to create
+    it; with --roles, it must be allowed to create roles. Before --distribute, stop every `serve` and `load`.
+    """
     settings = options.settings_from()
     if not settings.database and (roles or distribute):
         raise SettingsError(message("needs_postgresql", flag="--roles" if roles else "--distribute"))
@@ -173,6 +200,11 @@ def _entry_about(act: Act, names: list[str]) -> AuditEntry:
 @click.command(cls=Command)
 @options.store_options
 def prune(as_json: bool) -> None:
+    """Delete old request records, daily totals and cursors, and old removals from the change feed.
+
+    Request records are kept for 90 days, daily totals and removals for 400 days, and unused cursors for 7 days. A
+    running service does this automatically every hour.
+    """
     settings = options.existing_store()
     with closing(bootstrap.store(settings).usage()) as usage:
         records, totals = usage.prune()
@@ -199,14 +231,41 @@ def _prune_removals(settings: Settings) -> int:
 
 @click.command(cls=Command)
 @click.argument("folder", type=UserPath(path_type=Path), metavar="DIR", required=False)
-@click.option("--keep", type=click.IntRange(min=1), metavar="N")
-@click.option("--without-secret", is_flag=True)
-@click.option("--record", "recorded_name", metavar="NAME")
+@click.option(
+    "--keep",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Make the backup in DIR, in a folder named after the time, and keep only the newest N.",
+)
+@click.option(
+    "--without-secret",
+    is_flag=True,
+    help="Leave the deployment secret out of the backup. You must keep your own copy of it.",
+)
+@click.option(
+    "--record",
+    "recorded_name",
+    metavar="NAME",
+    help="Record that another tool has just made this backup of a store on PostgreSQL.",
+)
 @options.utc_option
 @options.store_options
 def backup(
     folder: Path | None, keep: int | None, without_secret: bool, recorded_name: str | None, as_json: bool
 ) -> None:
+    """Back up a store to the new folder DIR. The service can keep running.
+
+    The backup contains the three databases and the deployment secret. DIR is created only when the backup is
+    complete and verified. A secret set in COUNTERFOIL_SECRET is not copied, and neither are rejects files.
+
+    With --keep, DIR is a folder of backups, which is created if the folder above it exists: the new one is
+    DIR/TIME, and once it is complete, older ones of the same store are deleted. The audit log records each backup,
+    and `counterfoil status` warns if the latest one is too old.
+
+    A store on PostgreSQL is backed up with other tools. Run --record afterwards.
+
+    Exit status: 0 if the backup is complete and verified, 1 if it failed.
+    """
     settings = options.existing_store()
     if recorded_name is not None:
         if folder or keep or without_secret:
@@ -276,11 +335,20 @@ def _record_backup_of_others(settings: Settings, name: str, as_json: bool) -> No
 
 @click.command(cls=Command)
 @click.argument("folder", type=UserPath(path_type=Path), metavar="DIR")
-@click.option("--replace", is_flag=True)
-@click.option("--yes", is_flag=True)
+@click.option("--replace", is_flag=True, help="Replace the existing store. Its files are kept in a subfolder.")
+@click.option("--yes", is_flag=True, help="Skip the --replace confirmation prompt.")
 @options.utc_option
 @options.store_options
 def restore(folder: Path, replace: bool, yes: bool, as_json: bool) -> None:
+    """Restore the backup in DIR, which was created with `counterfoil backup`.
+
+    Stop the service and all loads first. The backup is verified before anything is changed. The horizon is raised
+    to the current time, so that marks for updatedSince stay valid. All marks of the change feed become invalid: a
+    client that sends one gets mark_expired and must read everything again. All cursors become invalid too: a client
+    that sends one gets bad_cursor and must read its list again from the beginning.
+
+    Exit status: 0 if the backup was restored, 1 if the restore failed.
+    """
     if not replace:
         options.refuse_without_effect("only --replace asks.", "--yes")
     settings = options.settings_from()

@@ -51,7 +51,13 @@ def _once_per_day(
 
 
 expect_net_option = click.option(
-    "--expect-net", type=_expected_net, metavar="[DAY=]AMOUNT", multiple=True, callback=_once_per_day
+    "--expect-net",
+    type=_expected_net,
+    metavar="[DAY=]AMOUNT",
+    multiple=True,
+    callback=_once_per_day,
+    help="The net that the POS reports, for all bills or for a day (2026-11-14=144638.00). If the bills add up to "
+    "another amount, nothing is written and the exit status is 1.",
 )
 
 
