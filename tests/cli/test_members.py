@@ -13,6 +13,7 @@ from zipfile import ZIP_DEFLATED, ZipFile
 
 import pytest
 
+import servers
 from cli.command import PYTHON, SHOPS, Command, run_sql
 from counterfoil import bootstrap
 from counterfoil.domain.forgetting import Contacts, ForgottenMember, Person, mark_of
@@ -177,6 +178,20 @@ def test_a_bill_whose_text_has_his_phone_number_is_named_and_stays(with_member: 
     done = with_member.json("members", "forget", ID, "--yes", status=1)
     assert done["namedInBills"] == [{"shopId": "sh_1", "id": "b_5"}]
     assert [Path(path).name.partition("-")[0] for path in done["done"]["remains"]] == ["books.sqlite3"]
+
+
+def test_a_member_is_forgotten_on_postgresql_which_is_to_be_vacuumed_by_its_owner(tmp_path: Path) -> None:
+    server = servers.postgres(18)
+    database, url = server.fresh_database()
+    counterfoil = Command(url)
+    counterfoil("load", "-", stdin=lines(PERSON, bill("b_1")))
+    shown = counterfoil("members", "forget", "--tel", TEL, "--yes")
+    assert "Taken off 1 bill" in shown.stdout
+    assert "VACUUM FULL counterfoil.members, counterfoil.accounts" in shown.stderr
+    assert server.command("SELECT count(*) FROM counterfoil.members", database) == [(0,)]
+    assert counterfoil.json("load", "-", stdin=lines(PERSON, bill("b_2")))["forgotten"] == 1
+    named = "SELECT count(*) FROM counterfoil.bills WHERE position('m1_'::bytea IN body) > 0"
+    assert server.command(named, database) == [(0,)]
 
 
 # --- kept files ----------------------------------------------------------------------------------

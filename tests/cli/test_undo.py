@@ -77,6 +77,19 @@ def test_a_load_that_is_running_is_refused(counterfoil: Command) -> None:
     assert "still running" in counterfoil("loads", "undo", 2, "--remove", status=1).stderr
 
 
+def test_a_load_from_before_the_upgrade_is_refused_and_its_bills_are_named_as_of_an_unknown_load(
+    counterfoil: Command,
+) -> None:
+    counterfoil("load", "-", stdin=lines(bill(1, amounts={"net": 10})))
+    with connected(counterfoil) as database, database:
+        database.execute("UPDATE bills SET load = NULL")
+        database.execute("UPDATE loads SET horizon = NULL")
+    counterfoil("load", "-", stdin=lines(bill(1, amounts={"net": 99}), bill(2)))
+    assert "made by an older version" in counterfoil("loads", "undo", 1, "--remove", status=1).stderr
+    assert "sh_1 b_0001: before: a load that is not known" in counterfoil("loads", "undo", 2).stdout
+    assert counterfoil.json("loads", "undo", 2, "--remove")["done"] == {"how": "removed", "bills": 1}
+
+
 def read_and_undo(folder: Path, monkeypatch: pytest.MonkeyPatch, *reads: tuple[str, dict[str, str]]) -> Command:
     """Load a wrong file into a new store, read it with a key over HTTP; return the command for this store."""
     monkeypatch.setenv("COUNTERFOIL_SECRET", SECRET)

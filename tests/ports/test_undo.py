@@ -100,8 +100,9 @@ def test_the_preview_says_what_is_taken_back_and_what_stays_and_why(shop_store: 
 
 
 @BOTH_WAYS
+@pytest.mark.parametrize("is_export", [False, True], ids=["records", "export"])
 def test_the_right_file_ends_with_what_it_says_whatever_the_wrong_one_was(
-    shop_store: OpenStore, loads: Loads, reason: str | None
+    shop_store: OpenStore, loads: Loads, reason: str | None, is_export: bool
 ) -> None:
     """The wrong file has higher revisions, other bills under the same IDs, and some bills of the right one."""
     loads.load(*(bill(f"b_{number}", rev=1, **net(1)) for number in range(4)))
@@ -109,7 +110,7 @@ def test_the_right_file_ends_with_what_it_says_whatever_the_wrong_one_was(
     wrong = loads.load(*(bill(f"b_{number}", rev=9, **net(99), **other) for number in range(12)))
     loads.undo(wrong, reason)
     right = [bill(f"b_{number}", rev=1, **net(number), items=[{"name": "Soup", "qty": 2}]) for number in range(8)]
-    loads.load(*right, bill("b_8", rev=9, **net(99), **other), guard=ReplacementGuard())
+    loads.load(*right, bill("b_8", rev=9, **net(99), **other), guard=ReplacementGuard(is_export=is_export))
     assert nets(shop_store, *(f"b_{number}" for number in range(12))) == [*range(8), 99, None, None, None]
 
 

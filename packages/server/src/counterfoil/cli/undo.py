@@ -45,6 +45,11 @@ def undo_load(settings: Settings, number: int, *, remove: bool, void_reason: str
         raise click.ClickException(f"there is no load {number}. `counterfoil loads` lists the latest loads.")
     if load and load_state(load, now) == "running":
         raise click.ClickException(f"load {number} is still running. Stop it first. Nothing was changed.")
+    if load and load.horizon is None:
+        raise click.ClickException(
+            f"load {number} was made by an older version, whose bills do not remember their load, so nothing of it can"
+            " be taken back. Load the right file: it replaces the bills with the same IDs. Nothing was changed."
+        )
     undo = Undo(settings, number, load)
     found = undo.preview()
     # The files of the loads that the store remembers, by their numbers.
