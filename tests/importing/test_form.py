@@ -42,3 +42,14 @@ def test_the_documents_name_each_field_of_the_form() -> None:
     fields = json_schema()["$defs"]["Form"]["properties"]
     assert [name for name in fields if f"| `{name}` |" not in PAGE] == []
     assert MOST_OPTIONS == 4
+
+
+def test_a_heading_with_the_word_local_over_times_is_no_shop(tmp_path: Path) -> None:
+    export = tmp_path / "export.csv"
+    rows = [f"2026-10-0{number},1{number}:20:00,Wok Central,8a{number}f,{number}0.00" for number in range(1, 5)]
+    heading = "TIMESTAMP_LOCAL_DATE,TIMESTAMP_LOCAL_TIME,STORE_NAME,ORDER_ID,TOTAL"
+    export.write_text("\n".join([heading, *rows, ""]), "utf-8")
+    made = form(FormFiles((export,)), {}, today=date(2026, 11, 20))
+    assert [column.heading for column in made.columns if column.role == "shopId"] == ["STORE_NAME"]
+    assert made.totals
+    assert {day.shop for day in made.totals.days} == {"Wok Central"}

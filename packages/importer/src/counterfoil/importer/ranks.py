@@ -96,8 +96,9 @@ class Ranks:
             return False
         if role == "id":
             return self._fits_id(column)
-        if role == "shopId" and column.is_date and self.may_be(column, *DATE_ROLES, "time"):
-            # `Local` is a shop in some languages, but not in `Date (local)`.
+        is_time = column.is_date or self.is_clock(column)
+        if role == "shopId" and is_time and self.may_be(column, *DATE_ROLES, "time"):
+            # `Local` is a shop in some languages, but not in `Date (local)` and `TIMESTAMP_LOCAL_TIME`.
             return False
         if role == "currency":
             # Some tills call the way of paying a currency.
