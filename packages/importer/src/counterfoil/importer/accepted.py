@@ -504,6 +504,9 @@ class _Writer:
         for name, values in self._states.of_bills.items():
             if self._ranks.doubtful_values(self._table.columns[name], is_item=False):
                 found += [value for value, meaning in values.items() if meaning == SALE and value]
+        for name, counted in self._states.counted_lines.items():
+            doubtful = self._ranks.doubtful_values(self._table.columns[name], is_item=False)
+            found += [value for value in doubtful if value in counted]
         tables = [(self._table, self._bills.is_flat), (self._reading.lines, True)]
         for table, is_item in tables:
             items = self._amounts.ranks(table).first("item") if table and is_item else None

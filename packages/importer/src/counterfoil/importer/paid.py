@@ -77,7 +77,10 @@ class PaidAmounts(StatedAmounts):
         ]
         first = finding.chosen or next(iter(finding.choices), None)
         if first and sum((first.values[bill] or 0) < 0 for bill in bills) * 2 > len(bills):
-            finding.chosen, finding.choices = None, [first.minus(), *(finding.choices or [first])]
+            finding.chosen = None
+            finding.choices = [first.minus(), *(finding.choices or [first])]
+            # The sums prove the amounts, but not their sign.
+            finding.is_proved = False
             finding.question = f"{finding.question} {first.name} is negative on most bills.".strip()
         return finding
 

@@ -293,12 +293,17 @@ class Ranks:
         texts = [value for value in values if not headings.is_placeholder(value)]
         has_numbers = all(any(map(str.isdigit, value)) for value in texts) and not are_codes
         is_everywhere = column.filled * 10 >= len(column.values) * 9 and len(values) * 2 <= len(column.values)
+        # Such as a star on some bills.
+        is_rare_mark = (
+            len(values) == 1 and len(values[0]) <= headings.LONGEST_CODE and column.filled * 2 < len(column.values)
+        )
         groups = ["tax_modes", *(["harmless_flags"] if are_flags else ["groups", "people"])]
         is_named = any(headings.names(column.name, table) for table in groups)
         is_group = is_named and not any(map(headings.exception_in, values))
         if is_group or headings.are_names(values):
             return False
-        if not (is_foreign or are_flags or is_everywhere) or (has_numbers and not are_flags):
+        is_possible = is_foreign or are_flags or is_everywhere or is_rare_mark
+        if not is_possible or (has_numbers and not are_flags):
             return False
         return len(values) <= MOST_STATES and len({*column.values}) > 1
 

@@ -40,6 +40,8 @@ class States(Struct):
     of_bills: dict[str, dict[str, str]]
     marks: dict[str, dict[str, str]]
     """Columns in which any other value than those listed means that the bill is void, such as `Voided by`."""
+    counted_lines: dict[str, list[str]]
+    """Values of columns about lines that an answer says count, although they have a doubtful word."""
     cancelled: CancelledLines | None
     later: list[str]
     """Columns of state that are empty here. A value in a later file must be explained."""
@@ -81,7 +83,7 @@ class _StateSearch:
         self._bills = bills
         self._ranks: Ranks = bills.ranks
         self._interview = interview
-        self.states = States({}, {}, None, [])
+        self.states = States({}, {}, {}, None, [])
         self._has_kinds = False
         """Whether the rows of a bill are of several kinds, so that it is not known yet which ones count."""
         columns = list(bills.table.columns.values())
@@ -147,8 +149,10 @@ class _StateSearch:
             are_exceptions = all(states[value] in (VOID, REFUND) for value in column.distinct)
             states[""] = SALE if are_flags or are_exceptions else None
         for value, meaning in states.items():
-            if meaning == SKIP and self._ranks.may_be(column, "method"):
-                # A bill of which the payment is pending may have been sold.
+            is_of_payment = self._ranks.may_be(column, "method")
+            is_denied = self._ranks.heading_state(column) == SALE
+            if meaning == SKIP and (is_of_payment or is_denied):
+                # A bill of which the payment is pending may have been sold, and one that is not valid may be void.
                 states[value] = None
             rows = set(column.rows_with(value))
             is_negative = rows <= self._bills.negative_rows
@@ -398,6 +402,7 @@ class _StateSearch:
             found |= self._ask_each_of_lines(column, values, marked)
         else:
             found |= dict.fromkeys(marked, answer != SALE)
+        self.states.counted_lines[column.name] = [value for value, is_cancelled in found.items() if not is_cancelled]
         if any(found.values()):
             self.states.cancelled = CancelledLines(column.name, found)
 
