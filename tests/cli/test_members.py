@@ -3,6 +3,7 @@
 import gzip
 import hashlib
 import json
+import os
 import sqlite3
 import subprocess
 from collections.abc import Iterator
@@ -228,10 +229,13 @@ def test_a_kept_file_of_source_records_is_written_anew_with_all_others_in_it(
     folder.mkdir(mode=0o700)
     (folder / name).write_bytes(KEPT[name])
     (folder / name).chmod(0o640)
+    if os.geteuid() == 0:
+        os.chown(folder / name, 4242, 4243)
+    owner = (folder / name).stat().st_uid
     found = with_member.json("members", "forget", ID, "--in", folder, "--yes")
     assert [(Path(file["path"]).name, file["lines"], file["problem"]) for file in found["files"]] == [(name, 2, None)]
     assert files_with_his_data(folder) == []
-    assert (folder / name).stat().st_mode & 0o777 == 0o640
+    assert ((folder / name).stat().st_mode & 0o777, (folder / name).stat().st_uid) == (0o640, owner)
     assert [path.name for path in folder.iterdir()] == [name]
     other = Command(tmp_path / "other")
     other("load", "-", stdin=lines())

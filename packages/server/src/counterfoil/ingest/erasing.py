@@ -112,10 +112,8 @@ class FileEraser:
         """
         digest = hashlib.sha256()
         with open_regular(str(path)) as file, draft_of(path) as draft:
-            mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
             packing = archives.packing_by_content(_start(file))
-            with draft.open("w+b") as raw:
-                os.fchmod(raw.fileno(), mode)
+            with _new_file(draft, os.fstat(file.fileno())) as raw:
                 with _text_of(file) as text, _packing_text(raw, packing) as out:
                     for line in read_lines(path.name, text, lambda: None):
                         kept = erased_line(line.text, self._eraser)
@@ -177,6 +175,15 @@ def _delivered_in(line: bytes) -> str:
 
 
 # --- contents of files -------------------------------------------------------------------
+
+
+def _new_file(path: Path, like: os.stat_result) -> BinaryIO:
+    """Create a file with the owner and the mode of another one, which nobody else can read before."""
+    descriptor = os.open(path, os.O_CREAT | os.O_RDWR | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    if os.geteuid() == 0:
+        os.fchown(descriptor, like.st_uid, like.st_gid)
+    os.fchmod(descriptor, stat.S_IMODE(like.st_mode))
+    return os.fdopen(descriptor, "w+b")
 
 
 def _start(file: BinaryIO) -> bytes:
