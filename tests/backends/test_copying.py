@@ -25,6 +25,7 @@ from counterfoil.backends.moving import CutOver, StoreMove
 from counterfoil.backends.postgres.move_target import PostgresMoveTarget
 from counterfoil.backends.sqlite.move_source import SqliteMoveSource
 from counterfoil.domain.audit import Act, AuditEntry
+from counterfoil.domain.forgetting import ForgottenMember, mark_of
 from counterfoil.ingest.pipeline import Pipeline, RejectsFile
 from counterfoil.model.calendar import iso_utc
 from counterfoil.ports import StoreMismatch, StoreUnavailable
@@ -138,6 +139,22 @@ def test_a_mark_of_the_feed_and_digests_continue_at_the_target(
     assert there.data("changes", key, since=mark) == here
     assert len(here) == 5
     assert there.data("digests", key) == digests
+
+
+def test_a_forgotten_member_stays_out_at_the_target(
+    service: RunningService, move: Callable[[], RunningService]
+) -> None:
+    of = branch()
+    who = member(of)
+    service.load(of, who)
+    key = service.key(franchise=of["franchiseId"])
+    (found,) = service.data("members", key, providerId=of["providerId"])
+    service.ledger.mark_forgotten([ForgottenMember(mark=mark_of(found["memberId"]), at=1)])
+    service.ledger.erase_member(found["memberId"])
+    there = move()
+    there.load(who, member(of))
+    assert [other["memberId"] for other in there.data("members", key, providerId=of["providerId"])] != []
+    assert there.error(f"members/{found['memberId']}", key) == "not_found"
 
 
 def test_the_horizon_of_the_target_is_not_below_the_sources(
