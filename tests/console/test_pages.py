@@ -381,7 +381,7 @@ def test_loads_of_the_same_state_in_a_row_are_one_row_that_opens(console: Runnin
     assert f">{RUN_FROM} loads</a>" in page
     (opened,) = set(re.findall(r'href="(/loads\?run=[0-9]+)"', page))
     assert rows(opened) == RUN_FROM + 1
-    assert rows("/loads?sort=load.lines") == RUN_FROM + 1
+    assert rows("/loads?sort=lines") == RUN_FROM + 1
     assert len(alice.json("/loads.json")["loads"]) == RUN_FROM + 1
 
 
@@ -390,11 +390,11 @@ def test_the_audit_page_says_that_it_covers_only_the_newest_entries(
 ) -> None:
     console.operator("bob")
     monkeypatch.setattr(audit, "MOST", 1)
-    page = alice.page("/audit?sort=time")
+    page = alice.page("/audit?sort=at")
     assert "<code>counterfoil audit --limit</code>" in page
     assert len(alice.csv("/audit.csv")) > 1
     monkeypatch.undo()
-    assert "<code>counterfoil audit --limit</code>" not in alice.page("/audit?sort=time")
+    assert "<code>counterfoil audit --limit</code>" not in alice.page("/audit?sort=at")
 
 
 def test_disclosures_are_listed_and_exported(shared: InUse) -> None:

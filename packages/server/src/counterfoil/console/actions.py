@@ -14,15 +14,14 @@ from msgspec import Struct, convert
 from msgspec.structs import replace
 
 from counterfoil import bootstrap, devices, key_issuing, shop_settings
-from counterfoil.checks.open_items import VERBS, close_by_hand
+from counterfoil.checks.open_items import close_by_hand
 from counterfoil.checks.undoing import Undo
 from counterfoil.console.addresses import shop_address
 from counterfoil.console.audit_texts import describe_entry
 from counterfoil.console.background import finishes_soon
-from counterfoil.console.display import section
 from counterfoil.console.forms import FORM_FIELD, InvalidForm, whole_number
 from counterfoil.console.key_parts import scope_names
-from counterfoil.console.layout import notice, page, show
+from counterfoil.console.layout import show
 from counterfoil.console.pages import devices as devices_page
 from counterfoil.console.pages import key as key_page
 from counterfoil.console.pages import keys as keys_page
@@ -37,10 +36,10 @@ from counterfoil.domain.audit import Act, Actor, AuditEntry
 from counterfoil.domain.open_items import Verb
 from counterfoil.ingest.lines import Reject, original_line, parse_reject
 from counterfoil.model.calendar import DAY_MS
+from counterfoil.model.text import translatable
 from counterfoil.ports import MESSAGES, StoreMismatch, StoreUnavailable
 from counterfoil.program.times import minute
 from counterfoil.settings import Settings
-from counterfoil.web.html import element
 from counterfoil.web.templates import prose
 
 _CHANGING = threading.Lock()
@@ -219,17 +218,29 @@ def _key_page(visit: Visit, message: str, kind: str, status: int = 200, action: 
     return show(visit, key_page.PAGE, view, status=status, outcome=FormResult(message, kind), as_json=as_json)
 
 
+_CLOSED: dict[Verb, str] = {
+    "accept": translatable(
+        "The watcher of the folder loads the file of item %(number)s. Later deliveries with the same change count as "
+        "usual and are not held."
+    ),
+    "discard": translatable("Item %(number)s is closed. The watcher of the folder moves its file to quarantine."),
+    "resolve": translatable("Item %(number)s is closed."),
+}
+_NOT_OPEN = translatable("Item %(number)s is not open any more.")
+
+
 def close_item(visit: Visit, verb: Verb) -> ConsoleResponse:
     """Close an open item by hand, or let the watcher load a held file or move it to quarantine."""
     t, number = visit.t, int(visit.values["number"])
     found = [item for item in visit.store.reads.open_items() if item.number == number and verb in item.verbs]
     # Somebody else may have closed it since it was read.
     closed = close_by_hand(visit.settings, verb, found, visit.session.actor, visit.now) if found else []
-    text = t(f"items.{VERBS[verb][1]}" if closed else "items.not_open", number=number)
+    text = t.gettext(_CLOSED[verb] if closed else _NOT_OPEN, number=number)
     # The item has no page any more, so the links of the answer lead to the list.
     visit = replace(visit, path="/loads")
-    content = loads_page.draw(visit, loads_page.read(visit), notice(text, "good" if closed else "warn"))
-    return page(visit, "loads", content, status=200 if closed else 409, as_json="/loads.json")
+    outcome, status = (FormResult(text, "good"), 200) if closed else (FormResult(text, "warn"), 409)
+    view = loads_page.read(visit)
+    return show(visit, loads_page.PAGE, view, status=status, outcome=outcome, as_json="/loads.json")
 
 
 def undo_load(visit: Visit, how: undo_page.How) -> ConsoleResponse:
@@ -294,8 +305,9 @@ def revoke_devices(visit: Visit) -> ConsoleResponse:
             devices.revoke(bootstrap.store(visit.settings).devices(), device_id, visit.now, visit.session.actor)
     except devices.UnknownDevice as error:
         raise NotFound(visit.t.message(error.message)) from error
-    content = devices_page.draw(visit, devices_page.read(visit), notice(visit.t("devices.revoked"), "good"))
-    return page(visit, "devices", content, as_json="/devices.json")
+    revoked = visit.t.gettext("Revoked. The device is signed out, and its link no longer works.")
+    view = devices_page.read(visit)
+    return show(visit, devices_page.PAGE, view, outcome=FormResult(revoked, "good"), as_json="/devices.json")
 
 
 def reveal_line(visit: Visit) -> ConsoleResponse:
@@ -305,17 +317,17 @@ def reveal_line(visit: Visit) -> ConsoleResponse:
     listed = any(str(reject.line) == line and reject.source == source for reject in view.rejects.rows)
     found = _find_reject(visit.settings.store, view.load.rejects_file, source, line) if listed else None
     if found is None:
-        content = loads_page.draw_one(visit, view, notice(t("load.not_found"), "warn"))
-        return page(visit, "loads", content, status=404)
+        missing = t.gettext(
+            "This line is not in the rejects file on this machine. The file may be on the machine that ran the load."
+        )
+        return show(visit, loads_page.ONE_LOAD, view, status=404, outcome=FormResult(missing, "warn"))
     # The audit entry is written before the text is shown. If it cannot be written, the text is not shown.
     detail = f"load {view.load.number}, line {line}"
     with closing(bootstrap.store(visit.settings).key_store()) as audit:
         audit.record(AuditEntry(at=visit.now, act=Act.REJECT_REVEALED, actor=visit.session.actor, detail=detail))
     text = original_line(found.record, found.record_base64).decode("utf-8", "backslashreplace")
-    shown = element("pre", text[:MAX_SHOWN], class_="code")
-    note = element("p", t("load.revealed_note"), class_="muted")
-    content = loads_page.draw_one(visit, view, section(t("load.revealed", line=line), note, shown))
-    return page(visit, "loads", content)
+    revealed = loads_page.RevealedLine(line, text[:MAX_SHOWN])
+    return show(visit, loads_page.ONE_LOAD, replace(view, revealed=revealed))
 
 
 def _find_reject(folder: Path, rejects_file: str | None, source: str, line: str) -> Reject | None:

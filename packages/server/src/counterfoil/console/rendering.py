@@ -31,17 +31,24 @@ from counterfoil.console.display import (
     percent,
     quantity,
 )
+from counterfoil.console.imports import FILES_KEPT
 from counterfoil.console.key_parts import shop_count
 from counterfoil.console.texts import Texts
 from counterfoil.console.visit import Visit
 from counterfoil.domain.access import permissions
 from counterfoil.domain.activity import MISSING_BILLS
+from counterfoil.domain.intake import describe, outcome_of
 from counterfoil.domain.problems import what_to_do
-from counterfoil.model.messages import Message, duration
+from counterfoil.importing.results import IMPORT_PREFIX, LOAD_REASONS
+from counterfoil.ingest.lines import REASONS
+from counterfoil.model.messages import NOTHING, Message, duration
 from counterfoil.model.text import format_usual, printable, size
 from counterfoil.program.columns import RowList
 from counterfoil.views import copies
+from counterfoil.views.loads import file_names
 from counterfoil.web.templates import compile_all, environment, prose
+
+_MEANINGS = REASONS | LOAD_REASONS
 
 
 @cache
@@ -58,6 +65,8 @@ def templates() -> Environment:
         bill_address=addresses.bill_address,
         change=change,
         change_texts=change_texts,
+        files_kept=FILES_KEPT,
+        outcome_of=outcome_of,
         copy_fresh_since=copies.FRESH_SINCE,
         copy_list=_copy_list,
         copy_state=copies.state,
@@ -76,6 +85,10 @@ def templates() -> Environment:
     made.filters.update(
         brand_and_branch=brand_and_branch,
         by_check=by_check,
+        describe=describe,
+        file_names=file_names,
+        is_of_import=lambda reject: reject.reason.startswith(IMPORT_PREFIX),
+        meaning_of=lambda reason: _MEANINGS.get(reason, NOTHING),
         copy_notes=lambda row: list(copies.notes(row)),
         copy_summary=copies.summary,
         duration=duration,

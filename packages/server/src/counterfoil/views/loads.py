@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from counterfoil.domain.intake import IntakeAlarm, LoadRow, RejectedLine, load_state, outcome_of
 from counterfoil.domain.open_items import OTHER_FILES, OpenItem
 from counterfoil.model.messages import duration
-from counterfoil.model.text import printable
+from counterfoil.model.text import printable, translatable
 from counterfoil.operator_reads import OperatorReads
 from counterfoil.program.columns import ListColumn, json_row
 
@@ -22,7 +22,7 @@ def find(reads: OperatorReads, number: int) -> LoadRow | None:
 def columns(now: int) -> Sequence[ListColumn[LoadRow]]:
     return (
         ListColumn("number", kind="number", terminal="load"),
-        ListColumn("startedAt", kind="time", terminal="started", page="load.started"),
+        ListColumn("startedAt", kind="time", terminal="started", page=translatable("Started")),
         ListColumn("seenAt", kind="time", csv=""),
         ListColumn("finishedAt", kind="time"),
         ListColumn("source"),
@@ -30,7 +30,7 @@ def columns(now: int) -> Sequence[ListColumn[LoadRow]]:
             "files",
             lambda load: {name: rejected for name, rejected in load.files.items() if name},
             terminal="files",
-            page="load.files",
+            page=translatable("Files"),
             csv="",
             text=file_names,
         ),
@@ -40,14 +40,20 @@ def columns(now: int) -> Sequence[ListColumn[LoadRow]]:
             "state",
             lambda load: load_state(load, now),
             terminal="state",
-            page="state",
+            page=translatable("State"),
             text=lambda load: _outcome_text(load, now),
         ),
         ListColumn("accepted", lambda load: load.is_accepted),
-        ListColumn("", lambda load: (load.finished_at or load.seen_at) - load.started_at, "number", page="load.took"),
-        ListColumn("lines", kind="number", terminal="lines", page="load.lines"),
-        ListColumn("changed", kind="number", terminal="changed", page="load.changed"),
-        ListColumn("rejected", kind="number", terminal="rejected", page="load.rejected"),
+        ListColumn(
+            "",
+            lambda load: (load.finished_at or load.seen_at) - load.started_at,
+            "number",
+            page=translatable("Duration"),
+            name="took",
+        ),
+        ListColumn("lines", kind="number", terminal="lines", page=translatable("Lines")),
+        ListColumn("changed", kind="number", terminal="changed", page=translatable("Changed")),
+        ListColumn("rejected", kind="number", terminal="rejected", page=translatable("Rejected")),
         ListColumn("reasons", csv=""),
         ListColumn("rejectsFile", csv=""),
     )
@@ -84,23 +90,25 @@ STATES = {"waiting": "", "accepted": ", accepted: waits for the watcher", "gone"
 
 def items(now: int) -> Sequence[ListColumn[OpenItem]]:
     return (
-        ListColumn("number", kind="number", terminal="item", page="items.number"),
-        ListColumn("kind", terminal="kind", page="items.kind", text=lambda item: item.kind + STATES[item.state]),
+        ListColumn("number", kind="number", terminal="item", page=translatable("Item")),
+        ListColumn(
+            "kind", terminal="kind", page=translatable("What"), text=lambda item: item.kind + STATES[item.state]
+        ),
         ListColumn("state"),
         ListColumn("decision"),
         ListColumn(
             "openedAt",
             kind="time",
             terminal="waiting",
-            page="items.since",
+            page=translatable("Waiting"),
             text=lambda item: str(duration(now - item.opened_at)),
         ),
         ListColumn("load", kind="number", terminal="load"),
-        ListColumn("lines", kind="number", terminal="lines", page="load.lines"),
-        ListColumn("source", terminal="source", page="load.source"),
+        ListColumn("lines", kind="number", terminal="lines", page=translatable("Lines")),
+        ListColumn("source", terminal="source", page=translatable("Source")),
         ListColumn("files", lambda item: dict(item.files), csv=""),
-        ListColumn("reason", terminal="reason", page="load.reason"),
-        ListColumn("path", terminal="file", page="items.file"),
+        ListColumn("reason", terminal="reason", page=translatable("Reason")),
+        ListColumn("path", terminal="file", page=translatable("File")),
         ListColumn("machine", lambda item: item.machine or None),
     )
 
@@ -108,9 +116,9 @@ def items(now: int) -> Sequence[ListColumn[OpenItem]]:
 def rejects(meanings: Mapping[str, object]) -> Sequence[ListColumn[RejectedLine]]:
     """Return the columns of rejected lines. Their text may contain personal data, so only the rejects file has it."""
     return (
-        ListColumn("source", terminal="source", page="load.source"),
-        ListColumn("line", kind="number", terminal="line", page="load.line"),
-        ListColumn("reason", terminal="reason", page="load.reason"),
+        ListColumn("source", terminal="source", page=translatable("Source")),
+        ListColumn("line", kind="number", terminal="line", page=translatable("Line")),
+        ListColumn("reason", terminal="reason", page=translatable("Reason")),
         ListColumn("", lambda reject: meanings.get(reject.reason), csv="meaning"),
-        ListColumn("fields", lambda reject: list(reject.fields), terminal="fields", page="load.fields"),
+        ListColumn("fields", lambda reject: list(reject.fields), terminal="fields", page=translatable("Fields")),
     )

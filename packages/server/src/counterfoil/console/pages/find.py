@@ -5,11 +5,9 @@ from urllib.parse import urlencode
 from msgspec import Struct
 
 from counterfoil.console.addresses import bill_address, shop_address
-from counterfoil.console.display import name_of
-from counterfoil.console.visit import ConsolePage, PageContent, Visit, number_in
+from counterfoil.console.visit import ConsolePage, Visit, number_in
 from counterfoil.operator_reads import RequestFilter
 from counterfoil.views.loads import find as find_load
-from counterfoil.web.html import element
 
 PATH = "/find"
 # So many characters of a key ID, such as those in a log, find the key.
@@ -58,16 +56,4 @@ def _matches(visit: Visit, wanted: str) -> list[Match]:
     return found
 
 
-def draw(visit: Visit, view: FindView) -> PageContent:
-    t = visit.t
-    lines = [
-        element("li", t(f"find.{match.kind}"), " ", element("a", name_of(match.name), href=match.address))
-        for match in view.matches
-    ]
-    main = element("ul", lines) if lines else element("p", t("find.none"), class_="empty")
-    return PageContent(
-        title=t("find.title", wanted=name_of(view.wanted)) if view.wanted else t("find.button"), main=main
-    )
-
-
-PAGE = ConsolePage(name="find", read=read, draw=draw)
+PAGE = ConsolePage(name="find", template="find", read=read)
