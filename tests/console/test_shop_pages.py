@@ -1,5 +1,6 @@
 """The page of a shop, its days and bills, one bill beside its JSON, and changes of a shop's facts."""
 
+import re
 from datetime import date
 from typing import Any
 
@@ -239,3 +240,29 @@ def test_today_of_a_store_without_bills_has_no_figures_of_the_business(console: 
     page = console.operator().page("/")
     assert "Net yesterday" in page
     assert "Nothing is known to be usual yet." in page
+
+
+# --- lists -------------------------------------------------------------------------------------
+
+
+def test_requests_begin_with_their_list_below_links_to_what_is_asked_most(shared: InUse) -> None:
+    page = shared.alice.page("/requests")
+    assert page.index('id="list"') < page.index('id="search"')
+    for address in ("/requests?error=any", f"/requests?key={shared.key_id}"):
+        assert f'href="{address}"' in page
+        assert f'href="{address}" aria-current="page"' in shared.alice.page(address)
+    since = re.findall(r'href="(/requests\?since=[^"]*)"', page)
+    assert len(since) == 2, "the last hour and the current day"
+    assert shared.alice.json(since[0].replace("?", ".json?"))["ignored"] == []
+
+
+def test_one_request_names_its_shop_and_leads_to_it(shared: InUse) -> None:
+    page = shared.alice.page(f"/requests?request={shared.ids['bills']}")
+    assert f'href="{shop_address(shared.shop["id"])}"' in page
+    assert f'data-text="{shared.ids["bills"]}"' in page
+
+
+def test_an_audit_entry_with_several_changes_is_one_line_that_opens(used: InUse) -> None:
+    page = used.alice.page("/audit")
+    row = next(row for row in page.split("<tr") if used.key_id in row)
+    assert '<details class="line"><summary>' in row

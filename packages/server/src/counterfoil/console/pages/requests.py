@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
@@ -14,12 +15,12 @@ from counterfoil.console.visit import PER_PAGE, ConsolePage, Visit, number_in
 from counterfoil.domain.problems import RECORDED_CODES, what_to_do
 from counterfoil.domain.request_records import UNKNOWN
 from counterfoil.http.app import ROUTES
-from counterfoil.model.calendar import DAY_MS, iso_utc
+from counterfoil.model.calendar import DAY_MS, HOUR_MS, iso_utc
 from counterfoil.model.messages import Message
 from counterfoil.model.text import translatable
 from counterfoil.operator_reads import ANY_ERROR, RecordedRequest, RecordPosition, RequestFilter
 from counterfoil.program.columns import ListColumn, RowList, console_json
-from counterfoil.program.times import instant, shown_zone
+from counterfoil.program.times import instant, local, shown_zone
 from counterfoil.views.requests import columns, disclosures, find
 
 MOST_PER_PAGE, MOST_EXPORTED = 500, 10_000
@@ -28,6 +29,10 @@ _POSITION = re.compile(r"([0-9]{1,15}),([0-9]{1,18})", re.ASCII)
 PARAMETERS = ("request", "key", "route", "status", "error", "slower", "since", "until")
 _FLAGS = {name: "--slower-than" if name == "slower" else f"--{name}" for name in PARAMETERS[1:]}
 _TIMES = ("since", "until")
+# A time as a form sends it.
+FORM_TIME = "%Y-%m-%dT%H:%M"
+# So many keys have a link above the list.
+MOST_PRESETS = 3
 
 
 class RequestsView(Struct, frozen=True, kw_only=True):
@@ -39,6 +44,11 @@ class RequestsView(Struct, frozen=True, kw_only=True):
     next: str | None
     # The labels of all keys, by their IDs.
     labels: dict[str, str]
+    # The times from which the last hour and the current day are, as the form for a search has them.
+    last_hour: str
+    midnight: str
+    # The name of the shop of a single request, if it is loaded.
+    shop_name: str | None
 
     # What stands for any error, and for a shop that is not one of this store's.
     any_error: ClassVar[str] = ANY_ERROR
@@ -51,6 +61,22 @@ class RequestsView(Struct, frozen=True, kw_only=True):
         for key_id, label in self.labels.items():
             names[key_id] = f"{name_of(label)} ({key_id})" if label else key_id
         return names
+
+    @property
+    def busiest(self) -> dict[str, str]:
+        """Return the keys with the most requests on this page, and the one that is searched for, with their labels."""
+        counts = Counter(request.key_id for request in self.requests.rows)
+        wanted = self.wanted.get("key")
+        found = [key_id for key_id, _ in counts.most_common(MOST_PRESETS)]
+        return {
+            key_id: self.labels.get(key_id, "") for key_id in dict.fromkeys([*([wanted] if wanted else []), *found])
+        }
+
+    @property
+    def is_preset(self) -> bool:
+        """Return whether a link above the list has these conditions and no others."""
+        known = [{"error": ANY_ERROR}, {"since": self.last_hour}, {"since": self.midnight}]
+        return self.wanted in known or list(self.wanted) == ["key"]
 
     @property
     def routes(self) -> dict[str, str]:
@@ -93,7 +119,17 @@ def read(visit: Visit) -> RequestsView:
         requests=RowList(columns(labels), page.requests),
         next=position_text(page.next),
         labels=labels,
+        last_hour=f"{local(visit.now - HOUR_MS):{FORM_TIME}}",
+        midnight=f"{local(visit.now).replace(hour=0, minute=0):{FORM_TIME}}",
+        shop_name=_shop_name(visit, page.requests),
     )
+
+
+def _shop_name(visit: Visit, found: Sequence[RecordedRequest]) -> str | None:
+    if "request" not in visit.query or len(found) != 1:
+        return None
+    wanted = found[0].returned.shop_id
+    return next((shop.shop_name for shop in visit.store.shop_names() if shop.shop_id == wanted), None)
 
 
 def as_json(_: Visit, view: RequestsView) -> dict[str, object]:
