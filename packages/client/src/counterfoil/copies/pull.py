@@ -160,7 +160,10 @@ def _record_handled(given: Remote, changes: int) -> None:
         with private_files(), closing(given.destination.open()) as sink:
             pull_state.record_handled(sink, changes)
     except SinkError as error:
-        print_note(message("then_not_recorded", error=str(error)))
+        print_note(
+            f"the --then command succeeded, but this could not be recorded in the copy: {error!s}. The "
+            "next pull with --then will run the command again."
+        )
 
 
 def pull_once(given: Remote, options: Options) -> PullReport:

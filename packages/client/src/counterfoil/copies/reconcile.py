@@ -17,7 +17,7 @@ from counterfoil.copies.remote import ExitStatus, Remote
 from counterfoil.model.text import counted, decimal_text
 from counterfoil.program.columns import ListColumn, json_row
 from counterfoil.program.main import Command
-from counterfoil.program.terminal import echo, json_option, message, print_json, print_list, print_message, print_note
+from counterfoil.program.terminal import echo, json_option, print_json, print_list, print_message, print_note
 
 
 class Report(Struct):
@@ -154,7 +154,15 @@ def _limits(report: Report) -> str:
         changed = counted(left_out.pending, "bill or shop", "bills or shops")
         sentences.append(f"Not compared, because the next pull reads them: {changed}.")
     unlisted = "Not compared, because the service has no such list: removed_bills and removed_members."
-    sentences.append(unlisted if report.deep else message("days_compared"))
+    sentences.append(
+        unlisted
+        if report.deep
+        else (
+            "Compared were which bills exist, and their date, time of change, void status, net and "
+            "tip. Not compared were their other columns, lines, payments and promotions, nor shops, "
+            "members and Parquet files: --deep compares them."
+        )
+    )
     return " ".join(sentences)
 
 

@@ -24,7 +24,7 @@ from counterfoil.program.clock import SystemClock
 from counterfoil.program.main import FAILED, INTERRUPTED
 from counterfoil.program.paths import UserPath
 from counterfoil.program.process import signals_handled
-from counterfoil.program.terminal import message, print_message, print_note, status_line
+from counterfoil.program.terminal import print_message, print_note, status_line
 
 KEY_VARIABLE = "COUNTERFOIL_KEY"
 # A run with at most this many requests does not ask the service for the rate limit.
@@ -44,7 +44,7 @@ def duration(text: str) -> float:
     """Parse a duration such as `30s`, `5m`, `12h` or `1d`, and return it in seconds."""
     span_ms = parse_duration(text, "smhd")
     if span_ms is None:
-        raise click.BadParameter(message("pull_duration", value=repr(text)))
+        raise click.BadParameter(f"{text!r} is not a valid duration. Use a value such as 30s, 5m, 12h or 1d.")
     return span_ms / 1000
 
 
@@ -53,7 +53,9 @@ def past_day(text: str) -> date:
     try:
         day = date.fromisoformat(text)
     except ValueError:
-        raise click.BadParameter(message("past_day", value=repr(text))) from None
+        raise click.BadParameter(
+            f"{text!r} is not a valid date. Use the format YYYY-MM-DD, for example 2026-01-31."
+        ) from None
     if day > from_ms(SystemClock().now_ms(), UTC).date() + timedelta(days=1):
         raise click.BadParameter(f"{text} is in the future. Use an earlier date.")
     return day
@@ -103,7 +105,10 @@ def _remote(url: str, key: str, target_name: str) -> Remote:
 
 def _key(file: Path | None, bare: str | None) -> str:
     if bare is not None:
-        raise click.UsageError(message("visible_key", variable=KEY_VARIABLE))
+        raise click.UsageError(
+            "A key on the command line is visible to all users of this machine. Use --key-file or "
+            f"the environment variable {KEY_VARIABLE}."
+        )
     if file is not None:
         with click.open_file(str(file), encoding="utf-8", errors="replace") as opened:
             key = str(opened.read(10_000)).strip()

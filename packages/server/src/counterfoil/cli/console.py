@@ -75,7 +75,9 @@ def command(ctx: click.Context, /, valid_for: int | None, no_link: bool, as_json
     bootstrap.store(settings).require_exists()
     bound(settings.console_host, settings.console_port, "console-").close()
     if not is_loopback(settings.console_host):
-        print_note(message("console_reachable"))
+        print_note(
+            "the console can be reached from other machines over plain HTTP. Put an HTTPS reverse proxy in front of it."
+        )
 
     def announce() -> None:
         if no_link:
@@ -145,7 +147,10 @@ def _print_link(settings: Settings, device: Device, as_json: bool, base_url: str
         print_json({"console": made, "deviceId": device.device_id})
     else:
         echo(made)
-        print_note(message("open_link", device=device.device_id, role=device.role, command=link_command(settings)))
+        print_note(
+            f"open this link in the browser of the device. It works once, as device {device.device_id} with the "
+            f"role {device.role}; run `{link_command(settings)}` to get another one."
+        )
     sys.stdout.flush()
 
 

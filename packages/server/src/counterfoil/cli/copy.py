@@ -81,7 +81,9 @@ def command(source: str, target: str, cut_over: bool, as_json: bool) -> int:
 
 def _folder(source: str) -> Path:
     if "://" in source or not (path := Path(source.removeprefix("sqlite:")).expanduser()).is_dir():
-        raise SettingsError(message("copy_from", address=_masked(source)))
+        raise SettingsError(
+            f"--from must be the folder of a store, such as sqlite:/var/lib/counterfoil, not {_masked(source)}."
+        )
     return path
 
 

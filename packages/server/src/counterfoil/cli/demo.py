@@ -36,7 +36,7 @@ from counterfoil.program.columns import json_row
 from counterfoil.program.main import Command
 from counterfoil.program.paths import UserPath
 from counterfoil.program.process import stop_signals_as_interrupt
-from counterfoil.program.terminal import echo, message, print_fields, print_json, print_note, progress, style
+from counterfoil.program.terminal import echo, print_fields, print_json, print_note, progress, style
 from counterfoil.serving import supervisor
 from counterfoil.settings import MAX_WORKERS, Settings, bound
 from counterfoil.views.keys import columns
@@ -157,7 +157,9 @@ def _fill_store(settings: Settings, plan: WorldPlan) -> Showcase:
         return showcase.seeded_randomness(plan.seed, purpose) if is_loopback(settings.host) else secrets.token_bytes
 
     if not is_loopback(settings.host):
-        print_note(message("random_keys"))
+        print_note(
+            "this demo can be reached from other machines, so its keys are random and not derived from the seed."
+        )
     with progress("Creating a restaurant group", plan.bills, "bills") as show_progress:
         return showcase.build(settings, plan, randomness, lambda bills: show_progress(bills, bills))
 

@@ -14,7 +14,7 @@ from counterfoil.machine.files import StandardOutput, draft_of, open_output
 from counterfoil.model.calendar import thai_day
 from counterfoil.program.clock import SystemClock
 from counterfoil.program.main import Command
-from counterfoil.program.terminal import echo, is_terminal, message, print_json, progress
+from counterfoil.program.terminal import echo, is_terminal, print_json, progress
 
 FILES = {b"base": "bases", b"shop": "shops", b"member": "members", b"bill": "bills"}
 # Every record starts with its kind: {"kind":"bill",...
@@ -88,7 +88,9 @@ def command(
     )
     if out == STANDARD_OUTPUT:
         if as_json:
-            raise click.UsageError(message("generate_json"))
+            raise click.UsageError(
+                "--json requires --out DIR, because otherwise the records are written to standard output."
+            )
         _to_standard_output(plan)
         return
     written = _to_folder(plan, Path(out))

@@ -483,12 +483,24 @@ def _refusals(ctx: click.Context, request: ImportRequest) -> Iterator[tuple[obje
     yield request.is_load and not is_to_stdout, "Use --load or --output, not both."
     yield request.as_json and request.format_name and not request.writes_records, message("import_json")
     if request.is_database:
-        yield files or not request.url or not request.mapping, message("database_needs")
-        yield request.state and not request.is_load, message("state_needs_load")
+        yield (
+            files or not request.url or not request.mapping,
+            ("An import from a database needs --url and --mapping, and takes no files."),
+        )
+        yield (
+            request.state and not request.is_load,
+            ("--state needs --load, because progress may be saved only after the records are loaded."),
+        )
         return
     is_given = ctx.get_parameter_source("url") == ParameterSource.COMMANDLINE
-    yield is_given or request.state or request.full or request.skip_rejected, message("database_only")
-    yield request.format_name == CSV and request.mapping is None, message("mapping_needed")
+    yield (
+        is_given or request.state or request.full or request.skip_rejected,
+        ("--url, --state, --full and --skip-rejected are for a database, which takes no files."),
+    )
+    yield (
+        request.format_name == CSV and request.mapping is None,
+        ("--format csv needs --mapping FILE. `counterfoil import FILE -o mapping.toml` asks for one."),
+    )
     # The rows of a file that is given twice would be counted twice.
     yield len(files) != len(set(files)), "The same file was given twice. Name each file once."
 

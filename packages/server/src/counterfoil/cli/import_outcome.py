@@ -158,7 +158,10 @@ def _finish_load(
     if ((is_complete and not report.is_stopped) or request.skip_rejected) and export.state is not None:
         state.write(export.state)
     else:
-        print_note(message("progress_not_saved"))
+        print_note(
+            "progress was not saved, because rows were rejected. Fix the cause and run the same "
+            "command again, or use --skip-rejected to save progress anyway."
+        )
 
 
 def _print(

@@ -61,7 +61,10 @@ def say_notes(export: ConvertedExport) -> None:
     for note in export.notes:
         say_once(note)
     if export.has_shop_without_zone:
-        say_once(message("zone_assumed"))
+        say_once(
+            "the export does not name the time zone of its shops, so new ones get that of Bangkok. "
+            "If they are elsewhere, use --timezone, or set dates.timezone in a mapping."
+        )
 
 
 def _left_out(tally: ImportTally, reason: str, count: int) -> tuple[str, str]:

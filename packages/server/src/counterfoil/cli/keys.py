@@ -51,7 +51,10 @@ def key_id(value: str) -> str:
     """Parse a key ID. Refuse a complete key, because shell history and process lists would expose it."""
     complete_key = _WHOLE_KEY.fullmatch(value)
     if complete_key:
-        raise click.BadParameter(terminal.message("complete_key", key_id=complete_key[1]))
+        raise click.BadParameter(
+            "that is a complete key with its secret, which shell history and process lists expose. "
+            f"Use only the key ID, {complete_key[1]}."
+        )
     if not _KEY_ID.fullmatch(value):
         # The message does not quote the value, which may be a secret.
         raise click.BadParameter(f"this is not a valid key ID. A key ID consists of {ID_LENGTH} letters and digits.")
@@ -62,7 +65,9 @@ def duration(value: str) -> int:
     """Parse a duration such as `7d`, and return it in milliseconds."""
     span_ms = parse_duration(value, "mhdw")
     if span_ms is None or span_ms > MAX_SPAN_MS:
-        raise click.BadParameter(terminal.message("key_duration", value=repr(value)))
+        raise click.BadParameter(
+            f"{value!r} is not a valid duration. Use a number and a unit, such as 30m, 12h, 7d or 2w."
+        )
     return span_ms
 
 
@@ -70,7 +75,9 @@ def instant(value: str, zone: tzinfo | None = None) -> int:
     """Parse a time with its zone, or in the given one, and return it in milliseconds since 1970."""
     found = times.instant(value, zone)
     if found is None:
-        raise click.BadParameter(terminal.message("key_instant", value=repr(value)))
+        raise click.BadParameter(
+            f"{value!r} is not a valid time. Include the time zone, for example 2026-11-23T00:00+07:00."
+        )
     return found
 
 
@@ -126,7 +133,10 @@ def issue(
             raise _not_loaded(grant.scope)
         issued = key_issuing.issue(key_store, grant, secrets.token_bytes, _now(), operator())
     if not is_loaded:
-        terminal.print_note(terminal.message("scope_unknown", kind=grant.scope.kind, id=grant.scope.id))
+        terminal.print_note(
+            f"{grant.scope.kind} {grant.scope.id} is not loaded yet. Until it is, the key cannot read anything. "
+            "`counterfoil shops` lists the loaded IDs. If the ID is wrong, revoke this key and issue another."
+        )
     welcome_text = _welcome(settings, issued.key) if has_welcome else None
     _print_issued(issued, as_json, welcome_text)
     if welcome_text is not None:

@@ -39,7 +39,10 @@ def since_time(value: str) -> int:
         settings_from()
         return instant(value, shown_zone())
     except click.BadParameter as error:
-        raise click.BadParameter(terminal.message("since_time", value=repr(value))) from error
+        raise click.BadParameter(
+            f"{value!r} is not a valid duration or time. Use a duration such as 12h or 7d, or a time "
+            "such as 2026-11-23T00:00 or 2026-11-23T00:00+07:00."
+        ) from error
 
 
 def _note_more(found: Sequence[object], limit: int, noun: str, option: str = "--limit") -> None:

@@ -46,7 +46,7 @@ from counterfoil.program.clock import SystemClock
 from counterfoil.program.main import FAILED, INTERRUPTED, Command
 from counterfoil.program.paths import UserPath
 from counterfoil.program.process import SignalSafeEvent, signals_handled, stop_signals
-from counterfoil.program.terminal import echo, message, print_json, print_message
+from counterfoil.program.terminal import echo, print_json, print_message
 from counterfoil.program.times import second
 from counterfoil.settings import Settings, SettingsError
 
@@ -170,7 +170,9 @@ def command(ctx: click.Context, /, **options: Any) -> int:
     if not given.watch:
         refuse_without_effect("it is for the files of a folder that --watch names.", "--kept", "--delete-loaded")
     if given.check and not given.watch and (given.quarantine or given.rejects or given.accept_change):
-        raise click.UsageError(message("check_alone"))
+        raise click.UsageError(
+            "--check changes nothing, so it cannot be combined with --rejects, --quarantine or --accept-change."
+        )
     if given.watch:
         with _watched_kinds(settings, given) as kinds:
             _watch(settings, given, given.watch, kinds)
@@ -311,7 +313,9 @@ def _set_by_signals(stop: SignalSafeEvent) -> Iterator[None]:
 def _watch(settings: Settings, given: LoadOptions, folder: Path, kinds: SourceFiles) -> None:
     """Load every file that is delivered to the folder, until a signal arrives."""
     if given.sources or given.check or given.rejects or given.accept_change or given.expect_net:
-        raise click.UsageError(message("watch_alone"))
+        raise click.UsageError(
+            "--watch cannot be used with SOURCE, --check, --rejects, --accept-change or --expect-net."
+        )
     stop = SignalSafeEvent()
     kept = Path(settings.kept).expanduser() if settings.kept else None
     spool = Spool(folder, kept, given.quarantine, _say)
@@ -590,4 +594,13 @@ def _why_held(name: str, report: LoadReport) -> str:
     changes = [f"{describe(alarm)}." for alarm in report.alarms]
     if report.is_stopped:
         changes.append(load_run.would_replace(report.summary.guard))
-    return " ".join([f"{name} was not loaded:", *changes, message("accept_held")])
+    return " ".join(
+        [
+            f"{name} was not loaded:",
+            *changes,
+            (
+                "Check the POS export, then run `counterfoil loads accept` or `counterfoil loads "
+                "discard` with this name."
+            ),
+        ]
+    )

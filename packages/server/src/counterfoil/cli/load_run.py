@@ -147,7 +147,10 @@ def run_load(
             if not report.summary.lines:
                 raise
             done = "checked" if is_check else "loaded"
-            raise SourceError(message("rest_was_read", error=str(error), done=done)) from error
+            raise SourceError(
+                f"{error!s} All lines that could be read were {done}. Repair or replace what could not be "
+                "read, then repeat the command."
+            ) from error
         finally:
             report.rejects.close()
             report.seconds = time.perf_counter() - began
@@ -295,7 +298,12 @@ def _notes(report: LoadReport) -> Iterator[str]:
     summary = report.summary
     if not summary.lines and not report.interrupted:
         yield "No records were found in the delivery."
-    yield from replacement_notes(summary.guard, message("accept_load") if report.check else message("accept_again"))
+    yield from replacement_notes(
+        summary.guard,
+        message("accept_load")
+        if report.check
+        else ("If the change is intended, repeat the command with --accept-change."),
+    )
     if report.check:
         again = "" if report.before_load else " Run the same command without --check to load the records."
         yield f"Nothing was written.{again}"
@@ -313,12 +321,18 @@ def _notes(report: LoadReport) -> Iterator[str]:
     if summary.rejected[NOT_UTF8]:
         yield message("not_utf8")
     if summary.lines and sum(summary.rejected[reason] for reason in NO_RECORD) == summary.lines:
-        yield message("no_records")
+        yield (
+            "No line is a source record. To convert a POS export, use `counterfoil import`; for a "
+            "CSV file, run `counterfoil import FILE` on a terminal."
+        )
     elif report.records.ignored:
         yield message("other_files", names=ACCEPTED_NAMES)
     if report.alarms:
         accept = "load the records with --accept-change" if report.check else "run `counterfoil load --accept-change`"
-        yield message("differs_sharply", accept=accept)
+        yield (
+            "The records differ sharply from those of earlier loads. Check the POS export. If the "
+            f"change is intended, {accept}."
+        )
 
 
 def replacement_notes(guard: ReplacementGuard, advice: str) -> Iterator[str]:
@@ -349,7 +363,16 @@ def would_replace(guard: ReplacementGuard) -> str:
     others, found = guard.others - guard.incomplete, guard.moved + guard.others
     counts = {"others": others, "moved": guard.moved, "written": guard.written}
     text = message("would_replace", count=found, total=guard.bills, **counts)
-    hint = message("numbers_again") if others else message("other_zone") if guard.moved else ""
+    hint = (
+        (
+            "If the POS begins again with the same numbers every day, in every shop or at every "
+            "till, join the day, the shop or the till to bill.id in the mapping."
+        )
+        if others
+        else ("Compare the time zone of the mapping, of --timezone and of the shop with that of earlier loads.")
+        if guard.moved
+        else ""
+    )
     other_export = message("other_export", count=guard.incomplete) if guard.incomplete else ""
     return " ".join(filter(None, [text, other_export, hint]))
 

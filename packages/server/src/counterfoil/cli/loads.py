@@ -28,6 +28,7 @@ from counterfoil.views import loads as views
 
 NUMBER = re.compile("[1-9][0-9]{0,17}")
 WORDS = ("open", "undo", *VERBS)
+USAGE = "Use `loads`, `loads LOAD`, `loads open`, `loads resolve`, `accept` or `discard`, or `loads undo LOAD`."
 
 
 @click.command(cls=Command)
@@ -71,7 +72,7 @@ def command(words: tuple[str, ...], limit: int, remove: bool, void_reason: str |
     """
     # A wrong word is wrong usage, whether there is a store or not.
     if words and words[0] not in WORDS and not NUMBER.fullmatch(words[0]):
-        raise click.UsageError(f"{words[0]!r} is not the number of a load. {message('loads_usage')}")
+        raise click.UsageError(f"{words[0]!r} is not the number of a load. {USAGE}")
     check_options(words, remove=remove, void_reason=void_reason)
     if words:
         refuse_without_effect("it limits the list of loads, `counterfoil loads`.", "--limit")
@@ -94,12 +95,15 @@ def command(words: tuple[str, ...], limit: int, remove: bool, void_reason: str |
         case (number,) if number not in WORDS:
             _print_load(reads, int(number), as_json)
         case _:
-            raise click.UsageError(message("loads_usage"))
+            raise click.UsageError(USAGE)
 
 
 def _print_advice(reads: OperatorReads, now: int, *, has_items: bool) -> None:
     if has_items:
-        print_note(message("item_or_load"))
+        print_note(
+            "items and loads have numbers of their own. `counterfoil loads LOAD` shows a load and "
+            "why it rejected lines; `counterfoil loads resolve ITEM` closes an item."
+        )
     for load in reads.loads(1):
         # It becomes an item when another load begins. Until then, `status` warns about it with the same words.
         found = None if load.finished else unfinished_load(load, horizon_motion(reads.horizon(), now), now)
@@ -113,10 +117,14 @@ def _named(items: Sequence[OpenItem], verb: Verb, names: Sequence[str]) -> list[
     for name in names:
         of_name = [item for item in items if name in (str(item.number), item.identity, *item.files)]
         if not of_name:
-            raise click.ClickException(message("item_not_open", name=name))
+            raise click.ClickException(
+                f"{name} is not open. Nothing was changed. Run `counterfoil loads open` to list the open items."
+            )
         if len(of_name) > 1:
             numbers = ", ".join(str(item.number) for item in of_name)
-            raise click.ClickException(message("several_items", name=name, numbers=numbers))
+            raise click.ClickException(
+                f"several items are named {name}. Nothing was changed. Give a number: {numbers}."
+            )
         (item,) = of_name
         if verb not in item.verbs:
             state, use = views.STATES[item.state], " or ".join(item.verbs)
@@ -146,15 +154,19 @@ def _close(settings: Settings, verb: Verb, items: Sequence[OpenItem], as_json: b
     for item in items:
         echo(f"{done.capitalize()} {item.title}." if item.number in numbers else f"Not open any more: {item.title}.")
     if numbers and verb == "accept":
-        print_note(message("usual_from_now"))
+        print_note(
+            "later deliveries with the same change count as usual and are not held. Those that would "
+            "replace stored bills are held each time."
+        )
     if numbers and verb != "resolve":
         folders = bootstrap.store(settings).reads().watched_folders(now)
         reports = [now - folder.seen_at for folder in folders if not folder.is_stale(now)]
         moves = "loads the file" if verb == "accept" else "moves the file to quarantine"
         if reports:
-            print_note(message("watcher_moves", moves=moves, span=duration(min(reports))))
+            seen = duration(min(reports))
+            print_note(f"the watcher of the folder {moves} if it is still there. It last reported {seen} ago.")
         else:
-            print_note(message("no_watcher", moves=moves))
+            print_note(f"no watcher is running: start `counterfoil load --watch`, which {moves} if it is still there.")
 
 
 def _with_count(name: str, rejected: int | None) -> str:
@@ -166,7 +178,9 @@ def _with_count(name: str, rejected: int | None) -> str:
 def _print_load(reads: OperatorReads, number: int, as_json: bool) -> None:
     load = views.find(reads, number)
     if load is None:
-        raise click.ClickException(message("no_load", number=str(number)))
+        raise click.ClickException(
+            f"there is no load {number!s}, or it is too old. Run `counterfoil loads` to list the latest loads."
+        )
     columns, totals, rejects = views.rejects({}), reads.totals(number), reads.rejects(number, views.MOST_REJECTS)
     if as_json:
         lines = [json_row(columns, reject) for reject in rejects]

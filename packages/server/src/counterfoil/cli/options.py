@@ -10,7 +10,6 @@ from click.core import ParameterSource
 
 from counterfoil.program.paths import UserPath
 from counterfoil.program.terminal import json_option as json_option  # noqa: PLC0414 - commands import it from here
-from counterfoil.program.terminal import message
 from counterfoil.settings import BY_NAME, Settings, SettingsError, load
 
 
@@ -105,7 +104,9 @@ def settings_from(**flags: object) -> Settings:
         raise
     show_times(settings)
     if settings.store.is_file():
-        raise SettingsError(message("store_is_a_file", store=str(settings.store)))
+        raise SettingsError(
+            f"the store {settings.store!s} is a file, but a store must be a folder. Set --store to a folder."
+        )
     return settings
 
 
@@ -121,7 +122,11 @@ def refuse_without_effect(reason: str, *names: str) -> None:
 def require_embedded(settings: Settings) -> None:
     """Raise if the store is on PostgreSQL, which has its own tools for backups."""
     if settings.database:
-        raise SettingsError(message("postgresql_backup"))
+        raise SettingsError(
+            "a store on PostgreSQL is backed up and restored with PostgreSQL's own tools, "
+            "pg_basebackup and a WAL archive. See docs/backup.md for the commands and the steps "
+            "after a restore."
+        )
 
 
 def existing_store(**flags: object) -> Settings:

@@ -54,5 +54,7 @@ def _kind_of(out: Path | None) -> str:
         return "html"
     kind = out.suffix.removeprefix(".").lower()
     if kind not in FORMATS:
-        raise click.UsageError(message("reference_suffix", file=out.name))
+        raise click.UsageError(
+            f"The suffix of {out.name} is not .html, .md, .txt or .json. Choose a format with --format."
+        )
     return kind

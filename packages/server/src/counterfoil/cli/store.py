@@ -91,7 +91,7 @@ def init(recreate: str | None, share: bool, kept_secret: Path | None) -> None:
     has_secret = bool(settings.secret) or settings.secret_file.exists()
     if share:
         if settings.database:
-            raise SettingsError(message("not_shared"))
+            raise SettingsError("only the files of an embedded store are shared. On PostgreSQL, each user has a login.")
         files.share(settings.store)
     bootstrap.store(settings).prepare()
     if is_new:
@@ -116,7 +116,10 @@ def _print_secret_notes(settings: Settings, *, is_new_secret: bool) -> None:
             "folder with `counterfoil init --secret-file OLD/secret`, before anything is loaded."
         )
     if settings.database and not settings.secret:
-        print_note(message("secret_of_nodes", file=str(settings.secret_file)))
+        print_note(
+            f"the deployment secret is in {settings.secret_file!s}. Every node and every loader needs the same secret: "
+            "set COUNTERFOIL_SECRET or COUNTERFOIL_SECRET_FILE on each of them."
+        )
 
 
 def _keep_secret(settings: Settings, file: Path, *, is_new: bool) -> None:
@@ -159,7 +162,10 @@ def _require_owner(settings: Settings) -> None:
     """Raise if the login does not own the schema: only the owner can initialise a store and record it."""
     permissions = bootstrap.store(settings).reads().permissions()
     if permissions and not permissions.owns:
-        raise SettingsError(message("not_owner", login=permissions.login))
+        raise SettingsError(
+            f"the login {permissions.login} does not own the schema. Run `counterfoil init` with the login that "
+            "you use for `counterfoil migrate`."
+        )
 
 
 @click.command(cls=Command)
@@ -223,7 +229,10 @@ def _prune_removals(settings: Settings) -> int:
     """Delete old removals from the change feed; return the count. If the login cannot delete them, print a note."""
     permissions = bootstrap.store(settings).reads().permissions()
     if permissions and not (permissions.serves or permissions.loads):
-        print_note(message("removals_kept", login=permissions.login))
+        print_note(
+            f"the login {permissions.login} cannot delete removals from the change feed, so none were deleted. "
+            "The service deletes them."
+        )
         return 0
     with closing(bootstrap.store(settings).ledger()) as ledger:
         return ledger.prune_removals()

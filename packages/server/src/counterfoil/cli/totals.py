@@ -38,7 +38,9 @@ def _expected_net(value: str) -> ExpectedNet:
     except ValueError:
         number = 0
     if number == 0 or not _AMOUNT.fullmatch(amount) or value.startswith("="):
-        raise click.BadParameter(message("net_option", value=repr(value)))
+        raise click.BadParameter(
+            f"{value!r} is not an amount such as 144638.00, or a day with one: 2026-11-14=144638.00."
+        )
     return ExpectedNet(number, int(Decimal(amount.replace(",", "")) * MILLION))
 
 
@@ -68,7 +70,9 @@ def net_differences(expected: Sequence[ExpectedNet], totals: ControlTotals) -> l
         days = day_text(each.day) or "" if each.day else "all bills"
         found = totals.net_of(each.day)
         if found is None:
-            differences.append(message("net_unknown", days=days))
+            differences.append(
+                f"the net of {days} cannot be compared, because there are too many days. Import fewer days at a time."
+            )
         elif found != each.net:
             amounts = {"found": found, "expected": each.net, "difference": found - each.net}
             texts = {name: _money(decimal_text(amount)) for name, amount in amounts.items()}
