@@ -157,7 +157,14 @@ def _by_last_word(*path: str) -> dict[str, list[_Phrase]]:
 def _found(words: Sequence[str], *path: str) -> list[_Phrase]:
     """Return the phrases of a table that a text contains."""
     table = _by_last_word(*path)
-    return [phrase for word in dict.fromkeys([*words, ""]) for phrase in table.get(word, ()) if phrase.is_in(words)]
+    last_words = dict.fromkeys(words)
+    if not all(map(str.isascii, words)):
+        # Phrases that may be a part of a word are in scripts without spaces.
+        last_words[""] = None
+    found = []
+    for last_word in last_words:
+        found += [phrase for phrase in table.get(last_word, ()) if phrase.is_in(words)]
+    return found
 
 
 def _phrases(text: str) -> list[_Phrase]:
