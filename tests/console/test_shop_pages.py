@@ -266,3 +266,10 @@ def test_an_audit_entry_with_several_changes_is_one_line_that_opens(used: InUse)
     page = used.alice.page("/audit")
     row = next(row for row in page.split("<tr") if used.key_id in row)
     assert '<details class="line"><summary>' in row
+
+
+def test_errors_are_drawn_as_a_share_of_the_requests(shared: InUse) -> None:
+    figure = shared.alice.page(f"/keys/{shared.key_id}").split("<figure")[2].partition("</figure>")[0]
+    assert "Errors (%) 25, Errors 1, Requests 4" in figure
+    assert ">4%</text>" not in figure
+    assert ">40%</text>" in figure

@@ -20,7 +20,8 @@ from counterfoil.program.times import local
 
 WIDTH, HEIGHT = 720, 260
 LEFT, BOTTOM, TOP = 60, 28, 10
-MAX_LABELS = 6
+# So few labels that they do not overlap, also on a narrow screen, where they are larger.
+MAX_LABELS = 5
 # Of fewer requests, a 95th percentile is nothing but the slowest one.
 MEASURED_FROM = 20
 # The width of the line that shows a 95th percentile.
@@ -43,6 +44,11 @@ class Slot(Struct, frozen=True, kw_only=True):
     errors: int
     median_ms: float | None = None
     p95_ms: float | None = None
+
+    @property
+    def error_percent(self) -> float:
+        """The errors as a share of the requests, in percent. Requests that were refused may be errors alone."""
+        return min(100.0, 100 * self.errors / self.requests) if self.requests else 0.0
 
 
 class Use(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -159,7 +165,9 @@ class Bar(Struct, frozen=True):
 
     def named(self, series: Sequence[str]) -> list[str]:
         """Return the names of the values that the tooltip shows: those of the chart, and the requests."""
-        return [name for name in dict.fromkeys([*series, "requests"]) if getattr(self.slot, name) is not None]
+        errors = ["errors"] if "error_percent" in series else []
+        names = dict.fromkeys([*series, *errors, "requests"])
+        return [name for name in names if getattr(self.slot, name) is not None]
 
 
 @pass_context
