@@ -101,7 +101,7 @@ def test_a_member_is_found_by_whatever_he_gives_and_nothing_is_changed_by_a_chec
     ("words", "status", "expected"),
     [
         ((), 2, "Name one member"),
-        ((ID, "--tel", TEL), 2, "Name one member"),
+        ((ID, "--unfinished"), 2, "Name one member"),
         ((ID,), 2, "needs --yes"),
         (("--tel", "1", "--yes"), 1, "no member has this phone number"),
         (("--marks", __file__, "--yes"), 1, "is not a list of marks"),
@@ -255,6 +255,15 @@ def test_a_file_in_another_format_is_named_and_not_changed(with_member: Command,
     assert text in file.read_text()
 
 
+def test_a_repeated_command_looks_for_contacts_that_are_given_with_the_id(with_member: Command, tmp_path: Path) -> None:
+    with_member("members", "forget", ID, "--yes")
+    file = tmp_path / "kept" / "members.csv"
+    file.parent.mkdir()
+    file.write_text(f"Somchai,{TEL}\n")
+    words = ("members", "forget", ID, "--tel", TEL, "--in", file.parent, "--check")
+    assert [Path(found["path"]).name for found in with_member.json(*words)["files"]] == ["members.csv"]
+
+
 def test_a_workbook_is_searched(with_member: Command, tmp_path: Path) -> None:
     file = tmp_path / "kept" / "members.xlsx"
     file.parent.mkdir()
@@ -347,6 +356,7 @@ def test_what_was_interrupted_after_the_record_was_erased_is_finished_without_kn
     settings = load_settings({"store": str(with_member.store)}, environment={"COUNTERFOIL_SECRET": SECRET})
     with closing(bootstrap.store(settings).ledger()) as ledger:
         ledger.mark_forgotten([ForgottenMember(mark=mark_of(TOKEN), at=1)])
+    assert "something of a member may still be in the store" in with_member("members", "forgotten").stderr
     assert "1 member to forget by their marks" in with_member("members", "forget", "--unfinished", "--yes").stdout
     assert run_sql(with_member.store, "books", "SELECT count(*) FROM members") == 1
     assert run_sql(with_member.store, "books", "SELECT count(*) FROM forgotten_members WHERE finished_at IS NULL") == 0

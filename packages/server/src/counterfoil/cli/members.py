@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 from msgspec import DecodeError, ValidationError, json
+from msgspec.structs import replace
 
 from counterfoil.checks.forgetting import Erased, Forgetting, KnownMember, PartnerRead
 from counterfoil.cli.options import existing_store, store_options, utc_option
@@ -58,12 +59,25 @@ def forgotten(as_json: bool) -> None:
 
     found = bootstrap.store(settings).reads().forgotten_members()
     print_rows(_MARKS, found, as_json, nothing="no member was forgotten.")
+    if any(member.finished_at is None for member in found) and not as_json:
+        print_note(
+            "something of a member may still be in the store. Forget him again, or run `counterfoil members forget"
+            " --unfinished`."
+        )
 
 
 @command.command(name="forget")
 @click.argument("who", required=False, metavar="[ID|TOKEN]")
-@click.option("--tel", metavar="NUMBER", help="Forget the member with this phone number, however it is written.")
-@click.option("--email", metavar="ADDRESS", help="Forget the member with this email address.")
+@click.option(
+    "--tel",
+    metavar="NUMBER",
+    help="Forget the member with this phone number, however it is written. With an ID, also look for it in kept files.",
+)
+@click.option(
+    "--email",
+    metavar="ADDRESS",
+    help="Forget the member with this email address. With an ID, also look for it in kept files.",
+)
 @click.option(
     "--in",
     "folders",
@@ -110,14 +124,20 @@ def forget(
     Exit status: 0 if the member was forgotten or only shown, 1 if something of him is left that the command cannot
     erase and has named, or the store cannot be read or written, or nobody is meant, 2 for wrong usage.
     """
-    if [who is not None, bool(tel or email), unfinished, marks is not None].count(True) != 1:
+    is_named = who is not None or bool(tel or email)
+    if [is_named, unfinished, marks is not None].count(True) != 1:
         raise click.UsageError("Name one member by ID, token, --tel or --email, or use --unfinished or --marks FILE.")
     settings, now = existing_store(), SystemClock().now_ms()
     forgetting = Forgetting(settings, now, folders)
     if unfinished or marks:
         chosen = _marks_in(marks) if marks else forgetting.unfinished()
         return _forget_marked(forgetting, chosen, check=check, yes=yes, as_json=as_json)
-    person = forgetting.person(who) if who is not None else _person_with(forgetting, tel, email)
+    if who is None:
+        person = _person_with(forgetting, tel, email)
+    else:
+        # His record may be gone already, and with it how he is found in files.
+        tels, emails = frozenset([tel] if tel else []), frozenset([email] if email else [])
+        person = replace(forgetting.person(who), tels=tels, emails=emails)
     known = forgetting.known(person)
     if not as_json:
         _print_known(known)
