@@ -8,6 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from pkgutil import walk_packages
 from string import Formatter
+from typing import Any
 
 import pytest
 
@@ -20,10 +21,11 @@ from counterfoil.checks import local
 from counterfoil.checks.findings import KINDS, MESSAGES, finding
 from counterfoil.console import app, guards
 from counterfoil.console.audit_texts import ACT_NAMES, FIELD_NAMES
-from counterfoil.console.display import translated as translated_html
 from counterfoil.console.key_parts import PERMISSION_NAMES
-from counterfoil.console.texts import LANGUAGES, TABLE, Texts, preferred
+from counterfoil.console.layout import REFUSALS
+from counterfoil.console.rendering import templates
 from counterfoil.console.texts import THAI as THAI_TEXTS
+from counterfoil.console.texts import Texts, preferred
 from counterfoil.domain.access import Key, Scope, permissions
 from counterfoil.domain.audit import Act, field_changes
 from counterfoil.domain.problems import TABLE as PROBLEMS
@@ -32,6 +34,7 @@ from counterfoil.model.messages import Message, duration
 from counterfoil.ports import MESSAGES as STORE_MESSAGES
 from counterfoil.ports import Permissions, StoreUnavailable
 from records import branch
+from upkeep import translations
 
 THAI = Texts("th")
 PACKAGE = Path(bootstrap.__file__).parent
@@ -167,7 +170,7 @@ def test_frequent_errors_of_sqlite_are_translated(tmp_path: Path) -> None:
 
 def test_every_refused_request_has_a_text() -> None:
     named = set(re.findall(r'"([a-z_]+)"', Path(guards.__file__).read_text() + Path(app.__file__).read_text()))
-    assert {name.partition(".")[2] for name in TABLE if name.startswith("guard.")} <= named
+    assert set(REFUSALS) <= named
 
 
 @pytest.mark.parametrize(
@@ -196,14 +199,15 @@ def test_refused_values_of_the_form_for_a_new_key_are_explained_in_thai(
 def test_a_form_of_another_site_is_refused_in_thai(console: RunningConsole) -> None:
     somchai = console.operator("somchai", "th")
     answer = somchai.send("/keys/new", {}, **{"sec-fetch-site": "cross-site"})
-    assert (answer.status_code, answer.text) == (403, THAI("guard.foreign_form") + "\n")
+    assert (answer.status_code, answer.text) == (403, THAI.gettext(REFUSALS["foreign_form"]) + "\n")
     answer = somchai.send("/keys/new", {"label": "x" * 100_000})
-    assert (answer.status_code, answer.text) == (413, THAI("guard.body_too_large") + "\n")
+    assert (answer.status_code, answer.text) == (413, THAI.gettext(REFUSALS["body_too_large"]) + "\n")
 
 
 def test_a_message_without_a_text_is_shown_and_marked_as_english() -> None:
     message = Message("of_a_newer_version", "A message of a newer version.")
-    assert str(translated_html(THAI, message)) == '<span lang="en">A message of a newer version.</span>'
+    macros: Any = templates().get_template("macros.html").make_module({"t": THAI})
+    assert str(macros.sentence(message)) == '<span lang="en">A message of a newer version.</span>'
 
 
 def test_a_thai_page_shows_findings_errors_and_audit_entries_in_thai(console: RunningConsole) -> None:
@@ -223,38 +227,11 @@ def test_a_thai_page_shows_findings_errors_and_audit_entries_in_thai(console: Ru
 
 # --- the texts of pages ----------------------------------------------------------------
 
-SOURCES = [*(PACKAGE / "console").rglob("*.py"), *(PACKAGE / "views").rglob("*.py")]
-TEMPLATES = [*(PACKAGE / "console" / "fragments").glob("*.html")]
-# The headings of columns on pages are named in views.
-_USE = re.compile(r"""(?:\bt\(f?|\bpage=)["']([a-z0-9_.{}A-Z-]+)["']""")
-_USE_IN_TEMPLATE = re.compile(r"\{t\[([a-z0-9_.]+)\]")
 _THAI = re.compile(r"[\u0e00-\u0e7f]")
-# Texts that need no translation, because they are technical terms.
-SAME = {"store.horizon"}
 
 
-def test_every_text_exists_in_every_language_with_the_same_values() -> None:
-    for name, texts in TABLE.items():
-        assert len(texts) == len(LANGUAGES), name
-        english, thai = texts
-        assert english.strip(), name
-        assert name in SAME or _THAI.search(thai), name
-        assert not _THAI.search(english), name
-        assert placeholders(english) == placeholders(thai), name
-
-
-# Prefixes of text names that are computed, so the names are not in the source code. Other tests cover them.
-COMPUTED = ("advice",)
-
-
-def test_every_text_is_used_and_every_used_text_exists() -> None:
-    uses = {name for file in SOURCES for name in _USE.findall(file.read_text("utf-8"))}
-    uses |= {name for file in TEMPLATES for name in _USE_IN_TEMPLATE.findall(file.read_text("utf-8"))}
-    patterns = {re.compile(re.sub(r"\\\{[^}]*\\\}", r"[^.]+", re.escape(use))): use for use in uses}
-    named = [name for name in TABLE if name.partition(".")[0] not in COMPUTED]
-    assert [name for name in named if not any(one.fullmatch(name) for one in patterns)] == []
-    missing = [use for one, use in patterns.items() if not any(one.fullmatch(name) for name in TABLE)]
-    assert missing == []
+def test_every_text_of_the_pages_is_translated() -> None:
+    assert translations.problems("th") == []
 
 
 def test_every_act_field_and_permission_has_a_name() -> None:

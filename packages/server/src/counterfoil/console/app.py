@@ -12,7 +12,7 @@ from counterfoil.console import routes, sign_in
 from counterfoil.console.actions import record_proxy_sign_in
 from counterfoil.console.guards import SINGLE_HEADERS, refusal
 from counterfoil.console.imports import IMPORT_PATH, Imports
-from counterfoil.console.layout import ICONS_PATH, SCRIPT_PATH, STYLE_PATH, notice, refusal_page, sign_in_page
+from counterfoil.console.layout import ICONS_PATH, SCRIPT_PATH, STYLE_PATH, SignInReason, refusal_page, sign_in_page
 from counterfoil.console.sessions import Session, Sessions
 from counterfoil.console.texts import Texts, language_named, preferred
 from counterfoil.console.visit import JSON, ConsoleResponse, ConsoleStore, Visit, redirect
@@ -24,7 +24,7 @@ from counterfoil.program.clock import SystemClock
 from counterfoil.program.process import SignalSafeEvent
 from counterfoil.program.times import show_times_in
 from counterfoil.settings import Settings
-from counterfoil.web.html import Html, style_sheet, text_file
+from counterfoil.web.html import style_sheet, text_file
 
 MAX_NAME = 200
 UPLOAD_PATHS = frozenset({IMPORT_PATH})
@@ -135,20 +135,24 @@ class ConsoleApp:
             return redirect("/#")
         t = Texts(language_named(request.query.get("lang")) or preferred(request.header("accept-language")))
         if request.method != "POST":
-            message = notice(t("sign_in.out")) if "out" in request.query and not session else None
-            return self._sign_in_page(t, request, 200, message, session)
+            reason: SignInReason | None = "signed_out" if "out" in request.query and not session else None
+            return self._sign_in_page(t, request, 200, reason, session)
         signed_in = self._devices.sign_in(request.form.get("link", ""))
         if signed_in is None:
-            refused = notice(t("sign_in.refused"), "bad")
-            return redirect("/") if session else self._sign_in_page(t, request, 403, refused)
+            return redirect("/") if session else self._sign_in_page(t, request, 403, "refused")
         self._sign_out_devices(request)
         return redirect("/", ("set-cookie", self._cookie(request, *signed_in)))
 
     def _sign_in_page(
-        self, t: Texts, request: ListenerRequest, status: int, message: Html | None, session: Session | None = None
+        self,
+        t: Texts,
+        request: ListenerRequest,
+        status: int,
+        reason: SignInReason | None,
+        session: Session | None = None,
     ) -> ConsoleResponse:
         operator = session.actor.name if session else None
-        return ConsoleResponse(status=status, body=sign_in_page(t, self._link_command(request), message, operator))
+        return ConsoleResponse(status=status, body=sign_in_page(t, self._link_command(request), reason, operator))
 
     def _link_command(self, request: ListenerRequest) -> str:
         """Return the command that makes a link, with the store's path only if nobody else can reach this page."""
@@ -164,7 +168,7 @@ class ConsoleApp:
         if request.method == "POST" or (wants_page and not request.path.endswith((".json", ".csv"))):
             t = Texts(preferred(request.header("accept-language")))
             if request.method == "POST":
-                return self._sign_in_page(t, request, 401, notice(t("sign_in.ended"), "bad"))
+                return self._sign_in_page(t, request, 401, "ended")
             return redirect(SIGNED_OUT_PATH if self._tokens(request) else sign_in.SIGN_IN_PATH)
         return ConsoleResponse(status=401, content_type=JSON, body=b'{"error":"not_signed_in"}\n')
 

@@ -1,24 +1,22 @@
 """Answers with pages: what surrounds their content, the sign-in page, and pages that say why a request is refused."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Final, Literal
 from urllib.parse import urlencode
 
 from markupsafe import Markup
 from msgspec import Struct
 
 from counterfoil.checks.findings import Finding
-from counterfoil.console import display
-from counterfoil.console.display import template
-from counterfoil.console.rendering import render_page
+from counterfoil.console.rendering import render, render_page
 from counterfoil.console.sign_in import SIGN_IN_PATH
 from counterfoil.console.texts import LANGUAGES, Texts, preferred
-from counterfoil.console.visit import ConsolePage, ConsoleResponse, FormResult, PageContent, View, Visit
+from counterfoil.console.visit import ConsolePage, ConsoleResponse, FormResult, View, Visit
 from counterfoil.domain.devices import Role
+from counterfoil.model.text import translatable
 from counterfoil.program.times import local, zone_name
 from counterfoil.settings import display_value
 from counterfoil.web import html
-from counterfoil.web.html import Html, element
 
 STYLE_PATH, SCRIPT_PATH, ICONS_PATH = "/console.css", "/console.js", "/icons.svg"
 SERVICE_BANNER_PATH = "/service-banner"
@@ -86,16 +84,6 @@ def show(
     return ConsoleResponse(status=status, body=body.encode())
 
 
-def page(
-    visit: Visit, name: str, content: PageContent, *, status: int = 200, as_json: str = "", as_csv: str = ""
-) -> ConsoleResponse:
-    """Return a page that is not a template yet."""
-    shows_service, refresh_sec = content.shows_service, content.refresh_sec
-    frame = _frame(visit, name, as_json, as_csv, shows_service=shows_service, refresh_sec=refresh_sec)
-    body = render_page("drawn", visit, content, frame=frame, outcome=None)
-    return ConsoleResponse(status=status, body=body.encode())
-
-
 def _frame(
     visit: Visit, name: str, as_json: str, as_csv: str, *, shows_service: bool, refresh_sec: int | None
 ) -> Frame:
@@ -139,54 +127,58 @@ def _other_languages(t: Texts, address: Callable[[str], str]) -> list[LanguageLi
     ]
 
 
-def sign_in_page(t: Texts, command: str, message: Html | None, operator: str | None = None) -> bytes:
+SignInReason = Literal["ended", "refused", "signed_out"]
+
+
+def sign_in_page(t: Texts, command: str, reason: SignInReason | None, operator: str | None = None) -> bytes:
     """Return the sign-in page. It shows `command`, which makes a link, and the operator who is signed in, if any."""
-    go_on = element("a", t("sign_in.go_on"), href="/")
-    notices = [notice(html.markup(t("signed_in_as", name=operator), " · ", go_on)) if operator else None, message]
-    languages = _languages(t, lambda language: f"{SIGN_IN_PATH}?lang={language}")
-    form = template("sign_in", t, notices=notices, command=display.command_line(command))
-    return _outside(t, t("sign_in.title"), form, languages)
+    languages = _other_languages(t, lambda language: f"{SIGN_IN_PATH}?lang={language}")
+    values = {"icon": html.icon(), "languages": languages, "link_command": command}
+    return render("sign_in", t, **values, reason=reason, operator=operator).encode()
+
+
+# Why a request is refused, by the reasons of `guards.refusal` and of the listener.
+REFUSALS: Final = {
+    "body_too_large": translatable("The body is too large."),
+    "failed": translatable("The console failed unexpectedly. See its standard error."),
+    "foreign_form": translatable(
+        "This form was sent from another web site, so nothing was done. Open the page in this console, and send its "
+        "form."
+    ),
+    "foreign_read": translatable("Other web sites must not load anything from the console. Open its address in a tab."),
+    "loopback_host": translatable(
+        "The console has an address of its own, so that your session stays yours. Open its sign-in link, or run "
+        "`counterfoil console link` to get one."
+    ),
+    "malformed": translatable("The request is not valid."),
+    "method": translatable("Only GET, HEAD and POST are allowed."),
+    "not_url_encoded": translatable("The body of a form must be URL-encoded."),
+    "one_host": translatable("Exactly one valid Host header is required."),
+    "unknown_host": translatable(
+        "The console does not know this host name. Open a link from `counterfoil console link`, or add the name to the "
+        "setting `console_names`."
+    ),
+}
 
 
 def refusal_page(headers: Mapping[str, str], status: int, reason: str) -> ConsoleResponse:
     """Return why a request is refused: a page for browsers, in the language that they prefer, or else plain text."""
     t = Texts(preferred(headers.get("accept-language", "")))
-    text = t(f"guard.{reason}")
+    text = t.gettext(REFUSALS[reason])
     if "text/html" not in headers.get("accept", ""):
         return ConsoleResponse(status=status, content_type="text/plain; charset=utf-8", body=f"{text}\n".encode())
     # The page contains its style sheet, because a request with a wrong host name gets no file.
     sheet = html.style_sheet("counterfoil.console", "console.css")
-    title = t("refusal.failed") if status >= 500 else t("refusal.title")
-    # Every address with this host name is refused.
-    content = problem_box(t, html.inline(text), has_link=status != 421)
-    body = _outside(t, title, content, style=html.style_element(sheet))
-    return ConsoleResponse(status=status, body=body, policy=html.content_security_policy(sheet))
-
-
-def problem_box(t: Texts, text: html.Child, *, has_link: bool = True) -> Html:
-    link = display.button_row(display.button_link(t("problem.today"), "/")) if has_link else None
-    return element("div", element("p", text), link, class_="problem", role="status")
-
-
-def _outside(t: Texts, title: str, content: Html, languages: Sequence[Html] = (), style: Html | None = None) -> bytes:
-    """Return a page without navigation."""
-    body = template("outside", t, icon=html.icon(), title=title, content=content, languages=languages)
-    return _document(t, title, body, style)
-
-
-def _languages(t: Texts, address: Callable[[str], str]) -> list[Html]:
-    return [
-        element("a", LANGUAGE_NAMES[language], href=address(language), lang=language, hreflang=language)
-        for language in LANGUAGES
-        if language != t.language
-    ]
-
-
-def _document(t: Texts, title: str, body: Html, style: Html | None = None) -> bytes:
-    linked = [element("link", rel="stylesheet", href=STYLE_PATH), element("script", src=SCRIPT_PATH, defer=True)]
-    return template("document", t, title=title, icon=html.icon(), files=style or linked, body=body).encode()
-
-
-def notice(text: html.Child, kind: str = "") -> Html:
-    """Return a message in a box. `kind` is `good`, `warn`, `bad` or empty."""
-    return element("p", text, class_=f"notice {kind}".rstrip(), role="status")
+    body = render(
+        "refusal",
+        t,
+        icon=html.icon(),
+        languages=[],
+        # A style sheet in a page is not escaped.
+        style_sheet=Markup(sheet),  # noqa: S704 - it is the console's own
+        has_failed=status >= 500,
+        text=text,
+        # Every address with this host name is refused.
+        has_link=status != 421,
+    )
+    return ConsoleResponse(status=status, body=body.encode(), policy=html.content_security_policy(sheet))

@@ -125,14 +125,6 @@ def render_page(name: str, visit: Visit, view: object, **values: object) -> Mark
     return render(name, visit.t, visit=visit, view=view, **values)
 
 
-def macro(visit: Visit, file: str, name: str) -> Callable[..., Markup]:
-    """Return a macro, for pages that are not templates yet."""
-    made: Callable[..., Markup] = getattr(
-        templates().get_template(f"{file}.html").make_module({"t": visit.t, "visit": visit}), name
-    )
-    return made
-
-
 def _amount(amount: Decimal | str) -> str:
     """Return an amount with separators of thousands. What is no number is shown as it is."""
     try:

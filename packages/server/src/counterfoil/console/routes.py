@@ -5,14 +5,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
-from msgspec import json
+from msgspec import Struct, json
 from msgspec.structs import replace
 
 from counterfoil.checks.open_items import VERBS
 from counterfoil.console import actions, import_actions
-from counterfoil.console.display import LATEST_LOAD, translated
 from counterfoil.console.imports import IMPORT_PATH
-from counterfoil.console.layout import NAVIGATION, SERVICE_BANNER_PATH, page, problem_box, service_banner, show
+from counterfoil.console.layout import NAVIGATION, SERVICE_BANNER_PATH, service_banner, show
 from counterfoil.console.pages import (
     audit,
     bill,
@@ -31,7 +30,7 @@ from counterfoil.console.pages import (
     today,
     undo,
 )
-from counterfoil.console.visit import CSV, JSON, ConsolePage, ConsoleResponse, NotFound, PageContent, Visit, redirect
+from counterfoil.console.visit import CSV, JSON, ConsolePage, ConsoleResponse, NotFound, Visit, redirect
 from counterfoil.domain.credentials import ID_LENGTH
 from counterfoil.domain.devices import Role, allows
 from counterfoil.model.calendar import iso_utc
@@ -39,7 +38,10 @@ from counterfoil.model.messages import Message
 from counterfoil.model.text import csv_text
 from counterfoil.ports import StoreMismatch, StoreUnavailable
 from counterfoil.program.columns import RowList, as_data, csv_lines
+from counterfoil.web.templates import prose
 
+# This address redirects to the page of the latest load.
+LATEST_LOAD = "/loads/latest"
 _KEY = rf"(?P<key_id>[0-9A-Za-z]{{{ID_LENGTH}}})"
 _NUMBER = "(?P<number>[0-9]{1,15})"
 # IDs in paths are percent-encoded: see `addresses`.
@@ -101,9 +103,9 @@ def answer(visit: Visit) -> ConsoleResponse:
     try:
         return _act(visit) if visit.request.method == "POST" else _show(visit)
     except NotFound as error:
-        return problem(visit, 404, visit.t("missing.title"), str(error))
+        return problem(visit, 404, visit.t.gettext("Not found"), str(error))
     except (StoreUnavailable, StoreMismatch) as error:
-        return problem(visit, 503, visit.t("unavailable.title"), error.message.as_sentence())
+        return problem(visit, 503, visit.t.gettext("The store cannot be read"), error.message.as_sentence())
 
 
 def _act(visit: Visit) -> ConsoleResponse:
@@ -112,7 +114,7 @@ def _act(visit: Visit) -> ConsoleResponse:
         if found:
             shown = replace(visit, values=found.groupdict(), path=_page_of(visit.request.path))
             return _not_allowed(visit, "operator") or act(shown)
-    raise NotFound(visit.t("missing.text"))
+    raise NotFound(visit.t.gettext("There is no such page."))
 
 
 def _page_of(path: str) -> str:
@@ -126,7 +128,12 @@ def _not_allowed(visit: Visit, needed: Role) -> ConsoleResponse | None:
     """Return the refusal of a device whose role does not include the one that is needed."""
     if allows(visit.session.role, needed):
         return None
-    return problem(visit, 403, visit.t("role.refused"), visit.t("role.needs", role=visit.t(f"role.{needed}")))
+    t = visit.t
+    text = t.gettext(
+        "This device is signed in as a reader, so nothing was done. This needs a device with the role %(role)s.",
+        role=t.gettext("operator") if needed == "operator" else t.gettext("reader"),
+    )
+    return problem(visit, 403, t.gettext("Not allowed"), text)
 
 
 def _show(visit: Visit) -> ConsoleResponse:
@@ -144,7 +151,7 @@ def _show(visit: Visit) -> ConsoleResponse:
         if found and (kind != "csv" or shown.csv):
             refusal = _not_allowed(visit, shown.role)
             return refusal or _draw(replace(visit, values=found.groupdict(), path=path), shown, path, kind)
-    raise NotFound(visit.t("missing.text"))
+    raise NotFound(visit.t.gettext("There is no such page."))
 
 
 def _draw(visit: Visit, shown: ConsolePage[Any], path: str, kind: str) -> ConsoleResponse:
@@ -160,8 +167,6 @@ def _draw(visit: Visit, shown: ConsolePage[Any], path: str, kind: str) -> Consol
         return csv_response(visit, *shown.csv(visit, view))
     as_csv = visit.address(f"{path}.csv") if shown.csv else ""
     as_json = visit.address(f"{path}.json")
-    if shown.draw:
-        return page(visit, shown.name, shown.draw(visit, view), as_json=as_json, as_csv=as_csv)
     return show(visit, shown, view, as_json=as_json, as_csv=as_csv)
 
 
@@ -179,5 +184,12 @@ def problem(visit: Visit, status: int, title: str, message: Message | str) -> Co
         return ConsoleResponse(status=status, content_type=JSON, body=json.encode({"error": str(message)}) + b"\n")
     first = "/" + visit.request.path.split("/")[1]
     name = next((name for name, address in NAVIGATION.items() if address == first), "")
-    text = message if isinstance(message, str) else translated(visit.t, message)
-    return page(visit, name, PageContent(title=title, main=problem_box(visit.t, text)), status=status)
+    text = message if isinstance(message, str) else prose(visit.t.message(message))
+    return show(visit, ConsolePage[Problem](name=name, template="problem"), Problem(title, text), status=status)
+
+
+class Problem(Struct, frozen=True):
+    """Why there is no page to show."""
+
+    title: str
+    text: str

@@ -11,7 +11,6 @@ from jinja2.runtime import Context
 from markupsafe import Markup
 from msgspec import Struct
 
-from counterfoil.console.display import heading as heading_text
 from counterfoil.console.visit import Visit
 from counterfoil.model.calendar import to_ms
 from counterfoil.program.columns import ListColumn, RowList, arranged
@@ -162,7 +161,7 @@ def _in_order(visit: Visit, place: int, column: ListColumn[Any], drawn: list[_Dr
 
 
 def _heading(visit: Visit, column: ListColumn[Any], styles: Mapping[str, str], *, can_sort: bool) -> DrawnHeading:
-    text = heading_text(visit.t, column)
+    text = visit.t.gettext(column.page)
     style = " ".join(filter(None, ["number" if column.kind == "number" else "", styles.get(column.key, "")]))
     # A column without a value has buttons.
     if not can_sort or not (column.json or column.value):

@@ -1,6 +1,6 @@
 """The languages of the console. English texts are where they are used, Thai ones in `translations/th.po`.
 
-The strings of pages that are not templates yet, and the Thai texts of messages, are in `texts.toml`.
+The Thai texts of messages are in `texts.toml`, by the codes of the messages.
 """
 
 import re
@@ -17,9 +17,6 @@ from counterfoil.program.times import second
 Language = Literal["en", "th"]
 LANGUAGES: Final[tuple[Language, ...]] = ("en", "th")
 _FILE = tomllib.loads((files("counterfoil.console") / "texts.toml").read_text("utf-8"))
-TABLE: Final[dict[str, tuple[str, ...]]] = {
-    name: tuple(texts[language] for language in LANGUAGES) for name, texts in _FILE["strings"].items()
-}
 # The Thai texts of messages, by their codes. The English texts are where the messages are defined.
 THAI: Final[Catalogue] = _FILE["thai"]
 _RANGE = re.compile(r"(?:^|,)\s*([a-z]+)(?:-[a-z0-9-]+)?\s*(?:;\s*q\s*=\s*([01](?:\.[0-9]+)?))?\s*(?=,|$)")
@@ -40,7 +37,6 @@ class Texts:
     def __init__(self, language: Language) -> None:
         self.language = language
         self._translations = translations(language)
-        self._index = LANGUAGES.index(language)
 
     def gettext(self, text: str, /, **values: object) -> str:
         """Return a text in this language."""
@@ -53,14 +49,6 @@ class Texts:
     def pgettext(self, context: str, text: str, /, **values: object) -> str:
         """Return a text whose translation depends on its context, because the English words have two meanings."""
         return _filled(self._translations.pgettext(context, text), values)
-
-    def __call__(self, text_name: str, /, **values: object) -> str:
-        """Return the string with this name, with its placeholders filled in."""
-        text = TABLE[text_name][self._index]
-        return text.format(**values) if values else text
-
-    # A fragment names a text in brackets.
-    __getitem__ = __call__
 
     @property
     def catalogue(self) -> Catalogue:

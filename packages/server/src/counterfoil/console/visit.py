@@ -2,7 +2,7 @@
 
 import shlex
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote, urlencode
 
@@ -22,7 +22,6 @@ from counterfoil.ports import Clock, StoreMismatch, StoreUnavailable
 from counterfoil.program.columns import RowList
 from counterfoil.settings import BY_NAME, Settings
 from counterfoil.views.keys import labels_of
-from counterfoil.web.html import Html
 
 # The checks are slow: they count bills and query the service. Pages opened in quick succession share one result.
 SHARED_SEC = 2
@@ -173,20 +172,6 @@ def number_in(text: str, otherwise: Result) -> int | Result:
     return int(text) if text.isascii() and text.isdecimal() and len(text) <= MAX_DIGITS else otherwise
 
 
-class PageContent(Struct, frozen=True, kw_only=True):
-    """The content of a page. The commands show the same data in a terminal, unless `command_text` says what they do."""
-
-    title: str
-    main: Html
-    commands: Sequence[str] = ()
-    command_text: str | None = None
-    lead: Html | None = None
-    # Whether the content already says whether the service is ready.
-    shows_service: bool = False
-    # How often a script updates the page.
-    refresh_sec: int | None = None
-
-
 class FormResult(Struct, frozen=True):
     """What a form has done, or why it has done nothing. `kind` is `good`, `warn`, `bad` or empty."""
 
@@ -204,10 +189,8 @@ class ConsolePage(Struct, Generic[View], frozen=True, kw_only=True):
 
     name: str
     role: Role = "reader"
-    template: str = ""
+    template: str
     read: Callable[[Visit], View] | None = None
-    # Draws a page that has no template yet.
-    draw: Callable[[Visit, View], PageContent] | None = None
     as_json: Callable[[Visit, View], object] = lambda _, view: view
     csv: Callable[[Visit, View], tuple[str, RowList[Any]]] | None = None
     # Whether the page itself says whether the service is ready.
