@@ -50,9 +50,9 @@ def test_a_pipe_gets_one_line_per_entry(counterfoil: Command) -> None:
     assert heading.split() == ["time", "act", "key", "ID", "label", "actor", "via", "host", "changes"]
     assert latest.endswith("perDay 10,000 -> 20,000; permissions none -> messaging-lookup")
     assert re.search(
-        rf"\+07  key_issued +{key_id}  ERP .* scope shop sh_1; label ERP; perMin 60; perDay 10,000$", first
+        rf"\+07  key issued +{key_id}  ERP .* scope shop sh_1; label ERP; perMin 60; perDay 10,000$", first
     )
-    assert "store_created" in created
+    assert "store created" in created
 
 
 def test_a_note_says_that_there_are_more_entries(counterfoil: Command) -> None:

@@ -428,3 +428,12 @@ def test_options_that_do_not_fit_are_refused(loaded: Command, tmp_path: Path, wo
 def test_backups_of_an_embedded_store_are_made_and_not_only_recorded(loaded: Command) -> None:
     loaded("backup", "--record", "snapshot", status=1)
     assert loaded.json("status", status=1)["lastBackupAt"] is None
+
+
+def test_a_folder_of_backups_is_refused_with_the_newest_of_them(counterfoil: Command, tmp_path: Path) -> None:
+    counterfoil("load", "-", stdin=SHOPS[0])
+    backups = tmp_path / "backups"
+    counterfoil("backup", "--keep", 3, backups)
+    (newest,) = backups.iterdir()
+    refused = Command(tmp_path / "new")("restore", backups, status=1)
+    assert f"Name one of them; the newest is {newest}." in refused.output

@@ -224,12 +224,26 @@ def test_a_key_is_revoked_everywhere_at_its_scheduled_time(counterfoil: Command,
 
 def test_an_invalid_time_is_misuse_and_changes_nothing(counterfoil: Command) -> None:
     key_id = issue(counterfoil)["keyId"]
-    for time in ("2999-01-01T00:00", "tomorrow", "2020-01-01T00:00Z"):
+    for time in ("tomorrow", "2020-01-01T00:00", "2020-01-01T00:00Z"):
         counterfoil("keys", "revoke", key_id, "--at", time, status=2)
     for duration in ("7", "0d", "-7d"):
         counterfoil("keys", "rotate", key_id, "--revoke-old-in", duration, status=2)
     (only,) = counterfoil.json("keys", "list")
     assert (only["revoked"], only["revokesAt"]) == (False, None)
+
+
+def test_a_time_without_a_zone_is_in_the_zone_of_the_lists(counterfoil: Command) -> None:
+    key_id = issue(counterfoil)["keyId"]
+    revoked = counterfoil.json("keys", "revoke", key_id, "--at", "2999-12-01", "--yes")
+    assert revoked["revokesAt"] == "2999-11-30T17:00:00.000Z"
+
+
+@pytest.mark.parametrize("word", ["delete", "remove"])
+def test_whoever_wants_to_delete_a_key_reads_that_it_is_revoked(counterfoil: Command, word: str) -> None:
+    refused = counterfoil("keys", word, "AAAAAAAAAAAA", status=2)
+    assert f"There is no command '{word}'. Use `counterfoil keys revoke`." in refused.output.replace(
+        "program", "counterfoil"
+    )
 
 
 # --- the message for the holder ------------------------------------------------------

@@ -363,3 +363,17 @@ def test_a_setting_that_has_no_effect_on_a_command_is_no_misuse(
 ) -> None:
     monkeypatch.setenv("COUNTERFOIL_KEPT", "elsewhere")
     counterfoil("load", "-", stdin=b"")
+
+
+def test_an_option_before_the_command_is_told_where_it_belongs(counterfoil: Command) -> None:
+    refused = counterfoil.bare("--store", "somewhere", "status", status=2)
+    assert "Put it after the command: counterfoil status --store ..." in refused.output
+
+
+def test_a_mistyped_word_of_loads_gets_the_right_one(counterfoil: Command) -> None:
+    assert "Did you mean `counterfoil loads resolve`?" in counterfoil("loads", "resovle", "7", status=2).output
+
+
+def test_an_unknown_route_is_refused_with_the_known_ones(counterfoil: Command) -> None:
+    refused = counterfoil("requests", "--route", "transaction", status=2)
+    assert "'transaction' is not a route. The routes are shops, transactions," in refused.output

@@ -4,9 +4,9 @@ import io
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Any, NoReturn
 
 import click
@@ -75,11 +75,33 @@ class Command(click.Command):
 
 
 class CommandGroup(Command, click.Group):
+    """A group of commands. `instead` names the command that somebody means who types another word."""
+
     command_class = Command
+    instead: Mapping[str, str] = MappingProxyType({})
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        meant = self.instead.get(args[0])
+        if meant:
+            raise click.UsageError(f"There is no command {args[0]!r}. Use `{ctx.command_path} {meant}`.", ctx)
+        return super().resolve_command(ctx, args)
 
 
 class Program(CommandGroup):
     """Looks up registered commands, and turns every error into a one-line message and an exit status."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            command = next((word for word in args if word in registered()), None)
+            if command is None or args.index(command) == 0:
+                raise
+            option = error.option_name
+            advice = f"Put it after the command: counterfoil {command} {option} ..."
+            raise click.UsageError(f"{option} is not an option of `counterfoil` itself. {advice}", ctx) from error
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         return list(registered())

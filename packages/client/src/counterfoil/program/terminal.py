@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 Row = TypeVar("Row")
 COLUMN_GAP = "  "
 BLOCK_INDENT = 4
+# A text in a narrow table is not cut below this width.
+MIN_CELL = 8
+_TIME = re.compile(r"(?P<minute>\d{4}-\d\d-\d\d \d\d:\d\d)(?::\d\d)? (?P<zone>\S+)")
 # `style` writes this for the start of an escape sequence, and `echo` replaces it. It is random, so no text contains it.
 _STYLE_MARK = f"{{{os.urandom(8).hex()}}}"
 _SEQUENCE_START = "\x1b["
@@ -121,7 +124,14 @@ def print_message(text: str) -> None:
 
 
 def print_rows(
-    columns: "Sequence[ListColumn[Row]]", rows: Sequence[Row], as_json: bool, *, nothing: str, first: Sequence[str] = ()
+    columns: "Sequence[ListColumn[Row]]",
+    rows: Sequence[Row],
+    as_json: bool,
+    *,
+    nothing: str,
+    first: Sequence[str] = (),
+    narrow: Sequence[str] = (),
+    below: str = "",
 ) -> None:
     """Print rows as JSON or as a list. Without rows, print a note."""
     if as_json:
@@ -131,11 +141,22 @@ def print_rows(
     elif not rows:
         print_note(nothing)
     else:
-        print_list(columns, rows, first)
+        print_list(columns, rows, first, narrow=narrow, below=below)
 
 
-def print_list(columns: "Sequence[ListColumn[Row]]", rows: Sequence[Row], first: Sequence[str] = ()) -> None:
-    """Print the columns that a terminal shows, those in `first` first; in blocks if it is too narrow for a table."""
+def print_list(
+    columns: "Sequence[ListColumn[Row]]",
+    rows: Sequence[Row],
+    first: Sequence[str] = (),
+    *,
+    narrow: Sequence[str] = (),
+    below: str = "",
+) -> None:
+    """Print the columns that a terminal shows, those in `first` first.
+
+    If the terminal is too narrow, the table has only the columns with the headings `narrow`, and the text of the column
+    `below` under each row; without `narrow`, or if that is too wide as well, each row is a block of lines.
+    """
     from counterfoil.program.columns import arranged, plain_text  # noqa: PLC0415 - not every command prints a list
 
     shown = [column for column in arranged(columns, first) if column.terminal]
@@ -145,14 +166,80 @@ def print_list(columns: "Sequence[ListColumn[Row]]", rows: Sequence[Row], first:
     room = shutil.get_terminal_size().columns if is_terminal(sys.stdout) else sys.maxsize
     heading, *lines = aligned([names, *cells], right)
     if max(map(display_width, (heading, *lines))) > room:
-        for title, about, *others in cells:
-            print_wrapped(f"{style(title, bold=True)}{COLUMN_GAP}{about}", BLOCK_INDENT)
-            parts = [f"{name} {value}" for name, value in zip(names[2:], others, strict=True) if value]
-            print_wrapped(" " * BLOCK_INDENT + " · ".join(parts), BLOCK_INDENT, dim=True)
+        if not (narrow and _print_narrow(shown, cells, narrow, below, room)):
+            _print_blocks(names, cells)
         return
     echo(heading, dim=True)
     for line in lines:
         echo(line)
+
+
+def _print_blocks(names: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
+    for title, about, *others in cells:
+        print_wrapped(f"{style(title, bold=True)}{COLUMN_GAP}{about}", BLOCK_INDENT)
+        parts = [f"{name} {value}" for name, value in zip(names[2:], others, strict=True) if value]
+        print_wrapped(" " * BLOCK_INDENT + " · ".join(parts), BLOCK_INDENT, dim=True)
+
+
+def _print_narrow(
+    columns: "Sequence[ListColumn[Row]]", cells: Sequence[Sequence[str]], narrow: Sequence[str], below: str, room: int
+) -> bool:
+    """Print a table of these columns, and which others there are. Return False if it does not fit."""
+    names = [column.terminal for column in columns]
+    chosen = []
+    for name in narrow:
+        index = names.index(name)
+        if any(row[index] not in ("", "-") for row in cells):
+            chosen.append(index)
+    zones = set()
+    table = [[names[index] for index in chosen]]
+    for row in cells:
+        line = []
+        for index in chosen:
+            time = _TIME.fullmatch(row[index]) if columns[index].kind == "time" else None
+            if time:
+                zones.add(time["zone"])
+            line.append(time["minute"] if time else row[index])
+        table.append(line)
+    texts = [place for place, index in enumerate(chosen) if columns[index].kind == "text" and place > 0]
+    table = _cut(table, texts, room)
+    right = [columns[index].kind == "number" for index in chosen]
+    heading, *lines = aligned(table, right)
+    if max(map(display_width, (heading, *lines))) > room:
+        return False
+    echo(heading, dim=True)
+    for text, row in zip(lines, cells, strict=True):
+        echo(text)
+        more = row[names.index(below)] if below else ""
+        if more not in ("", "-"):
+            print_wrapped(" " * BLOCK_INDENT + more, BLOCK_INDENT, dim=True)
+    left_out = [name for name in names if name not in (*narrow, below)]
+    times = f"Times are {', '.join(sorted(zones))}. " if zones else ""
+    print_wrapped(f"{times}A wider terminal also shows {', '.join(left_out)}; --json shows everything.", dim=True)
+    return True
+
+
+def _cut(table: Sequence[Sequence[str]], places: Sequence[int], room: int) -> list[list[str]]:
+    """Shorten the widest of the columns at these places until the table fits, or none is wider than MIN_CELL."""
+    widths = [max(map(display_width, column)) for column in zip(*table, strict=True)]
+    while sum(widths) + len(COLUMN_GAP) * (len(widths) - 1) > room:
+        widest = max(places, key=lambda place: widths[place], default=None)
+        if widest is None or widths[widest] <= MIN_CELL:
+            break
+        widths[widest] -= 1
+    return [[_shortened(cell, width) for cell, width in zip(row, widths, strict=True)] for row in table]
+
+
+def _shortened(text: str, width: int) -> str:
+    """Return a text without its middle if it is wider than this. Names often begin with the same words."""
+    if display_width(text) <= width:
+        return text
+    start, end = len(text), 0
+    while display_width(text[:start]) > width // 3:
+        start -= 1
+    while display_width(text[:start]) + 1 + display_width(text[end:]) > width:
+        end += 1
+    return f"{text[:start]}…{text[end:]}"
 
 
 def console(stream: IO[str]) -> "Console":

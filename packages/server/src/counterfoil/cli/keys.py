@@ -76,9 +76,15 @@ def instant(value: str, zone: tzinfo | None = None) -> int:
     found = times.instant(value, zone)
     if found is None:
         raise click.BadParameter(
-            f"{value!r} is not a valid time. Include the time zone, for example 2026-11-23T00:00+07:00."
+            f"{value!r} is not a valid time. Use a time such as 2026-11-23T00:00, or 2026-11-23T00:00+07:00."
         )
     return found
+
+
+def future_time(value: str) -> int:
+    """Parse a time, by default in the zone in which lists show times."""
+    settings_from()
+    return instant(value, times.shown_zone())
 
 
 def single_key_options(function: Callable[..., None]) -> Any:
@@ -92,6 +98,9 @@ def command() -> None:
 
     KEYID is the part of a key between `cf_live_` and the next underscore.
     """
+
+
+command.instead = {"add": "issue", "create": "issue", "delete": "revoke", "new": "issue", "remove": "revoke"}
 
 
 @command.command()
@@ -157,7 +166,10 @@ def list_(active: bool, as_json: bool) -> None:
         terminal.print_note(f"when the keys were last used cannot be shown: {error}")
         last_used = None
     first = ("keyId", "label", "scope", "perMin", "perDay")
-    terminal.print_rows(columns(now, last_used), keys, as_json, nothing=NO_KEYS, first=first)
+    narrow = ["key ID", "label", "scope", "last used", "state"]
+    if last_used is None:
+        narrow.remove("last used")
+    terminal.print_rows(columns(now, last_used), keys, as_json, nothing=NO_KEYS, first=first, narrow=narrow)
 
 
 @command.command()
@@ -267,7 +279,7 @@ def rotate(keyid: str, revoke_old_in: int | None, again: bool, as_json: bool) ->
 
 
 @command.command()
-@click.option("--at", type=instant, metavar="TIME", help="Revoke at this time, for example 2026-11-23T00:00+07:00.")
+@click.option("--at", type=future_time, metavar="TIME", help="Revoke at this time, for example 2026-11-23T00:00.")
 @click.option("--yes", is_flag=True, help="Skip the confirmation prompt. Required if standard input is not a terminal.")
 @single_key_options
 def revoke(keyid: str, at: int | None, yes: bool, as_json: bool) -> None:

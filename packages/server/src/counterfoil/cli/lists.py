@@ -74,7 +74,13 @@ def audit(keyid: str | None, since: int | None, limit: int, as_json: bool) -> No
     about, period = f" about key {keyid}" if keyid else "", " since the given time" if since else ""
     nothing = f"there are no entries{about}{period}."
     terminal.print_rows(
-        with_labels(labels), found[:limit], as_json, nothing=nothing, first=("at", "act", "keyId", "label")
+        with_labels(labels),
+        found[:limit],
+        as_json,
+        nothing=nothing,
+        first=("at", "act", "keyId", "label"),
+        narrow=("time", "act", "key ID", "label", "actor"),
+        below="changes",
     )
     _note_more(found, limit, "entries")
 
@@ -129,6 +135,8 @@ def requests(ctx: click.Context, /, limit: int, follow: bool, as_csv: bool, as_j
     wanted = RequestFilter(**conditions)
     if as_csv and as_json:
         raise click.UsageError("Choose either --csv or --json.")
+    if wanted.route is not None:
+        _require_route(wanted.route)
     has_limit = ctx.get_parameter_source("limit") == ParameterSource.COMMANDLINE
     if follow and (wanted.request_id is not None or wanted.until is not None or has_limit):
         raise click.UsageError("--follow cannot be combined with a request ID, --until or --limit.")
@@ -142,8 +150,17 @@ def requests(ctx: click.Context, /, limit: int, follow: bool, as_csv: bool, as_j
         _print_one(found[0], labels_of(reads.keys()))
     else:
         nothing, labels = terminal.message("no_request", days=REQUEST_RECORD_DAYS), labels_of(reads.keys())
-        terminal.print_rows(columns(labels), found[:limit], as_json, nothing=nothing, first=_FIRST)
+        terminal.print_rows(
+            columns(labels), found[:limit], as_json, nothing=nothing, first=_FIRST, narrow=_NARROW, below="error"
+        )
     _note_more(found, limit, "requests")
+
+
+def _require_route(route: str) -> None:
+    from counterfoil.http.app import ROUTES  # noqa: PLC0415 - few searches name a route
+
+    if route not in ROUTES:
+        raise click.UsageError(f"{route!r} is not a route. The routes are {', '.join(ROUTES)}.")
 
 
 def _follow(reads: OperatorReads, wanted: RequestFilter, *, as_json: bool, as_csv: bool) -> NoReturn:
@@ -168,6 +185,7 @@ _COLUMNS = columns()
 _NAMES = [column.json for column in _COLUMNS if column.json]
 # The order in a terminal.
 _FIRST = ("at", "status", "took", "route", "keyId", "label", "requestId", "error")
+_NARROW = ("time", "status", "route", "key ID", "request ID")
 
 
 def _csv(found: Sequence[RecordedRequest]) -> list[list[object]]:

@@ -4,6 +4,7 @@ import hashlib
 import re
 from collections.abc import Sequence
 from contextlib import suppress
+from difflib import get_close_matches
 from pathlib import Path
 
 import click
@@ -72,7 +73,9 @@ def command(words: tuple[str, ...], limit: int, remove: bool, void_reason: str |
     """
     # A wrong word is wrong usage, whether there is a store or not.
     if words and words[0] not in WORDS and not NUMBER.fullmatch(words[0]):
-        raise click.UsageError(f"{words[0]!r} is not the number of a load. {USAGE}")
+        similar = get_close_matches(words[0], WORDS, 1)
+        advice = f"Did you mean `counterfoil loads {similar[0]}`?" if similar else USAGE
+        raise click.UsageError(f"{words[0]!r} is not the number of a load. {advice}")
     check_options(words, remove=remove, void_reason=void_reason)
     if words:
         refuse_without_effect("it limits the list of loads, `counterfoil loads`.", "--limit")

@@ -44,7 +44,11 @@ def _remember(ctx: click.Context, option: click.Parameter, value: object) -> Non
 # These options are not passed to commands: `settings_from` applies them.
 _hidden: dict[str, Any] = {"is_eager": True, "expose_value": False, "callback": _remember}
 store_option = click.option(
-    "--store", type=UserPath(file_okay=False), metavar="DIR", help="Folder of the store, or postgresql://...", **_hidden
+    "--store",
+    type=UserPath(file_okay=False),
+    metavar="DIR",
+    help="Folder of the store, or postgresql://... [COUNTERFOIL_STORE; default: counterfoil-data]",
+    **_hidden,
 )
 utc_option = click.option(
     "--utc", is_flag=True, help="Show times in UTC instead of the zone of the setting `timezone`.", **_hidden

@@ -53,7 +53,9 @@ def command(ctx: click.Context, /, franchise: str | None, as_json: bool) -> None
         if not found:
             raise click.ClickException(f"no shops of franchise {franchise} are loaded. Loaded franchises: {known}.")
     nothing = "no shops are loaded yet. Run `counterfoil load` to load some."
-    terminal.print_rows(views.columns(), found, as_json, nothing=nothing)
+    terminal.print_rows(
+        views.columns(), found, as_json, nothing=nothing, narrow=("shop ID", "name", "state", "bills", "last bill")
+    )
 
 
 @command.command(name="set")

@@ -32,7 +32,7 @@ def _changes(entry: AuditEntry, colon: str = ":", arrow: str = " → ", nothing:
 
 COLUMNS: Sequence[ListColumn[AuditEntry]] = (
     ListColumn("at", kind="time", terminal="time", page=translatable("Time"), csv="time_utc"),
-    ListColumn("act", terminal="act", page=translatable("Action")),
+    ListColumn("act", terminal="act", page=translatable("Action"), text=lambda entry: entry.act.replace("_", " ")),
     ListColumn("actor", lambda entry: entry.actor.name, terminal="actor", page=translatable("Who")),
     ListColumn("via", lambda entry: entry.actor.via, terminal="via"),
     ListColumn("host", lambda entry: entry.actor.host, terminal="host"),

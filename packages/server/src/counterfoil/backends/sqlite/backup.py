@@ -195,6 +195,12 @@ def checked(source: Path, *, with_hashes: bool = True) -> BackupManifest:
         if manifest.has_secret and not (source / SECRET).exists():
             raise BackupRefused(f"{source / SECRET} is missing. Put the file back.")
     except (OSError, DecodeError, KeyError) as error:
+        backups = sorted(manifest.parent for manifest in source.glob(f"*/{MANIFEST}"))
+        if backups:
+            newest = backups[-1]
+            raise BackupRefused(
+                f"{source} is a folder of backups. Name one of them; the newest is {newest}."
+            ) from error
         raise BackupRefused(f"{source} is not a complete backup ({_reason(error)}). Use another folder.") from error
     return manifest
 
