@@ -30,6 +30,9 @@ FOR_THE_OPERATOR = ("max(n)", "personal_base IS NOT NULL")
 # admission and those of about the last minute, and `passes` has a row for each list of changes that a lineage reads.
 HOURLY = ("DELETE FROM admissions WHERE day <", "DELETE FROM passes WHERE")
 
+# A migration runs once.
+ONCE = ("UPDATE day_totals SET stale = 1\nWHERE voids > 0",)
+
 Seen = tuple[str, str]
 
 
