@@ -17,15 +17,15 @@ from e2e.served_demo import PLAN, Demo, run
 
 pytestmark = pytest.mark.programs
 
-INTEGRATE = Path(__file__).parents[2] / "docs" / "integrate.md"
+PAGE = Path(__file__).parents[2] / "docs" / "generated-clients.md"
 
 
 def attack(demo: Demo, folder: Path, *options: str) -> None:
     """Run all checks of schemathesis against the demo; they must not find any problem."""
     samples = demo.shown.samples
-    # docs/integrate.md explains why these operations may refuse a request that is valid according to the OpenAPI
-    # document.
-    [exceptions] = re.findall(r"```toml\n# schemathesis.toml\n(.*?)```", INTEGRATE.read_text("utf-8"), re.DOTALL)
+    # docs/generated-clients.md explains why these operations may refuse a request that is valid according to the
+    # OpenAPI document.
+    [exceptions] = re.findall(r"```toml\n# schemathesis.toml\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
     (folder / "schemathesis.toml").write_text(
         "[parameters]\n"
         f'shopId = "{samples.shop_id}"\n'

@@ -1,4 +1,4 @@
-"""Tests the TypeScript program of docs/integrate.md, compiled with types generated from the OpenAPI document."""
+"""Tests the TypeScript program of docs/examples, compiled with types generated from the OpenAPI document."""
 
 import json
 from pathlib import Path
