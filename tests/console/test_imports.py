@@ -1,7 +1,9 @@
 """An operator without a terminal brings in files: questions, totals, acceptance, and what becomes of them."""
 
 import json
+import os
 import socket
+import subprocess
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -9,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
+from cli.command import PYTHON
 from console.running_console import PAGE, SAME_ORIGIN, Operator, RunningConsole
 from counterfoil import bootstrap
 from counterfoil.console import imports
@@ -326,3 +329,21 @@ def test_the_file_of_an_open_item_opens_the_same_page(console: RunningConsole, a
         **{"other:timezone": "Asia/Bangkok", "other:franchise": "g", "other:closing": "none"},
     )
     assert settled(alice, address, "reading")["state"] in ("checked", "asking")
+
+
+@pytest.mark.programs
+def test_the_watcher_loads_what_was_accepted_and_the_page_follows_it(tmp_path: Path, watched: Path) -> None:
+    with closing(RunningConsole(tmp_path / "console", console_deliveries=str(watched))) as console:
+        alice = console.operator()
+        address = known(alice)
+        command = [*PYTHON, "load", "--watch", str(watched), "--store", str(console.settings.store)]
+        environment = {**os.environ, "COUNTERFOIL_SECRET": console.settings.secret}
+        with subprocess.Popen(command, stderr=subprocess.DEVNULL, env=environment) as watcher:
+            try:
+                found = accept(alice, address)
+            finally:
+                watcher.terminate()
+        assert (found["state"], found["load"]) == ("loaded", 1)
+        assert f'href="/loads/{found["load"]}"' in alice.page(address)
+        assert bills_of(console) == 3
+        assert [path.name for path in watched.iterdir() if path.is_file()] == []
