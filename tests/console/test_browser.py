@@ -92,7 +92,9 @@ def test_every_page_is_accessible_short_and_stays_on_its_origin(
     with signed_in(browser, demo, width, color_scheme=scheme, locale=language) as visit:
         one_key = f"/keys/{demo.keys['franchise']['keyId']}"
         newest_load = go(visit, demo, "/loads").locator("td a").first.get_attribute("href")
-        for path in (*PAGES, "/reference", "/reference/try/listTransactions", one_key, newest_load):
+        of_shops = _pages_of_a_shop(visit, demo)
+        others = ("/reference", "/reference/try/listTransactions", one_key, newest_load, f"{newest_load}/undo")
+        for path in (*PAGES, *others, *of_shops):
             page = go(visit, demo, path)
             if path != "/reference":
                 assert page.locator("html").get_attribute("lang") == language
@@ -105,6 +107,17 @@ def test_every_page_is_accessible_short_and_stays_on_its_origin(
             page.set_viewport_size({"width": width, "height": 900})
         assert visit.said == []
         assert [address for address in visit.asked if not address.startswith((f"{demo.console}/", "data:"))] == []
+
+
+def _pages_of_a_shop(visit: Visit, demo: RunningDemo) -> list[str]:
+    """Return the addresses of a shop, of its latest day with bills, of a bill, and of a change of its facts."""
+    shop = f"/shops/{demo.keys['franchise']['shopId']}"
+    read = "async () => (await fetch(location.pathname + '.json')).json()"
+    days = go(visit, demo, shop).evaluate(read)["days"]
+    day = f"{shop}/days/{next(found['day'] for found in days if found['bills'])}"
+    bill_id = go(visit, demo, day).evaluate(read)["bills"][0]["billId"]
+    bill = f"/bills/{bill_id}?shop={demo.keys['franchise']['shopId']}"
+    return [shop, day, bill, f"{shop}/settings?closing=05:00"]
 
 
 def _widths_that_scroll(page: Any) -> list[int]:
