@@ -173,6 +173,6 @@ def _described(change: ShopChange, fields: dict[str, FieldChange]) -> str:
 
 
 def rewrite(ledger: LoadLedger, on_batch: Callable[[], None] = lambda: None) -> None:
-    """Rewrite all bills under the current facts of their shops. A running service, and every load, does this too."""
+    """Rewrite all bills under the current facts of their shops. Every load does this too, before it begins."""
     while ledger.rewrite_bills(BILLS_PER_BATCH):
         on_batch()
