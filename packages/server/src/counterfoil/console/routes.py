@@ -178,6 +178,13 @@ def csv_response(visit: Visit, name: str, listing: RowList[Any]) -> ConsoleRespo
     return ConsoleResponse(content_type=CSV, body=f"\N{ZERO WIDTH NO-BREAK SPACE}{text}".encode(), headers=headers)
 
 
+class NoPage(Struct, frozen=True):
+    """Why there is no page to show."""
+
+    title: str
+    text: str
+
+
 def problem(visit: Visit, status: int, title: str, message: Message | str) -> ConsoleResponse:
     """Return an error page with header and navigation, or a JSON error if the request was for JSON or CSV."""
     if visit.request.path.endswith((".json", ".csv")):
@@ -185,11 +192,4 @@ def problem(visit: Visit, status: int, title: str, message: Message | str) -> Co
     first = "/" + visit.request.path.split("/")[1]
     name = next((name for name, address in NAVIGATION.items() if address == first), "")
     text = message if isinstance(message, str) else prose(visit.t.message(message))
-    return show(visit, ConsolePage[Problem](name=name, template="problem"), Problem(title, text), status=status)
-
-
-class Problem(Struct, frozen=True):
-    """Why there is no page to show."""
-
-    title: str
-    text: str
+    return show(visit, ConsolePage[NoPage](name=name, template="problem"), NoPage(title, text), status=status)
