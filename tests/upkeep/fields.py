@@ -39,12 +39,12 @@ def files() -> dict[Path, str]:
     written = "\n".join(_type(resource) for resource in published() if resource.__name__ not in WITHOUT_TYPE)
     return {
         ROOT / "docs/fields.md": "\n".join([INTRODUCTION, *(_section(resource) for resource in published())]),
-        pull: _with_part(pull, "| table | one row per |", "`pull_state`", _tables()),
-        stub: _with_part(stub, "# --- types of published objects", "# --- end of the types", f"\n{written}\n"),
+        pull: with_part(pull, "| table | one row per |", "`pull_state`", _tables()),
+        stub: with_part(stub, "# --- types of published objects", "# --- end of the types", f"\n{written}\n"),
     }
 
 
-def _with_part(path: Path, start: str, end: str, part: str) -> str:
+def with_part(path: Path, start: str, end: str, part: str) -> str:
     """Return a file's text with another part between the line that begins with `start` and that with `end`."""
     marked = re.compile(rf"(?ms)(^{re.escape(start)}[^\n]*\n).*?(^{re.escape(end)})")
     text, count = marked.subn(lambda found: found[1] + part + found[2], path.read_text("utf-8"))

@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 from pathlib import Path
+from typing import get_type_hints
 
 import pytest
 
@@ -11,11 +12,11 @@ from counterfoil.backends.postgres.addresses import ConnectionLimits
 from counterfoil.http.openapi import document
 from counterfoil.model.version import API_VERSION, __version__
 from counterfoil.settings import BY_NAME, TABLE, Settings
+from upkeep import setting_table
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 FIRST_SCREEN = 30
-SETTING = re.compile(r"^\| `([a-z_]+)` \| `(COUNTERFOIL_[A-Z_]+)` \| ([^|]*)\|", re.MULTILINE)
 CONNECTORS = sorted(path.parent for path in (ROOT / "connectors").glob("*/requirements.txt"))
 TESTED_WITH = [ROOT / "connectors" / "tests" / "dbt"]
 
@@ -62,19 +63,17 @@ def test_a_document_that_shows_the_version_shows_the_current_one(document: str, 
 # --- settings ----------------------------------------------------------------------
 
 
-def test_every_setting_is_in_the_operator_s_table_with_its_variable_and_default() -> None:
-    expected = {
-        setting.name: (setting.variable, f"`{setting.default}`" if setting.default != "" else "empty")
-        for setting in TABLE
-    }
-    rows = SETTING.findall((DOCS / "run.md").read_text("utf-8"))
-    assert {name: (variable, default.strip()) for name, variable, default in rows} == expected
+def test_the_operator_s_table_of_settings_is_up_to_date() -> None:
+    assert setting_table.PAGE.read_text("utf-8") == setting_table.page(), "run `make docs`"
+    assert set(setting_table.MORE) <= set(BY_NAME)
 
 
 def test_every_setting_is_declared_with_its_help_and_a_default_that_it_allows() -> None:
     # `database` is not a separate setting: it is derived from `store` if that names a server.
     assert {setting.name for setting in TABLE} == set(Settings.__struct_fields__) - {"database"}
+    declared_types = get_type_hints(Settings)
     for setting in TABLE:
+        assert isinstance(setting.default, int) == (declared_types[setting.name] is int), setting.name
         assert setting.help.endswith("."), setting.name
         if isinstance(setting.default, int):
             minimum, maximum = setting.range

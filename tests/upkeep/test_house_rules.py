@@ -3,13 +3,12 @@
 import ast
 import re
 import tomllib
-from collections.abc import Mapping
 from pathlib import Path
 from string import Formatter
 
 import pytest
 
-from counterfoil import backends, settings
+from counterfoil import backends
 from counterfoil.backends.refusals import REFUSALS
 from slowest_files import SLOWEST_FIRST
 
@@ -101,19 +100,10 @@ def test_every_module_of_the_postgresql_back_end_is_in_one_contract() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("texts", "function", "files"),
-    [
-        (REFUSALS, "refusal", [*Path(backends.__path__[0]).rglob("*.py")]),
-        (settings._PROBLEMS, "_problem", [Path(settings.__file__)]),
-    ],
-)
-def test_every_text_is_used_with_the_values_that_it_shows(
-    texts: Mapping[str, str], function: str, files: list[Path]
-) -> None:
+def test_every_refusal_of_a_store_is_raised_with_the_values_that_it_shows() -> None:
     used: dict[str, set[str]] = {}
-    for file in files:
+    for file in Path(backends.__path__[0]).rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text("utf-8"))):
-            if isinstance(node, ast.Call) and ast.unparse(node.func) == function:
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "refusal":
                 used[ast.literal_eval(node.args[0])] = {str(keyword.arg) for keyword in node.keywords}
-    assert used == {name: {part[1] for part in Formatter().parse(text) if part[1]} for name, text in texts.items()}
+    assert used == {name: {part[1] for part in Formatter().parse(text) if part[1]} for name, text in REFUSALS.items()}

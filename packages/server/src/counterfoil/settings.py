@@ -1,4 +1,4 @@
-"""The settings. `settings.json` declares each of them with its default, its help text, and its range or choices.
+"""The settings. `Settings` declares each of them with its type, its default, its help text, and its range or choices.
 
 Values come from flags, then the environment (`COUNTERFOIL_*`), then a TOML
 file, then the defaults. Secrets are printed as `***`.
@@ -8,13 +8,14 @@ import errno
 import os
 import re
 import socket
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, get_args, get_type_hints
 from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from counterfoil.domain.tokens import MIN_SECRET_BYTES
 from counterfoil.machine.addresses import bound_socket, is_ip_address
@@ -31,25 +32,6 @@ class SettingsError(MessageError):
         self.names = names
 
 
-class Setting(Struct, frozen=True):
-    """A setting. A number has a range; a text may have `choices`. A secret is printed as `***`."""
-
-    name: str
-    default: str | int
-    help: str
-    range: tuple[int, int] = (0, 0)
-    choices: tuple[str, ...] = ()
-    is_secret: bool = False
-
-    @property
-    def variable(self) -> str:
-        return f"COUNTERFOIL_{self.name.upper()}"
-
-
-TABLE = msgspec.json.decode((Path(__file__).parent / "settings.json").read_bytes(), type=tuple[Setting, ...])
-_PROBLEMS = msgspec.json.decode((Path(__file__).parent / "settings_problems.json").read_bytes(), type=dict[str, str])
-BY_NAME = {setting.name: setting for setting in TABLE}
-MAX_WORKERS = BY_NAME["workers"].range[1]
 DATABASES = ("postgresql://", "postgres://")
 METERS = ("redis://", "rediss://", "redis+sentinel://", "rediss+sentinel://", "redis+cluster://", "rediss+cluster://")
 # Variables that are not settings: those of commands, of the files in `deploy`, of a connector, and of the tests.
@@ -80,57 +62,375 @@ _HEADER_NAME = re.compile(r"[A-Za-z0-9-]+")
 _HEADER = re.compile(r"[A-Za-z0-9-]+: ?[!-~ ]+")
 
 
-class Settings(Struct, frozen=True, kw_only=True):
-    """The validated settings. If the store is a database, `database` is its address and `store` is a local folder."""
+class Setting(Struct, frozen=True, kw_only=True):
+    """The declaration of a setting. A number has a range; a text may have `choices`. A secret is printed as `***`."""
 
+    default: str | int
+    help: str
+    range: tuple[int, int] = (0, 0)
+    choices: tuple[str, ...] = ()
+    is_secret: bool = False
+    # The attribute of `Settings` that it declares.
+    name: str = ""
+
+    @property
+    def variable(self) -> str:
+        return f"COUNTERFOIL_{self.name.upper()}"
+
+
+class Settings(Struct, frozen=True, kw_only=True):
+    """The table of settings, and their validated values."""
+
+    # Not a setting: the value of `store` if that is the address of a database. `store` is then a local folder.
     database: str
-    store: Path
-    store_file: str
-    meter: str
-    replica_lag_ms: int
-    pool_size: int
-    pool_wait_ms: int
-    connect_timeout_ms: int
-    statement_timeout_ms: int
-    secret: str
-    secret_file: Path
-    host: str
-    port: int
-    workers: int
-    prefix: str
-    api_url: str
-    reference: str
-    admin_host: str
-    admin_names: str
-    admin_port: int
-    console_host: str
-    console_port: int
-    console_names: str
-    console_proxy: str
-    console_proxy_header: str
-    console_idle_min: int
-    console_max_hours: int
-    console_idle_days: int
-    console_max_days: int
-    console_deliveries: str
-    log: str
-    log_format: str
-    notify_url: str
-    notify_header: str
-    notify_template: str
-    notify_every_sec: int
-    heartbeat_url: str
-    timezone: str
-    batch: int
-    silent_folder_min: int
-    backup_max_hours: int
-    kept: str
-    converters: int
-    import_memory_mb: int
-    import_minutes: int
-    import_output_mb: int
-    tick_ms: int
-    grace_sec: int
+    store: Annotated[
+        Path,
+        Setting(
+            default="counterfoil-data",
+            help="Folder of the embedded store (commands such as `init` and `load` create it with mode 0700), "
+            "postgresql://... for a PostgreSQL server, or postgresql://user@a:5432,b:5432/db for a primary and "
+            "its replicas.",
+        ),
+    ]
+    store_file: Annotated[
+        str,
+        Setting(
+            default="",
+            help="File that contains the value of store, for example an address with a password. If it is not empty, "
+            "the variable COUNTERFOIL_STORE is not used.",
+        ),
+    ]
+    meter: Annotated[
+        str,
+        Setting(
+            default="",
+            help="Address of a shared meter on Redis or Valkey: redis://, redis+sentinel:// or redis+cluster://; for "
+            "TLS, use rediss instead of redis. If empty, the store counts requests.",
+        ),
+    ]
+    replica_lag_ms: Annotated[
+        int,
+        Setting(
+            default=5000,
+            range=(1000, 86_400_000),
+            help="Maximum replica lag, in milliseconds. A replica that lags further behind is not used for reads until "
+            "it catches up.",
+        ),
+    ]
+    pool_size: Annotated[
+        int,
+        Setting(
+            default=8,
+            range=(1, 100),
+            help="Maximum number of PostgreSQL connections per worker and server; a worker never uses more than 32 at "
+            "once.",
+        ),
+    ]
+    pool_wait_ms: Annotated[
+        int,
+        Setting(
+            default=2000,
+            range=(10, 60000),
+            help="How long a request waits for a free PostgreSQL connection before it fails, in milliseconds.",
+        ),
+    ]
+    connect_timeout_ms: Annotated[
+        int,
+        Setting(
+            default=3000,
+            range=(100, 60000),
+            help="How long a worker waits for a new PostgreSQL connection, in milliseconds.",
+        ),
+    ]
+    statement_timeout_ms: Annotated[
+        int,
+        Setting(
+            default=5000,
+            range=(100, 60000),
+            help="How long an SQL statement of a request may run before PostgreSQL cancels it, in milliseconds.",
+        ),
+    ]
+    secret: Annotated[
+        str,
+        Setting(
+            default="",
+            is_secret=True,
+            help="Deployment secret that member tokens are derived from, at least 32 bytes of text. If empty, it is "
+            "read from secret_file.",
+        ),
+    ]
+    secret_file: Annotated[
+        Path,
+        Setting(
+            default="",
+            help="File with the deployment secret. It is created with mode 0600 when it is first needed. If empty, the "
+            "file is `secret` in the store's folder (with PostgreSQL, in counterfoil-data).",
+        ),
+    ]
+    host: Annotated[str, Setting(default="127.0.0.1", help="Address the API listens on.")]
+    port: Annotated[int, Setting(default=8000, range=(0, 65535), help="Port the API listens on.")]
+    workers: Annotated[
+        int, Setting(default=1, range=(1, 256), help="Number of worker processes; one per core is recommended.")
+    ]
+    prefix: Annotated[str, Setting(default="/ext", help="Path prefix before /v1; may be empty.")]
+    api_url: Annotated[
+        str,
+        Setting(
+            default="",
+            help="Base URL of the API for integrators, such as https://api.example.com/ext/v1. The console shows it "
+            "with a new key. If empty, the console shows a placeholder.",
+        ),
+    ]
+    reference: Annotated[
+        str,
+        Setting(
+            default="off",
+            choices=("on", "off"),
+            help="Whether to serve the reference page at {prefix}/reference on the API's port, without a key: on or "
+            "off.",
+        ),
+    ]
+    admin_host: Annotated[
+        str,
+        Setting(
+            default="127.0.0.1",
+            help="Address the admin listener (/live, /serving, /ready, /metrics) listens on. Do not expose it to the "
+            "internet.",
+        ),
+    ]
+    admin_names: Annotated[
+        str,
+        Setting(
+            default="",
+            help="Comma-separated host names that clients use to reach the admin listener, such as the node's DNS "
+            "name. Loopback names and admin_host itself need not be listed.",
+        ),
+    ]
+    admin_port: Annotated[
+        int, Setting(default=8001, range=(0, 65535), help="Port of the admin listener; 0 turns it off.")
+    ]
+    console_host: Annotated[
+        str,
+        Setting(
+            default="127.0.0.1",
+            help="Address the operator's console (`counterfoil console`) listens on. Do not expose it to the internet.",
+        ),
+    ]
+    console_port: Annotated[int, Setting(default=8002, range=(0, 65535), help="Port of the operator's console.")]
+    console_names: Annotated[
+        str,
+        Setting(
+            default="",
+            help="Comma-separated host names that browsers use to reach the console, for example the host name of a "
+            "proxy. The console's own name and a console_host that is not a loopback address need not be listed.",
+        ),
+    ]
+    console_proxy: Annotated[
+        str,
+        Setting(
+            default="",
+            help="IP address of a proxy that signs operators in to the console. Requires console_proxy_header.",
+        ),
+    ]
+    console_proxy_header: Annotated[
+        str,
+        Setting(
+            default="",
+            help="Header in which the proxy (console_proxy) sends the name of the operator, such as X-Remote-User.",
+        ),
+    ]
+    console_idle_min: Annotated[
+        int,
+        Setting(
+            default=30,
+            range=(1, 1440),
+            help="Minutes without a request after which a device that was signed in without --days is signed out of "
+            "the console.",
+        ),
+    ]
+    console_max_hours: Annotated[
+        int,
+        Setting(
+            default=8,
+            range=(1, 168),
+            help="Hours after which a device that was signed in without --days is signed out of the console in any "
+            "case.",
+        ),
+    ]
+    console_idle_days: Annotated[
+        int,
+        Setting(
+            default=14,
+            range=(1, 90),
+            help="Days without a request after which a device that was signed in with --days is signed out of the "
+            "console.",
+        ),
+    ]
+    console_max_days: Annotated[
+        int,
+        Setting(
+            default=90,
+            range=(1, 400),
+            help="The longest time, in days, for which `console link --days` may sign a device in to the console.",
+        ),
+    ]
+    console_deliveries: Annotated[
+        str,
+        Setting(
+            default="",
+            help="Folder that `counterfoil load --watch` watches, for the files that operators bring in with the "
+            "console. If empty, a process of the console that can open no keys loads them.",
+        ),
+    ]
+    log: Annotated[
+        str,
+        Setting(
+            default="stderr", choices=("stderr", "stdout", "off"), help="Where the log goes: stderr, stdout or off."
+        ),
+    ]
+    log_format: Annotated[
+        str,
+        Setting(
+            default="auto",
+            choices=("auto", "json", "text"),
+            help="Format of the log: json, text (human-readable), or auto (text on a terminal and json elsewhere).",
+        ),
+    ]
+    notify_url: Annotated[
+        str,
+        Setting(
+            default="",
+            is_secret=True,
+            help="URL that gets a POST with JSON when a finding of `status` appears, gets worse or is resolved.",
+        ),
+    ]
+    notify_header: Annotated[
+        str,
+        Setting(default="", is_secret=True, help="A header for notifications, such as Authorization: Bearer TOKEN."),
+    ]
+    notify_template: Annotated[
+        str,
+        Setting(
+            default="",
+            help="JSON that is sent instead of our own, for services that require a form of their own. Its strings may "
+            "contain {text}, which is replaced by the text of the notification.",
+        ),
+    ]
+    notify_every_sec: Annotated[
+        int,
+        Setting(
+            default=60,
+            range=(1, 3600),
+            help="How often the service checks itself, in seconds. It sends at most one notification per check.",
+        ),
+    ]
+    heartbeat_url: Annotated[
+        str,
+        Setting(
+            default="",
+            is_secret=True,
+            help="URL that gets an empty POST after every check without a failure, so that another service can raise "
+            "the alarm when the requests stop.",
+        ),
+    ]
+    timezone: Annotated[
+        str,
+        Setting(
+            default="Asia/Bangkok",
+            help="IANA time zone in which commands and the console show times to people. JSON, CSV and the API do not "
+            "use it.",
+        ),
+    ]
+    batch: Annotated[
+        int,
+        Setting(
+            default=500, range=(1, 100_000), help="Maximum number of source records that `load` writes per transaction."
+        ),
+    ]
+    silent_folder_min: Annotated[
+        int,
+        Setting(
+            default=1500,
+            range=(0, 10_000_000),
+            help="Minutes without a delivery after which a folder watched by `load --watch` counts as silent; 0 turns "
+            "this off.",
+        ),
+    ]
+    backup_max_hours: Annotated[
+        int,
+        Setting(
+            default=26,
+            range=(0, 100_000),
+            help="Age in hours after which the latest backup counts as too old; 0 turns this off.",
+        ),
+    ]
+    kept: Annotated[
+        str,
+        Setting(
+            default="",
+            help="Folder for delivered files after `load --watch` has processed them, in its folders `done`, "
+            "`quarantine` and `held`. Nobody but the user of the watcher may write to it. If empty, they are in "
+            "the watched folder.",
+        ),
+    ]
+    converters: Annotated[
+        int,
+        Setting(
+            default=3,
+            range=(0, 64),
+            help="Maximum number of processes that convert bills during a large `load`. `load` starts at most one per "
+            "core, not counting its own core; 0 turns them off.",
+        ),
+    ]
+    import_memory_mb: Annotated[
+        int,
+        Setting(
+            default=2048,
+            range=(128, 1_048_576),
+            help="Memory that the process which converts an export may use, in MiB. An export that takes more is not "
+            "loaded.",
+        ),
+    ]
+    import_minutes: Annotated[
+        int,
+        Setting(
+            default=60,
+            range=(1, 10080),
+            help="Minutes that converting an export may take. An export that takes longer is not loaded.",
+        ),
+    ]
+    import_output_mb: Annotated[
+        int,
+        Setting(
+            default=4096,
+            range=(1, 1_048_576),
+            help="Size of a converted export, in MiB. An export that becomes larger is not loaded.",
+        ),
+    ]
+    tick_ms: Annotated[
+        int,
+        Setting(
+            default=250,
+            range=(10, 60000),
+            help="How often the service advances the horizon when no load is running, in milliseconds.",
+        ),
+    ]
+    grace_sec: Annotated[
+        int,
+        Setting(default=10, range=(0, 86400), help="Seconds that a stopping service waits for requests in progress."),
+    ]
+
+
+def _declared() -> Iterator[Setting]:
+    for name, annotation in get_type_hints(Settings, include_extras=True).items():
+        for declaration in get_args(annotation):
+            if isinstance(declaration, Setting):
+                yield replace(declaration, name=name)
+
+
+TABLE = tuple(_declared())
+BY_NAME = {setting.name: setting for setting in TABLE}
+MAX_WORKERS = BY_NAME["workers"].range[1]
 
 
 class SettingSource(Struct, frozen=True):
@@ -164,10 +464,14 @@ def collect(flags: Mapping[str, Any], environment: Mapping[str, str], file: Path
 def resolve(sources: Mapping[str, SettingSource]) -> Settings:
     """Validate the values and return the settings."""
     values: dict[str, Any] = {setting.name: _value_of(setting, sources[setting.name]) for setting in TABLE}
-    _require(values["store"].strip(), _problem("blank_store"), "store")
+    if not values["store"].strip():
+        raise SettingsError(
+            "the setting `store` is blank. Set it to a folder or a database URL, or remove it.", "store"
+        )
     masked = without_password(values["store"])
     if not values["store"].startswith(DATABASES) and (_SCHEME.match(values["store"]) or masked != values["store"]):
-        raise SettingsError(_problem("other_store", start=DATABASES[0], value=masked), "store")
+        message = f"store must be a folder or a URL that starts with {DATABASES[0]}, not {masked!r}."
+        raise SettingsError(message, "store")
     values["database"] = values["store"] if values["store"].startswith(DATABASES) else ""
     store = Path(str(BY_NAME["store"].default) if values["database"] else values["store"]).expanduser()
     values["store"] = store
@@ -223,13 +527,20 @@ def read_secret(settings: Settings, is_built: Callable[[], bool]) -> bytes:
     """Return the deployment secret. A missing file is created, unless the store was already built with a secret."""
     file = settings.secret_file
     if not settings.secret and not file.exists() and is_built():
-        raise SettingsError(_problem("missing_secret", file=file))
+        raise SettingsError(
+            f"the deployment secret {file} is missing, but this store was built with a secret. "
+            "Restore the file from a backup, or set COUNTERFOIL_SECRET to the original secret: "
+            "a new secret would change every member token."
+        )
     try:
         secret = settings.secret.encode() if settings.secret else read_or_create_secret(file)
     except OSError as error:
         raise SettingsError(f"cannot read or create the deployment secret {file}: {error.strerror}.") from error
     if len(secret) < MIN_SECRET_BYTES:
-        raise SettingsError(_problem("short_secret", least=MIN_SECRET_BYTES))
+        raise SettingsError(
+            f"the deployment secret must be at least {MIN_SECRET_BYTES} bytes long. "
+            "If the store already has data, restore the original secret. Otherwise, choose a longer one."
+        )
     return secret
 
 
@@ -253,9 +564,11 @@ def _read_file(file: Path | None) -> dict[str, Any]:
         raise SettingsError(f"cannot read the settings file {file}: {error.strerror}.") from error
     except (ValueError, RecursionError) as error:
         raise SettingsError(f"{file} is not valid TOML: {error}.") from error
-    unknown = sorted(set(found) - set(BY_NAME))
+    unknown = ", ".join(sorted(set(found) - set(BY_NAME)))
     if unknown:
-        raise SettingsError(_problem("unknown_settings", file=file, names=", ".join(unknown)))
+        raise SettingsError(
+            f"{file} contains unknown settings: {unknown}. Run `counterfoil settings` to list all settings."
+        )
     return found
 
 
@@ -276,10 +589,6 @@ def _value_of(setting: Setting, source: SettingSource) -> str | int:
     return number
 
 
-def _problem(name: str, /, **values: object) -> str:
-    return _PROBLEMS[name].format_map(values)
-
-
 def _require(is_met: object, message: str, *names: str) -> None:
     if not is_met:
         raise SettingsError(message, *names)
@@ -288,14 +597,17 @@ def _require(is_met: object, message: str, *names: str) -> None:
 def _check(values: Mapping[str, Any]) -> None:
     prefix, api_url, timezone = values["prefix"], values["api_url"], values["timezone"]
     is_path = not prefix or (prefix.startswith("/") and not prefix.endswith("/"))
-    _require(is_path, _problem("prefix", value=prefix), "prefix")
-    _require(not api_url or _API_URL.fullmatch(api_url), _problem("api_url", value=api_url), "api_url")
+    _require(is_path, f"prefix must be empty, or start with a slash and not end with one; it is {prefix!r}.", "prefix")
+    is_url = not api_url or _API_URL.fullmatch(api_url)
+    _require(is_url, f"api_url must be a URL such as https://api.example.com/ext/v1, not {api_url!r}.", "api_url")
     for name in ("host", "admin_host", "console_host"):
-        _require(values[name].strip(), _problem("blank_host", name=name), name)
+        blank = f"{name} is blank. Set it to an address, such as 127.0.0.1, or 0.0.0.0 for all IPv4 interfaces."
+        _require(values[name].strip(), blank, name)
     if timezone != BY_NAME["timezone"].default:
         from counterfoil.model.calendar import zone_named  # noqa: PLC0415 - few settings need the time zone database
 
-        _require(zone_named(timezone), _problem("timezone", value=timezone), "timezone")
+        unknown = f"timezone must be an IANA name such as Asia/Bangkok or UTC, not {timezone!r}."
+        _require(zone_named(timezone), unknown, "timezone")
     _check_proxy(values["console_proxy"], values["console_proxy_header"])
     _check_notices(values)
     _check_servers(values["database"], values["meter"])
@@ -314,15 +626,17 @@ def _check_proxy(address: str, header: str) -> None:
 def _check_notices(values: Mapping[str, Any]) -> None:
     """Check the addresses of notifications without quoting them, because they may contain a password."""
     for name in ("notify_url", "heartbeat_url"):
-        _require(not values[name] or _is_url(values[name]), _problem("url", name=name), name)
+        is_url = not values[name] or _is_url(values[name])
+        _require(is_url, f"{name} must be a URL with a host that starts with https:// or http://.", name)
     header, template = values["notify_header"], values["notify_template"]
-    _require(not header or _HEADER.fullmatch(header), _problem("notify_header"))
+    is_header = not header or _HEADER.fullmatch(header)
+    _require(is_header, "notify_header must be a name and a value, as in `Authorization: Bearer TOKEN`.")
     if template:
         try:
             msgspec.json.decode(template)
         except msgspec.DecodeError as error:
             raise SettingsError(f"notify_template is not valid JSON: {error}.", "notify_template") from None
-        _require("{text}" in template, _problem("notify_template"), "notify_template")
+        _require("{text}" in template, "notify_template must contain {text}, where the text is put.", "notify_template")
 
 
 def _is_url(text: str) -> bool:
@@ -336,12 +650,14 @@ def _is_url(text: str) -> bool:
 
 
 def _check_servers(database: str, meter: str) -> None:
-    other_meter = _problem("other_meter", starts=", ".join(METERS), scheme=scheme_of(meter))
-    _require(not meter or meter.startswith(METERS), other_meter)
+    starts = ", ".join(METERS)
+    is_meter = not meter or meter.startswith(METERS)
+    _require(is_meter, f"meter must start with one of {starts}, not {scheme_of(meter)}.")
     for name, address in (("store", database), ("meter", meter)):
         if address:
             check_address(name, address)
-    _require(database or not meter, _problem("meter_alone"))
+    is_shared = database or not meter
+    _require(is_shared, "a shared meter requires a shared store. Set store to postgresql://..., or remove meter.")
 
 
 def check_address(name: str, address: str) -> None:
