@@ -11,7 +11,8 @@ import pytest
 
 from cli.command import Command
 from counterfoil.serving.supervisor import hold_port
-from counterfoil.settings import TABLE, SettingsError, bound, load, unknown_variables
+from counterfoil.settings import TABLE, SettingsError, bound, load
+from counterfoil.unknown_variables import unknown_variables
 
 SECRET = "a-secret-that-nobody-should-ever-see-in-a-listing"
 NO_FOLDER = "store must be a folder or a URL that starts with postgresql://"

@@ -23,7 +23,8 @@ from counterfoil.model.calendar import from_ms
 from counterfoil.model.messages import Message, duration
 from counterfoil.operator_reads import OperatorReads
 from counterfoil.ports import Permissions, ServerState, StoreMismatch, StoreUnavailable
-from counterfoil.settings import Settings, unknown_variables
+from counterfoil.settings import Settings
+from counterfoil.unknown_variables import unknown_variables
 
 # "ahead" means that the horizon is ahead of the clock, so it is unknown whether the horizon is moving.
 HorizonMotion = Literal["moving", "still", "ahead"]

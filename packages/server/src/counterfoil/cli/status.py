@@ -17,7 +17,8 @@ from counterfoil.program.clock import SystemClock
 from counterfoil.program.main import Command
 from counterfoil.program.terminal import echo, is_terminal, print_json, print_note, print_wrapped, style
 from counterfoil.program.times import second
-from counterfoil.settings import Settings, SettingsError, display_value, load, unknown_variables
+from counterfoil.settings import Settings, SettingsError, display_value, load
+from counterfoil.unknown_variables import unknown_variables
 from counterfoil.views.loads import alarms_json
 from counterfoil.views.store import StoreValues, values_json
 

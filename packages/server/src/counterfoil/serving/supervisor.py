@@ -28,7 +28,8 @@ from counterfoil.serving.admin import Admin, metrics, overview_metrics, probe, r
 from counterfoil.serving.notices import Notifier, Watch
 from counterfoil.serving.worker import log_to, open_log
 from counterfoil.serving.workers import Workers
-from counterfoil.settings import Settings, SettingsError, bound, unknown_variables
+from counterfoil.settings import Settings, SettingsError, bound
+from counterfoil.unknown_variables import unknown_variables
 
 
 def hold_port(host: str, port: int) -> socket.socket:
