@@ -204,6 +204,23 @@ def test_a_question_about_money_shows_one_bill(tmp_path: Path) -> None:
     }
 
 
+def test_a_tip_that_no_total_has_is_asked_about_and_is_no_tip_if_the_customer_did_not_pay_it(tmp_path: Path) -> None:
+    [export] = [one for one in ASKED if one["name"] == "a tip that no total has"]
+    files = files_of(export, tmp_path)
+    question = form(files, {}, today=TODAY).open[0]
+    assert question.text == "“Tip” is not in Total (2 bills, 27.00). Did the customer pay it on top?"
+    assert question.default is None
+    assert [(option.text, option.net, option.example) for option in question.options] == [
+        ("Yes", "348.00", "bill 1: 107.00 + 20.00 = 127.00"),
+        ("No", "321.00", "bill 1: 107.00"),
+    ]
+    for answer, tips in (("Total + Tip", ["20.00", "0.00", "7.00"]), ("Total", [None, None, None])):
+        found = form(files, {"net": answer}, today=TODAY)
+        assert found.refused == ()
+        bills = imported("csv", *files.bills, mapping=found.mapping).bills
+        assert [bill["amounts"].get("tip") for bill in bills] == tips
+
+
 def test_an_expression_can_be_typed_that_no_option_has(tmp_path: Path) -> None:
     rows = (
         "1,2026-11-13 10:00,Tea,2,3.00,7.00\n1,2026-11-13 10:00,Pie,1,4.00,5.00\n2,2026-11-13 11:00,Tea,1,3.00,4.00\n"

@@ -15,6 +15,7 @@ from counterfoil.importer.columns import SCALE, ExportTable, TableColumn
 from counterfoil.importer.interview import NeedsOtherReport, Refuted
 from counterfoil.importer.ranks import CHARGES, REFUND, TOTAL_ROLES
 from counterfoil.importer.sums import BILL, LINE, LINES_ROLE, AmountSeries, TotalFinding, differing, sums_of
+from counterfoil.model.text import counted
 
 MOST_ANSWERS = 8
 BANKNOTE = 5 * SCALE
@@ -25,6 +26,9 @@ _MARKS = frozenset("-+*>•·└~")
 
 class PaidAmounts(StatedAmounts):
     """The amounts of the bills of a table, with what the customer paid."""
+
+    _unpaid_tips: frozenset[str] = frozenset()
+    """The columns of tips that the customer did not pay."""
 
     @cached_property
     def search(self) -> sums.TotalSearch:
@@ -40,15 +44,16 @@ class PaidAmounts(StatedAmounts):
             total = self.expression(answer)
             if reason := self._refutation(total, finding):
                 raise Refuted("net", answer, f"{answer} {reason}")
+            self._leave_out_tips(total, finding)
             return total
         if finding.chosen and finding.chosen.cell is not None:
             for line in finding.evidence:
                 if " = " in line:
                     self._interview.prove(line)
                 else:
-                    # Such as a tip that no sum has, so that it is added to what the customer paid.
+                    # Such as a tax that no sum has, so that it is added to what the customer paid.
                     self._interview.assume(line)
-            return finding.chosen
+            return self._with_tips(finding) if finding.tips else finding.chosen
         choices = {total.name: total for total in finding.choices if total.cell is not None}
         choices = {name: total for name, total in choices.items() if not self._refutation(total, finding)}
         if not choices:
@@ -58,7 +63,40 @@ class PaidAmounts(StatedAmounts):
             )
         text = f"{finding.question} What did the customer pay, tip included?".strip()
         name = self._interview.choose("net", "money", text, list(choices), free=True, must_confirm=finding.must_confirm)
+        self._leave_out_tips(choices[name], finding)
         return choices[name]
+
+    def _with_tips(self, finding: TotalFinding) -> AmountSeries:
+        """Ask whether the customer paid tips that no sum has, and return what the customer paid."""
+        with_tips, without_tips = finding.chosen, finding.without_tips
+        if with_tips is None or without_tips is None:
+            raise ValueError("the finding has no tips that no sum has")
+        choices = {with_tips.name: with_tips, without_tips.name: without_tips}
+        texts = {with_tips.name: "Yes", without_tips.name: "No"}
+        if finding.tips[1:]:
+            for tip in finding.tips:
+                only = without_tips.plus(tip)
+                choices[only.name] = only
+                texts[only.name] = f"Only {tip.name}"
+        paid = sum(sum(sums_of([tip], self.sales)) for tip in finding.tips)
+        tipped = [bill for bill in self.sales if any(tip.values[bill] for tip in finding.tips)]
+        names = " and ".join(f"“{tip.name}”" for tip in finding.tips)
+        is_one = len(finding.tips) == 1
+        text = f"{names} {'is' if is_one else 'are'} not in {without_tips.name} "
+        text += f"({counted(len(tipped), 'bill')}, {money(paid)}). "
+        text += f"Did the customer pay {'it' if is_one else 'them'} on top?"
+        total = choices[self._interview.choose("net", "money", text, texts, free=True)]
+        self._leave_out_tips(total, finding)
+        return total
+
+    def _leave_out_tips(self, total: AmountSeries, finding: TotalFinding) -> None:
+        """Forget the tips that are in no sum and not in what the customer paid, which contains each tip of a bill."""
+        if finding.without_tips is None:
+            return
+        paid = [tip for tip in finding.tips if not {*tip.columns}.isdisjoint(total.columns)]
+        if not differing(total, finding.without_tips.plus(*paid), self.sales):
+            unpaid = [tip for tip in finding.tips if tip not in paid]
+            self._unpaid_tips = frozenset(name for tip in unpaid for name in tip.columns)
 
     def _finding(self) -> TotalFinding:
         """Find the total. Its choices have charges, too, unless they are shown to be included."""
@@ -79,6 +117,8 @@ class PaidAmounts(StatedAmounts):
         if first and sum((first.values[bill] or 0) < 0 for bill in bills) * 2 > len(bills):
             finding.chosen = None
             finding.choices = [first.minus(), *(finding.choices or [first])]
+            if finding.without_tips:
+                finding.choices += [finding.without_tips.minus(), finding.without_tips]
             # The sums prove the amounts, but not their sign.
             finding.is_proved = False
             finding.question = f"{finding.question} {first.name} is negative on most bills.".strip()
@@ -113,7 +153,8 @@ class PaidAmounts(StatedAmounts):
                 return TotalFinding(question=text, is_impossible=True)
             if (row := self._item_with_parts(product)) is not None:
                 return TotalFinding(choices=[product], question=self._parts_of_sets(row), must_confirm=True)
-        self._add_doubts(finding, [product] if product else finding.choices, bills)
+        totals = [total for total in (product, finding.without_tips) if total] if product else finding.choices
+        self._add_doubts(finding, totals, bills)
         if product is None or finding.doubts:
             return finding
         either = [name for name in product.columns if self.levels.get(name) == EITHER]
@@ -279,10 +320,11 @@ class PaidAmounts(StatedAmounts):
         """Return why a total cannot be what the customer paid, or None. Such a total is not offered either."""
         bills = self.sales
         shown = finding.shown or total
-        named = [one for one in finding.doubts if not {*one.columns}.isdisjoint(total.columns)]
+        doubts = [*finding.doubts, *finding.tips]
+        named = [one for one in doubts if not {*one.columns}.isdisjoint(total.columns)]
         clear = []
         for bill in bills:
-            is_same = all(one.values[bill] in (None, 0, shown.values[bill]) for one in finding.doubts)
+            is_same = all(one.values[bill] in (None, 0, shown.values[bill]) for one in doubts)
             if is_same and not any(one.values[bill] for one in named):
                 clear.append(bill)
         others = differing(shown, total, clear)
@@ -313,6 +355,7 @@ class PaidAmounts(StatedAmounts):
         """Return the amounts of a role, such as the tax, or None if it is not clear which they are."""
         parts = sums.without_parts_of_sums(self.parts(), self.sales)
         found = [part for part in parts if part.role == role and self.may_be_part(part, net)]
+        found = [part for part in found if self._unpaid_tips.isdisjoint(part.columns)]
         # The same amounts under two headings count once, unless the total has both.
         first = {part.values: part for part in reversed(found)}
         related = self.search.parts_of_sums

@@ -128,6 +128,10 @@ class TotalFinding(Struct):
     """Whether a person must answer although only one total is possible."""
     is_impossible: bool = False
     """Whether no answer would be right."""
+    tips: list[AmountSeries] = field(default_factory=list)
+    """Tips that no total or payment of the export contains, so that nothing shows who paid them."""
+    without_tips: AmountSeries | None = None
+    """The total if the customer did not pay the tips."""
 
 
 class _Relation(Struct, frozen=True):
@@ -476,25 +480,44 @@ class TotalSearch:
             return TotalFinding(choices=[*sums[:4], *self._plain()], question=text)
         clear = [part for part in missing if self._parts[part].role in ("tip", "tax") or _differs(part, related)]
         doubtful = [part for part in missing if is_paid or not is_proved or part not in clear]
+        tips = [part for part in missing if self._parts[part].role == "tip" and not self._is_in_sums(part, related)]
+        others = [self._parts[part] for part in missing if part not in tips]
+        without_tips = candidate.plus(*others) if tips else None
         if doubtful:
             names = _names([self._parts[part] for part in doubtful])
             text = f"{name} adds up without {names}. Did the customer pay it in addition?"
             return TotalFinding(
-                choices=[candidate, total] if is_paid or is_proved else [total, candidate], question=text
+                choices=[candidate, total] if is_paid or is_proved else [total, candidate],
+                question=text,
+                tips=[self._parts[part] for part in tips],
+                without_tips=without_tips,
             )
         if not is_proved and not self._is_only_amount(place):
-            others = _names([one for one in self._candidates if one is not candidate])
+            rivals = _names([one for one in self._candidates if one is not candidate])
             text = f"Only its heading says that {name} is what the customer paid. Nothing in the export adds up to it"
-            text += f", and there is also {others}." if others else "."
+            text += f", and there is also {rivals}." if rivals else "."
             plain = self._plain()
             are_unknown = all(one.role == UNKNOWN_ROLE for one in plain)
             return TotalFinding(choices=plain, question=text, must_confirm=are_unknown)
         evidence = self._evidence(place, related)
-        if lacking:
-            evidence.append(f"{_names(lacking, ' and ')} is not in {name}, so it is added")
+        if others:
+            evidence.append(f"{_names(others, ' and ')} is not in {name}, so it is added")
         relations = [one for one in self._relations if place in (one.target, one.base)]
         is_exact = any(one.held == one.checked for one in relations)
-        return TotalFinding(total, [], evidence[:4], "", is_proved, is_exact, shown=total)
+        return TotalFinding(
+            chosen=total,
+            evidence=evidence[:4],
+            is_proved=is_proved,
+            is_exact=is_exact,
+            shown=total,
+            tips=[self._parts[part] for part in tips],
+            without_tips=without_tips,
+        )
+
+    def _is_in_sums(self, part: int, related: _Contents) -> bool:
+        """Return whether some amount contains a part and another one does not. The same amounts are one part."""
+        same = [other for other, effect in enumerate(self._effects) if effect == self._effects[part]]
+        return any(_differs(one, related) for one in same)
 
     def _state(self, part: int, place: int, related: _Contents) -> bool | None:
         """Return whether a candidate is with a charge, after a discount, or before a fee; None if that is not known."""
