@@ -31,8 +31,8 @@ def store(tmp_path: Path) -> Path:
 
 
 @contextmanager
-def console(store: Path, port: int, *flags: str, **variables: str) -> Iterator[subprocess.Popen[bytes]]:
-    words = [*PYTHON, "console", "--store", str(store), "--console-port", str(port), "--json", *flags]
+def console(store: Path, port: int, flag: str = "--json", **variables: str) -> Iterator[subprocess.Popen[bytes]]:
+    words = [*PYTHON, "console", "--store", str(store), "--console-port", str(port), flag]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("COUNTERFOIL_")}
     pipe = subprocess.PIPE
     with subprocess.Popen(words, stdin=pipe, stdout=pipe, env=environment | variables) as process:
