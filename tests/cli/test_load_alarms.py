@@ -18,7 +18,6 @@ from counterfoil.domain.deliveries import DeliveryPreview
 from counterfoil.ingest.pipeline import Summary
 from counterfoil.ingest.sources import open_source
 from counterfoil.ingest.spool import Spool
-from counterfoil.program.terminal import message
 from counterfoil.settings import load
 
 
@@ -208,7 +207,7 @@ def test_an_accepted_delivery_is_loaded_and_normal_from_then_on(watched: Deliver
     watched.take(d=bills(1_000, lines=[]))
     accepted = watched.command("loads", "accept", "d.ndjson")
     assert accepted.stdout == f"Accepted item {watched.waiting()[0]['number']}: d.ndjson, held.\n"
-    assert message("usual_from_now") in accepted.stderr
+    assert "later deliveries with the same change count as usual and are not held" in accepted.stderr
     assert watched.bills() == 3 * NUMBER
     watched.take()
     assert (watched.bills(), watched.names("held"), watched.waiting()) == (4 * NUMBER, [], [])

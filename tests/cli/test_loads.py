@@ -57,7 +57,7 @@ def test_the_rejected_lines_of_a_load_are_listed_without_their_text(counterfoil:
 def test_a_load_that_does_not_exist_is_refused(counterfoil: Command) -> None:
     counterfoil("init")
     assert "there is no load 7" in counterfoil("loads", 7, status=1).stderr
-    assert "`loads open`" in counterfoil("loads", "opne", status=2).stderr
+    assert "`counterfoil loads open`" in counterfoil("loads", "opne", status=2).stderr
 
 
 def test_a_load_names_its_files_and_the_lines_that_each_rejected(counterfoil: Command, tmp_path: Path) -> None:
