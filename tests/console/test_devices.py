@@ -322,6 +322,7 @@ def test_an_operator_sees_the_forms_that_a_reader_does_not(console: RunningConso
         "/imports",
         f"/imports/{example['import_id']}",
         "/reference/try/listShops",
+        "/find",
     )
     sent_to = re.findall(r'action="([^"#]*)', "".join(map(operator.page, paths)))
     assert [pattern for pattern in ACTIONS if not any(re.fullmatch(pattern, path) for path in sent_to)] == []

@@ -16,7 +16,16 @@ from msgspec.structs import replace
 from counterfoil import bootstrap
 from counterfoil.domain.access import Key
 from counterfoil.domain.audit import Act, Actor, AuditEntry
-from counterfoil.domain.forgetting import ForgottenMember, Person, is_token, mark_of, member_on, same_email, same_tel
+from counterfoil.domain.forgetting import (
+    SHORTEST_TEL,
+    ForgottenMember,
+    Person,
+    is_token,
+    mark_of,
+    member_on,
+    same_email,
+    same_tel,
+)
 from counterfoil.domain.intake import load_state
 from counterfoil.domain.members import StoredMember
 from counterfoil.domain.open_items import OTHER_FILES, OpenItem
@@ -82,11 +91,11 @@ class KnownMember(Struct, kw_only=True):
     """The tokens of other members with the same phone number or email address."""
     is_loading: bool
     """Whether a load runs, which may still write lines of him to files."""
-    files: list[FoundFile]
-    unsearched: list[str]
-    """KeptPlaces that could not be searched from here."""
     readers: list[PartnerRead]
-    backups: list[OlderBackup]
+    files: list[FoundFile] = []
+    unsearched: list[str] = []
+    """KeptPlaces that could not be searched from here."""
+    backups: list[OlderBackup] = []
 
     @property
     def is_nothing(self) -> bool:
@@ -140,6 +149,17 @@ class Forgetting:
             return Person(token=who)
         return Person(token=self._pseudonyms.member_token(who), member_id=who)
 
+    def persons(self, who: str) -> list[Person]:
+        """Return the members with this ID, token, phone number or email address, as far as the store knows them."""
+        if is_token(who):
+            return [Person(token=who)]
+        tel = who if len(same_tel(who)) >= SHORTEST_TEL else None
+        found = {record.token: Person(token=record.token).known_as(record) for record in self.with_contact(tel, who)}
+        named = self.person(who)
+        if not found or self._reads.member(named.token):
+            found[named.token] = named
+        return list(found.values())
+
     def with_contact(self, tel: str | None, email: str | None) -> list[StoredMember]:
         """Return the members with this phone number or email address."""
         return [member for member in self._reads.all_members() if _has_contact(member, {tel}, {email})]
@@ -150,12 +170,21 @@ class Forgetting:
     # --- the preview ---------------------------------------------------------------
 
     def known(self, person: Person) -> KnownMember:
+        """Return what is known of a member in the store, its files and its backups."""
+        known = self.stored(person)
+        places = self._places()
+        known.files = self._files_of(known.person, places)
+        known.unsearched = places.unsearched
+        known.backups = self._backups()
+        return known
+
+    def stored(self, person: Person) -> KnownMember:
+        """Return what the store knows of a member. No file is read."""
         reads = self._reads
         record = reads.member(person.token)
         mark = next((found for found in reads.forgotten_members() if found.mark == mark_of(person.token)), None)
         person = person.known_as(record) if record else person
         bills, text_bills = self._bills_of(person)
-        places = self._places()
         return KnownMember(
             person=person,
             record=record,
@@ -164,10 +193,7 @@ class Forgetting:
             text_bills=text_bills,
             shared=self._others_with(person),
             is_loading=any(load_state(load, self._now) == "running" for load in reads.loads(MAX_LOADS)),
-            files=self._files_of(person, places),
-            unsearched=places.unsearched,
             readers=self._readers(record) if record else [],
-            backups=self._backups(),
         )
 
     def _bills_of(self, person: Person) -> tuple[list[BillsOfMember], list[tuple[str, str]]]:

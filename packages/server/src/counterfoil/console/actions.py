@@ -23,9 +23,11 @@ from counterfoil.console.forms import FORM_FIELD, InvalidForm, whole_number
 from counterfoil.console.key_parts import scope_names
 from counterfoil.console.layout import show
 from counterfoil.console.pages import devices as devices_page
+from counterfoil.console.pages import find as find_page
 from counterfoil.console.pages import key as key_page
 from counterfoil.console.pages import keys as keys_page
 from counterfoil.console.pages import loads as loads_page
+from counterfoil.console.pages import member as member_page
 from counterfoil.console.pages import reference as try_page
 from counterfoil.console.pages import shop as shop_page
 from counterfoil.console.pages import undo as undo_page
@@ -36,7 +38,7 @@ from counterfoil.domain.audit import Act, Actor, AuditEntry
 from counterfoil.domain.open_items import Verb
 from counterfoil.ingest.lines import Reject, original_line, parse_reject
 from counterfoil.model.calendar import DAY_MS
-from counterfoil.model.text import translatable
+from counterfoil.model.text import counted, translatable
 from counterfoil.ports import MESSAGES, StoreMismatch, StoreUnavailable
 from counterfoil.program.times import minute
 from counterfoil.settings import Settings
@@ -308,6 +310,23 @@ def revoke_devices(visit: Visit) -> ConsoleResponse:
     revoked = visit.t.gettext("Revoked. The device is signed out, and its link no longer works.")
     view = devices_page.read(visit)
     return show(visit, devices_page.PAGE, view, outcome=FormResult(revoked, "good"), as_json="/devices.json")
+
+
+def look_up_member(visit: Visit) -> ConsoleResponse:
+    """Show what is known of a customer. What was entered is neither shown again nor recorded."""
+    entered = visit.request.form.get("who", "").strip()
+    if not entered or len(entered) > member_page.MAX_ENTERED:
+        text = visit.t.gettext("Enter a phone number, an email address, an ID or a token.")
+        return show(visit, find_page.PAGE, find_page.read(visit), status=422, outcome=FormResult(text, "warn"))
+    view = member_page.look_up(visit, entered)
+    # The audit entry is written before anything is shown. If it cannot be written, nothing is shown.
+    detail = f"{counted(len(view.found), 'member')} found"
+    with closing(bootstrap.store(visit.settings).key_store()) as audit:
+        audit.record(AuditEntry(at=visit.now, act=Act.MEMBER_LOOKED_UP, actor=visit.session.actor, detail=detail))
+    if not view.found:
+        text = visit.t.gettext("No member is known by what you entered, on no bill either.")
+        return show(visit, find_page.PAGE, find_page.read(visit), status=404, outcome=FormResult(text, "warn"))
+    return show(visit, member_page.PAGE, view)
 
 
 def reveal_line(visit: Visit) -> ConsoleResponse:

@@ -28,6 +28,7 @@ ACT_NAMES: Final = {
     "load_undone": translatable("load undone"),
     "mapping_accepted": translatable("mapping of an export accepted"),
     "member_forgotten": translatable("member forgotten"),
+    "member_looked_up": translatable("member looked up"),
     "records_pruned": translatable("records pruned"),
     "reject_revealed": translatable("rejected line shown"),
     "revocation_restored": translatable("revocation restored"),

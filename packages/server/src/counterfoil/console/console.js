@@ -45,6 +45,16 @@ if (find) {
   });
 }
 
+// A phone number, an email address or a member's token must not get into an address, so it is sent like a form.
+const PERSONAL = /@|^m1_|^\+|^0[689][0-9]?[- ]?[0-9]{3,4}[- ]?[0-9]{4}$/;
+addEventListener("submit", (event) => {
+  const form = event.target;
+  if (!form.matches(".find") || !PERSONAL.test(form.elements.q.value.trim())) return;
+  form.method = "post";
+  form.action = "/find/customer";
+  form.elements.q.name = "who";
+});
+
 // Filter the rows on the page while the operator types. Enter lets the console filter all rows.
 addEventListener("input", (event) => {
   const form = event.target.closest(".filter");

@@ -57,6 +57,8 @@ class Act(StrEnum):
     DELIVERY_ACCEPTED = "delivery_accepted"
     DELIVERY_DISCARDED = "delivery_discarded"
     LOAD_UNDONE = "load_undone"
+    # An operator looked up with the console what is known of a member.
+    MEMBER_LOOKED_UP = "member_looked_up"
     MEMBER_FORGOTTEN = "member_forgotten"
     # An operator brought a file in with the console, and accepted its totals.
     FILE_BROUGHT_IN = "file_brought_in"
