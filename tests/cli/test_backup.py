@@ -437,3 +437,128 @@ def test_a_folder_of_backups_is_refused_with_the_newest_of_them(counterfoil: Com
     (newest,) = backups.iterdir()
     refused = Command(tmp_path / "new")("restore", backups, status=1)
     assert f"Name one of them; the newest is {newest}." in refused.output
+
+
+# --- remembered mappings of exports ---------------------------------------------------
+
+MAPPING = b'[recognise]\nname = "till"\ncolumns = ["Receipt"]\n'
+
+
+@pytest.fixture
+def mapping(loaded: Command) -> Path:
+    """A mapping that was accepted in the store."""
+    folder = loaded.store / "mappings"
+    folder.mkdir(mode=0o700)
+    file = folder / "till.toml"
+    file.write_bytes(MAPPING)
+    file.chmod(0o600)
+    return file
+
+
+def test_a_backup_has_the_remembered_mappings_and_a_restore_puts_them_back_for_the_owner_only(
+    loaded: Command, elsewhere: Command, target: Path, mapping: Path
+) -> None:
+    mapping.with_suffix(".toml.partial").write_bytes(b"half of it")
+    made = loaded.json("backup", target)
+    assert made["mappings"]["till.toml"]["sizeBytes"] == len(MAPPING)
+    assert (names(target / "mappings"), modes(target / "mappings")) == (["till.toml"], {0o600})
+
+    assert elsewhere.json("restore", target)["mappings"] == ["till.toml"]
+    restored = elsewhere.store / "mappings"
+    assert (restored / "till.toml").read_bytes() == MAPPING
+    assert (modes(restored), stat.S_IMODE(restored.stat().st_mode)) == ({0o600}, 0o700)
+
+
+def test_in_a_shared_store_restored_mappings_are_shared_again(
+    loaded: Command, elsewhere: Command, target: Path, mapping: Path
+) -> None:
+    loaded("backup", target)
+    elsewhere("restore", target)
+    elsewhere("init", "--share")
+    loaded("init", "--share")
+    loaded("restore", target, "--replace", "--yes")
+    for store in (loaded.store, elsewhere.store):
+        folder = store / "mappings"
+        assert (modes(folder), stat.S_IMODE(folder.stat().st_mode)) == ({0o640}, 0o2770)
+
+
+def test_a_restore_replaces_the_mappings_too_and_keeps_the_previous_ones(
+    loaded: Command, target: Path, mapping: Path
+) -> None:
+    loaded("backup", target)
+    mapping.with_name("newer.toml").write_bytes(MAPPING)
+    mapping.write_bytes(b"# changed\n" + MAPPING)
+    done = loaded.json("restore", target, "--replace", "--yes")
+    assert mapping.read_bytes() == MAPPING
+    assert names(mapping.parent) == ["till.toml"]
+    assert names(Path(done["previousFiles"]) / "mappings") == ["newer.toml", "till.toml"]
+
+
+def test_a_backup_that_was_made_before_mappings_were_copied_is_restored_and_the_mappings_stay(
+    loaded: Command, target: Path, mapping: Path
+) -> None:
+    loaded("backup", target)
+    shutil.rmtree(target / "mappings")
+    manifest = json.loads((target / "backup.json").read_bytes())
+    del manifest["mappings"], manifest["leftOut"]
+    (target / "backup.json").write_text(json.dumps(manifest))
+    loaded("restore", target, "--replace", "--yes")
+    assert mapping.read_bytes() == MAPPING
+
+
+def test_mappings_that_others_may_write_are_left_out_of_a_backup_with_a_note(
+    loaded: Command, target: Path, mapping: Path
+) -> None:
+    mapping.with_name("open.toml").write_bytes(MAPPING)
+    mapping.with_name("open.toml").chmod(0o666)
+    mapping.with_name("linked.toml").symlink_to(mapping)
+    os.mkfifo(mapping.with_name("pipe.toml"), 0o600)
+    mapping.with_name("folder.toml").mkdir(0o700)
+    notes = loaded("backup", target).stderr
+    assert names(target / "mappings") == ["till.toml"]
+    for name in ("open", "linked", "pipe", "folder"):
+        assert f"{name}.toml" in notes
+
+    mapping.parent.chmod(0o777)
+    notes = loaded("backup", target.with_name("later")).stderr
+    assert f"every user of this machine may write to {mapping.parent}" in notes
+    assert not (target.with_name("later") / "mappings").exists()
+
+
+@pytest.mark.parametrize("path", [".", "mappings", "mappings/till.toml"])
+def test_mappings_of_a_backup_that_others_may_write_are_not_restored_and_a_note_says_so(
+    loaded: Command, elsewhere: Command, target: Path, mapping: Path, path: str
+) -> None:
+    loaded("backup", target)
+    (target / path).chmod(0o777)
+    assert "every user of this machine may write to" in elsewhere("restore", target).stderr
+    assert not (elsewhere.store / "mappings").exists()
+    assert len(elsewhere.json("shops")) == 2
+
+
+def test_a_mapping_that_is_there_before_the_first_restore_stays(
+    loaded: Command, elsewhere: Command, target: Path, mapping: Path
+) -> None:
+    loaded("backup", target)
+    own = elsewhere.store / "mappings" / "till.toml"
+    own.parent.mkdir(mode=0o700, parents=True)
+    own.write_bytes(b"# its own\n")
+    done = elsewhere.json("restore", target)
+    assert (own.read_bytes(), done["mappings"], len(done["leftOut"])) == (b"# its own\n", [], 1)
+
+
+def test_a_backup_with_a_damaged_missing_or_foreign_mapping_is_refused(
+    loaded: Command, elsewhere: Command, target: Path, mapping: Path
+) -> None:
+    loaded("backup", target)
+    copy = target / "mappings" / "till.toml"
+    copy.write_bytes(MAPPING.replace(b"Receipt", b"Payment"))
+    assert "till.toml" in elsewhere("restore", target, status=1).stderr
+    copy.unlink()
+    assert "till.toml" in elsewhere("restore", target, status=1).stderr
+    assert "backup_lost" in loaded("status", "--json", status=None).stdout
+    manifest = target / "backup.json"
+    manifest.write_text(manifest.read_text().replace('"till.toml"', '"../till.toml"'))
+    (target / "till.toml").write_bytes(MAPPING)
+    assert "in another folder" in elsewhere("restore", target, status=1).stderr
+    assert not elsewhere.store.exists()

@@ -66,6 +66,17 @@ def test_answers_from_a_file_load_the_export_and_are_remembered(
     assert "1,435.44" in counterfoil("import", export, "--load").stdout
 
 
+def test_a_restored_store_knows_the_exports_that_were_known_when_it_was_backed_up(
+    counterfoil: Command, export: Path, tmp_path: Path
+) -> None:
+    counterfoil("import", export, "--answers", answers_file(tmp_path, ANSWERED), "--load")
+    counterfoil("backup", tmp_path / "backup")
+    restored = Command(tmp_path / "restored")
+    restored("restore", tmp_path / "backup")
+    export.write_text(EXPORT.replace("/04/2026", "/05/2026"), "utf-8")
+    assert "1,435.44" in restored("import", export, "--load").stdout
+
+
 def test_a_file_that_lacks_one_heading_of_a_remembered_mapping_is_named_and_asked_about(
     counterfoil: Command, export: Path, tmp_path: Path
 ) -> None:

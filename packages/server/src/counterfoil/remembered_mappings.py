@@ -12,13 +12,13 @@ from pathlib import Path
 
 from msgspec import json
 
+from counterfoil.backends.sqlite.mappings import FOLDER
 from counterfoil.importer.form import Form
 from counterfoil.importing.results import ImportFailed
 from counterfoil.machine.files import draft_of, is_shared, make_folder, open_output, who_may_write
 from counterfoil.model.text import printable
 from counterfoil.settings import Settings
 
-FOLDER = "mappings"
 MAX_NAME = 60
 _NOT_IN_NAMES = re.compile(r"[^\w-]+")
 

@@ -9,7 +9,8 @@ import click
 
 from counterfoil import bootstrap
 from counterfoil.backends.sqlite import files
-from counterfoil.backends.sqlite.backup import BackupManifest, delete_older, rotating
+from counterfoil.backends.sqlite.backup import BackupManifest, Restored, delete_older, rotating
+from counterfoil.backends.sqlite.mappings import FOLDER
 from counterfoil.checks.forgetting import Forgetting
 from counterfoil.cli import options
 from counterfoil.domain.access import DAILY_TOTAL_DAYS, REQUEST_RECORD_DAYS
@@ -264,8 +265,9 @@ def backup(
 ) -> None:
     """Back up a store to the new folder DIR. The service can keep running.
 
-    The backup contains the three databases and the deployment secret. DIR is created only when the backup is
-    complete and verified. A secret set in COUNTERFOIL_SECRET is not copied, and neither are rejects files.
+    The backup contains the three databases, the deployment secret and the remembered mappings of exports. DIR is
+    created only when the backup is complete and verified. A secret set in COUNTERFOIL_SECRET is not copied, and neither
+    are rejects files, nor mappings that others may write to.
 
     With --keep, DIR is a folder of backups, which is created if the folder above it exists: the new one is
     DIR/TIME, and once it is complete, older ones of the same store are deleted. The audit log records each backup,
@@ -289,6 +291,8 @@ def backup(
         manifest = bootstrap.back_up(settings, target, with_secret=not without_secret)
         _record_backup(settings, str(target.absolute()), manifest.created_at)
         deleted = delete_older(target, manifest.store_id, keep) if keep else []
+    for sentence in manifest.left_out:
+        print_note(f"{sentence}, so the backup does not contain it: mappings decide how money is read.")
     if as_json:
         print_json(
             {
@@ -297,6 +301,8 @@ def backup(
                 "horizon": iso_utc(manifest.horizon),
                 "hasSecret": manifest.has_secret,
                 "files": manifest.files,
+                "mappings": manifest.mappings,
+                "leftOut": manifest.left_out,
                 "deleted": [str(path) for path in deleted],
             }
         )
@@ -309,6 +315,7 @@ def backup(
             *_row_counts(manifest),
             ("horizon", second(manifest.horizon)),
             ("secret", "included" if manifest.has_secret else "not included"),
+            *([("mappings", f"{len(manifest.mappings):,}")] if manifest.mappings else []),
             *([("deleted", counted(len(deleted), "older backup"))] if keep else []),
         ]
     )
@@ -382,6 +389,8 @@ def restore(folder: Path, replace: bool, yes: bool, as_json: bool) -> None:
                 "previousFiles": None if restored.kept_in is None else str(restored.kept_in),
                 "unreadable": restored.replaced.unreadable,
                 "forgottenAgain": len(forgotten),
+                "mappings": restored.mappings,
+                "leftOut": restored.left_out,
             }
         )
     else:
@@ -393,21 +402,31 @@ def restore(folder: Path, replace: bool, yes: bool, as_json: bool) -> None:
                 ("horizon", f"{second(restored.horizon)} (raised, so that marks for updatedSince stay valid)"),
                 ("feed marks", "all invalid: clients get mark_expired and must read everything again"),
                 ("cursors", "all invalid: clients get bad_cursor and must read the list again from the beginning"),
+                *([("mappings", f"{len(restored.mappings):,}")] if restored.mappings else []),
                 *([("previous files", str(restored.kept_in))] if restored.kept_in else []),
                 *([("forgotten", f"{counted(len(forgotten), 'member')} again")] if forgotten else []),
             ]
         )
-        echo()
-        echo("Before you start the service, do the following:")
-        carried = restored.kept_in is not None and not {"keys", "usage"} & set(restored.replaced.unreadable)
-        if not carried:
-            echo(f"- Keys that were revoked after {second(manifest.created_at)} are active again: revoke them.")
-        echo(f"- Keys that were issued after {second(manifest.created_at)} are lost: issue new ones.")
-        if restored.kept_in is None or "books" in restored.replaced.unreadable:
-            echo(
-                f"- Members who were forgotten after {second(manifest.created_at)} are back: forget them again, with"
-                " `counterfoil members forget --marks FILE` if you have kept their marks."
-            )
-        echo("Then load the deliveries again, beginning with those from shortly before the backup.")
+        _print_next_steps(restored)
+    for sentence in restored.left_out:
+        print_note(sentence)
     if restored.clock_behind_ms:
         print_note(message("clock_behind", span=duration(restored.clock_behind_ms)))
+
+
+def _print_next_steps(restored: Restored) -> None:
+    taken = second(restored.manifest.created_at)
+    echo()
+    echo("Before you start the service, do the following:")
+    carried = restored.kept_in is not None and not {"keys", "usage"} & set(restored.replaced.unreadable)
+    if not carried:
+        echo(f"- Keys that were revoked after {taken} are active again: revoke them.")
+    echo(f"- Keys that were issued after {taken} are lost: issue new ones.")
+    if restored.kept_in is None or "books" in restored.replaced.unreadable:
+        echo(
+            f"- Members who were forgotten after {taken} are back: forget them again, with"
+            " `counterfoil members forget --marks FILE` if you have kept their marks."
+        )
+    if restored.kept_in is not None and (restored.kept_in / FOLDER).exists():
+        echo(f"- The previous mappings of exports are in {restored.kept_in / FOLDER}: copy back newer ones.")
+    echo("Then load the deliveries again, beginning with those from shortly before the backup.")

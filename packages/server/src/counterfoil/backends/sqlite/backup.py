@@ -37,6 +37,15 @@ from counterfoil.backends.sqlite.files import (
     writing,
 )
 from counterfoil.backends.sqlite.keys import REMEMBER, SqliteKeyStore, append
+from counterfoil.backends.sqlite.mappings import (
+    FOLDER,
+    BackedUpMapping,
+    copy_mappings,
+    is_mapping_name,
+    put_mappings,
+    who_may_write_backup,
+    write_mapping,
+)
 from counterfoil.backends.sqlite.positions import mark_as_backup
 from counterfoil.backends.sqlite.schema import NAMES, Name, scripts, version
 from counterfoil.domain.access import Key
@@ -75,7 +84,11 @@ class BackedUpFile(Struct, frozen=True, rename="camel"):
 
 
 class BackupManifest(Struct, frozen=True, rename="camel", kw_only=True):
-    """The contents of `backup.json`. `fingerprint` is None if the store had no deployment secret yet."""
+    """The contents of `backup.json`. `fingerprint` is None if the store had no deployment secret yet.
+
+    `mappings` is None if the backup was made by a version that did not copy them. `left_out` has a sentence about each
+    mapping that was not copied.
+    """
 
     format: int
     created_at: int
@@ -85,6 +98,8 @@ class BackupManifest(Struct, frozen=True, rename="camel", kw_only=True):
     fingerprint: str | None
     has_secret: bool
     files: dict[Name, BackedUpFile]
+    mappings: dict[str, BackedUpMapping] | None = None
+    left_out: list[str] = []
 
     def rows(self, name: Name, table: str) -> int:
         return self.files[name].rows.get(table, 0)
@@ -102,7 +117,11 @@ def back_up(folder: Path, target: Path, now_ms: int, software: str, secret: byte
         if secret is not None:
             write_private(draft / SECRET, secret + b"\n")
         manifest = _manifest(draft, files, now_ms, software, has_secret=secret is not None)
+        mappings, left_out = copy_mappings(folder, draft)
+        manifest = replace_fields(manifest, mappings=mappings, left_out=left_out)
         write_private(draft / MANIFEST, json.format(json.encode(manifest)) + b"\n")
+        if mappings:
+            sync(draft / FOLDER)
         sync(draft)
         if target.exists():
             raise BackupRefused(f"another process has just created {target}. Choose a new folder.")
@@ -192,6 +211,7 @@ def checked(source: Path, *, with_hashes: bool = True) -> BackupManifest:
                 raise BackupRefused(f"{path} has changed since the backup was taken. Use another backup.")
             if with_hashes and sha256(path) != expected.sha256:
                 raise BackupRefused(refusal("wrong_hash", path=path, manifest=MANIFEST))
+        _check_mappings(source, manifest, with_hashes=with_hashes)
         if manifest.has_secret and not (source / SECRET).exists():
             raise BackupRefused(f"{source / SECRET} is missing. Put the file back.")
     except (OSError, DecodeError, KeyError) as error:
@@ -203,6 +223,17 @@ def checked(source: Path, *, with_hashes: bool = True) -> BackupManifest:
             ) from error
         raise BackupRefused(f"{source} is not a complete backup ({_reason(error)}). Use another folder.") from error
     return manifest
+
+
+def _check_mappings(source: Path, manifest: BackupManifest, *, with_hashes: bool) -> None:
+    for name, expected in (manifest.mappings or {}).items():
+        if not is_mapping_name(name):
+            raise BackupRefused(f"{source / MANIFEST} names a mapping in another folder. Use another backup.")
+        path = source / FOLDER / name
+        if path.stat().st_size != expected.size_bytes:
+            raise BackupRefused(f"{path} has changed since the backup was taken. Use another backup.")
+        if with_hashes and sha256(path) != expected.sha256:
+            raise BackupRefused(refusal("wrong_hash", path=path, manifest=MANIFEST))
 
 
 def write_private(path: Path, content: bytes) -> None:
@@ -382,13 +413,18 @@ class Replaced(Struct):
 
 
 class Restored(Struct, frozen=True, kw_only=True):
-    """The result of a restore. `kept_in` is the folder with the previous files, or None if there were none."""
+    """The result of a restore. `kept_in` is the folder with the previous files, or None if there were none.
+
+    `mappings` are the names of those that were restored, and `left_out` has a sentence about others.
+    """
 
     manifest: BackupManifest
     horizon: int
     clock_behind_ms: int
     kept_in: Path | None
     replaced: Replaced
+    mappings: list[str]
+    left_out: list[str]
 
 
 def restore(
@@ -433,20 +469,37 @@ def _restore_files(
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     with _draft_of(folder / "restore") as draft:
         _copy(source, draft, manifest)
+        mappings = sorted(manifest.mappings or {})
+        problem = who_may_write_backup(source, mappings) if mappings else None
+        if not problem:
+            _copy_mappings(source, draft, manifest)
         replaced = _read_replaced(folder) if present else Replaced()
         if replaced.store_id == manifest.store_id:
             _keep_audit(draft, replaced)
         horizon = _apply_replaced(draft, replaced, now_ms)
         _record(draft, now_ms, by, f"the backup taken at {iso_utc(manifest.created_at)}", with_keys=True)
         sync(draft)
-        kept_in = _move_away(folder, now_ms) if present else None
+        kept_in = _move_away(folder, now_ms, with_mappings=manifest.mappings is not None) if present else None
         for name in NAMES:
             if shares(folder, name):
                 path_of(draft, name).chmod(0o660)
             path_of(draft, name).rename(path_of(folder, name))
+        others = put_mappings(draft, folder)
         sync(folder)
-    behind = max(0, max(manifest.horizon, replaced.horizon) - now_ms)
-    return Restored(manifest=manifest, horizon=horizon, clock_behind_ms=behind, kept_in=kept_in, replaced=replaced)
+    left_out = [f"{folder / FOLDER / name} differs from the mapping in the backup, and was kept." for name in others]
+    if problem:
+        left_out = [
+            f"{problem}, and mappings decide how money is read. So no mapping was restored, and the next import asks."
+        ]
+    return Restored(
+        manifest=manifest,
+        horizon=horizon,
+        clock_behind_ms=max(0, max(manifest.horizon, replaced.horizon) - now_ms),
+        kept_in=kept_in,
+        replaced=replaced,
+        mappings=[] if problem else [name for name in mappings if name not in others],
+        left_out=left_out,
+    )
 
 
 def _files_of(folder: Path) -> list[Path]:
@@ -461,6 +514,17 @@ def _copy(source: Path, draft: Path, manifest: BackupManifest) -> None:
         shutil.copyfile(path_of(source, name), path)
         if sha256(path) != manifest.files[name].sha256:
             raise BackupRefused(f"{name}.sqlite3 was not copied correctly. Check the disk, then run the command again.")
+
+
+def _copy_mappings(source: Path, draft: Path, manifest: BackupManifest) -> None:
+    for name, expected in (manifest.mappings or {}).items():
+        path = source / FOLDER / name
+        content = read_regular(path)
+        if hashlib.sha256(content).hexdigest() != expected.sha256:
+            raise BackupRefused(f"{path} was not read correctly. Check the disk, then run the command again.")
+        write_mapping(draft, name, content)
+    if manifest.mappings:
+        sync(draft / FOLDER)
 
 
 def _read_replaced(folder: Path) -> Replaced:
@@ -571,10 +635,13 @@ def _record(folder: Path, now_ms: int, by: Actor, detail: str, *, with_keys: boo
         append(keys, [AuditEntry(at=now_ms, act=Act.STORE_RESTORED, actor=by, detail=detail)])
 
 
-def _move_away(folder: Path, now_ms: int) -> Path:
+def _move_away(folder: Path, now_ms: int, *, with_mappings: bool) -> Path:
     at = datetime.fromtimestamp(now_ms / 1000, UTC)
     kept_in = folder / f"replaced-{at:%Y%m%dT%H%M%S}-{secrets.token_hex(2)}"
     kept_in.mkdir(mode=0o700)
+    if with_mappings and (folder / FOLDER).exists():
+        # This fails if the folder belongs to another user, so it is done while the store is still whole.
+        (folder / FOLDER).rename(kept_in / FOLDER)
     # The write-ahead logs are moved first, because a log must never be next to a database that it does not belong to.
     for file in sorted(_files_of(folder), key=lambda path: path.suffix == ".sqlite3"):
         with suppress(FileNotFoundError):

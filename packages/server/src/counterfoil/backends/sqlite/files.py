@@ -18,6 +18,7 @@ from pathlib import Path
 from stat import S_ISREG, S_IWGRP
 from typing import Any, TypeVar
 
+from counterfoil.backends.sqlite.mappings import share_mappings
 from counterfoil.backends.sqlite.schema import NAMES, Name, check_version, run_migrations, version
 from counterfoil.machine.files import is_shared
 from counterfoil.model.messages import Message, quoted
@@ -300,6 +301,7 @@ def share(folder: Path) -> None:
         for path, mode in {**shared, **dict.fromkeys(folder.glob("books.sqlite3*"), 0o660)}.items():
             if path.exists():
                 path.chmod(mode)
+        share_mappings(folder)
     except OSError as error:
         raise StoreUnavailable(f"cannot share {folder}: {error.strerror}") from error
 
