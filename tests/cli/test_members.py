@@ -21,6 +21,8 @@ from counterfoil.domain.forgetting import Contacts, ForgottenMember, Person, mar
 from counterfoil.domain.open_items import OpenItem
 from counterfoil.domain.tokens import Pseudonyms
 from counterfoil.machine.operator import machine_name
+from counterfoil.model.calendar import MINUTE_MS
+from counterfoil.program.clock import SystemClock
 from counterfoil.settings import load as load_settings
 from running_service import SECRET, RunningService
 
@@ -360,6 +362,19 @@ def test_what_was_interrupted_after_the_record_was_erased_is_finished_without_kn
     assert "1 member to forget by their marks" in with_member("members", "forget", "--unfinished", "--yes").stdout
     assert run_sql(with_member.store, "books", "SELECT count(*) FROM members") == 1
     assert run_sql(with_member.store, "books", "SELECT count(*) FROM forgotten_members WHERE finished_at IS NULL") == 0
+
+
+@pytest.mark.parametrize(("minutes", "warns"), [(9, False), (11, True)])
+def test_status_warns_of_a_forgetting_that_was_interrupted(with_member: Command, minutes: int, warns: bool) -> None:
+    settings = load_settings({"store": str(with_member.store)}, environment={"COUNTERFOIL_SECRET": SECRET})
+    begun_at = SystemClock().now_ms() - minutes * MINUTE_MS
+    with closing(bootstrap.store(settings).ledger()) as ledger:
+        ledger.mark_forgotten([ForgottenMember(mark=mark_of(TOKEN), at=begun_at)])
+    found = with_member.findings("members")
+    assert [finding["code"] for finding in found] == (["forgetting_unfinished"] if warns else [])
+    assert not any(text in str(found) for text in (ID, TOKEN, mark_of(TOKEN)))
+    with_member("members", "forget", ID, "--yes")
+    assert with_member.findings("members") == []
 
 
 def test_marks_that_were_kept_elsewhere_forget_again_in_an_older_store(with_member: Command, tmp_path: Path) -> None:

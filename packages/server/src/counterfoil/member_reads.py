@@ -76,6 +76,10 @@ class MemberReads(ABC):
                 ForgottenMember(mark=mark, at=at, finished_at=finished_at) for mark, at, finished_at in ask(_FORGOTTEN)
             ]
 
+    def unfinished_forgettings(self) -> list[ForgottenMember]:
+        """Return the marks of the members of whom something may still be in the store."""
+        return [member for member in self.forgotten_members() if member.finished_at is None]
+
     def bills_with(self, texts: Sequence[bytes]) -> list[tuple[int, str, bytes]]:
         """Return the shop's number, the ID and the body of each bill whose body has one of up to three texts."""
         first, second, third = [*texts, *[texts[0]] * (3 - len(texts))]

@@ -165,7 +165,7 @@ class Forgetting:
         return [member for member in self._reads.all_members() if _has_contact(member, {tel}, {email})]
 
     def unfinished(self) -> list[ForgottenMember]:
-        return [member for member in self._reads.forgotten_members() if member.finished_at is None]
+        return self._reads.unfinished_forgettings()
 
     # --- the preview ---------------------------------------------------------------
 

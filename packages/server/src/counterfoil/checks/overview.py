@@ -15,9 +15,10 @@ from counterfoil.checks.local import PortUse
 from counterfoil.checks.open_items import open_item_findings
 from counterfoil.domain.access import Key
 from counterfoil.domain.activity import MOST_COUNTED, ShopActivity
+from counterfoil.domain.forgetting import ForgottenMember
 from counterfoil.domain.intake import MIN_EARLIER_GROUPS, Intake, LoadRow, WatchedFolder, comparable_groups, describe
 from counterfoil.machine.addresses import STORE_HEADER, reachable_host
-from counterfoil.model.calendar import DAY_MS, HOUR_MS, from_ms
+from counterfoil.model.calendar import DAY_MS, HOUR_MS, MINUTE_MS, from_ms
 from counterfoil.model.messages import NOTHING, Message, duration, first_of, quoted
 from counterfoil.model.text import format_usual, printable
 from counterfoil.model.version import API_VERSION, __version__
@@ -27,6 +28,8 @@ from counterfoil.settings import Settings, display_value
 from counterfoil.views.store import KeyToday, StoreValues, read
 
 READY_SEC = 5.0
+# A forgetting that was begun later may still be running.
+FORGETTING_MS = 10 * MINUTE_MS
 
 
 class Ready(Struct, frozen=True, rename="camel"):
@@ -218,6 +221,7 @@ def _findings(settings: Settings, store: StoreValues, now: int) -> Iterator[Find
     yield from horizon_findings(store.horizon, now)
     yield _load(store.load, store.horizon, now)
     yield from open_item_findings(store.items, now)
+    yield from _forgettings(store.unfinished_forgettings, now)
     yield from sudden_changes(store.intake, now)
     yield from watched_folders(store.folders, now, settings.silent_folder_min)
     yield _keys(store.keys, store.near_quota)
@@ -246,6 +250,15 @@ def _load(load: LoadRow | None, horizon: int | None, now: int) -> Finding:
         return local.unfinished_load(load, local.horizon_motion(horizon, now), now)
     span = duration(load.idle_ms(now))
     return finding("load_finished_ago", span=span, lines=load.lines, changed=load.changed, rejected=load.rejected)
+
+
+def _forgettings(members: Sequence[ForgottenMember], now: int) -> Iterator[Finding]:
+    """Yield a warning if members were not wholly forgotten, because the command was interrupted."""
+    interrupted = [member for member in members if now - member.at >= FORGETTING_MS]
+    if interrupted:
+        since = min(member.at for member in interrupted)
+        span = duration(now - since)
+        yield finding("forgetting_unfinished", since=from_ms(since, UTC), count=len(interrupted), span=span)
 
 
 def _keys(keys: Sequence[Key], near: Sequence[KeyToday]) -> Finding:

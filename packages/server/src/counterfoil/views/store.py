@@ -7,6 +7,7 @@ from msgspec import Struct
 from counterfoil.domain.access import NEARLY_USED_UP, Key
 from counterfoil.domain.activity import ShopActivity
 from counterfoil.domain.audit import Backups
+from counterfoil.domain.forgetting import ForgottenMember
 from counterfoil.domain.intake import Intake, LoadRow, WatchedFolder
 from counterfoil.domain.open_items import KINDS, OpenItem, oldest
 from counterfoil.model.calendar import quiet_closing, thai_day
@@ -41,6 +42,7 @@ class StoreValues(Struct, frozen=True, kw_only=True):
     intake: Intake = Intake()
     folders: Sequence[WatchedFolder] = ()
     items: Sequence[OpenItem] = ()
+    unfinished_forgettings: Sequence[ForgottenMember] = ()
     disk: DiskUse | None = None
     servers: Sequence[ServerState] = ()
     backups: Backups = Backups()
@@ -62,6 +64,7 @@ def read(reads: OperatorReads, now: int) -> StoreValues:
         intake=reads.intake(),
         folders=reads.watched_folders(now),
         items=reads.open_items(),
+        unfinished_forgettings=reads.unfinished_forgettings(),
         disk=reads.disk_use(),
         servers=reads.servers(),
         backups=reads.backups(),
