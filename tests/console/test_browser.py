@@ -305,6 +305,19 @@ def test_the_five_questions_of_the_guide_are_answered_by_tapping_on_a_phone(brow
         assert "not_found" in page.locator("main dl").inner_text()
 
 
+@pytest.mark.parametrize("text", ["081-234-5678", "+66 81 234 5678", "somebody@example.test", "m1_token"])
+def test_find_puts_nothing_that_names_a_customer_into_an_address(demo: RunningDemo, visit: Visit, text: str) -> None:
+    page = go(visit, demo, "/shops")
+    addresses: list[str] = []
+    page.on("request", lambda request: addresses.append(request.url))
+    page.locator("#find").fill(text)
+    with page.expect_navigation():
+        page.keyboard.press("Enter")
+    assert page.locator("#customer").count()
+    assert addresses[0] == f"{demo.console}/find/customer"
+    assert not [address for address in addresses if "?" in address]
+
+
 def test_a_list_is_filtered_while_the_operator_types(demo: RunningDemo, visit: Visit) -> None:
     page = go(visit, demo, "/shops")
     rows = page.locator("tbody tr:visible")

@@ -53,6 +53,13 @@ def test_an_operator_sees_what_is_known_of_a_customer_but_not_how_to_reach_him(
         assert text == "TOKEN" or text not in answer.text
 
 
+@pytest.mark.parametrize("console", [{"backend": "postgres"}], indirect=True)
+def test_a_customer_in_postgresql_is_found(alice: Operator, token: str) -> None:
+    page = look_up(alice, TEL).text
+    assert f"counterfoil members forget {token}" in page
+    assert "ERP" in page
+
+
 def test_the_command_on_the_page_shows_the_same_member(
     console: RunningConsole, alice: Operator, token: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
