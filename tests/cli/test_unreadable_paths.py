@@ -1,5 +1,7 @@
 """A path that the user may not look up or read is called unreadable, never missing, in every command."""
 
+import os
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -69,3 +71,25 @@ def test_a_path_that_may_not_be_read_is_not_called_missing(closed: Path, words: 
     assert "not exist" not in done.stderr
     assert any(said in done.stderr for said in ("may not enter the folder", "not readable", "Permission denied"))
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("closed_path", [".", "books.sqlite3"])
+@pytest.mark.parametrize("by_flag", [True, False], ids=["flag", "variable"])
+@pytest.mark.programs
+def test_the_store_of_another_user_is_refused_with_the_name_of_its_owner_and_the_command_to_run(
+    tmp_path: Path, closed_path: str, by_flag: bool
+) -> None:
+    store = tmp_path / "store"
+    store.mkdir(mode=0o755)
+    (store / "books.sqlite3").write_bytes(b"")
+    (store / closed_path).chmod(0o700)
+    for path in (store, store / "books.sqlite3"):
+        shutil.chown(path, "nobody")
+    where = ("--store", str(store)) if by_flag else ()
+    variables = os.environ | ({} if by_flag else {"COUNTERFOIL_STORE": str(store)})
+    command = [*AS_ORDINARY_USER, *PYTHON, "keys", "list", *where]
+    done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
+    assert done.returncode in (1, 2)
+    assert "belongs to the user nobody, and the user root may not read it" in done.stderr
+    assert "sudo -u nobody " in done.stderr
+    assert f"counterfoil keys list --store {store}" in done.stderr

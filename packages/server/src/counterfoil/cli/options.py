@@ -1,5 +1,9 @@
 """Options shared by several commands, and functions that turn flags into settings."""
 
+import os
+import pwd
+import shlex
+import sys
 from collections.abc import Callable, Iterable
 from functools import reduce
 from pathlib import Path
@@ -41,11 +45,49 @@ def _remember(ctx: click.Context, option: click.Parameter, value: object) -> Non
         ctx.meta[f"counterfoil.{option.name}"] = value
 
 
+class StorePath(UserPath):
+    """The folder of a store. If it is another user's, the refusal says whose it is and how to run the command."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        problem = store_of_another_user(Path(value))
+        if problem:
+            self.fail(problem, param, ctx)
+        return super().convert(value, param, ctx)
+
+
+def store_of_another_user(folder: Path) -> str | None:
+    """Return a sentence about a store that this user may not read because it belongs to another one, or None."""
+    for path, permission in ((folder, os.R_OK | os.X_OK), (folder / "books.sqlite3", os.R_OK)):
+        try:
+            owner = path.stat().st_uid
+        except (OSError, ValueError):
+            # It does not exist, or a folder above it may not be entered: UserPath says so.
+            return None
+        if owner != os.geteuid() and not os.access(path, permission, effective_ids=True):
+            name = _user_name(owner)
+            installed = Path(sys.executable).with_name("counterfoil")
+            command = installed if installed.exists() else "counterfoil"
+            words = click.get_current_context().command_path.split()[1:]
+            run = shlex.join(["sudo", "-u", name, str(command), *words, "--store", str(folder.absolute())])
+            return (
+                f"{path} belongs to the user {name}, and the user {_user_name(os.geteuid())} may not read it. Run the "
+                f"command as {name}: `{run}`."
+            )
+    return None
+
+
+def _user_name(number: int) -> str:
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return f"#{number}"
+
+
 # These options are not passed to commands: `settings_from` applies them.
 _hidden: dict[str, Any] = {"is_eager": True, "expose_value": False, "callback": _remember}
 store_option = click.option(
     "--store",
-    type=UserPath(file_okay=False),
+    type=StorePath(file_okay=False),
     metavar="DIR",
     help="Folder of the store, or postgresql://... [COUNTERFOIL_STORE; default: counterfoil-data]",
     **_hidden,
@@ -136,6 +178,9 @@ def require_embedded(settings: Settings) -> None:
 def existing_store(**flags: object) -> Settings:
     """Return the settings. Raise if an embedded store does not exist, because the command must not create one."""
     settings = settings_from(**flags)
+    problem = None if settings.database else store_of_another_user(settings.store)
+    if problem:
+        raise SettingsError(problem)
     from counterfoil import bootstrap  # noqa: PLC0415 - commands that need only the options start faster without it
 
     bootstrap.store(settings).require_exists()
