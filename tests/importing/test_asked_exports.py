@@ -221,6 +221,25 @@ def test_a_tip_that_no_total_has_is_asked_about_and_is_no_tip_if_the_customer_di
         assert [bill["amounts"].get("tip") for bill in bills] == tips
 
 
+def test_bills_with_the_prefix_of_a_credit_note_are_asked_about_and_another_prefix_is_rejected(tmp_path: Path) -> None:
+    [export] = [one for one in ASKED if one["name"] == "credit notes that only their numbers show"]
+    files = files_of(export, tmp_path)
+    question = form(files, {}, today=TODAY).open[0]
+    assert question.text == "Are bills such as CN1003 refunds?"
+    assert {option.answer: (option.net, option.example) for option in question.options} == {
+        "refund": ("140.00", "bill CN1003: -30.00 on 2026-11-13 12:03"),
+        "sale": ("200.00", "bill CN1003: 30.00 on 2026-11-13 12:03"),
+        "void": ("170.00", "bill CN1003: void on 2026-11-13 12:03"),
+    }
+    mapping = form(files, {"prefix": "refund"}, today=TODAY).mapping
+    later = tmp_path / "later.csv"
+    rows = "IN1005,2026-11-14 12:01,93.46,6.54,100.00\nCN1006,2026-11-14 12:02,28.04,1.96,30.00\n"
+    later.write_text(f"Receipt,Date,Subtotal,VAT,Total\n{rows}DN1007,2026-11-14 12:03,46.73,3.27,50.00\n", "utf-8")
+    found = imported("csv", later, mapping=mapping)
+    assert [bill["amounts"]["net"] for bill in found.bills] == ["100.00", "-30.00"]
+    assert "DN" in found.rejected[0].detail
+
+
 def test_an_expression_can_be_typed_that_no_option_has(tmp_path: Path) -> None:
     rows = (
         "1,2026-11-13 10:00,Tea,2,3.00,7.00\n1,2026-11-13 10:00,Pie,1,4.00,5.00\n2,2026-11-13 11:00,Tea,1,3.00,4.00\n"

@@ -204,6 +204,11 @@ class _Writer:
             self._status(name, name, listed, others)
         for name in self._states.later:
             self._status(name, name, {"": SALE}, None)
+        if self._states.prefixes:
+            number_column = self._bills.number.name
+            key = f"prefix of {number_column}"
+            self._toml.add(f"[[status]]#{key}", "prefix", value=True, comment="only the letters before the number")
+            self._status(key, number_column, self._states.prefixes, None)
         for column in self._table.columns.values():
             role = self._ranks.role(column)
             is_open = role in ("method", "channel") and column.name not in self._states.of_bills

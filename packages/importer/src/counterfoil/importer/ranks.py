@@ -211,6 +211,10 @@ class Ranks:
         text = column.name if headings.flag_of(value) else value
         return headings.is_one_of(text, "refunded")
 
+    def may_begin_refund(self, prefix: str) -> bool:
+        """Return whether numbers of credit notes often begin with these letters, as in `CN1001`."""
+        return headings.is_one_of(prefix, "refund_prefixes")
+
     def says_nothing(self, value: str) -> bool:
         return headings.says_nothing(value)
 

@@ -23,7 +23,7 @@ from counterfoil.importer.reading import headings_missing, read_table
 from counterfoil.importer.shops import Shops, find_shops
 from counterfoil.importer.states import CancelledLines, States, find_states
 from counterfoil.importer.sums import AmountSeries
-from counterfoil.importing.values import decimal_places
+from counterfoil.importing.values import decimal_places, prefix_of
 
 LEAVE_OUT = "leave out"
 TOTALS, BILLS = "totals", "bills"
@@ -350,6 +350,9 @@ class ExportReading:
                 value = columns[name].values[row]
                 if meanings.get(value) == state:
                     return f"{name} is {value or 'empty'}"
+        number = self.bills.name_of(bill)
+        if self.states.of_prefix(number) == state:
+            return f"{self.bills.number.name} begins with {prefix_of(number)}"
         if state == VOID:
             return "all lines were cancelled"
         return f"{self.bills.shop.name} names no shop" if self.bills.shop else "it does not count"

@@ -15,6 +15,7 @@ from counterfoil.importer.bills import ALL_ROWS, ONLY, SEPARATOR, WITHOUT, Bills
 from counterfoil.importer.columns import FEW_VALUES, TableColumn
 from counterfoil.importer.interview import Interview
 from counterfoil.importer.ranks import NUMBER_ROLES, REFUND, SALE, SKIP, TOTAL_ROLES, VOID, Ranks, is_flag
+from counterfoil.importing.values import prefix_of
 from counterfoil.model.text import counted
 
 EACH = "each"
@@ -45,6 +46,8 @@ class States(Struct):
     cancelled: CancelledLines | None
     later: list[str]
     """Columns of state that are empty here. A value in a later file must be explained."""
+    prefixes: dict[str, str]
+    """What the letters before the number of a bill say, by these letters, if they say anything."""
 
     def of(self, bills: Bills, bill: int) -> str:
         """Return the state of a bill."""
@@ -58,14 +61,17 @@ class States(Struct):
 
     def of_row(self, bills: Bills, row: int) -> str:
         columns = bills.table.columns
-        strongest = SALE
+        strongest = self.of_prefix(bills.number.values[row])
         for name, meanings in (*self.of_bills.items(), *self.marks.items()):
             meaning = meanings.get(columns[name].values[row], SALE)
             strongest = max(strongest, meaning, key=STRENGTH.index)
         return strongest
 
+    def of_prefix(self, number: str) -> str:
+        return self.prefixes.get(prefix_of(number), SALE) if self.prefixes else SALE
+
     def by_bill(self, bills: Bills) -> list[str]:
-        if not self.of_bills and not self.marks:
+        if not self.of_bills and not self.marks and not self.prefixes:
             return [SALE] * len(bills.rows)
         return [self.of(bills, bill) for bill in range(len(bills.rows))]
 
@@ -83,7 +89,7 @@ class _StateSearch:
         self._bills = bills
         self._ranks: Ranks = bills.ranks
         self._interview = interview
-        self.states = States({}, {}, {}, None, [])
+        self.states = States({}, {}, {}, None, [], {})
         self._has_kinds = False
         """Whether the rows of a bill are of several kinds, so that it is not known yet which ones count."""
         columns = list(bills.table.columns.values())
@@ -95,6 +101,7 @@ class _StateSearch:
             if is_free and not self._doubt_kinds(column):
                 self._doubt(column)
         self._doubt_items()
+        self._doubt_prefixes()
 
     # --- what is decided ----------------------------------------------------------------------
 
@@ -428,6 +435,47 @@ class _StateSearch:
         without = f"{WITHOUT}{SEPARATOR.join(marked)}"
         choices = {without: f"{_shown(marked)}: leave out", ALL_ROWS: "all rows count"}
         self._interview.choose(f"rows.{column.name}", "bill", text, choices)
+
+    # --- prefixes of numbers ------------------------------------------------------------------------
+
+    def _doubt_prefixes(self) -> None:
+        """Ask about positive bills whose numbers begin like those of credit notes, unlike the others."""
+        bills = self._bills
+        rows_of: dict[str, list[int]] = {}
+        for row, value in enumerate(bills.number.values):
+            rows_of.setdefault(prefix_of(value), []).append(row)
+        marked = [prefix for prefix in rows_of if self._ranks.may_begin_refund(prefix)]
+        if not marked or len(marked) == len(rows_of) or len(rows_of) > MOST_KINDS:
+            return
+        rows = {row for prefix in marked for row in rows_of[prefix]}
+        if not self._has_positive(rows) or self._is_prefix_explained(rows):
+            return
+        examples = [bills.number.values[rows_of[prefix][0]] for prefix in marked[:MOST_SHOWN]]
+        text = f"Are bills such as {' and '.join(examples)} refunds?"
+        choices = {REFUND: "Yes: refunds", SALE: "No: sales", VOID: "No: cancelled, void"}
+        counts = []
+        for prefix, some in rows_of.items():
+            numbers = {bills.number.values[row] for row in some}
+            counts.append(f"{prefix or 'no letters'}: {counted(len(numbers), 'bill')}")
+        answer = self._interview.choose("prefix", "state", text, choices, example="; ".join(counts))
+        self.states.prefixes = dict.fromkeys(rows_of, SALE) | dict.fromkeys(marked, answer)
+
+    def _has_positive(self, rows: Iterable[int]) -> bool:
+        amounts = self._ranks.with_role(*TOTAL_ROLES)
+        return any((column.number(row) or 0) > 0 for column in amounts for row in rows)
+
+    def _is_prefix_explained(self, marked: set[int]) -> bool:
+        """Return whether a column of state, the shop or the till differs wherever the prefix does."""
+        if all(self.states.of_row(self._bills, row) != SALE for row in marked):
+            return True
+        names = [*self.states.of_bills, *self.states.marks, *(column.name for column in self._bills.groups)]
+        for name in names:
+            values = self._bills.table.columns[name].values
+            of_marked = {values[row] for row in marked}
+            of_others = {value for row, value in enumerate(values) if row not in marked}
+            if of_marked.isdisjoint(of_others):
+                return True
+        return False
 
     # --- rows of several kinds ----------------------------------------------------------------------
 

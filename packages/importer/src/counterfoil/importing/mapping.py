@@ -85,6 +85,8 @@ class CellSource(MappingSection, frozen=True, kw_only=True):
     default: str = ""
     separator: str | None = None
     split: str | None = None
+    prefix: bool = False
+    """Whether only the letters before the number are read, such as `CN` of `CN1001`."""
     optional: bool = False
     negate: bool = False
     absolute: bool = False
@@ -112,6 +114,8 @@ class CellSource(MappingSection, frozen=True, kw_only=True):
             is_computed or self.negate or self.absolute or self.decimal or self.over or self.round is not None
         ):
             return "This is not a number, so it cannot be computed or have a sign or a decimal mark"
+        if kind == Cell.NUMBER and self.prefix:
+            return "This is a number, so it has no letters before it"
         return "This is a number. To sum columns, use add" if kind == Cell.NUMBER and len(self.columns) > 1 else None
 
     @property

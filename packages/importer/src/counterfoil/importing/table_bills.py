@@ -78,6 +78,8 @@ def cell_text(source: CellSource, row: TableRow, separator: str = "-") -> str:
             # A spreadsheet may write a day with the time 0:00, beside a column with the time of day.
             cells = [_MIDNIGHT.sub("", cells[0]), *cells[1:]] if any(cells[1:]) else cells
         text = (separator if source.separator is None else source.separator).join(cell for cell in cells if cell)
+    if source.prefix:
+        text = cell_values.prefix_of(text)
     if source.values:
         text = source.values.get(text.casefold(), text if source.others is None else source.others)
     return text or source.default
@@ -591,6 +593,8 @@ def _unlisted_status(rule: mappings.StatusRule, word: str) -> str | None:
     if rule.others:
         is_sale = not headings.may_be_no_sale(word) and (rule.others == SALE or headings.names_payment(word))
         return SALE if is_sale else None
+    if rule.source.prefix:
+        return None
     [heading, *others] = rule.source.columns
     return headings.status_like(heading, frozenset(rule.values.items()), word) if word and not others else None
 

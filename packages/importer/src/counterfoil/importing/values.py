@@ -60,6 +60,7 @@ _MARKS = sorted(mark for mark in DAY_FIRST | COUNTRY_ZONES.keys() if not re.full
 COUNTRY_CURRENCY = re.compile(rf"(?<![^\W\d_])(?:{'|'.join(map(re.escape, _MARKS))})(?![^\W\d_])")
 """A currency, such as `฿`, that shows of which country a text is."""
 _CURRENCY = "|".join([_CURRENCIES["symbols"], *_CURRENCIES["codes"].split()])
+_PREFIXED = re.compile(r"\s*([^\W\d_]+)[\W_]*\d")
 _LEADING_CURRENCY = re.compile(rf"([-+−(]?)\s*(?:{_CURRENCY})\s*(?=[-+−.\d])", re.IGNORECASE)
 _TRAILING_CURRENCY = re.compile(rf"\s*(?:{_CURRENCY})\.?\s*([-)]?)$", re.IGNORECASE)
 _ONLY_CURRENCY = re.compile(rf"\s*(?:{_CURRENCY})?\s*[-–—]?\s*", re.IGNORECASE)
@@ -543,3 +544,9 @@ def shown(cell: str) -> str:
     """Return a cell in quotes, shortened, for a message."""
     short = cell if len(cell) <= 40 else f"{cell[:40]}…"
     return f'"{printable(short)}"'
+
+
+def prefix_of(number: str) -> str:
+    """Return the letters before the number of a bill, such as `CN` of `CN-1001`, or an empty text."""
+    found = _PREFIXED.match(number)
+    return found[1] if found else ""
