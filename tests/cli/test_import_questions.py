@@ -61,7 +61,7 @@ def test_answers_from_a_file_load_the_export_and_are_remembered(
     (mapping,) = (store / "mappings").glob("*.toml")
     assert mapping.name == "sales.toml"
     assert tomllib.loads(mapping.read_text("utf-8"))["answers"]["state.Payout Status"] == "sale"
-    assert "mapping_accepted" in counterfoil("audit").stdout
+    assert "mapping accepted" in counterfoil("audit").stdout
     export.write_text(EXPORT.replace("/04/2026", "/05/2026"), "utf-8")
     assert "1,435.44" in counterfoil("import", export, "--load").stdout
 
@@ -135,8 +135,8 @@ def test_a_folder_of_mappings_that_others_can_write_to_is_refused(
 
 
 def test_a_person_answers_accepts_the_totals_and_loads(export: Path, store: Path) -> None:
-    # `?` shows examples, `<` goes back; the facts of shops have defaults.
-    typed = b"?\n2\n<\n2\n" + b"\n" * 3 + b"1\n"
+    # `?` shows examples, `<` goes back; the tip was paid on top; the facts of shops have defaults.
+    typed = b"?\n2\n<\n2\n1\n" + b"\n" * 3 + b"1\n"
     shown = on_terminal("import", export, "--store", store, typed=typed, columns=100, NO_COLOR="1")
     assert "Payout Status" in shown
     assert "1,435.44" in shown
