@@ -190,7 +190,9 @@ def test_options_that_conflict_with_watch_are_refused(counterfoil: Command, spoo
 
 
 def test_folders_that_cannot_be_watched_are_refused(counterfoil: Command, spool: Path, tmp_path: Path) -> None:
-    assert "only with --watch" in counterfoil("load", spool, "--delete-loaded", status=2).stderr
+    assert (
+        "for the files of a folder that --watch names" in counterfoil("load", spool, "--delete-loaded", status=2).stderr
+    )
     assert "there is no folder" in counterfoil("load", "--watch", tmp_path / "nowhere", status=1).stderr
     refused = counterfoil("load", "--watch", spool, "--quarantine", spool, status=1)
     assert "must not be the watched folder" in refused.stderr
