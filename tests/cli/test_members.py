@@ -105,6 +105,7 @@ def test_a_member_is_found_by_whatever_he_gives_and_nothing_is_changed_by_a_chec
         ((), 2, "Name one member"),
         ((ID, "--unfinished"), 2, "Name one member"),
         ((ID,), 2, "needs --yes"),
+        (("--tel", "-", "--yes"), 2, "a phone number has digits"),
         (("--tel", "1", "--yes"), 1, "no member has this phone number"),
         (("--marks", __file__, "--yes"), 1, "is not a list of marks"),
     ],

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from counterfoil.checks.forgetting import Erased, Forgetting, KnownMember, PartnerRead
 from counterfoil.cli.options import existing_store, store_options, utc_option
-from counterfoil.domain.forgetting import ForgottenMember, Person, mark_of
+from counterfoil.domain.forgetting import ForgottenMember, Person, mark_of, same_tel
 from counterfoil.domain.members import StoredMember
 from counterfoil.ingest.erasing import FoundFile
 from counterfoil.machine.files import read_regular
@@ -124,6 +124,8 @@ def forget(
     Exit status: 0 if the member was forgotten or only shown, 1 if something of him is left that the command cannot
     erase and has named, or the store cannot be read or written, or nobody is meant, 2 for wrong usage.
     """
+    if tel is not None and not same_tel(tel):
+        raise click.BadParameter("a phone number has digits.", param_hint="'--tel'")
     is_named = who is not None or bool(tel or email)
     if [is_named, unfinished, marks is not None].count(True) != 1:
         raise click.UsageError("Name one member by ID, token, --tel or --email, or use --unfinished or --marks FILE.")
