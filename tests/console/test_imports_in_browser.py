@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
@@ -52,11 +52,11 @@ def signed_in(browser: Any, console: RunningConsole, width: int = 390, **options
     return visiting(browser, f"{console.url}/sign-in#{console.token()}", width, **{"locale": "en", **options})
 
 
-def loyverse() -> tuple[str, Counter[str]]:
+def loyverse() -> tuple[str, dict[str, Decimal]]:
     """Return receipts of twelve shops, some of them after midnight, and the net of each business day."""
     rows = list(csv.reader((EXAMPLES / "loyverse-receipts.csv").read_text("utf-8-sig").splitlines()))
     heading, example = rows[0], rows[1]
-    made, nets = [heading], Counter[str]()
+    made, nets = [heading], dict[str, Decimal]()
     for number in range(12 * DAYS * 5):
         row = dict(zip(heading, example, strict=True))
         day, turn = number // 12 % DAYS, number // (12 * DAYS)
@@ -121,7 +121,7 @@ def test_twelve_shops_come_in_and_one_key_reads_the_right_totals_of_each_day(
     page.locator("main form[method=post] button").first.click()
     key = page.locator("#revealed").inner_text().strip()
     assert len(console.service.get("shops", key).json()["data"]) == len(SHOPS)
-    found = Counter[str]()
+    found: dict[str, Decimal] = defaultdict(Decimal)
     for shop in console.service.get("shops", key).json()["data"]:
         span = days(f"{FIRST_DAY:%Y%m%d}", f"{FIRST_DAY + timedelta(days=DAYS):%Y%m%d}")
         for bill in console.service.get("transactions", key, shopId=shop["shopId"], **span).json()["data"]:
