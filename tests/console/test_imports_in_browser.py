@@ -56,7 +56,8 @@ def loyverse() -> tuple[str, dict[str, Decimal]]:
     """Return receipts of twelve shops, some of them after midnight, and the net of each business day."""
     rows = list(csv.reader((EXAMPLES / "loyverse-receipts.csv").read_text("utf-8-sig").splitlines()))
     heading, example = rows[0], rows[1]
-    made, nets = [heading], dict[str, Decimal]()
+    made = [heading]
+    nets: dict[str, Decimal] = defaultdict(Decimal)
     for number in range(12 * DAYS * 5):
         row = dict(zip(heading, example, strict=True))
         day, turn = number // 12 % DAYS, number // (12 * DAYS)
