@@ -4,6 +4,7 @@ A converter is a program that somebody else may have written, and an export is a
 whatever the process does, the worst that can happen is a sentence that says why its export was not converted.
 """
 
+import atexit
 import os
 import resource
 import selectors
@@ -304,3 +305,10 @@ def give_back(process: ConversionProcess) -> None:
             _idle.append(process)
     if not is_kept:
         process.close()
+
+
+@atexit.register
+def _close_idle() -> None:
+    with _idle_lock:
+        while _idle:
+            _idle.pop().close()
