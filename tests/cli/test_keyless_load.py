@@ -52,6 +52,7 @@ def test_a_check_writes_nothing_and_a_load_names_its_file(settings: Settings, re
     assert (load.files, load.finished) == ({"november.0f.ndjson": 0}, True)
 
 
+@pytest.mark.programs
 @pytest.mark.skipif(STRACE is None, reason="needs strace")
 def test_neither_a_check_nor_a_load_opens_the_keys(settings: Settings, records: Path, tmp_path: Path) -> None:
     trace = tmp_path / "trace"

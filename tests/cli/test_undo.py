@@ -141,7 +141,9 @@ def test_bills_are_removed_if_every_key_that_has_read_them_reads_the_feed(
     assert done["done"] == {"how": "removed", "bills": 2}
 
 
-@pytest.mark.parametrize("kills", [3, pytest.param(50, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "kills", [1, pytest.param(3, marks=pytest.mark.programs), pytest.param(50, marks=pytest.mark.long)]
+)
 @pytest.mark.parametrize("words", [("--remove",), ("--void", REASON)], ids=["removed", "void"])
 def test_an_undo_that_is_killed_is_finished_by_repeating_it(
     counterfoil: Command, words: tuple[str, ...], kills: int

@@ -210,20 +210,22 @@ def test_a_reader_sees_neither_uploads_nor_rows(console: RunningConsole, alice: 
 
 
 @pytest.mark.parametrize(
-    ("headers", "status"),
+    ("headers", "is_signed_in", "status"),
     [
-        ({"sec-fetch-site": "cross-site"}, 403),
-        ({"origin": "https://evil.example"}, 403),
-        ({"x-nothing": "at all"}, 403),
+        ({"sec-fetch-site": "cross-site"}, True, 403),
+        ({"origin": "https://evil.example"}, True, 403),
+        ({"x-nothing": "at all"}, True, 403),
+        (SAME_ORIGIN, False, 401),
+        ({**SAME_ORIGIN, "host": "evil.example"}, True, 421),
     ],
+    ids=["another site", "another origin", "no origin", "not signed in", "another host"],
 )
-def test_an_upload_from_another_site_is_refused_before_its_body_has_come(
-    console: RunningConsole, alice: Operator, headers: dict[str, str], status: int
+def test_an_upload_that_may_not_come_is_refused_before_its_body_has_come(
+    console: RunningConsole, alice: Operator, headers: dict[str, str], status: int, *, is_signed_in: bool
 ) -> None:
     cookies = "; ".join(f"{name}={value}" for name, value in alice.client.cookies.items())
-    assert _status_of_head(console, {**headers, "cookie": cookies}) == status
-    assert _status_of_head(console, SAME_ORIGIN) == 401
-    assert _status_of_head(console, {**SAME_ORIGIN, "cookie": cookies, "host": "evil.example"}) == 421
+    sent = {**headers, "cookie": cookies} if is_signed_in else headers
+    assert _status_of_head(console, sent) == status
     assert list(folder_of(console).iterdir()) == []
 
 

@@ -159,6 +159,7 @@ def test_the_time_that_the_load_takes_does_not_count(script: Script) -> None:
     script.convert(says(RECORD, END), limits=replace(LIMITS, seconds=0.4), on_wait=wait).close()
 
 
+@pytest.mark.programs
 def test_an_export_that_needs_too_much_memory_is_named_with_the_limit_and_what_to_do(tmp_path: Path) -> None:
     # Each of these objects takes three bytes in the file, and more than two hundred when it is read.
     orders = tmp_path / "orders.json"
