@@ -321,7 +321,7 @@ class ConnectorTests:
         world.copy.key = world.service.key(franchise="another-company", per_min=PLENTY)
         status, printed = world.copy.attempt()
         assert status != 0
-        assert "--adopt" in printed
+        assert "made with another key" in printed
         assert "Traceback" not in printed, printed
         # The key belongs to the same company, but the copy was not made with it.
         world.copy.key = world.key = world.service.key(franchise=FRANCHISE, per_min=PLENTY, per_day=PLENTY)
