@@ -111,7 +111,7 @@ def test_a_connection_that_the_service_has_closed_is_replaced() -> None:
 )
 def test_an_incomplete_response_counts_as_no_response(answer: bytes) -> None:
     with raw_service(answer) as (url, accepted), connected(url) as connection:
-        hang_up = threading.Timer(0.05, lambda: accepted[0].shutdown(socket.SHUT_RDWR))
+        hang_up = threading.Timer(0.05, lambda: until(lambda: accepted, "it connects")[0].shutdown(socket.SHUT_RDWR))
         hang_up.start()
         assert isinstance(connection.get(CALL), Unreachable)
         hang_up.join()
