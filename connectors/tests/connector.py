@@ -31,6 +31,8 @@ class Connector:
     """One connector and its copy. Subclasses define how to start the connector and how to read the copy."""
 
     name: str
+    if_the_key_is_another: str
+    """What the connector says to do about a copy that was made with another key."""
 
     def __init__(self, folder: Path, url: str, key: str) -> None:
         self.folder = folder

@@ -322,6 +322,7 @@ class ConnectorTests:
         status, printed = world.copy.attempt()
         assert status != 0
         assert "made with another key" in printed
+        assert world.copy.if_the_key_is_another in printed
         assert "Traceback" not in printed, printed
         # The key belongs to the same company, but the copy was not made with it.
         world.copy.key = world.key = world.service.key(franchise=FRANCHISE, per_min=PLENTY, per_day=PLENTY)

@@ -20,6 +20,7 @@ from counterfoil.client.tables import MEMBERS
 
 class Airbyte(Connector):
     name = "airbyte"
+    if_the_key_is_another = "clear the data of the connection"
 
     def command(self) -> list[str]:
         return [str(self.bin / "python"), str(CONNECTORS / "tests" / "airbyte_runner.py"), "copy.duckdb"]

@@ -25,6 +25,7 @@ from connectors.tests.shared_tests import ConnectorTests, World
 
 class Dlt(Connector):
     name = "dlt"
+    if_the_key_is_another = "--adopt"
 
     def command(self) -> list[str]:
         return [str(self.bin / "python"), str(CONNECTORS / "dlt" / "counterfoil_dlt.py"), "copy.duckdb"]
