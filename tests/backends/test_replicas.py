@@ -17,7 +17,7 @@ from counterfoil.backends.postgres.key_lookup import PostgresKeyLookup
 from counterfoil.backends.postgres.reads import ANSWER_SEC
 from counterfoil.backends.postgres.servers import CHECK_TIMEOUT_SEC, Servers
 from counterfoil.backends.redis.bridge import SETTLING_MS
-from counterfoil.checks import local as checks
+from counterfoil.checks.cluster import servers
 from counterfoil.domain.access import KEYS_TRUSTED_SEC
 from counterfoil.model.calendar import iso_utc
 from counterfoil.observe import ServerChanged
@@ -342,7 +342,7 @@ def test_readiness_reports_each_server_and_a_frozen_one_delays_it_only_briefly(c
 def test_the_doctor_names_each_server_and_warns_about_an_unavailable_one(cluster: Cluster) -> None:
     def told() -> list[tuple[str, str]]:
         service = cluster.service.settings
-        seen = checks.servers(bootstrap.store(service).reads().servers(), service.replica_lag_ms)
+        seen = servers(bootstrap.store(service).reads().servers(), service.replica_lag_ms)
         return [(found.status, str(found.message).split(" ", 1)[1]) for found in seen]
 
     cluster.tick()

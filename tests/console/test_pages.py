@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from cli.command import Command
 from console.conftest import InUse
 from console.running_console import PAGES, Operator, RunningConsole
-from counterfoil.checks.findings import MESSAGES
+from counterfoil.checks.running import TIMED_OUT
 from counterfoil.console import visit
 from counterfoil.console.charts import MEASURED_FROM
 from counterfoil.console.display import change
@@ -261,7 +261,7 @@ def test_pages_share_one_short_wait_for_a_service_that_hangs(tmp_path: Path) -> 
 
         def times_asked_for(*paths: str) -> int:
             for path in paths:
-                assert str(MESSAGES["timed_out"]) in alice.get(path).text
+                assert str(TIMED_OUT) in alice.get(path).text
             accepted = 0
             with suppress(BlockingIOError):
                 while True:

@@ -17,8 +17,9 @@ from console.running_console import RunningConsole
 from counterfoil import bootstrap
 from counterfoil.backends.postgres.addresses import server_error
 from counterfoil.backends.sqlite.files import translated
-from counterfoil.checks import local
-from counterfoil.checks.findings import KINDS, MESSAGES, finding
+from counterfoil.checks import cluster
+from counterfoil.checks.contents import SHOPS_SILENT, SILENT_SHOP
+from counterfoil.checks.findings import FindingKind
 from counterfoil.console import app, guards
 from counterfoil.console.audit_texts import ACT_NAMES, FIELD_NAMES
 from counterfoil.console.key_parts import PERMISSION_NAMES
@@ -55,6 +56,11 @@ def _messages_in(values: Iterable[object]) -> Iterator[Message]:
     for value in values:
         if isinstance(value, Message) and value:
             yield value
+        elif isinstance(value, FindingKind):
+            found = value()
+            if not isinstance(value.advice, Message):
+                yield from _messages_in([found.advice])
+            yield from [found.message, *([Message(f"check.{value.check}", value.check)] if value.check else [])]
         elif isinstance(value, Mapping):
             yield from _messages_in(value.values())
 
@@ -78,12 +84,6 @@ def test_the_table_of_a_stores_messages_contains_what_the_code_uses_and_nothing_
 
 def test_every_message_has_one_english_text_and_a_thai_one_with_the_same_values() -> None:
     english = defined()
-    for code, kind in KINDS.items():
-        english[code] = [kind.text]
-        if kind.advice:
-            english[f"{code}.advice"] = [kind.advice]
-        if kind.check:
-            english[f"check.{kind.check}"] = [kind.check]
     for problem in PROBLEMS:
         for message in (explanation(problem.code), what_to_do(problem.code)):
             english[message.code] = [message.text]
@@ -95,21 +95,12 @@ def test_every_message_has_one_english_text_and_a_thai_one_with_the_same_values(
     assert {code: placeholders(texts[0]) for code, texts in english.items()} == thai
 
 
-def test_every_kind_of_finding_is_used_and_every_used_kind_exists() -> None:
-    sources = [file.read_text("utf-8") for file in (*(PACKAGE / "checks").glob("*.py"), PACKAGE / "cli" / "status.py")]
-    named = {name for source in sources for name in re.findall(r'"([a-z_]+)"', source)}
-    called = {name for source in sources for name in re.findall(r'(?:finding\(|MESSAGES\[)"([a-z_]+)"', source)}
-    shared = {kind.shared_advice for kind in KINDS.values() if kind.shared_advice}
-    assert {*KINDS, *MESSAGES} - named == shared
-    assert called <= {*KINDS, *MESSAGES}
-
-
 def test_values_within_a_finding_are_in_the_language_of_the_page() -> None:
     names = [
-        MESSAGES["silent_shop"](name="Quiet", span=duration(3 * 86_400_000), usual="9"),
-        MESSAGES["silent_shop"](name="Riverside, Ari", span=duration(5 * 3_600_000), usual="5.5"),
+        SILENT_SHOP(name="Quiet", span=duration(3 * 86_400_000), usual="9"),
+        SILENT_SHOP(name="Riverside, Ari", span=duration(5 * 3_600_000), usual="5.5"),
     ]
-    message = finding("shops_silent", count=1_200, silent=2, names=names).message
+    message = SHOPS_SILENT(count=1_200, silent=2, names=names).message
     assert str(message) == (
         "1,200 shops, 2 silent: Quiet (no bill for 3 days; usually at least 9 bills in that time), "
         "Riverside, Ari (no bill for 5 hours; usually at least 5.5 bills in that time)."
@@ -136,7 +127,7 @@ def test_values_within_a_finding_are_in_the_language_of_the_page() -> None:
 def test_a_finding_names_all_permissions_of_a_login_in_both_languages(
     login: Permissions, message: str, thai: str
 ) -> None:
-    finding = local.permissions(login)
+    finding = cluster.permissions(login)
     assert (finding.status, str(finding.message)) == ("ok", f"The login cf {message}.")
     assert THAI.message(finding.message) == f"ผู้ใช้ cf: {thai}"
 

@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 from console.running_console import Operator, RunningConsole
-from counterfoil.checks.findings import MESSAGES
 from counterfoil.checks.overview import overview
+from counterfoil.checks.running import CONNECTION_REFUSED
 from records import base, bills, branch, member
 from running_service import free_port
 
@@ -106,7 +106,7 @@ def test_no_telephone_number_is_shown(console: RunningConsole, alice: Operator) 
 def test_a_service_that_does_not_answer_is_named(console: RunningConsole, alice: Operator, shop: str) -> None:
     shown = sent(alice, scope=f"shop:{shop}").text
     assert f":{console.settings.port}" in shown
-    assert str(MESSAGES["connection_refused"]) in shown
+    assert str(CONNECTION_REFUSED) in shown
 
 
 def test_a_scope_must_be_chosen(console: RunningConsole, alice: Operator, tried: str) -> None:

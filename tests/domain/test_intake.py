@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from counterfoil.checks.overview import sudden_changes, watched_folders
+from counterfoil.checks.contents import sudden_changes, watched_folders
 from counterfoil.domain import intake as rules
 
 MINUTE_MS = 60_000

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from actors import OPERATOR
 from counterfoil import bootstrap, key_issuing, settings
 from counterfoil.backends.sqlite.reads import SqliteReads
-from counterfoil.checks.findings import finding
+from counterfoil.checks.local import NOTIFY_FAILING
 from counterfoil.checks.overview import Overview
 from counterfoil.domain.access import Scope
 from counterfoil.domain.activity import ShopActivity
@@ -128,7 +128,7 @@ def test_keys_are_counted_by_their_use_of_the_quota_and_not_named(service_settin
 def test_silent_shops_copies_that_are_behind_and_the_age_of_the_backup_come_from_the_latest_check() -> None:
     extent = StoreExtent(size_bytes=1, schema="", software="")
     store = StoreValues(extent=extent, shops=[QUIET, OPEN, QUIET], copies_behind=3, backups=Backups(latest_at=5_000))
-    failing = finding("notify_failing", span="")
+    failing = NOTIFY_FAILING(span="")
     found = {one.name: one.samples[0].value for one in overview_metrics(Overview(6_000, [failing], store), 65_000)}
     assert found == {
         "counterfoil_notices_failing": 1,

@@ -1,12 +1,10 @@
-"""The results of checks. `findings.toml` has their kinds: check, severity, code, English text and advice."""
+"""What a check finds. The kinds of findings are declared beside the checks that find them."""
 
-import tomllib
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from importlib.resources import files
-from typing import Final, Literal
+from typing import Literal
 
-from msgspec import UNSET, Struct, UnsetType, convert
+from msgspec import UNSET, Struct, UnsetType
 
 from counterfoil.model.messages import NOTHING, Message, Value
 
@@ -28,37 +26,41 @@ class Finding(Struct, frozen=True):
     ids: Sequence[str] = ()
 
 
-class FindingKind(Struct, frozen=True, forbid_unknown_fields=True):
-    """A finding without its values. `check` is empty if several checks find it; `shared_advice` is a message's code."""
+class FindingKind(Struct, frozen=True, kw_only=True):
+    """A finding without its values. Several kinds may share their advice, which is a message then."""
 
+    code: str
+    check: str = ""
+    """Empty if several checks find it."""
     status: Status
     text: str
-    check: str = ""
-    advice: str = ""
-    shared_advice: str = ""
+    advice: str | Message = ""
 
+    def __call__(
+        self,
+        *,
+        check: str = "",
+        subject: str | UnsetType = UNSET,
+        since: datetime | UnsetType = UNSET,
+        ids: Sequence[str] = (),
+        **values: Value,
+    ) -> Finding:
+        """Return a finding of this kind. Its message and its advice share the values."""
+        return Finding(
+            check=check or self.check,
+            status=self.status,
+            message=Message(self.code, self.text, values),
+            advice=self._advice()(**values),
+            code=self.code,
+            subject=subject,
+            since=since,
+            ids=ids,
+        )
 
-_TABLES = tomllib.loads((files("counterfoil.checks") / "findings.toml").read_text("utf-8"))
-MESSAGES: Final = {code: Message(code, text) for code, text in _TABLES["messages"].items()}
-KINDS: Final = convert(_TABLES["kinds"], dict[str, FindingKind])
-
-
-def finding(
-    code: str,
-    /,
-    *,
-    check: str = "",
-    subject: str | UnsetType = UNSET,
-    since: datetime | UnsetType = UNSET,
-    ids: Sequence[str] = (),
-    **values: Value,
-) -> Finding:
-    """Return a finding of the kind with this code. Its message and its advice share the values."""
-    kind = KINDS[code]
-    own_advice = Message(f"{code}.advice", kind.advice) if kind.advice else NOTHING
-    advice = MESSAGES[kind.shared_advice] if kind.shared_advice else own_advice
-    message = Message(code, kind.text, values)
-    return Finding(check or kind.check, kind.status, message, advice(**values), code, subject, since, ids)
+    def _advice(self) -> Message:
+        if isinstance(self.advice, Message):
+            return self.advice
+        return Message(f"{self.code}.advice", self.advice) if self.advice else NOTHING
 
 
 def failed(check: str, problem: Message, advice: Message = NOTHING) -> Finding:

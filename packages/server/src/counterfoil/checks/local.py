@@ -13,38 +13,71 @@ from typing import Literal
 from msgspec import MsgspecError, Struct, field, json
 
 from counterfoil import bootstrap
-from counterfoil.checks.findings import MESSAGES, Finding, Status, failed, finding
-from counterfoil.domain.access import KEYS_TRUSTED_SEC
-from counterfoil.domain.intake import STALLED_MS, LoadRow
+from counterfoil.checks.findings import Finding, FindingKind, Status, failed
+from counterfoil.checks.running import horizon_motion
 from counterfoil.domain.tokens import MIN_SECRET_BYTES
 from counterfoil.machine.addresses import is_free
 from counterfoil.machine.files import is_shared, read_regular
 from counterfoil.model.calendar import from_ms
 from counterfoil.model.messages import Message, duration
-from counterfoil.operator_reads import OperatorReads
-from counterfoil.ports import Permissions, ServerState, StoreMismatch, StoreUnavailable
 from counterfoil.settings import Settings
 from counterfoil.unknown_variables import unknown_variables
 
-# "ahead" means that the horizon is ahead of the clock, so it is unknown whether the horizon is moving.
-HorizonMotion = Literal["moving", "still", "ahead"]
 PortUse = Literal["service", "other", "unknown"]
 
+
 YEAR_2024_MS = 1_704_067_200_000
-CLOCK_BEHIND_MS = 2_000
-MOVING_MS = 5_000
-QUIET_LOAD_MS = 15_000
+
 LOW_DISK_BYTES, CRITICAL_DISK_BYTES = 1 << 30, 64 << 20
+
 WRITE_TEST_BYTES = 1 << 16
+
+VARIABLE_MISSPELLED = FindingKind(
+    code="variable_misspelled",
+    check="settings",
+    status="warn",
+    text="The variable {name} has no effect, because no setting has this name.",
+    advice="Did you mean {meant}?",
+)
+VARIABLE_UNKNOWN = FindingKind(
+    code="variable_unknown",
+    check="settings",
+    status="warn",
+    text="The variable {name} has no effect, because no setting has this name.",
+    advice="Remove it, or correct its name. `counterfoil settings` lists all settings.",
+)
 
 
 def variables(environment: Mapping[str, str], *, with_all: bool) -> Iterator[Finding]:
     """Yield a warning for each misspelled variable, and with `with_all` for each other one that nothing reads."""
     for variable in unknown_variables(environment):
         if variable.meant:
-            yield finding("variable_misspelled", subject=variable.name, name=variable.name, meant=variable.meant)
+            yield VARIABLE_MISSPELLED(subject=variable.name, name=variable.name, meant=variable.meant)
         elif with_all:
-            yield finding("variable_unknown", subject=variable.name, name=variable.name)
+            yield VARIABLE_UNKNOWN(subject=variable.name, name=variable.name)
+
+
+STORE_IS_FILE = FindingKind(
+    code="store_is_file",
+    check="store",
+    status="fail",
+    text="{store} is a file, but a store must be a folder.",
+    advice="Check --store or COUNTERFOIL_STORE, or move the file.",
+)
+STORE_MISSING = FindingKind(
+    code="store_missing",
+    check="store",
+    status="warn",
+    text="There is no store at {store} yet.",
+    advice="Run `counterfoil init` to create it. If it should already exist, check --store or COUNTERFOIL_STORE.",
+)
+STORE_UNFINISHED = FindingKind(
+    code="store_unfinished",
+    check="store",
+    status="fail",
+    text="The store in {store} is incomplete, because it could not be created completely.",
+    advice="If the disk is full, free up disk space. Then run `counterfoil init`.",
+)
 
 
 def absent_store(settings: Settings) -> Finding | None:
@@ -53,18 +86,42 @@ def absent_store(settings: Settings) -> Finding | None:
         return None
     store = str(settings.store)
     if not settings.store.is_dir():
-        return finding("store_is_file" if settings.store.is_file() else "store_missing", store=store)
+        kind = STORE_IS_FILE if settings.store.is_file() else STORE_MISSING
+        return kind(store=store)
     if bootstrap.store(settings).is_unfinished():
-        return finding("store_unfinished", store=store)
-    return None if bootstrap.store(settings).exists() else finding("store_missing", store=store)
+        return STORE_UNFINISHED(store=store)
+    return None if bootstrap.store(settings).exists() else STORE_MISSING(store=store)
+
+
+STORE_SHARED = FindingKind(
+    code="store_shared", check="store", status="ok", text="{store} exists and is shared with its group only."
+)
+STORE_OPEN = FindingKind(
+    code="store_open",
+    check="store",
+    status="warn",
+    text="{store} is accessible to other users of this machine (mode {mode}).",
+    advice="Run `chmod 700 {store}`.",
+)
 
 
 def store_folder(settings: Settings) -> Iterator[Finding]:
     mode = _mode(settings.store)
     if is_shared(settings.store) and not mode & 0o007:
-        yield finding("store_shared", store=str(settings.store))
+        yield STORE_SHARED(store=str(settings.store))
     elif mode & 0o077:
-        yield finding("store_open", store=str(settings.store), mode=f"{mode:04o}")
+        yield STORE_OPEN(store=str(settings.store), mode=f"{mode:04o}")
+
+
+MOVED_KEEP_SECRET = Message(
+    "moved_keep_secret",
+    "Set COUNTERFOIL_STORE to the new store. Do not delete this folder yet: it contains the deployment secret "
+    "({files}), which the new store needs. Move the secret to a safe place, set COUNTERFOIL_SECRET_FILE to its path, "
+    "and run `counterfoil doctor` on the new store. Then delete this folder.",
+)
+MOVED = Message(
+    "moved", "Set COUNTERFOIL_STORE to the new store. Delete this folder once you have verified the new store."
+)
 
 
 def moved_store(settings: Settings, problems: Mapping[str, Message | None]) -> Finding | None:
@@ -74,12 +131,23 @@ def moved_store(settings: Settings, problems: Mapping[str, Message | None]) -> F
         return None
     files, folder = {settings.secret_file, settings.store / "secret"}, settings.store.resolve()
     secrets_here = [str(file) for file in sorted(files) if file.exists() and folder in file.resolve().parents]
-    advice = MESSAGES["moved_keep_secret" if secrets_here else "moved"]
-    return failed("store", problem, advice(files=secrets_here))
+    advice = MOVED_KEEP_SECRET(files=secrets_here) if secrets_here else MOVED
+    return failed("store", problem, advice)
 
 
 # The problems of a database that only quote SQLite or the operating system. The others say what to do.
 UNEXPLAINED = frozenset({"sqlite", "cannot_open"})
+
+
+DATABASE_OPEN = FindingKind(
+    code="database_open",
+    status="warn",
+    text="Other users of this machine can open this database.",
+    advice="Run `chmod 600 {files}`.",
+)
+DATABASE_WELL = FindingKind(
+    code="database_well", status="ok", text="The file is readable and private, and its schema is up to date."
+)
 
 
 def file_modes(settings: Settings, names: Iterable[str]) -> Iterator[Finding]:
@@ -89,7 +157,18 @@ def file_modes(settings: Settings, names: Iterable[str]) -> Iterator[Finding]:
         files = [path, path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")]
         others = 0o007 if name == "books" and is_shared(path.parent) else 0o077
         open_files = [str(file) for file in files if file.exists() and _mode(file) & others]
-        yield finding("database_open" if open_files else "database_well", check=name, files=" ".join(open_files))
+        kind = DATABASE_OPEN if open_files else DATABASE_WELL
+        yield kind(check=name, files=" ".join(open_files))
+
+
+CANNOT_WRITE = FindingKind(
+    code="cannot_write",
+    check="writing",
+    status="fail",
+    text="Cannot write to {store}: {reason}.",
+    advice="Free up some disk space, or make the user that runs Counterfoil the owner of the folder.",
+)
+WRITABLE = FindingKind(code="writable", check="writing", status="ok", text="The folder is writable.")
 
 
 def write_test(settings: Settings) -> Finding:
@@ -101,23 +180,30 @@ def write_test(settings: Settings) -> Finding:
             file.flush()
             os.fsync(file.fileno())
     except OSError as error:
-        return finding("cannot_write", store=str(settings.store), reason=str(error.strerror))
+        return CANNOT_WRITE(store=str(settings.store), reason=str(error.strerror))
     finally:
         test_file.unlink(missing_ok=True)
-    return finding("writable")
+    return WRITABLE()
 
 
-def unfinished_load(load: LoadRow, motion: HorizonMotion, now: int) -> Finding:
-    idle_ms = load.idle_ms(now)
-    if load.is_stopped:
-        kind = "load_failed"
-    elif motion == "ahead":
-        kind = "load_unknown"
-    elif idle_ms > STALLED_MS:
-        kind = "load_stalled"
-    else:
-        kind = "load_waiting" if idle_ms > QUIET_LOAD_MS else "load_running"
-    return finding(kind, lines=load.lines, span=duration(idle_ms))
+SECRET_SHORT = FindingKind(
+    code="secret_short",
+    check="secret",
+    status="fail",
+    text="The secret is shorter than {bytes} bytes.",
+    advice="If the store already has data, restore the original secret. Otherwise, choose a longer one.",
+)
+SECRET_MATCHES = FindingKind(
+    code="secret_matches", check="secret", status="ok", text="The secret is the one that this store was built with."
+)
+SECRET_DIFFERS = FindingKind(
+    code="secret_differs",
+    check="secret",
+    status="fail",
+    text="The secret is not the one that this store was built with.",
+    advice="Set the correct secret (COUNTERFOIL_SECRET or secret_file). With this one, every member token would "
+    "change.",
+)
 
 
 def secret(settings: Settings, built_with: str | None) -> Iterator[Finding]:
@@ -128,47 +214,134 @@ def secret(settings: Settings, built_with: str | None) -> Iterator[Finding]:
         if in_file.status == "fail" or not settings.secret_file.exists():
             return
     elif len(settings.secret.encode()) < MIN_SECRET_BYTES:
-        yield finding("secret_short", bytes=MIN_SECRET_BYTES)
+        yield SECRET_SHORT(bytes=MIN_SECRET_BYTES)
         return
     if built_with is not None:
         is_same = bootstrap.pseudonyms(settings).fingerprint() == built_with
-        yield finding("secret_matches" if is_same else "secret_differs")
+        yield SECRET_MATCHES() if is_same else SECRET_DIFFERS()
+
+
+SECRET_MISSING = FindingKind(
+    code="secret_missing",
+    check="secret",
+    status="fail",
+    text="{file} is missing, but the store was built with a secret.",
+    advice="Restore the file, or set COUNTERFOIL_SECRET. Without the secret, member tokens cannot be reproduced.",
+)
+SECRET_LATER = FindingKind(
+    code="secret_later", check="secret", status="ok", text="{file} does not exist yet. The next load creates it."
+)
+SECRET_UNREADABLE = FindingKind(
+    code="secret_unreadable",
+    check="secret",
+    status="fail",
+    text="Cannot read {file}: {reason}.",
+    advice="Check its owner and mode.",
+)
+SECRET_FILE_SHORT = FindingKind(
+    code="secret_file_short",
+    check="secret",
+    status="fail",
+    text="{file} is shorter than {bytes} bytes.",
+    advice="Restore the file.",
+)
+SECRET_OPEN = FindingKind(
+    code="secret_open",
+    check="secret",
+    status="warn",
+    text="{file} is accessible to other users (mode {mode}).",
+    advice="Run `chmod 600 {file}`.",
+)
+SECRET_PRIVATE = FindingKind(
+    code="secret_private",
+    check="secret",
+    status="ok",
+    text="{file} exists and is private. Keep a copy in a safe place.",
+)
 
 
 def _secret_file(file: Path, built: bool) -> Finding:
     if not file.exists():
-        return finding("secret_missing", file=str(file)) if built else finding("secret_later", file=str(file))
+        return SECRET_MISSING(file=str(file)) if built else SECRET_LATER(file=str(file))
     try:
         size = len(read_regular(file).strip())
     except OSError as error:
-        return finding("secret_unreadable", file=str(file), reason=str(error.strerror))
+        return SECRET_UNREADABLE(file=str(file), reason=str(error.strerror))
     if size < MIN_SECRET_BYTES:
-        return finding("secret_file_short", file=str(file), bytes=MIN_SECRET_BYTES)
+        return SECRET_FILE_SHORT(file=str(file), bytes=MIN_SECRET_BYTES)
     others = 0o037 if is_shared(file.parent) else 0o077
-    kind = "secret_open" if _mode(file) & others else "secret_private"
-    return finding(kind, file=str(file), mode=f"{_mode(file):04o}")
+    kind = SECRET_OPEN if _mode(file) & others else SECRET_PRIVATE
+    return kind(file=str(file), mode=f"{_mode(file):04o}")
 
 
-def horizon_motion(horizon: int | None, now: int) -> HorizonMotion:
-    if horizon is None or now - horizon >= MOVING_MS:
-        return "still"
-    return "ahead" if horizon - now > CLOCK_BEHIND_MS else "moving"
+CLOCK_PAST = FindingKind(
+    code="clock_past",
+    check="clock",
+    status="fail",
+    text="The clock says {time}, which is years in the past.",
+    advice="Set the clock, and use NTP to keep it correct.",
+)
+CLOCK_BEHIND = FindingKind(
+    code="clock_behind",
+    check="clock",
+    status="warn",
+    text="The clock says {time}, but the horizon is {horizon}: the clock was set back by {span}, or it was ahead "
+    "earlier.",
+    advice="Check it against NTP. No data is lost: until the clock catches up, new stamps are just above the horizon.",
+)
+CLOCK = FindingKind(code="clock", check="clock", status="ok", text="The clock says {time}.")
 
 
 def clock(horizon: int | None, now: int) -> Finding:
     time = from_ms(now, UTC)
     if now < YEAR_2024_MS:
-        return finding("clock_past", time=time)
+        return CLOCK_PAST(time=time)
     if horizon is not None and horizon_motion(horizon, now) == "ahead":
-        return finding("clock_behind", time=time, horizon=from_ms(horizon, UTC), span=duration(horizon - now))
-    return finding("clock", time=time)
+        return CLOCK_BEHIND(time=time, horizon=from_ms(horizon, UTC), span=duration(horizon - now))
+    return CLOCK(time=time)
+
+
+DISK_CRITICAL = FindingKind(
+    code="disk_critical",
+    check="disk",
+    status="fail",
+    text="{size} GiB free under {folder}.",
+    advice="Free up disk space now: on a full disk, loads fail and every request is refused.",
+)
+DISK_LOW = FindingKind(
+    code="disk_low",
+    check="disk",
+    status="warn",
+    text="{size} GiB free under {folder}.",
+    advice="Free up some disk space soon.",
+)
+DISK_FREE = FindingKind(code="disk_free", check="disk", status="ok", text="{size} GiB free under {folder}.")
 
 
 def disk(settings: Settings) -> Finding:
     folder = next(path for path in (settings.store.absolute(), *settings.store.absolute().parents) if path.is_dir())
     free = shutil.disk_usage(folder).free
-    kind = "disk_critical" if free < CRITICAL_DISK_BYTES else "disk_low" if free < LOW_DISK_BYTES else "disk_free"
-    return finding(kind, size=f"{free / (1 << 30):,.1f}", folder=str(folder))
+    kind = DISK_CRITICAL if free < CRITICAL_DISK_BYTES else DISK_LOW if free < LOW_DISK_BYTES else DISK_FREE
+    return kind(size=f"{free / (1 << 30):,.1f}", folder=str(folder))
+
+
+PORT_USED = FindingKind(
+    code="port_used", check="port", status="ok", text="{address} is in use, by this service or by another program."
+)
+PORT_EXPECTED = FindingKind(
+    code="port_expected",
+    check="port",
+    status="ok",
+    text="{address} is in use, as expected while the service is running.",
+)
+PORT_TAKEN = FindingKind(
+    code="port_taken",
+    check="port",
+    status="warn",
+    text="{address} is in use by another program.",
+    advice="Stop that program, or change {setting}.",
+)
+PORT_FREE = FindingKind(code="port_free", check="port", status="ok", text="{address} is free.")
 
 
 def ports(settings: Settings, use: PortUse) -> Iterator[Finding]:
@@ -176,75 +349,33 @@ def ports(settings: Settings, use: PortUse) -> Iterator[Finding]:
     listeners = [("port", "port", settings.host, settings.port)]
     if settings.admin_port:
         listeners.append(("admin", "admin_port", settings.admin_host, settings.admin_port))
-    used = {"unknown": "port_used", "service": "port_expected", "other": "port_taken"}[use]
+    used = {"unknown": PORT_USED, "service": PORT_EXPECTED, "other": PORT_TAKEN}[use]
     for check, setting, host, port in listeners:
-        kind = "port_free" if is_free(host, port) else used
-        yield finding(kind, check=check, address=f"{host}:{port}", setting=setting)
+        kind = PORT_FREE if is_free(host, port) else used
+        yield kind(check=check, address=f"{host}:{port}", setting=setting)
 
 
 def _mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def check_login(settings: Settings, inspection: OperatorReads) -> Iterator[Finding]:
-    """Check the permissions of the login and, if it is a login of the service or of a loader, the secret."""
-    granted = inspection.permissions()
-    if granted is None:
-        return
-    yield permissions(granted)
-    if not (granted.serves or granted.loads):
-        return
-    try:
-        yield from secret(settings, inspection.fingerprint())
-    except (StoreMismatch, StoreUnavailable) as error:
-        yield failed("secret", error.message, MESSAGES["see_postgresql"])
-
-
-def servers(found: Sequence[ServerState], lag_ms: int) -> Iterator[Finding]:
-    """Check each server, because a server can be down without any effect on API responses."""
-    furthest = max((server.horizon or 0 for server in found), default=0)
-    for server in found:
-        yield _server(server, furthest, lag_ms)
-    if found and not any(server.is_primary for server in found):
-        yield finding("no_primary", seconds=KEYS_TRUSTED_SEC)
-
-
-def _server(server: ServerState, furthest: int, lag_ms: int) -> Finding:
-    if server.horizon is None:
-        return finding("server_silent", subject=server.name, server=server.name)
-    if server.is_primary:
-        return finding("server_primary", subject=server.name, server=server.name)
-    behind = furthest - server.horizon
-    kind = "server_behind" if behind > lag_ms else "server_replica"
-    return finding(kind, subject=server.name, server=server.name, seconds=f"{behind / 1000:,.1f}", milliseconds=behind)
-
-
-def permissions(granted: Permissions) -> Finding:
-    """Warn if a login that can serve has other permissions too, because nodes are exposed to the network."""
-    named = {"owns_schema": granted.owns, "writes_books": granted.loads, "issues_keys": granted.issues_keys}
-    extra = [MESSAGES[code] for code, is_granted in named.items() if is_granted]
-    if granted.serves and extra:
-        return finding("login_wide", login=granted.login, permissions=extra)
-    return finding("login", login=granted.login, permissions=_tasks(granted))
-
-
-def _tasks(granted: Permissions) -> Message:
-    """Return all tasks that a login has the permissions for. A login that can serve must have no other task."""
-    if granted.serves:
-        return MESSAGES["can_serve"]
-    if granted.loads:
-        return MESSAGES["can_load_and_issue"] if granted.issues_keys else MESSAGES["can_load"]
-    return MESSAGES["can_issue"] if granted.issues_keys else MESSAGES["no_permissions"]
-
-
-def meter(address: str, problem: Message | None) -> Finding:
-    if problem is None:
-        return finding("meter_reachable", address=address)
-    return finding("meter_problem", address=address, problem=problem.as_sentence())
-
-
 NOTICES = "notices.json"
-_FAILING = {"notify": "notify_failing", "heartbeat": "heartbeat_failing"}
+
+NOTIFY_FAILING = FindingKind(
+    code="notify_failing",
+    check="notices",
+    status="warn",
+    text="Notifications have not been accepted for {span}.",
+    advice="Check notify_url, notify_header and the receiver. The log of the service says why (`notify_failing`).",
+)
+HEARTBEAT_FAILING = FindingKind(
+    code="heartbeat_failing",
+    check="notices",
+    status="warn",
+    text="Heartbeats have not been accepted for {span}.",
+    advice="Check heartbeat_url and the receiver. The log of the service says why (`heartbeat_failing`).",
+)
+_FAILING = {"notify": NOTIFY_FAILING, "heartbeat": HEARTBEAT_FAILING}
 
 
 class Known(Struct, frozen=True):
@@ -270,4 +401,4 @@ def notices(settings: Settings, now: int) -> Iterator[Finding]:
     with suppress(OSError, MsgspecError):
         found = json.decode((settings.store / NOTICES).read_bytes(), type=SentNotices)
         for what, since in found.failing.items():
-            yield finding(_FAILING[what], since=from_ms(since, UTC), span=duration(now - since))
+            yield _FAILING[what](since=from_ms(since, UTC), span=duration(now - since))

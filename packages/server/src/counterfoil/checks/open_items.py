@@ -8,9 +8,9 @@ from textwrap import shorten
 from msgspec.structs import replace
 
 from counterfoil import bootstrap
-from counterfoil.checks.findings import Finding, finding
+from counterfoil.checks.findings import Finding, FindingKind
 from counterfoil.domain.audit import Act, Actor, AuditEntry
-from counterfoil.domain.open_items import KINDS, Closing, OpenItem, Verb
+from counterfoil.domain.open_items import Closing, Kind, OpenItem, Verb
 from counterfoil.model.calendar import from_ms
 from counterfoil.model.messages import duration
 from counterfoil.settings import Settings
@@ -23,7 +23,6 @@ VERBS: dict[Verb, tuple[Act, Closing]] = {
 }
 # A finding tells the latest items of a kind, but no more than so many, in so many characters.
 MOST_TOLD, MAX_TOLD = 3, 120
-_CODES = ("items_rejects", "items_quarantined", "items_needs_answers", "items_held", "items_unfinished")
 
 
 def close_by_hand(settings: Settings, verb: Verb, items: Sequence[OpenItem], actor: Actor, now: int) -> list[OpenItem]:
@@ -38,15 +37,71 @@ def close_by_hand(settings: Settings, verb: Verb, items: Sequence[OpenItem], act
         return ledger.change_items(changed)
 
 
+NOTHING_WAITING = FindingKind(
+    code="nothing_waiting",
+    check="items",
+    status="ok",
+    text="No rejected lines and no quarantined or held files are waiting.",
+)
+ITEMS_REJECTS = FindingKind(
+    code="items_rejects",
+    check="items",
+    status="warn",
+    text="Still rejected: {lines:line} of {count:load}, the oldest for {span}. Latest: {latest}.",
+    advice="Run `counterfoil loads open` for the files and `counterfoil loads LOAD` for the reasons. Fix the cause, "
+    "then load the rejects file. If you get the records in another way, run `counterfoil loads resolve ITEM`.",
+)
+ITEMS_QUARANTINED = FindingKind(
+    code="items_quarantined",
+    check="items",
+    status="warn",
+    text="In quarantine: {count:file}, the oldest for {span}. Latest: {latest}.",
+    advice="Run `counterfoil loads open` for the files and the reasons. Deliver a repaired file, then run `counterfoil "
+    "loads resolve ITEM`.",
+)
+ITEMS_NEEDS_ANSWERS = FindingKind(
+    code="items_needs_answers",
+    check="items",
+    status="warn",
+    text="Exports that need answers, and are not served: {count:file}, the oldest for {span}. Latest: {latest}.",
+    advice="Run `counterfoil loads open` for their items, then `counterfoil import --item ITEM` on a terminal. It "
+    "asks, loads the file, and lets the watcher read such files by itself.",
+)
+ITEMS_HELD = FindingKind(
+    code="items_held",
+    check="items",
+    status="warn",
+    text="Held because of a sudden change, and not served: {count:file}, the oldest for {span}. Latest: {latest}.",
+    advice="Run `counterfoil loads open` for the files and the alarms. Check the POS export, then run `counterfoil "
+    "loads accept ITEM` or `counterfoil loads discard ITEM`, or `counterfoil loads resolve ITEM` if the file is gone.",
+)
+ITEMS_UNFINISHED = FindingKind(
+    code="items_unfinished",
+    check="items",
+    status="warn",
+    text="Not finished, and not loaded again since: {count:load}, the oldest {span} ago. Latest: {latest}.",
+    advice="Run `counterfoil loads open` for their sources. Run the same `counterfoil load` again; records that are "
+    "already loaded are skipped. If you do not need the rest, run `counterfoil loads resolve ITEM`.",
+)
+# The findings about each kind of items, in the order in which they are shown.
+OF_KIND: dict[Kind, FindingKind] = {
+    "rejects": ITEMS_REJECTS,
+    "quarantined": ITEMS_QUARANTINED,
+    "needs_answers": ITEMS_NEEDS_ANSWERS,
+    "held": ITEMS_HELD,
+    "unfinished": ITEMS_UNFINISHED,
+}
+
+
 def open_item_findings(items: Sequence[OpenItem], now: int) -> Iterator[Finding]:
     """Yield a warning for each kind of items that wait, or one `ok` finding if there are none."""
     if not items:
-        yield finding("nothing_waiting")
-    for kind, code in zip(KINDS, _CODES, strict=True):
-        if of_kind := [item for item in items if item.kind == kind]:
+        yield NOTHING_WAITING()
+    for kind, finding in OF_KIND.items():
+        of_kind = [item for item in items if item.kind == kind]
+        if of_kind:
             since = min(item.opened_at for item in of_kind)
             yield finding(
-                code,
                 subject=kind,
                 since=from_ms(since, UTC),
                 ids=[str(item.number) for item in of_kind],

@@ -10,8 +10,9 @@ from pathlib import Path
 import click
 
 from counterfoil import bootstrap
-from counterfoil.checks.local import horizon_motion, unfinished_load
+from counterfoil.checks.contents import unfinished_load
 from counterfoil.checks.open_items import VERBS, close_by_hand
+from counterfoil.checks.running import horizon_motion
 from counterfoil.cli.options import existing_store, refuse_without_effect, store_options, utc_option
 from counterfoil.cli.totals import print_totals
 from counterfoil.cli.undo import check_options, undo_load

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import click
 
-from counterfoil.checks.findings import MESSAGES, Finding, Status, failed, finding
+from counterfoil.checks.findings import Finding, FindingKind, Status, failed
 from counterfoil.checks.overview import Overview, overview
 from counterfoil.cli.options import existing_store, show_times, store_flag, store_options, utc_option
 from counterfoil.model.calendar import iso_utc
-from counterfoil.model.messages import MessageError, quoted
+from counterfoil.model.messages import Message, MessageError, quoted
 from counterfoil.model.text import counted
 from counterfoil.model.version import __version__
 from counterfoil.program.clock import SystemClock
@@ -53,6 +53,16 @@ def doctor(as_json: bool) -> int:
     return 0 if show_status(as_json=as_json, deep=True).is_healthy else 1
 
 
+SETTINGS_VALID = FindingKind(code="settings_valid", check="settings", status="ok", text="Settings are valid.")
+SETTINGS_VALID_WITH_FILE = FindingKind(
+    code="settings_valid_with_file",
+    check="settings",
+    status="ok",
+    text="Settings are valid, including those in {file}.",
+)
+FIX_SETTINGS = Message("fix_settings", "Fix it, then run `counterfoil doctor` again.")
+
+
 def show_status(*, as_json: bool, deep: bool) -> Overview:
     """Print all findings and return them. With `deep`, wrong settings and a missing store are findings too."""
     settings, now, config = None, SystemClock().now_ms(), click.get_current_context().obj
@@ -63,11 +73,11 @@ def show_status(*, as_json: bool, deep: bool) -> Overview:
         try:
             settings = load(store_flag(), os.environ, config)
         except SettingsError as error:
-            invalid = failed("settings", quoted(error, "settings_invalid"), MESSAGES["fix_settings"])
+            invalid = failed("settings", quoted(error, "settings_invalid"), FIX_SETTINGS)
             found = Overview(now, [invalid], StoreValues())
         else:
             show_times(settings)
-            valid = finding("settings_valid_with_file", file=str(config)) if config else finding("settings_valid")
+            valid = SETTINGS_VALID_WITH_FILE(file=str(config)) if config else SETTINGS_VALID()
             checked = overview(settings, now, deep=True)
             found = Overview(now, [valid, *checked.findings], checked.store)
     if as_json:

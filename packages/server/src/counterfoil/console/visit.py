@@ -10,7 +10,8 @@ from msgspec import Struct
 
 from counterfoil import bootstrap
 from counterfoil.checks.findings import Finding
-from counterfoil.checks.overview import Overview, Ready, ask_ready, overview, service_finding
+from counterfoil.checks.overview import Overview, overview
+from counterfoil.checks.running import Ready, ask_ready, service_finding
 from counterfoil.console.imports import Imports
 from counterfoil.console.sessions import Session, Sessions
 from counterfoil.console.texts import Texts

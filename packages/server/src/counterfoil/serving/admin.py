@@ -16,10 +16,11 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from counterfoil import observe
+from counterfoil.checks.contents import watched_folders
 from counterfoil.checks.findings import Finding
-from counterfoil.checks.local import MOVING_MS
 from counterfoil.checks.open_items import open_item_findings
-from counterfoil.checks.overview import Overview, horizon_findings, watched_folders
+from counterfoil.checks.overview import Overview
+from counterfoil.checks.running import MOVING_MS, horizon_findings
 from counterfoil.domain.access import KEYS_TRUSTED_SEC, NEARLY_USED_UP
 from counterfoil.domain.intake import MEASURES, WatchedFolder
 from counterfoil.domain.open_items import KINDS, oldest

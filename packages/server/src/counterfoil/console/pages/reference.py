@@ -12,7 +12,7 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from msgspec import Struct
 
-from counterfoil.checks.overview import why_no_answer
+from counterfoil.checks.running import why_no_answer
 from counterfoil.console.pages.keys import IssueView, issue_as_json, read_scopes
 from counterfoil.console.visit import JSON, ConsolePage, ConsoleResponse, NotFound, Visit
 from counterfoil.domain.access import Key
