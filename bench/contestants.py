@@ -1,9 +1,9 @@
 """The contestants: how each one is started and queried.
 
 Counterfoil runs with its default settings: key check, minute window, day quota, request records,
-metrics and logging are enabled. The first four are its duties. Bun and Go run twice: bare, and
-with the same duties. The other contestants have no duties. Each contestant has one worker process,
-unless its title says otherwise.
+metrics and logging are enabled. The first four are its duties. Bun, Go and the FastAPI that joins
+our stored JSON run twice: bare, and with the same duties. The other contestants have no duties.
+Each contestant has one worker process, unless its title says otherwise.
 """
 
 import os
@@ -103,13 +103,16 @@ def _two_workers(world: World, port: int) -> list[str]:
 
 
 def _fastapi(_: World, port: int) -> list[str]:
+    return _uvicorn("fastapi_app:app", port)
+
+
+def _fastapi_stored(_: World, port: int) -> list[str]:
+    return _uvicorn("fastapi_stored:app", port)
+
+
+def _uvicorn(app: str, port: int) -> list[str]:
     words = ("--app-dir", str(PEERS), "--host", HOST, "--port", str(port), "--no-access-log", "--log-level", "warning")
-    return [str(PEERS_BIN / "uvicorn"), "fastapi_app:app", *words]
-
-
-def _litestar(_: World, port: int) -> list[str]:
-    words = ("--interface", "asgi", "--host", HOST, "--port", str(port), "--workers", "1", "--log-level", "warning")
-    return [str(PEERS_BIN / "granian"), *words, "--working-dir", str(PEERS), "litestar_app:app"]
+    return [str(PEERS_BIN / "uvicorn"), app, *words]
 
 
 def _fastify(_: World, port: int) -> list[str]:
@@ -181,10 +184,9 @@ def _needs(*files: Path | str) -> str | None:
 
 
 def _framework(name: str, on_server: bool) -> Contestant:
-    """Return the contestant for FastAPI, Litestar or Fastify, on PostgreSQL or SQLite."""
+    """Return the contestant for FastAPI or Fastify, on PostgreSQL or SQLite."""
     title, command, needed = {
         "fastapi": ("FastAPI + SQLAlchemy + Pydantic", _fastapi, (PEERS_BIN / "uvicorn",)),
-        "litestar": ("Litestar + msgspec", _litestar, (PEERS_BIN / "granian",)),
         "fastify": ("Fastify", _fastify, ("node", FASTIFY / "node_modules" / "better-sqlite3" / "build")),
     }[name]
     on_postgres = _postgres if name == "fastify" else _postgres_for_sqlalchemy
@@ -219,6 +221,25 @@ def _compiled(name: str, *, has_duties: bool) -> Contestant:
     return contestant
 
 
+def _stored(*, has_duties: bool) -> Contestant:
+    """Return the contestant that joins the JSON of our own store on FastAPI, bare or with the same duties as ours."""
+
+    def environment(world: World) -> dict[str, str]:
+        kept = {"DUTIES": str(contestant.duties_file(world))} if has_duties else {}
+        return _surroundings() | {"BOOKS": str(world.books), **kept}
+
+    contestant = Contestant(
+        name="stored-duties" if has_duties else "stored",
+        title=f"FastAPI that joins our stored JSON, {'the same duties' if has_duties else 'bare'}",
+        command=_fastapi_stored,
+        phrase=questions.api_without_members,
+        environment=environment,
+        missing=_needs(PEERS_BIN / "uvicorn"),
+        has_duties=has_duties,
+    )
+    return contestant
+
+
 def field() -> dict[str, Contestant]:
     """Return all contestants, including those that are not installed, keyed by name."""
     ours = Contestant(
@@ -239,11 +260,8 @@ def field() -> dict[str, Contestant]:
                 environment=lambda world: world.environment,
                 asks_with_key=True,
             ),
-            *(
-                _framework(name, on_server)
-                for on_server in (False, True)
-                for name in ("fastapi", "litestar", "fastify")
-            ),
+            *(_framework(name, on_server) for on_server in (False, True) for name in ("fastapi", "fastify")),
+            *(_stored(has_duties=has_duties) for has_duties in (True, False)),
             *(_compiled(name, has_duties=has_duties) for has_duties in (True, False) for name in ("bun", "go")),
             Contestant(
                 name="datasette",

@@ -63,7 +63,7 @@ def _told(*words: str) -> str:
 
 
 def _of_peers() -> dict[str, str]:
-    names = ("fastapi", "uvicorn", "SQLAlchemy", "pydantic", "litestar", "granian", "datasette", "sqlite-utils", "dlt")
+    names = ("fastapi", "uvicorn", "SQLAlchemy", "pydantic", "datasette", "sqlite-utils", "dlt")
     if not PEERS_BIN.exists():
         return {}
     asked = f"from importlib.metadata import version; print(*(version(n) for n in {names!r}))"

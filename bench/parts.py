@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable
 
-from bench import end_to_end, growth, loading, mixed, plots, postgres, starting, workers, workloads
+from bench import disk, end_to_end, growth, loading, mixed, plots, postgres, starting, workers, workloads
 from bench.profiles import Profile
 from bench.report import RESULTS, Run
 from bench.world import World
@@ -34,6 +34,10 @@ def _postgres(run: Run, world: World, profile: Profile) -> None:
     run.conclude(found.verdicts)
     run.facts |= found.facts
     run.titles |= found.titles
+
+
+def _disk(run: Run, world: World, _: Profile) -> None:
+    run.facts |= disk.facts(world)
 
 
 def _start(run: Run, world: World, profile: Profile) -> None:
@@ -79,6 +83,7 @@ PARTS: dict[str, Callable[[Run, World, Profile], None]] = {
     "mixed": _mixed,
     "postgres": _postgres,
     "start": _start,
+    "disk": _disk,
     "load": _load,
     "end-to-end": _end_to_end,
     "growth": _growth,

@@ -25,7 +25,7 @@ from counterfoil.backends.redis.meter import RedisMeter
 from counterfoil.domain.access import Key, Scope
 
 SETTINGS = ("shared_buffers=1GB", "max_connections=200", "fsync=off", "jit=off")
-FRAMEWORKS = ("fastapi-pg", "litestar-pg", "fastify-pg", "postgrest")
+FRAMEWORKS = ("fastapi-pg", "fastify-pg", "postgrest")
 EMBEDDED, OURS, METERED, NODES = "counterfoil", "counterfoil-pg", "counterfoil-pg-valkey", "counterfoil-pg-2-nodes"
 ASKED = ("poll", "page")
 ADMISSIONS = 3_000

@@ -25,7 +25,8 @@ def each(contestants: tuple[str, ...], workloads: tuple[str, ...]) -> list[Pair]
 
 
 OURS, FASTAPI, LIMIT = ("counterfoil",), ("fastapi",), ("memory",)
-PEERS = ("fastapi", "litestar", "fastify", "datasette")
+PEERS = ("fastapi", "fastify", "datasette")
+STORED = ("stored", "stored-duties")
 COMPILED = ("bun-duties", "go-duties", "bun", "go")
 HELLO = each(LIMIT, ("hello",))
 ENCODED = each(OURS, ("page-gzip", "page-zstd"))
@@ -37,10 +38,11 @@ QUICK = Profile(
     bills=10_000,
     days=31,
     groups=(
-        [*HELLO, *each((*OURS, *COMPILED), SMALL), *each(FASTAPI, ("poll",))],
-        [*each((*OURS, *PEERS, *COMPILED, *LIMIT, "nginx"), ("page",)), *ENCODED],
+        [*HELLO, *each((*OURS, *STORED, *COMPILED), SMALL), *each(FASTAPI, ("poll",))],
+        [*each((*OURS, *PEERS, *STORED, *COMPILED, *LIMIT, "nginx"), ("page",)), *ENCODED],
         each((*OURS, *FASTAPI), ("members", "shops")),
     ),
+    parts=("disk",),
 )
 FULL = Profile(
     name="full",
@@ -48,11 +50,11 @@ FULL = Profile(
     bills=100_000,
     seconds=2,
     groups=(
-        [*HELLO, *each((*OURS, *PEERS, *COMPILED), SMALL)],
-        [*each((*OURS, *PEERS, *COMPILED, *LIMIT, "nginx"), ("page",)), *ENCODED],
-        each((*OURS, *PEERS, *COMPILED), ("members", "shops")),
+        [*HELLO, *each((*OURS, *PEERS, *STORED, *COMPILED), SMALL)],
+        [*each((*OURS, *PEERS, *STORED, *COMPILED, *LIMIT, "nginx"), ("page",)), *ENCODED],
+        each((*OURS, *PEERS, *STORED, *COMPILED), ("members", "shops")),
     ),
-    parts=("workers", "mixed", "start", "postgres", "load", "end-to-end", "growth"),
+    parts=("disk", "workers", "mixed", "start", "postgres", "load", "end-to-end", "growth"),
 )
 GROWTH = Profile(name="growth", command="make bench-growth", bills=10_000, days=31, parts=("growth-to-the-end",))
 PROFILES = {profile.name: profile for profile in (QUICK, FULL, GROWTH)}

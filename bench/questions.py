@@ -99,7 +99,9 @@ _BY_CHANGE = """
     select cast(body as text) as body from bills
     where shop = :shop and (updated_at, id) > (:since, '') order by updated_at, id limit 200
 """
-_ONE = "select cast(body as text) as body from bills where id = :id"
+_ONE = """
+    select cast(bills.body as text) as body from shops cross join bills on bills.shop = shops.number and bills.id = :id
+"""
 _SHOPS = "select cast(body as text) as body from shops where franchise_id = :franchise and not removed order by number"
 
 
@@ -128,6 +130,11 @@ def file(question: Question) -> str | None:
             return "/hello"
         case _:
             return None
+
+
+def api_without_members(question: Question) -> str | None:
+    """Return the path in our API, except for members: a server of stored JSON has none of them."""
+    return None if isinstance(question, OneMember | LookUp | MemberPage) else api(question)
 
 
 def _path(path: str, **query: object) -> str:

@@ -7,10 +7,8 @@ from msgspec import Struct
 from bench.rounds import Measured, Pair
 
 OURS = "counterfoil"
-PEERS = ("fastapi", "litestar", "fastify", "datasette")
-SMALL = {"poll": "poll", "bill": "one bill", "member": "one member", "lookup": "lookup"}
-# Contestants with the same duties as our service. They are also measured without duties, but no target applies then.
-WITH_DUTIES = {"bun-duties": "Bun", "go-duties": "Go"}
+STORED = "FastAPI on our stored JSON with the same duties"
+PEERS = ("fastapi", "fastify", "datasette")
 
 Results = Mapping[Pair, Measured]
 
@@ -43,16 +41,16 @@ def at_most(what: str, wanted: float, ratio: float | None, by_processor: float |
 def judged(results: Results) -> list[Verdict]:
     """Return the verdicts on the workloads that wrk runs."""
     return [
-        *(
-            _rates(results, f"{title}, times {peer} with the same duties", 1, (OURS, name), (contestant, name))
-            for name, title in SMALL.items()
-            for contestant, peer in WITH_DUTIES.items()
-        ),
+        _rates(results, "page, times FastAPI on our stored JSON, bare", 0.7, (OURS, "page"), ("stored", "page")),
+        _rates(results, f"page, times {STORED}", 0.8, (OURS, "page"), ("stored-duties", "page")),
+        _rates(results, f"poll, times {STORED}", 1.5, (OURS, "poll"), ("stored-duties", "poll")),
+        _rates(results, f"one bill, times {STORED}", 1.5, (OURS, "bill"), ("stored-duties", "bill")),
+        _rates(results, "page, times Bun with the same duties", 2, (OURS, "page"), ("bun-duties", "page")),
+        _rates(results, "page, times Go with the same duties", 4, (OURS, "page"), ("go-duties", "page")),
         _rates(results, "poll, times FastAPI", 4, (OURS, "poll"), ("fastapi", "poll")),
-        _rates(results, "page, times FastAPI", 30, (OURS, "page"), ("fastapi", "page")),
-        _rates(results, "page, times Datasette", 15, (OURS, "page"), ("datasette", "page")),
+        _rates(results, "page, times FastAPI", 20, (OURS, "page"), ("fastapi", "page")),
+        _rates(results, "page, times Datasette", 10, (OURS, "page"), ("datasette", "page")),
         _rates(results, "page, times Fastify", 5, (OURS, "page"), ("fastify", "page")),
-        _rates(results, "page, of the same bytes from memory", 0.30, (OURS, "page"), ("memory", "page")),
         *_encodings(results),
         _rates(results, "members page, times FastAPI", 10, (OURS, "members"), ("fastapi", "members")),
         _rates(results, "shops, times FastAPI", 10, (OURS, "shops"), ("fastapi", "shops")),
