@@ -21,6 +21,7 @@ MOST_CHOICES = 4
 ALL_ROWS, ONLY, WITHOUT, SEPARATOR = "all", "only ", "without ", " | "
 ONE_SHOP = "one shop"
 MANY_SHOPS = 10
+MOST_DAYS = 3
 
 
 class LeftOutRows(Struct, frozen=True):
@@ -505,20 +506,15 @@ class Bills:
             return None
         found = self.date_order
         answer = self._interview.answers.get("order")
-        if answer is None and found.order and not found.is_assumed:
-            if found.reason:
-                self._interview.assume(f"Dates are read as {_ORDER_NAMES.get(found.order, '')}, because {found.reason}")
+        if answer is None and found.order:
+            if found.proof:
+                self._interview.prove(f"Dates are {_ORDER_NAMES[found.order]}: {found.proof}")
             return found.order
         column = days[0]
         if column.is_serial and not column.is_date:
             return None
         first, last = column.values[0], column.values[-1]
-        choices = {}
-        # What is usual where the export is from comes first.
-        for order in sorted(DATE_ORDERS, key=lambda order: order != found.order):
-            shown = [day for value in (first, last) if (day := day_of(value, order))]
-            if len(shown) == 2 and all(day_of(value, order) for value in column.distinct):
-                choices[order] = " … ".join(dict.fromkeys(f"{day.day} {day:%B %Y}" for day in shown))
+        choices = {order: _shown_days(column, order) for order in found.possible or DATE_ORDERS}
         text = f"Which days are these?  {first} … {last}"
         return self._interview.choose("order", "day", text, choices)
 
@@ -632,6 +628,15 @@ class Bills:
 
 
 _ORDER_NAMES = {"dmy": "day before month", "mdy": "month before day", "ymd": "year first"}
+
+
+def _shown_days(column: TableColumn, order: str) -> str:
+    """Return a few days of a column, read in an order, or the first and the last one."""
+    days = dict.fromkeys(day for value in column.values if (day := day_of(value, order)))
+    names = [f"{day.day} {day:%B %Y}" for day in days]
+    if len(names) <= MOST_DAYS:
+        return ", ".join(names)
+    return f"{names[0]} … {names[-1]}"
 
 
 def _summary(table: ExportTable, count: TableColumn) -> str:

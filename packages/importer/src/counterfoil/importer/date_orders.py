@@ -1,150 +1,204 @@
-"""Finds out whether the day or the month comes first in the dates of a sample, from all that the export shows."""
+"""Finds the order of day, month and year in the dates of an export.
+
+It is proven only if a date can be read in no other way, or if the same day stands beside it in a way that depends on no
+order. That days are near each other, follow each other or would be in the future only ranks the orders to ask about.
+"""
 
 import re
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import date, timedelta
 
 from counterfoil.importer.columns import FEW_VALUES, TableColumn, day_of
 from counterfoil.importer.ranks import Ranks
 from counterfoil.importing import values
-from counterfoil.importing.checks import FAR, SOON, SPREAD
+from counterfoil.importing.checks import SPREAD
 from counterfoil.importing.values import AUTO, DATE_ORDERS, ordered_date
 
-ENOUGH_DAYS = 4
-"""So many rows are not all on the same day of different months."""
 MOST_COMPARED = 500
 """So many rows show whether another column has the same days."""
-LONGEST_HISTORY, NEAR_TITLE = timedelta(days=5 * 366), timedelta(days=7)
-_SORTABLE_DAY = re.compile(r"(?<!\d)(20\d\d)[-_.]?(0[1-9]|1[0-2])[-_.]?([0-3]\d)(?!\d)", re.ASCII)
+LONGEST_HISTORY, LONGEST_AHEAD = timedelta(days=5 * 366), timedelta(days=366)
+"""No till exports bills from so many years ago, or from so far ahead."""
+ONE_DAY = timedelta(days=1)
+"""By so much, the number of a bill may be before its time, which is after midnight."""
+NEAR_COLUMN = timedelta(days=31)
+"""By so much, two dates of a bill differ at most, such as those of its sale and its payout."""
+_SORTABLE_DAY = re.compile(r"(?<!\d)(20\d\d)([-_.]?)(0[1-9]|1[0-2])\2([0-3]\d)(?!\d)", re.ASCII)
 _DATE = re.compile(r"(?<!\d)\d{1,2}([/.-])\d{1,2}\1(?:\d{4}|\d\d)(?!\d)", re.ASCII)
+_FULL_YEAR = re.compile(r"\d{4}$", re.ASCII)
 
-_Days = Mapping[str, Sequence[date]]
+Days = dict[str, list[date]]
 """The days of the rows, by the order in which they are read."""
 
 
 class DateOrder:
-    """The order of day, month and year in the dates of some columns, or None if it is open.
+    """The order of day, month and year in the dates of some columns.
 
-    `reason` says why it is probable if the dates alone do not show it. `is_assumed` is whether only the country of the
-    export does. `zone` is the time zone of the shop, if it is known.
+    `order` is the one that is proven, or None if a person must say it. `possible` are all orders that are left, the
+    most probable first. `proof` says what proves the order if the dates alone do not. `zone` is that of the shop, if it
+    is known.
     """
 
     def __init__(self, ranks: Ranks, columns: Sequence[TableColumn], today: date, zone: str | None) -> None:
         self.order: str | None = None
-        self.reason, self.is_assumed = "", False
-        self._ranks, self._columns, self._today = ranks, columns, today
-        self._rows = [row for row, value in enumerate(columns[0].values) if ordered_date(value)] if columns else []
-        self._titles = [text for file in ranks.table.files for text in (file.sheet.name, *file.above)]
-        self._title_dates = [match[0] for text in self._titles for match in _DATE.finditer(text)]
-        dates = [text for column in columns for value in column.distinct if (text := ordered_date(value))]
-        possible = _orders_of(dates)
-        if not dates or len(possible) < 2:
-            self.order = next(iter(possible), None) if dates else "ymd"
+        self.possible: list[str] = []
+        self.proof = ""
+        self._ranks = ranks
+        self._columns = columns
+        self._today = today
+        dates = _dates_in(columns)
+        if not dates:
+            self.order = "ymd"
             return
+        self._rows = [row for row, value in enumerate(columns[0].values) if ordered_date(value)]
         texts = [columns[0].values[row] for row in self._rows] or dates
-        self._decide({order: _days_in(texts, order) for order in possible}, zone)
-
-    def _decide(self, days: _Days, zone: str | None) -> None:
-        """Exclude the orders that the evidence contradicts. If it contradicts all of them, the order is open."""
-        evidence = {
-            "other days would be in the future or years ago": self._recent(days),
-            "the days are near each other then": self._near_each_other(days),
-            "the rows are in the order of their days then": [
-                order for order, found in days.items() if list(found) in (sorted(found), sorted(found, reverse=True))
-            ],
-            "another column has the same days": self._in_other_columns(days),
-            "the title or the name of the file has the same days": self._in_titles(days),
-        }
-        found = {reason: orders for reason, orders in evidence.items() if 0 < len(orders) < len(days)}
-        left = set(days).intersection(*found.values())
-        # The last two digits of the year come first only if the days show it.
-        left -= {"ymd"} if len(left) > 1 else set()
-        by_country = self._of_country(days, zone)
-        # A clock that is wrong, or invented days, must not turn the order of a country around.
-        is_turned = list(found.values()) == [self._recent(days)] and left == {"dmy", "mdy"} - {*by_country.values()}
-        if len(left) == 1 and not is_turned:
-            self.order, self.reason = left.pop(), next(iter(found), "")
-        elif len(left) > 1 and days.get("dmy") == days.get("mdy"):
+        self._days = {order: _days_in(texts, order) for order in _orders_of(dates)}
+        self._dismiss_far_years()
+        self.possible = list(self._days)
+        if len(self.possible) == 1:
+            self.order = self.possible[0]
+        elif self.possible and self._is_same_in_all():
             self.order = AUTO
-        elif by_country and len(left) > 1:
-            [(self.reason, self.order)] = by_country.items()
-            self.is_assumed = True
+        elif self.possible:
+            self._prove()
+        if self.order is None:
+            self.possible.sort(key=self._improbability(zone))
 
-    def _recent(self, days: _Days) -> list[str]:
-        first, last = self._today - LONGEST_HISTORY, self._today + timedelta(days=1)
-        return [order for order, found in days.items() if first <= min(found) and max(found) <= last]
+    def _dismiss_far_years(self) -> None:
+        """Leave out orders in which the bills would be of other years, unless all of them are like that."""
+        first, last = self._today - LONGEST_HISTORY, self._today + LONGEST_AHEAD
+        near = {order: days for order, days in self._days.items() if first <= min(days) and max(days) <= last}
+        if not near:
+            near = {order: days for order, days in self._days.items() if order != "ymd"}
+        self._days = near or self._days
 
-    def _near_each_other(self, days: _Days) -> list[str]:
-        all_days = {order: [*found, *_days_in(self._title_dates, order)] for order, found in days.items()}
-        spreads = {order: max(found) - min(found) for order, found in all_days.items()}
-        if any(len(found) < ENOUGH_DAYS or len(set(found)) < 2 for found in all_days.values()):
-            return []
-        return [order for order, spread in spreads.items() if spread < max(SPREAD, 4 * min(spreads.values()))]
+    def _is_same_in_all(self) -> bool:
+        first, *others = self._days.values()
+        return all(days == first for days in others)
 
-    def _in_other_columns(self, days: _Days) -> set[str]:
-        """Return the orders whose days another column has, such as the bill's number, or that its dates prove."""
-        found = set[str]()
+    # --- what proves the order -----------------------------------------------------------
+
+    def _prove(self) -> None:
+        """Take the order that other cells of the same rows, or dates above the table, prove. None may contradict it."""
+        proofs: dict[str, str] = {}
         for column in self._ranks.table.columns.values():
-            if column in self._columns:
-                continue
-            cells = [column.values[row] for row in self._rows[:MOST_COMPARED]]
-            for order, ours in days.items():
-                pairs = Counter(zip(cells, ours, strict=False))
-                equal = sum(count for (cell, day), count in pairs.items() if _has_day(cell, day))
-                found |= {order} if cells and equal * 10 >= len(cells) * 8 else set()
-            orders = _orders_of(list(filter(None, map(ordered_date, column.distinct)))) if column.is_date else []
-            found |= set(orders) if len(orders) == 1 else set()
-        return found
+            order = None if column in self._columns else self._order_by(column)
+            if order:
+                proofs.setdefault(order, f"{column.name} has the same days")
+        order = self._order_by_titles()
+        if order:
+            proofs.setdefault(order, "a title has the same days")
+        if len(proofs) == 1:
+            [(self.order, self.proof)] = proofs.items()
 
-    def _in_titles(self, days: _Days) -> list[str]:
-        proved = _orders_of(self._title_dates)
-        if len(proved) == 1:
-            return proved
-        known = _days_in(["-".join(parts) for text in self._titles for parts in _SORTABLE_DAY.findall(text)], "ymd")
-        near = [(day - NEAR_TITLE, day + NEAR_TITLE) for day in known]
-        return [
-            order for order, found in days.items() if any(first <= day <= last for first, last in near for day in found)
-        ]
+    def _order_by(self, column: TableColumn) -> str | None:
+        """Return the order that the dates of a column prove, or the only one in which it has the day of each row."""
+        cells = [column.values[row] for row in self._rows]
+        if not all(cells):
+            return None
+        if column.is_date and all(map(ordered_date, cells)):
+            return self._order_of_dates(column, cells)
+        fitting = []
+        for order, days in self._days.items():
+            pairs = list(zip(cells, days, strict=True))[:MOST_COMPARED]
+            if pairs and all(_has_day(cell, day) for cell, day in pairs):
+                fitting.append(order)
+        return fitting[0] if len(fitting) == 1 else None
 
-    def _of_country(self, days: _Days, zone: str | None) -> dict[str, str]:
+    def _order_of_dates(self, column: TableColumn, cells: Sequence[str]) -> str | None:
+        """Return the only order of a column of dates, if they are written like those of the bills and near them."""
+        orders = _orders_of(_dates_in([column]))
+        if len(orders) != 1 or orders[0] not in self._days or _style(cells[0]) != self._style:
+            return None
+        for day, other in zip(self._days[orders[0]], _days_in(cells, orders[0]), strict=True):
+            if abs(day - other) > NEAR_COLUMN:
+                return None
+        return orders[0]
+
+    def _order_by_titles(self) -> str | None:
+        """Return the order of dates above the table, or in the name of a file, or in which they are those of bills."""
+        texts: list[str] = []
+        for file in self._ranks.table.files:
+            texts += [file.sheet.name, *file.above]
+        dates = [match[0] for text in texts for match in _DATE.finditer(text)]
+        orders = _orders_of(dates) if dates and all(_style(text) == self._style for text in dates) else []
+        if len(orders) == 1 and orders[0] in self._days:
+            titles, days = _days_in(dates, orders[0]), self._days[orders[0]]
+            is_after_first = len(set(titles)) == 1 or min(titles) <= min(days)
+            return orders[0] if is_after_first and max(days) <= max(titles) else None
+        return self._order_by_sortable_titles(texts)
+
+    def _order_by_sortable_titles(self, texts: Iterable[str]) -> str | None:
+        """Return the only order in which the first and the last day are those that titles have, year first."""
+        titles = set[date]()
+        for text in texts:
+            for match in _SORTABLE_DAY.finditer(text):
+                titles.update(_days_in([f"{match[1]}-{match[3]}-{match[4]}"], "ymd"))
+        fitting = [order for order, days in self._days.items() if titles == {min(days), max(days)}]
+        return fitting[0] if len(fitting) == 1 else None
+
+    @property
+    def _style(self) -> tuple[str, bool]:
+        return _style(self._columns[0].values[self._rows[0]]) if self._rows else ("", False)
+
+    # --- what makes an order probable ----------------------------------------------------------
+
+    def _improbability(self, zone: str | None) -> Callable[[str], float]:
+        """Return a function of an order that tells how much speaks against it."""
+        usual = self._usual_order(zone)
+        spreads = {order: max(days) - min(days) for order, days in self._days.items()}
+        points: dict[str, float] = {}
+        for order, days in self._days.items():
+            is_in_turn = days == sorted(days) or days == sorted(days, reverse=True)
+            is_wide = spreads[order] >= max(SPREAD, 4 * min(spreads.values()))
+            points[order] = 2.0 * (max(days) > self._today + ONE_DAY) + 2.0 * is_wide + 1.0 * (not is_in_turn)
+            points[order] += 1.5 * (usual is not None and order != usual) + 0.5 * (order == "ymd")
+        return points.__getitem__
+
+    def _usual_order(self, zone: str | None) -> str | None:
         """Return the order that is usual where the export is from, by what shows where that is."""
         cells = [cell for column in self._ranks.table.columns.values() for cell in column.distinct[:FEW_VALUES]]
         # Where hours count to 23, AM and PM show that a computer with settings of another country wrote the dates.
         known = values.WITH_HALF_DAYS if any(map(values.has_half_day, cells)) else values.DAY_FIRST
-        found = {why: "dmy" for why, mark in self._ranks.countries.items() if mark in known}
+        found = {"dmy" for mark in self._ranks.countries.values() if mark in known}
         zones = [zone] if zone else [cell for column in self._ranks.with_role("timezone") for cell in column.distinct]
         for name in zones:
             if order := values.order_in_zone(str(values.read_zone(name))):
-                found[f"the time zone is {name}"] = order
-        orders = set(found.values())
-        return dict(list(found.items())[:1]) if len(orders) == 1 and self._is_probable(orders, days) else {}
+                found.add(order)
+        return found.pop() if len(found) == 1 else None
 
-    def _is_probable(self, orders: set[str], days: _Days) -> bool:
-        """Return whether the days are not so old that those in the other order, of the last days, are more probable."""
-        latest = {order in orders: max(found) for order, found in days.items() if order != "ymd"}
-        if len(latest) < 2:
-            return True
-        return latest[True] >= self._today - FAR or not self._today - SOON <= latest[False] <= self._today
+
+def _dates_in(columns: Iterable[TableColumn]) -> list[str]:
+    """Return the dates that begin with a day or a month."""
+    dates = [ordered_date(value) for column in columns for value in column.distinct]
+    return [text for text in dates if text]
 
 
 def _orders_of(dates: Sequence[str]) -> list[str]:
     """Return the orders in which all dates can be read. Between dots, the month never comes first."""
     is_dotted = any("." in text for text in dates)
-    return [
-        order
-        for order in DATE_ORDERS
-        if all(day_of(text, order) for text in dates) and not (is_dotted and order == "mdy")
-    ]
+    orders = [order for order in DATE_ORDERS if not (is_dotted and order == "mdy")]
+    return [order for order in orders if all(day_of(text, order) for text in dates)]
 
 
-def _days_in(texts: Sequence[str], order: str) -> list[date]:
-    return [day for text in texts if (day := day_of(text, order))]
+def _days_in(texts: Iterable[str], order: str) -> list[date]:
+    days = [day_of(text, order) for text in texts]
+    return [day for day in days if day]
+
+
+def _style(text: str) -> tuple[str, bool]:
+    """Return how a date is written: what separates its numbers, and whether its year has four digits."""
+    found = _DATE.search(text)
+    return (found[1], bool(_FULL_YEAR.search(found[0]))) if found else ("", False)
 
 
 def _has_day(cell: str, day: date) -> bool:
-    """Return whether a cell has a day in a way that does not depend on the order, or its name."""
+    """Return whether a cell has a day or the one beside it, written so that no order matters, or the day's name."""
+    if cell.casefold() in (f"{day:%a}".casefold(), f"{day:%A}".casefold()):
+        return True
     digits = re.sub(r"\D", "", cell)
-    is_named = cell.casefold() in (f"{day:%a}".casefold(), f"{day:%A}".casefold())
-    is_within = f"{day:%Y%m%d}" in digits or digits.startswith(f"{day:%y%m%d}")
-    return is_named or is_within or (not ordered_date(cell) and day_of(cell, "ymd") == day)
+    for near in (day - ONE_DAY, day, day + ONE_DAY):
+        if f"{near:%Y%m%d}" in digits or digits.startswith(f"{near:%y%m%d}"):
+            return True
+        if not ordered_date(cell) and day_of(cell, "ymd") == near:
+            return True
+    return False
