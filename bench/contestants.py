@@ -61,6 +61,7 @@ class Contestant(Struct, frozen=True, kw_only=True):
     `command` returns the command line for a world and a port. `missing` says which
     required programs and files were not found, or is None. If `has_duties` is true,
     the contestant checks keys, and counts and records requests in its own file.
+    wrk opens as many connections for each of its `workers`.
     """
 
     name: str
@@ -71,6 +72,7 @@ class Contestant(Struct, frozen=True, kw_only=True):
     missing: str | None = None
     asks_with_key: bool = False
     has_duties: bool = False
+    workers: int = 1
 
     def duties_file(self, world: World) -> Path:
         return world.folder / f"{self.name}.sqlite3"
@@ -259,6 +261,7 @@ def field() -> dict[str, Contestant]:
                 command=_two_workers,
                 environment=lambda world: world.environment,
                 asks_with_key=True,
+                workers=2,
             ),
             *(_framework(name, on_server) for on_server in (False, True) for name in ("fastapi", "fastify")),
             *(_stored(has_duties=has_duties) for has_duties in (True, False)),

@@ -54,7 +54,6 @@ def alternate(
     seconds: int,
     wrk_cores: set[int] | None,
     tell: Callable[[str], None],
-    threads: int = 1,
 ) -> dict[Pair, Measured]:
     """Measure every pair once per round. If no response arrives in time, retry with more time."""
     played: dict[Pair, list[Round]] = {}
@@ -65,11 +64,11 @@ def alternate(
         for running, workload in listed:
             pair = Pair(running.contestant.name, workload.name)
             length = patience.get(pair, seconds)
-            result = drive(running, workload, length, wrk_cores, threads)
+            result = drive(running, workload, length, wrk_cores)
             while result is None and length < LONGEST_SEC:
                 settle(running)
                 length = patience[pair] = min(LONGEST_SEC, length * 3)
-                result = drive(running, workload, length, wrk_cores, threads)
+                result = drive(running, workload, length, wrk_cores)
             if result is None or result.answers < ENOUGH:
                 settle(running)
             if result:

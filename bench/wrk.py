@@ -70,14 +70,14 @@ def phrased(running: Running, workload: Workload) -> list[str]:
     return [path for path in asked if path is not None]
 
 
-def drive(running: Running, workload: Workload, seconds: int, cores: set[int] | None, threads: int = 1) -> Round | None:
+def drive(running: Running, workload: Workload, seconds: int, cores: set[int] | None) -> Round | None:
     """Run wrk for `seconds` seconds; return the result, or None if no response arrived in time."""
     paths = phrased(running, workload)
     with tempfile.TemporaryDirectory() as scratch:
         script = _written(Path(scratch), paths, running.headers(workload.franchise, workload.encoding))
         pin = ["taskset", "-c", ",".join(map(str, sorted(cores)))] if cores else []
-        connections = CONNECTIONS[workload.size] * threads
-        words = [f"-t{threads}", f"-c{connections}", f"-d{seconds}s", "--timeout", "20s", "-s", str(script)]
+        connections = CONNECTIONS[workload.size] * running.contestant.workers
+        words = ["-t1", f"-c{connections}", f"-d{seconds}s", "--timeout", "20s", "-s", str(script)]
         before = machine.processor_seconds(running.process_id)
         done = subprocess.run([*pin, "wrk", *words, running.url], capture_output=True, text=True, check=True)
         after = machine.processor_seconds(running.process_id)
