@@ -1,4 +1,4 @@
-"""The commands in docs/from-your-pos.md, run in order in a shell, print the output shown on the page."""
+"""The commands in the pages that bring in data, run in order in one shell, print the output that the pages show."""
 
 import os
 import re
@@ -20,7 +20,8 @@ from importing.pos_database import TABLES
 from waiting import until
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "from-your-pos.md").read_text("utf-8")
+PAGES = ("bring-in-your-data.md", "tills.md", "mappings.md", "pos-database.md")
+PAGE = "\n".join((ROOT / "docs" / page).read_text("utf-8") for page in PAGES)
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 TIMING = re.compile(r"in [\d.]+ s \([\d,]+/s\)")
 SERVE = "counterfoil serve"
@@ -30,7 +31,7 @@ pytestmark = [
     pytest.mark.programs,
     pytest.mark.skipif(
         shutil.which("jq") is None or shutil.which("curl") is None,
-        reason="jq or curl is not on the PATH, so the commands in docs/from-your-pos.md were NOT run",
+        reason="jq or curl is not on the PATH, so the commands in docs/bring-in-your-data.md were NOT run",
     ),
 ]
 

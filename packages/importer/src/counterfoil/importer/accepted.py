@@ -64,7 +64,7 @@ class _Writer:
         self._net = reading.net
         self._used: set[str] = set()
         self._allowed: list[str] = []
-        self._toml = TomlText("Accepted answers about an export, and what they lead to. See docs/from-your-pos.md.")
+        self._toml = TomlText("Accepted answers about an export, and what they lead to. See docs/mappings.md.")
 
     def text(self) -> str:
         self._accepted()
