@@ -32,7 +32,6 @@ from counterfoil.domain.audit import Act, field_changes
 from counterfoil.domain.problems import TABLE as PROBLEMS
 from counterfoil.domain.problems import explanation, what_to_do
 from counterfoil.model.messages import Message, duration
-from counterfoil.ports import MESSAGES as STORE_MESSAGES
 from counterfoil.ports import Permissions, StoreUnavailable
 from records import branch
 from upkeep import translations
@@ -42,14 +41,19 @@ PACKAGE = Path(bootstrap.__file__).parent
 
 
 def defined() -> dict[str, list[str]]:
-    """Return the English texts of all messages that modules define, by code. A code has one text."""
+    """Return the English texts of all messages by code. A code has one text."""
     found: dict[str, list[str]] = {}
+    for message in (*translations.messages(), *_of_modules()):
+        if message.text not in found.setdefault(message.code, []):
+            found[message.code].append(message.text)
+    return found
+
+
+def _of_modules() -> Iterator[Message]:
+    """Yield the messages of findings and tables."""
     for name in sorted(module.name for module in walk_packages(counterfoil.__path__, "counterfoil.")):
         if not name.endswith("__main__"):
-            for message in _messages_in(list(vars(import_module(name)).values())):
-                if message.text not in found.setdefault(message.code, []):
-                    found[message.code].append(message.text)
-    return found
+            yield from _messages_in(list(vars(import_module(name)).values()))
 
 
 def _messages_in(values: Iterable[object]) -> Iterator[Message]:
@@ -73,13 +77,6 @@ QUOTING = ("sqlite.", "postgres.")
 
 def placeholders(text: str) -> set[str]:
     return {name for _, name, _, _ in Formatter().parse(text) if name}
-
-
-def test_the_table_of_a_stores_messages_contains_what_the_code_uses_and_nothing_else() -> None:
-    files = [*PACKAGE.glob("backends/**/*.py"), PACKAGE / "key_issuing.py", PACKAGE / "devices.py"]
-    used = {code for file in files for code in re.findall(r'MESSAGES\["(\w+)"\]', file.read_text("utf-8"))}
-    # The messages of the client of Valkey are named by its two roles.
-    assert used | {"meter", "bridge"} == set(STORE_MESSAGES)
 
 
 def test_every_message_has_one_english_text_and_a_thai_one_with_the_same_values() -> None:

@@ -4,12 +4,9 @@ import ast
 import re
 import tomllib
 from pathlib import Path
-from string import Formatter
 
 import pytest
 
-from counterfoil import backends
-from counterfoil.backends.refusals import REFUSALS
 from slowest_files import SLOWEST_FIRST
 
 ROOT = Path(__file__).parents[2]
@@ -98,12 +95,3 @@ def test_every_module_of_the_postgresql_back_end_is_in_one_contract() -> None:
     assert sorted(name for name in listed if name.startswith(BACK_END)) == sorted(
         f"{BACK_END}.{file.stem}" for file in files if file.stem != "__init__"
     )
-
-
-def test_every_refusal_of_a_store_is_raised_with_the_values_that_it_shows() -> None:
-    used: dict[str, set[str]] = {}
-    for file in Path(backends.__path__[0]).rglob("*.py"):
-        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
-            if isinstance(node, ast.Call) and ast.unparse(node.func) == "refusal":
-                used[ast.literal_eval(node.args[0])] = {str(keyword.arg) for keyword in node.keywords}
-    assert used == {name: {part[1] for part in Formatter().parse(text) if part[1]} for name, text in REFUSALS.items()}

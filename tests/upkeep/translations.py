@@ -5,6 +5,7 @@
 not what it would write. Both files are the same on every machine: no dates, no line numbers, sorted.
 """
 
+import ast
 import re
 import sys
 from collections.abc import Iterator, Sequence
@@ -16,6 +17,8 @@ from babel.messages.catalog import Catalog
 from babel.messages.extract import extract_from_dir
 from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po, write_po
+
+from counterfoil.model.messages import Message
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "packages" / "server" / "src" / "counterfoil"
@@ -46,6 +49,16 @@ def extracted() -> Iterator[tuple[str | tuple[str, ...], str | None]]:
     found = extract_from_dir(PACKAGE, METHODS, OPTIONS, keywords=MARKS, strip_comment_tags=False)
     for _, _, text, _, context in found:
         yield text, context
+
+
+def messages() -> Iterator[Message]:
+    """Yield every message whose code and text are written in the sources."""
+    for path in sorted((ROOT / "packages").glob("*/src/**/*.py")):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "Message":
+                code, text = node.args
+                if isinstance(code, ast.Constant) and isinstance(text, ast.Constant) and text.value:
+                    yield Message(str(code.value), str(text.value))
 
 
 def updated(language: str) -> TextCatalogue:

@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from counterfoil.domain.audit import Act, Actor, AuditEntry
 from counterfoil.domain.devices import FORGOTTEN_MS, Device
-from counterfoil.model.messages import MessageError
-from counterfoil.ports import MESSAGES, AuditedTransaction
+from counterfoil.model.messages import Message, MessageError
+from counterfoil.ports import AuditedTransaction
 
 _ALL = "SELECT body FROM console_devices"
 _ONE = "SELECT body FROM console_devices WHERE device_id = :device_id"
@@ -96,7 +96,13 @@ def revoke(store: DeviceStore, device_id: str, now_ms: int, by: Actor, act: Act 
     entry = AuditEntry(at=now_ms, act=act, actor=by, detail=f"device {device_id}")
     store.change(device_id, revoked, entry)
     if not found:
-        raise UnknownDevice(MESSAGES["unknown_device"](device_id=device_id))
+        raise UnknownDevice(
+            Message(
+                "unknown_device",
+                "there is no device {device_id} in this store. Run `counterfoil console devices` to see all.",
+                device_id=device_id,
+            )
+        )
 
 
 def described(device: Device) -> str:

@@ -13,9 +13,9 @@ from counterfoil.domain import credentials
 from counterfoil.domain.access import DEFAULT_PER_DAY, DEFAULT_PER_MIN, Key, Scope, oldest_first, successors_of
 from counterfoil.domain.audit import Act, Actor, AuditEntry, FieldChange, field_changes
 from counterfoil.domain.credentials import Credential
-from counterfoil.model.messages import MessageError
+from counterfoil.model.messages import Message, MessageError
 from counterfoil.model.pos_values import MAX_ID_BYTES
-from counterfoil.ports import MESSAGES, AuditedTransaction, StoredKey
+from counterfoil.ports import AuditedTransaction, StoredKey
 
 MAX_LIMIT = 1_000_000_000
 MAX_LABEL_LENGTH = 200
@@ -82,6 +82,19 @@ class KeyRevoked(KeyIssuingError):
     """The key is revoked, so it cannot be changed."""
 
 
+CHANGED_MEANWHILE = Message(
+    "changed_meanwhile",
+    "key {key_id} was changed by somebody else in the meantime, so nothing was done. Run `counterfoil keys show "
+    "{key_id}`, then run the command again.",
+)
+ALREADY_ROTATED = Message(
+    "already_rotated", "key {key_id} already has the successor {successors}, so no further successor was issued."
+)
+ALREADY_ROTATED_OFTEN = Message(
+    "already_rotated_often", "key {key_id} already has the successors {successors}, so no further successor was issued."
+)
+
+
 class KeyConflict(KeyIssuingError):
     """The key has changed since the operator last saw it, so nothing was done."""
 
@@ -90,7 +103,7 @@ class AlreadyRotated(KeyConflict):
     """The key has valid successors that the operator does not know of, so no further successor was issued."""
 
     def __init__(self, key_id: str, successors: list[str]) -> None:
-        message = MESSAGES["already_rotated"] if len(successors) == 1 else MESSAGES["already_rotated_often"]
+        message = ALREADY_ROTATED if len(successors) == 1 else ALREADY_ROTATED_OFTEN
         super().__init__(message(key_id=key_id, successors=successors))
         self.successors = successors
 
@@ -163,7 +176,13 @@ def rotate(
         keys = oldest_first(ask(_ALL))
         old = key_in(keys, key_id)
         if old.is_revoked(now_ms):
-            raise KeyIssuingError(MESSAGES["rotates_revoked"](key_id=key_id))
+            raise KeyIssuingError(
+                Message(
+                    "rotates_revoked",
+                    "key {key_id} is revoked and cannot be rotated; issue a new key instead.",
+                    key_id=key_id,
+                )
+            )
         valid = [key.key_id for key in successors_of(keys, key_id) if not key.is_revoked(now_ms)]
         unknown = [successor_id for successor_id in valid if successor_id not in known_successors]
         if unknown:
@@ -231,7 +250,13 @@ def key_in(keys: Iterable[Key], key_id: str) -> Key:
     for key in keys:
         if key.key_id == key_id:
             return key
-    raise KeyIssuingError(MESSAGES["unknown_key"](key_id=key_id))
+    raise KeyIssuingError(
+        Message(
+            "unknown_key",
+            "there is no key {key_id} in this store. Run `counterfoil keys list` to see all keys.",
+            key_id=key_id,
+        )
+    )
 
 
 def _issued(key: Key, now_ms: int, by: Actor) -> AuditEntry:
@@ -242,34 +267,56 @@ def _issued(key: Key, now_ms: int, by: Actor) -> AuditEntry:
 def require_not_revoked(key: Key, now_ms: int) -> None:
     """Raise KeyRevoked if the key is revoked. A revocation that is only scheduled does not count."""
     if key.is_revoked(now_ms):
-        raise KeyRevoked(MESSAGES["changes_revoked"](key_id=key.key_id))
+        raise KeyRevoked(
+            Message(
+                "changes_revoked",
+                "key {key_id} is revoked, so it cannot be changed. Issue a new key instead.",
+                key_id=key.key_id,
+            )
+        )
 
 
 def _require_unchanged(key: Key, seen: Key | None) -> None:
     if seen is not None and key != seen:
-        raise KeyConflict(MESSAGES["changed_meanwhile"](key_id=key.key_id))
+        raise KeyConflict(CHANGED_MEANWHILE(key_id=key.key_id))
 
 
 def _require_future(revocation_at: int, now_ms: int) -> None:
     if revocation_at <= now_ms:
-        raise KeyIssuingError(MESSAGES["past_revocation"])
+        raise KeyIssuingError(Message("past_revocation", "the time of a scheduled revocation must be in the future."))
+
+
+MINUTE_LIMIT = Message("minute_limit", "the limit per minute must be between 1 and {most}, not {number}.")
+DAY_LIMIT = Message("day_limit", "the limit per day must be between 1 and {most}, not {number}.")
 
 
 def _validated(key: Key) -> Key:
-    for message, limit in ((MESSAGES["minute_limit"], key.per_min), (MESSAGES["day_limit"], key.per_day)):
+    for message, limit in ((MINUTE_LIMIT, key.per_min), (DAY_LIMIT, key.per_day)):
         if not 1 <= limit <= MAX_LIMIT:
             raise KeyIssuingError(message(most=MAX_LIMIT, number=limit))
     if len(key.label) > MAX_LABEL_LENGTH:
-        raise KeyIssuingError(MESSAGES["long_label"](most=MAX_LABEL_LENGTH))
+        raise KeyIssuingError(
+            Message("long_label", "a label must not be longer than {most} characters.", most=MAX_LABEL_LENGTH)
+        )
     if not _is_plain_text(key.label):
-        raise KeyIssuingError(MESSAGES["label_characters"])
-    identifier = MESSAGES["shop_id"] if key.scope.kind == "shop" else MESSAGES["franchise_id"]
+        raise KeyIssuingError(
+            Message("label_characters", "a label must not contain line breaks, control characters or invalid UTF-8.")
+        )
+    identifier = Message("shop_id", "shop ID") if key.scope.kind == "shop" else Message("franchise_id", "franchise ID")
     if not key.scope.id.strip():
-        raise KeyIssuingError(MESSAGES["blank_id"](id=identifier))
+        raise KeyIssuingError(Message("blank_id", "a {id} must not be blank.", id=identifier))
     if not _is_plain_text(key.scope.id):
-        raise KeyIssuingError(MESSAGES["id_characters"](id=identifier))
+        raise KeyIssuingError(
+            Message(
+                "id_characters",
+                "a {id} must not contain line breaks, control characters or invalid UTF-8.",
+                id=identifier,
+            )
+        )
     if len(key.scope.id.encode()) > MAX_ID_BYTES:
-        raise KeyIssuingError(MESSAGES["long_id"](id=identifier, most=MAX_ID_BYTES))
+        raise KeyIssuingError(
+            Message("long_id", "a {id} must not be longer than {most} bytes.", id=identifier, most=MAX_ID_BYTES)
+        )
     return key
 
 

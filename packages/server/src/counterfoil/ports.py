@@ -8,10 +8,9 @@ Every method may raise `StoreUnavailable`. Opening a store may raise `StoreMisma
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import date
 from enum import Enum
-from pathlib import Path
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
-from msgspec import Struct, json
+from msgspec import Struct
 
 from counterfoil.domain.access import Admitted, Key, Scope, TooFast
 from counterfoil.domain.audit import AuditEntry
@@ -25,13 +24,10 @@ from counterfoil.domain.open_items import OpenItem
 from counterfoil.domain.paging import Listing, Position, StoredCursor
 from counterfoil.domain.replacements import ReplacementGuard
 from counterfoil.domain.request_records import ChangeList, RequestRecord
-from counterfoil.model.messages import Message, MessageError
+from counterfoil.model.messages import MessageError
 
 # A worker that stops has this many seconds to store its pending counts and request records.
 STOP_SAVE_SEC = 5.0
-# What operators are told about a store and its keys, by code. The Thai texts are in `console/texts.toml`.
-_TEXTS = json.decode(Path(__file__).with_name("store_messages.json").read_bytes(), type=dict[str, str])
-MESSAGES: Final = {code: Message(code, text) for code, text in _TEXTS.items()}
 
 
 class StoreUnavailable(MessageError):

@@ -1,9 +1,9 @@
 """Messages to people as data: a code, an English text with placeholders, and the values that fill them.
 
-A message is defined once: as a constant where it is used, `STALE = Message("stale", "The horizon is {age} old.")`, or
-in a table of texts, such as `store_messages.json`. `STALE(age=duration(5_000))` fills it. `str` returns the English
-text. A catalogue maps codes to the texts of another language; a code that it lacks is shown in English. Codes are
-stable: `--json` publishes them.
+A message stands where it is raised, `Message("stale", "The horizon is {age} old.", age=duration(5_000))`, or is a
+constant if it is used more than once: `STALE(age=duration(5_000))` fills it. `str` returns the English text. A
+catalogue maps codes to the texts of another language; a code that it lacks is shown in English. Codes are stable:
+`--json` publishes them.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -22,14 +22,14 @@ class Message:
 
     __slots__ = ("code", "text", "values")
 
-    def __init__(self, code: str, text: str, values: "Mapping[str, Value] | None" = None) -> None:
+    def __init__(self, code: str, text: str, /, **values: "Value") -> None:
         self.code = code
         self.text = text
-        self.values = values or {}
+        self.values = values
 
     def __call__(self, **values: "Value") -> "Message":
         """Return this message with its placeholders filled."""
-        return Message(self.code, self.text, values)
+        return Message(self.code, self.text, **values)
 
     def __str__(self) -> str:
         return self.render(_ENGLISH)
@@ -48,7 +48,7 @@ class Message:
 
     def as_sentence(self) -> "Message":
         """Return this message with a capital letter. Errors begin without one, because they follow `counterfoil:`."""
-        return Message(self.code, self.text[:1].upper() + self.text[1:], self.values)
+        return Message(self.code, self.text[:1].upper() + self.text[1:], **self.values)
 
     def render(self, catalogue: Catalogue, time_text: TimeText = lambda time: iso_utc(to_ms(time))) -> str:
         """Return the text in the language of a catalogue, with times as `time_text` shows them, or in UTC."""
@@ -75,7 +75,7 @@ class MessageError(Exception):
 
 def quoted(text: object, code: str = "quoted") -> Message:
     """Return the words of another program as a message. A catalogue may have a text for its code, with `{words}`."""
-    return Message(code, "{words}", {"words": str(text)})
+    return Message(code, "{words}", words=str(text))
 
 
 def duration(span_ms: int) -> Message:

@@ -86,7 +86,7 @@ def message(code: str, /, **values: "Value") -> str:
     """Return the text of a message in `messages.toml`, with its values."""
     from counterfoil.model.messages import Message  # noqa: PLC0415 - few commands print one of these messages
 
-    return str(Message(code, _messages()[code], values))
+    return str(Message(code, _messages()[code], **values))
 
 
 def confirm(question: str) -> None:

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, msgpack
 
 from counterfoil.backends.moved_tables import GROUPS, KEYS_AND_USAGE, LOADS, SHOPS, TABLES, MovedTable, MoveRefused, Row
-from counterfoil.backends.refusals import refusal
 from counterfoil.domain.audit import AuditEntry
 from counterfoil.model.calendar import HOUR_MS
 
@@ -101,10 +100,16 @@ class StoreMove:
         cut_over_to = cut_over.address if cut_over else ""
         report, fingerprint = self.report, self._source.fingerprint()
         if cut_over_to and self._source.moved_to() not in ("", cut_over_to):
-            raise MoveRefused(refusal("moved_before", address=self._source.moved_to()))
+            raise MoveRefused(
+                f"this store was already moved to {self._source.moved_to()}, and a second target would diverge. If "
+                "that cut-over was interrupted, finish it with the same address."
+            )
         if not self._target.claim(fingerprint):
             if not self._source.retired():
-                raise MoveRefused(refusal("target_is_open"))
+                raise MoveRefused(
+                    "the target already contains this store and is open, so it may be newer than the source. Copy "
+                    "into an empty database."
+                )
             report.nothing_to_do = report.opened = True
             return report
         previous = 0
@@ -132,7 +137,10 @@ class StoreMove:
         with self._source.held() as horizon:
             newest = self._source.newest_stamp()
             if newest > self.report.horizon or any(self._compared(table, None).differs for table in (SHOPS, LOADS)):
-                raise MoveRefused(refusal("loaded_meanwhile"))
+                raise MoveRefused(
+                    "a load has written to the source since the copy was verified. Stop all loads, then run the same "
+                    "command again."
+                )
             if self._pass(KEYS_AND_USAGE, since):
                 self._verify(KEYS_AND_USAGE, since)
             if not self.report.verified:

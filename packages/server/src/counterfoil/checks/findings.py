@@ -49,7 +49,7 @@ class FindingKind(Struct, frozen=True, kw_only=True):
         return Finding(
             check=check or self.check,
             status=self.status,
-            message=Message(self.code, self.text, values),
+            message=Message(self.code, self.text, **values),
             advice=self._advice()(**values),
             code=self.code,
             subject=subject,

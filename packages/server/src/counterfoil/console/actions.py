@@ -39,7 +39,7 @@ from counterfoil.domain.open_items import Verb
 from counterfoil.ingest.lines import Reject, original_line, parse_reject
 from counterfoil.model.calendar import DAY_MS
 from counterfoil.model.text import counted, translatable
-from counterfoil.ports import MESSAGES, StoreMismatch, StoreUnavailable
+from counterfoil.ports import StoreMismatch, StoreUnavailable
 from counterfoil.program.times import minute
 from counterfoil.settings import Settings
 from counterfoil.web.templates import prose
@@ -192,14 +192,14 @@ def _revoke(visit: Visit, key_store: key_issuing.KeyStore, key: Key, _: list[str
         key_issuing.revoke(key_store, key.key_id, visit.now, visit.session.actor)
         return visit.t.gettext("The key is revoked. A running service refuses it within a second.")
     if key.revokes_at is not None and key.revokes_at <= later:
-        raise key_issuing.KeyConflict(MESSAGES["changed_meanwhile"](key_id=key.key_id))
+        raise key_issuing.KeyConflict(key_issuing.CHANGED_MEANWHILE(key_id=key.key_id))
     key_issuing.schedule_revocation(key_store, key.key_id, later, visit.now, visit.session.actor)
     return visit.t.gettext("The key works until %(time)s.", time=minute(later))
 
 
 def _require_version(visit: Visit, key: Key, successors: list[str]) -> None:
     if visit.request.form.get("version") != key_version(key, successors):
-        raise key_issuing.KeyConflict(MESSAGES["changed_meanwhile"](key_id=key.key_id))
+        raise key_issuing.KeyConflict(key_issuing.CHANGED_MEANWHILE(key_id=key.key_id))
 
 
 def _refusal(visit: Visit, error: key_issuing.KeyIssuingError | InvalidForm) -> str:

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from counterfoil.model.messages import Message, quoted
 from counterfoil.model.text import first_line
-from counterfoil.ports import MESSAGES, StoreUnavailable
+from counterfoil.ports import StoreUnavailable
 
 SCHEMA = "counterfoil"
 PORT = "5432"
@@ -20,10 +20,13 @@ SESSION_SETTINGS = {
 }
 
 
+NO_ANSWER = Message("no_answer", "PostgreSQL: no answer within {seconds} s.")
+
+
 def server_error(error: Exception) -> Message:
     """Return the first line of a driver's error, with its SQLSTATE or `connection`. Other lines may contain data."""
     state = getattr(error, "sqlstate", None) or "connection"
-    return MESSAGES["postgres"](reason=quoted(first_line(error), f"postgres.{state}"))
+    return Message("postgres", "PostgreSQL: {reason}", reason=quoted(first_line(error), f"postgres.{state}"))
 
 
 class ConnectionLimits(Struct, frozen=True):
@@ -71,7 +74,14 @@ def addresses(url: str) -> list[Address]:
     if len(ports) == 1:
         ports = ports * len(hosts)
     if len(ports) != len(hosts):
-        raise StoreUnavailable(MESSAGES["wrong_ports"](servers=len(hosts), ports=len(ports)))
+        raise StoreUnavailable(
+            Message(
+                "wrong_ports",
+                "PostgreSQL: the address names {servers:server} but {ports:port}.",
+                servers=len(hosts),
+                ports=len(ports),
+            )
+        )
     return [Address(host, port or PORT) for host, port in zip(hosts, ports, strict=True)]
 
 

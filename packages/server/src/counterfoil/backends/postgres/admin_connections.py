@@ -18,7 +18,8 @@ from psycopg.conninfo import make_conninfo
 
 from counterfoil.backends.postgres.addresses import SESSION_SETTINGS, addresses, server_error
 from counterfoil.backends.postgres.schema import IS_DISTRIBUTED, VERSION, mismatch
-from counterfoil.ports import MESSAGES, StoreMismatch, StoreUnavailable, StoreUnreachable
+from counterfoil.model.messages import Message
+from counterfoil.ports import StoreMismatch, StoreUnavailable, StoreUnreachable
 
 CONNECT_SEC = 3
 # Time limit for background work that must not hang, such as advancing the horizon.
@@ -106,7 +107,13 @@ def check_layout(connection: Connection, *, is_distributed: bool) -> None:
         connection.execute("SELECT FROM horizon")
         found = connection.execute(IS_DISTRIBUTED).fetchone()
     if found != (is_distributed,):
-        raise StoreMismatch(MESSAGES["layout_changed"])
+        raise StoreMismatch(
+            Message(
+                "layout_changed",
+                "`counterfoil migrate --distribute` has changed the tables since this program started. Restart the "
+                "program.",
+            )
+        )
 
 
 def _checked(url: str, check: Callable[[Connection], None]) -> Connection:
@@ -171,5 +178,10 @@ def fingerprint_of(connection: Connection) -> str | None:
     """Return the fingerprint of the store's secret, or None for a new store. Raise if a copy into it is unfinished."""
     found = row_of(connection)
     if found and found.startswith(FILLING):
-        raise StoreMismatch(MESSAGES["unfinished_copy"])
+        raise StoreMismatch(
+            Message(
+                "unfinished_copy",
+                "a copy into this store has not been finished: run `counterfoil copy` with --cut-over to complete it.",
+            )
+        )
     return found

@@ -19,14 +19,14 @@ from counterfoil.backends.postgres.admin_connections import (
     fingerprint_of,
     translated,
 )
-from counterfoil.backends.postgres.schema import MIGRATIONS, oldest_for, scripts
+from counterfoil.backends.postgres.schema import DATABASE_BEFORE_RELEASE, MIGRATIONS, oldest_for, scripts
 from counterfoil.domain.access import kept_since
 from counterfoil.domain.audit import AuditEntry, to_row
 from counterfoil.domain.paging import RESERVED_MS
 from counterfoil.key_issuing import KeyStore
 from counterfoil.model.calendar import as_number, thai_day
 from counterfoil.operator_reads import to_postgres
-from counterfoil.ports import MESSAGES, AuditedTransaction, Clock, StoreMismatch
+from counterfoil.ports import AuditedTransaction, Clock, StoreMismatch
 
 # --- the audit log ------------------------------------------------------------------
 
@@ -190,7 +190,7 @@ def migrate(url: str, describe: Callable[[list[str]], AuditEntry] | None = None)
         connection.execute(_MIGRATIONS)
         (found,) = connection.execute("SELECT coalesce(max(number), 0) FROM migrations").fetchone() or (0,)
         if 0 < found < scripts()[0].number:
-            raise StoreMismatch(MESSAGES["database_before_release"])
+            raise StoreMismatch(DATABASE_BEFORE_RELEASE)
         for number, file, script in scripts():
             if number > found:
                 connection.execute(script.encode())

@@ -20,10 +20,10 @@ from counterfoil.backends.postgres.admin_connections import (
 from counterfoil.backends.postgres.ledger import LAST_SHOP, NOW, SQL, PostgresLedger, all_rows, asked_rows, only
 from counterfoil.backends.postgres.schema import IS_DISTRIBUTED
 from counterfoil.backends.postgres.written_rows import columns, rev_text
-from counterfoil.backends.refusals import refusal
 from counterfoil.domain.batch import Batch, NeededRows
 from counterfoil.domain.changes import BaseRow, BillRow, MemberRow, Row, ShopRow, account_values
-from counterfoil.ports import MESSAGES, StoreMismatch, StoreUnavailable
+from counterfoil.model.messages import Message
+from counterfoil.ports import StoreMismatch, StoreUnavailable
 
 # Maps each distributed table to its distribution column. Tables with the same column are co-located.
 DISTRIBUTED = {"bills": "shop", "members": "provider_id", "accounts": "provider_id"}
@@ -71,7 +71,10 @@ def distribute(url: str) -> list[str]:
             _distribute(connection)
         if _value(connection, _UNCOMMITTED):
             # A node has not committed its part yet, and its rows are invisible until then.
-            raise StoreUnavailable(refusal("not_committed"))
+            raise StoreUnavailable(
+                "the tables are distributed, but not every node has committed yet. Start services only when `SELECT "
+                "gid FROM pg_prepared_xacts` returns no rows on any node, which normally takes less than a minute."
+            )
     return list(DISTRIBUTED)
 
 
@@ -81,12 +84,18 @@ def _distribute(connection: Connection) -> None:
         connection.execute(_DISTRIBUTE, (table, column, first.setdefault(column, "none")))
         first[column] = table
     if _value(connection, _PLACEMENTS, list(DISTRIBUTED)) > 1:
-        raise StoreMismatch(refusal("replicated_shards"))
+        raise StoreMismatch(
+            "citus.shard_replication_factor is greater than 1, so Citus would commit every write in two phases. Set "
+            "it to 1 and use streaming replication for each worker."
+        )
 
 
 def _require_citus(connection: Connection) -> None:
     if not _value(connection, _HAS_CITUS):
-        raise StoreMismatch(refusal("no_citus"))
+        raise StoreMismatch(
+            "this database does not have Citus. Run `CREATE EXTENSION citus` in it on every node, add the workers "
+            "with `citus_add_node`, then run `counterfoil migrate --distribute` again."
+        )
     if not _value(connection, _WORKERS):
         raise StoreMismatch("the Citus cluster has no workers. Add one with `SELECT citus_add_node(host, port)`.")
     _require_no_other_sessions(connection)
@@ -101,7 +110,10 @@ def _require_no_other_sessions(connection: Connection) -> None:
         if not others:
             return
         connection.execute("SELECT pg_sleep(0.1)")
-    raise StoreMismatch(refusal("other_sessions", sessions=others))
+    raise StoreMismatch(
+        f"other Counterfoil sessions are using this database ({others}), and they would keep writing as if the tables "
+        "were not distributed. Stop every `serve` and `load`, then run `counterfoil migrate --distribute` again."
+    )
 
 
 def _value(connection: Connection, statement: str, *values: object) -> Any:
@@ -219,7 +231,14 @@ class DistributedLedger(PostgresLedger):
         stamp, writer = found
         (ended,) = only(connection.execute(_WRITER_IS_GONE, (writer,)))
         if not ended:
-            raise StoreUnavailable(MESSAGES["session_left"])
+            raise StoreUnavailable(
+                Message(
+                    "session_left",
+                    "Citus: a load was interrupted, and a session that may still be writing its rows does not end, "
+                    "or a node does not respond. The horizon does not advance until all sessions of that load have "
+                    "ended. If a node is permanently lost, remove it from the cluster.",
+                )
+            )
         connection.execute(_PUBLISH_ABANDONED, (stamp,))
 
     # --- methods that need the write lock ------------------------------------------

@@ -11,11 +11,12 @@ import asyncio
 from contextlib import suppress
 from typing import Any
 
+from counterfoil.backends.postgres.addresses import NO_ANSWER
 from counterfoil.backends.postgres.pool import GATE_SEC, Pool
 from counterfoil.backends.postgres.schema import mismatch
 from counterfoil.backends.postgres.servers import Servers
 from counterfoil.domain.access import KEYS_TRUSTED_SEC, decode_key
-from counterfoil.ports import MESSAGES, Clock, StoredKey, StoreUnavailable, StoreUnreachable
+from counterfoil.ports import Clock, StoredKey, StoreUnavailable, StoreUnreachable
 
 REFRESH_SEC = 0.5
 _REFRESH_US = int(REFRESH_SEC * 1_000_000)
@@ -121,7 +122,7 @@ class PostgresKeyLookup:
             async with asyncio.timeout(GATE_SEC):
                 ((number, at, schema, oldest),) = await pool.rows(_GENERATION)
         except TimeoutError as error:
-            raise StoreUnreachable(MESSAGES["no_answer"](seconds=str(GATE_SEC))) from error
+            raise StoreUnreachable(NO_ANSWER(seconds=str(GATE_SEC))) from error
         problem = mismatch(schema, oldest)
         if problem:
             # Another version has migrated the database while this service was running.

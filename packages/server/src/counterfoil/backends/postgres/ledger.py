@@ -25,7 +25,6 @@ from counterfoil.backends.postgres.admin_connections import (
     translated,
 )
 from counterfoil.backends.postgres.written_rows import columns, loaded, rev_text
-from counterfoil.backends.refusals import refusal
 from counterfoil.domain.batch import Batch, NeededRows
 from counterfoil.domain.changes import BaseRow, BillRow, MemberRow, Row, ShopRow, account_values
 from counterfoil.model.text import statements
@@ -184,7 +183,10 @@ class PostgresLedger(LoadBook):
                 try:
                     self._line().execute(_SET_FINGERPRINT, (fingerprint,))
                 except InsufficientPrivilege as error:
-                    raise StoreMismatch(refusal("not_initialised")) from error
+                    raise StoreMismatch(
+                        "this store has not been initialised yet, and this login has no permission to initialise it: "
+                        "run `counterfoil init` with the owner's login, or `counterfoil load` with the loader's."
+                    ) from error
                 found = fingerprint_of(self._line())
         if found != fingerprint:
             raise wrong_secret()

@@ -11,7 +11,6 @@ from counterfoil.backends.postgres.admin_connections import FILLING, Reconnectin
 from counterfoil.backends.postgres.administration import NEXT_GENERATION, append
 from counterfoil.backends.postgres.schema import IS_DISTRIBUTED
 from counterfoil.backends.postgres.written_rows import loaded
-from counterfoil.backends.refusals import refusal
 from counterfoil.domain.audit import AuditEntry
 from counterfoil.model.calendar import HOUR_MS
 from counterfoil.operator_reads import to_postgres
@@ -56,11 +55,16 @@ class PostgresMoveTarget:
             found = row_of(self._connection())
             # With distributed tables, these statements could write to several nodes at once (docs/decisions/0013).
             if found != fingerprint and self._connection().execute(IS_DISTRIBUTED).fetchone() == (True,):
-                raise MoveRefused(refusal("target_is_distributed"))
+                raise MoveRefused(
+                    "the target's tables are distributed with Citus. Copy into a database that is not distributed, "
+                    "and run `counterfoil migrate --distribute` afterwards."
+                )
             if found is None:
                 for table in TABLES:
                     if self._connection().execute(_select(table, ("1",), "true LIMIT 1").encode()).fetchone():
-                        raise MoveRefused(refusal("target_has_rows", table=table.name))
+                        raise MoveRefused(
+                            f"the target already has rows in the table `{table.name}`. Copy into an empty database."
+                        )
                 self._connection().execute(_CLAIM, (FILLING + fingerprint,))
                 return True
         if found == fingerprint:

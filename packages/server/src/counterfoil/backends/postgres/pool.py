@@ -16,7 +16,8 @@ import asyncpg
 from msgspec import Struct
 
 from counterfoil.backends.postgres.addresses import SESSION_SETTINGS, Address, ConnectionLimits, parameter, server_error
-from counterfoil.ports import MESSAGES, StoreBusy, StoreUnavailable, StoreUnreachable
+from counterfoil.model.messages import Message
+from counterfoil.ports import StoreBusy, StoreUnavailable, StoreUnreachable
 
 # Time limit for short statements, so that a request fails quickly if the primary does not respond.
 GATE_SEC = 1.5
@@ -175,7 +176,12 @@ class Pool:
             async with asyncio.timeout(self._limits.pool_wait_sec):
                 await self._slots.acquire()
         except TimeoutError as error:
-            busy = MESSAGES["pool_busy"](count=self._limits.pool_size, time=self._limits.pool_wait_ms)
+            busy = Message(
+                "pool_busy",
+                "PostgreSQL: none of {count:connection} became free within {time} ms.",
+                count=self._limits.pool_size,
+                time=self._limits.pool_wait_ms,
+            )
             raise StoreBusy(busy) from error
 
     def _idle_connection(self) -> Any:

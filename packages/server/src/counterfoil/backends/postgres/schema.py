@@ -5,7 +5,6 @@ from pathlib import Path
 
 from counterfoil.backends.migrations import Migration, read_scripts
 from counterfoil.model.messages import Message
-from counterfoil.ports import MESSAGES
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 
@@ -32,13 +31,33 @@ def oldest_for(number: int, script: str) -> int:
     return int(suited[1]) if suited else number
 
 
+DATABASE_BEFORE_RELEASE = Message(
+    "database_before_release",
+    "the database was made before the first release, and this version cannot read it: create another database, run "
+    "`counterfoil migrate` there, load the source records into it, and issue new keys. A new store makes a new "
+    "deployment secret, and so a new token for every member in every copy: to keep the tokens, run `counterfoil init "
+    "--secret-file` with the old secret first.",
+)
+
+
 def mismatch(number: int, oldest: int) -> Message | None:
     """Return why this version cannot use a store with this schema, or None. An empty database has number 0."""
     first, latest = scripts()[0].number, scripts()[-1].number
     if 0 < number < first:
-        return MESSAGES["database_before_release"]
+        return DATABASE_BEFORE_RELEASE
     if number < latest:
-        return MESSAGES["older_database"](found=number, wanted=latest)
+        return Message(
+            "older_database",
+            "the database has schema {found}, but this version needs {wanted}: run `counterfoil migrate`.",
+            found=number,
+            wanted=latest,
+        )
     if oldest > latest:
-        return MESSAGES["newer_database"](found=number, wanted=latest)
+        return Message(
+            "newer_database",
+            "the database has schema {found}, but this version supports only schemas up to {wanted}: it was upgraded "
+            "by a newer version of Counterfoil. Use that version, or restore a backup.",
+            found=number,
+            wanted=latest,
+        )
     return None

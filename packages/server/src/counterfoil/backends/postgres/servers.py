@@ -13,10 +13,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from counterfoil.backends.postgres.addresses import Address, ConnectionLimits, addresses
+from counterfoil.backends.postgres.addresses import NO_ANSWER, Address, ConnectionLimits, addresses
 from counterfoil.backends.postgres.pool import GATE_SEC, Pool, Statement, open_connection, run_in_new_loop, translated
+from counterfoil.model.messages import Message
 from counterfoil.observe import Event, ServerChanged
-from counterfoil.ports import MESSAGES, Clock, ServerRole, StoreUnavailable, StoreUnreachable
+from counterfoil.ports import Clock, ServerRole, StoreUnavailable, StoreUnreachable
 
 # How often a server is checked. CHECK_SOON_SEC applies while it is unreachable or while no server accepts writes.
 CHECK_EVERY_SEC = 0.25
@@ -40,6 +41,9 @@ _RAISE_HORIZON = "UPDATE horizon SET at = greatest(at, $1)"
 _HORIZON = "SELECT at FROM horizon"
 
 Found = TypeVar("Found")
+
+
+NO_SERVER_WRITES = Message("no_server_writes", "PostgreSQL: no server accepts writes.")
 
 
 class DatabaseServer:
@@ -161,7 +165,9 @@ class Servers:
         """
         give_up = asyncio.get_running_loop().time() + RETRY_FOR_SEC
         while True:
-            failure = StoreUnreachable(MESSAGES["all_behind"])
+            failure = StoreUnreachable(
+                Message("all_behind", "PostgreSQL: no readable server has reached the horizon that this request needs.")
+            )
             behind = False
             for server in await self._readers(reached):
                 try:
@@ -222,7 +228,7 @@ class Servers:
             if server is not self._primary:
                 with suppress(StoreUnreachable):
                     return await self._ask(server, ask)
-        raise StoreUnreachable(MESSAGES["no_replica"])
+        raise StoreUnreachable(Message("no_replica", "PostgreSQL: no replica can be read."))
 
     async def _readers(self, reached: int) -> list[DatabaseServer]:
         """Return the servers to read from, in order of preference."""
@@ -254,7 +260,7 @@ class Servers:
         if self._addresses:
             await self._wait_for_first_checks()
         if self._primary is None or self._primary.suspect:
-            raise StoreUnreachable(MESSAGES["no_server_writes"])
+            raise StoreUnreachable(NO_SERVER_WRITES)
         return await self._ask(self._primary, ask)
 
     def write_now(self, write: Callable[[Any], Awaitable[None]], within: float) -> None:
@@ -263,7 +269,7 @@ class Servers:
 
     async def _write_in_time(self, write: Callable[[Any], Awaitable[None]], within: float) -> None:
         if self._primary is None:
-            raise StoreUnreachable(MESSAGES["no_server_writes"])
+            raise StoreUnreachable(NO_SERVER_WRITES)
         try:
             async with asyncio.timeout(within):
                 with translated():
@@ -277,7 +283,7 @@ class Servers:
                     finally:
                         connection.terminate()
         except TimeoutError as error:
-            raise StoreUnreachable(MESSAGES["no_answer"](seconds=f"{max(0.0, within):.1f}")) from error
+            raise StoreUnreachable(NO_ANSWER(seconds=f"{max(0.0, within):.1f}")) from error
 
     # --- age of a replica's data ------------------------------------------------------
 

@@ -21,7 +21,8 @@ from counterfoil.backends.postgres.usage import PostgresCursors
 from counterfoil.backends.redis.client import DISCONNECT_SEC, RedisClient, Script, translated
 from counterfoil.domain.paging import LIFETIME_MS, Listing, Position, StoredCursor, is_unique
 from counterfoil.domain.request_records import RequestRecord
-from counterfoil.ports import MESSAGES, Clock, RequestLog, StoreUnavailable, StoreUnreachable
+from counterfoil.model.messages import Message
+from counterfoil.ports import Clock, RequestLog, StoreUnavailable, StoreUnreachable
 
 # How long Valkey keeps a cursor that the store has too, in case the store loses it in a failover.
 KEEP_SEC = 86_400
@@ -151,7 +152,7 @@ class Bridge:
         with translated(_ROLE):
             mark = await self._opened().get(self._mark)
         if mark is None:
-            raise StoreUnavailable(MESSAGES["cursors_lost"])
+            raise StoreUnavailable(Message("cursors_lost", "bridge: cursors that were handed out may have been lost."))
         return int(mark)
 
     def _opened(self) -> Any:

@@ -16,7 +16,7 @@ from redis.backoff import NoBackoff
 from redis.exceptions import NoScriptError, RedisError
 
 from counterfoil.model.messages import Message
-from counterfoil.ports import MESSAGES, StoreUnavailable
+from counterfoil.ports import StoreUnavailable
 
 # Time limit for commands, including connecting, so that a request fails quickly if the server is unreachable.
 GATE_SEC = 1.5
@@ -32,13 +32,17 @@ def key_prefix(fingerprint: str) -> str:
     return f"counterfoil:{fingerprint[:12]}"
 
 
+# Errors of a server, by its role.
+_OF_ROLE = {"meter": Message("meter", "meter: {reason}"), "bridge": Message("bridge", "bridge: {reason}")}
+
+
 @contextmanager
 def translated(role: str = "meter") -> Iterator[None]:
     """Convert errors of the driver and the system to StoreUnavailable. The message begins with the server's role."""
     try:
         yield
     except (RedisError, OSError, TimeoutError) as error:
-        raise StoreUnavailable(MESSAGES[role](reason=str(error) or type(error).__name__)) from error
+        raise StoreUnavailable(_OF_ROLE[role](reason=str(error) or type(error).__name__)) from error
 
 
 class Script:

@@ -17,8 +17,9 @@ from counterfoil.backends.postgres.usage import Instant, PostgresUsage
 from counterfoil.backends.redis.client import DISCONNECT_SEC, GATE_SEC, RedisClient, Script, translated
 from counterfoil.domain.access import Admitted, Key, TooFast, retry_after
 from counterfoil.model.calendar import compact
+from counterfoil.model.messages import Message
 from counterfoil.observe import CountsReseeded, Event
-from counterfoil.ports import MESSAGES, STOP_SAVE_SEC, StoreUnavailable
+from counterfoil.ports import STOP_SAVE_SEC, StoreUnavailable
 
 # An admission is repeated at most this many times. A repeat finds other data missing if, in the meantime, a new day has
 # begun, a floor has expired or the meter has lost its data.
@@ -69,7 +70,9 @@ class RedisMeter:
                 break
             verdict = await self._ask_with_seeds(key, *verdict[1:])
         if verdict[0] < 0:
-            raise StoreUnavailable(MESSAGES["still_missing"])
+            raise StoreUnavailable(
+                Message("still_missing", "meter: other data was missing each time the admission was repeated.")
+            )
         if verdict[0] > 0:
             return TooFast(retry_after(verdict[0]))
         _, day, count, horizon = verdict
@@ -157,7 +160,12 @@ class RedisMeter:
                 self._totals.raise_totals_now(self._unsaved, within)
             except StoreUnavailable as error:
                 raise StoreUnavailable(
-                    MESSAGES["not_stored"](count=len(self._unsaved), reason=error.message)
+                    Message(
+                        "not_stored",
+                        "{count:daily count} not stored: {reason}",
+                        count=len(self._unsaved),
+                        reason=error.message,
+                    )
                 ) from error
             self._unsaved = {}
 

@@ -21,7 +21,6 @@ from msgspec import DecodeError, Struct, json
 from msgspec.structs import replace as replace_fields
 
 from counterfoil.backends.load_book import REFUSE_MARKS
-from counterfoil.backends.refusals import refusal
 from counterfoil.backends.sqlite import positions
 from counterfoil.backends.sqlite.files import (
     WAIT_SEC,
@@ -147,7 +146,10 @@ def rotating(folder: Path, backups: Path, now_ms: int) -> Iterator[Path]:
     """Yield the folder of a new dated backup in `backups`, in which no other process makes or deletes one meanwhile."""
     _require_outside(folder, backups)
     if not backups.parent.is_dir():
-        raise BackupRefused(refusal("no_parent", folder=backups.parent))
+        raise BackupRefused(
+            f"there is no folder {backups.parent}, so a path may be mistyped or a disk not mounted. If the path is "
+            "right, create that folder first."
+        )
     backups.mkdir(mode=0o700, exist_ok=True)
     descriptor = os.open(backups, os.O_RDONLY)
     try:
@@ -201,16 +203,23 @@ def checked(source: Path, *, with_hashes: bool = True) -> BackupManifest:
     try:
         manifest = json.decode(read_regular(source / MANIFEST), type=BackupManifest)
         if manifest.format != FORMAT:
-            raise BackupRefused(refusal("newer_backup", source=source))
+            raise BackupRefused(
+                f"{source} was written by a newer version of Counterfoil. Restore it with that version."
+            )
         if any(manifest.files[name].schema < scripts(name)[0].number for name in NAMES):
-            raise BackupRefused(refusal("old_backup", source=source))
+            raise BackupRefused(
+                f"{source} was made before the first release, and this version cannot restore it. Create a store with "
+                "`counterfoil init`, load the source records into it, and issue new keys."
+            )
         for name in NAMES:
             path, expected = path_of(source, name), manifest.files[name]
             # An empty log is allowed, because a command that only reads the backup may leave one behind.
             if size_of(path.with_name(f"{path.name}-wal")) or path.stat().st_size != expected.size_bytes:
                 raise BackupRefused(f"{path} has changed since the backup was taken. Use another backup.")
             if with_hashes and sha256(path) != expected.sha256:
-                raise BackupRefused(refusal("wrong_hash", path=path, manifest=MANIFEST))
+                raise BackupRefused(
+                    f"{path} is damaged: its hash differs from the one in {MANIFEST}. Use another backup."
+                )
         _check_mappings(source, manifest, with_hashes=with_hashes)
         if manifest.has_secret and not (source / SECRET).exists():
             raise BackupRefused(f"{source / SECRET} is missing. Put the file back.")
@@ -233,7 +242,7 @@ def _check_mappings(source: Path, manifest: BackupManifest, *, with_hashes: bool
         if path.stat().st_size != expected.size_bytes:
             raise BackupRefused(f"{path} has changed since the backup was taken. Use another backup.")
         if with_hashes and sha256(path) != expected.sha256:
-            raise BackupRefused(refusal("wrong_hash", path=path, manifest=MANIFEST))
+            raise BackupRefused(f"{path} is damaged: its hash differs from the one in {MANIFEST}. Use another backup.")
 
 
 def write_private(path: Path, content: bytes) -> None:
@@ -285,7 +294,9 @@ def _copy_database(folder: Path, draft: Path, name: Name) -> BackedUpFile:
         if reported != ("ok",):
             raise BackupRefused(f"the copy of {name}.sqlite3 is damaged ({reported[0]}). Run `counterfoil doctor`.")
         if _count_rows(copy) != rows:
-            raise BackupRefused(refusal("wrong_rows", name=name))
+            raise BackupRefused(
+                f"the copy of {name}.sqlite3 has the wrong number of rows. Check the disk, then try again."
+            )
         return BackedUpFile(path.stat().st_size, sha256(path), version(copy), rows)
 
 
@@ -302,7 +313,9 @@ def _manifest(
     if len(ids) != 1 or 0 in ids:
         raise BackupRefused("the three databases do not share a store ID. Run `counterfoil doctor`.")
     if max(ask("usage", _NEWEST_CURSOR) or 0, ask("books", NEWEST_STAMP) or 0) > horizon:
-        raise BackupRefused(refusal("inconsistent_copy"))
+        raise BackupRefused(
+            "the copy is not consistent: a cursor or a bill is newer than the horizon. Run the command again."
+        )
     return BackupManifest(
         format=FORMAT,
         created_at=now_ms,
@@ -450,13 +463,21 @@ def _secret_of(text: str, file: Path, source: Path, manifest: BackupManifest) ->
         try:
             secret = read_regular(file).strip()
         except OSError as error:
-            raise BackupRefused(refusal("unreadable_secret", file=file, reason=error.strerror)) from error
+            raise BackupRefused(
+                f"the deployment secret cannot be read from {file} ({error.strerror}). Put the secret there, or set "
+                "COUNTERFOIL_SECRET."
+            ) from error
     if len(secret) < MIN_SECRET_BYTES:
+        place = "COUNTERFOIL_SECRET" if text else file
         raise BackupRefused(
-            refusal("short_secret", place="COUNTERFOIL_SECRET" if text else file, least=MIN_SECRET_BYTES)
+            f"the deployment secret in {place} is shorter than {MIN_SECRET_BYTES} bytes. Set the original secret in "
+            "COUNTERFOIL_SECRET or secret_file."
         )
     if manifest.fingerprint not in (None, Pseudonyms(secret).fingerprint()):
-        raise BackupRefused(refusal("other_secret"))
+        raise BackupRefused(
+            "the deployment secret is not the one that the backed-up store was built with: member tokens would "
+            "change. Set the original secret in COUNTERFOIL_SECRET or secret_file."
+        )
     return secret
 
 
@@ -465,7 +486,10 @@ def _restore_files(
 ) -> Restored:
     present = _files_of(folder)
     if present and not replace:
-        raise BackupRefused(refusal("store_exists", folder=folder))
+        raise BackupRefused(
+            f"{folder} already contains a store. To replace it, stop the service and all loads, then run the command "
+            "again with --replace. The current files are kept in a subfolder."
+        )
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     with _draft_of(folder / "restore") as draft:
         _copy(source, draft, manifest)
@@ -556,7 +580,9 @@ def _read_alone(folder: Path, name: Name) -> list[list[tuple[Any, ...]]]:
             connection.execute("BEGIN EXCLUSIVE")
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:
-                raise BackupRefused(refusal("store_in_use", name=name)) from error
+                raise BackupRefused(
+                    f"another process is using {name}.sqlite3. Stop the service and all loads, then try again."
+                ) from error
             raise
         queries = _READ_REPLACED[name]
         if name == "books" and connection.execute(_HAS_MARKS).fetchone():

@@ -22,7 +22,7 @@ from counterfoil.backends.sqlite.mappings import share_mappings
 from counterfoil.backends.sqlite.schema import NAMES, Name, check_version, run_migrations, version
 from counterfoil.machine.files import is_shared
 from counterfoil.model.messages import Message, quoted
-from counterfoil.ports import MESSAGES, StoreBusy, StoreMismatch, StoreUnavailable
+from counterfoil.ports import StoreBusy, StoreMismatch, StoreUnavailable
 
 # --- problems of a file, and what the operator can do about them ------------
 
@@ -37,7 +37,19 @@ def is_damage(error: BaseException | None) -> bool:
     return isinstance(error, sqlite3.Error) and primary_code(error) in damage
 
 
-DAMAGED, TRUNCATED, STORE_MOVED = MESSAGES["damaged"], MESSAGES["truncated"], MESSAGES["store_moved"]
+DAMAGED = Message(
+    "damaged", "{name}.sqlite3 is damaged ({reason}): stop the service and restore the file from a backup."
+)
+TRUNCATED = Message("truncated", "it was truncated")
+STORE_MOVED = Message("store_moved", "this store was moved to {address}.")
+MISSING_FILE = Message(
+    "missing_file",
+    "{name}.sqlite3 is missing or empty: put the file back or restore it from a backup. If it is lost, run "
+    "`counterfoil init --recreate {name}` to continue with an empty one.",
+)
+DISK_FULL = Message(
+    "disk_full", "{name}.sqlite3 cannot be opened, because the disk is full ({reason}): free up disk space."
+)
 # The names of frequent errors in the codes of messages that quote SQLite.
 _ERROR_NAMES = {
     sqlite3.SQLITE_CORRUPT: "malformed",
@@ -57,7 +69,7 @@ def reason(error: BaseException | None) -> Message:
 
 def cannot_be_read(folder: Path, name: Name, error: BaseException | None) -> Message:
     """Return the message for a file that SQLite cannot read. On a full disk, its errors do not mean damage."""
-    message = MESSAGES["disk_full"] if is_disk_full(folder, error) else DAMAGED
+    message = DISK_FULL if is_disk_full(folder, error) else DAMAGED
     return message(name=name, reason=reason(error))
 
 
@@ -167,7 +179,7 @@ def _unavailable(error: sqlite3.Error) -> StoreUnavailable:
     # A trigger of a retired store can only pass on a text.
     if str(error).startswith(MOVED_TO):
         return kind(STORE_MOVED(address=str(error).removeprefix(MOVED_TO).strip()))
-    return kind(MESSAGES["sqlite"](reason=reason(error)))
+    return kind(Message("sqlite", "SQLite: {reason}", reason=reason(error)))
 
 
 def _is_busy(error: sqlite3.Error) -> bool:
@@ -206,7 +218,7 @@ def read_only(folder: Path, name: Name, wait_sec: float | None = None) -> sqlite
 def open_existing(folder: Path, name: Name, mode: str, wait_sec: float) -> sqlite3.Connection:
     """Open a file with SQLite's mode `ro` or `rw`, without creating it or migrating its schema."""
     if not size_of(path_of(folder, name)):
-        raise StoreUnavailable(MESSAGES["missing_file"](name=name))
+        raise StoreUnavailable(MISSING_FILE(name=name))
     with translated():
         return _connect(uri(folder, name, mode), name, wait_sec)
 
@@ -224,7 +236,13 @@ def read_write(folder: Path, name: Name) -> sqlite3.Connection:
         return _settled(folder, name)
     except StoreUnavailable as error:
         if is_disk_full(folder, error.__cause__):
-            message = MESSAGES["cannot_create"](folder=str(folder), reason=reason(error.__cause__))
+            message = Message(
+                "cannot_create",
+                "a store cannot be created in {folder}, because the disk is full ({reason}): free up disk space, "
+                "then run the same command again.",
+                folder=str(folder),
+                reason=reason(error.__cause__),
+            )
             raise StoreUnavailable(message) from error
         raise
 
@@ -236,7 +254,9 @@ def _settled(folder: Path, name: Name) -> sqlite3.Connection:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         _make_private(path, 0o660 if shares(folder, name) else 0o600)
     except OSError as error:
-        raise StoreUnavailable(MESSAGES["cannot_open"](file=str(path), reason=str(error.strerror))) from error
+        raise StoreUnavailable(
+            Message("cannot_open", "cannot open {file}: {reason}", file=str(path), reason=str(error.strerror))
+        ) from error
     with translated():
         connection = _connect(uri(folder, name, "rw"), name, OPEN_SEC[name], checked=False)
         try:
@@ -275,14 +295,35 @@ def _require_own_files(path: Path, page_bytes: int) -> None:
         journal = path.with_name(f"{path.name}-journal")
         while os.path.lexists(journal):
             if time.monotonic() >= deadline:
-                raise StoreUnavailable(MESSAGES["foreign_journal"](name=journal.name, journal=str(journal)))
+                raise StoreUnavailable(
+                    Message(
+                        "foreign_journal",
+                        "{name} is a rollback journal, which Counterfoil never writes: somebody else put it there, "
+                        "and SQLite would change the database as it says. Do not open the database with another "
+                        "program. Move {journal} out of the folder, and find out who can write there. If the "
+                        "database was opened meanwhile, restore a backup.",
+                        name=journal.name,
+                        journal=str(journal),
+                    )
+                )
             time.sleep(PAUSE_SEC)
         for log in (path.with_name(f"{path.name}-{end}") for end in ("wal", "shm")):
             if os.path.lexists(log):
                 found = log.lstat()
                 is_of_group = database.st_mode & S_IWGRP and found.st_gid == database.st_gid
                 if not S_ISREG(found.st_mode) or not (found.st_uid == database.st_uid or is_of_group):
-                    raise StoreUnavailable(MESSAGES["foreign_log"](name=log.name, log=str(log), database=path.name))
+                    raise StoreUnavailable(
+                        Message(
+                            "foreign_log",
+                            "{name} belongs to another user than {database}, or is not a file: SQLite would change "
+                            "the database as it says. Stop the service. If somebody else put it there, move {log} "
+                            "out of the folder; if Counterfoil wrote it, give it the owner of {database}. If the "
+                            "database was opened meanwhile, restore a backup.",
+                            name=log.name,
+                            log=str(log),
+                            database=path.name,
+                        )
+                    )
     except OSError:
         # The file does not exist, or it cannot be read, which SQLite reports. It may also have just been deleted.
         return
@@ -449,9 +490,23 @@ def _has_files(folder: Path) -> bool:
 def require_store(folder: Path) -> None:
     """Raise if the folder contains no store, or one whose creation has failed."""
     if not _has_files(folder):
-        raise StoreMismatch(MESSAGES["no_store"](folder=str(folder)))
+        raise StoreMismatch(
+            Message(
+                "no_store",
+                "there is no store at {folder}. Check --store or COUNTERFOIL_STORE; to create a new store there, run "
+                "`counterfoil init`.",
+                folder=str(folder),
+            )
+        )
     if is_unfinished(folder):
-        raise StoreMismatch(MESSAGES["unfinished_store"](folder=str(folder)))
+        raise StoreMismatch(
+            Message(
+                "unfinished_store",
+                "the store in {folder} is incomplete, because it could not be created completely: run `counterfoil "
+                "init` to complete it.",
+                folder=str(folder),
+            )
+        )
 
 
 def has_schema(folder: Path, name: Name) -> bool:
@@ -466,9 +521,15 @@ def require_whole(folder: Path) -> None:
     for name, store_id in store_ids.items():
         # Look again: another process may have just created the store. A file gets its ID only when all files exist.
         if known and store_id is None and _store_id(folder, name) is None:
-            raise StoreMismatch(MESSAGES["missing_file"](name=name))
+            raise StoreMismatch(MISSING_FILE(name=name))
     if len(set(known.values())) > 1:
-        raise StoreMismatch(MESSAGES["mixed_files"](files=[f"{name}.sqlite3" for name in known]))
+        raise StoreMismatch(
+            Message(
+                "mixed_files",
+                "{files} belong to different stores: restore files that belong to the same store.",
+                files=[f"{name}.sqlite3" for name in known],
+            )
+        )
 
 
 def lost(folder: Path) -> list[Name]:
@@ -485,7 +546,9 @@ def recreate(folder: Path, name: str) -> None:
     """Replace a lost file with an empty one."""
     found = next((lost_name for lost_name in lost(folder) if lost_name == name), None)
     if found is None:
-        raise StoreMismatch(MESSAGES["not_missing"](name=name))
+        raise StoreMismatch(
+            Message("not_missing", "{name}.sqlite3 is not missing, so it was not recreated.", name=name)
+        )
     _settled(folder, found).close()
     _settle_id(folder)
 
@@ -560,8 +623,12 @@ class OpenFiles:
         for known, path, inode in self._known:
             if name in (None, known) and (found := _inode(path)) != inode:
                 if found is None and not path_of(self._folder, known).exists():
-                    return MESSAGES["missing_file"](name=known)
-                return MESSAGES["file_replaced"](file=path.name)
+                    return MISSING_FILE(name=known)
+                return Message(
+                    "file_replaced",
+                    "{file} was replaced or removed while the service was running: restart the service.",
+                    file=path.name,
+                )
         return None
 
 

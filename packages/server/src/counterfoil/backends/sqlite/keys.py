@@ -24,7 +24,7 @@ from counterfoil.domain.access import KEYS_TRUSTED_SEC, Key, decode_key
 from counterfoil.domain.audit import AUTOMATIC, COLUMNS, Act, Actor, AuditEntry, to_row
 from counterfoil.key_issuing import KeyStore
 from counterfoil.model.messages import Message
-from counterfoil.ports import MESSAGES, AuditedTransaction, Clock, StoreBusy, StoredKey, StoreMismatch, StoreUnavailable
+from counterfoil.ports import AuditedTransaction, Clock, StoreBusy, StoredKey, StoreMismatch, StoreUnavailable
 
 if TYPE_CHECKING:
     import asyncio
@@ -118,7 +118,11 @@ class SqliteKeyLookup:
                 self._due = self._clock.steady_us() + int(RETRY_SEC * 1_000_000)
                 return
             if loop.time() >= deadline:
-                raise self._locked or StoreBusy(MESSAGES["keys_slow"](seconds=str(files.REQUEST_SEC)))
+                raise self._locked or StoreBusy(
+                    Message(
+                        "keys_slow", "the keys could not be read within {seconds} s.", seconds=str(files.REQUEST_SEC)
+                    )
+                )
             await asyncio.sleep(LOCK_SEC)
 
     async def _look_once(self) -> None:
@@ -137,7 +141,14 @@ class SqliteKeyLookup:
         except StoreUnavailable as error:
             failure = error
         except Exception as error:  # noqa: BLE001 - after any error, the keys in memory may be out of date
-            failure = StoreUnavailable(MESSAGES["keys_unreadable"](kind=type(error).__name__, reason=str(error)))
+            failure = StoreUnavailable(
+                Message(
+                    "keys_unreadable",
+                    "the keys cannot be read: {kind}: {reason}",
+                    kind=type(error).__name__,
+                    reason=str(error),
+                )
+            )
         self._failure, self._locked, self._looking = failure, locked, None
 
     def _state(self) -> FileState:
@@ -168,7 +179,13 @@ class SqliteKeyLookup:
         if self._store_id is None:
             self._store_id = store_id
         if store_id != self._store_id:
-            raise StoreUnavailable(MESSAGES["other_keys"](file="keys.sqlite3"))
+            raise StoreUnavailable(
+                Message(
+                    "other_keys",
+                    "{file} belongs to another store: restore the file of this store.",
+                    file="keys.sqlite3",
+                )
+            )
 
     def _without_revoked(self, kept: dict[str, StoredKey]) -> dict[str, StoredKey]:
         """Return the keys with every known revocation applied, because a restored file may lack some revocations."""

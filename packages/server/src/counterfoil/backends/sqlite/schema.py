@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Literal
 
 from counterfoil.backends.migrations import Migration, read_scripts
-from counterfoil.ports import MESSAGES, StoreMismatch
+from counterfoil.model.messages import Message
+from counterfoil.ports import StoreMismatch
 
 Name = Literal["books", "keys", "usage"]
 NAMES: tuple[Name, ...] = ("books", "keys", "usage")
@@ -26,15 +27,42 @@ def check_version(connection: sqlite3.Connection, name: Name) -> None:
     found, wanted = version(connection), scripts(name)[-1].number
     _require_known(found, name)
     if found < wanted:
-        raise StoreMismatch(MESSAGES["older_schema"](name=name, found=found, wanted=wanted))
+        raise StoreMismatch(
+            Message(
+                "older_schema",
+                "the {name} database has schema {found}, but this version needs {wanted}: stop the processes of the "
+                "older version, then run `counterfoil serve` or `counterfoil load` to upgrade it.",
+                name=name,
+                found=found,
+                wanted=wanted,
+            )
+        )
 
 
 def _require_known(found: int, name: Name) -> None:
     first, latest = scripts(name)[0].number, scripts(name)[-1].number
     if found > latest:
-        raise StoreMismatch(MESSAGES["newer_schema"](name=name, found=found, wanted=latest))
+        raise StoreMismatch(
+            Message(
+                "newer_schema",
+                "the {name} database has schema {found}, but this version supports only schemas up to {wanted}: it "
+                "was written by a newer version of Counterfoil. Use that version, or restore a backup.",
+                name=name,
+                found=found,
+                wanted=latest,
+            )
+        )
     if 0 < found < first:
-        raise StoreMismatch(MESSAGES["before_release"](name=name))
+        raise StoreMismatch(
+            Message(
+                "before_release",
+                "the {name} database was made before the first release, and this version cannot read it: create a "
+                "new store in another folder with `counterfoil init`, load the source records into it, and issue new "
+                "keys. A new store makes a new deployment secret, and so a new token for every member in every copy: "
+                "to keep the tokens, use `counterfoil init --secret-file` with the `secret` of this folder.",
+                name=name,
+            )
+        )
 
 
 def run_migrations(connection: sqlite3.Connection, name: Name) -> None:
