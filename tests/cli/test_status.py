@@ -80,10 +80,12 @@ def test_a_service_that_serves_another_store_is_not_mistaken_for_the_service_of_
 ) -> None:
     other = Command(tmp_path / "other")
     other("load", "-", stdin=SHOPS[0])
-    environment = {**os.environ, "COUNTERFOIL_PORT": str(free_port()), "COUNTERFOIL_LOG": "off"}
-    service = subprocess.Popen([*PYTHON, "serve", "--store", str(other.store)], env=environment)
+    port = free_port()
+    environment = {**os.environ, "COUNTERFOIL_LOG": "off"}
+    service = subprocess.Popen([*PYTHON, "serve", "--store", str(other.store), "--port", str(port)], env=environment)
     try:
         until(lambda: status_of(other.json("status", status=None), "service") == "ok", "the service is ready")
+        assert f"The service is ready at 127.0.0.1:{port}." in other("status").stdout
         message = f"The service at 127.0.0.1:{admin_port} serves another store."
         assert message in loaded("status", status=1).stdout
         assert message in loaded("doctor").stdout

@@ -48,7 +48,13 @@ def test_ready_names_the_checks_what_is_missing_and_what_is_only_a_warning(
 ) -> None:
     with listening(ready=lambda: [Readiness("books", None), check]) as admin:
         answer = admin.get("/ready")
-    expected = {"ready": status == 200, "notReady": not_ready, "warnings": warnings, "checked": ["books", "api"]}
+    expected = {
+        "ready": status == 200,
+        "notReady": not_ready,
+        "warnings": warnings,
+        "checked": ["books", "api"],
+        "address": "",
+    }
     assert (answer.status_code, answer.json()) == (status, expected)
 
 

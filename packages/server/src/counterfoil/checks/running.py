@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC
 from typing import Literal
 
-from msgspec import DecodeError, Struct, field, json
+from msgspec import DecodeError, Struct, field, json, structs
 
 from counterfoil import bootstrap
 from counterfoil.checks.findings import Finding, FindingKind
@@ -24,6 +24,8 @@ CLOCK_BEHIND_MS = 2_000
 class Ready(Struct, frozen=True, rename="camel"):
     ready: bool
     not_ready: dict[str, str] = field(default_factory=dict)
+    # The address of the API: the service may have another port than these settings. Earlier versions do not say it.
+    address: str = ""
     # The ID of the store, from a header; None if the service does not say which store it serves.
     store_id: str | None = None
 
@@ -123,7 +125,7 @@ def service_finding(
     # A service that is ready moves the horizon of its store.
     if motion == "still":
         return SERVICE_ELSEWHERE(address=address)
-    return SERVICE_READY(address=f"{settings.host}:{settings.port}")
+    return SERVICE_READY(address=answer.address or f"{settings.host}:{settings.port}")
 
 
 def ask_ready(settings: Settings, timeout_sec: float = READY_SEC) -> Ready | Message:
@@ -133,7 +135,7 @@ def ask_ready(settings: Settings, timeout_sec: float = READY_SEC) -> Ready | Mes
         connection.request("GET", "/ready")
         response = connection.getresponse()
         answer = json.decode(response.read(), type=Ready)
-        return Ready(answer.ready, answer.not_ready, response.getheader(STORE_HEADER))
+        return structs.replace(answer, store_id=response.getheader(STORE_HEADER))
     except (OSError, http.client.HTTPException, DecodeError) as error:
         return why_no_answer(error)
     finally:

@@ -127,8 +127,10 @@ class Admin(Collector):
         names: str = "",
         store_id: Callable[[], str | None] = lambda: None,
         worker_problem: Callable[[], str | None] = lambda: None,
+        api_address: str = "",
     ) -> None:
         self._ready = ready
+        self._api_address = api_address
         self._worker_problem = worker_problem
         self._store_id = store_id
         self._names = HostNames(host, names)
@@ -183,7 +185,13 @@ class Admin(Collector):
                 problems = {check.name: check.problem for check in checks if check.problem}
                 warnings = {check.name: check.warning for check in checks if check.warning}
                 names = [check.name for check in checks]
-                body = {"ready": not problems, "notReady": problems, "warnings": warnings, "checked": names}
+                body = {
+                    "ready": not problems,
+                    "notReady": problems,
+                    "warnings": warnings,
+                    "checked": names,
+                    "address": self._api_address,
+                }
                 return _json(503 if problems else 200, body)
             case "/metrics":
                 return ListenerResponse(200, [("content-type", TEXT)], generate_latest(self))

@@ -251,6 +251,7 @@ def _admin(settings: Settings, counters: int, watch: Watch) -> Admin | None:
         names=settings.admin_names,
         store_id=bootstrap.store(settings).reads().store_id,
         worker_problem=partial(probe, settings),
+        api_address=f"{settings.host}:{settings.port}",
     )
 
 
