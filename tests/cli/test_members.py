@@ -105,7 +105,8 @@ def test_a_member_is_found_by_whatever_he_gives_and_nothing_is_changed_by_a_chec
         ((), 2, "Name one member"),
         ((ID, "--unfinished"), 2, "Name one member"),
         ((ID,), 2, "needs --yes"),
-        (("--tel", "-", "--yes"), 2, "a phone number has digits"),
+        (("--tel", "none", "--yes"), 2, "a phone number has digits"),
+        (("--tel", "-", "--yes"), 2, "standard input has no line"),
         (("--tel", "1", "--yes"), 1, "no member has this phone number"),
         (("--marks", __file__, "--yes"), 1, "is not a list of marks"),
     ],
@@ -124,6 +125,21 @@ def test_a_shared_phone_number_names_nobody_and_stays_with_the_other_member(with
     done = with_member.json("members", "forget", ID, "--yes")
     assert (len(done["shared"]), done["done"]["remains"]) == (1, [])
     assert run_sql(with_member.store, "books", "SELECT count(*) FROM members") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "typed"), [(("-",), ID), (("--tel", "-"), "089 123 4567"), (("--email", "-"), EMAIL)]
+)
+def test_a_dash_reads_who_is_meant_so_that_no_history_or_log_of_commands_has_it(
+    with_member: Command, words: tuple[str, ...], typed: str
+) -> None:
+    shown = with_member("members", "forget", *words, "--check", stdin=f"{typed}\n".encode())
+    assert TOKEN in shown.stdout
+
+
+def test_a_member_of_whom_nothing_is_found_is_said_to_be_so(with_member: Command) -> None:
+    shown = with_member("members", "forget", "person-4771", "--check")
+    assert "nothing of this member was found: check the ID" in shown.stderr
 
 
 # --- what is erased --------------------------------------------------------------------------
@@ -295,6 +311,49 @@ def test_a_held_file_can_be_accepted_after_a_member_was_erased_from_it(with_memb
     (open_item,) = bootstrap.store(settings).reads().open_items()
     assert open_item.digest == hashlib.sha256(held.read_bytes()).hexdigest()
     with_member("loads", "accept", name)
+
+
+# --- folders of other users ------------------------------------------------------------------------
+
+
+SOMEBODY = 4242
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as somebody else")
+def test_root_erases_lines_as_the_owner_of_each_folder(with_member: Command, tmp_path: Path) -> None:
+    done = tmp_path / "done"
+    done.mkdir(mode=0o700)
+    file = done / "base.ndjson"
+    file.write_bytes(lines(PERSON))
+    os.chown(done, SOMEBODY, SOMEBODY)
+    # Delivered by another user, for the group of the watcher.
+    os.chown(file, SOMEBODY + 1, SOMEBODY + 2)
+    file.chmod(0o640)
+    for parent in (tmp_path, *tmp_path.parents):
+        parent.chmod(parent.stat().st_mode | 0o011)
+    with_member("members", "forget", ID, "--in", done, "--yes")
+    assert files_with_his_data(done) == []
+    assert (file.stat().st_uid, file.stat().st_mode & 0o777) == (SOMEBODY, 0o640)
+    assert (os.geteuid(), os.getegid()) == (0, 0)
+
+
+def test_a_watcher_that_keeps_files_where_nobody_said_is_named(
+    with_member: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drop, kept = tmp_path / "drop", tmp_path / "kept"
+    (kept / "done").mkdir(parents=True)
+    drop.mkdir()
+    (kept / "done" / "base.ndjson").write_bytes(lines(PERSON))
+    settings = load_settings({"store": str(with_member.store)}, environment={"COUNTERFOIL_SECRET": SECRET})
+    with closing(bootstrap.store(settings).ledger()) as ledger:
+        ledger.report_watched_folder(str(drop), 1, 0)
+    found = with_member.json("members", "forget", ID, "--check")
+    assert [file["problem"] for file in found["files"]] == [
+        "its watcher keeps files elsewhere. Set COUNTERFOIL_KEPT, or use --in DIR for each folder"
+    ]
+    monkeypatch.setenv("COUNTERFOIL_KEPT", str(kept))
+    (file,) = with_member.json("members", "forget", ID, "--check")["files"]
+    assert (Path(file["path"]).name, file["lines"]) == ("base.ndjson", 1)
 
 
 # --- what is said about others ---------------------------------------------------------------------

@@ -4,9 +4,9 @@ Each step can be repeated, so an interrupted forgetting is finished by repeating
 his bills and files, because it says by which phone number and email address he is found there.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Sequence
-from contextlib import closing, suppress
+from contextlib import AbstractContextManager, closing, nullcontext, suppress
 from functools import cached_property
 from pathlib import Path
 
@@ -33,6 +33,7 @@ from counterfoil.domain.tokens import Pseudonyms
 from counterfoil.ingest.erasing import SHORTEST_ID, FileEraser, FoundFile, files_in, files_with
 from counterfoil.ingest.spool import DIGEST, DONE, HELD, QUARANTINE, REASON_SUFFIX
 from counterfoil.machine.operator import machine_name
+from counterfoil.machine.owners import acting_as_owner, acting_as_root
 from counterfoil.model.text import counted
 from counterfoil.operator_reads import BILLS_PER_READ, OperatorReads
 from counterfoil.ports import ForgetLedger
@@ -41,6 +42,8 @@ from counterfoil.settings import Settings
 # The audit entries among which backups are looked for.
 AUDIT_ENTRIES = 100_000
 REJECTS = "rejects"
+# Beside the folders of the watcher, deploy/tmpfiles has one for files that operators load by hand.
+BY_HAND = "by-hand"
 # Of so many latest loads, one may still run.
 MAX_LOADS = 10
 
@@ -94,7 +97,7 @@ class KnownMember(Struct, kw_only=True):
     readers: list[PartnerRead]
     files: list[FoundFile] = []
     unsearched: list[str] = []
-    """KeptPlaces that could not be searched from here."""
+    """Places on other machines, which are not searched from here."""
     backups: list[OlderBackup] = []
 
     @property
@@ -120,9 +123,12 @@ class _BillDay(Struct, rename="camel"):
 class KeptPlaces(Struct):
     """Where kept files are. `waiting` are the watched folders, whose files are loaded yet."""
 
-    kept: list[Path]
-    waiting: list[Path]
-    unsearched: list[str]
+    kept: list[Path] = []
+    waiting: list[Path] = []
+    closed: list[FoundFile] = []
+    """Folders of this machine that cannot be searched."""
+    unsearched: list[str] = []
+    """Places that are on other machines."""
 
 
 class Forgetting:
@@ -255,34 +261,54 @@ class Forgetting:
 
     def _places(self) -> KeptPlaces:
         """Return the folders in which this store's loads keep files."""
-        kept, waiting, unsearched = [self._settings.store / REJECTS, *self._folders], [], []
+        places = KeptPlaces()
+        kept = [self._settings.store / REJECTS, *self._folders]
         if self._settings.kept:
-            kept += _kept_in(Path(self._settings.kept).expanduser())
+            kept_folder = Path(self._settings.kept).expanduser()
+            kept += [*_kept_in(kept_folder), kept_folder / BY_HAND]
         for watched in self._reads.watched_folders(self._now):
             folder = Path(watched.name)
-            if folder.is_dir():
-                waiting.append(folder)
-                kept += _kept_in(folder)
-            else:
-                unsearched.append(f"the watched folder {watched.name}, which is not on this machine")
+            if not _is_folder(folder):
+                places.unsearched.append(f"the watched folder {watched.name}, which is not on this machine")
+                continue
+            places.waiting.append(folder)
+            kept += _kept_in(folder)
+            if not (self._settings.kept or self._folders or _is_folder(folder / DONE)):
+                problem = "its watcher keeps files elsewhere. Set COUNTERFOIL_KEPT, or use --in DIR for each folder"
+                places.closed.append(_unsearched(folder, problem))
         for item in self._reads.open_items():
             if item.path and item.machine == machine_name():
                 kept.append(Path(item.path).parent)
             elif item.path:
-                unsearched.append(f"{item.path} on {item.machine} ({item.title})")
-        folders = dict.fromkeys(folder.resolve() for folder in kept if folder.is_dir())
-        return KeptPlaces(list(folders), waiting, unsearched)
+                places.unsearched.append(f"{item.path} on {item.machine} ({item.title})")
+        places.kept = list(dict.fromkeys(folder.resolve() for folder in kept if _is_folder(folder)))
+        return places
 
     def _files_of(self, person: Person, places: KeptPlaces) -> list[FoundFile]:
+        """Return the files that have something of the member, and the folders and files that cannot be searched."""
         eraser = FileEraser(person, self._pseudonyms.member_token)
-        found = [file for path in files_in(places.kept) if (file := eraser.search(path))]
-        known = {file.path for file in found}
+        found = {file.path: file for file in places.closed}
+        searched: set[Path] = set()
+        for folder in places.kept:
+            with acting_as_owner(folder):
+                for path in files_in([folder], lambda place, reason: found.setdefault(place, _closed(place, reason))):
+                    file = None if path in searched else eraser.search(path)
+                    searched.add(path)
+                    if file:
+                        found[path] = file
         for folder in places.waiting:
-            for path in sorted(folder.iterdir()):
-                file = eraser.search(path) if path.is_file() and path not in known else None
-                if file:
-                    found.append(replace(file, problem="it waits to be loaded. Forget him again when it was loaded"))
-        return found
+            with acting_as_owner(folder):
+                try:
+                    waiting = [path for path in sorted(folder.iterdir()) if path.is_file()]
+                except OSError as error:
+                    found[folder] = _closed(folder, error.strerror or str(error))
+                    continue
+                for path in waiting:
+                    file = None if path in searched else eraser.search(path)
+                    if file:
+                        problem = "it waits to be loaded. Forget him again when it was loaded"
+                        found[path] = replace(file, problem=problem)
+        return list(found.values())
 
     # --- forgetting ------------------------------------------------------------------
 
@@ -349,9 +375,12 @@ class Forgetting:
             for item in of_file:
                 if item.kind == "held":
                     _note_digest(file.path, item.digest, digest)
-                ledger.erase_lines(_item_without(item, file, digest), item.files)
+                with acting_as_store_owner(self._settings):
+                    ledger.erase_lines(_item_without(item, file, digest), item.files)
 
-        FileEraser(person, self._pseudonyms.member_token).rewrite(file.path, store_item)
+        eraser = FileEraser(person, self._pseudonyms.member_token)
+        with acting_as_owner(file.path.parent):
+            eraser.rewrite(file.path, store_item)
 
     def _remains(self, person: Person, known: KnownMember) -> list[Path]:
         """Return the files in the store's folder that still have his phone number, email address or ID as bytes."""
@@ -382,8 +411,30 @@ def _partner(key: Key, now: int, count: int, disclosed_at: int | None, read_at: 
     )
 
 
+def acting_as_store_owner(settings: Settings) -> AbstractContextManager[None]:
+    """If root runs this process, act as the owner of an embedded store until the block ends."""
+    return nullcontext() if settings.database else acting_as_owner(settings.store)
+
+
 def _kept_in(folder: Path) -> list[Path]:
     return [folder / name for name in (DONE, QUARANTINE, HELD)]
+
+
+def _is_folder(path: Path) -> bool:
+    """Return whether a path is a folder, also if it is one that this user may not look at."""
+    try:
+        with acting_as_root():
+            return path.is_dir()
+    except PermissionError:
+        return True
+
+
+def _unsearched(place: Path, problem: str) -> FoundFile:
+    return FoundFile(place, Counter(), 0, 0, problem)
+
+
+def _closed(place: Path, reason: str) -> FoundFile:
+    return _unsearched(place, f"it cannot be searched: {reason}. Run this command as root")
 
 
 def _counts(known: KnownMember) -> str:

@@ -8,7 +8,7 @@ import click
 from msgspec import DecodeError, ValidationError, json
 from msgspec.structs import replace
 
-from counterfoil.checks.forgetting import Erased, Forgetting, KnownMember, PartnerRead
+from counterfoil.checks.forgetting import Erased, Forgetting, KnownMember, PartnerRead, acting_as_store_owner
 from counterfoil.cli.options import existing_store, store_options, utc_option
 from counterfoil.domain.forgetting import ForgottenMember, Person, mark_of, same_tel
 from counterfoil.domain.members import StoredMember
@@ -114,7 +114,10 @@ def forget(
 
     \b
     counterfoil members forget 4711 --check
-    counterfoil members forget --tel 081-234-5678
+    counterfoil members forget --tel -        # asks for the number
+
+    With - in place of the ID, number or address, the command asks for it, or reads it from standard input. So neither
+    the shell's history nor the log of sudo has it.
 
     The command first shows what is known of him. Then it erases his record and his accounts, takes his token off
     his bills, and erases his lines from the rejects and from the files that `load --watch` keeps. It names files
@@ -124,22 +127,38 @@ def forget(
     Exit status: 0 if the member was forgotten or only shown, 1 if something of him is left that the command cannot
     erase and has named, or the store cannot be read or written, or nobody is meant, 2 for wrong usage.
     """
+    who, tel, email = _typed(who, "ID or token"), _typed(tel, "Phone number"), _typed(email, "Email address")
     if tel is not None and not same_tel(tel):
         raise click.BadParameter("a phone number has digits.", param_hint="'--tel'")
     is_named = who is not None or bool(tel or email)
     if [is_named, unfinished, marks is not None].count(True) != 1:
         raise click.UsageError("Name one member by ID, token, --tel or --email, or use --unfinished or --marks FILE.")
     settings, now = existing_store(), SystemClock().now_ms()
-    forgetting = Forgetting(settings, now, folders)
-    if unfinished or marks:
-        chosen = _marks_in(marks) if marks else forgetting.unfinished()
-        return _forget_marked(forgetting, chosen, check=check, yes=yes, as_json=as_json)
-    if who is None:
-        person = _person_with(forgetting, tel, email)
-    else:
-        # His record may be gone already, and with it how he is found in files.
-        tels, emails = frozenset([tel] if tel else []), frozenset([email] if email else [])
-        person = replace(forgetting.person(who), tels=tels, emails=emails)
+    listed = _marks_in(marks) if marks else None
+    with acting_as_store_owner(settings):
+        forgetting = Forgetting(settings, now, folders)
+        if unfinished or listed is not None:
+            chosen = forgetting.unfinished() if listed is None else listed
+            return _forget_marked(forgetting, chosen, check=check, yes=yes, as_json=as_json)
+        person = _person_named(forgetting, who, tel, email)
+        return _forget_person(settings, forgetting, person, check=check, yes=yes, as_json=as_json)
+
+
+def _typed(given: str | None, name: str) -> str | None:
+    """Return what was given. If that is `-`, ask for it, because words of a command are in histories and logs."""
+    if given != "-":
+        return given
+    if terminal.is_terminal(sys.stdin):
+        return str(click.prompt(name, err=True))
+    line = sys.stdin.readline().strip()
+    if not line:
+        raise click.UsageError(f"standard input has no line: {name} was to be read from it.")
+    return line
+
+
+def _forget_person(
+    settings: Settings, forgetting: Forgetting, person: Person, *, check: bool, yes: bool, as_json: bool
+) -> int:
     known = forgetting.known(person)
     if not as_json:
         _print_known(known)
@@ -169,7 +188,11 @@ def _confirm(question: str, *, yes: bool, as_json: bool) -> None:
 # --- who is meant ------------------------------------------------------------------------
 
 
-def _person_with(forgetting: Forgetting, tel: str | None, email: str | None) -> Person:
+def _person_named(forgetting: Forgetting, who: str | None, tel: str | None, email: str | None) -> Person:
+    if who is not None:
+        # His record may be gone already, and with it how he is found in files.
+        tels, emails = frozenset([tel] if tel else []), frozenset([email] if email else [])
+        return replace(forgetting.person(who), tels=tels, emails=emails)
     found = forgetting.with_contact(tel, email)
     if len(found) == 1:
         return Person(token=found[0].token).known_as(found[0])
@@ -224,6 +247,8 @@ def _print_known(known: KnownMember) -> None:
         echo(f"  and {len(known.files) - MAX_NAMED:,} more; --json lists them")
     for reader in known.readers:
         echo(f"  read by {_reader_text(reader)}")
+    if known.is_nothing and not known.mark:
+        print_note("nothing of this member was found: check the ID. A mark would only keep later records with it out.")
     if known.is_loading:
         print_note("a load is running, which may write lines of him to files. Forget him again when it has ended.")
     for place in known.unsearched:
@@ -279,6 +304,11 @@ def _print_done(settings: Settings, known: KnownMember, done: Erased) -> None:
     problems = [file for file in done.files if file.problem]
     for file in problems:
         print_note(f"not erased: {_file_text(file)}.")
+    if problems:
+        print_note(
+            "delete these files, or take him out of them with the program that wrote them. A file in `done` is loaded,"
+            " so nothing needs it any more. Then run the same command again."
+        )
     for path in done.remains:
         print_note(f"his phone number, email address or ID is still in {printable(str(path))}. Delete or correct it.")
     if settings.database:

@@ -238,11 +238,18 @@ def _is_in_zip(file: BinaryIO, is_in_piece: Callable[[bytes], bool]) -> bool:
 # --- folders -------------------------------------------------------------------
 
 
-def files_in(folders: Iterable[Path]) -> Iterator[Path]:
-    """Yield the regular files in these folders and below, each once. Links are not followed."""
+def files_in(folders: Iterable[Path], on_closed: Callable[[Path, str], object] = lambda *_: None) -> Iterator[Path]:
+    """Yield the regular files in these folders and below, each once. Links are not followed.
+
+    `on_closed` gets each folder that cannot be read, with the reason.
+    """
     seen: set[Path] = set()
+
+    def note(error: OSError) -> None:
+        on_closed(Path(error.filename), error.strerror or str(error))
+
     for folder in folders:
-        for place, _, names in os.walk(folder):
+        for place, _, names in os.walk(folder, onerror=note):
             for name in sorted(names):
                 path = Path(place) / name
                 if path not in seen and path.is_file() and not path.is_symlink():
