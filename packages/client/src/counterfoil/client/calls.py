@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Raw
 
 from counterfoil.client.connection import Call, HttpResponse, Position, request_id_of
-from counterfoil.client.errors import NotThisService, message
+from counterfoil.client.errors import NotThisService
 from counterfoil.client.models import Bill, Change, DayDigest, Member, Page, Shop, Usage
 from counterfoil.model import resources
 
@@ -173,7 +173,10 @@ def decode_body(response: HttpResponse, decode: Callable[[bytes], Body]) -> Body
     try:
         return decode(response.body)
     except _FOREIGN as error:
-        raise NotThisService(message("foreign_response"), request_id_of(response)) from error
+        raise NotThisService(
+            "the response had HTTP status 200, but it is not from the Counterfoil API. Check the base URL.",
+            request_id_of(response),
+        ) from error
 
 
 def decode_row(row: bytes | Raw, decode: Callable[[bytes | Raw], Row]) -> Row:
@@ -181,7 +184,9 @@ def decode_row(row: bytes | Raw, decode: Callable[[bytes | Raw], Row]) -> Row:
     try:
         return decode(row)
     except _FOREIGN as error:
-        raise NotThisService(message("foreign_record")) from error
+        raise NotThisService(
+            "the service returned a record without the fields of the Counterfoil API. Check the base URL."
+        ) from error
 
 
 def check_progress(cursor: str | None, next_cursor: str | None) -> None:
@@ -212,7 +217,9 @@ def next_page(call: Call, cursor: str) -> Call:
 def _format(value: object) -> str:
     if isinstance(value, datetime):
         if value.tzinfo is None:
-            raise ValueError(message("no_time_zone"))
+            raise ValueError(
+                "updated_since has no time zone, so its instant is ambiguous. Use a datetime with a time zone."
+            )
         return value.isoformat()
     # `strftime` is not used, because it does not always pad years before 1000.
     return value.isoformat().replace("-", "") if isinstance(value, date) else str(value)

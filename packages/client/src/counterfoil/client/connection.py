@@ -206,8 +206,14 @@ def _error(response: HttpResponse, body: _ErrorBody | None, now: float) -> error
     request_id = request_id_of(response)
     if body is None:
         if response.status >= 500 or response.status == 429:
-            return errors.Unreachable(errors.message("proxy", status=response.status), request_id)
-        return errors.NotThisService(errors.message("no_error_code", status=response.status), request_id)
+            return errors.Unreachable(
+                f"the response had HTTP status {response.status} but no API error code, so it "
+                "did not come from the service. Try again later, or check the base URL.",
+                request_id,
+            )
+        return errors.NotThisService(
+            f"the response had HTTP status {response.status} but no API error code. Check the base URL.", request_id
+        )
     text = body.message[:MAX_TEXT] if isinstance(body.message, str) else ""
     if body.error == "quota_exceeded":
         today = thai_day(int(now * 1000))
@@ -243,7 +249,9 @@ def checked_url(base_url: str) -> str:
         # The original message may quote a part of the URL that contains a password.
         raise ValueError(f"{without_password(base_url)!r} is not a valid URL") from None
     if url.username is not None:
-        raise ValueError(errors.message("url_with_user"))
+        raise ValueError(
+            "the base URL must not contain a user name or a password, because they would be sent instead of the key"
+        )
     has_more = "?" in base_url or "#" in base_url
     if not is_usable or has_more or len(base_url.split()) != 1 or not base_url.isprintable():
         masked = without_password(base_url)
@@ -344,7 +352,10 @@ def _decoded(response: httpx.Response, body: bytearray) -> HttpResponse | errors
         whole = _decompressed(response.headers.get("content-encoding", ""), body)
         if len(whole) <= MAX_BODY_BYTES:
             return HttpResponse(response.status_code, response.headers, whole)
-    return errors.ResponseTooLarge(errors.message("response_too_large", size=MAX_BODY_BYTES // 1024**2))
+    return errors.ResponseTooLarge(
+        f"the response is larger than {MAX_BODY_BYTES // 1024**2} MiB, which no response "
+        "of a Counterfoil API is. Check the base URL."
+    )
 
 
 def _decompressed(encoding: str, body: bytearray) -> bytes:

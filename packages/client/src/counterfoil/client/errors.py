@@ -1,16 +1,6 @@
 """The client's errors. An error about a response contains the request ID, which operators can look up."""
 
 from datetime import datetime
-from pathlib import Path
-
-from msgspec import toml
-
-_TEXTS = toml.decode(Path(__file__).with_name("messages.toml").read_bytes(), type=dict[str, str])
-
-
-def message(code: str, /, **values: object) -> str:
-    """Return a text of `messages.toml` with its values."""
-    return _TEXTS[code].format(**values)
 
 
 class CounterfoilError(Exception):

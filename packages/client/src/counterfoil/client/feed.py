@@ -14,7 +14,7 @@ from counterfoil.client import calls
 from counterfoil.client.api import Client
 from counterfoil.client.calls import decode_row
 from counterfoil.client.connection import HttpResponse
-from counterfoil.client.errors import CounterfoilError, NotThisService, message
+from counterfoil.client.errors import CounterfoilError, NotThisService
 from counterfoil.client.models import Page
 from counterfoil.client.pull_state import CopySelection
 from counterfoil.client.sinks.json_rows import ParsedRows, SinkError
@@ -105,7 +105,9 @@ decode_feed_page = msgspec.json.Decoder(ChangePage).decode
 def _parse_feed_page(response: HttpResponse) -> ChangePage:
     page = calls.parse_page(response, decode_feed_page)
     if (page.next_cursor is None) == (page.mark is None):
-        raise CounterfoilError(message("invalid_feed_page"))
+        raise CounterfoilError(
+            "the service returned an invalid page of the change feed: it must have either a cursor or a mark."
+        )
     return page
 
 

@@ -16,7 +16,7 @@ import msgspec
 
 from counterfoil.client.api import Client
 from counterfoil.client.calls import MAX_ATTEMPTS, MAX_FEED_LIMIT
-from counterfoil.client.errors import CopyMismatch, Refusal, message
+from counterfoil.client.errors import CopyMismatch, Refusal
 from counterfoil.client.models import Change, Page, Shop
 from counterfoil.client.tables import BILLS, MEMBERS, SHOPS, Column, Kind
 
@@ -34,7 +34,10 @@ LISTS_OF_BILL = {
 NOT_IN_ROWS = ("removed_at",)
 _FROM_RESPONSE = {table.name: [column for column in table.columns if column.path] for table in (SHOPS, BILLS, MEMBERS)}
 _encode = msgspec.json.Encoder(decimal_format="number").encode
-OTHER_KEY = message("other_key")
+OTHER_KEY = (
+    "this copy was made with another key, or from another service. If both return the same data, run the "
+    "same command with --adopt. Otherwise, use another target."
+)
 
 
 class FeedRows:

@@ -19,7 +19,7 @@ from counterfoil.client import calls, errors, pull_state
 from counterfoil.client.api import Client
 from counterfoil.client.calls import MAX_ATTEMPTS
 from counterfoil.client.connection import Call
-from counterfoil.client.errors import CounterfoilError, Refusal, message
+from counterfoil.client.errors import CounterfoilError, Refusal
 from counterfoil.client.feed import PAGES_PER_BATCH, BatchReader, ChangePage, FeedBatch, FeedGroup, change_pages
 from counterfoil.client.lost_rows import accept_losses, count_rows_of_shops_that_left, note_lost_rows
 from counterfoil.client.models import Page
@@ -259,7 +259,10 @@ class Puller(Struct):
     def _require_any(self, shop_ids: Collection[str], what: str) -> None:
         """Raise `CopyMismatch` if the key covers none of these shops. Otherwise, this run would empty the copy."""
         if shop_ids and not any(map(self._covers, shop_ids)):
-            raise errors.CopyMismatch(message("no_such_shops", what=what))
+            raise errors.CopyMismatch(
+                f"the key covers none of the shops {what}, so nothing was changed. Check the "
+                "IDs and the key, or pull into another target."
+            )
 
     def _covers(self, shop_id: str) -> bool:
         """Return whether the key can read the bills of a shop. The list of shops does not contain closed shops."""
@@ -293,7 +296,9 @@ class Puller(Struct):
                 self._recover(state, refusal)
             else:
                 return
-        raise CounterfoilError(message("feed_refused", times=MAX_ATTEMPTS))
+        raise CounterfoilError(
+            f"the service refused the cursor or the mark {MAX_ATTEMPTS} times. Run `counterfoil pull` again later."
+        )
 
     def _recover(self, state: State, refusal: Refusal) -> None:
         """Update the state so that the pull can continue after a refusal. Raise an error if it cannot continue."""
@@ -463,7 +468,11 @@ class Puller(Struct):
 def missing_feed(client: Client, refusal: Refusal) -> CounterfoilError:
     """Return the error for a service without a feed. Raise another error if it is not a Counterfoil service."""
     origin_of(client)
-    return errors.NotThisService(message("no_feed"), refusal.request_id)
+    return errors.NotThisService(
+        "the service has no change feed, which a copy needs. Ask its operator to upgrade it "
+        "to API version 1.4.0 or later.",
+        refusal.request_id,
+    )
 
 
 def origin_of(client: Client) -> Origin:
@@ -472,7 +481,10 @@ def origin_of(client: Client) -> Origin:
         usage = client.usage()
     except Refusal as refusal:
         if refusal.code == "not_found":  # The server responded, but it has no such path.
-            raise errors.NotThisService(message("no_api", url=client.base_url), refusal.request_id) from refusal
+            raise errors.NotThisService(
+                f"there is no Counterfoil API at {client.base_url}. The address usually ends in /ext/v1.",
+                refusal.request_id,
+            ) from refusal
         raise
     return Origin(client.base_url, usage["keyId"], usage["scope"])
 

@@ -5,7 +5,7 @@ from datetime import date, datetime
 
 from msgspec import MsgspecError, Struct, field, json
 
-from counterfoil.client.errors import CopyMismatch, message
+from counterfoil.client.errors import CopyMismatch
 from counterfoil.client.sinks.sql import Sink, Written
 from counterfoil.client.tables import TABLES
 
@@ -135,7 +135,10 @@ def decode(state: bytes | None) -> State:
             return json.decode(state, type=State)
     except MsgspecError as error:
         raise CopyMismatch(f"the progress that is stored in this copy cannot be read: {error}.") from error
-    raise CopyMismatch(message("other_format", found=found, known=FORMAT))
+    raise CopyMismatch(
+        f"this copy has format {found}, but this version of Counterfoil reads only format {FORMAT}. "
+        "Pull into another target or, if the copy is newer, upgrade Counterfoil."
+    )
 
 
 def save(sink: Sink, state: State, counts: dict[str, int] | None = None) -> None:
@@ -234,7 +237,12 @@ class Tally(Struct):
 def require_origin(known: Origin | None, origin: Origin) -> None:
     """Raise `CopyMismatch` if the copy has a different origin."""
     if known is not None and known != origin:
-        raise CopyMismatch(message("other_origin", known=known, origin=origin))
+        raise CopyMismatch(
+            f"this copy was made from {known.url} with the {known.scope} key {known.key_id}, not from "
+            f"{origin.url} with the {origin.scope} key {origin.key_id}. If both return the same data, for example "
+            "because the address is new or the key was replaced, run `counterfoil pull` with --adopt. Otherwise, "
+            "use another target."
+        )
 
 
 # --- the feed --------------------------------------------------------------------

@@ -18,7 +18,7 @@ from counterfoil.client import calls, pull_state
 from counterfoil.client.api import Client
 from counterfoil.client.calls import MAX_ATTEMPTS, WINDOW_DAYS, decode_raw_page
 from counterfoil.client.connection import Call
-from counterfoil.client.errors import CopyMismatch, CounterfoilError, Refusal, is_bad_cursor, message
+from counterfoil.client.errors import CopyMismatch, CounterfoilError, Refusal, is_bad_cursor
 from counterfoil.client.feed import ELEMENT_TYPES, Element, decode_feed_page
 from counterfoil.client.lost_rows import note_lost_rows
 from counterfoil.client.models import Page
@@ -167,7 +167,10 @@ class Reconciler(Struct):
             if is_bad_cursor(refusal):
                 pull_state.require_origin(known, origin_of(self.client))
             if refusal.code in ("mark_expired", "bad_cursor"):
-                raise CopyMismatch(message("copy_too_old")) from refusal
+                raise CopyMismatch(
+                    "the copy is too old to be compared, or the service was restored from a backup. "
+                    "Run `counterfoil pull` first."
+                ) from refusal
             if refusal.code == "not_found":
                 raise missing_feed(self.client, refusal) from refusal
             raise
@@ -317,7 +320,10 @@ class Reconciler(Struct):
                     raise
                 continue
             return picked
-        raise CounterfoilError(message("list_refused", times=MAX_ATTEMPTS, path=call.path))
+        raise CounterfoilError(
+            f"the service refused a cursor {MAX_ATTEMPTS} times while a list of {call.path} was "
+            "read. Run `counterfoil reconcile` again later."
+        )
 
     def _pages(self, call: Call, decode: Callable[[bytes], Page[Row]]) -> Iterator[Page[Row]]:
         for page in self.client.pages(call, partial(calls.parse_page, decode=decode)):

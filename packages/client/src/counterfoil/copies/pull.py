@@ -26,7 +26,7 @@ from counterfoil.model.text import counted
 from counterfoil.program.clock import SystemClock
 from counterfoil.program.main import FAILED, INTERRUPTED, Command
 from counterfoil.program.process import SignalSafeEvent
-from counterfoil.program.terminal import json_option, message, print_fields, print_json, print_note
+from counterfoil.program.terminal import json_option, print_fields, print_json, print_note
 
 ONE_DAY_SEC = 86_400.0
 # A spent quota is tried again after this time at the latest, because our clock may be ahead of the service's.
@@ -205,7 +205,10 @@ def _pull(
 def _warn_if_readable(given: Remote) -> None:
     if given.destination.readable_by_others():
         name = given.destination.display_name
-        print_note(message("copy_readable", name=name, quoted=shlex.quote(name)))
+        print_note(
+            f"other users of this machine can read {name}, which may contain personal data. To prevent this, "
+            f"run `chmod go-rwx {shlex.quote(name)}`."
+        )
 
 
 def _wait_for_next_run(report: PullReport, every_sec: float) -> None:

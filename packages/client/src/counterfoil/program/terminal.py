@@ -6,8 +6,6 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache
-from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -18,7 +16,6 @@ from counterfoil.program.process import wants_colour
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from counterfoil.model.messages import Value
     from counterfoil.program.columns import ListColumn
 
 Row = TypeVar("Row")
@@ -73,20 +70,6 @@ def wrapped(text: str, hanging: int = 0) -> Iterator[str]:
         else:
             line = f"{line} {word}"
     yield line.rstrip()
-
-
-@cache
-def _messages() -> dict[str, str]:
-    import tomllib  # noqa: PLC0415 - few commands print one of these messages
-
-    return tomllib.loads(Path(__file__).with_name("messages.toml").read_text("utf-8"))
-
-
-def message(code: str, /, **values: "Value") -> str:
-    """Return the text of a message in `messages.toml`, with its values."""
-    from counterfoil.model.messages import Message  # noqa: PLC0415 - few commands print one of these messages
-
-    return str(Message(code, _messages()[code], **values))
 
 
 def confirm(question: str) -> None:

@@ -17,7 +17,7 @@ from counterfoil.model.text import counted
 from counterfoil.ports import StoreMismatch, StoreUnavailable
 from counterfoil.program.clock import SystemClock
 from counterfoil.program.main import CommandGroup
-from counterfoil.program.terminal import echo, message, print_json, print_note, print_rows
+from counterfoil.program.terminal import echo, print_json, print_note, print_rows
 from counterfoil.settings import Settings, bound
 from counterfoil.views.devices import columns
 
@@ -126,7 +126,10 @@ def link(
     """
     settings = options.existing_store(**flags)
     if days and days > settings.console_max_days:
-        raise click.BadParameter(message("device_days", days=settings.console_max_days), param_hint="--days")
+        raise click.BadParameter(
+            f"a device can be signed in for at most {settings.console_max_days:,} days (console_max_days).",
+            param_hint="--days",
+        )
     if not is_listening(settings.console_host, settings.console_port):
         address = url(settings.console_host, settings.console_port)
         raise click.ClickException(f"no console is running at {address}. Run `counterfoil console` to start one.")
@@ -142,7 +145,8 @@ def _print_link(settings: Settings, device: Device, as_json: bool, base_url: str
     made = sign_in_link(settings, device, base_url)
     host = settings.console_host
     if not base_url and is_loopback(host) and host not in BROWSERS_FIND:
-        print_note(message("hosts_line", host=host, name=urlsplit(made).hostname or ""))
+        name = urlsplit(made).hostname or ""
+        print_note(f"browsers look for the console at 127.0.0.1. Add this line to /etc/hosts: {host} {name}")
     if as_json:
         print_json({"console": made, "deviceId": device.device_id})
     else:

@@ -16,7 +16,7 @@ from counterfoil.model.calendar import iso_utc
 from counterfoil.model.text import counted, without_password
 from counterfoil.program.columns import ListColumn, json_row
 from counterfoil.program.main import INTERRUPTED, Command
-from counterfoil.program.terminal import echo, message, print_fields, print_json, print_list, status_line
+from counterfoil.program.terminal import echo, print_fields, print_json, print_list, status_line
 from counterfoil.program.times import second
 from counterfoil.settings import DATABASES, SettingsError, check_address
 
@@ -116,9 +116,15 @@ def _print_report(report: MoveReport, seconds: float, as_json: bool, folder: Pat
     if report.differences:
         print_list(_COLUMNS, report.differences[:MAX_LISTED])
         more = len(report.differences) - MAX_LISTED
-        echo(message("stores_differ", more=f"... and {more:,} more. " if more > 0 else ""))
+        if more > 0:
+            echo(f"... and {more:,} more. The stores differ. Run the same command again to copy the differences.")
+        else:
+            echo("The stores differ. Run the same command again to copy the differences.")
     elif report.opened:
-        echo(message("cut_over", secret=str(folder / "secret")))
+        echo(
+            "The stores are identical. The target is open and the source is retired. Start the nodes with "
+            f"COUNTERFOIL_STORE=postgresql://... and the source's deployment secret, usually in {folder / 'secret'}."
+        )
     else:
         echo("The stores are identical. To switch over, stop all loads and run the same command with --cut-over.")
 

@@ -51,12 +51,13 @@ from counterfoil.program import terminal
 from counterfoil.program.main import FAILED, Command
 from counterfoil.program.paths import UserPath
 from counterfoil.program.process import stop_signals_as_interrupt
-from counterfoil.program.terminal import echo, message, print_message, print_note, print_wrapped
+from counterfoil.program.terminal import echo, print_message, print_note, print_wrapped
 from counterfoil.remembered_mappings import mapping_name, mappings_folder, remember
 from counterfoil.settings import Settings
 
 MAPPING_SUFFIX = ".toml"
 FACTS_OF_SHOPS = {"franchise", "closing", "timezone"}
+JSON_NEEDS_OUTPUT = "--json needs --load, --check or --output, because otherwise the records go to standard output."
 
 _existing_file = UserPath(path_type=Path, dir_okay=False, exists=True)
 _new_file = UserPath(path_type=Path, dir_okay=False)
@@ -308,7 +309,7 @@ class _Import(Struct):
         """Ask what no export says about new shops, and whether the totals are right."""
         request = self.request
         if request.as_json and not request.writes_records:
-            raise click.UsageError(message("import_json"))
+            raise click.UsageError(JSON_NEEDS_OUTPUT)
         answers = read_answers(request.answers_file)
         if answers and not set(answers) <= FACTS_OF_SHOPS:
             export.close()
@@ -476,12 +477,15 @@ def _refusals(ctx: click.Context, request: ImportRequest) -> Iterator[tuple[obje
     yield is_described, "The mapping describes its shops: write franchiseId and closingTime into its [[shop]] entries."
     has_base = request.base and request.with_shops and request.content().get("shop")
     yield has_base, "The mapping describes its shops: write providerId into its [[shop]] entries."
-    yield zone is not None and zone_named(zone) is None, message("no_time_zone", zone=repr(zone))
+    yield (
+        zone is not None and zone_named(zone) is None,
+        f"{zone!r} is not a valid time zone. Use a name such as Asia/Bangkok.",
+    )
     is_written = not is_to_stdout or request.rejects
     yield request.is_check and is_written, "--check writes no files. Leave out --output and --rejects."
     yield request.accept_change and not request.is_load, "--accept-change needs --load."
     yield request.is_load and not is_to_stdout, "Use --load or --output, not both."
-    yield request.as_json and request.format_name and not request.writes_records, message("import_json")
+    yield request.as_json and request.format_name and not request.writes_records, JSON_NEEDS_OUTPUT
     if request.is_database:
         yield (
             files or not request.url or not request.mapping,

@@ -24,15 +24,7 @@ from counterfoil.machine.files import StandardOutput, draft_of, open_output
 from counterfoil.model.text import counted, printable
 from counterfoil.ports import StoreMismatch, StoreUnavailable
 from counterfoil.program.main import FAILED, INTERRUPTED
-from counterfoil.program.terminal import (
-    echo,
-    is_terminal,
-    message,
-    print_json,
-    print_message,
-    print_note,
-    print_wrapped,
-)
+from counterfoil.program.terminal import echo, is_terminal, print_json, print_message, print_note, print_wrapped
 from counterfoil.settings import Settings
 
 MAX_SHOPS_SHOWN = 5
@@ -57,7 +49,7 @@ def judge(settings: Settings, request: ImportRequest, export: ConvertedExport) -
         return None
     report, unknown_shops = checked_load(settings, request, export, is_guarded=is_compared)
     if is_judged and report.summary.totals.report().is_doubtful:
-        raise ImportFailed(f"{message('doubtful_net', name=export.name)} {EXPORT_IS_RIGHT}")
+        raise ImportFailed(f"{load_exports.doubtful_net(export.name)} {EXPORT_IS_RIGHT}")
     differences = _differences(request, report)
     status = _status(report, export, differences)
     is_sudden_change = status == load_run.SUDDEN_CHANGE and is_compared
@@ -227,14 +219,17 @@ def _print_import(
             view |= {"replacements": load_run.replacement_view(guard), "check": True}
         print_json(view)
         return
-    notes = [*load_run.replacement_notes(guard, message("accept_load"))]
+    notes = [*load_run.replacement_notes(guard, "If the change is intended, load the bills with --accept-change.")]
     if unusable:
         bills = counted(unusable, "bill")
         notes.append(f"A load would reject {bills}: run `counterfoil load --check` to see why.")
     if unknown_shops:
         names = ", ".join(map(printable, unknown_shops[:MAX_SHOPS_SHOWN]))
         more = " and others" if len(unknown_shops) > MAX_SHOPS_SHOWN else ""
-        notes.append(message("shops_unknown", names=f"{names}{more}"))
+        notes.append(
+            f"Not known yet: {names}{more}. The days of such a shop are shown in Thailand time, and a load "
+            "would reject its bills. Add --with-shops to create shops from the export, or load them first."
+        )
     if is_check:
         again = "" if report.before_load else " Run the same command without --check to write the records."
         notes.append(f"Nothing was written.{again}")

@@ -13,7 +13,7 @@ from counterfoil.ingest.converted_exports import ConvertedExport, ImportTally
 from counterfoil.ingest.pipeline import RejectsFile
 from counterfoil.model.text import counted
 from counterfoil.program.clock import SystemClock
-from counterfoil.program.terminal import echo, message, print_note, style
+from counterfoil.program.terminal import echo, print_note, style
 
 MAX_SHOWN = 20
 COLUMN = 10
@@ -108,7 +108,7 @@ def print_tally(tally: ImportTally) -> None:
         where = f" The rejected rows are in {tally.rejects_file}." if tally.rejects_file else ""
         hint = "" if tally.rejects_file or total <= MAX_SHOWN else " Use --rejects FILE to write all rejects to a file."
         rows = "1 row, so its bill was" if total == 1 else f"{total:,} rows, so their bills were"
-        echo(message("rows_rejected", rows=rows, advice=f"{where}{hint}"))
+        echo(f"Rejected {rows} not converted.{where}{hint} Fix the mapping or the export, then import it again.")
     _print_export_totals(tally)
 
 
@@ -118,7 +118,10 @@ def _print_export_totals(tally: ImportTally) -> None:
         difference = f"{total.stated:,f}, but its rows add up to {total.computed:,f}"
         echo(f"{total.file} line {total.line}: the export states that {total.column} is {difference}.")
     if wrong:
-        echo(message("wrong_totals", wrong=len(wrong), totals=len(tally.export_totals)))
+        echo(
+            f"Wrong: {len(wrong):,} of {counted(len(tally.export_totals), 'total')} of the export. Check whether "
+            "rows are missing, and which column fills which field."
+        )
     elif tally.export_totals:
         echo(f"The rows add up to {counted(len(tally.export_totals), 'total')} of the export.")
 

@@ -417,7 +417,10 @@ def _show_usage(reads: OperatorReads, key: Key, now: int, as_json: bool) -> None
         return
     refused = counted(sum(day.rate_limited + day.refused for day in days), "request that was", "requests that were")
     requests, failed = sum(day.requests for day in days), sum(day.errors for day in days)
-    usage = terminal.message("key_usage", count=requests, days=REPORTED_DAYS, failed=failed, refused=refused)
+    usage = (
+        f"{counted(requests, 'request')} in the last {REPORTED_DAYS} days, of which {failed:,} failed. This "
+        f"does not include {refused} refused because of the rate limit or a revoked key."
+    )
     _print_key(key, as_json, more=[("last used", minute(last_used) if last_used else "never"), ("usage", usage)])
     if errors:
         terminal.echo()

@@ -149,7 +149,12 @@ def requests(ctx: click.Context, /, limit: int, follow: bool, as_csv: bool, as_j
     elif found and wanted.request_id is not None and not as_json:
         _print_one(found[0], labels_of(reads.keys()))
     else:
-        nothing, labels = terminal.message("no_request", days=REQUEST_RECORD_DAYS), labels_of(reads.keys())
+        nothing = (
+            f"no recorded request matches. Records are kept for {REQUEST_RECORD_DAYS} days. A request "
+            "without a valid key, beyond the rate limit, to another path or with another method leaves none: "
+            "`counterfoil usage` and the log count those."
+        )
+        labels = labels_of(reads.keys())
         terminal.print_rows(
             columns(labels), found[:limit], as_json, nothing=nothing, first=_FIRST, narrow=_NARROW, below="error"
         )

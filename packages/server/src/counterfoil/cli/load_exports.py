@@ -44,7 +44,6 @@ from counterfoil.ingest.sources import BUFFER_BYTES, File, Source, SourceError, 
 from counterfoil.machine.files import temporary_folder
 from counterfoil.model.text import counted, printable
 from counterfoil.ports import StoreMismatch, StoreUnavailable
-from counterfoil.program.terminal import message
 from counterfoil.settings import Settings
 from counterfoil.shop_settings import ShopSettingsError
 from counterfoil.shop_settings import checked as checked_settings
@@ -169,7 +168,18 @@ def require_known_ids(settings: Settings, export: Source) -> None:
         # A check names its order. Of an order, only the day shows that its checks may be there.
         is_new = not orders and not reads.stored_bills(shop, bill_ids)
         if count := stored.get((shop, day), 0) if is_new else len(reads.stored_bills(shop, sorted(orders))):
-            raise ImportFailed(message("stored_otherwise", count=count, shop=printable(shop), day=day))
+            raise ImportFailed(
+                f"the store has {counted(count, 'bill')} of shop {printable(shop)} on {day}, but none "
+                "of this export. They may be the same sales with other IDs, from another file of the POS: an order, or "
+                "its checks. If they are other sales, repeat the command with --accept-change."
+            )
+
+
+def doubtful_net(name: str) -> str:
+    return (
+        f"{name} was not loaded, because the net of most of its bills differs from their payments or lines. Check "
+        "which column fills amounts.net."
+    )
 
 
 def wrong_total(export: ConvertedExport) -> str:
@@ -269,7 +279,10 @@ class ExportFile(File):
             self.close()
             is_disk_full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
             if is_disk_full or isinstance(error, DiskFull):
-                raise StoreUnavailable(message("disk_full", name=self.name)) from error
+                raise StoreUnavailable(
+                    f"{self.name} cannot be converted, because the disk for temporary files is "
+                    "full. Free up disk space, or set TMPDIR to another folder."
+                ) from error
             if not isinstance(error, ConversionFailed | ImportFailed | SourceError):
                 raise
             self._problem = str(error)
@@ -312,7 +325,7 @@ class ExportFile(File):
             return wrong_total(export)
         facts = facts_for_import(conversion.settings)
         if checked_records(export, LenientLedger(facts, Intake)).totals.report().is_doubtful:
-            return message("doubtful_net", name=self.name)
+            return doubtful_net(self.name)
         return None
 
     def _rejects_problem(self, export: ConvertedExport) -> str:

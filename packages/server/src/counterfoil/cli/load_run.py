@@ -37,7 +37,7 @@ from counterfoil.program import terminal
 from counterfoil.program.clock import SystemClock
 from counterfoil.program.main import INTERRUPTED
 from counterfoil.program.process import stop_signals_as_interrupt
-from counterfoil.program.terminal import display_width, echo, message, print_fields, print_json
+from counterfoil.program.terminal import display_width, echo, print_fields, print_json
 from counterfoil.settings import Settings
 from counterfoil.views.loads import alarms_json
 
@@ -300,7 +300,7 @@ def _notes(report: LoadReport) -> Iterator[str]:
         yield "No records were found in the delivery."
     yield from replacement_notes(
         summary.guard,
-        message("accept_load")
+        "If the change is intended, load the bills with --accept-change."
         if report.check
         else ("If the change is intended, repeat the command with --accept-change."),
     )
@@ -310,7 +310,10 @@ def _notes(report: LoadReport) -> Iterator[str]:
     elif report.interrupted:
         yield "Stopped. Progress saved. Run the same command to resume."
     elif report.rejects.used:
-        yield message("rejected_lines", rejected=summary.rejected.total(), lines=summary.lines)
+        yield (
+            f"Rejected {summary.rejected.total():,} of {counted(summary.lines, 'line')}. Fix the cause, then "
+            "run `counterfoil load` on the rejects file."
+        )
     if forgotten := summary.outcomes[Outcome.FORGOTTEN.value]:
         verb = "was" if forgotten == 1 else "were"
         yield (
@@ -319,14 +322,17 @@ def _notes(report: LoadReport) -> Iterator[str]:
         )
     # Sources that probably have to be converted before they can be loaded.
     if summary.rejected[NOT_UTF8]:
-        yield message("not_utf8")
+        yield "Write the export in UTF-8, or convert it, for example with `iconv -f UTF-16 -t UTF-8`."
     if summary.lines and sum(summary.rejected[reason] for reason in NO_RECORD) == summary.lines:
         yield (
             "No line is a source record. To convert a POS export, use `counterfoil import`; for a "
             "CSV file, run `counterfoil import FILE` on a terminal."
         )
     elif report.records.ignored:
-        yield message("other_files", names=ACCEPTED_NAMES)
+        yield (
+            f"In a folder, only files whose names end in {ACCEPTED_NAMES} are loaded. To convert a POS export "
+            "into source records, use `counterfoil import`."
+        )
     if report.alarms:
         accept = "load the records with --accept-change" if report.check else "run `counterfoil load --accept-change`"
         yield (
@@ -342,12 +348,22 @@ def replacement_notes(guard: ReplacementGuard, advice: str) -> Iterator[str]:
     if guard.is_exceeded:
         yield would_replace(guard)
     elif guard.others:
-        replaced = message("has_replaced", count=guard.moved + guard.others)
-        yield message("other_bills", count=guard.others) if guard.is_export else replaced
+        if guard.is_export:
+            yield (
+                f"Rejected {counted(guard.others, 'bill')} with the ID of another stored bill, which has other lines "
+                "or other parts, or was closed far apart or at another till. If a bill is split over two exports, "
+                "import both files together."
+            )
+        else:
+            yield (
+                f"Warning: {counted(guard.moved + guard.others, 'stored bill')} got other lines and another "
+                "total, lost a part, or moved to another day or time. If the IDs of bills begin again, make them "
+                "unique:"
+            )
         if guard.incomplete:
-            yield message("other_export", count=guard.incomplete)
+            yield _other_export(guard.incomplete)
     else:
-        yield message("has_moved", count=guard.moved)
+        yield f"Warning: {counted(guard.moved, 'stored bill')} moved to another day or time:"
     for bill in guard.first:
         stored, delivered = bill.stored_at or bill.stored_day or "no day", bill.closed_at or bill.day or "no day"
         times = f"stored with {stored}, in this delivery with {delivered}"
@@ -356,13 +372,31 @@ def replacement_notes(guard: ReplacementGuard, advice: str) -> Iterator[str]:
         yield advice
 
 
+def _other_export(count: int) -> str:
+    return (
+        f"Lacking lines, all payments, the tip or the tax of the stored bill: {counted(count, 'bill')}. This looks "
+        "like another export of the same bills, or one that begins within a bill. Import both files together, in one "
+        "command."
+    )
+
+
 def would_replace(guard: ReplacementGuard) -> str:
     if guard.same_load or guard.has_same_sales:
-        load = f"Load {guard.same_load} has the same days with the same totals" if guard.same_load else ""
-        return message("same_sales", where=load or "The store has most of these bills with the same times and totals")
+        where = "The store has most of these bills with the same times and totals"
+        if guard.same_load:
+            where = f"Load {guard.same_load} has the same days with the same totals"
+        return (
+            f"{where}, but none of these IDs, so a load is stopped. These may be the same sales with other "
+            "IDs, for example because bill.id of the mapping was changed. Use the earlier mapping."
+        )
     others, found = guard.others - guard.incomplete, guard.moved + guard.others
-    counts = {"others": others, "moved": guard.moved, "written": guard.written}
-    text = message("would_replace", count=found, total=guard.bills, **counts)
+    text = (
+        f"{found:,} of {counted(guard.bills, 'bill')} would replace a stored bill by another one, so a load is "
+        "stopped. Other bills, with other lines or another total, or closed far apart or at another till: "
+        f"{others:,}. Only moved to another day, or by hours as in another time zone: {guard.moved:,}. Already "
+        f"written: {guard.written:,}."
+    )
+
     hint = (
         (
             "If the POS begins again with the same numbers every day, in every shop or at every "
@@ -373,7 +407,7 @@ def would_replace(guard: ReplacementGuard) -> str:
         if guard.moved
         else ""
     )
-    other_export = message("other_export", count=guard.incomplete) if guard.incomplete else ""
+    other_export = _other_export(guard.incomplete) if guard.incomplete else ""
     return " ".join(filter(None, [text, other_export, hint]))
 
 

@@ -20,11 +20,12 @@ from counterfoil.domain.intake import describe
 from counterfoil.domain.open_items import OTHER_FILES, OpenItem, Verb
 from counterfoil.machine.operator import operator
 from counterfoil.model.messages import duration
+from counterfoil.model.text import counted
 from counterfoil.operator_reads import OperatorReads
 from counterfoil.program.clock import SystemClock
 from counterfoil.program.columns import json_row
 from counterfoil.program.main import Command
-from counterfoil.program.terminal import echo, message, print_fields, print_json, print_list, print_note, print_rows
+from counterfoil.program.terminal import echo, print_fields, print_json, print_list, print_note, print_rows
 from counterfoil.settings import Settings
 from counterfoil.views import loads as views
 
@@ -134,7 +135,10 @@ def _named(items: Sequence[OpenItem], verb: Verb, names: Sequence[str]) -> list[
             state, use = views.STATES[item.state], " or ".join(item.verbs)
             raise click.ClickException(f"item {item.number} is {item.kind}{state}: use {use}. Nothing was changed.")
         if verb == "accept" and _is_changed(item):
-            raise click.ClickException(message("held_changed", number=str(item.number), path=item.path))
+            raise click.ClickException(
+                f"the file of item {item.number} is not the one that was held, because it was "
+                f"changed: {item.path}. Nothing was changed in the store. Discard the item, and load the file by hand."
+            )
         found.append(item)
     return found
 
@@ -197,7 +201,10 @@ def _print_load(reads: OperatorReads, number: int, as_json: bool) -> None:
     if totals:
         print_totals(totals)
         if load.finished_at is None:
-            print_note(message("load_stopped", number=str(load.number), count=load.changed))
+            print_note(
+                f"load {load.number} was stopped. These are the totals of what it read; it wrote "
+                f"{counted(load.changed, 'changed record')}."
+            )
     else:
         print_note(f"the store has no totals of load {load.number}, because it has not ended, or ended with an error.")
     if not rejects:

@@ -9,7 +9,7 @@ from counterfoil.cli.options import settings_from
 from counterfoil.http.reference import FORMATS, example_base_url, render
 from counterfoil.program.main import Command
 from counterfoil.program.paths import UserPath
-from counterfoil.program.terminal import echo, message, print_document
+from counterfoil.program.terminal import echo, print_document
 
 # A URL without a query, a fragment, a password, or characters that must be quoted in a shell or escaped in HTML.
 _HOST = r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[1-9][0-9]{0,4})?"
@@ -40,7 +40,10 @@ def command(out: Path | None, kind: str | None, base_url: str | None) -> None:
     prefix = settings_from().prefix
     if base_url is not None and not _PLAIN_URL.fullmatch(base_url):
         # The examples show it without quotes.
-        raise click.BadParameter(message("base_url", url=repr(base_url)), param_hint="--base-url")
+        raise click.BadParameter(
+            f"{base_url!r} is not a valid base URL. Use a URL such as https://pos.example.com/ext/v1.",
+            param_hint="--base-url",
+        )
     text = render(kind or _kind_of(out), prefix, base_url or example_base_url(prefix))
     if out is None:
         print_document(text)

@@ -26,7 +26,7 @@ from counterfoil.ports import StoreMismatch, StoreUnavailable
 from counterfoil.program.clock import SystemClock
 from counterfoil.program.main import Command
 from counterfoil.program.paths import UserPath
-from counterfoil.program.terminal import confirm, echo, is_terminal, message, print_fields, print_json, print_note
+from counterfoil.program.terminal import confirm, echo, is_terminal, print_fields, print_json, print_note
 from counterfoil.program.times import second
 from counterfoil.settings import Settings, SettingsError, display_value
 
@@ -183,7 +183,11 @@ def migrate(roles: bool, distribute: bool, as_json: bool) -> None:
     """
     settings = options.settings_from()
     if not settings.database and (roles or distribute):
-        raise SettingsError(message("needs_postgresql", flag="--roles" if roles else "--distribute"))
+        flag = "--roles" if roles else "--distribute"
+        raise SettingsError(
+            f"{flag} requires a store on PostgreSQL. Set COUNTERFOIL_STORE to its address. An "
+            "embedded store has no roles and cannot be distributed."
+        )
     done = bootstrap.store(settings).migrate(partial(_entry_about, Act.SCHEMA_MIGRATED))
     distributed = bootstrap.distribute(settings) if distribute else []
     if distributed:
@@ -217,13 +221,19 @@ def prune(as_json: bool) -> None:
         records, totals = usage.prune()
         expired = usage.prune_cursors()
     removals = _prune_removals(settings)
-    counts = {"records": records, "totals": totals, "cursors": expired, "removals": removals}
-    record(settings, Act.RECORDS_PRUNED, message("pruned_entry", **counts))
+    deleted_records = counted(records, "request record")
+    deleted_totals = counted(totals, "daily total")
+    deleted_removals = counted(removals, "removal")
+    entry = f"{deleted_records}, {deleted_totals}, {counted(expired, 'expired cursor')}, {deleted_removals}"
+    record(settings, Act.RECORDS_PRUNED, entry)
     if as_json:
         print_json({"requestRecords": records, "dailyTotals": totals, "cursors": expired, "removals": removals})
         return
-    days = {"record_days": REQUEST_RECORD_DAYS, "total_days": DAILY_TOTAL_DAYS}
-    echo(message("pruned", **counts, **days, removal_days=REMOVALS_KEPT_MS // DAY_MS))
+    echo(
+        f"Deleted {deleted_records} older than {REQUEST_RECORD_DAYS} days and {deleted_totals} older than "
+        f"{DAILY_TOTAL_DAYS:,} days. Expired {counted(expired, 'unused cursor')}. Deleted {deleted_removals} older "
+        f"than {REMOVALS_KEPT_MS // DAY_MS} days from the change feed."
+    )
 
 
 def _prune_removals(settings: Settings) -> int:
@@ -411,7 +421,10 @@ def restore(folder: Path, replace: bool, yes: bool, as_json: bool) -> None:
     for sentence in restored.left_out:
         print_note(sentence)
     if restored.clock_behind_ms:
-        print_note(message("clock_behind", span=duration(restored.clock_behind_ms)))
+        print_note(
+            f"the clock is {duration(restored.clock_behind_ms)} behind the horizon. Check the clock against "
+            "NTP before you start the service."
+        )
 
 
 def _print_next_steps(restored: Restored) -> None:

@@ -14,7 +14,7 @@ from counterfoil.model.control_totals import ControlTotals, TotalsOfDay, TotalsR
 from counterfoil.model.pos_values import MILLION
 from counterfoil.model.text import counted, printable
 from counterfoil.program.columns import ListColumn
-from counterfoil.program.terminal import message, print_list, print_wrapped
+from counterfoil.program.terminal import print_list, print_wrapped
 
 # The printed table is kept short; `--json` lists every shop and day.
 MAX_ROWS = 10
@@ -74,9 +74,9 @@ def net_differences(expected: Sequence[ExpectedNet], totals: ControlTotals) -> l
                 f"the net of {days} cannot be compared, because there are too many days. Import fewer days at a time."
             )
         elif found != each.net:
-            amounts = {"found": found, "expected": each.net, "difference": found - each.net}
-            texts = {name: _money(decimal_text(amount)) for name, amount in amounts.items()}
-            differences.append(message("net_differs", days=days, **texts))
+            net, wanted = _money(decimal_text(found)), _money(decimal_text(each.net))
+            difference = _money(decimal_text(found - each.net))
+            differences.append(f"the net of {days} is {net}, not {wanted}: a difference of {difference}.")
     return differences
 
 
@@ -126,15 +126,18 @@ def _notes(report: TotalsReport) -> Iterator[str]:
     if len(report.days) > MAX_ROWS or report.more_days:
         span = f"{report.first_day} to {report.last_day}" if report.first_day else "no day"
         of = "" if report.more_days else f" ({counted(len(days), 'day')}, {counted(len(shops), 'shop')})"
-        yield message("days_listed", span=span, of=of, net=_money(report.net))
+        yield f"Days {span}{of}: net {_money(report.net)}; --json lists every shop and day."
     if report.more_days:
-        yield message("earlier_days", count=report.more_days)
+        yield f"The totals of {counted(report.more_days, 'earlier shop day')} are not listed; the sums include them."
     if report.without_day:
         yield f"{counted(report.without_day, 'bill')} without a day."
     if report.without_net:
-        yield message("without_net", count=report.without_net)
+        yield f"{counted(report.without_net, 'bill')} without a net amount (amounts.net): not part of the net."
     if report.repeated:
-        yield message("occurred_again", count=report.repeated)
+        yield (
+            f"Occurred again under the same ID and shop: {counted(report.repeated, 'bill')}. Each occurrence "
+            "was added, but only the latest version is served."
+        )
     elif report.repeated is None:
         yield "There are too many bills to tell whether some occurred again and were added each time."
     yield from _not_adding_up(report)
@@ -157,7 +160,10 @@ def _not_adding_up(report: TotalsReport) -> Iterator[str]:
         yield "The net of these bills cannot be checked: no bill has payments, or lines with totals."
     for name, of in compared:
         if of.different:
-            yield message("net_and_parts", name=name, different=of.different, compared=of.compared)
+            yield (
+                f"Warning: the net differs from the {name} in {of.different:,} of "
+                f"{counted(of.compared, 'bill')} with {name}:"
+            )
             for bill in report.not_adding_up:
                 if bill.basis == name:
                     of_shop = f"of shop {printable(bill.shop_id)}: {_money(bill.difference)}"

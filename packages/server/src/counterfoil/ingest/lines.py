@@ -2,9 +2,7 @@
 
 import binascii
 import math
-import tomllib
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -60,8 +58,24 @@ UNREADABLE_VALUE = "unreadable_value"
 OTHER_BILL = "other_bill"
 OTHER_BASE = "other_base"
 
-_MEANINGS: dict[str, str] = tomllib.loads(Path(__file__).with_name("reasons.toml").read_text("utf-8"))
-REASONS = {reason: Message(f"reject.{reason}", meaning) for reason, meaning in _MEANINGS.items()}
+# Why a line is rejected. The texts follow the words "The line".
+REASONS = {
+    NOT_JSON: Message("reject.not_json", "is not a JSON object"),
+    NOT_UTF8: Message("reject.not_utf8", "is not valid UTF-8"),
+    UNKNOWN_KIND: Message("reject.unknown_kind", "has no kind, or a kind other than shop, base, member or bill"),
+    NO_ID: Message("reject.no_id", "has no usable id"),
+    NO_SHOP: Message("reject.no_shop", "is a bill without shopId"),
+    NO_BASE: Message("reject.no_base", "is a member without providerId"),
+    UNKNOWN_SHOP: Message("reject.unknown_shop", "is a bill of a shop that is not loaded yet"),
+    TOO_LONG: Message("reject.too_long", "is longer than 2 MiB"),
+    TOO_LARGE: Message(
+        "reject.too_large", "needs more than 512 KiB of storage, or has a channel or tier name longer than 4 KiB"
+    ),
+    UNKNOWN_FIELD: Message("reject.unknown_field", "has an unknown field (--strict)"),
+    UNREADABLE_VALUE: Message("reject.unreadable_value", "has a value that cannot be read (--strict)"),
+    OTHER_BILL: Message("reject.other_bill", "has the ID of another stored bill, or lacks a part of that bill"),
+    OTHER_BASE: Message("reject.other_base", "has the ID of a stored member of another base"),
+}
 
 
 class SourceLine(Struct, frozen=True, gc=False):

@@ -11,10 +11,9 @@ import shutil
 import stat
 import sys
 import tempfile
-import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
 
@@ -48,16 +47,6 @@ LOCK = ".counterfoil.lock"
 SUFFIXES = tuple(f".{kind}{compression}" for kind in ("ndjson", "jsonl", "json") for compression in ("", ".gz", ".zst"))
 ACCEPTED_NAMES = ".ndjson, .jsonl or .json, optionally followed by .gz or .zst"
 _BILL_START = b'{"kind":"bill",'
-
-
-@cache
-def _texts() -> dict[str, str]:
-    return tomllib.loads(Path(__file__).with_name("messages.toml").read_text("utf-8"))
-
-
-def message(code: str, /, **values: object) -> str:
-    """Return a text of `messages.toml` with its values."""
-    return _texts()[code].format(**values)
 
 
 class SourceError(MessageError):
@@ -315,7 +304,10 @@ class Folder(FileSet):
         super().__init__(printable(path.name), files)
         self.refused = {entry: kind_of(found.st_mode) for entry, found in complete if is_special(found.st_mode)}
         if complete and not files and not self.refused and not may_have_other_files:
-            raise SourceError(message("no_source_files", path=path, endings=ACCEPTED_NAMES))
+            raise SourceError(
+                f"the folder {path} contains no file whose name ends in {ACCEPTED_NAMES}. To convert an "
+                "export of a POS, use `counterfoil import`."
+            )
         read = {file.path for file in files}
         self.ignored = [entry for entry, _ in complete if entry not in read and entry not in self.refused]
         self.unfinished = [entry for entry, _ in entries if is_unfinished(entry.name)]

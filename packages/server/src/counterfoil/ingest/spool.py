@@ -159,7 +159,10 @@ class Spool:
             except OSError as error:
                 owner = os.pread(descriptor, 20, 0).decode("ascii", "replace").partition("\n")[0].strip()
                 named = f" (process {owner})" if owner else ""
-                raise SourceError(sources.message("watched", folder=self.folder, named=named)) from error
+                raise SourceError(
+                    f"another process is watching {self.folder}{named}, or moves its files to the same "
+                    "folder. Stop it first."
+                ) from error
             self._lock, self.suspect = descriptor, _noted(os.pread(descriptor, MAX_NOTE_BYTES, 0))
             # The note stays until another file is read: this watcher may die before the file is set aside.
             self._write_lock(self.suspect)
@@ -502,7 +505,10 @@ def own_folder(name: str, parent: int | None = None) -> int:
     if found.st_uid == os.geteuid() and not found.st_mode & 0o022:
         return descriptor
     os.close(descriptor)
-    raise SourceError(sources.message("foreign_folder", name=name, user=os.geteuid()))
+    raise SourceError(
+        f"the folder {name} must belong to the user who runs this command, and nobody else may write to "
+        f"it. Run `chown {os.geteuid()} {name}` and `chmod go-w {name}`, or choose another folder."
+    )
 
 
 def kept_name(name: str) -> str:

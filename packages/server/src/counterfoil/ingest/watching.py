@@ -8,7 +8,7 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from counterfoil.domain.open_items import Kind, OpenItem
-from counterfoil.ingest.sources import ACCEPTED_NAMES, SOURCE_RECORDS, File, FileSet, SourceError, SourceFiles, message
+from counterfoil.ingest.sources import ACCEPTED_NAMES, SOURCE_RECORDS, File, FileSet, SourceError, SourceFiles
 from counterfoil.ingest.spool import DeliveredFile, Spool, Version
 from counterfoil.model.text import printable
 
@@ -136,7 +136,9 @@ class FolderWatch:
         for item in kept[:MAX_NAMED]:
             self._say(f"{item.kind.replace('_', ' ')}: {item.reason}")
         if len(kept) > MAX_NAMED:
-            self._say(message("more_kept", count=len(kept) - MAX_NAMED))
+            self._say(
+                f"{len(kept) - MAX_NAMED:,} more files were quarantined or held; each has a file with the reason."
+            )
         files_done = moved.count(True)
         if loaded or files_done or kept:
             self._loader.report(files_done, kept, loaded=loaded)
@@ -183,7 +185,9 @@ class FolderWatch:
     def _load_held(self, item: OpenItem, delivery: DeliveredFile) -> OpenItem:
         """Load an accepted file, and return its item as it is stored now."""
         if delivery.digest(self._spool.on_read) != item.digest:
-            reason = message("held_changed", name=item.source)
+            reason = (
+                f"{item.source} was changed after it was held, so it was not loaded. Discard it, and load it by hand."
+            )
             self._say(reason)
             changed = replace(item, decision=None, reason=reason)
             return changed if self._loader.change(changed) else item
@@ -249,7 +253,11 @@ class FolderWatch:
 
     def _left(self) -> list[str]:
         """Return what to say about files that are stuck, and about files and folders that have waited for long."""
-        stuck = [message("stuck", name=printable(name)) for name in sorted(self._spool.stuck)]
+        stuck = [
+            f"{printable(name)} is not loaded yet, because a program still has it open for writing. Let that "
+            "program close the file, or stop it."
+            for name in sorted(self._spool.stuck)
+        ]
         names = [printable(name) for name in self._spool.waiting]
         more = f" and {len(names) - MAX_NAMED:,} more" if len(names) > MAX_NAMED else ""
         shown = ", ".join(names[:MAX_NAMED]) + more
@@ -270,8 +278,15 @@ def _why(error: OSError | SourceError) -> str:
 
 
 def _deadly(name: str) -> str:
-    return message("deadly", name=printable(name))
+    return (
+        f"the watcher died while it read {printable(name)}, so it does not try again: the file may need more "
+        "memory than the watcher may use. Check the file. To try it once more, deliver it again."
+    )
 
 
 def not_source(name: str) -> str:
-    return message("not_source", name=printable(name), endings=ACCEPTED_NAMES)
+    return (
+        f"{printable(name)} is not a source record file: its name does not end in {ACCEPTED_NAMES}. Exports of "
+        "a POS end in .csv, .tsv, .txt, .xlsx or .json, and are loaded with `counterfoil import FILE --load`. A "
+        "watched folder takes them with --mapping or --exports."
+    )

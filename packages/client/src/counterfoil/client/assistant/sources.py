@@ -17,7 +17,7 @@ import duckdb
 import msgspec
 from msgspec import Struct, structs
 
-from counterfoil.client.errors import CopyMismatch, message
+from counterfoil.client.errors import CopyMismatch
 from counterfoil.client.pull_state import State, decode
 from counterfoil.client.sinks import PARQUET_WORKING_FILE, engine_of
 from counterfoil.client.sinks.json_rows import TYPES, escape_quotes
@@ -70,7 +70,9 @@ def is_sqlite(path: Path) -> bool:
     try:
         engine = engine_of(path)
     except OSError as error:
-        raise CopyError(message("copy_missing", path=path, reason=error.strerror)) from error
+        raise CopyError(
+            f"cannot read the copy {path}: {error.strerror}. If there is no copy yet, run `counterfoil pull` first."
+        ) from error
     if engine is None:
         raise CopyError(f"{path} is not a DuckDB or SQLite file. Use the copy that `counterfoil pull` wrote.")
     return engine == "sqlite"
@@ -290,7 +292,10 @@ class Snapshot:
         except duckdb.InterruptException as error:
             raise QueryRefused(f"The question took more than {MAX_SECONDS:.0f} s. Ask about fewer days.") from error
         except (duckdb.OutOfMemoryException, MemoryError) as error:
-            raise QueryRefused(message("too_much_memory", memory=MEMORY_MB, space=SPILL_GB)) from error
+            raise QueryRefused(
+                f"The question needs more than {MEMORY_MB} MB of memory or {SPILL_GB} GB of temporary "
+                "space. Ask about fewer days, or for fewer or shorter values."
+            ) from error
         except duckdb.Error as error:
             raise QueryRefused(f"DuckDB: {error}") from error
         finally:

@@ -12,7 +12,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from counterfoil.client.errors import message
 from counterfoil.client.sinks import PARQUET_WORKING_FILE, engine_of, json_rows
 from counterfoil.client.sinks.json_rows import Fill, JsonRows, Rows, SinkError, duckdb_engine, escape_quotes, execute
 from counterfoil.client.sinks.sql import Sink, column_names
@@ -60,7 +59,10 @@ class DuckDBSink(Sink):
             self._db = _opened(path)
         except (DUCKDB.Error, OSError) as error:
             if "Could not set lock" in str(error):
-                raise SinkError(message("duckdb_open", path=path)) from error
+                raise SinkError(
+                    f"{path} is open in another process. Close it there first: a pull or reconcile needs "
+                    "exclusive access to the file."
+                ) from error
             raise SinkError(f"cannot open the DuckDB file {path}: {first_line(error)}") from error
         self.set_up_or_close()
 
@@ -224,7 +226,10 @@ def _require_own_folder(folder: Path) -> None:
     names = (*(f"{table.name}.parquet" for table in TABLES), SCRIPT_OF_VIEWS)
     foreign = [name for name in names if (folder / name).exists()]
     if foreign and not (folder / PARQUET_WORKING_FILE).exists():
-        raise SinkError(message("foreign_folder", folder=folder, name=foreign[0], missing=PARQUET_WORKING_FILE))
+        raise SinkError(
+            f"{folder} contains {foreign[0]} but not {PARQUET_WORKING_FILE}, so it is not a complete "
+            "copy. Move the files elsewhere, or choose another folder."
+        )
 
 
 def _flush_to_disk(path: Path) -> None:

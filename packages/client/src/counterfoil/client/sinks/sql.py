@@ -18,7 +18,7 @@ from msgspec import Raw, Struct
 
 from counterfoil.client import tables as layout
 from counterfoil.client.calls import decode_row
-from counterfoil.client.errors import NotThisService, message
+from counterfoil.client.errors import NotThisService
 from counterfoil.client.sinks.json_rows import Fill, JsonRows, ParsedRows, Rows, SinkError, escape_quotes
 from counterfoil.client.tables import BILLS, CATEGORIES, COUPONS, MEMBERS, PARTS_OF_BILL, SHOPS, TABLES, Kind, Table
 
@@ -173,7 +173,9 @@ class Sink(ABC):
             found.setdefault(name, set()).add(column)
         foreign = sorted(table.name for table in TABLES if table.name in found)
         if foreign and "pull_state" not in found:
-            raise SinkError(message("foreign_table", table=foreign[0]))
+            raise SinkError(
+                f"the target already has a table `{foreign[0]}` that was not created by a pull. Choose another target."
+            )
         missing = list(layout.missing_statements(found, self.DIALECT))
         if missing:
             with self.transaction():
@@ -185,7 +187,10 @@ class Sink(ABC):
                     state["dropped"] = layout.tables_without_columns(found, state.get("columns", {}))
                     self.save_state(msgspec.json.encode(state))
         if not self.state() and any(self.row_counts(most=1).values()):
-            raise SinkError(message("no_state"))
+            raise SinkError(
+                "the target has rows of a copy, but the table pull_state is empty, so it is not known "
+                "with which key they were copied. Choose another target, or drop the tables."
+            )
         self._has_undelivered = bool(self.run("SELECT 1 FROM pull_undelivered LIMIT 1"))
         self._has_removed = bool(self.run("SELECT 1 FROM removed_bills LIMIT 1"))
 

@@ -14,7 +14,6 @@ from hashlib import md5
 from pathlib import Path
 from typing import Any
 
-from counterfoil.client.errors import message
 from counterfoil.client.sinks import engine_of
 from counterfoil.client.sinks.json_rows import Fill, RowConverter, Rows, SinkError
 from counterfoil.client.sinks.sql import Sink, column_names
@@ -67,7 +66,9 @@ class SQLiteSink(Sink):
             self._db = sqlite3.connect(path, timeout=BUSY_SEC, isolation_level=None, check_same_thread=False)
             self._lock = locked(self._parser.folder)
         except BlockingIOError as error:
-            raise SinkError(message("sqlite_pulled")) from error
+            raise SinkError(
+                "another pull or reconcile is writing to the SQLite file. Wait until it has finished."
+            ) from error
         except (sqlite3.Error, OSError) as error:
             raise SinkError(f"cannot open the SQLite file {path}: {error}") from error
         self.set_up_or_close()
@@ -92,7 +93,10 @@ class SQLiteSink(Sink):
             return self._db.execute(statement, values).fetchall()
         except sqlite3.Error as error:
             if "locked" in str(error):
-                raise SinkError(message("sqlite_locked")) from error
+                raise SinkError(
+                    "another process is writing to the SQLite file. Wait until it has finished, then run "
+                    "the command again."
+                ) from error
             raise SinkError(f"SQLite: {error}") from error
 
     def erase_remains(self) -> None:
