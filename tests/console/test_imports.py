@@ -101,17 +101,67 @@ def test_a_known_till_comes_in_with_one_look_at_the_totals(console: RunningConso
     assert bills_of(console) == 3
     (shop,) = bootstrap.store(console.settings).reads().known_facts()
     assert (shop.facts.franchise_id, shop.facts.closing) == ("our-group", "04:00")
-    until(lambda: not list(folder_of(console).rglob("*.*")), "the files are deleted")
+    until(lambda: not list(folder_of(console).iterdir()), "the files are deleted")
     again = brought(alice, ("receipts.csv", LOYVERSE.read_bytes()))
     found = alice.json(f"{again}.json")
     assert (found["state"], found["newShops"]) == ("checked", [])
     assert found["doubts"] == []
 
 
+def test_a_known_till_is_read_once_however_often_its_shops_are_described(
+    console: RunningConsole, alice: Operator
+) -> None:
+    address = brought(alice, ("receipts.csv", LOYVERSE.read_bytes()))
+    assert "date and time" in alice.page(address)
+    (kept,) = folder_of(console).rglob("receipts.csv")
+    kept.unlink()
+    send(alice, f"{address}/answers", **FACTS)
+    assert settled(alice, address, "reading")["state"] == "checked"
+    send(alice, f"{address}/answers", forget="facts")
+    assert settled(alice, address, "reading")["state"] == "asking"
+    send(alice, f"{address}/answers", **{**FACTS, "other:franchise": "other"})
+    assert settled(alice, address, "reading")["state"] == "checked"
+    accept(alice, address)
+    (shop,) = reads(console).known_facts()
+    assert (shop.facts.franchise_id, shop.facts.timezone) == ("other", "Asia/Bangkok")
+
+
+@pytest.mark.parametrize(
+    ("name", "said", "net"),
+    [
+        ("foodics-orders.json", ["Asia/Riyadh"], "150.50"),
+        ("clover-orders.json", ["EUR", "America/New_York", "usd"], "76.94"),
+        ("loyverse-items-es.csv", ["Orilla"], "50.00"),
+    ],
+    ids=["time zone", "currency", "shop"],
+)
+def test_what_a_known_till_does_not_say_is_asked(alice: Operator, name: str, said: list[str], net: str) -> None:
+    address = brought(alice, (name, (EXAMPLES / name).read_bytes()))
+    for answer in said:
+        page = alice.page(address)
+        assert 'name="said"' in page
+        assert "/accept" not in page
+        # The currency is asked again, because with euros no row could be read.
+        assert ("With “EUR”, none of the rows can be read." in page) == (answer == "usd")
+        send(alice, f"{address}/answers", said=answer)
+        settled(alice, address, "reading")
+    send(alice, f"{address}/answers", **FACTS)
+    found = settled(alice, address, "reading")
+    assert (found["state"], found["totals"]["net"]) == ("checked", net)
+
+
+def test_a_file_in_which_no_row_can_be_read_cannot_be_accepted(alice: Operator) -> None:
+    heading = LOYVERSE.read_text("utf-8-sig").splitlines()[0]
+    address = brought(alice, ("receipts.csv", heading.encode() + b"\n" + b"x," * 18 + b"\n"))
+    assert "Nothing in this file can be loaded." in alice.page(address)
+    send(alice, f"{address}/accept")
+    assert alice.json(f"{address}.json")["state"] == "checked"
+
+
 def test_members_need_a_base_and_then_come_in(console: RunningConsole, alice: Operator) -> None:
     address = brought(alice, ("customers.csv", (EXAMPLES / "loyverse-customers.csv").read_bytes()))
-    assert 'name="base"' in alice.page(address)
-    send(alice, f"{address}/answers", base="club")
+    assert 'name="said"' in alice.page(address)
+    send(alice, f"{address}/answers", said="club")
     assert settled(alice, address, "reading")["state"] == "checked"
     alice.page(address)
     assert accept(alice, address)["state"] == "loaded"
@@ -262,9 +312,18 @@ def test_files_end_after_a_day_and_when_the_console_starts_again(console: Runnin
     alice = console.operator("alice")
     assert alice.get(address).status_code == 404
     assert list(folder.iterdir()) == []
-    brought(alice, ("sales.csv", ASKED))
+    address = brought(alice, ("sales.csv", ASKED))
+    discarded = brought(alice, ("discarded.csv", ASKED))
+    send(alice, f"{discarded}/discard")
+    assert alice.json("/imports.json")["lostFiles"] == []
+    console.clock.advance(1)
     console.restart()
     assert not folder.exists()
+    assert "bring it in again" in alice.get(address).text
+    assert alice.json("/imports.json")["lostFiles"] == ["sales.csv"]
+    assert "sales.csv" in alice.page("/imports")
+    brought(alice, ("sales.csv", ASKED))
+    assert alice.json("/imports.json")["lostFiles"] == []
 
 
 # --- hand over ------------------------------------------------------------------------------------

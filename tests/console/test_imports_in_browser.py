@@ -107,6 +107,7 @@ def test_twelve_shops_come_in_and_one_key_reads_the_right_totals_of_each_day(
     text, nets = loyverse()
     page = bring(visit, console, "receipts.csv", text.encode())
     assert "12 new shops" in page.inner_text("main")
+    assert "what was paid" in page.locator(".sheet").inner_text()
     page.locator("input[name='other:franchise']").fill("our-group")
     page.locator("input[name='other:closing']").fill("04:00")
     page.locator(".facts-of-shops .buttons button").click()
@@ -136,7 +137,8 @@ def test_a_file_that_nobody_has_answered_for_asks_and_is_then_as_it_was_answered
 ) -> None:
     page = bring(visit, console, "sales.csv", ASKED.encode())
     assert page.locator(".accept").count() == 0
-    page.locator(".role summary").nth(3).click()
+    page.locator(".role").nth(4).click()
+    assert page.locator(".reasons").get_attribute("open") is not None
     assert "bills 1001 and 1003 have the same value" in page.inner_text("main")
     page.get_by_text("Subtotal + VAT + Tip", exact=True).click()
     page.locator(".question button").click()
@@ -187,7 +189,7 @@ def test_the_pages_of_an_import_are_accessible_and_fit_a_phone(
         page.goto(f"{console.url}/imports")
         assert visit.violations() == []
         page = bring(visit, console, "sales.csv", ASKED.encode())
-        page.locator(".role summary").first.click()
+        page.locator(".role").first.click()
         assert_fits(visit)
         page.locator(".option input").first.check()
         page.locator(".question button").click()

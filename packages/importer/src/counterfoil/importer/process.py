@@ -35,6 +35,7 @@ from counterfoil.importing.results import (
     RejectedRow,
     ShopElsewhere,
     SkippedRow,
+    ZoneMissing,
 )
 from counterfoil.importing.sorted_rows import is_disk_full
 from counterfoil.importing.tables import ImportOptions
@@ -202,6 +203,8 @@ def _reason(error: BaseException) -> tuple[str, Cause]:
         return str(error), "unknown"
     if isinstance(error, BaseMissing):
         return str(error), "base"
+    if isinstance(error, ZoneMissing):
+        return str(error), "zone"
     if isinstance(error, ImportFailed):
         return str(error), "export"
     if isinstance(error, ModuleNotFoundError) and error.name:
@@ -248,6 +251,9 @@ def _results(request: ConversionRequest, answers: AnswerWriter) -> Iterator[Impo
     export = open_export(request.format, *given, *mapping, options, own_mappings)
     for file in export.files:
         answers.write(protocol.NoteMessage(VERSION, file=printable(file.path.name), recognised=file.title))
+    if request.preview and export.preview:
+        first = export.preview()
+        answers.write(protocol.PreviewMessage(VERSION, first.columns, first.rows))
     yield from _known_shops(export.records(), known)
     answers.end(export)
 
@@ -266,7 +272,7 @@ def _known_shops(results: Iterator[Imported], known: set[str]) -> Iterator[Impor
         if not isinstance(result, ShopElsewhere):
             yield result
         elif result.shop_id not in known:
-            raise ImportFailed(
+            raise ZoneMissing(
                 f"the times of {result.file} are not in the time zone of Bangkok, and the day of a bill depends on "
                 "that of its shop. Name it with --timezone."
             )

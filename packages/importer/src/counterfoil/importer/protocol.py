@@ -11,13 +11,14 @@ from typing import Any, Final, Literal
 from msgspec import UNSET, Raw, Struct, UnsetType, json
 
 from counterfoil.importing.mapping import KnownBase
-from counterfoil.importing.results import Reason
+from counterfoil.importing.results import PreviewColumn, Reason
 
 VERSION: Final = 1
 Kind = Literal["bills", "lines", "payments"]
-Cause = Literal["export", "unknown", "base", "disk", "memory", "cells", "package", "error"]
+Cause = Literal["export", "unknown", "base", "zone", "disk", "memory", "cells", "package", "error"]
 """Why nothing is converted: the export or its mapping, an export that nobody has answered for, members without a base,
-a full disk, a limit, a package that is not installed (then the text is its name), or an error of the converter."""
+shops without a time zone, a full disk, a limit, a package that is not installed (then the text is its name), or an
+error of the converter."""
 
 
 class InputFile(Struct, frozen=True):
@@ -70,6 +71,8 @@ class ConversionRequest(Struct, frozen=True, rename="camel", kw_only=True):
     """The membership base of the members of a table."""
     bases: tuple[KnownBase, ...] = ()
     """The bases that the store knows."""
+    preview: bool = False
+    """Whether a person wants to see the first rows of a known table."""
     max_cells: int
 
 
@@ -117,6 +120,14 @@ class NoteMessage(ConverterMessage, frozen=True, tag="note"):
     text: str = ""
     file: str | UnsetType = UNSET
     recognised: str | UnsetType = UNSET
+
+
+class PreviewMessage(ConverterMessage, frozen=True, tag="preview"):
+    """The first rows of a known table, with what each column is read as."""
+
+    v: int
+    columns: tuple[PreviewColumn, ...]
+    rows: tuple[tuple[str, ...], ...]
 
 
 class ProgressMessage(ConverterMessage, frozen=True, tag="progress"):
@@ -175,6 +186,7 @@ Answer = (
     | LeftOutMessage
     | NoteMessage
     | ProgressMessage
+    | PreviewMessage
     | FormMessage
     | TotalsMessage
     | EndMessage

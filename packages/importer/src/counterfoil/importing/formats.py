@@ -20,7 +20,8 @@ from counterfoil.importing.apis import APIS
 from counterfoil.importing.mapping import ImportMapping, merged, parse_mapping
 from counterfoil.importing.members import member_records
 from counterfoil.importing.orders import JsonOrder, OrderImport, apis_of, json_text, list_names, read_orders
-from counterfoil.importing.results import Imported, ImportFailed, NotRecognised, RowProblem, message
+from counterfoil.importing.preview import preview
+from counterfoil.importing.results import Imported, ImportFailed, NotRecognised, Preview, RowProblem, message
 from counterfoil.importing.sheets import OnRead, ignore_reads, open_table
 from counterfoil.importing.tables import ImportOptions, table_records
 
@@ -76,6 +77,8 @@ class Export(Struct, frozen=True):
     files: list[RecognisedFile]
     records: Callable[[], Iterator[Imported]]
     """Opens the files; returns their records, rejected rows, skipped rows and totals."""
+    preview: Callable[[], Preview] | None = None
+    """Returns the first rows. Orders of an API have none."""
 
     @property
     def has_other_ids(self) -> bool:
@@ -284,7 +287,8 @@ def _open_tables(
             f'of a mapping. If you know that no bill was voided, use a mapping with lacks = ["{lacking[0]}"] in [file].'
         )
     options = replace(options, is_built_in=not any(file.table and file.table.is_own for file in files))
-    return Export(list(files), partial(table_records, checked, options, paths["bills"], paths["lines"], []))
+    first = partial(preview, checked, paths["bills"][0], options.on_read, has_lines=bool(paths["lines"]))
+    return Export(list(files), partial(table_records, checked, options, paths["bills"], paths["lines"], []), first)
 
 
 def _open_members(

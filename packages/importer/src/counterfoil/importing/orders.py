@@ -123,7 +123,7 @@ class OrderImport(Struct):
         """Yield a source record for each order that is a bill, and a result for each order that was not converted."""
         is_elsewhere = self.api.needs_timezone or self._currency != HOME_CURRENCY
         if self.options.write_shops and not self._timezone and is_elsewhere:
-            raise ImportFailed(
+            raise results.ZoneMissing(
                 f"{self.api.title} have times in UTC, so the day of a bill "
                 "depends on the time zone of its shop. Name it with --timezone, for example "
                 "Asia/Riyadh, or in a mapping with timezone in [dates]."

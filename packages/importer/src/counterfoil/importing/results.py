@@ -51,6 +51,23 @@ class BaseMissing(ImportFailed):
     """Nothing says to which membership base the members of a table belong."""
 
 
+class ZoneMissing(ImportFailed):
+    """Nothing names the time zone of the shops, although the times show that it is not the usual one."""
+
+
+class PreviewColumn(Struct, frozen=True):
+    heading: str
+    role: str
+    """What the column is read as, or an empty text if it is not read."""
+
+
+class Preview(Struct, frozen=True):
+    """The first rows of a file, with a cell for each of the columns."""
+
+    columns: tuple[PreviewColumn, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
 class RowProblem(Exception):
     """A row cannot be converted, so its bill is rejected. `reason` is a key of REJECT_REASONS."""
 

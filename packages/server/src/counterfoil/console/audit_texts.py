@@ -18,6 +18,7 @@ ACT_NAMES: Final = {
     "delivery_discarded": translatable("held delivery discarded"),
     "device_revoked": translatable("device revoked"),
     "file_accepted": translatable("totals of a file accepted"),
+    "file_discarded": translatable("file discarded"),
     "file_brought_in": translatable("file brought in"),
     "file_recreated": translatable("file recreated"),
     "items_resolved": translatable("open items closed by hand"),

@@ -113,6 +113,12 @@ addEventListener("keydown", (event) => {
   next.focus();
 });
 
+// The role above a column leads to its reasons, which are folded.
+addEventListener("click", (event) => {
+  const role = event.target instanceof Element ? event.target.closest(".role") : null;
+  if (role) document.querySelector(role.hash).closest("details").open = true;
+});
+
 // The export menu closes when the operator goes on elsewhere.
 const closeExport = (event) => {
   const menu = document.querySelector(".export[open]");
@@ -135,6 +141,8 @@ if (refreshed) {
     const isUsed = page.contains(document.activeElement) || page.querySelector("details[open]") || !tip.hidden;
     if (isUsed || document.visibilityState !== "visible" || String(getSelection())) return;
     const answer = await fetch(location.href, { headers: BACKGROUND }).catch(() => null);
+    // What the page showed is gone, such as a file when the console starts again. The page says so.
+    if (answer && answer.status === 404) return location.reload();
     if (!answer || !answer.ok) return;
     // A redirect to the sign-in page means that the session has ended.
     if (answer.redirected) return clearInterval(timer);

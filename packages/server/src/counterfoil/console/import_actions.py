@@ -5,6 +5,7 @@ The audit log has the names of files, and never what is in them.
 
 import hashlib
 import os
+import re
 import shutil
 import stat
 from contextlib import closing
@@ -24,6 +25,7 @@ from counterfoil.console.imports import (
     Checked,
     DayReportNet,
     HandedOver,
+    Need,
     ReadingFiles,
     UploadBusy,
     answers_in,
@@ -43,6 +45,7 @@ from counterfoil.shop_settings import ShopSettingsError, checked
 
 # An answer waits for the result for so long. If it is not there by then, the page follows it.
 WAIT_SEC = 2
+CURRENCY = re.compile("[A-Z]{3}")
 KINDS: Final[tuple[Kind, ...]] = ("bills", "lines", "payments")
 
 
@@ -204,17 +207,33 @@ def answer(visit: Visit) -> ConsoleResponse:
 def _take_answers(visit: Visit, brought: BroughtIn) -> None:
     """Take what was answered. Raise `ShopSettingsError` if shops cannot have these facts."""
     form, stage = visit.request.form, brought.stage
-    if isinstance(stage, Asking) and stage.questions:
+    if isinstance(stage, Asking) and stage.needs:
+        _take_said(visit, brought, stage.needs)
+    elif isinstance(stage, Asking) and stage.questions:
         brought.facts = _facts_in(visit, stage)
     if isinstance(stage, Asking) and stage.form:
         questions = {question.id: question.free for question in stage.form.questions}
         brought.answers.update(answers_in(form, questions))
-    if base := form.get("base", "").strip():
-        brought.base = base
     for place in range(len(brought.files)):
         for kind in KINDS:
             if form.get(f"kind:{place}") == kind:
                 brought.kinds[place] = kind
+                brought.forget_export()
+
+
+def _take_said(visit: Visit, brought: BroughtIn, need: Need) -> None:
+    """Take what must be known before the files can be converted. Raise `ShopSettingsError` if it is not possible."""
+    said = visit.request.form.get("said", "").strip()
+    if not said:
+        return
+    if need == "timezone":
+        checked(ShopSettings(timezone=said))
+    if need == "currency":
+        said = said.upper()
+        if not CURRENCY.fullmatch(said):
+            raise ShopSettingsError(visit.t.gettext("Type the three letters of a currency, such as USD."))
+    brought.said[need] = said
+    brought.forget_export()
 
 
 def _facts_in(visit: Visit, stage: Asking) -> ShopSettings:
@@ -252,7 +271,7 @@ def accept(visit: Visit) -> ConsoleResponse:
     """Hand the records over to whoever loads them, and remember the mapping."""
     brought, t = imports_page.found(visit), visit.t
     stage = brought.stage
-    if not isinstance(stage, Checked):
+    if not isinstance(stage, Checked) or not (stage.tally.bills or stage.tally.members):
         return redirect(f"{IMPORT_PATH}/{brought.import_id}")
     if brought.expected and import_steps.difference_of(brought.expected, stage.totals):
         text = t.gettext("The net differs from that of your day report. Correct it, or clear the field.")
@@ -294,7 +313,9 @@ def discard(visit: Visit) -> ConsoleResponse:
     brought = imports_page.found(visit)
     visit.imports.discard(brought)
     text = visit.t.gettext("The file was deleted, and nothing of it was loaded.")
-    if isinstance(brought.stage, HandedOver):
+    if not isinstance(brought.stage, HandedOver):
+        _record(visit, Act.FILE_DISCARDED, brought)
+    else:
         text = visit.t.gettext("The entry is gone from this list. What was loaded stays.")
     # The import has no page any more, so the links of the answer lead to the list.
     visit = replace(visit, path=IMPORT_PATH)

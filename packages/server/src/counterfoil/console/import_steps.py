@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import traceback
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from datetime import UTC, date, datetime
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
@@ -35,13 +35,14 @@ from counterfoil.importer.form import Form
 from counterfoil.importer.protocol import ConversionRequest, InputFile
 from counterfoil.importer.shop_questions import closing_question, group_question, zone_question
 from counterfoil.importing.mapping import read_mapping
-from counterfoil.importing.results import ImportFailed
+from counterfoil.importing.results import ImportFailed, Reason
 from counterfoil.ingest.conversion_process import (
     OWN_CONVERTER,
     ConversionFailed,
     ConversionLimits,
     UnknownBase,
     UnknownExport,
+    UnknownZone,
 )
 from counterfoil.ingest.converted_exports import ConvertedExport, convert, read_form
 from counterfoil.machine.uploaded_files import safe_name
@@ -57,6 +58,7 @@ LOADER = "counterfoil.cli.keyless_load"
 # Files whose names end so are not loaded yet.
 UNFINISHED = ".part"
 MAX_PROBLEM = 600
+READ_BYTES = 1 << 20
 # The exit statuses of a load that rejected some records, and of one that differs sharply from earlier ones.
 SOME_REJECTED, SUDDEN_CHANGE = 3, 6
 
@@ -88,7 +90,7 @@ class _LoadHeld(Exception):
 def begin_reading(settings: Settings, brought: BroughtIn) -> threading.Thread:
     """Convert the files in another thread, with all answers that were given. The stage says what comes of it."""
     brought.stage = ReadingFiles()
-    brought.rows = 0
+    brought.rows = brought.records = 0
     thread = threading.Thread(target=_read, args=(settings, brought), name="import", daemon=True)
     thread.start()
     return thread
@@ -125,7 +127,9 @@ def _next_stage(settings: Settings, brought: BroughtIn) -> Stage:
         except UnknownExport:
             brought.is_unknown = True
         except UnknownBase:
-            return Asking(needs_base=True, bases=tuple(base.id for base in known_bases(settings)))
+            return Asking(needs="base", choices=tuple(base.id for base in known_bases(settings)))
+        except UnknownZone:
+            return Asking(needs="timezone")
     form = read_form(
         replace(_request(settings, brought), answers=dict(brought.answers)),
         conversion_limits(settings),
@@ -133,25 +137,45 @@ def _next_stage(settings: Settings, brought: BroughtIn) -> Stage:
     )
     brought.answers = dict(form.answers)
     if form.questions or form.refused or form.advice:
-        return Asking(form=form, franchises=tuple(known_franchises(settings)))
+        return Asking(form=form)
     return _with_mapping(settings, brought, form)
 
 
 def _known(settings: Settings, brought: BroughtIn) -> Stage:
-    """Return the next stage of an export of a known till, or of one that was accepted before."""
-    export = _converted(settings, brought, _request(settings, brought))
-    try:
-        if export.tally.new_shops and brought.facts is None:
-            franchises = known_franchises(settings)
-            questions = [zone_question(settings.timezone, "")] if export.has_shop_without_zone else []
-            questions.append(group_question(len(export.tally.new_shops), franchises))
-            questions.append(closing_question(quiet_closing(export.bill_hours(settings.timezone))))
-            return Asking(
-                new_shops=tuple(export.tally.new_shops), questions=tuple(questions), franchises=tuple(franchises)
-            )
-        return _checked(settings, brought, export, None)
-    finally:
-        export.close()
+    """Return the next stage of an export of a known till, or of one that was accepted before.
+
+    Its records are kept while a person answers, because a large file takes minutes to convert.
+    """
+    known = {shop.id for shop in known_shops(settings)}
+    if brought.export and not known.isdisjoint(brought.export.tally.new_shops):
+        # Another file has brought in some of these shops meanwhile.
+        brought.forget_export()
+    export = brought.export or _converted(settings, brought, replace(_request(settings, brought), preview=True))
+    brought.export = export
+    asked = _asked_of_rejects(export, brought, known)
+    if asked:
+        return asked
+    if export.tally.new_shops and brought.facts is None:
+        franchises = known_franchises(settings)
+        zone = brought.said.get("timezone", settings.timezone)
+        questions = [zone_question(zone, "")] if export.has_shop_without_zone else []
+        questions.append(group_question(len(export.tally.new_shops), franchises))
+        questions.append(closing_question(quiet_closing(export.bill_hours(zone))))
+        return Asking(new_shops=tuple(export.tally.new_shops), questions=tuple(questions), preview=export.preview)
+    export.describe_new_shops(brought.facts or NOTHING_SET)
+    return _checked(settings, brought, export, None)
+
+
+def _asked_of_rejects(export: ConvertedExport, brought: BroughtIn, known_shops: Set[str]) -> Asking | None:
+    """Return the question whose answer could make bills of the rows, if all are rejected for the same reason."""
+    if export.tally.bills or export.tally.members:
+        return None
+    rejected = export.tally.rejected
+    if rejected[Reason.OTHER_CURRENCY] == rejected.total() > 0:
+        return Asking(needs="currency", refused=brought.said.get("currency"), preview=export.preview)
+    if rejected[Reason.NO_SHOP] == rejected.total() > 0:
+        return Asking(needs="shop", choices=tuple(sorted(known_shops)), preview=export.preview)
+    return None
 
 
 def _with_mapping(settings: Settings, brought: BroughtIn, form: Form) -> Stage:
@@ -173,23 +197,25 @@ def _with_mapping(settings: Settings, brought: BroughtIn, form: Form) -> Stage:
 
 
 def _request(settings: Settings, brought: BroughtIn) -> ConversionRequest:
-    facts = brought.facts or NOTHING_SET
     files = [
         InputFile(str(file.path), kind)
         for file, kind in sorted(zip(brought.files, brought.kinds, strict=True), key=_of)
     ]
     mappings = mappings_folder(settings, None)
-    return ConversionRequest(
+    said = brought.said
+    request = ConversionRequest(
         files=tuple(files),
         mappings=str(mappings.absolute()) if mappings else None,
         today=_today(),
-        timezone=facts.timezone,
+        shop=said.get("shop"),
+        timezone=said.get("timezone"),
         with_shops=True,
         shops=tuple(known_shops(settings)),
-        base=brought.base,
+        base=said.get("base"),
         bases=tuple(known_bases(settings)),
         max_cells=ConversionLimits().cells,
     )
+    return replace(request, currency=said["currency"]) if "currency" in said else request
 
 
 def _of(pair: tuple[object, str]) -> int:
@@ -202,21 +228,38 @@ def _today() -> date:
 
 def _converted(settings: Settings, brought: BroughtIn, request: ConversionRequest) -> ConvertedExport:
     known = {shop.id for shop in request.shops}
-    facts = brought.facts or NOTHING_SET
+
+    if brought.lines is None:
+        brought.lines = _lines_in([file.path for file in brought.files])
 
     def note_progress(rows: int) -> None:
         brought.rows = rows
+
+    def note_records(records: int) -> None:
+        brought.records = records
 
     return convert(
         request,
         conversion_limits(settings),
         is_known=known.__contains__,
-        new_shops=replace(facts, timezone=None),
         folder=brought.folder,
         command=OWN_CONVERTER,
         on_wait=lambda: _require_kept(brought),
         on_progress=note_progress,
+        on_records=note_records,
     )
+
+
+def _lines_in(paths: Sequence[Path]) -> int | None:
+    """Return how many lines these files have, or None if one of them is no text."""
+    lines = 0
+    for path in paths:
+        with path.open("rb") as file:
+            while part := file.read(READ_BYTES):
+                if b"\0" in part:
+                    return None
+                lines += part.count(b"\n")
+    return lines
 
 
 # --- check ------------------------------------------------------------------------------
@@ -224,6 +267,7 @@ def _converted(settings: Settings, brought: BroughtIn, request: ConversionReques
 
 def _checked(settings: Settings, brought: BroughtIn, export: ConvertedExport, form: Form | None) -> Stage:
     """Write the records, and let another process compare them with the store."""
+    brought.stage = ReadingFiles(is_comparing=True)
     name = f"{safe_name(brought.files[0].path.stem)}.{brought.import_id}.ndjson"
     records = brought.folder / name
     with os.fdopen(os.open(records, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb", buffering=1 << 20) as out:
@@ -239,6 +283,7 @@ def _checked(settings: Settings, brought: BroughtIn, export: ConvertedExport, fo
     doubts += result.doubts
     return Checked(
         form=form,
+        preview=export.preview,
         tally=tally,
         notes=tuple(export.notes),
         totals=result.totals,

@@ -18,8 +18,8 @@ from counterfoil.domain.audit import Actor
 from counterfoil.domain.open_items import OpenItem
 from counterfoil.domain.shops import ShopSettings
 from counterfoil.importer.form import Form, Question
-from counterfoil.importer.protocol import Kind
-from counterfoil.ingest.converted_exports import ImportTally
+from counterfoil.importer.protocol import Kind, PreviewMessage
+from counterfoil.ingest.converted_exports import ConvertedExport, ImportTally
 from counterfoil.machine.files import temporary_folder
 from counterfoil.machine.private_listener import UploadBody
 from counterfoil.machine.uploaded_files import UploadedFile, UploadedForm, UploadRefused, receive
@@ -37,6 +37,8 @@ SWEEP_SEC = 60
 MAX_ARRIVING = 3
 MAX_IMPORTS = 12
 
+# What nobody has said, and without which known files cannot be converted.
+Need = Literal["base", "timezone", "shop", "currency"]
 BusyReason = Literal["one_per_device", "busy", "too_many_imports"]
 
 
@@ -49,7 +51,9 @@ class UploadBusy(Exception):
 
 
 class ReadingFiles(Struct, frozen=True):
-    """The files are being converted."""
+    """The files are being converted or, if `is_comparing`, their records compared with the store."""
+
+    is_comparing: bool = False
 
 
 class Asking(Struct, frozen=True, kw_only=True):
@@ -59,16 +63,21 @@ class Asking(Struct, frozen=True, kw_only=True):
     new_shops: tuple[str, ...] = ()
     questions: tuple[Question, ...] = ()
     """What no export says about the new shops, if the files are those of a known till."""
-    franchises: tuple[str, ...] = ()
-    needs_base: bool = False
-    """Whether these are members, and nobody has said to which base they belong."""
-    bases: tuple[str, ...] = ()
+    preview: PreviewMessage | None = None
+    needs: Need | None = None
+    """What must be said before the files can be converted."""
+    refused: str | None = None
+    """What was said before, and with which no row can be read."""
+    choices: tuple[str, ...] = ()
+    """Answers to that which the store knows."""
 
 
 class Checked(Struct, frozen=True, kw_only=True):
     """The files are converted. Nothing is loaded before a person accepts their totals."""
 
     form: Form | None
+    preview: PreviewMessage | None
+    """The first rows, if the files are those of a known till."""
     tally: ImportTally
     notes: tuple[str, ...]
     totals: TotalsReport
@@ -126,10 +135,17 @@ class BroughtIn(Struct, kw_only=True):
     is_unknown: bool = False
     """Whether nobody has said before what the columns mean."""
     facts: ShopSettings | None = None
-    base: str | None = None
+    said: dict[Need, str] = field(default_factory=dict)
+    """What a person has said before the files could be converted."""
+    export: ConvertedExport | None = None
+    """The records of a known till, until the facts of its new shops are known."""
     expected: DayReportNet | None = None
+    lines: int | None = None
+    """How many lines the files have, if they are text."""
     rows: int = 0
     """How many rows were read so far."""
+    records: int = 0
+    """How many records were made of them so far."""
     is_discarded: bool = False
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -143,7 +159,19 @@ class BroughtIn(Struct, kw_only=True):
         """Whether a process of our own reads the records now."""
         return isinstance(self.stage, HandedOver) and self.stage.folder is None and self.stage.load is None
 
+    @property
+    def percent_read(self) -> int | None:
+        """Return which share of the lines was read. A workbook does not say before how many it has."""
+        return min(100, 100 * self.rows // self.lines) if self.lines else None
+
+    def forget_export(self) -> None:
+        """Delete the records that were converted, because they must be converted again."""
+        if self.export:
+            self.export.close()
+            self.export = None
+
     def delete_files(self) -> None:
+        self.forget_export()
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
@@ -158,9 +186,11 @@ class Imports:
         self._opened = ExitStack()
         self._folder: Path | None = None
         self._stopped = threading.Event()
+        self.opened_at = 0
 
     def open(self) -> None:
         """Create the private folder, delete what killed consoles have left, and begin to delete what is old."""
+        self.opened_at = self._clock.now_ms()
         self._folder = self._opened.enter_context(temporary_folder(FOLDER_PREFIX))
         threading.Thread(target=self._sweep_regularly, name="imports", daemon=True).start()
 

@@ -60,9 +60,10 @@ class Act(StrEnum):
     # An operator looked up with the console what is known of a member.
     MEMBER_LOOKED_UP = "member_looked_up"
     MEMBER_FORGOTTEN = "member_forgotten"
-    # An operator brought a file in with the console, and accepted its totals.
+    # An operator brought a file in with the console, and accepted its totals or discarded it.
     FILE_BROUGHT_IN = "file_brought_in"
     FILE_ACCEPTED = "file_accepted"
+    FILE_DISCARDED = "file_discarded"
     # An operator accepted how the columns of an export are read.
     MAPPING_ACCEPTED = "mapping_accepted"
 

@@ -62,6 +62,10 @@ class UnknownBase(ConversionFailed):
     """Nobody has said yet to which membership base the members of the export belong."""
 
 
+class UnknownZone(ConversionFailed):
+    """Nothing says in which time zone the new shops of the export are."""
+
+
 class DiskFull(ConversionFailed):
     """The disk for temporary files is full. It is not the fault of the export."""
 
@@ -249,6 +253,8 @@ def failure(failed: FailedMessage, name: str, limits: ConversionLimits) -> Excep
             return UnknownExport(failed.text)
         case "base":
             return UnknownBase(failed.text)
+        case "zone":
+            return UnknownZone(failed.text)
         case "package":
             return ModuleNotFoundError(name=failed.text)
         case "error":

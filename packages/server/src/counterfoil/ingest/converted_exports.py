@@ -29,6 +29,7 @@ from counterfoil.importer.protocol import (
     FormMessage,
     LeftOutMessage,
     NoteMessage,
+    PreviewMessage,
     ProgressMessage,
     RecordMessage,
     RejectMessage,
@@ -52,6 +53,7 @@ from counterfoil.model.text import printable
 # The records of small exports are kept in memory: a delivery may have many of them.
 MAX_KEPT_BYTES = 256 * 1024
 LINES_PER_CALL = 100
+RECORDS_PER_CALL = 1_000
 
 
 class LeftOutMoney(Struct, frozen=True):
@@ -196,6 +198,8 @@ class ConvertedExport(Source):
         self.tally = ImportTally()
         self.notes: list[str] = []
         """What the operator must know of the export."""
+        self.preview: PreviewMessage | None = None
+        """The first rows of a known table, if they were asked for."""
         self.has_shop_without_zone = False
         self.has_other_ids = False
         """Whether other files of the format have the same sales under other IDs."""
@@ -204,7 +208,10 @@ class ConvertedExport(Source):
         self._records = _Spool(folder)
         self._rejects = _Spool(folder)
         self._files: list[str] = []
-        self._record_count = 0
+        self.record_count = 0
+        self._kept_count = 0
+        self._found_shops: set[int] = set()
+        """The places of the records of new shops, which the export names and does not describe."""
         self._net = Decimal()
 
     # --- while the export is converted ----------------------------------------------
@@ -224,6 +231,8 @@ class ConvertedExport(Source):
                 self._add_total(answer)
             case NoteMessage():
                 self._add_note(answer)
+            case PreviewMessage():
+                self.preview = answer
             case EndMessage():
                 self._finish(answer)
             case FormMessage():
@@ -236,7 +245,7 @@ class ConvertedExport(Source):
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             text = f"{self.name} was not loaded: the converter wrote a record that is none ({error})."
             raise ConversionFailed(text) from error
-        self._record_count += 1
+        self.record_count += 1
         is_bill = counted.kind == "bill"
         if is_bill and counted.amounts and counted.amounts.net is not None:
             self._net += counted.amounts.net
@@ -246,8 +255,7 @@ class ConvertedExport(Source):
                 return
             self.has_shop_without_zone = self.has_shop_without_zone or counted.timezone is None
             self.tally.new_shops.append(counted.id)
-            shop = self._new_shops.in_record(json.decode(record))
-            record = json.encode({"providerId": self._base, **shop} if self._base else shop)
+            self._found_shops.add(self._kept_count)
         self.tally.bills += is_bill
         self.tally.shops += counted.kind == "shop"
         self.tally.members += counted.kind == "member"
@@ -258,6 +266,7 @@ class ConvertedExport(Source):
         if not self._files or self._files[-1] != answer.file:
             self._files.append(answer.file)
         self._records.write(b"%d\t%d\t%b\n" % (len(self._files) - 1, answer.line, record))
+        self._kept_count += 1
 
     def _add_reject(self, answer: RejectMessage) -> None:
         bill = None if answer.bill is UNSET else answer.bill
@@ -285,16 +294,24 @@ class ConvertedExport(Source):
 
     def _check_counts(self, end: EndMessage) -> None:
         tally = self.tally
-        came = (self._record_count, tally.rejected.total(), tally.skipped.total(), len(tally.export_totals))
+        came = (self.record_count, tally.rejected.total(), tally.skipped.total(), len(tally.export_totals))
         said = (end.records, end.rejects, end.left_out, end.totals)
         if (*came, self._net) != (*said, end.net):
             raise ConversionFailed(
                 f"{self.name} was not loaded: its converter says that it wrote {end.records:,} records with a net of "
-                f"{end.net:,f}, and {sum(said[1:]):,} other results, but {self._record_count:,} records with a net of "
+                f"{end.net:,f}, and {sum(said[1:]):,} other results, but {self.record_count:,} records with a net of "
                 f"{self._net:,f}, and {sum(came[1:]):,} other results, have come. Please report it."
             )
 
     # --- after that -------------------------------------------------------------------
+
+    def describe_new_shops(self, facts: ShopSettings) -> None:
+        """Set what a person said of the new shops. It is in their records when the lines are read again."""
+        self._new_shops = facts
+
+    def _described(self, record: bytes) -> bytes:
+        shop = self._new_shops.in_record(json.decode(record))
+        return json.encode({"providerId": self._base, **shop} if self._base else shop)
 
     def lines(self) -> Iterator[SourceLine]:
         done = 0
@@ -305,7 +322,10 @@ class ConvertedExport(Source):
             done += len(text)
             file, _, rest = text.partition(b"\t")
             line, _, record = rest.partition(b"\t")
-            yield SourceLine(self._files[int(file)], int(line), record[:-1])
+            record = record[:-1]
+            if number in self._found_shops:
+                record = self._described(record)
+            yield SourceLine(self._files[int(file)], int(line), record)
 
     def bill_hours(self, zone: str) -> Counter[int]:
         """Return how many bills were closed in each hour of the day, on the clock of their shops."""
@@ -344,10 +364,12 @@ def convert(
     command: Sequence[str] = OWN_CONVERTER,
     on_wait: Callable[[], None] = lambda: None,
     on_progress: Callable[[int], None] = lambda _: None,
+    on_records: Callable[[int], None] = lambda _: None,
 ) -> ConvertedExport:
     """Return the converted export. Its records are in a private file in the folder, or in that of temporary files.
 
-    Raise `ConversionFailed` if the export cannot be converted completely, and whatever `on_wait` raises.
+    `on_progress` is called with the rows that were read so far and then, as bills are made of them, `on_records` with
+    the records. Raise `ConversionFailed` if the export cannot be converted completely, and whatever `on_wait` raises.
     """
 
     def new_export() -> ConvertedExport:
@@ -355,10 +377,10 @@ def convert(
         return ConvertedExport(printable(name_of(request)), place, is_known, new_shops, request.base)
 
     try:
-        return _convert(request, limits, new_export(), command, on_wait, on_progress)
+        return _convert(request, limits, new_export(), command, on_wait, on_progress, on_records)
     except _MemoryOfOthers:
         # A new process has all memory for this export.
-        return _convert(request, limits, new_export(), command, on_wait, on_progress)
+        return _convert(request, limits, new_export(), command, on_wait, on_progress, on_records)
 
 
 def read_form(
@@ -400,6 +422,7 @@ def _convert(
     command: Sequence[str],
     on_wait: Callable[[], None],
     on_progress: Callable[[int], None],
+    on_records: Callable[[int], None],
 ) -> ConvertedExport:
     process = taken(command)
     is_first = process.conversions == 0
@@ -409,6 +432,8 @@ def _convert(
                 on_progress(answer.rows)
             else:
                 export.add(answer)
+                if export.record_count % RECORDS_PER_CALL == 0:
+                    on_records(export.record_count)
     except BaseException as error:
         export.close()
         if isinstance(error, MemoryFull) and not is_first:

@@ -8,8 +8,19 @@ from typing import Any, Literal
 from msgspec import Struct, to_builtins
 
 from counterfoil.console.import_steps import difference_of
-from counterfoil.console.imports import Asking, BroughtIn, Checked, Failed, HandedOver, ReadingFiles
+from counterfoil.console.imports import (
+    KEPT_MS,
+    Asking,
+    BroughtIn,
+    Checked,
+    Failed,
+    HandedOver,
+    Imports,
+    ReadingFiles,
+    Stage,
+)
 from counterfoil.console.visit import ConsolePage, NotFound, Visit
+from counterfoil.domain.audit import Act
 from counterfoil.domain.intake import load_state
 from counterfoil.domain.open_items import OpenItem
 from counterfoil.importer.form import Form, Question
@@ -32,6 +43,9 @@ State = Literal[
     "taken",
 ]
 REFRESH_SEC = 2
+# So many entries of the audit log are searched for files that were lost.
+MOST_ENTRIES = 500
+OF_FILES = (Act.FILE_BROUGHT_IN, Act.FILE_ACCEPTED, Act.FILE_DISCARDED)
 # A page shows so many rows of totals by day and shop; if there are more, it shows days.
 MOST_ROWS = 62
 MOST_SHOPS_NAMED = 30
@@ -59,6 +73,8 @@ class ImportsView(Struct, frozen=True, kw_only=True, rename="camel"):
     item: OpenItem | None
     """The open item whose file the operator wants to bring in."""
     max_mib: int
+    lost_files: list[str]
+    """The names of files that were brought in, and never accepted, before the console was started again."""
 
 
 class TotalsRow(Struct, frozen=True, kw_only=True):
@@ -75,6 +91,7 @@ class TotalsRow(Struct, frozen=True, kw_only=True):
 class ImportView(Struct, frozen=True, kw_only=True):
     brought: BroughtIn
     progress: Progress
+    reading: ReadingFiles | None = None
     asking: Asking | None = None
     checked: Checked | None = None
     failed: Failed | None = None
@@ -113,6 +130,11 @@ class ImportView(Struct, frozen=True, kw_only=True):
         return self.handed.totals if self.handed else None
 
     @property
+    def has_records(self) -> bool:
+        """Whether there is anything to load."""
+        return bool(self.tally and (self.tally.bills or self.tally.members))
+
+    @property
     def number_of_days(self) -> int:
         return len({day.day for day in self.totals.days if day.day}) if self.totals else 0
 
@@ -134,14 +156,32 @@ def read(visit: Visit) -> ImportsView:
             name=brought.name,
             actor=brought.actor.name,
             began_at=brought.began_at,
-            progress=progress_of(visit, brought),
+            progress=progress_of(visit, brought.stage),
         )
         for brought in visit.imports.all()
     ]
     number = visit.query.get("item", "")
     items = visit.store.reads.open_items() if number else []
     item = next((item for item in items if str(item.number) == number), None)
-    return ImportsView(imports=rows, item=item, max_mib=MAX_UPLOAD // 1024 // 1024)
+    return ImportsView(
+        imports=rows, item=item, max_mib=MAX_UPLOAD // 1024 // 1024, lost_files=_lost_files(visit, visit.imports)
+    )
+
+
+def _lost_files(visit: Visit, imports: Imports) -> list[str]:
+    """Return the names of the files that were deleted when the console started, as the audit log says."""
+    began = imports.opened_at
+    entries = visit.store.reads.audit(MOST_ENTRIES, since=began - KEPT_MS)
+    lost: list[str] = []
+    for entry in reversed(entries):
+        if entry.act not in OF_FILES or not entry.detail:
+            continue
+        if entry.act == Act.FILE_BROUGHT_IN and entry.at < began:
+            lost.append(entry.detail)
+        elif entry.detail in lost:
+            # It was accepted or discarded, or brought in again.
+            lost.remove(entry.detail)
+    return lost
 
 
 def found(visit: Visit) -> BroughtIn:
@@ -150,7 +190,8 @@ def found(visit: Visit) -> BroughtIn:
     if brought is None:
         raise NotFound(
             visit.t.gettext(
-                "This file is not here any more: files are deleted after a day, and when the console starts again."
+                "This file is not here any more: files are deleted after a day, and when the console starts again. If "
+                "its totals were accepted, see Loads. Otherwise nothing of it was loaded: bring it in again."
             )
         )
     return brought
@@ -159,8 +200,10 @@ def found(visit: Visit) -> BroughtIn:
 def read_one(visit: Visit) -> ImportView:
     brought = found(visit)
     stage = brought.stage
-    view = ImportView(brought=brought, progress=progress_of(visit, brought))
+    view = ImportView(brought=brought, progress=progress_of(visit, stage))
     match stage:
+        case ReadingFiles():
+            return ImportView(brought=brought, progress=view.progress, reading=stage)
         case Asking():
             return ImportView(brought=brought, progress=view.progress, asking=stage)
         case Failed():
@@ -187,7 +230,6 @@ def read_one(visit: Visit) -> ImportView:
                 by_shop=by_shop,
                 names_of_shops=_names(visit),
             )
-    return view
 
 
 def _names(visit: Visit) -> dict[str, str]:
@@ -220,8 +262,8 @@ def _sum(days: Sequence[TotalsOfDay], day: str | None, shop: str | None) -> Tota
 # --- what has become of it ----------------------------------------------------------------
 
 
-def progress_of(visit: Visit, brought: BroughtIn) -> Progress:
-    match brought.stage:
+def progress_of(visit: Visit, stage: Stage) -> Progress:
+    match stage:
         case ReadingFiles():
             return Progress(state="reading")
         case Asking():
