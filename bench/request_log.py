@@ -29,8 +29,9 @@ from counterfoil.backends.postgres.reads import PostgresReads
 from counterfoil.backends.sqlite.files import path_of, read_write
 from counterfoil.backends.sqlite.reads import SqliteReads
 from counterfoil.model.calendar import DAY_MS, thai_day
-from counterfoil.operator_reads import OperatorReads, RequestFilter
+from counterfoil.operator_reads import OperatorReads
 from counterfoil.program.clock import SystemClock
+from counterfoil.request_reads import RequestFilter
 
 DAYS = 90
 KEYS = 30

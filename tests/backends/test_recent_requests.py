@@ -13,7 +13,7 @@ from counterfoil.backends.sqlite.reads import SqliteReads
 from counterfoil.backends.sqlite.usage import MOVED_AT_ONCE, SqliteUsage
 from counterfoil.domain.access import Key, Scope
 from counterfoil.domain.request_records import RequestRecord
-from counterfoil.operator_reads import RequestFilter
+from counterfoil.request_reads import RequestFilter
 from running_service import ManualClock
 
 KEY = Key(key_id="k_1", scope=Scope("shop", "s"), per_min=100_000)

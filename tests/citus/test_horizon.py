@@ -13,7 +13,7 @@ from citus.cluster import Node, cluster
 from citus.store import CitusStore
 from counterfoil.backends.postgres.citus import DistributedLedger
 from counterfoil.backends.postgres.ledger import PostgresLedger
-from counterfoil.domain.changes import Outcome, PutMember
+from counterfoil.domain.changes import BillRow, Outcome, PutMember
 from counterfoil.ports import Slice, StoreUnavailable
 from counterfoil.program.clock import SystemClock
 from ports.conftest import Run
@@ -80,12 +80,12 @@ class PausedLedger(DistributedLedger):
         super().__init__(url, PSEUDONYMS.fingerprint())
         self.paused, self.go_on = threading.Event(), threading.Event()
 
-    def _write_bills(self, statement: str, rows: Any) -> None:
-        super()._write_bills(statement, [row for row in rows if row[0] == rows[0][0]])
-        if rows:
+    def _put_bills(self, bills: Sequence[BillRow]) -> None:
+        super()._put_bills([bill for bill in bills if bill.shop == bills[0].shop])
+        if bills:
             self.paused.set()
             assert self.go_on.wait(PATIENCE_SEC)
-        super()._write_bills(statement, [row for row in rows if row[0] != rows[0][0]])
+        super()._put_bills([bill for bill in bills if bill.shop != bills[0].shop])
 
 
 class TwoShops:

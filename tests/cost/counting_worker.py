@@ -4,6 +4,7 @@ The counts do not depend on the speed or the load of the machine.
 """
 
 import asyncio
+import re
 import sqlite3
 import sys
 import tracemalloc
@@ -171,8 +172,9 @@ def statements_run() -> Iterator[list[tuple[str, str]]]:
 
 def plan_of(store: Path, database: str, statement: str) -> list[str]:
     """Return SQLite's query plan, one line per step."""
+    values = dict.fromkeys(re.findall(r":([a-z]\w*)", statement), 1)
     with closing(sqlite3.connect(store / f"{database}.sqlite3")) as connection:
-        return [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {statement}")]
+        return [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {statement}", values)]
 
 
 async def _called(call: Callable[[], None]) -> None:

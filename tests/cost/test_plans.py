@@ -11,9 +11,12 @@ import pytest
 
 import servers
 from cost.counting_worker import plan_of, statements_run
-from counterfoil import bootstrap
+from counterfoil import bootstrap, member_reads, operator_reads
+from counterfoil.backends.load_book import LoadBook
 from counterfoil.backends.postgres import books, change_feed, usage
 from counterfoil.backends.postgres.admin_connections import ReconnectingConnection
+from counterfoil.backends.sqlite import reads as sqlite_reads
+from counterfoil.operator_reads import OperatorReads
 from records import NEW_YEAR, Record, base, bill, bills, branch, member, removal
 from running_service import RunningService
 
@@ -105,6 +108,52 @@ def test_no_statement_scans_a_growing_table(seen: tuple[Path, list[Seen]]) -> No
     }
     assert len(statements) > 100
     assert not scans
+
+
+# What the operator reads in tables that grow, and the index that SQLite chooses although no statement names it.
+INDEX_OF: dict[str, tuple[str, ...]] = {
+    "requests_by_time": (OperatorReads._HOURS, OperatorReads._LATENCIES, sqlite_reads._ALL_REQUESTS),
+    "requests_by_key": (
+        OperatorReads._HOURS_OF_KEY,
+        OperatorReads._LATENCIES_OF_KEY,
+        OperatorReads._LATEST_REQUESTS,
+        OperatorReads._LISTS_READ,
+        member_reads._LATEST_READ,
+        sqlite_reads._REQUESTS_OF_KEY,
+    ),
+    "requests_failed": (OperatorReads._FAILED_HOURS, OperatorReads._ERRORS, sqlite_reads._FAILED_REQUESTS),
+    "requests_by_id": (sqlite_reads._REQUESTS_WITH_ID,),
+    "requests_with_personal_data": (sqlite_reads._DISCLOSURES,),
+    "disclosures_by_key": (
+        OperatorReads._LATEST_DISCLOSURES,
+        member_reads._DISCLOSURES,
+        sqlite_reads._DISCLOSURES_TO_KEY,
+    ),
+    "bills_by_day": (
+        OperatorReads._LATEST_CLOSINGS,
+        operator_reads.WITHOUT_BUSINESS_DAY,
+        operator_reads._BILLS_BETWEEN,
+        operator_reads._FIRST_BILL,
+        operator_reads._LAST_BILL,
+        LoadBook._BILLS_OF_DAY,
+    ),
+    "bills_by_shop": (operator_reads.TOTAL_BILLS, OperatorReads._STORED_BILLS, LoadBook._OUTDATED_BILLS),
+    "bills_by_change": (OperatorReads._TRACKED_BILLS_OF_LOAD,),
+    "bills_untracked": (OperatorReads._UNTRACKED_BILLS_OF_LOAD,),
+    "removed_bills_by_time": (OperatorReads._REMOVED_BY_LOAD, LoadBook._ALLOW_REMOVED),
+    "stale_days": (LoadBook._STALE_DAYS,),
+    "members_by_base": (member_reads._MEMBERS_AFTER,),
+}
+
+
+@pytest.mark.parametrize("index", INDEX_OF)
+def test_sqlite_chooses_the_intended_index_for_what_the_operator_reads(
+    seen: tuple[Path, list[Seen]], index: str
+) -> None:
+    store, _ = seen
+    database = "usage" if index.startswith(("requests", "disclosures")) else "books"
+    for statement in INDEX_OF[index]:
+        assert any(f"INDEX {index}" in line for line in plan_of(store, database, statement)), statement
 
 
 def test_no_list_is_sorted_at_request_time(seen: tuple[Path, list[Seen]]) -> None:

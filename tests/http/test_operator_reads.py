@@ -10,7 +10,8 @@ from actors import OPERATOR
 from counterfoil import bootstrap, key_issuing
 from counterfoil.domain.request_records import CopyState, ReadGap
 from counterfoil.model.calendar import iso_utc, to_ms
-from counterfoil.operator_reads import DayOfKey, OperatorReads, RequestFilter
+from counterfoil.operator_reads import OperatorReads
+from counterfoil.request_reads import DayOfKey, RequestFilter
 from records import Record, bills, shop
 from running_service import RunningService
 

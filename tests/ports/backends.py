@@ -35,9 +35,10 @@ from counterfoil.backends.sqlite.reads import SqliteReads
 from counterfoil.backends.sqlite.usage import SqliteCursors, SqliteUsage
 from counterfoil.key_issuing import KeyStore
 from counterfoil.model.calendar import thai_day
-from counterfoil.operator_reads import QUERY_SEC, SCANNED_REQUESTS, OperatorReads
+from counterfoil.operator_reads import QUERY_SEC, OperatorReads
 from counterfoil.ports import Clock, Cursors, KeyLookup
 from counterfoil.program.clock import SystemClock
+from counterfoil.request_reads import SCANNED_REQUESTS
 
 
 @dataclass(frozen=True)

@@ -16,20 +16,17 @@ from counterfoil.domain.changes import EncodedBill
 from counterfoil.domain.intake import MAX_REMEMBERED, RejectedLine
 from counterfoil.domain.request_records import CHANGE_FEED, CHANGES_OF_SHOP, MAX_RANGES, CopyState, RequestRecord
 from counterfoil.model.calendar import DAY_MS, HOUR_MS, thai_midnight
-from counterfoil.operator_reads import (
+from counterfoil.operator_reads import BILLS_PER_READ, BillsOfDay, OperatorReads, QueryTooSlow
+from counterfoil.ports import StoredKey, StoreUnavailable
+from counterfoil.request_reads import (
     ANY_ERROR,
-    BILLS_PER_READ,
-    BillsOfDay,
     DayOfKey,
     ErrorGroup,
     HourOfKey,
     Latency,
-    OperatorReads,
-    QueryTooSlow,
     RecordedRequest,
     RequestFilter,
 )
-from counterfoil.ports import StoredKey, StoreUnavailable
 from counterfoil.views.requests import RequestFollower
 from ports.backends import OpenUsage, Store
 from ports.conftest import Run

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from counterfoil.domain.access import Key, Scope
 from counterfoil.domain.request_records import RequestRecord
-from counterfoil.operator_reads import RequestFilter
 from counterfoil.ports import StoreUnavailable
+from counterfoil.request_reads import RequestFilter
 from ports.backends import OpenUsage, Store
 from ports.conftest import Run
 from running_service import ManualClock

@@ -52,11 +52,11 @@ class StampBeforeLock(SqliteLedger):
     def committed(self) -> None:
         self._used = None
 
-    def _take_stamp(self) -> tuple[int, int]:
+    def _take_stamp(self) -> int:
         if self._used is None:
             return super()._take_stamp()
         self._connection.execute("UPDATE horizon SET at = max(at, ?)", (self._used,))
-        return self._used, self._clock.now_ms()
+        return self._used
 
 
 class ServerTimeIsNow(SqliteBooks):

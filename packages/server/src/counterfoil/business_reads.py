@@ -33,20 +33,26 @@ MOST_BILLS = 5_000
 # A bill ID belongs to one shop. So many shops with the same ID are named.
 MOST_SAME_IDS = 20
 
-_FOUND_DAYS = """
-    SELECT id, bill_day, number, stale, CASE WHEN stale = 0 THEN day_totals.bills ELSE
-        (SELECT count(*) FROM bills WHERE bills.shop = day_totals.shop AND bills.bill_day = day_totals.bill_day)
-    END AS counted, day_totals.voids, day_totals.net, day_totals.void_net
-    FROM shops JOIN day_totals ON day_totals.shop = shops.number
-"""
-_DAYS_OF_ALL = f"""
-    SELECT * FROM ({_FOUND_DAYS} WHERE NOT removed AND bill_day BETWEEN :first AND :last) AS days
+_DAYS_OF_ALL = """
+    SELECT * FROM (
+        SELECT id, bill_day, number, stale, CASE WHEN stale = 0 THEN day_totals.bills ELSE
+            (SELECT count(*) FROM bills WHERE bills.shop = day_totals.shop AND bills.bill_day = day_totals.bill_day)
+        END AS counted, day_totals.voids, day_totals.net, day_totals.void_net
+        FROM shops JOIN day_totals ON day_totals.shop = shops.number
+        WHERE NOT removed AND bill_day BETWEEN :first AND :last
+    ) AS days
     WHERE counted > 0 ORDER BY bill_day DESC, id
-"""  # noqa: S608 - contains only constants
-_DAYS_OF_ONE = f"""
-    SELECT * FROM ({_FOUND_DAYS} WHERE id = :shop_id AND NOT removed AND bill_day BETWEEN :first AND :last) AS days
+"""
+_DAYS_OF_ONE = """
+    SELECT * FROM (
+        SELECT id, bill_day, number, stale, CASE WHEN stale = 0 THEN day_totals.bills ELSE
+            (SELECT count(*) FROM bills WHERE bills.shop = day_totals.shop AND bills.bill_day = day_totals.bill_day)
+        END AS counted, day_totals.voids, day_totals.net, day_totals.void_net
+        FROM shops JOIN day_totals ON day_totals.shop = shops.number
+        WHERE id = :shop_id AND NOT removed AND bill_day BETWEEN :first AND :last
+    ) AS days
     WHERE counted > 0 ORDER BY bill_day DESC
-"""  # noqa: S608 - contains only constants
+"""
 _BILLS_TO_ADD_UP = "SELECT updated_at, body FROM bills WHERE shop = :shop AND bill_day = :day"
 _BILLS_OF_DAY = """
     SELECT closed_at, updated_at, load_before, body FROM bills

@@ -19,19 +19,16 @@ MEMBERS_PER_READ = 5_000
 
 _MEMBER = "SELECT provider_id, token, record FROM members WHERE token = :token"
 _MEMBERS_AFTER = """
-    SELECT provider_id, token, record FROM members INDEXED BY members_by_base
+    SELECT provider_id, token, record FROM members
     WHERE (provider_id, token) > (:base, :token) ORDER BY provider_id, token LIMIT :most
 """
 _FORGOTTEN = "SELECT mark, at, finished_at FROM forgotten_members ORDER BY at, mark"
-# No index has the members of bills, so these read all bills, in the order in which they are stored.
-_BILLS_WITH = "SELECT shop, id, body FROM bills WHERE {has_first} OR {has_second} OR {has_third}"
-_MEMBERS_OF_BILLS = "SELECT shop, id, {token} FROM bills WHERE {has_first}"
 _DISCLOSURES = """
-    SELECT key_id, count(*), max(at) FROM requests INDEXED BY requests_with_personal_data
+    SELECT key_id, count(*), max(at) FROM requests
     WHERE personal_base = :base AND at >= :since GROUP BY key_id
 """
 _LATEST_READ = """
-    SELECT max(at) FROM requests INDEXED BY requests_by_key
+    SELECT max(at) FROM requests
     WHERE key_id = :key_id AND at >= :since AND status = 200
         AND route IN ('members', 'members/{memberToken}', 'members/lookup')
 """
@@ -40,9 +37,11 @@ _LATEST_READ = """
 class MemberReads(ABC):
     """The part of the operator's reads that is about members. The other part opens the transactions."""
 
-    # Where bytes are in the body of a bill, from 1, and so many bytes from there on.
-    POSITION: ClassVar[str]
-    PART: ClassVar[str]
+    # No index has the members of bills, so these read all bills, in the order in which they are stored. The first
+    # returns the shop, the ID and the body of those that have one of three texts; the second returns the shop, the ID
+    # and so many bytes of those that have one text, from so many bytes after its beginning on.
+    BILLS_WITH: ClassVar[str]
+    MEMBERS_OF_BILLS: ClassVar[str]
 
     @abstractmethod
     def _limited(self, part: Part) -> AbstractContextManager[Ask]:
@@ -72,9 +71,8 @@ class MemberReads(ABC):
     def forgotten_members(self) -> list[ForgottenMember]:
         """Return the marks of the forgotten members, oldest first."""
         with self._limited("books") as ask:
-            return [
-                ForgottenMember(mark=mark, at=at, finished_at=finished_at) for mark, at, finished_at in ask(_FORGOTTEN)
-            ]
+            rows = ask(_FORGOTTEN)
+        return [ForgottenMember(mark=mark, at=at, finished_at=finished_at) for mark, at, finished_at in rows]
 
     def unfinished_forgettings(self) -> list[ForgottenMember]:
         """Return the marks of the members of whom something may still be in the store."""
@@ -83,24 +81,16 @@ class MemberReads(ABC):
     def bills_with(self, texts: Sequence[bytes]) -> list[tuple[int, str, bytes]]:
         """Return the shop's number, the ID and the body of each bill whose body has one of up to three texts."""
         first, second, third = [*texts, *[texts[0]] * (3 - len(texts))]
-        statement = _BILLS_WITH.format(
-            has_first=self._has("first"), has_second=self._has("second"), has_third=self._has("third")
-        )
         with self._opened("books") as ask:
-            return [
-                (shop, bill_id, body) for shop, bill_id, body in ask(statement, first=first, second=second, third=third)
-            ]
+            rows = ask(self.BILLS_WITH, first=first, second=second, third=third)
+        return [(shop, bill_id, body) for shop, bill_id, body in rows]
 
     def members_of_bills(self) -> list[tuple[int, str, str]]:
         """Return the shop's number, the ID and the member's token of each bill that names a member."""
-        position = self.POSITION.format(text=":first")
-        token = self.PART.format(start=f"{position} + {len(MEMBER_FIELD)}", length=len(PREFIX) + BODY_LENGTH)
-        statement = _MEMBERS_OF_BILLS.format(token=token, has_first=self._has("first"))
+        values = {"text": MEMBER_FIELD, "after": len(MEMBER_FIELD), "length": len(PREFIX) + BODY_LENGTH}
         with self._opened("books") as ask:
-            return [(shop, bill_id, token.decode()) for shop, bill_id, token in ask(statement, first=MEMBER_FIELD)]
-
-    def _has(self, name: str) -> str:
-        return f"{self.POSITION.format(text=f':{name}')} > 0"
+            rows = ask(self.MEMBERS_OF_BILLS, **values)
+        return [(shop, bill_id, token.decode()) for shop, bill_id, token in rows]
 
     def disclosures_of(self, base: str, since: int) -> dict[str, tuple[int, int]]:
         """Return how often and when last each key received personal data of a base since an instant."""

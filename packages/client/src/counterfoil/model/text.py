@@ -1,14 +1,10 @@
-"""Text for people: numbers with units, and text from elsewhere made safe for terminals, logs and spreadsheets.
-
-Also splits the files of SQL in this package.
-"""
+"""Text for people: numbers with units, and text from elsewhere made safe for terminals, logs and spreadsheets."""
 
 import csv
 import re
 import shlex
 from collections.abc import Iterable
 from decimal import Decimal
-from string import Template
 from types import SimpleNamespace
 from typing import Any
 from unicodedata import category, east_asian_width, normalize
@@ -219,16 +215,6 @@ def decimal_text(value: Decimal) -> str:
     exponent = value.normalize().as_tuple().exponent
     places = -exponent if isinstance(exponent, int) else 0
     return f"{value:.{max(2, places)}f}"
-
-
-# --- files of SQL --------------------------------------------------------------------
-
-
-def statements(sql: str, **values: object) -> dict[str, str]:
-    """Return the statements of a file of SQL, by the name in the comment above each, with `$name` replaced."""
-    parts = re.split(r"^-- name: (\w+)\n", Template(sql).substitute(values), flags=re.MULTILINE)
-    found = zip(parts[1::2], parts[2::2], strict=True)
-    return {name: re.sub(r"^--.*\n", "", statement, flags=re.MULTILINE) for name, statement in found}
 
 
 def format_usual(count: float) -> str:

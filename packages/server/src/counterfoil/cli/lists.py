@@ -16,12 +16,13 @@ from counterfoil.domain.access import DAILY_TOTAL_DAYS, REQUEST_RECORD_DAYS, Key
 from counterfoil.domain.problems import RECORDED_CODES
 from counterfoil.model.calendar import compact, days_until, thai_day
 from counterfoil.model.text import counted, csv_text
-from counterfoil.operator_reads import ANY_ERROR, OperatorReads, RecordedRequest, RequestFilter
+from counterfoil.operator_reads import OperatorReads
 from counterfoil.program import terminal
 from counterfoil.program.clock import SystemClock
 from counterfoil.program.columns import ListColumn, csv_lines, json_row
 from counterfoil.program.main import Command
 from counterfoil.program.times import second, shown_zone
+from counterfoil.request_reads import ANY_ERROR, RecordedRequest, RequestFilter
 from counterfoil.views.audit import with_labels
 from counterfoil.views.keys import labels_of
 from counterfoil.views.requests import RequestFollower, columns, find

@@ -14,9 +14,10 @@ from counterfoil.console.visit import Visit
 from counterfoil.domain.access import DAILY_TOTAL_DAYS, REQUEST_RECORD_DAYS
 from counterfoil.model.calendar import DAY_MS, HOUR_MS, days_until, thai_day, thai_midnight
 from counterfoil.model.text import translatable
-from counterfoil.operator_reads import ANY_ERROR, MEASURED_REQUESTS, OperatorReads
+from counterfoil.operator_reads import OperatorReads
 from counterfoil.program.columns import ListColumn, RowList
 from counterfoil.program.times import local
+from counterfoil.request_reads import ANY_ERROR, MEASURED_REQUESTS
 
 WIDTH, HEIGHT = 720, 260
 LEFT, BOTTOM, TOP = 60, 28, 10

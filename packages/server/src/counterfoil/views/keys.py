@@ -10,9 +10,10 @@ from counterfoil.domain.access import Key, KeyUse, key_warnings, permissions
 from counterfoil.domain.problems import what_to_do
 from counterfoil.model.calendar import days_until, thai_day
 from counterfoil.model.text import translatable
-from counterfoil.operator_reads import DayOfKey, ErrorGroup, OperatorReads
+from counterfoil.operator_reads import OperatorReads
 from counterfoil.program.columns import ListColumn
 from counterfoil.program.times import minute
+from counterfoil.request_reads import DayOfKey, ErrorGroup
 from counterfoil.views.copies import CopySummary, LoadedShops, copy_rows, summary
 
 WEEK = 7

@@ -5,8 +5,9 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from counterfoil.model.text import translatable
-from counterfoil.operator_reads import OperatorReads, RecordedRequest, RecordPosition, RequestFilter
+from counterfoil.operator_reads import OperatorReads
 from counterfoil.program.columns import ListColumn
+from counterfoil.request_reads import RecordedRequest, RecordPosition, RequestFilter
 
 PER_QUERY = 1_000
 # A record may be written up to this many milliseconds after the time that it contains.

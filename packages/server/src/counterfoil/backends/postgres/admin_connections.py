@@ -7,14 +7,18 @@ connections that serve requests are in pool.py.
 
 import logging
 import os
+import re
 import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
+from functools import cache
 from typing import Any
 
 import psycopg
+from psycopg.abc import Buffer
 from psycopg.conninfo import make_conninfo
+from psycopg.types.numeric import FloatDumper, NumericBinaryLoader, NumericLoader
 
 from counterfoil.backends.postgres.addresses import SESSION_SETTINGS, addresses, server_error
 from counterfoil.backends.postgres.schema import IS_DISTRIBUTED, VERSION, mismatch
@@ -41,6 +45,13 @@ Connection = psycopg.Connection[tuple[Any, ...]]
 logging.getLogger("psycopg").setLevel(logging.CRITICAL)
 
 
+@cache
+def psycopg_form(statement: str) -> bytes:
+    """Return a statement with its parameters written as psycopg reads them: `:name` becomes `%(name)s`."""
+    # A colon that follows or precedes another one belongs to a cast.
+    return re.sub(r"(?<!:):([a-z]\w*)", r"%(\1)s", statement).encode()
+
+
 @contextmanager
 def translated() -> Iterator[None]:
     """Convert errors of psycopg and the operating system to the exceptions defined in ports.py."""
@@ -63,7 +74,7 @@ def connect(url: str) -> Connection:
     options = " ".join(f"-c {name}={value}" for name, value in _SETTINGS.items())
     several = {"target_session_attrs": "read-write"} if addresses(url) else {}
     with translated():
-        return psycopg.connect(
+        connection = psycopg.connect(
             make_conninfo(url, **several),
             autocommit=True,
             connect_timeout=CONNECT_SEC,
@@ -73,6 +84,33 @@ def connect(url: str) -> Connection:
             keepalives_count=2,
             tcp_user_timeout=SILENCE_MS,
         )
+    connection.adapters.register_loader("numeric", _RevisionLoader)
+    connection.adapters.register_loader("numeric", _BinaryRevisionLoader)
+    connection.adapters.register_dumper(float, _RevisionDumper)
+    return connection
+
+
+# --- revisions ----------------------------------------------------------------------
+#
+# The type `numeric` keeps all digits of a revision. No other column has it.
+
+
+class _RevisionLoader(NumericLoader):
+    def load(self, data: Buffer) -> float:  # type: ignore[override]
+        """Return a revision as it was loaded: an integer if it is a whole number, otherwise a float."""
+        kept = super().load(data)
+        return int(kept) if kept == kept.to_integral_value() else float(kept)
+
+
+class _BinaryRevisionLoader(NumericBinaryLoader):
+    def load(self, data: Buffer) -> float:  # type: ignore[override]
+        """Return a revision as it was loaded: an integer if it is a whole number, otherwise a float."""
+        kept = super().load(data)
+        return int(kept) if kept == kept.to_integral_value() else float(kept)
+
+
+class _RevisionDumper(FloatDumper):
+    oid = psycopg.adapters.types["numeric"].oid
 
 
 @contextmanager

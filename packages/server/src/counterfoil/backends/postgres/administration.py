@@ -17,6 +17,7 @@ from counterfoil.backends.postgres.admin_connections import (
     checked_connection,
     connect,
     fingerprint_of,
+    psycopg_form,
     translated,
 )
 from counterfoil.backends.postgres.schema import DATABASE_BEFORE_RELEASE, MIGRATIONS, oldest_for, scripts
@@ -25,7 +26,6 @@ from counterfoil.domain.audit import AuditEntry, to_row
 from counterfoil.domain.paging import RESERVED_MS
 from counterfoil.key_issuing import KeyStore
 from counterfoil.model.calendar import as_number, thai_day
-from counterfoil.operator_reads import to_postgres
 from counterfoil.ports import AuditedTransaction, Clock, StoreMismatch
 
 # --- the audit log ------------------------------------------------------------------
@@ -72,7 +72,7 @@ def _transaction_on(connection: Connection) -> AuditedTransaction:
     fingerprint_of(connection)
     connection.execute(_LOCK_AUDIT)
     return (
-        lambda statement, **values: connection.execute(to_postgres(statement), values).fetchall(),
+        lambda statement, **values: connection.execute(psycopg_form(statement), values).fetchall(),
         lambda entries: append(connection, entries),
     )
 

@@ -7,7 +7,7 @@ one shop or base. So none spans two nodes, and none needs two-phase commit. See 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from itertools import starmap
+from itertools import chain, starmap
 from typing import Any
 
 from counterfoil.backends.postgres.admin_connections import (
@@ -17,7 +17,19 @@ from counterfoil.backends.postgres.admin_connections import (
     connect,
     translated,
 )
-from counterfoil.backends.postgres.ledger import LAST_SHOP, NOW, SQL, PostgresLedger, all_rows, asked_rows, only
+from counterfoil.backends.postgres.ledger import (
+    BASES,
+    LAST_SHOP,
+    MEMBERS,
+    NOW,
+    PUT_SHOPS,
+    REMOVALS,
+    SHOPS,
+    PostgresLedger,
+    all_rows,
+    asked_rows,
+    only,
+)
 from counterfoil.backends.postgres.schema import IS_DISTRIBUTED
 from counterfoil.backends.postgres.written_rows import columns, rev_text
 from counterfoil.domain.batch import Batch, NeededRows
@@ -168,12 +180,49 @@ _BILLS = """
     WHERE shop = %s AND id = ANY(%s)
 """
 _BODIES = "SELECT shop, id, body FROM bills WHERE shop = %s AND id = ANY(%s)"
+# `{places}` are the places of one row, as many times as there are rows: see `_insert`.
+# Without a load, the bill is rewritten under the facts of its shop, so it stays the bill of its load.
+_PUT_BILLS = """
+    INSERT INTO bills
+        (shop, id, bill_day, closed_at, updated_at, trading_day, rev, facts_version, digest, seal, withheld, body,
+        loaded_at, load)
+    VALUES {places}
+    ON CONFLICT (shop, id) DO UPDATE SET
+        bill_day = excluded.bill_day, closed_at = excluded.closed_at, updated_at = excluded.updated_at,
+        trading_day = excluded.trading_day, rev = excluded.rev, facts_version = excluded.facts_version,
+        digest = excluded.digest, seal = excluded.seal, withheld = excluded.withheld, body = excluded.body,
+        loaded_at = excluded.loaded_at, load = coalesce(excluded.load, bills.load),
+        load_before = CASE
+            WHEN excluded.load IS NULL OR excluded.load = bills.load THEN bills.load_before
+            ELSE coalesce(bills.load, 0)
+        END,
+        confirmed_by = CASE WHEN excluded.load IS NULL THEN bills.confirmed_by END
+"""
 _BILL = (
     "(%s::integer, %s, %s::integer, %s::bigint, %s::bigint, %s, %s::numeric, %s::integer, %b, %b, %b, %b, %s::bigint, "
     "%s::integer)"
 )
+_SETTLE_BILLS = """
+    UPDATE bills SET trading_day = asked.trading_day, rev = asked.rev, withheld = asked.withheld,
+        confirmed_by = asked.confirmed_by
+    FROM unnest(%s::text[], %s::text[], %s::numeric[], %s::bytea[], %s::integer[])
+        AS asked (id, trading_day, rev, withheld, confirmed_by)
+    WHERE bills.id = asked.id AND bills.shop = %s
+"""
+_SETTLE_FACTS = """
+    UPDATE bills SET facts_version = asked.version, trading_day = asked.trading_day, withheld = asked.withheld
+    FROM unnest(%s::text[], %s::integer[], %s::text[], %s::bytea[]) AS asked (id, version, trading_day, withheld)
+    WHERE bills.id = asked.id AND bills.shop = %s
+"""
+_REMOVE_BILLS = "DELETE FROM bills WHERE id = ANY(%s) AND shop = %s"
+_PUT_MEMBERS = """
+    INSERT INTO members (provider_id, token, created_at, rev, record, form) VALUES {places}
+    ON CONFLICT (provider_id, token) DO UPDATE SET
+        created_at = excluded.created_at, rev = excluded.rev, record = excluded.record, form = excluded.form
+"""
 _MEMBER = "(%s, %s, %s::bigint, %s::numeric, %b, %b)"
 _REMOVE_MEMBERS = "DELETE FROM members WHERE provider_id = %s AND token = ANY(%s)"
+_ADD_ACCOUNTS = "INSERT INTO accounts (provider_id, token, place, hash, created_at, channel) VALUES {places}"
 _ACCOUNT = "(%s, %s, %s::integer, %s, %s::bigint, %s)"
 _REMOVE_ACCOUNTS = "DELETE FROM accounts WHERE provider_id = %s AND token = ANY(%s)"
 
@@ -241,28 +290,33 @@ class DistributedLedger(PostgresLedger):
             )
         connection.execute(_PUBLISH_ABANDONED, (stamp,))
 
-    # --- methods that need the write lock ------------------------------------------
+    @contextmanager
+    def _locked(self) -> Iterator[int]:
+        with self._writing():
+            yield int(only(self._line().execute(_NOW, self._now()))[0])
 
-    def _begin(self) -> int:
-        """Return the current time. `_writing` already holds the lock."""
-        return int(only(self._line().execute(_NOW, self._now()))[0])
+    def _take_stamp(self) -> int:
+        stamp, _ = self._reserve_stamp()
+        return stamp
 
-    def _take_stamp(self) -> tuple[int, int]:
+    def _reserve_stamp(self) -> tuple[int, int]:
         """Reserve a stamp; return it and the current time. The ticker keeps the horizon below a reserved stamp."""
         stamp, now = only(self._line().execute(_TAKE, self._now()))
         return stamp, now
 
-    def _open(self, needed: NeededRows) -> tuple[Batch, int]:
+    # --- many rows -----------------------------------------------------------------
+
+    def _batch(self, needed: NeededRows) -> tuple[Batch, int]:
         connection = self._line()
-        stamp, now = self._take_stamp()
-        shops = list(starmap(ShopRow, all_rows(asked_rows(connection, SQL["shops"], needed.shops))))
-        removals = asked_rows(connection, SQL["removals"], *columns(needed.removals))
+        stamp, now = self._reserve_stamp()
+        shops = list(starmap(ShopRow, all_rows(asked_rows(connection, SHOPS, needed.shops))))
+        removals = asked_rows(connection, REMOVALS, *columns(needed.removals))
         batch = Batch(
             stamp,
             only(connection.execute(LAST_SHOP))[0] if needed.new_shops else 0,
             shops,
             self._known_bills(needed, shops),
-            starmap(BaseRow, all_rows(asked_rows(connection, SQL["bases"], needed.bases))),
+            starmap(BaseRow, all_rows(asked_rows(connection, BASES, needed.bases))),
             self._known_members(needed),
             {row[:3]: row[3] for row in all_rows(removals)},
         )
@@ -277,32 +331,48 @@ class DistributedLedger(PostgresLedger):
                 yield from starmap(BillRow, all_rows(found))
 
     def _bodies(self, keys: Sequence[tuple[int, str]]) -> list[Row]:
-        return [
-            row
-            for shop, of_shop in _grouped(keys)
-            for row in self._line().execute(_BODIES, (shop, [bill_id for _, bill_id in of_shop]), binary=True)
-        ]
+        rows: list[Row] = []
+        for shop, of_shop in _grouped(keys):
+            bill_ids = [bill_id for _, bill_id in of_shop]
+            rows += self._line().execute(_BODIES, (shop, bill_ids), binary=True).fetchall()
+        return rows
 
     def _known_members(self, needed: NeededRows) -> list[MemberRow]:
         """Return stored members of all bases. If a writer died while moving one, it has two rows, the newest last."""
-        found = starmap(MemberRow, all_rows(asked_rows(self._line(), SQL["members"], needed.tokens)))
+        found = starmap(MemberRow, all_rows(asked_rows(self._line(), MEMBERS, needed.tokens)))
         return sorted(found, key=lambda row: float("-inf") if row.rev is None else row.rev)
 
-    def _write_small_tables(self, batch: Batch) -> None:
+    def _write(self, batch: Batch) -> None:
         """Write the tables on the coordinator in one transaction, before any bill.
 
         If the writer dies before it has written all bills, nothing is lost: the feed reads a shop that has not changed,
         or skips a removal because the bill still exists. If the bills were written first, the feed could miss them.
         """
         with self._line().transaction():
-            super()._write_small_tables(batch)
+            self._do(PUT_SHOPS, [row.values(rev_text(row.rev)) for row in batch.written_shops()])
+            self._note(batch)
+        self._remove_bills(batch.removed_bills())
+        self._put_bills(batch.added_bills())
+        self._put_bills(batch.changed_bills())
+        settled = [row.settled_values(rev_text(row.rev)) for row in batch.settled_bills()]
+        self._do_per_shop(_SETTLE_BILLS, settled)
+        self._put_members(batch)
 
-    def _write_bills(self, name: str, rows: Sequence[Row]) -> None:
+    def _rewrite(self, bills: Sequence[BillRow]) -> None:
+        self._put_bills([bill for bill in bills if bill.body is not None])
+        self._do_per_shop(_SETTLE_FACTS, [bill.facts_values() for bill in bills if bill.body is None])
+
+    def _remove_bills(self, keys: Sequence[tuple[int, str]]) -> None:
+        self._do_per_shop(_REMOVE_BILLS, keys)
+
+    def _put_bills(self, bills: Sequence[BillRow]) -> None:
+        for _, of_shop in _grouped(bill.values(rev_text(bill.rev)) for bill in bills):
+            self._insert(_PUT_BILLS, _BILL, of_shop)
+
+    def _do_per_shop(self, statement: str, rows: Sequence[Row]) -> None:
+        """Run a statement for the rows of each shop. Its number comes first in a row, and last in the statement."""
         for shop, of_shop in _grouped(rows):
-            if statement := SQL.get(f"{name}_of_shop"):
-                self._line().execute(statement.encode(), [*columns([row[1:] for row in of_shop]), shop])
-            else:
-                self._insert(SQL["put_bills"], _BILL, of_shop)
+            self._line().execute(statement.encode(), [*columns([row[1:] for row in of_shop]), shop])
 
     def _put_members(self, batch: Batch) -> None:
         """Write members and their accounts, in one transaction per base. All of a base's rows are on the same node.
@@ -314,20 +384,20 @@ class DistributedLedger(PostgresLedger):
             rows = [row for _, row in of_base]
             with self._line().transaction():
                 self._line().execute(_REMOVE_ACCOUNTS, (provider_id, [row.token for row in rows]))
-                self._insert(SQL["put_members"], _MEMBER, [row.values(rev_text(row.rev)) for row in rows])
-                self._insert(SQL["add_accounts"], _ACCOUNT, account_values(rows))
+                self._insert(_PUT_MEMBERS, _MEMBER, [row.values(rev_text(row.rev)) for row in rows])
+                self._insert(_ADD_ACCOUNTS, _ACCOUNT, account_values(rows))
         for provider_id, gone in _grouped(batch.removed_members()):
             tokens = [token for _, token in gone]
             with self._line().transaction():
                 self._line().execute(_REMOVE_MEMBERS, (provider_id, tokens))
                 self._line().execute(_REMOVE_ACCOUNTS, (provider_id, tokens))
 
-    def _insert(self, statement: str, row: str, rows: Sequence[Row]) -> None:
+    def _insert(self, statement: str, places: str, rows: Sequence[Row]) -> None:
         """Insert rows with VALUES, because Citus would commit an INSERT ... SELECT from arrays in two phases."""
         for start in range(0, len(rows), ROWS):
-            some = rows[start : start + ROWS]
-            text = statement.format(rows="VALUES " + ", ".join([row] * len(some)))
-            self._line().execute(text.encode(), [value for row in some for value in row], prepare=False)
+            written = rows[start : start + ROWS]
+            text = statement.format(places=", ".join([places] * len(written)))
+            self._line().execute(text.encode(), list(chain.from_iterable(written)), prepare=False)
 
 
 def _grouped(rows: Iterable[Row]) -> Iterable[tuple[Any, list[Row]]]:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import starmap
-from pathlib import Path
 from typing import Any
 
 from psycopg import Connection, Cursor
@@ -22,13 +21,12 @@ from counterfoil.backends.postgres.admin_connections import (
     ReconnectingConnection,
     check_layout,
     fingerprint_of,
+    psycopg_form,
     translated,
 )
-from counterfoil.backends.postgres.written_rows import columns, loaded, rev_text
+from counterfoil.backends.postgres.written_rows import columns, rev_text
 from counterfoil.domain.batch import Batch, NeededRows
 from counterfoil.domain.changes import BaseRow, BillRow, MemberRow, Row, ShopRow, account_values
-from counterfoil.model.text import statements
-from counterfoil.operator_reads import to_postgres
 from counterfoil.ports import StoreMismatch, wrong_secret
 
 CLOCK = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
@@ -39,9 +37,106 @@ _TAKE_STAMP = f"UPDATE horizon SET at = greatest({NOW}, at + 1) RETURNING at, {N
 # If a writer holds the row lock, this statement waits and then sees the value that the writer committed.
 _ADVANCE = f"UPDATE horizon SET at = greatest(at, {NOW}) RETURNING at"  # noqa: S608 - as above
 
-LAST_SHOP = "SELECT coalesce(max(number), 0) FROM shops"
-SQL = statements(Path(__file__).with_suffix(".sql").read_text("utf-8"))
 _SET_FINGERPRINT = "INSERT INTO deployment (one, secret_fingerprint) VALUES (1, %s) ON CONFLICT DO NOTHING"
+
+# --- reading rows by their keys --------------------------------------------------------
+
+LAST_SHOP = "SELECT coalesce(max(number), 0) FROM shops"
+SHOPS = """
+    SELECT number, id, franchise_id, provider_id, removed, rev, latest_version, applied_version, facts, body
+    FROM shops WHERE id = ANY(%s)
+"""
+_BILLS = """
+    SELECT bills.shop, bills.id, bills.trading_day, bills.rev, bills.digest, bills.withheld, bills.bill_day,
+        bills.load, bills.confirmed_by
+    FROM unnest(%s::text[], %s::text[]) AS asked (shop_id, id)
+    JOIN shops ON shops.id = asked.shop_id
+    JOIN bills ON bills.shop = shops.number AND bills.id = asked.id
+"""
+_BODIES = """
+    SELECT bills.shop, bills.id, bills.body FROM unnest(%s::integer[], %s::text[]) AS asked (shop, id)
+    JOIN bills ON bills.shop = asked.shop AND bills.id = asked.id
+"""
+BASES = "SELECT id, rev, body FROM bases WHERE id = ANY(%s)"
+MEMBERS = "SELECT provider_id, token, rev, record, form FROM members WHERE token = ANY(%s)"
+REMOVALS = """
+    SELECT removals.* FROM unnest(%s::text[], %s::text[], %s::text[]) AS asked (shop, kind, id)
+    JOIN removals USING (shop, kind, id)
+"""
+
+# --- writing rows: each column is passed as an array -----------------------------------
+
+PUT_SHOPS = """
+    INSERT INTO shops
+        (number, id, franchise_id, provider_id, removed, rev, latest_version, applied_version, facts, body)
+    SELECT * FROM unnest(%s::integer[], %s::text[], %s::text[], %s::text[], %s::boolean[], %s::numeric[],
+        %s::integer[], %s::integer[], %b::bytea[], %b::bytea[])
+    ON CONFLICT (number) DO UPDATE SET
+        franchise_id = excluded.franchise_id, provider_id = excluded.provider_id, removed = excluded.removed,
+        rev = excluded.rev, latest_version = excluded.latest_version, facts = excluded.facts, body = excluded.body
+"""
+_ADD_BILLS = """
+    INSERT INTO bills
+        (shop, id, bill_day, closed_at, updated_at, trading_day, rev, facts_version, digest, seal, withheld, body,
+        loaded_at, load)
+    SELECT * FROM unnest(%s::integer[], %s::text[], %s::integer[], %s::bigint[], %s::bigint[], %s::text[],
+        %s::numeric[], %s::integer[], %b::bytea[], %b::bytea[], %b::bytea[], %b::bytea[], %s::bigint[],
+        %s::integer[])
+"""
+# Without a load, the bill is rewritten under the facts of its shop, so it stays the bill of its load.
+_PUT_BILLS = """
+    INSERT INTO bills
+        (shop, id, bill_day, closed_at, updated_at, trading_day, rev, facts_version, digest, seal, withheld, body,
+        loaded_at, load)
+    SELECT * FROM unnest(%s::integer[], %s::text[], %s::integer[], %s::bigint[], %s::bigint[], %s::text[],
+        %s::numeric[], %s::integer[], %b::bytea[], %b::bytea[], %b::bytea[], %b::bytea[], %s::bigint[],
+        %s::integer[])
+    ON CONFLICT (shop, id) DO UPDATE SET
+        bill_day = excluded.bill_day, closed_at = excluded.closed_at, updated_at = excluded.updated_at,
+        trading_day = excluded.trading_day, rev = excluded.rev, facts_version = excluded.facts_version,
+        digest = excluded.digest, seal = excluded.seal, withheld = excluded.withheld, body = excluded.body,
+        loaded_at = excluded.loaded_at, load = coalesce(excluded.load, bills.load),
+        load_before = CASE
+            WHEN excluded.load IS NULL OR excluded.load = bills.load THEN bills.load_before
+            ELSE coalesce(bills.load, 0)
+        END,
+        confirmed_by = CASE WHEN excluded.load IS NULL THEN bills.confirmed_by END
+"""
+_SETTLE_BILLS = """
+    UPDATE bills SET trading_day = asked.trading_day, rev = asked.rev, withheld = asked.withheld,
+        confirmed_by = asked.confirmed_by
+    FROM unnest(%s::integer[], %s::text[], %s::text[], %s::numeric[], %s::bytea[], %s::integer[])
+        AS asked (shop, id, trading_day, rev, withheld, confirmed_by)
+    WHERE bills.shop = asked.shop AND bills.id = asked.id
+"""
+_SETTLE_FACTS = """
+    UPDATE bills SET facts_version = asked.version, trading_day = asked.trading_day, withheld = asked.withheld
+    FROM unnest(%s::integer[], %s::text[], %s::integer[], %s::text[], %s::bytea[])
+        AS asked (shop, id, version, trading_day, withheld)
+    WHERE bills.shop = asked.shop AND bills.id = asked.id
+"""
+_REMOVE_BILLS = """
+    DELETE FROM bills USING unnest(%s::integer[], %s::text[]) AS asked (shop, id)
+    WHERE bills.shop = asked.shop AND bills.id = asked.id
+"""
+_PUT_MEMBERS = """
+    INSERT INTO members (provider_id, token, created_at, rev, record, form)
+    SELECT * FROM unnest(%s::text[], %s::text[], %s::bigint[], %s::numeric[], %b::bytea[], %b::bytea[])
+    ON CONFLICT (provider_id, token) DO UPDATE SET
+        created_at = excluded.created_at, rev = excluded.rev, record = excluded.record, form = excluded.form
+"""
+_REMOVE_MEMBERS = """
+    DELETE FROM members USING unnest(%s::text[], %s::text[]) AS asked (provider_id, token)
+    WHERE members.provider_id = asked.provider_id AND members.token = asked.token
+"""
+_ADD_ACCOUNTS = """
+    INSERT INTO accounts (provider_id, token, place, hash, created_at, channel)
+    SELECT * FROM unnest(%s::text[], %s::text[], %s::integer[], %s::text[], %s::bigint[], %s::text[])
+"""
+_REMOVE_ACCOUNTS = """
+    DELETE FROM accounts USING unnest(%s::text[], %s::text[]) AS asked (provider_id, token)
+    WHERE accounts.provider_id = asked.provider_id AND accounts.token = asked.token
+"""
 
 
 class PostgresLedger(LoadBook):
@@ -63,7 +158,7 @@ class PostgresLedger(LoadBook):
         self._line.close()
 
     def advance_horizon(self) -> int:
-        with self._briefly():
+        with self._reading():
             return int(only(self._line().execute(_ADVANCE, self._now()))[0])
 
     def checkpoint(self) -> None:
@@ -76,6 +171,23 @@ class PostgresLedger(LoadBook):
     def compact(self) -> bool:
         return False
 
+    # --- transactions --------------------------------------------------------------
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        with translated(), self._line.within(STATEMENT_SEC):
+            yield
+
+    @contextmanager
+    def _unlocked(self) -> Iterator[int]:
+        with self._reading(), self._line().transaction():
+            yield only(self._line().execute(f"SELECT {NOW}", self._now()))[0]
+
+    @contextmanager
+    def _locked(self) -> Iterator[int]:
+        with self._writing():
+            yield int(only(self._line().execute(_LOCK, self._now()))[0])
+
     @contextmanager
     def _writing(self) -> Iterator[None]:
         """Run one transaction. Statements are pipelined until a result is needed."""
@@ -84,42 +196,34 @@ class PostgresLedger(LoadBook):
             with connection.pipeline(), connection.transaction():
                 yield
 
-    @contextmanager
-    def _briefly(self) -> Iterator[None]:
-        with translated(), self._line.within(STATEMENT_SEC):
-            yield
-
-    @contextmanager
-    def _unlocked(self) -> Iterator[int]:
-        with self._briefly(), self._line().transaction():
-            yield only(self._line().execute(f"SELECT {NOW}", self._now()))[0]
+    def _take_stamp(self) -> int:
+        stamp, _ = only(self._line().execute(_TAKE_STAMP, self._now()))
+        return int(stamp)
 
     def _now(self) -> dict[str, int | None]:
         """Return the parameter of `NOW`."""
         return {"now": self._now_ms() if self._now_ms else None}
 
     def _run(self, statement: str, **values: object) -> Cursor[Any]:
-        return self._line().execute(to_postgres(statement), values, binary=True)
+        return self._line().execute(psycopg_form(statement), values, binary=True)
 
-    # --- methods that need the write lock ------------------------------------------
+    # --- many rows -----------------------------------------------------------------
 
-    def _begin(self) -> int:
-        return int(only(self._line().execute(_LOCK, self._now()))[0])
+    @contextmanager
+    def _opened(self, needed: NeededRows) -> Iterator[tuple[Batch, int]]:
+        with self._writing():
+            yield self._batch(needed)
 
-    def _take_stamp(self) -> tuple[int, int]:
-        stamp, now = only(self._line().execute(_TAKE_STAMP, self._now()))
-        return stamp, now
-
-    def _open(self, needed: NeededRows) -> tuple[Batch, int]:
-        # All of this takes one round trip.
+    def _batch(self, needed: NeededRows) -> tuple[Batch, int]:
+        """Take a stamp and read the rows, all in one round trip. Return the batch and the current time."""
         connection = self._line()
         stamped = connection.execute(_TAKE_STAMP, self._now(), binary=True)
         last_shop = connection.execute(LAST_SHOP, binary=True) if needed.new_shops else None
-        shops = asked_rows(connection, SQL["shops"], needed.shops)
-        bills = asked_rows(connection, SQL["bills"], *columns(needed.bills))
-        bases = asked_rows(connection, SQL["bases"], needed.bases)
-        members = asked_rows(connection, SQL["members"], needed.tokens)
-        removals = asked_rows(connection, SQL["removals"], *columns(needed.removals))
+        shops = asked_rows(connection, SHOPS, needed.shops)
+        bills = asked_rows(connection, _BILLS, *columns(needed.bills))
+        bases = asked_rows(connection, BASES, needed.bases)
+        members = asked_rows(connection, MEMBERS, needed.tokens)
+        removals = asked_rows(connection, REMOVALS, *columns(needed.removals))
         stamp, now = only(stamped)
         batch = Batch(
             stamp,
@@ -133,43 +237,32 @@ class PostgresLedger(LoadBook):
         return batch, now
 
     def _bodies(self, keys: Sequence[tuple[int, str]]) -> list[Row]:
-        return all_rows(asked_rows(self._line(), SQL["bodies"], *columns(keys)))
+        return all_rows(asked_rows(self._line(), _BODIES, *columns(keys)))
 
-    def _rev(self, rev: float | None) -> object:
-        return rev_text(rev)
-
-    def _loaded(self, row: Row) -> Row:
-        return loaded(row)
-
-    def _put_shops(self, rows: Sequence[ShopRow]) -> None:
-        self._do(SQL["put_shops"], [row.values(rev_text(row.rev)) for row in rows])
-
-    def _write_records(self, batch: Batch) -> None:
+    def _write(self, batch: Batch) -> None:
+        self._do(PUT_SHOPS, [row.values(rev_text(row.rev)) for row in batch.written_shops()])
+        self._note(batch)
         self._remove_bills(batch.removed_bills())
         # The batch has checked under the write lock that these are not stored yet.
-        self._write_bills("add_bills", [row.values(rev_text(row.rev)) for row in batch.added_bills()])
-        self._write_bills("put_bills", [row.values(rev_text(row.rev)) for row in batch.changed_bills()])
-        self._write_bills("settle_bills", [row.settled_values(rev_text(row.rev)) for row in batch.settled_bills()])
+        self._do(_ADD_BILLS, [row.values(rev_text(row.rev)) for row in batch.added_bills()])
+        self._do(_PUT_BILLS, [row.values(rev_text(row.rev)) for row in batch.changed_bills()])
+        self._do(_SETTLE_BILLS, [row.settled_values(rev_text(row.rev)) for row in batch.settled_bills()])
         self._put_members(batch)
 
-    def _write_rewritten(self, bills: Sequence[BillRow]) -> None:
-        self._write_bills("put_bills", [bill.values(rev_text(bill.rev)) for bill in bills if bill.body is not None])
-        self._write_bills("settle_facts", [bill.facts_values() for bill in bills if bill.body is None])
+    def _rewrite(self, bills: Sequence[BillRow]) -> None:
+        self._do(_PUT_BILLS, [bill.values(rev_text(bill.rev)) for bill in bills if bill.body is not None])
+        self._do(_SETTLE_FACTS, [bill.facts_values() for bill in bills if bill.body is None])
 
     def _remove_bills(self, keys: Sequence[tuple[int, str]]) -> None:
-        self._write_bills("remove_bills", keys)
-
-    def _write_bills(self, name: str, rows: Sequence[Row]) -> None:
-        self._do(SQL[name].format(rows=SQL["bill_arrays"]), rows)
+        self._do(_REMOVE_BILLS, keys)
 
     def _put_members(self, batch: Batch) -> None:
         written, gone = batch.written_members(), batch.removed_members()
-        self._do(SQL["remove_members"], gone)
-        self._do(SQL["remove_accounts"], [*gone, *((row.provider_id, row.token) for row in written)])
-        self._do(
-            SQL["put_members"].format(rows=SQL["member_arrays"]), [row.values(rev_text(row.rev)) for row in written]
-        )
-        self._do(SQL["add_accounts"].format(rows=SQL["account_arrays"]), account_values(written))
+        replaced = [(row.provider_id, row.token) for row in written]
+        self._do(_REMOVE_MEMBERS, gone)
+        self._do(_REMOVE_ACCOUNTS, [*gone, *replaced])
+        self._do(_PUT_MEMBERS, [row.values(rev_text(row.rev)) for row in written])
+        self._do(_ADD_ACCOUNTS, account_values(written))
 
     def _do(self, statement: str, rows: Sequence[Row]) -> None:
         """Run one statement for all rows, with each column passed as an array."""
@@ -198,8 +291,7 @@ def asked_rows(connection: Connection[Any], statement: str, *values: Sequence[ob
 
 
 def all_rows(cursor: Cursor[Any] | None) -> list[Row]:
-    """Return all rows, with revisions converted back to the values that were loaded."""
-    return [loaded(row) for row in cursor] if cursor else []
+    return cursor.fetchall() if cursor else []
 
 
 def only(cursor: Cursor[Any]) -> Any:

@@ -7,13 +7,17 @@ from typing import Any
 from psycopg.errors import LockNotAvailable
 
 from counterfoil.backends.moved_tables import IN_GROUP, REQUESTS, TABLES, MovedTable, MoveRefused, Row
-from counterfoil.backends.postgres.admin_connections import FILLING, ReconnectingConnection, row_of, translated
+from counterfoil.backends.postgres.admin_connections import (
+    FILLING,
+    ReconnectingConnection,
+    psycopg_form,
+    row_of,
+    translated,
+)
 from counterfoil.backends.postgres.administration import NEXT_GENERATION, append
 from counterfoil.backends.postgres.schema import IS_DISTRIBUTED
-from counterfoil.backends.postgres.written_rows import loaded
 from counterfoil.domain.audit import AuditEntry
 from counterfoil.model.calendar import HOUR_MS
-from counterfoil.operator_reads import to_postgres
 
 # Wait briefly for the lock, because the session of a killed copy ends shortly after its process.
 _LOCK_TIMEOUT = "SET lock_timeout = '5s'"
@@ -27,8 +31,8 @@ _KINDS = "SELECT attname, atttypid::regtype::text FROM pg_attribute WHERE attrel
 FETCH_ROWS = 5_000
 
 
-# Columns whose type differs from the source's type. `_WRITE` converts from the source's type. `_READ` converts back to
-# it, except for `rev`, which `loaded` converts.
+# Columns whose type differs from the source's type. `_WRITE` converts from the source's type. `_READ` converts back
+# to it, except for `rev`, which the connection converts.
 _READ = {"removed": "removed::integer", "expired": "expired::integer"}
 _WRITE: dict[str, Callable[[Any], Any]] = {
     "removed": bool,
@@ -95,14 +99,14 @@ class PostgresMoveTarget:
 
     def ask(self, table: MovedTable, query: str, **values: Any) -> list[Row]:  # noqa: ARG002 - one database has all
         with translated():
-            return self._connection().execute(to_postgres(query), values).fetchall()
+            return self._connection().execute(psycopg_form(query), values).fetchall()
 
     def rows(self, table: MovedTable, group: Any) -> Iterator[Row]:
         """Yield the rows of a group, with the types that they have in the source."""
         with translated(), self._connection().transaction(), self._connection().cursor("rows", binary=True) as cursor:
-            cursor.execute(to_postgres(_select(table, table.columns, IN_GROUP[table.group])), {"group": group})
+            cursor.execute(psycopg_form(_select(table, table.columns, IN_GROUP[table.group])), {"group": group})
             while rows := cursor.fetchmany(FETCH_ROWS):
-                yield from map(loaded, rows) if "rev" in table.columns else rows
+                yield from rows
 
     def insert(self, table: MovedTable, group: Any, rows: Iterable[Row]) -> None:
         with translated(), self._connection().transaction():
@@ -131,7 +135,7 @@ class PostgresMoveTarget:
     def clear(self, table: MovedTable, group: Any) -> None:
         with translated():
             query = f"DELETE FROM {table.name} WHERE {IN_GROUP[table.group]}"  # noqa: S608 - our own table names
-            self._connection().execute(to_postgres(query), {"group": group})
+            self._connection().execute(psycopg_form(query), {"group": group})
 
     def _kinds(self, table: MovedTable) -> dict[str, str]:
         with translated():

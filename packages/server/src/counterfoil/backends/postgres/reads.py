@@ -9,11 +9,12 @@ from psycopg.conninfo import make_conninfo
 from psycopg.errors import QueryCanceled
 
 from counterfoil.backends.postgres.addresses import SCHEMA, Address, addresses
-from counterfoil.backends.postgres.admin_connections import checked_connection, fingerprint_of, translated
+from counterfoil.backends.postgres.admin_connections import checked_connection, fingerprint_of, psycopg_form, translated
 from counterfoil.business_reads import Ask, Part
 from counterfoil.model.messages import Message
-from counterfoil.operator_reads import QUERY_SEC, SCANNED_REQUESTS, OperatorReads, QueryTooSlow, to_postgres
+from counterfoil.operator_reads import QUERY_SEC, OperatorReads, QueryTooSlow
 from counterfoil.ports import Permissions, ServerRole, ServerState, StoreExtent, StoreMismatch, StoreUnavailable
+from counterfoil.request_reads import NO_END, SCANNED_REQUESTS, RecordPosition, RequestFilter, Row
 
 # A server that does not answer within this time counts as unreachable.
 ANSWER_SEC = 1.0
@@ -42,15 +43,44 @@ _COUNTS = """
 """
 
 
+# Records are never updated, so the physical position of a record in its partition does not change. Records with the
+# same time, which are always in the same partition, are sorted by this position.
+# PostgreSQL plans for the given values, so a condition that does not apply does not prevent the use of an index.
+_REQUESTS = """
+    SELECT at, key_id, route, status, error, took_us, personal_base, personal_members, request_id, detail, number
+    FROM (
+        SELECT *, (ctid::text::point)[0]::bigint * 65536 + (ctid::text::point)[1]::bigint AS number FROM requests
+    ) AS requests
+    WHERE at >= :since AND at < :until
+        AND at <= :before_at AND (at < :before_at OR number < :before_number)
+        AND (CAST(:request_id AS text) IS NULL OR request_id = :request_id)
+        AND (CAST(:key_id AS text) IS NULL OR key_id = :key_id)
+        AND (NOT :personal_data OR personal_base IS NOT NULL)
+        AND (NOT :is_failed OR error IS NOT NULL)
+    ORDER BY at DESC, number DESC LIMIT :most
+"""
+
+
 class PostgresReads(OperatorReads):
     """Reads in read-only transactions."""
 
-    # Records are never updated, so the physical position of a record in its partition does not change. Records with the
-    # same time, which are always in the same partition, are sorted by this position.
-    NUMBER = "((ctid::text::point)[0]::bigint * 65536 + (ctid::text::point)[1]::bigint)"
-    AUDIT_ORIGIN = "origin,"
-    POSITION = "position({text} IN body)"
-    PART = "substring(body FROM {start} FOR {length})"
+    LATEST_ENTRIES = """
+        SELECT at, act, actor, via, host, key_id, changes, detail FROM audit
+        WHERE at >= :since AND (CAST(:key_id AS text) IS NULL OR key_id = :key_id)
+        ORDER BY at DESC, origin, number DESC LIMIT :most
+    """
+    # Whoever serves cannot look at the folder of a backup.
+    BACKUPS = """
+        SELECT at, '', '' FROM audit WHERE act = 'store_backed_up' AND at >= :since ORDER BY at DESC LIMIT 100
+    """
+    BILLS_WITH = """
+        SELECT shop, id, body FROM bills
+        WHERE position(:first IN body) > 0 OR position(:second IN body) > 0 OR position(:third IN body) > 0
+    """
+    MEMBERS_OF_BILLS = """
+        SELECT shop, id, substring(body FROM position(:text IN body) + :after FOR :length) FROM bills
+        WHERE position(:text IN body) > 0
+    """
     COUNTS = (_COUNTS,)
     LAST_DAYS = """
         SELECT key_id, max(day) FROM (
@@ -69,9 +99,23 @@ class PostgresReads(OperatorReads):
             if query_sec is not None:
                 connection.execute(f"SET LOCAL statement_timeout = {round(query_sec * 1000)}".encode())
             try:
-                yield lambda statement, **values: connection.execute(to_postgres(statement), values).fetchall()
+                yield lambda statement, **values: connection.execute(psycopg_form(statement), values).fetchall()
             except QueryCanceled as error:
                 raise QueryTooSlow(f"PostgreSQL: the query took longer than {query_sec:g} s") from error
+
+    def _newest_requests(self, ask: Ask, wanted: RequestFilter, before: RecordPosition, most: int) -> list[Row]:
+        return ask(
+            _REQUESTS,
+            since=wanted.since or 0,
+            until=NO_END if wanted.until is None else wanted.until,
+            before_at=before[0],
+            before_number=before[1],
+            request_id=wanted.request_id,
+            key_id=wanted.key_id,
+            personal_data=wanted.personal_data,
+            is_failed=wanted.is_failed,
+            most=most,
+        )
 
     def problems(self) -> dict[str, Message | None]:
         try:

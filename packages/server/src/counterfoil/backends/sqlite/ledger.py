@@ -16,7 +16,6 @@ from counterfoil.backends.sqlite.files import WAIT_SEC, checkpoint, empty_log, r
 from counterfoil.backends.sqlite.positions import PositionExchange
 from counterfoil.domain.batch import Batch, NeededRows
 from counterfoil.domain.changes import BaseRow, BillRow, MemberRow, Row, ShopRow, account_values
-from counterfoil.model.text import statements
 from counterfoil.ports import Clock, wrong_secret
 
 # Each shop has its own range of bill numbers, with room for a trillion bills.
@@ -26,7 +25,90 @@ KEYS_AT_ONCE = 100
 # A failed load waits this long for the write lock before it gives up recording that it has stopped.
 SHORT_SEC = 5.0
 
-_SQL = statements(Path(__file__).with_suffix(".sql").read_text("utf-8"))
+
+def places(columns: int) -> str:
+    """Return the places for the values of KEYS_AT_ONCE keys with so many columns, such as `(?, ?), (?, ?)`."""
+    key = "({})".format(", ".join(["?"] * columns))
+    return ", ".join([key] * KEYS_AT_ONCE)
+
+
+# --- reading rows by their keys --------------------------------------------------------
+
+_SHOPS = f"""
+    WITH asked (id) AS (VALUES {places(1)})
+    SELECT number, id, franchise_id, provider_id, removed, rev, latest_version, applied_version, facts, body
+    FROM asked CROSS JOIN shops USING (id)
+"""  # noqa: S608 - contains only places
+_BILLS = f"""
+    WITH asked (shop, id) AS (VALUES {places(2)})
+    SELECT shop, id, trading_day, rev, digest, withheld, bill_day, load, confirmed_by
+    FROM asked CROSS JOIN bills USING (shop, id)
+"""  # noqa: S608 - contains only places
+_BODIES = f"""
+    WITH asked (shop, id) AS (VALUES {places(2)}) SELECT shop, id, body FROM asked CROSS JOIN bills USING (shop, id)
+"""  # noqa: S608 - contains only places
+_BASES = f"""
+    WITH asked (id) AS (VALUES {places(1)}) SELECT id, rev, body FROM asked CROSS JOIN bases USING (id)
+"""  # noqa: S608 - contains only places
+_MEMBERS = f"""
+    WITH asked (token) AS (VALUES {places(1)})
+    SELECT provider_id, token, rev, record, form FROM asked CROSS JOIN members USING (token)
+"""  # noqa: S608 - contains only places
+_REMOVALS = f"""
+    WITH asked (shop, kind, id) AS (VALUES {places(3)})
+    SELECT shop, kind, id, rev FROM asked CROSS JOIN removals USING (shop, kind, id)
+"""  # noqa: S608 - contains only places
+_NEXT_BILLS = f"""
+    WITH asked (number) AS (VALUES {places(1)}) SELECT number, next_bill FROM asked CROSS JOIN shops USING (number)
+"""  # noqa: S608 - contains only places
+_LAST_SHOP = "SELECT coalesce(max(number), 0) FROM shops"
+
+# --- writing rows ----------------------------------------------------------------------
+
+_PUT_SHOP = """
+    INSERT INTO shops
+        (number, id, franchise_id, provider_id, removed, rev, next_bill, latest_version, applied_version, facts, body)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, 1, ?7, ?8, ?9, ?10)
+    ON CONFLICT (number) DO UPDATE SET
+        franchise_id = excluded.franchise_id, provider_id = excluded.provider_id, removed = excluded.removed,
+        rev = excluded.rev, latest_version = excluded.latest_version, facts = excluded.facts, body = excluded.body
+"""
+_ADD_BILL = """
+    INSERT INTO bills
+        (number, shop, id, bill_day, closed_at, updated_at, trading_day, rev, facts_version, digest, seal, withheld,
+        body, loaded_at, load)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+_SET_NEXT_BILL = "UPDATE shops SET next_bill = ?2 WHERE number = ?1"
+# Without a load, the bill is rewritten under the facts of its shop, so it stays the bill of its load.
+_CHANGE_BILL = """
+    UPDATE bills SET bill_day = ?3, closed_at = ?4, updated_at = ?5, trading_day = ?6, rev = ?7, facts_version = ?8,
+        digest = ?9, seal = ?10, withheld = ?11, body = ?12, loaded_at = ?13, load = coalesce(?14, load),
+        load_before = CASE WHEN ?14 IS NULL OR ?14 = load THEN load_before ELSE coalesce(load, 0) END,
+        confirmed_by = CASE WHEN ?14 IS NULL THEN confirmed_by END
+    WHERE shop = ?1 AND id = ?2
+"""
+_SETTLE_BILL = """
+    UPDATE bills SET trading_day = ?3, rev = ?4, withheld = ?5, confirmed_by = ?6 WHERE shop = ?1 AND id = ?2
+"""
+_SETTLE_FACTS = "UPDATE bills SET facts_version = ?3, trading_day = ?4, withheld = ?5 WHERE shop = ?1 AND id = ?2"
+_REMOVE_BILL = "DELETE FROM bills WHERE shop = ? AND id = ?"
+_PUT_MEMBER = """
+    INSERT INTO members (provider_id, token, created_at, rev, record, form) VALUES (?, ?, ?, ?, ?, ?)
+    ON CONFLICT (token) DO UPDATE SET
+        provider_id = excluded.provider_id, created_at = excluded.created_at, rev = excluded.rev,
+        record = excluded.record, form = excluded.form
+"""
+_REMOVE_MEMBER = "DELETE FROM members WHERE provider_id = ? AND token = ?"
+_ADD_ACCOUNT = "INSERT INTO accounts (provider_id, hash, created_at, token, channel) VALUES (?1, ?4, ?5, ?2, ?6)"
+_REMOVE_ACCOUNTS = "DELETE FROM accounts WHERE token = ?2"
+
+# --- the store -------------------------------------------------------------------------
+
+_HORIZON = "SELECT at FROM horizon"
+_SET_HORIZON = "UPDATE horizon SET at = ?"
+_FINGERPRINT = "SELECT secret_fingerprint FROM deployment"
+_SET_FINGERPRINT = "INSERT INTO deployment (one, secret_fingerprint) VALUES (1, ?)"
 
 
 class SqliteLedger(LoadBook):
@@ -47,7 +129,7 @@ class SqliteLedger(LoadBook):
             horizon = self._horizon()
             now = self._clock.now_ms()
             if now > horizon:
-                self._connection.execute(_SQL["set_horizon"], (now,))
+                self._connection.execute(_SET_HORIZON, (now,))
         self._positions.run(max(now, horizon))
         return max(now, horizon)
 
@@ -65,114 +147,108 @@ class SqliteLedger(LoadBook):
             self._connection.execute("VACUUM")
         return self.empty_log()
 
-    # --- stamps ------------------------------------------------------------------
+    # --- transactions --------------------------------------------------------------
 
-    def _horizon(self) -> int:
-        row: tuple[int] = self._connection.execute(_SQL["horizon"]).fetchone()
-        return row[0]
-
-    def _take_stamp(self) -> tuple[int, int]:
-        now = self._clock.now_ms()
-        stamp = max(now, self._horizon() + 1)
-        self._connection.execute(_SQL["set_horizon"], (stamp,))
-        return stamp, now
-
-    def _run(self, statement: str, **values: object) -> sqlite3.Cursor:
-        return self._connection.execute(statement, values)
-
-    def _briefly(self) -> translated:
+    def _reading(self) -> translated:
         return translated()
-
-    @contextmanager
-    def _writing(self, wait_sec: float = WAIT_SEC["books"]) -> Iterator[None]:
-        with translated(), writing(self._connection, wait_sec):
-            yield
-
-    def _begin(self) -> int:
-        return self._clock.now_ms()
 
     @contextmanager
     def _unlocked(self) -> Iterator[int]:
         """Open a transaction. SQLite has only one lock, so it waits for other writers, but not long."""
-        with self._writing(SHORT_SEC):
-            yield self._begin()
+        with translated(), writing(self._connection, SHORT_SEC):
+            yield self._clock.now_ms()
+
+    @contextmanager
+    def _locked(self) -> Iterator[int]:
+        with translated(), writing(self._connection, WAIT_SEC["books"]):
+            yield self._clock.now_ms()
+
+    def _take_stamp(self) -> int:
+        stamp = max(self._clock.now_ms(), self._horizon() + 1)
+        self._connection.execute(_SET_HORIZON, (stamp,))
+        return stamp
+
+    def _horizon(self) -> int:
+        row: tuple[int] = self._connection.execute(_HORIZON).fetchone()
+        return row[0]
+
+    def _run(self, statement: str, **values: object) -> sqlite3.Cursor:
+        return self._connection.execute(statement, values)
 
     def _settle_fingerprint(self, fingerprint: str) -> None:
         with translated(), writing(self._connection, WAIT_SEC["books"]):
-            row = self._connection.execute(_SQL["fingerprint"]).fetchone()
+            row = self._connection.execute(_FINGERPRINT).fetchone()
             if not row:
-                self._connection.execute(_SQL["set_fingerprint"], (fingerprint,))
+                self._connection.execute(_SET_FINGERPRINT, (fingerprint,))
             elif row[0] != fingerprint:
                 raise wrong_secret()
 
-    # --- methods that need the write lock ------------------------------------------
+    # --- many rows -----------------------------------------------------------------
 
-    def _open(self, needed: NeededRows) -> tuple[Batch, int]:
-        stamp, now = self._take_stamp()
-        shops = list(starmap(ShopRow, self._found(_SQL["shops"], list(zip(needed.shops)))))
-        numbers = {shop.shop_id: shop.number for shop in shops}
-        bills = [(numbers[shop_id], bill_id) for shop_id, bill_id in needed.bills if shop_id in numbers]
-        batch = Batch(
-            stamp,
-            self._connection.execute(_SQL["last_shop"]).fetchone()[0],
-            shops,
-            starmap(BillRow, self._found(_SQL["bills"], bills)),
-            starmap(BaseRow, self._found(_SQL["bases"], list(zip(needed.bases)))),
-            starmap(MemberRow, self._found(_SQL["members"], list(zip(needed.tokens)))),
-            {row[:3]: row[3] for row in self._found(_SQL["removals"], needed.removals)},
-        )
-        return batch, now
+    @contextmanager
+    def _opened(self, needed: NeededRows) -> Iterator[tuple[Batch, int]]:
+        with self._locked() as now:
+            stamp = self._take_stamp()
+            shops = list(starmap(ShopRow, self._found(_SHOPS, list(zip(needed.shops)))))
+            numbers = {shop.shop_id: shop.number for shop in shops}
+            bills = [(numbers[shop_id], bill_id) for shop_id, bill_id in needed.bills if shop_id in numbers]
+            batch = Batch(
+                stamp,
+                self._connection.execute(_LAST_SHOP).fetchone()[0],
+                shops,
+                starmap(BillRow, self._found(_BILLS, bills)),
+                starmap(BaseRow, self._found(_BASES, list(zip(needed.bases)))),
+                starmap(MemberRow, self._found(_MEMBERS, list(zip(needed.tokens)))),
+                {row[:3]: row[3] for row in self._found(_REMOVALS, needed.removals)},
+            )
+            yield batch, now
 
     def _bodies(self, keys: Sequence[tuple[int, str]]) -> Iterator[Row]:
-        return self._found(_SQL["bodies"], keys)
+        return self._found(_BODIES, keys)
 
-    def _put_shops(self, rows: Sequence[ShopRow]) -> None:
-        self._connection.executemany(_SQL["put_shop"], (row.values(row.rev) for row in rows))
-
-    def _write_records(self, batch: Batch) -> None:
+    def _write(self, batch: Batch) -> None:
+        self._connection.executemany(_PUT_SHOP, (row.values(row.rev) for row in batch.written_shops()))
+        self._note(batch)
         self._remove_bills(batch.removed_bills())
         self._add_bills(batch.added_bills())
-        self._connection.executemany(_SQL["change_bill"], (row.values(row.rev) for row in batch.changed_bills()))
-        self._connection.executemany(
-            _SQL["settle_bill"], (row.settled_values(row.rev) for row in batch.settled_bills())
-        )
+        self._connection.executemany(_CHANGE_BILL, (row.values(row.rev) for row in batch.changed_bills()))
+        self._connection.executemany(_SETTLE_BILL, (row.settled_values(row.rev) for row in batch.settled_bills()))
         self._put_members(batch)
 
-    def _write_rewritten(self, bills: Sequence[BillRow]) -> None:
-        self._connection.executemany(
-            _SQL["change_bill"], (bill.values(bill.rev) for bill in bills if bill.body is not None)
-        )
-        self._connection.executemany(_SQL["settle_facts"], (bill.facts_values() for bill in bills if bill.body is None))
+    def _rewrite(self, bills: Sequence[BillRow]) -> None:
+        with_body = [bill for bill in bills if bill.body is not None]
+        without_body = [bill for bill in bills if bill.body is None]
+        self._connection.executemany(_CHANGE_BILL, (bill.values(bill.rev) for bill in with_body))
+        self._connection.executemany(_SETTLE_FACTS, (bill.facts_values() for bill in without_body))
 
     def _remove_bills(self, keys: Sequence[tuple[int, str]]) -> None:
-        self._connection.executemany(_SQL["remove_bill"], keys)
+        self._connection.executemany(_REMOVE_BILL, keys)
 
     def _add_bills(self, rows: Sequence[BillRow]) -> None:
-        next_bill: dict[int, int] = dict(self._found(_SQL["next_bills"], list(zip({row.shop for row in rows}))))
-        self._connection.executemany(_SQL["add_bill"], _new_bills(rows, next_bill))
-        self._connection.executemany(_SQL["set_next_bill"], next_bill.items())
+        shops = {row.shop for row in rows}
+        next_bill: dict[int, int] = dict(self._found(_NEXT_BILLS, list(zip(shops))))
+        self._connection.executemany(_ADD_BILL, _new_bills(rows, next_bill))
+        self._connection.executemany(_SET_NEXT_BILL, next_bill.items())
 
     def _put_members(self, batch: Batch) -> None:
         written, gone = batch.written_members(), batch.removed_members()
-        self._connection.executemany(_SQL["put_member"], (row.values(row.rev) for row in written))
+        self._connection.executemany(_PUT_MEMBER, (row.values(row.rev) for row in written))
         # The statement above has already moved members to their new bases, so this deletes only removed members.
-        self._connection.executemany(_SQL["remove_member"], gone)
-        self._connection.executemany(
-            _SQL["remove_accounts"], [*gone, *((row.provider_id, row.token) for row in written)]
-        )
-        self._connection.executemany(_SQL["add_account"], account_values(written))
+        self._connection.executemany(_REMOVE_MEMBER, gone)
+        replaced = [(row.provider_id, row.token) for row in written]
+        self._connection.executemany(_REMOVE_ACCOUNTS, [*gone, *replaced])
+        self._connection.executemany(_ADD_ACCOUNT, account_values(written))
 
     def _found(self, statement: str, keys: Sequence[Row]) -> Iterator[Row]:
-        """Yield the rows with these keys. Unused parameters of the statement are NULL, which matches no key."""
+        """Yield the rows with these keys. Unused places of the statement are NULL, which matches no key."""
         for start in range(0, len(keys), KEYS_AT_ONCE):
-            some = keys[start : start + KEYS_AT_ONCE]
-            unused = [None] * len(keys[0]) * (KEYS_AT_ONCE - len(some))
-            places = ", ".join(["({})".format(", ".join("?" * len(keys[0])))] * KEYS_AT_ONCE)
-            yield from self._connection.execute(statement.format(keys=places), [*chain.from_iterable(some), *unused])
+            asked = keys[start : start + KEYS_AT_ONCE]
+            unused = [None] * len(keys[0]) * (KEYS_AT_ONCE - len(asked))
+            yield from self._connection.execute(statement, [*chain.from_iterable(asked), *unused])
 
 
 def _new_bills(rows: Sequence[BillRow], next_bill: dict[int, int]) -> Iterator[Row]:
-    """Yield the parameters of `add_bill` for each bill. Increment the numbers in `next_bill`."""
+    """Yield the values of `_ADD_BILL` for each bill. Increment the numbers in `next_bill`."""
     for row in rows:
         number = next_bill[row.shop]
         next_bill[row.shop] = number + 1

@@ -19,9 +19,10 @@ from counterfoil.business_reads import Ask
 from counterfoil.domain.access import KEYS_TRUSTED_SEC, Key
 from counterfoil.machine.operator import machine_name
 from counterfoil.model.messages import Message
-from counterfoil.operator_reads import QUERY_SEC, SCANNED_REQUESTS, OperatorReads, QueryTooSlow
+from counterfoil.operator_reads import QUERY_SEC, OperatorReads, QueryTooSlow
 from counterfoil.ports import DiskUse, StoreBusy, StoreExtent, StoreMismatch, StoreUnavailable
 from counterfoil.program.clock import SystemClock
+from counterfoil.request_reads import NO_END, SCANNED_REQUESTS, RecordPosition, RequestFilter, Row
 
 # SQLite checks the time limit each time its virtual machine has run this many steps, which takes less than 1 ms.
 STEPS = 10_000
@@ -38,13 +39,85 @@ _PROBES: dict[Name, tuple[str, ...]] = {
 }
 
 
+# --- searches of request records: a statement for each index ---------------------------
+#
+# SQLite chooses an index when it compiles a statement, so a condition that may or may not apply has no index. The
+# comparison with `before_at` alone is redundant, but lets the search begin at the right entry.
+
+_ALL_REQUESTS = """
+    SELECT at, key_id, route, status, error, took_us, personal_base, personal_members, request_id, detail, number
+    FROM requests
+    WHERE at >= :since AND at < :until
+        AND at <= :before_at AND (at < :before_at OR number < :before_number)
+    ORDER BY at DESC, number DESC LIMIT :most
+"""
+_REQUESTS_OF_KEY = """
+    SELECT at, key_id, route, status, error, took_us, personal_base, personal_members, request_id, detail, number
+    FROM requests
+    WHERE key_id = :key_id AND at >= :since AND at < :until
+        AND at <= :before_at AND (at < :before_at OR number < :before_number)
+    ORDER BY at DESC, number DESC LIMIT :most
+"""
+# SQLite would rather use the index of all requests by time.
+_FAILED_REQUESTS = """
+    SELECT at, key_id, route, status, error, took_us, personal_base, personal_members, request_id, detail, number
+    FROM requests INDEXED BY requests_failed
+    WHERE error IS NOT NULL AND at >= :since AND at < :until
+        AND at <= :before_at AND (at < :before_at OR number < :before_number)
+    ORDER BY at DESC, number DESC LIMIT :most
+"""
+_REQUESTS_WITH_ID = """
+    SELECT at, key_id, route, status, error, took_us, personal_base, personal_members, request_id, detail, number
+    FROM requests
+    WHERE request_id = :request_id AND at >= :since AND at < :until
+        AND at <= :before_at AND (at < :before_at OR number < :before_number)
+    ORDER BY at DESC, number DESC LIMIT :most
+"""
+_DISCLOSURES = """
+    SELECT at, key_id, route, status, error, took_us, personal_base, personal_members, request_id, detail, number
+    FROM requests
+    WHERE personal_base IS NOT NULL AND at >= :since AND at < :until
+        AND at <= :before_at AND (at < :before_at OR number < :before_number)
+    ORDER BY at DESC, number DESC LIMIT :most
+"""
+_DISCLOSURES_TO_KEY = """
+    SELECT at, key_id, route, status, error, took_us, personal_base, personal_members, request_id, detail, number
+    FROM requests
+    WHERE personal_base IS NOT NULL AND key_id = :key_id AND at >= :since AND at < :until
+        AND at <= :before_at AND (at < :before_at OR number < :before_number)
+    ORDER BY at DESC, number DESC LIMIT :most
+"""
+
+
+def _statement_of_search(wanted: RequestFilter) -> str:
+    """Return the statement whose index has the fewest records that the filter may not select."""
+    if wanted.request_id is not None:
+        return _REQUESTS_WITH_ID
+    if wanted.personal_data:
+        return _DISCLOSURES if wanted.key_id is None else _DISCLOSURES_TO_KEY
+    if wanted.is_failed:
+        return _FAILED_REQUESTS
+    return _ALL_REQUESTS if wanted.key_id is None else _REQUESTS_OF_KEY
+
+
 class SqliteReads(OperatorReads):
     """Each call opens a new connection, so that after a restore it reads the new files."""
 
-    BACKUP_PLACE = "detail, host"
-    NUMBER = "number"
-    POSITION = "instr(body, {text})"
-    PART = "substr(body, {start}, {length})"
+    LATEST_ENTRIES = """
+        SELECT at, act, actor, via, host, key_id, changes, detail FROM audit
+        WHERE at >= :since AND (:key_id IS NULL OR key_id = :key_id)
+        ORDER BY at DESC, number DESC LIMIT :most
+    """
+    BACKUPS = """
+        SELECT at, detail, host FROM audit WHERE act = 'store_backed_up' AND at >= :since ORDER BY at DESC LIMIT 100
+    """
+    BILLS_WITH = """
+        SELECT shop, id, body FROM bills
+        WHERE instr(body, :first) > 0 OR instr(body, :second) > 0 OR instr(body, :third) > 0
+    """
+    MEMBERS_OF_BILLS = """
+        SELECT shop, id, substr(body, instr(body, :text) + :after, :length) FROM bills WHERE instr(body, :text) > 0
+    """
     # Both may return a count for the same key and day. The second one is newer.
     COUNTS = (TOTALS_OF_ALL, DAY_OF_ALL)
     LAST_DAYS = """
@@ -74,6 +147,12 @@ class SqliteReads(OperatorReads):
                 if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_INTERRUPT:
                     raise QueryTooSlow(f"SQLite: the query took longer than {query_sec:g} s") from error
                 raise
+
+    def _newest_requests(self, ask: Ask, wanted: RequestFilter, before: RecordPosition, most: int) -> list[Row]:
+        statement = _statement_of_search(wanted)
+        times = {"since": wanted.since or 0, "until": NO_END if wanted.until is None else wanted.until}
+        place = {"before_at": before[0], "before_number": before[1], "most": most}
+        return ask(statement, **times, **place, request_id=wanted.request_id, key_id=wanted.key_id)
 
     @contextmanager
     def _damage_named(self, part: Name) -> Iterator[None]:

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from counterfoil.console.addresses import bill_address, shop_address
 from counterfoil.console.visit import ConsolePage, Visit, number_in
-from counterfoil.operator_reads import RequestFilter
+from counterfoil.request_reads import RequestFilter
 from counterfoil.views.loads import find as find_load
 
 PATH = "/find"

@@ -13,8 +13,8 @@ from counterfoil.domain.access import DAILY_TOTAL_DAYS, Key, successors_of
 from counterfoil.domain.audit import AuditEntry
 from counterfoil.key_issuing import MAX_LABEL_LENGTH, MAX_LIMIT
 from counterfoil.model.calendar import DAY_MS, HOUR_MS, days_until, iso_utc, thai_day
-from counterfoil.operator_reads import DayOfKey, ErrorGroup, HourOfKey, RecordedRequest, RequestFilter
 from counterfoil.program.columns import ListColumn, RowList, console_json
+from counterfoil.request_reads import DayOfKey, ErrorGroup, HourOfKey, RecordedRequest, RequestFilter
 from counterfoil.views.audit import COLUMNS as AUDIT
 from counterfoil.views.copies import CopyRow, copy_rows
 from counterfoil.views.keys import ERRORS, columns, key_days, revoked_at

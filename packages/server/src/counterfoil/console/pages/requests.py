@@ -18,9 +18,9 @@ from counterfoil.http.app import ROUTES
 from counterfoil.model.calendar import DAY_MS, HOUR_MS, iso_utc
 from counterfoil.model.messages import Message
 from counterfoil.model.text import translatable
-from counterfoil.operator_reads import ANY_ERROR, RecordedRequest, RecordPosition, RequestFilter
 from counterfoil.program.columns import ListColumn, RowList, console_json
 from counterfoil.program.times import instant, local, shown_zone
+from counterfoil.request_reads import ANY_ERROR, RecordedRequest, RecordPosition, RequestFilter
 from counterfoil.views.requests import columns, disclosures, find
 
 MOST_PER_PAGE, MOST_EXPORTED = 500, 10_000

@@ -11,9 +11,9 @@ from counterfoil.console.visit import ConsolePage, Visit
 from counterfoil.domain.activity import ShopActivity
 from counterfoil.model.calendar import DAY_MS, days_until, thai_day, thai_midnight
 from counterfoil.model.text import translatable
-from counterfoil.operator_reads import DayOfKey
 from counterfoil.ports import StoreMismatch, StoreUnavailable
 from counterfoil.program.columns import ListColumn, RowList
+from counterfoil.request_reads import DayOfKey
 from counterfoil.views.business import DIFFERING, BusinessToday, ShopToday, business_today
 from counterfoil.views.shops import columns
 from counterfoil.views.store import KeyToday
