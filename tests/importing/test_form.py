@@ -53,3 +53,22 @@ def test_a_heading_with_the_word_local_over_times_is_no_shop(tmp_path: Path) -> 
     assert [column.heading for column in made.columns if column.role == "shopId"] == ["STORE_NAME"]
     assert made.totals
     assert {day.shop for day in made.totals.days} == {"Wok Central"}
+
+
+def test_what_is_proven_is_counted_on_all_bills_while_it_is_asked_which_were_sold(tmp_path: Path) -> None:
+    export = tmp_path / "export.csv"
+    rows = [
+        f"100{number},2026-10-0{number} 12:00,1{number}.00,1.00,1{number + 1}.00,S{number % 2}" for number in range(6)
+    ]
+    export.write_text("\n".join(["Receipt,Date,Subtotal,VAT,Total,Stav", *rows, ""]).replace("10-00", "10-09"), "utf-8")
+    made = form(FormFiles((export,)), {}, today=date(2026, 11, 20))
+    assert [question.id for question in made.open] == ["state.Stav"]
+    assert made.proven == ("Total = Subtotal + VAT on 6 of 6 bills",)
+
+
+def test_milliseconds_since_1970_under_another_heading_are_the_time_of_a_bill(tmp_path: Path) -> None:
+    export = tmp_path / "export.csv"
+    export.write_text("id,created_time,total\n1001,1791778680000,3.32\n1002,1791782460000,29.53\n", "utf-8")
+    made = form(FormFiles((export,)), {"timezone": "Asia/Bangkok"}, today=date(2026, 11, 20))
+    assert made.totals
+    assert [(day.day, day.net) for day in made.totals.days] == [("2026-10-12", "32.85")]

@@ -280,3 +280,35 @@ def test_a_row_of_a_bill_with_too_few_cells_is_rejected_also_if_it_has_no_day(ro
     mapping = form_of(sample, net="sum of Amount").mapping
     later = f"{heading}4,2026-11-14 12:00,Tea,10.00,Paid\n{row}\n6,2026-11-14 12:10,Tea,10.00,Paid\n"
     assert imported("csv", written(tmp_path, later, "later.csv"), mapping=mapping).rejected
+
+
+def answered(folder: Path, sample: str, later_rows: str, **answers: str) -> Outcome:
+    """Return what a mapping makes of later rows under the headings of its sample."""
+    found = form_of(written(folder, sample, "sample.csv"), **answers)
+    assert found.is_complete, (found.open, found.refused, found.advice)
+    text = f"{sample.splitlines()[0]}\n{later_rows}"
+    return imported("csv", written(folder, text, "later.csv"), mapping=found.mapping, today=TODAY)
+
+
+VOIDED_AMOUNTS = """Receipt,Date,Total,Voided amount
+1001,2026-11-13 12:01,21.50,0.00
+1002,2026-11-13 12:02,0.00,22.50
+1003,2026-11-13 12:03,23.50,0.00
+1004,2026-11-13 12:04,24.50,0.00
+"""
+
+
+def test_another_voided_amount_voids_a_later_bill(tmp_path: Path) -> None:
+    rows = "1005,2026-11-14 12:01,0.00,71.30\n1006,2026-11-14 12:02,30.20,0.00\n"
+    found = answered(tmp_path, VOIDED_AMOUNTS, rows, **{"state.Voided amount": "void"})
+    assert [bool(bill.get("void")) for bill in found.bills] == [True, False]
+
+
+def test_another_word_in_the_number_of_a_later_bill_is_rejected(tmp_path: Path) -> None:
+    numbers = ["1001", "1002 (VOID)", "1003", "1004"]
+    rows = [f"{number},2026-11-13 12:0{minute},21.50" for minute, number in enumerate(numbers)]
+    sample = "\n".join(["Receipt,Date,Total", *rows, ""])
+    later_rows = "1005 (REFUND),2026-11-14 12:01,21.70\n1006,2026-11-14 12:02,30.20\n"
+    found = answered(tmp_path, sample, later_rows, **{"state.Receipt": "void"})
+    assert [bill["id"][-4:] for bill in found.bills] == ["1006"]
+    assert "REFUND" in found.rejected[0].detail

@@ -187,21 +187,12 @@ class _Writer:
 
     def _statuses(self) -> None:
         for name, values in self._states.of_bills.items():
-            column = self._table.columns[name]
-            is_state = self._ranks.may_be_state(column) or self._ranks.is_bare(column)
-            others = "payment" if self._ranks.role(column) == "method" else None if is_state else SALE
-            listed = values
-            if len(values) > FEW_VALUES:
-                others = others or SALE
-                doubtful = self._ranks.doubtful_values(column, is_item=False)
-                listed = {value: one for value, one in values.items() if one != SALE or value in doubtful}
-            named = [value for value in values if value and self._bills.refers_to_bill(value)]
-            said = {values[value] for value in named}
-            if named:
-                # Later files name other bills.
-                is_only = len(named) == len(column.distinct) and len(said) == 1 and SALE not in said
-                listed, others = ({"": SALE}, said.pop()) if is_only else (values, None)
-            self._status(name, name, listed, others)
+            if name == self._bills.number.name:
+                self._status_of_numbers(values)
+            elif name in self._states.amounts:
+                self._status_of_amounts(name, values)
+            else:
+                self._status_of_bills(name, values)
         for name in self._states.later:
             self._status(name, name, {"": SALE}, None)
         if self._states.prefixes:
@@ -222,6 +213,37 @@ class _Writer:
                 self._add("[bill]", "voidReason", cell, "a bill with a value here is void")
             else:
                 self._status(name, name, dict.fromkeys([*nothing, ""], SALE), VOID)
+
+    def _status_of_bills(self, name: str, values: dict[str, str]) -> None:
+        column = self._table.columns[name]
+        is_state = self._ranks.may_be_state(column) or self._ranks.is_bare(column)
+        others = "payment" if self._ranks.role(column) == "method" else None if is_state else SALE
+        listed = values
+        if len(values) > FEW_VALUES:
+            others = others or SALE
+            doubtful = self._ranks.doubtful_values(column, is_item=False)
+            listed = {value: one for value, one in values.items() if one != SALE or value in doubtful}
+        named = [value for value in values if value and self._bills.refers_to_bill(value)]
+        said = {values[value] for value in named}
+        if named:
+            # Later files name other bills.
+            is_only = len(named) == len(column.distinct) and len(said) == 1 and SALE not in said
+            listed, others = ({"": SALE}, said.pop()) if is_only else (values, None)
+        self._status(name, name, listed, others)
+
+    def _status_of_numbers(self, values: dict[str, str]) -> None:
+        """Name the numbers of bills that were not sold. Later files have others, which are checked for words."""
+        listed = {value: meaning for value, meaning in values.items() if meaning != SALE}
+        if listed:
+            number = self._bills.number.name
+            self._status(number, number, listed, SALE)
+
+    def _status_of_amounts(self, name: str, values: dict[str, str]) -> None:
+        """Say what any amount but 0 means, because later files have other amounts."""
+        column = self._table.columns[name]
+        zeros = [value for value in ("", *column.distinct) if not column.units[value]]
+        meanings = [meaning for value, meaning in values.items() if value not in zeros]
+        self._status(name, name, dict.fromkeys(zeros, SALE), meanings[0])
 
     def _status(self, key: str, column: str, values: dict[str, str], others: str | None) -> None:
         self._used.add(column)
@@ -443,7 +465,7 @@ class _Writer:
                 or column.name in self._states.later
                 or column.name in self._states.marks
             )
-            if is_state:
+            if is_state and column is not self._bills.number:
                 continue
             role = ranks.heading_role(column)
             is_void = ranks.heading_state(column) in (VOID, "refund")
@@ -507,7 +529,10 @@ class _Writer:
         """Return the values with doubtful words that were explained, or that their numbers explain."""
         found = list(self._allowed)
         for name, values in self._states.of_bills.items():
-            if self._ranks.doubtful_values(self._table.columns[name], is_item=False):
+            doubtful = self._ranks.doubtful_values(self._table.columns[name], is_item=False)
+            if name == self._bills.number.name:
+                found += doubtful
+            elif doubtful:
                 found += [value for value, meaning in values.items() if meaning == SALE and value]
         for name, counted in self._states.counted_lines.items():
             doubtful = self._ranks.doubtful_values(self._table.columns[name], is_item=False)

@@ -182,35 +182,58 @@ class Bills:
     def _ask_about_times(self) -> None:
         """Ask what tells bills apart that have the same number, but were closed at different times."""
         columns = [column for column in (self.closing.day, self.closing.clock) if column]
-        if "bill" in self._interview.answers or not columns:
-            return
-        several = [rows for rows in self.rows if len({tuple(one.values[row] for one in columns) for row in rows}) > 1]
+        several = self._with_several_times(self.rows, columns)
         pays_back = all(not self.negative_rows.isdisjoint(rows) for rows in several)
         if not several or pays_back or all(map(self.are_pair, several)):
             return
+        answer = self._interview.answers.get("bill")
         if self.is_flat:
-            self._ask_for_day_alone(several[0])
+            if answer is None:
+                self._ask_for_day_alone(several[0])
             return
-        choices = {}
-        for name, column in self.table.columns.items():
-            if name in self.key.columns or column in columns or self.ranks.role(column) in NUMBER_ROLES:
-                continue
-            bills = self._bills_by([*self.key.columns, name])
-            is_clear = all(len({tuple(one.values[row] for one in columns) for row in rows}) == 1 for rows in bills)
-            if is_clear and column.is_filled and len(column.distinct) * 2 < len(column.values) + 2:
-                choices[" + ".join([*self.key.columns[:-1], name, self.key.columns[-1]])] = f"{name} tells them apart"
         first = several[0]
         number, line, other = self.number.values[first[0]], self.table.line(first[0]), self.table.line(first[-1])
         text = f"{self.number.name} {number} is on lines {line} and {other}, at different times."
+        if answer is not None:
+            raise Refuted("bill", answer, text)
+        choices = self._choices_of_key(columns)
         if not choices:
             raise NeedsOtherReport(
                 f"{text} If they are two bills, export a column that tells them apart, such as the till. "
                 "If one was changed, export only the latest row of each bill."
             )
-        choices = dict(list(choices.items())[:MOST_CHOICES])
+        # It was already asked which column has the number, but not yet what else the bills need.
+        for doubt in self._interview.withdraw("bill"):
+            choices |= doubt.choices
         self._interview.choose(
             "bill", "bill", f"{text} What tells the bills apart?", choices, free=True, must_confirm=True
         )
+
+    def _with_several_times(self, bills: Sequence[list[int]], columns: Sequence[TableColumn]) -> list[list[int]]:
+        """Return the bills whose rows differ in these columns of days and times."""
+        found = []
+        for rows in bills:
+            first = [column.values[rows[0]] for column in columns]
+            if any([column.values[row] for column in columns] != first for row in rows):
+                found.append(rows)
+        return found
+
+    def _choices_of_key(self, times: Sequence[TableColumn]) -> dict[str, str]:
+        """Return the columns that tell bills of the same number apart, and the time of day if no other does so well."""
+        choices = {}
+        *outer, number = self.key.columns
+        for name, column in self.table.columns.items():
+            if name in self.key.columns or column in times or self.ranks.role(column) in NUMBER_ROLES:
+                continue
+            bills = self._bills_by([*self.key.columns, name])
+            is_repeated = len(column.distinct) * 2 < len(column.values) + 2
+            if column.is_filled and is_repeated and not self._with_several_times(bills, times):
+                choices[" + ".join([*outer, name, number])] = f"{name} tells them apart"
+        choices = dict(list(choices.items())[: MOST_CHOICES - 1])
+        clock = self.closing.clock
+        if clock and clock.is_filled and clock.name not in self.key.columns:
+            choices[" + ".join([*outer, clock.name, number])] = f"They are two bills: {clock.name} tells them apart"
+        return choices
 
     def are_pair(self, rows: Sequence[int]) -> bool:
         """Return whether two rows have the same amounts, in either sign, so that one may undo the other."""

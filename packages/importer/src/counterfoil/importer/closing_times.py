@@ -58,7 +58,7 @@ def _answered(table: ExportTable, ranks: Ranks, answer: str) -> ClosingTime:
 
 def _asked(table: ExportTable, ranks: Ranks, interview: Interview) -> ClosingTime:
     columns = [one for one in table.columns.values() if one.filled]
-    dated = [one for one in columns if ranks.role(one) is None and one.is_date]
+    dated = [one for one in columns if ranks.role(one) is None and (one.is_date or one.is_epoch)]
     if not dated:
         named = next((one for one in columns if ranks.may_be(one, *DATE_ROLES)), None)
         example = f" {named.name} has {named.distinct[0]}, which cannot be read as a date." if named else ""

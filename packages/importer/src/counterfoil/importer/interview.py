@@ -74,6 +74,12 @@ class Interview:
         self.doubts.append(Doubt(doubt, kind, text, named, example, free, default, must_confirm))
         return default if default is not None else next(iter(named), "")
 
+    def withdraw(self, doubt: str) -> list[Doubt]:
+        """Take back a doubt that is asked in another way, and return it, if there is one."""
+        found = [one for one in self.doubts if one.id == doubt]
+        self.doubts = [one for one in self.doubts if one.id != doubt]
+        return found
+
     def assume(self, text: str) -> None:
         self.assumed.append(text)
 

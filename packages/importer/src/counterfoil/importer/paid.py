@@ -32,7 +32,7 @@ class PaidAmounts(StatedAmounts):
 
     @cached_property
     def search(self) -> sums.TotalSearch:
-        return sums.TotalSearch(self.candidates(), self.parts(), self.sales)
+        return sums.TotalSearch(self.candidates(), self.parts(), self.sales, self._all_sales)
 
     def decide_net(self) -> AmountSeries:
         """Return what the customer paid, as the sums prove it, or ask. Only totals that no sum refutes are offered."""
@@ -221,6 +221,7 @@ class PaidAmounts(StatedAmounts):
             return []
         related = self.search.explained_columns()
         explained = {*related, *total.columns, *(name for part in self.parts() for name in part.columns)}
+        explained.update(self._states.amounts)
         found = []
         for table in filter(None, (self._table, self._lines)):
             ranks = self.ranks(table)

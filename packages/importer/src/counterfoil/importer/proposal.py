@@ -266,7 +266,7 @@ class _Former:
         """Return the values of a column that a question is about, with their bills and money."""
         name = doubt.id.removeprefix("state.")
         column = reading.bills.table.columns.get(name)
-        if not doubt.id.startswith("state.") or column is None:
+        if not doubt.id.startswith("state.") or column is None or column is reading.bills.number:
             return doubt.example
         bills: dict[str, list[int]] = {}
         for bill, rows in enumerate(reading.bills.rows):

@@ -48,6 +48,8 @@ class States(Struct):
     """Columns of state that are empty here. A value in a later file must be explained."""
     prefixes: dict[str, str]
     """What the letters before the number of a bill say, by these letters, if they say anything."""
+    amounts: list[str]
+    """Columns of amounts, such as `Voided amount`, in which any amount but 0 says the same about a bill."""
 
     def of(self, bills: Bills, bill: int) -> str:
         """Return the state of a bill."""
@@ -89,7 +91,7 @@ class _StateSearch:
         self._bills = bills
         self._ranks: Ranks = bills.ranks
         self._interview = interview
-        self.states = States({}, {}, {}, None, [], {})
+        self.states = States({}, {}, {}, None, [], {}, [])
         self._has_kinds = False
         """Whether the rows of a bill are of several kinds, so that it is not known yet which ones count."""
         columns = list(bills.table.columns.values())
@@ -102,6 +104,7 @@ class _StateSearch:
                 self._doubt(column)
         self._doubt_items()
         self._doubt_prefixes()
+        self._doubt_numbers()
 
     # --- what is decided ----------------------------------------------------------------------
 
@@ -262,6 +265,8 @@ class _StateSearch:
             return self._other_than_sale(column, values)
         if self._is_void_heading(column):
             return [value for value in column.distinct if not self._says_nothing(column, value)]
+        if self._has_whole_amounts(column):
+            return _without_zeros(column)
         if self._names_other_bills(column):
             return [value for value in column.distinct if self._bills.refers_to_bill(value)]
         is_item = ranks.role(column) == "item" and self._bills.is_flat
@@ -270,6 +275,28 @@ class _StateSearch:
     def _is_void_heading(self, column: TableColumn) -> bool:
         """Return whether a mark, a number or an amount under a heading of a void has a value on some bills."""
         return self._ranks.heading_state(column) in (VOID, REFUND) and self._ranks.role(column) != "refunded"
+
+    def _has_whole_amounts(self, column: TableColumn) -> bool:
+        """Return whether a column of no known role has the whole amount of some bills, which may have been voided."""
+        if self._ranks.role(column) is not None or not column.has_decimals or not self._bills.is_of_bill(column):
+            return False
+        for total in self._ranks.with_role("total", "paid", "net"):
+            whole = self._rows_of_whole(column, total)
+            if not whole or len(whole) * 2 >= len(column.values):
+                continue
+            # If others have the whole amount of all other bills, these are ways of paying.
+            paid = set(whole)
+            for other in self._bills.table.columns.values():
+                if other is not total and other.is_number:
+                    paid.update(self._rows_of_whole(other, total))
+            if len(paid) < len(column.values):
+                return True
+        return False
+
+    def _rows_of_whole(self, column: TableColumn, total: TableColumn) -> list[int]:
+        """Return the rows with an amount, if on each of them it is the total."""
+        rows = [row for row in range(len(column.values)) if column.amount(row)]
+        return rows if all(column.amount(row) == total.amount(row) for row in rows) else []
 
     def _other_than_sale(self, column: TableColumn, values: Sequence[str]) -> list[str]:
         states = {value: self._ranks.probable_state(column, value) if value else SALE for value in values}
@@ -301,20 +328,17 @@ class _StateSearch:
         known = self._known_states(column)
         if known:
             marked = [value for value in values if value not in known]
-        shown = _shown(marked)
-        was = "was" if len(marked) == 1 else "were"
-        meanings = {
-            SALE: f"{shown} {was} sold" if known else "Nothing: all were sold",
-            SKIP: f"{shown} {was} not sold: leave out",
-            VOID: f"{shown} {was} cancelled: void",
-            REFUND: f"{shown} {was} paid back: refund",
-            EACH: "Each value for itself",
-        }
+        meanings = self._meanings(marked)
+        if known:
+            meanings[SALE] = f"{_shown(marked)} {_was(marked)} sold"
         is_paid_back = self._pays_back(column, marked) and not self._bills.is_of_bill(column)
         order = self._ordered(column, marked, (VOID, REFUND) if is_paid_back else MEANINGS)
         listed = self._ranks.states(column)
         is_open = len(values) == 2 and all(values) and not any(listed[value] for value in values)
-        if len(marked) > 1 or is_open:
+        is_amount = column.has_decimals and not self._ranks.may_be_state(column)
+        if is_amount:
+            self.states.amounts.append(column.name)
+        elif len(marked) > 1 or is_open:
             order = [*order[: MOST_OPTIONS - 1], EACH]
         choices = {meaning: meanings[meaning] for meaning in order}
         text = f"What does “{column.name}” say about a bill?"
@@ -331,6 +355,17 @@ class _StateSearch:
         else:
             found |= dict.fromkeys(marked, answer)
         self.states.of_bills[column.name] = found
+
+    def _meanings(self, marked: Sequence[str]) -> dict[str, str]:
+        """Return what values of bills may say, with a text for each meaning."""
+        shown, was = _shown(marked), _was(marked)
+        return {
+            SALE: "Nothing: all were sold",
+            SKIP: f"{shown} {was} not sold: leave out",
+            VOID: f"{shown} {was} cancelled: void",
+            REFUND: f"{shown} {was} paid back: refund",
+            EACH: "Each value for itself",
+        }
 
     def _known_states(self, column: TableColumn) -> dict[str, str]:
         """Return what is known under a bare heading with listed values, if the rows contradict some of them."""
@@ -459,6 +494,20 @@ class _StateSearch:
             counts.append(f"{prefix or 'no letters'}: {counted(len(numbers), 'bill')}")
         answer = self._interview.choose("prefix", "state", text, choices, example="; ".join(counts))
         self.states.prefixes = dict.fromkeys(rows_of, SALE) | dict.fromkeys(marked, answer)
+
+    def _doubt_numbers(self) -> None:
+        """Ask about bills whose numbers have a word, as in `1013 (VOID)`, unlike the others."""
+        number = self._bills.number
+        marked = self._ranks.doubtful_values(number, is_item=False)
+        if not 0 < len(marked) * 2 < len(number.distinct) or self._are_explained(number, marked):
+            return
+        choices = {meaning: text for meaning, text in self._meanings(marked).items() if meaning != EACH}
+        order = self._ordered(number, marked, MEANINGS)
+        text = f"What does “{number.name}” say about a bill?"
+        example = "; ".join(marked[:MOST_SHOWN])
+        ordered = {meaning: choices[meaning] for meaning in order}
+        answer = self._interview.choose(f"state.{number.name}", "state", text, ordered, example=example)
+        self.states.of_bills[number.name] = dict.fromkeys(number.distinct, SALE) | dict.fromkeys(marked, answer)
 
     def _has_positive(self, rows: Iterable[int]) -> bool:
         amounts = self._ranks.with_role(*TOTAL_ROLES)
@@ -619,6 +668,14 @@ def _unlike_the_others(likely: Mapping[str, str], marked: Sequence[str]) -> str 
     if others:
         return others[0]
     return list(likely)[-1] if len(likely) > 1 else None
+
+
+def _was(values: Sequence[str]) -> str:
+    return "was" if len(values) == 1 else "were"
+
+
+def _without_zeros(column: TableColumn) -> list[str]:
+    return [value for value in column.distinct if column.units[value]]
 
 
 def _shown(values: Sequence[str]) -> str:

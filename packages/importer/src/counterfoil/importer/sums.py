@@ -228,7 +228,15 @@ def _are_close(some: Sequence[int], others: Sequence[int]) -> bool:
 class TotalSearch:
     """Relates possible totals to each other. `bills` are the numbers of those that count: neither voids nor refunds."""
 
-    def __init__(self, candidates: Sequence[AmountSeries], parts: Sequence[AmountSeries], bills: Sequence[int]) -> None:
+    def __init__(
+        self,
+        candidates: Sequence[AmountSeries],
+        parts: Sequence[AmountSeries],
+        bills: Sequence[int],
+        all_bills: Sequence[int] | None = None,
+    ) -> None:
+        self._all_bills = bills if all_bills is None else all_bills
+        """The bills on which an equation is counted. `bills` may be some of them."""
         self._bills = [bill for bill in bills if any(one.values[bill] for one in candidates)]
         self._candidates = sorted(
             (one for one in candidates if any(one.values[bill] for bill in self._bills)),
@@ -251,7 +259,7 @@ class TotalSearch:
             return TotalFinding(question=text, is_impossible=True)
         found = [one for place in self._known if (one := self._judge(place))]
         if not any(finding.chosen for _, finding in found) and (total := self._before_fees()):
-            return TotalSearch([*self._candidates, total], self._parts, self._bills).finding()
+            return TotalSearch([*self._candidates, total], self._parts, self._bills, self._all_bills).finding()
         if not found:
             text = "No column is what the customer paid, as far as the amounts show."
             return TotalFinding(choices=self._plain(), question=text, must_confirm=True)
@@ -643,13 +651,28 @@ class TotalSearch:
             if terms in shown or (not relation.parts and set(base.columns) == set(target.columns)):
                 continue
             shown.add(terms)
-            equation = f"{target.name} = {self._sum_of(relation.base, relation.parts).name}"
-            lines.append(f"{equation} on {relation.held:,} of {relation.checked:,} bills")
+            total = self._sum_of(relation.base, relation.parts)
+            held, checked = self._count_bills(target, total)
+            lines.append(f"{target.name} = {total.name} on {held:,} of {checked:,} bills")
         for number, part in enumerate(self._parts):
             rate = self._rate(number, place)
             if rate is not None and not _differs(number, related):
                 lines.append(f"the rate shows that {part.name} {'is included in' if rate else 'is on top of'} {name}")
         return lines or [f"{name} is the only amount; nothing in the export confirms it"]
+
+    def _count_bills(self, target: AmountSeries, total: AmountSeries) -> tuple[int, int]:
+        """Return on how many bills two amounts are equal, and on how many they are known.
+
+        Whether a bill was sold may be asked about, so all bills are counted if the amounts are equal on each of them.
+        """
+        every_bill = range(len(target.values))
+        for bills in (every_bill, self._all_bills):
+            known = [bill for bill in bills if target.values[bill] is not None and total.values[bill] is not None]
+            known = [bill for bill in known if target.values[bill] or total.values[bill]]
+            others = differing(target, total, known)
+            if not others:
+                break
+        return len(known) - len(others), len(known)
 
     def _sum_of(self, base: int, parts: frozenset[int]) -> AmountSeries:
         return self._candidates[base].plus(*map(self._as_added, sorted(parts)))
