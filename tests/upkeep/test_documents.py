@@ -60,6 +60,41 @@ def test_a_document_that_shows_the_version_shows_the_current_one(document: str, 
     assert names in (ROOT / document).read_text("utf-8")
 
 
+# --- links -------------------------------------------------------------------------
+
+FOLDERS = ("*.md", "docs/**/*.md", "packages/*/*.md", "connectors/*/*.md", "deploy/**/*.md")
+PAGES = sorted(page for pattern in FOLDERS for page in ROOT.glob(pattern))
+LINK = re.compile(r"\[(?P<text>[^\]]*)\]\((?P<page>[^)#\s]*)#?(?P<heading>[^)\s]*)\)")
+
+
+def prose(page: Path) -> str:
+    """Return a page without its blocks of code."""
+    return re.sub(r"^ *```.*?^ *```", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+
+
+def headings(page: Path) -> set[str]:
+    """Return the anchors of the headings of a page, as GitHub makes them."""
+    anchors = set()
+    for heading in re.findall(r"^#+ (.*)$", prose(page), re.MULTILINE):
+        words = LINK.sub(r"\g<text>", heading).lower()
+        anchors.add(re.sub(r"[^\w\- ]", "", words).replace(" ", "-"))
+    return anchors
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_of_a_page_leads_to_a_page_and_a_heading_that_exist(page: Path) -> None:
+    broken = []
+    for link in LINK.finditer(prose(page)):
+        if "://" in link["page"] or link["page"].startswith("mailto:"):
+            continue
+        target = (page.parent / link["page"]).resolve() if link["page"] else page
+        if not target.exists() or (link["heading"] and link["heading"] not in headings(target)):
+            broken.append(link[0])
+        if link["text"].endswith(".md") and Path(link["text"]).name != target.name:
+            broken.append(f"{link[0]} leads to another page than it names")
+    assert broken == []
+
+
 # --- settings ----------------------------------------------------------------------
 
 
