@@ -2,35 +2,28 @@
 
 import re
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
-from importlib import import_module
 from pathlib import Path
-from pkgutil import walk_packages
-from string import Formatter
 from typing import Any
 
 import pytest
 
-import counterfoil
 from console.running_console import RunningConsole
 from counterfoil import bootstrap
 from counterfoil.backends.postgres.addresses import server_error
 from counterfoil.backends.sqlite.files import translated
-from counterfoil.checks import cluster
+from counterfoil.checks import cluster, contents, local, open_items, overview, running
 from counterfoil.checks.contents import SHOPS_SILENT, SILENT_SHOP
 from counterfoil.checks.findings import FindingKind
+from counterfoil.cli import status
 from counterfoil.console import app, guards
 from counterfoil.console.audit_texts import ACT_NAMES, FIELD_NAMES
 from counterfoil.console.key_parts import PERMISSION_NAMES
 from counterfoil.console.layout import REFUSALS
 from counterfoil.console.rendering import templates
-from counterfoil.console.texts import THAI as THAI_TEXTS
 from counterfoil.console.texts import Texts, preferred
 from counterfoil.domain.access import Key, Scope, permissions
 from counterfoil.domain.audit import Act, field_changes
-from counterfoil.domain.problems import TABLE as PROBLEMS
-from counterfoil.domain.problems import explanation, what_to_do
 from counterfoil.model.messages import Message, duration
 from counterfoil.ports import Permissions, StoreUnavailable
 from records import branch
@@ -40,56 +33,19 @@ THAI = Texts("th")
 PACKAGE = Path(bootstrap.__file__).parent
 
 
-def defined() -> dict[str, list[str]]:
-    """Return the English texts of all messages by code. A code has one text."""
-    found: dict[str, list[str]] = {}
-    for message in (*translations.messages(), *_of_modules()):
-        if message.text not in found.setdefault(message.code, []):
-            found[message.code].append(message.text)
-    return found
+def test_every_check_has_a_name_on_the_pages() -> None:
+    page: Any = templates().get_template("findings.html").make_module({"t": THAI})
+    named = set(page.check_names)
+    modules = (cluster, contents, local, open_items, overview, running, status)
+    kinds = [value for module in modules for value in vars(module).values() if isinstance(value, FindingKind)]
+    assert {kind.check for kind in kinds if kind.check} <= named
 
 
-def _of_modules() -> Iterator[Message]:
-    """Yield the messages of findings and tables."""
-    for name in sorted(module.name for module in walk_packages(counterfoil.__path__, "counterfoil.")):
-        if not name.endswith("__main__"):
-            yield from _messages_in(list(vars(import_module(name)).values()))
-
-
-def _messages_in(values: Iterable[object]) -> Iterator[Message]:
-    for value in values:
-        if isinstance(value, Message) and value:
-            yield value
-        elif isinstance(value, FindingKind):
-            found = value()
-            if not isinstance(value.advice, Message):
-                yield from _messages_in([found.advice])
-            yield from [found.message, *([Message(f"check.{value.check}", value.check)] if value.check else [])]
-        elif isinstance(value, Mapping):
-            yield from _messages_in(value.values())
-
-
-# Checks whose names are not part of a definition, such as those of the databases of a store.
-NAMED_ELSEWHERE = {"check.books", "check.usage", "check.admin", "check.folders"}
-# The codes of messages that quote a database have the database's own error codes.
-QUOTING = ("sqlite.", "postgres.")
-
-
-def placeholders(text: str) -> set[str]:
-    return {name for _, name, _, _ in Formatter().parse(text) if name}
-
-
-def test_every_message_has_one_english_text_and_a_thai_one_with_the_same_values() -> None:
-    english = defined()
-    for problem in PROBLEMS:
-        for message in (explanation(problem.code), what_to_do(problem.code)):
-            english[message.code] = [message.text]
-    assert len(english) > 250
-    assert {code: texts for code, texts in english.items() if len(texts) > 1} == {}
-    named = {code for code in THAI_TEXTS if not code.startswith(QUOTING)}
-    assert sorted({*english, *NAMED_ELSEWHERE} ^ named) == []
-    thai = {code: placeholders(THAI_TEXTS[code]) for code in english}
-    assert {code: placeholders(texts[0]) for code, texts in english.items()} == thai
+def test_a_text_that_is_put_together_cannot_be_extracted(tmp_path: Path) -> None:
+    file = tmp_path / "checks.py"
+    file.write_text('Message("gone", f"{name} is gone")')
+    with pytest.raises(ValueError, match="put together"):
+        list(translations.texts_of_calls(file))
 
 
 def test_values_within_a_finding_are_in_the_language_of_the_page() -> None:

@@ -1,4 +1,4 @@
-"""Extracts the texts that the console shows, and updates and compiles their translations.
+"""Extracts the texts that the console shows, messages and findings too, updates and compiles their translations.
 
 `make translations` runs it after a text was added or changed: the text is then in `th.po`, for a translator to fill in.
 `make check` runs it with `--check`, which changes nothing and fails if a text has no translation, or if the files are
@@ -18,15 +18,18 @@ from babel.messages.extract import extract_from_dir
 from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po, write_po
 
-from counterfoil.model.messages import Message
+from counterfoil.importing.results import LOAD_REASONS
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "packages" / "server" / "src" / "counterfoil"
+SOURCES = sorted((ROOT / "packages").glob("*/src/**/*.py"))
 FOLDER = PACKAGE / "console" / "translations"
 LANGUAGES = ("th",)
 METHODS = [("console/**.py", "python"), ("views/**.py", "python"), ("console/templates/**.html", "jinja2")]
 # How a text is marked in Python and in templates, and which arguments are texts (`c` is a context).
 MARKS = {"_": None, "gettext": None, "ngettext": (1, 2), "pgettext": ((1, "c"), 2), "translatable": None}
+# The calls that define texts of messages wherever they are, and which of their arguments are texts.
+DEFINITIONS: dict[str, Sequence[int | str]] = {"Message": (1,), "FindingKind": ("text", "advice"), "Problem": (2, 3)}
 OPTIONS = {"console/templates/**.html": {"extensions": "jinja2.ext.i18n", "trim_blocks": "1", "lstrip_blocks": "1"}}
 
 
@@ -49,16 +52,36 @@ def extracted() -> Iterator[tuple[str | tuple[str, ...], str | None]]:
     found = extract_from_dir(PACKAGE, METHODS, OPTIONS, keywords=MARKS, strip_comment_tags=False)
     for _, _, text, _, context in found:
         yield text, context
+    for path in SOURCES:
+        for text in texts_of_calls(path):
+            yield text, None
+    for message in LOAD_REASONS.values():
+        yield message.text, None
 
 
-def messages() -> Iterator[Message]:
-    """Yield every message whose code and text are written in the sources."""
-    for path in sorted((ROOT / "packages").glob("*/src/**/*.py")):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            if isinstance(node, ast.Call) and ast.unparse(node.func) == "Message":
-                code, text = node.args
-                if isinstance(code, ast.Constant) and isinstance(text, ast.Constant) and text.value:
-                    yield Message(str(code.value), str(text.value))
+def texts_of_calls(path: Path) -> Iterator[str]:
+    """Yield the texts of the messages, findings and errors that a file defines. Each is written in one piece."""
+    for call in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in DEFINITIONS:
+            for argument in _texts_of(call, DEFINITIONS[call.func.id]):
+                if isinstance(argument, ast.JoinedStr | ast.BinOp | ast.Call):
+                    raise ValueError(f"{path}:{argument.lineno}: a text that is put together cannot be translated")
+                if isinstance(argument, ast.Constant) and _has_words(str(argument.value)):
+                    yield str(argument.value)
+
+
+def _has_words(text: str) -> bool:
+    """Return whether a text is more than placeholders. One with a noun, as in `{count:day}`, has a word."""
+    return bool(re.search(r"\w", re.sub(r"\{\w+\}", "", text)))
+
+
+def _texts_of(call: ast.Call, arguments: Sequence[int | str]) -> Iterator[ast.expr]:
+    named = {keyword.arg: keyword.value for keyword in call.keywords}
+    for argument in arguments:
+        if isinstance(argument, str):
+            yield from (named[argument],) if argument in named else ()
+        else:
+            yield call.args[argument]
 
 
 def updated(language: str) -> TextCatalogue:

@@ -1,38 +1,47 @@
 """Messages to people as data: a code, an English text with placeholders, and the values that fill them.
 
 A message stands where it is raised, `Message("stale", "The horizon is {age} old.", age=duration(5_000))`, or is a
-constant if it is used more than once: `STALE(age=duration(5_000))` fills it. `str` returns the English text. A
-catalogue maps codes to the texts of another language; a code that it lacks is shown in English. Codes are stable:
-`--json` publishes them.
+constant if it is used more than once: `STALE(age=duration(5_000))` fills it. `str` returns the English text, which is
+also the key by which gettext finds its translation: a text with another translation has another English text. Codes
+are stable: `--json` publishes them.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Final
+from typing import Final, Protocol
 
 from counterfoil.model.calendar import iso_utc, to_ms
 
-Catalogue = Mapping[str, str]
 TimeText = Callable[[datetime], str]
-_ENGLISH: Final[Catalogue] = {}
+
+
+class Translations(Protocol):
+    """The texts of another language by the English ones, such as `gettext.GNUTranslations`."""
+
+    def gettext(self, text: str, /) -> str:
+        """Return the translation of a text, or the text if there is none."""
 
 
 class Message:
     """A text for a person. Its values may be messages themselves, which are shown in the same language."""
 
-    __slots__ = ("code", "text", "values")
+    __slots__ = ("_begins_sentence", "_meaning", "code", "text", "values")
 
     def __init__(self, code: str, text: str, /, **values: "Value") -> None:
         self.code = code
         self.text = text
         self.values = values
+        self._begins_sentence = False
+        self._meaning: Message | None = None
 
     def __call__(self, **values: "Value") -> "Message":
         """Return this message with its placeholders filled."""
-        return Message(self.code, self.text, **values)
+        filled = Message(self.code, self.text, **values)
+        filled._begins_sentence, filled._meaning = self._begins_sentence, self._meaning
+        return filled
 
     def __str__(self) -> str:
-        return self.render(_ENGLISH)
+        return self.render()
 
     def __repr__(self) -> str:
         return f"<{self.code}: {self}>"
@@ -48,12 +57,31 @@ class Message:
 
     def as_sentence(self) -> "Message":
         """Return this message with a capital letter. Errors begin without one, because they follow `counterfoil:`."""
-        return Message(self.code, self.text[:1].upper() + self.text[1:], **self.values)
+        sentence = self(**self.values)
+        sentence._begins_sentence = True
+        return sentence
 
-    def render(self, catalogue: Catalogue, time_text: TimeText = lambda time: iso_utc(to_ms(time))) -> str:
-        """Return the text in the language of a catalogue, with times as `time_text` shows them, or in UTC."""
-        shown = {name: _shown(value, catalogue, time_text) for name, value in self.values.items()}
-        return catalogue.get(self.code, self.text).format_map(_Shown(shown))
+    def meaning(self, meaning: "Message | None") -> "Message":
+        """Return the words of another program with what they mean, which other languages show instead of them."""
+        explained = self(**self.values)
+        explained._meaning = meaning
+        return explained
+
+    def is_translated(self, translations: Translations) -> bool:
+        text = self._meaning.text if self._meaning else self.text
+        return translations.gettext(text) != text
+
+    def render(
+        self, translations: Translations | None = None, time_text: TimeText = lambda time: iso_utc(to_ms(time))
+    ) -> str:
+        """Return the text in English or in another language, with times as `time_text` shows them, or in UTC."""
+        if translations and self._meaning:
+            return self._meaning.render(translations, time_text)
+        text = translations.gettext(self.text) if translations else self.text
+        if self._begins_sentence:
+            text = text[:1].upper() + text[1:]
+        shown = {name: _shown(value, translations, time_text) for name, value in self.values.items()}
+        return text.format_map(_Shown(shown))
 
 
 # A number is shown with separators. With a noun as its format, as in `{count:line}`, it is shown as `1 line` or
@@ -74,7 +102,7 @@ class MessageError(Exception):
 
 
 def quoted(text: object, code: str = "quoted") -> Message:
-    """Return the words of another program as a message. A catalogue may have a text for its code, with `{words}`."""
+    """Return the words of another program as a message, which is shown in English in every language."""
     return Message(code, "{words}", words=str(text))
 
 
@@ -110,7 +138,7 @@ class _Shown(dict[str, "str | _Number"]):
         return f"{{{name}}}"
 
 
-def _shown(value: Value, catalogue: Catalogue, time_text: TimeText) -> "str | _Number":
+def _shown(value: Value, translations: Translations | None, time_text: TimeText) -> "str | _Number":
     if isinstance(value, str):
         return value
     if isinstance(value, int):
@@ -118,5 +146,5 @@ def _shown(value: Value, catalogue: Catalogue, time_text: TimeText) -> "str | _N
     if isinstance(value, datetime):
         return time_text(value)
     if isinstance(value, Message):
-        return value.render(catalogue, time_text)
-    return ", ".join(str(_shown(part, catalogue, time_text)) for part in value)
+        return value.render(translations, time_text)
+    return ", ".join(str(_shown(part, translations, time_text)) for part in value)

@@ -105,9 +105,9 @@ def _print_finding(finding: Finding) -> None:
     symbol, colour = SYMBOLS[finding.status]
     status = f"{symbol} {finding.status}" if is_terminal(sys.stdout) else finding.status
     head = f"{style(f'{status:<6}', fg=colour)}  {style(f'{finding.check:<8}', bold=True)}  "
-    print_wrapped(head + finding.message.render({}, second), INDENT)
+    print_wrapped(head + finding.message.render(time_text=second), INDENT)
     if finding.advice:
-        print_wrapped(" " * INDENT + style(finding.advice.render({}, second), fg=colour), INDENT)
+        print_wrapped(" " * INDENT + style(finding.advice.render(time_text=second), fg=colour), INDENT)
 
 
 def _summary(findings: Sequence[Finding], *, deep: bool) -> str:

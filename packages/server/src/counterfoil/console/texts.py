@@ -1,24 +1,17 @@
-"""The languages of the console. English texts are where they are used, Thai ones in `translations/th.po`.
-
-The Thai texts of messages are in `texts.toml`, by the codes of the messages.
-"""
+"""The languages of the console. English texts are where they are used, Thai ones in `translations/th.po`."""
 
 import re
-import tomllib
 from collections.abc import Mapping
 from functools import cache
 from gettext import GNUTranslations, NullTranslations
 from importlib.resources import files
 from typing import Final, Literal
 
-from counterfoil.model.messages import Catalogue, Message
+from counterfoil.model.messages import Message
 from counterfoil.program.times import second
 
 Language = Literal["en", "th"]
 LANGUAGES: Final[tuple[Language, ...]] = ("en", "th")
-_FILE = tomllib.loads((files("counterfoil.console") / "texts.toml").read_text("utf-8"))
-# The Thai texts of messages, by their codes. The English texts are where the messages are defined.
-THAI: Final[Catalogue] = _FILE["thai"]
 _RANGE = re.compile(r"(?:^|,)\s*([a-z]+)(?:-[a-z0-9-]+)?\s*(?:;\s*q\s*=\s*([01](?:\.[0-9]+)?))?\s*(?=,|$)")
 
 
@@ -50,17 +43,12 @@ class Texts:
         """Return a text whose translation depends on its context, because the English words have two meanings."""
         return _filled(self._translations.pgettext(context, text), values)
 
-    @property
-    def catalogue(self) -> Catalogue:
-        """The texts of messages in this language. English texts are part of the messages."""
-        return THAI if self.language == "th" else {}
-
     def has(self, message: Message) -> bool:
-        """Return whether a message is shown in this language: only that of another version may have no translation."""
-        return self.language == "en" or message.code in THAI
+        """Return whether a message is shown in this language. The words of another program have no translation."""
+        return self.language == "en" or message.is_translated(self._translations)
 
     def message(self, message: Message) -> str:
-        return message.render(self.catalogue, second)
+        return message.render(None if self.language == "en" else self._translations, second)
 
 
 def _filled(text: str, values: Mapping[str, object]) -> str:

@@ -321,13 +321,23 @@ def _sum(first: Any, second: Any) -> Any:
     return {name: first.get(name, 0) + second.get(name, 0) for name in names}
 
 
-_EARLIER = "({count} of {total}; at most {before} in earlier loads)"
 _DESCRIPTIONS: Final[Mapping[Measure, Message]] = {
-    "rejected": Message("intake.rejected", f"{{share}} of lines were rejected {_EARLIER}"),
-    "undated": Message("intake.undated", f"{{share}} of bills have no date {_EARLIER}"),
-    "no_items": Message("intake.no_items", f"{{share}} of bills have no items {_EARLIER}"),
-    "no_amounts": Message("intake.no_amounts", f"{{share}} of bills have no amounts {_EARLIER}"),
-    "unreadable": Message("intake.unreadable", f"{{share}} of {{kind}} records have an unreadable {{path}} {_EARLIER}"),
+    "rejected": Message(
+        "intake.rejected", "{share} of lines were rejected ({count} of {total}; at most {before} in earlier loads)"
+    ),
+    "undated": Message(
+        "intake.undated", "{share} of bills have no date ({count} of {total}; at most {before} in earlier loads)"
+    ),
+    "no_items": Message(
+        "intake.no_items", "{share} of bills have no items ({count} of {total}; at most {before} in earlier loads)"
+    ),
+    "no_amounts": Message(
+        "intake.no_amounts", "{share} of bills have no amounts ({count} of {total}; at most {before} in earlier loads)"
+    ),
+    "unreadable": Message(
+        "intake.unreadable",
+        "{share} of {kind} records have an unreadable {path} ({count} of {total}; at most {before} in earlier loads)",
+    ),
     "unknown_field": Message(
         "intake.unknown_field", "unknown field {field}, which earlier loads did not have ({count} of {total} records)"
     ),

@@ -23,10 +23,29 @@ SESSION_SETTINGS = {
 NO_ANSWER = Message("no_answer", "PostgreSQL: no answer within {seconds} s.")
 
 
+# What frequent errors mean, by their SQLSTATE: other languages show it instead of the words of the server.
+_MEANINGS = {
+    "connection": Message("postgres.connection", "the server cannot be reached: {words}"),
+    "57P03": Message("postgres.57P03", "the server is starting or stopping"),
+    "57P01": Message("postgres.57P01", "an administrator ended the connection"),
+    "53300": Message("postgres.53300", "the server has too many connections"),
+    "28P01": Message("postgres.28P01", "the password is wrong: {words}"),
+    "3D000": Message("postgres.3D000", "there is no such database: {words}"),
+    "28000": Message("postgres.28000", "there is no such role: {words}"),
+    "42501": Message("postgres.42501", "a permission is missing: {words}"),
+    "25006": Message("postgres.25006", "this server is read-only: {words}"),
+    "55P03": Message("postgres.55P03", "the statement was cancelled, because it waited too long for a lock"),
+    "57014": Message("postgres.57014", "the statement was cancelled, because it took too long"),
+    "53100": Message("postgres.53100", "the server's disk is full"),
+}
+
+
 def server_error(error: Exception) -> Message:
     """Return the first line of a driver's error, with its SQLSTATE or `connection`. Other lines may contain data."""
     state = getattr(error, "sqlstate", None) or "connection"
-    return Message("postgres", "PostgreSQL: {reason}", reason=quoted(first_line(error), f"postgres.{state}"))
+    words = first_line(error)
+    meaning = _MEANINGS.get(state)
+    return Message("postgres", "PostgreSQL: {reason}", reason=quoted(words).meaning(meaning and meaning(words=words)))
 
 
 class ConnectionLimits(Struct, frozen=True):

@@ -50,21 +50,21 @@ MISSING_FILE = Message(
 DISK_FULL = Message(
     "disk_full", "{name}.sqlite3 cannot be opened, because the disk is full ({reason}): free up disk space."
 )
-# The names of frequent errors in the codes of messages that quote SQLite.
-_ERROR_NAMES = {
-    sqlite3.SQLITE_CORRUPT: "malformed",
-    sqlite3.SQLITE_NOTADB: "not_database",
-    sqlite3.SQLITE_BUSY: "locked",
-    sqlite3.SQLITE_FULL: "full",
-    sqlite3.SQLITE_READONLY: "read_only",
-    sqlite3.SQLITE_CANTOPEN: "cannot_open",
-    sqlite3.SQLITE_IOERR: "disk_error",
+# What frequent errors mean: other languages show it instead of the words of SQLite.
+_MEANINGS = {
+    sqlite3.SQLITE_CORRUPT: Message("sqlite.malformed", "the content of the file is damaged"),
+    sqlite3.SQLITE_NOTADB: Message("sqlite.not_database", "the file is not a database"),
+    sqlite3.SQLITE_BUSY: Message("sqlite.locked", "another process has locked the file"),
+    sqlite3.SQLITE_FULL: Message("sqlite.full", "the disk is full"),
+    sqlite3.SQLITE_READONLY: Message("sqlite.read_only", "the file cannot be written"),
+    sqlite3.SQLITE_CANTOPEN: Message("sqlite.cannot_open", "the file cannot be opened"),
+    sqlite3.SQLITE_IOERR: Message("sqlite.disk_error", "the disk cannot be read or written"),
 }
 
 
 def reason(error: BaseException | None) -> Message:
-    """Return the words of SQLite or the operating system, with a code for the kind of error."""
-    return quoted(error, f"sqlite.{_ERROR_NAMES.get(primary_code(error), 'other')}")
+    """Return the words of SQLite or the operating system, with what they mean."""
+    return quoted(error).meaning(_MEANINGS.get(primary_code(error)))
 
 
 def cannot_be_read(folder: Path, name: Name, error: BaseException | None) -> Message:
