@@ -55,6 +55,15 @@ def test_a_pipe_gets_one_line_per_entry(counterfoil: Command) -> None:
     assert "store created" in created
 
 
+def test_the_time_of_a_scheduled_revocation_is_shown_in_the_zone_of_all_other_times(counterfoil: Command) -> None:
+    key_id = issue(counterfoil)
+    counterfoil("keys", "revoke", key_id, "--at", "2099-01-01", "--yes")
+    latest = counterfoil("audit").stdout.splitlines()[1]
+    assert latest.endswith("revokesAt 2099-01-01 00:00 +07")
+    assert counterfoil("audit", "--utc").stdout.splitlines()[1].endswith("revokesAt 2098-12-31 17:00 UTC")
+    assert counterfoil.json("audit")[0]["changes"]["revokesAt"]["after"] == "2098-12-31T17:00:00.000Z"
+
+
 def test_a_note_says_that_there_are_more_entries(counterfoil: Command) -> None:
     for _ in range(3):
         issue(counterfoil)

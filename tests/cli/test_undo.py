@@ -33,7 +33,7 @@ def test_without_an_option_nothing_is_changed_and_the_preview_says_what_would_be
     counterfoil("load", "-", stdin=lines(bill(1, amounts={"net": 99}), bill(2, amounts={"net": 0.1})))
     shown = counterfoil("loads", "undo", 2)
     assert "Load 2 added 1 bill that an undo takes back." in shown.stdout
-    assert "sh_1  2026-01-01      1  0.1" in shown.stdout
+    assert "sh_1  2026-01-01        1  0.10" in shown.stdout
     assert "Not taken back: 1 bill changed by the load" in shown.stdout
     assert "sh_1 b_0001: before: load 1" in shown.stdout
     assert "nothing was changed" in shown.stderr

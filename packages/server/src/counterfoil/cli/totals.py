@@ -74,8 +74,8 @@ def net_differences(expected: Sequence[ExpectedNet], totals: ControlTotals) -> l
                 f"the net of {days} cannot be compared, because there are too many days. Import fewer days at a time."
             )
         elif found != each.net:
-            net, wanted = _money(decimal_text(found)), _money(decimal_text(each.net))
-            difference = _money(decimal_text(found - each.net))
+            net, wanted = money_text(decimal_text(found)), money_text(decimal_text(each.net))
+            difference = money_text(decimal_text(found - each.net))
             differences.append(f"the net of {days} is {net}, not {wanted}: a difference of {difference}.")
     return differences
 
@@ -116,7 +116,7 @@ def _figures(of: Sequence[TotalsOfDay | TotalsReport]) -> tuple[str, ...]:
     return *(f"{count:,}" for count in counts), *(f"{amount:,f}" for amount in amounts)
 
 
-def _money(amount: str) -> str:
+def money_text(amount: str) -> str:
     return f"{Decimal(amount):,f}"
 
 
@@ -126,7 +126,7 @@ def _notes(report: TotalsReport) -> Iterator[str]:
     if len(report.days) > MAX_ROWS or report.more_days:
         span = f"{report.first_day} to {report.last_day}" if report.first_day else "no day"
         of = "" if report.more_days else f" ({counted(len(days), 'day')}, {counted(len(shops), 'shop')})"
-        yield f"Days {span}{of}: net {_money(report.net)}; --json lists every shop and day."
+        yield f"Days {span}{of}: net {money_text(report.net)}; --json lists every shop and day."
     if report.more_days:
         yield f"The totals of {counted(report.more_days, 'earlier shop day')} are not listed; the sums include them."
     if report.without_day:
@@ -166,7 +166,7 @@ def _not_adding_up(report: TotalsReport) -> Iterator[str]:
             )
             for bill in report.not_adding_up:
                 if bill.basis == name:
-                    of_shop = f"of shop {printable(bill.shop_id)}: {_money(bill.difference)}"
+                    of_shop = f"of shop {printable(bill.shop_id)}: {money_text(bill.difference)}"
                     yield f"  bill {printable(bill.bill_id)} {of_shop}"
     if report.is_doubtful:
         yield "Most bills do not add up. Check which column fills amounts.net before you use these bills."

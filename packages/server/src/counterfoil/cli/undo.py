@@ -6,10 +6,11 @@ import click
 
 from counterfoil import bootstrap
 from counterfoil.checks.undoing import Undo
+from counterfoil.cli.totals import money_text
 from counterfoil.domain.intake import load_state
 from counterfoil.domain.undo import DayOfUndo, KeptBill, KeyThatRead, UndoPreview, Verdict
 from counterfoil.machine.operator import operator
-from counterfoil.model.text import counted, printable
+from counterfoil.model.text import counted, decimal_text, printable
 from counterfoil.program.clock import SystemClock
 from counterfoil.program.columns import ListColumn
 from counterfoil.program.terminal import echo, print_json, print_list, print_note
@@ -18,9 +19,9 @@ from counterfoil.views import loads as views
 
 _DAYS: Sequence[ListColumn[DayOfUndo]] = (
     ListColumn("shopId", terminal="shop"),
-    ListColumn("day", terminal="day"),
+    ListColumn("day", terminal="calendar day"),
     ListColumn("bills", kind="number", terminal="bills"),
-    ListColumn("net", lambda day: format(day.net, "f"), terminal="net"),
+    ListColumn("net", kind="number", terminal="net", text=lambda day: money_text(decimal_text(day.net))),
 )
 _STAYS: dict[Verdict, str] = {
     "changed": "changed by the load; what they were before is not stored, so load their files again",

@@ -8,7 +8,7 @@ from counterfoil.console.key_parts import PERMISSION_NAMES, ScopeNames, scope_te
 from counterfoil.console.texts import Texts
 from counterfoil.domain.audit import AuditEntry, FieldValue
 from counterfoil.model.text import translatable
-from counterfoil.views.audit import changed_values, value_text
+from counterfoil.views.audit import changed_values, shown_value
 
 ACT_NAMES: Final = {
     "console_link_made": translatable("sign-in link made"),
@@ -94,4 +94,4 @@ def _value_text(t: Texts, names: ScopeNames, field: str, value: FieldValue) -> s
         return scope_text(t, names, kind, identifier)
     if field == "permissions" and isinstance(value, list):
         return ", ".join(t.gettext(PERMISSION_NAMES.get(permission, permission)) for permission in value)
-    return value_text(value, "–")
+    return shown_value(field, value, "–")

@@ -6,6 +6,10 @@ from counterfoil.domain.audit import Act, AuditEntry, FieldValue
 from counterfoil.model.calendar import iso_utc
 from counterfoil.model.text import translatable
 from counterfoil.program.columns import ListColumn
+from counterfoil.program.times import instant, minute
+
+# Fields whose values are times in UTC.
+TIMES = ("revokesAt", "revokedAt")
 
 
 def value_text(value: FieldValue, nothing: str = "none") -> str:
@@ -17,6 +21,13 @@ def value_text(value: FieldValue, nothing: str = "none") -> str:
     return value if isinstance(value, str) else " ".join(value)
 
 
+def shown_value(field: str, value: FieldValue, nothing: str = "none") -> str:
+    """Return the value of a field as people see it: a time in the zone of the setting `timezone`."""
+    if field in TIMES and isinstance(value, str):
+        return minute(instant(value, None))
+    return value_text(value, nothing)
+
+
 def changed_values(entry: AuditEntry) -> Iterator[tuple[str, list[FieldValue]]]:
     """Yield each changed field with its value or, if it had one, both; not the time of the entry again."""
     for name, change in entry.changes.items():
@@ -25,9 +36,14 @@ def changed_values(entry: AuditEntry) -> Iterator[tuple[str, list[FieldValue]]]:
             yield name, [change.after] if is_new else [change.before, change.after]
 
 
-def _changes(entry: AuditEntry, colon: str = ":", arrow: str = " → ", nothing: str = "–") -> list[str]:
+def _changes(entry: AuditEntry) -> list[str]:
     changed = changed_values(entry)
-    return [f"{name}{colon} {arrow.join(value_text(value, nothing) for value in values)}" for name, values in changed]
+    return [f"{name}: {' → '.join(value_text(value, '–') for value in values)}" for name, values in changed]
+
+
+def _shown_changes(entry: AuditEntry) -> list[str]:
+    changed = changed_values(entry)
+    return [f"{name} {' -> '.join(shown_value(name, value) for value in values)}" for name, values in changed]
 
 
 COLUMNS: Sequence[ListColumn[AuditEntry]] = (
@@ -46,7 +62,7 @@ COLUMNS: Sequence[ListColumn[AuditEntry]] = (
         csv="",
         console="changes",
         name="changed",
-        text=lambda entry: entry.detail or "; ".join(_changes(entry, "", " -> ", "none")) or "-",
+        text=lambda entry: entry.detail or "; ".join(_shown_changes(entry)) or "-",
     ),
     ListColumn("", lambda entry: "; ".join(_changes(entry)) or entry.detail, csv="changes"),
     ListColumn("detail", csv=""),
