@@ -485,7 +485,12 @@ class TotalSearch:
             sums = [total.plus(*some) for size in sizes for some in combinations(added, size)]
             names = _names([self._parts[part] for part in unknown])
             text = f"The amounts do not show whether {name} already takes {names} into account."
-            return TotalFinding(choices=[*sums[:4], *self._plain()], question=text)
+            plain = self._plain()
+            clear = [bill for bill in self._bills if not any(part.values[bill] for part in added)]
+            if is_proved:
+                # Where nothing is in doubt, other amounts show what was paid.
+                plain = [one for one in plain if not differing(one, total, clear)]
+            return TotalFinding(choices=[*sums[:4], *plain], question=text)
         clear = [part for part in missing if self._parts[part].role in ("tip", "tax") or _differs(part, related)]
         doubtful = [part for part in missing if is_paid or not is_proved or part not in clear]
         tips = [part for part in missing if self._parts[part].role == "tip" and not self._is_in_sums(part, related)]
@@ -539,10 +544,9 @@ class TotalSearch:
             return min(others) >= 0 if role == "fee" else max(others) <= 0
         if role not in ("discount", "tax") and self._has_bare(related):
             return role == "fee"
-        if any(self._candidates[other].role == PAYMENTS_ROLE for other in related) and (
-            role != "tip" or len(related) > 1
-        ):
+        if role != "tip" and any(self._candidates[other].role == PAYMENTS_ROLE for other in related):
             # What was paid is with all charges and discounts, and the candidate with those by which it does not differ.
+            # A tip may have been paid apart from the other payments.
             return True
         if role == "tax":
             rate = self._rate(part, place)
