@@ -1,4 +1,7 @@
-"""The cursors that were handed out, as both back ends store them. The statements are written for SQLite."""
+"""The cursors that were handed out, as both back ends store them. The statements run on both.
+
+Their parameters are written as asyncpg reads them. SQLite takes the same ones by name: see `numbered`.
+"""
 
 from abc import ABC, abstractmethod
 from typing import Any
@@ -10,11 +13,11 @@ from counterfoil.ports import Clock
 
 FIND = """
     SELECT row_id, major, minor, earliest, latest, ends_at FROM cursors
-    WHERE lineage = ?1 AND resource = ?2 AND query = ?3 AND cursor = ?4 AND ends_at > ?5 AND NOT expired
+    WHERE lineage = $1 AND resource = $2 AND query = $3 AND cursor = $4 AND ends_at > $5 AND NOT expired
 """
 EXTEND = """
-    UPDATE cursors SET ends_at = max(ends_at, ?5)
-    WHERE lineage = ?1 AND resource = ?2 AND query = ?3 AND cursor = ?4 AND NOT expired
+    UPDATE cursors SET ends_at = CASE WHEN ends_at > $5 THEN ends_at ELSE $5 END
+    WHERE lineage = $1 AND resource = $2 AND query = $3 AND cursor = $4 AND NOT expired
 """
 # Returns an existing cursor for the position if its horizons are close enough to the new ones, and updates its horizons
 # and its lifetime. Otherwise, stores a new cursor under the row's ID, or under `fresh` if the row's ID is taken.
@@ -23,30 +26,32 @@ EXTEND = """
 HAND_OUT = """
     INSERT INTO cursors AS held
         (lineage, resource, query, cursor, row_id, major, minor, earliest, latest, ends_at)
-    SELECT ?1, ?2, ?3, chosen, ?4, ?5, ?6, ?7, ?8, ?10 FROM (
+    SELECT $1, $2, $3, chosen, $4, $5, $6, $7, $8, $10 FROM (
         SELECT coalesce(
             (
                 SELECT cursor FROM cursors
-                WHERE lineage = ?1 AND resource = ?2 AND query = ?3 AND row_id = ?4 AND major = ?5 AND minor = ?6
-                    AND ends_at > ?9 AND NOT expired
-                    AND max(latest, CAST(?8 AS bigint)) - min(earliest, CAST(?7 AS bigint)) <= CAST(?11 AS bigint)
+                WHERE lineage = $1 AND resource = $2 AND query = $3 AND row_id = $4 AND major = $5 AND minor = $6
+                    AND ends_at > $9 AND NOT expired
+                    AND latest - earliest <= $11 AND latest - $7 <= $11
+                    AND $8 - earliest <= $11 AND $8 - $7 <= $11
                 ORDER BY earliest DESC LIMIT 1
             ),
             CASE
                 WHEN EXISTS (
-                    SELECT 1 FROM cursors WHERE lineage = ?1 AND resource = ?2 AND query = ?3 AND cursor = ?4
-                ) THEN CAST(?12 AS text)
-                ELSE ?4
+                    SELECT 1 FROM cursors WHERE lineage = $1 AND resource = $2 AND query = $3 AND cursor = $4
+                ) THEN CAST($12 AS text)
+                ELSE $4
             END
         ) AS chosen
     ) AS choice WHERE chosen IS NOT NULL
     ON CONFLICT (lineage, resource, query, cursor) DO UPDATE SET
-        earliest = min(held.earliest, excluded.earliest),
-        latest = max(held.latest, excluded.latest),
-        ends_at = max(held.ends_at, excluded.ends_at)
+        earliest = CASE WHEN held.earliest < excluded.earliest THEN held.earliest ELSE excluded.earliest END,
+        latest = CASE WHEN held.latest > excluded.latest THEN held.latest ELSE excluded.latest END,
+        ends_at = CASE WHEN held.ends_at > excluded.ends_at THEN held.ends_at ELSE excluded.ends_at END
     WHERE held.row_id = excluded.row_id AND held.major = excluded.major AND held.minor = excluded.minor
-        AND held.ends_at > ?9 AND NOT held.expired
-        AND max(held.latest, CAST(?8 AS bigint)) - min(held.earliest, CAST(?7 AS bigint)) <= CAST(?11 AS bigint)
+        AND held.ends_at > $9 AND NOT held.expired
+        AND held.latest - held.earliest <= $11 AND held.latest - $7 <= $11
+        AND $8 - held.earliest <= $11 AND $8 - $7 <= $11
     RETURNING cursor
 """
 
@@ -79,6 +84,11 @@ class StoredCursors(ABC):
         terms = (held.earliest, held.latest, now, now + LIFETIME_MS, SHARED_MS, fresh)
         row = await self._write(HAND_OUT, (*astuple(listing), *place_of(held), *terms))
         return str(row[0]) if row else None
+
+
+def numbered(values: tuple[object, ...]) -> dict[str, object]:
+    """Return the parameters `$1`, `$2` and so on as SQLite takes them."""
+    return {str(number): value for number, value in enumerate(values, 1)}
 
 
 def held_in(row: Any) -> StoredCursor:

@@ -17,7 +17,7 @@ from msgspec.structs import astuple
 from counterfoil.backends.pending_usage import PendingUsage
 from counterfoil.backends.postgres.pool import GATE_SEC, is_storable
 from counterfoil.backends.postgres.servers import Servers
-from counterfoil.backends.stored_cursors import EXTEND, FIND, HAND_OUT, StoredCursors, held_in, place_of
+from counterfoil.backends.stored_cursors import FIND, StoredCursors, held_in, place_of
 from counterfoil.domain.access import Admitted, Key, TooFast, retry_after
 from counterfoil.domain.paging import LIFETIME_MS, Listing, StoredCursor
 from counterfoil.domain.request_records import RequestRecord, RequestTally
@@ -273,15 +273,8 @@ def _month(at: int) -> int:
 # --- cursors that were handed out: they are on the primary, so that all nodes see them --
 
 
-def _on_server(statement: str) -> str:
-    """Return a statement as asyncpg runs it on PostgreSQL."""
-    return statement.replace("?", "$").replace("max(", "greatest(").replace("min(", "least(")
-
-
-_FIND, _EXTEND = map(_on_server, (FIND, EXTEND))
-_WRITE = {EXTEND: _EXTEND, HAND_OUT: _on_server(HAND_OUT)}
 _FIND_ON_REPLICA = f"""
-    SELECT found.*, horizon.at FROM horizon LEFT JOIN LATERAL ({_FIND}) AS found ON true
+    SELECT found.*, horizon.at FROM horizon LEFT JOIN LATERAL ({FIND}) AS found ON true
 """  # noqa: S608 - contains only constants
 _INSERT = """
     INSERT INTO cursors (lineage, resource, query, cursor, row_id, major, minor, earliest, latest, ends_at)
@@ -310,10 +303,10 @@ class PostgresCursors(StoredCursors):
         self._servers.close()
 
     async def _found(self, values: tuple[object, ...]) -> Any:
-        return await self._first(_FIND, values) if all(map(_is_storable, values)) else None
+        return await self._first(FIND, values) if all(map(_is_storable, values)) else None
 
     async def _write(self, statement: str, values: tuple[object, ...]) -> Any:
-        return await self._first(_WRITE[statement], values)
+        return await self._first(statement, values)
 
     async def _first(self, statement: str, values: tuple[object, ...]) -> Any:
         rows = await self._servers.primary(statement, *values, within=self._within)

@@ -12,7 +12,7 @@ import os
 import sqlite3
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from stat import S_ISREG, S_IWGRP
@@ -159,7 +159,11 @@ class translated:  # noqa: N801 - lowercase like contextlib's managers; a genera
             raise _unavailable(error) from error
 
 
-def row(connection: sqlite3.Connection, statement: str, values: Sequence[object] = ()) -> Any:
+# The values of a statement, in the order of their places or by name.
+Parameters = Sequence[object] | Mapping[str, object]
+
+
+def row(connection: sqlite3.Connection, statement: str, values: Parameters = ()) -> Any:
     """Return the first row of a statement's result, or None if there are no rows."""
     try:
         return connection.execute(statement, values).fetchone()

@@ -16,7 +16,7 @@ from msgspec.structs import astuple
 from counterfoil.backends.pending_usage import PendingUsage, answer
 from counterfoil.backends.sqlite import files
 from counterfoil.backends.sqlite.files import BRIEFLY_SEC, WAIT_SEC, row, translated, writing
-from counterfoil.backends.stored_cursors import FIND, StoredCursors
+from counterfoil.backends.stored_cursors import FIND, StoredCursors, numbered
 from counterfoil.domain.access import WINDOW_US, Admitted, Key, TooFast, kept_since, retry_after, wait_before
 from counterfoil.domain.paging import RESERVED_MS
 from counterfoil.domain.request_records import RequestRecord, RequestTally, merge_texts
@@ -318,11 +318,11 @@ class SqliteCursors(StoredCursors):
         self._connection = connection
 
     async def _found(self, values: tuple[object, ...]) -> Any:
-        return row(self._connection, FIND, values)
+        return row(self._connection, FIND, numbered(values))
 
     async def _write(self, statement: str, values: tuple[object, ...]) -> Any:
         def write() -> Any:
             with translated(), writing(self._connection, BRIEFLY_SEC):
-                return self._connection.execute(statement, values).fetchone()
+                return self._connection.execute(statement, numbered(values)).fetchone()
 
         return await files.retry_while_locked(write)
