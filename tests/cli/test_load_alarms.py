@@ -75,6 +75,14 @@ def test_a_jump_in_rejected_lines_raises_an_alarm(usual: Command) -> None:
     assert told["rejected"] == 40
 
 
+def test_good_lines_are_loaded_although_a_small_load_before_them_had_rejects(usual: Command) -> None:
+    usual("load", "-", stdin=bills(1_000, 149) + b"nonsense\n" * 11, status=3)
+    told = usual.json("load", "-", stdin=bills(2_000, 50))
+    assert (told["added"], told["alarms"]) == (50, [])
+    (found,) = usual.findings("intake")
+    assert (found["status"], "11 of 210" in found["message"]) == ("warn", True)
+
+
 def test_a_check_reports_the_alarm_and_stores_nothing(usual: Command) -> None:
     told = usual.json("load", "-", "--check", stdin=bills(1_000, lines=[]), status=6)
     assert [alarm["measure"] for alarm in told["alarms"]] == ["no_items"]

@@ -70,6 +70,16 @@ def test_a_small_delivery_raises_no_alarm_alone_but_several_do() -> None:
     assert alarms(intake) == [("undated", "", 4 * few)]
 
 
+def test_a_load_is_judged_by_what_it_brings() -> None:
+    intake = after(load(150, rejected=11), intake=NORMAL)
+    for good in (load(60), load(500)):
+        assert rules.alarms_of(intake, good) == []
+    assert alarms(after(load(60), intake=intake)) == [("rejected", "", 11)], "the alarm of the load before"
+    assert after(load(60), intake=intake).pending == load(60)
+    both = load(60, rejected=6, undated=6)
+    assert [alarm.measure for alarm in rules.alarms_of(after(load(150, undated=6), intake=NORMAL), both)] == ["undated"]
+
+
 def test_a_few_records_in_a_large_delivery_raise_no_alarm() -> None:
     assert not after(load(100_000, undated=1_999), intake=NORMAL).alarms
     assert not after(load(rules.MIN_GROUP_LINES, undated=rules.MIN_AFFECTED - 1), intake=NORMAL).alarms

@@ -5,7 +5,7 @@ loads that together have MIN_GROUP_LINES lines. A group is compared with the lat
 MIN_EARLIER_GROUPS of them. An alarm is raised if a share exceeds their highest share both by JUMP_POINTS and by the
 factor JUMP_FACTOR, or if records have a field whose name is not known from earlier groups. In both cases, at least
 MIN_AFFECTED records must be affected. A group that raises an alarm is not used for comparison until the operator
-accepts it.
+accepts it. A load is judged by what it brings: if only the small loads before it differ, the alarm is theirs.
 
 The average bill needs no groups: even a small file with cents instead of units is a hundred times off. A load raises an
 alarm if its average is JUMP_OF_AVERAGE times as high as any before, or as low.
@@ -226,11 +226,24 @@ def with_load(intake: Intake, load: DeliveryCounts, now_ms: int) -> Intake:
     if group.lines < MIN_GROUP_LINES:
         return replace(intake, pending=group)
     after = replace(intake, pending=DeliveryCounts(), judged=intake.judged + 1)
-    alarms = list(_alarms(intake, group)) if len(comparable_groups(intake)) >= MIN_EARLIER_GROUPS else []
-    if alarms:
-        alarmed_at = intake.alarmed_at if intake.alarms else now_ms
-        return replace(after, alarms=alarms, alarming=group, alarmed_at=alarmed_at)
-    return _with_normal_group(after, group)
+    alarms = _alarms(intake, group)
+    if not alarms:
+        return _with_normal_group(after, group)
+    if not any(_is_brought_by(load, alarm) for alarm in alarms):
+        is_group = load.lines >= MIN_GROUP_LINES
+        after = _with_normal_group(after, load) if is_group else replace(after, pending=load)
+    alarmed_at = intake.alarmed_at if intake.alarms else now_ms
+    return replace(after, alarms=alarms, alarming=group, alarmed_at=alarmed_at)
+
+
+def alarms_of(intake: Intake, load: DeliveryCounts) -> list[IntakeAlarm]:
+    """Return the alarms that a load raises itself, and not only the small loads before it."""
+    if jump := _jump_of_average(intake, load):
+        return [jump]
+    group = intake.pending.plus(load)
+    if group.lines < MIN_GROUP_LINES:
+        return []
+    return [alarm for alarm in _alarms(intake, group) if _is_brought_by(load, alarm)]
 
 
 def accepted(intake: Intake) -> Intake:
@@ -268,7 +281,7 @@ def _jump_of_average(intake: Intake, load: DeliveryCounts) -> IntakeAlarm | None
         max(counts.net / counts.with_net, 0.01) if counts.with_net >= MIN_AFFECTED else None
         for counts in (load, intake.pending, *intake.earlier)
     )
-    known = [one for one in earlier if one is not None]
+    known = [known_average for known_average in earlier if known_average is not None]
     if average is None or not known:
         return None
     nearest = max(known) if average > max(known) else min(known)
@@ -276,15 +289,33 @@ def _jump_of_average(intake: Intake, load: DeliveryCounts) -> IntakeAlarm | None
     return IntakeAlarm("average", round(average), max(round(nearest), 1)) if is_jump else None
 
 
-def _alarms(intake: Intake, group: DeliveryCounts) -> Iterator[IntakeAlarm]:
-    highest = _highest_shares(comparable_groups(intake))
+def _alarms(intake: Intake, group: DeliveryCounts) -> list[IntakeAlarm]:
+    """Return the sudden changes in a group, or none if there are too few groups to compare it with."""
+    earlier = comparable_groups(intake)
+    if len(earlier) < MIN_EARLIER_GROUPS:
+        return []
+    alarms = []
+    highest = _highest_shares(earlier)
     for (measure, name), (count, total) in _shares(group).items():
-        before, share = highest.get((measure, name), 0.0), count / total
-        if count >= MIN_AFFECTED and share - before >= JUMP_POINTS and share >= before * JUMP_FACTOR:
-            yield IntakeAlarm(measure, count, total, before, name)
+        before = highest.get((measure, name), 0.0)
+        if count >= MIN_AFFECTED and _is_jump(count / total, before):
+            alarms.append(IntakeAlarm(measure, count, total, before, name))
     for name, count in group.unknown.items():
         if count >= MIN_AFFECTED and name not in intake.known_names:
-            yield IntakeAlarm("unknown_field", count, _records_of(group, name), 0.0, name)
+            alarms.append(IntakeAlarm("unknown_field", count, _records_of(group, name), 0.0, name))
+    return alarms
+
+
+def _is_jump(share: float, before: float) -> bool:
+    return share - before >= JUMP_POINTS and share >= before * JUMP_FACTOR
+
+
+def _is_brought_by(load: DeliveryCounts, alarm: IntakeAlarm) -> bool:
+    """Return whether a load has its part in an alarm of its group: whether its own share is too high."""
+    if alarm.measure == "unknown_field":
+        return alarm.field in load.unknown
+    count, total = _shares(load).get((alarm.measure, alarm.field), (0, 0))
+    return total > 0 and _is_jump(count / total, alarm.before)
 
 
 def _highest_shares(groups: Sequence[DeliveryCounts]) -> dict[tuple[Measure, str], float]:

@@ -18,7 +18,15 @@ from msgspec.structs import replace
 
 from counterfoil.domain.changes import Change, EncodedBill, KnownFacts, Outcome, RecordKey
 from counterfoil.domain.forgetting import Contacts, RecordEraser, mark_of
-from counterfoil.domain.intake import DeliveryCounts, IntakeAlarm, LoadProgress, RejectedLine, with_load
+from counterfoil.domain.intake import (
+    DeliveryCounts,
+    Intake,
+    IntakeAlarm,
+    LoadProgress,
+    RejectedLine,
+    alarms_of,
+    with_load,
+)
 from counterfoil.domain.replacements import ReplacementGuard
 from counterfoil.domain.tokens import Pseudonyms
 from counterfoil.ingest.converters import ConverterProcess, Converters
@@ -241,11 +249,15 @@ class Pipeline:
             raise self._damage
 
     def _compare(self, counts: DeliveryCounts) -> list[IntakeAlarm]:
-        """Store the counts of this load. Return the alarms if the load completed a group of loads."""
-        intake = self._ledger.change_intake(lambda intake, now_ms: with_load(intake, counts, now_ms))
-        # A completed group is no longer pending, and the alarm about an average is one of this load alone.
-        is_compared = not intake.pending.lines or intake.alarming == counts
-        return intake.alarms if counts.lines and is_compared else []
+        """Store the counts of this load, and return the alarms that it raises."""
+        alarms: list[IntakeAlarm] = []
+
+        def change(intake: Intake, now_ms: int) -> Intake:
+            alarms[:] = alarms_of(intake, counts)
+            return with_load(intake, counts, now_ms)
+
+        self._ledger.change_intake(change)
+        return alarms
 
     def _batches(self, source: Source, summary: Summary) -> Iterator[_Batch]:
         batch = _Batch()
