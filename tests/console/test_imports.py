@@ -378,6 +378,10 @@ def test_the_file_of_an_open_item_opens_the_same_page(console: RunningConsole, a
     with closing(bootstrap.store(console.settings).ledger()) as ledger:
         ledger.add_items([item])
     (found,) = reads(console).open_items()
+    page = alice.page(f"/loads/items/{found.number}")
+    assert f'action="/imports/items/{found.number}"' in page
+    assert "Nobody has said yet what its columns mean." in page
+    assert f'href="/loads/items/{found.number}"' in alice.page("/loads")
     answer = send(alice, f"/imports/items/{found.number}")
     address = answer.headers["location"]
     settled(alice, address, "reading")

@@ -220,7 +220,7 @@ def test_the_pages_today_and_store_have_the_same_findings(console: RunningConsol
     assert today["findings"] == store["checks"]
     wrong = [finding["message"] for finding in store["checks"] if finding["status"] != "ok"]
     assert wrong == [
-        "Still rejected: 1 line of 1 load, the oldest for 0 seconds. Latest: test (1 no_id).",
+        "Still rejected: 1 line of 1 load, the oldest for 0 seconds. Latest: test.",
         "Other users of this machine can open this database.",
     ]
     for path in ("/", "/store"):
@@ -455,8 +455,11 @@ def test_an_open_item_is_listed_and_closed_by_its_button_and_that_is_audited(ali
     assert (item["kind"], item["lines"]) == ("rejects", 1)
     path = f"/loads/items/{item['number']}/resolve"
     alice.console.service.clock.advance(180)
-    assert path in (page := alice.page("/loads"))
+    page = alice.page("/loads")
+    assert path in page
     assert ">for 3 minutes<" in page
+    for reason in (page, alice.page(path.removesuffix("/resolve"))):
+        assert "1 × <span>has no usable id</span>" in reason
     closed = alice.send(path, {})
     assert closed.status_code == 200
     # Its links lead to the page of the form.

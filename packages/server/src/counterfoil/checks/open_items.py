@@ -120,7 +120,7 @@ def _latest(items: Sequence[OpenItem]) -> str:
 
 
 def _told(item: OpenItem) -> str:
-    if item.kind == "rejects" and item.reason:
-        return f"{item.source} ({item.reason})"
+    if item.kind in ("rejects", "needs_answers"):
+        return item.source
     # The reason why a file is kept begins with its name.
     return item.reason or item.source

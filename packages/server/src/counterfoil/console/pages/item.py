@@ -6,6 +6,7 @@ from decimal import Decimal
 
 from msgspec import Struct
 
+from counterfoil.console.pages.loads import reasons_of
 from counterfoil.console.visit import ConsolePage, NotFound, Visit
 from counterfoil.domain.access import Key
 from counterfoil.domain.business_days import DayOfShop
@@ -14,7 +15,7 @@ from counterfoil.domain.open_items import OpenItem
 from counterfoil.model.text import translatable
 from counterfoil.operator_reads import OperatorReads
 from counterfoil.program.columns import ListColumn, RowList, console_json
-from counterfoil.views.loads import items
+from counterfoil.views.loads import find, items
 
 
 class PlannedDay(Struct, frozen=True, kw_only=True):
@@ -65,6 +66,8 @@ class ItemView(Struct, frozen=True, kw_only=True):
     days: RowList[PlannedDay]
     keys: list[Key]
     shop_names: Mapping[str, str]
+    reasons: Mapping[str, int] | None
+    """Why its lines were rejected, if its load says it."""
 
     @property
     def examples(self) -> RowList[PreviewedBill]:
@@ -97,6 +100,7 @@ def read(visit: Visit) -> ItemView:
             if not key.is_revoked(visit.now) and not key.is_for_trying and (key.scope.kind, key.scope.id) in covered
         ],
         shop_names={shop.shop_id: shop.shop_name or shop.shop_id for shop in shops},
+        reasons=reasons_of(item, find(reads, item.load) if item.load else None),
     )
 
 

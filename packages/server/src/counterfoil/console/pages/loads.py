@@ -68,6 +68,17 @@ def is_of_import(reason: str) -> bool:
     return reason.startswith(IMPORT_PREFIX)
 
 
+def reasons_of(item: OpenItem, load: LoadRow | None) -> dict[str, int] | None:
+    """Return why the lines of an item were rejected, with their numbers, or None if its load does not say it.
+
+    Rows that an import rejects have an item of their own, without a file.
+    """
+    if item.kind != "rejects" or load is None:
+        return None
+    reasons = {reason: count for reason, count in load.reasons.items() if is_of_import(reason) != bool(item.path)}
+    return reasons if sum(reasons.values()) == item.lines else None
+
+
 class Runs(Struct, frozen=True):
     """Loads of which each run of the same state is one row, with the sums; and the loads of runs by its number."""
 
@@ -84,6 +95,10 @@ class LoadsView(Struct, frozen=True, kw_only=True, rename="camel"):
     def items_with_buttons(self) -> RowList[OpenItem]:
         buttons = ListColumn[OpenItem]("", page=translatable("Close"), name="buttons")
         return RowList((*self.open_items.columns, buttons), self.open_items.rows)
+
+    def reasons_of(self, item: OpenItem) -> dict[str, int] | None:
+        loads = [load for load in self.loads.rows if load.number == item.load]
+        return reasons_of(item, loads[0] if loads else None)
 
     @property
     def reasons(self) -> RowList[tuple[str, int]]:
