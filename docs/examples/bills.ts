@@ -1,4 +1,4 @@
-// Reads the bills of every shop by change and prints how many it has read. It needs no packages.
+// Reads the bills of every shop by change and prints how many it has read. It runs without packages; compiling it needs @types/node.
 import type { operations } from "./openapi.js";
 
 type Responses<Op extends keyof operations> = operations[Op]["responses"];
