@@ -4,8 +4,7 @@ import re
 import tomllib
 import unicodedata
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import cache, lru_cache
 from importlib import resources
@@ -83,18 +82,27 @@ def _singular(word: str) -> str:
 @cache
 def _heading_words() -> list[frozenset[str]]:
     """Return the words of headings in each language, also as parts of longer words."""
-    found = []
+    words_by_language = []
     for phrases in _heading_phrases().values():
-        words = {word for phrase in phrases for word in phrase.words if len(word) > 1 and word.isascii()}
-        found.append(frozenset(words | {f"{word}s" for word in words} | set(_SHORT)))
-    return found
+        known = set(_SHORT)
+        for phrase in phrases:
+            for word in phrase.words:
+                if len(word) > 1 and word.isascii():
+                    known |= {word, f"{word}s"}
+        words_by_language.append(frozenset(known))
+    return words_by_language
 
 
 def _split(word: str) -> list[str]:
     """Return the words of which one like TIPAMOUNT consists, if that is clear."""
-    ways = [way for words in _heading_words() for way in _ways_to_split(word, words)]
-    fewest = {way for way in ways if len(way) == min(map(len, ways))}
-    return [_singular(part) for part in fewest.pop()] if len(fewest) == 1 else [word]
+    ways: set[tuple[str, ...]] = set()
+    for words in _heading_words():
+        ways.update(_ways_to_split(word, words))
+    fewest_parts = min(map(len, ways), default=0)
+    shortest = [way for way in ways if len(way) == fewest_parts]
+    if len(shortest) != 1:
+        return [word]
+    return [_singular(part) for part in shortest[0]]
 
 
 def _ways_to_split(word: str, words: Collection[str]) -> Iterator[tuple[str, ...]]:
@@ -102,7 +110,8 @@ def _ways_to_split(word: str, words: Collection[str]) -> Iterator[tuple[str, ...
         yield (word,)
     for end in range(3, len(word) - 1):
         if word[:end] in words:
-            yield from ((word[:end], *rest) for rest in _ways_to_split(word[end:], words))
+            for rest in _ways_to_split(word[end:], words):
+                yield (word[:end], *rest)
 
 
 class _Phrase(Struct, frozen=True):
@@ -142,7 +151,10 @@ def _table(*path: str) -> dict[str, Any]:
 
 @cache
 def _list(*path: str) -> list[_Phrase]:
-    return [phrase for text in _table(*path).values() for phrase in _phrases(text)]
+    found = []
+    for text in _table(*path).values():
+        found += _phrases(text)
+    return found
 
 
 @cache
@@ -150,7 +162,8 @@ def _by_last_word(*path: str) -> dict[str, list[_Phrase]]:
     """Return the phrases of a table by their last word, or by "" if they may be a part of a word."""
     found: dict[str, list[_Phrase]] = {}
     for phrase in _list(*path):
-        found.setdefault("" if _UNSPACED.match(phrase.words[0]) else phrase.words[-1], []).append(phrase)
+        key = "" if _UNSPACED.match(phrase.words[0]) else phrase.words[-1]
+        found.setdefault(key, []).append(phrase)
     return found
 
 
@@ -168,17 +181,20 @@ def _found(words: Sequence[str], *path: str) -> list[_Phrase]:
 
 
 def _phrases(text: str) -> list[_Phrase]:
-    found = [(rank, phrase, tuple(words_of(phrase))) for rank, phrase in enumerate(text.split(", "))]
-    return [
-        _Phrase(words, rank, phrase.startswith("="), frozenset(_words_as_written(phrase)))
-        for rank, phrase, words in found
-        if words
-    ]
+    found = []
+    for rank, phrase in enumerate(text.split(", ")):
+        words = tuple(words_of(phrase))
+        if words:
+            found.append(_Phrase(words, rank, phrase.startswith("="), frozenset(_words_as_written(phrase))))
+    return found
 
 
 @cache
 def _whole_values(*path: str) -> frozenset[str]:
-    return frozenset(_folded(phrase) for text in _table(*path).values() for phrase in text.split(", "))
+    found: set[str] = set()
+    for text in _table(*path).values():
+        found.update(map(_folded, text.split(", ")))
+    return frozenset(found)
 
 
 def _folded(text: str) -> str:
@@ -203,9 +219,19 @@ def roles_of(heading: str) -> tuple[RoleMatch, ...]:
     words = words_of(text)
     # A name with capital letters within it may be one word: PromptPay.
     joined = words_of(text.casefold())
-    return _roles_of(words, joined, frozenset(_words_as_written(text))) or _roles_of(
-        [part for word in words for part in _split(word)]
-    )
+    roles = _roles_of(words, joined, frozenset(_words_as_written(text)))
+    if roles:
+        return roles
+    parts: list[str] = []
+    for word in words:
+        parts += _split(word)
+    return _roles_of(parts)
+
+
+def first_role(heading: str) -> str | None:
+    """Return the most probable role of a heading, or None if it has none."""
+    roles = roles_of(heading)
+    return roles[0].role if roles else None
 
 
 def stated_rates(heading: str) -> list[Fraction]:
@@ -222,27 +248,37 @@ def _roles_of(
         matching = _found(words, "headings", role) + _found(joined, "headings", role)
         if matching and (is_amount or role not in AMOUNT_ROLES):
             best[role] = max(matching, key=lambda phrase: (phrase.letters, phrase.written <= written, -phrase.rank))
-    # In `Total Taxes` and `Server Tip`, the other words only say of what, but not in `Total incl. tax`.
-    phrases = [frozenset(phrase.words) for phrase in best.values()]
-    is_whole = "id" not in best and frozenset[str]().union(*phrases) >= set(words)
-    inner = [role for role in ("tip", "tax") if is_whole and role in best]
-    first = [role for role in inner if not any(frozenset(best[role].words) < others for others in phrases)]
-    # In `Check Status` and `Order value`, the first word only says of what.
-    heads = AMOUNT_ROLES | {"status", "type"}
-    last = words[-1] if words and not joined else ""
-    order = sorted(
-        best,
-        # What a word such as `Rechnungsbetrag` is, its last part says.
-        key=lambda role: (
-            role not in first,
-            last and last not in best[role].words,
-            -best[role].letters,
-            # `Couvert` is a charge, and `Couverts` are guests.
-            not best[role].written <= written,
-            role not in heads,
-        ),
-    )
-    return tuple(RoleMatch(best[role].letters, best[role].rank, role) for role in order)
+    first = _roles_of_the_whole(best, words)
+    # What a word such as `Rechnungsbetrag` is, its last part says.
+    last_part = words[-1] if words and not joined else ""
+
+    def order(role: str) -> tuple[bool, bool, int, bool, bool]:
+        phrase = best[role]
+        has_last_part = not last_part or last_part in phrase.words
+        # `Couvert` is a charge, and `Couverts` are guests.
+        is_as_written = phrase.written <= written
+        # In `Check Status` and `Order value`, the first word only says of what.
+        is_head = role in AMOUNT_ROLES or role in ("status", "type")
+        return role not in first, not has_last_part, -phrase.letters, not is_as_written, not is_head
+
+    return tuple(RoleMatch(best[role].letters, best[role].rank, role) for role in sorted(best, key=order))
+
+
+def _roles_of_the_whole(best: Mapping[str, _Phrase], words: Sequence[str]) -> list[str]:
+    """Return `tip` and `tax` if the other words only say of what, as in `Total Taxes`, but not `Total incl. tax`."""
+    known: set[str] = set()
+    for phrase in best.values():
+        known.update(phrase.words)
+    if "id" in best or not known.issuperset(words):
+        return []
+    found = []
+    for role in ("tip", "tax"):
+        if role in best:
+            own = set(best[role].words)
+            is_part_of_other = any(own < set(phrase.words) for phrase in best.values())
+            if not is_part_of_other:
+                found.append(role)
+    return found
 
 
 def language_of(cells: Iterable[str]) -> str:
@@ -253,16 +289,25 @@ def language_of(cells: Iterable[str]) -> str:
 @lru_cache(maxsize=100)
 def _language_of(cells: tuple[str, ...]) -> str:
     counts = Counter[str]()
-    for words in map(words_of, cells):
-        found = {
-            language: max((phrase.letters for phrase in phrases if phrase.is_in(words)), default=0)
-            for language, phrases in _heading_phrases().items()
-        }
-        known = {language for language, letters in found.items() if letters == max(found.values()) > 0}
+    for cell in cells:
+        languages = _languages_of(cell)
         # Many languages have English words such as *total*.
-        counts.update(known if known == {"en"} or "en" not in known else ())
+        if languages == ["en"] or "en" not in languages:
+            counts.update(languages)
     language, count = max(counts.items(), key=itemgetter(1), default=("en", 0))
     return language if count > max(1, counts["en"]) else "en"
+
+
+def _languages_of(heading: str) -> list[str]:
+    """Return the languages of which a heading contains the longest phrase."""
+    words = words_of(heading)
+    longest: dict[str, int] = {}
+    for language, phrases in _heading_phrases().items():
+        letters = [phrase.letters for phrase in phrases if phrase.is_in(words)]
+        if letters:
+            longest[language] = max(letters)
+    most_letters = max(longest.values(), default=0)
+    return [language for language, letters in longest.items() if letters == most_letters]
 
 
 @cache
@@ -277,13 +322,17 @@ def _heading_phrases() -> dict[str, list[_Phrase]]:
 
 def may_change_totals(heading: str) -> bool:
     """Return whether a heading is that of an amount, or says whether and how a bill counts."""
-    roles = {match.role for match in roles_of(heading)[:1]}
-    return bool(roles & (AMOUNT_ROLES | {"status", "type"})) or heading_status(heading) in (VOID, REFUND)
+    role = first_role(heading)
+    return role in AMOUNT_ROLES or role in ("status", "type") or heading_status(heading) in (VOID, REFUND)
 
 
 def recognised_headings(cells: Iterable[str]) -> int:
     """Return how many kinds of columns are named. A row of descriptions has longer cells, often of the same kind."""
-    return len({found[0].role for cell in cells if len(cell) <= LONGEST_HEADING and (found := roles_of(cell))})
+    roles = set()
+    for cell in cells:
+        if len(cell) <= LONGEST_HEADING:
+            roles.update(match.role for match in roles_of(cell)[:1])
+    return len(roles)
 
 
 def likely_encodings(start: bytes) -> dict[str, str]:
@@ -291,37 +340,71 @@ def likely_encodings(start: bytes) -> dict[str, str]:
 
     There are several only if as many headings are known in each of them, none is of their language, and words differ.
     """
-    found: dict[str, tuple[float, int, list[str]]] = {}
-    # Between other letters, accents are single or in pairs. The letters of other scripts are not.
-    accented, other = "(?=.*[a-z])(?:[a-z]|[{0}]{{1,2}}(?![{0}]))++", "(?:[a-z]*+[{0}]{{2,}}+)++[a-z]*"
-    for encoding, alphabets in (_table("accents") | _table("scripts")).items():
-        with suppress(UnicodeDecodeError):
-            text = start.decode(encoding)
-            words = [word for word in dict.fromkeys(_OLD_WORD.findall(text.lower())) if not word.isascii()]
-            shape = accented if encoding in _table("accents") else other
-            patterns = [re.compile(shape.format(letters)) for letters in alphabets.values()]
-            readable = max(sum(map(bool, map(pattern.fullmatch, words))) for pattern in patterns)
-            rows = [re.split(r'[,;\t|"]', row) for row in text.splitlines()[:HEADING_ROWS]]
-            known, heading = max((recognised_headings(row), row) for row in rows)
-            is_of_language = language_of(heading) in "_".join(alphabets).split("_")
-            found[encoding] = readable / len(words) if words else 1, known + is_of_language, words
-    best = max((share for share, _, _ in found.values()), default=0)
-    found = {encoding: one for encoding, one in found.items() if one[0] > max(best - 0.1, 0.5)}
-    known = max((known for _, known, _ in found.values()), default=0)
-    by_words = {tuple(words): encoding for encoding, (_, one, words) in reversed(found.items()) if one == known}
-    same = set.intersection(*map(set, by_words)) if len(by_words) > 1 else ()
-    return {
-        encoding: ", ".join([word for word in words if word not in same][:3])
-        for words, encoding in reversed(by_words.items())
-    }
+    readings = []
+    for encoding, alphabets in _table("accents").items():
+        readings += _decoded(start, encoding, alphabets, _ACCENTED_WORD)
+    for encoding, alphabets in _table("scripts").items():
+        readings += _decoded(start, encoding, alphabets, _WORD_OF_OTHER_SCRIPT)
+    best = max((reading.readable for reading in readings), default=0)
+    readable = [reading for reading in readings if reading.readable > max(best - 0.1, 0.5)]
+    most_known = max((reading.known for reading in readable), default=0)
+    # Of encodings with the same words, the first one counts.
+    by_words: dict[tuple[str, ...], str] = {}
+    for reading in readable:
+        if reading.known == most_known:
+            by_words.setdefault(reading.words, reading.encoding)
+    same: set[str] = set()
+    if len(by_words) > 1:
+        same = set.intersection(*map(set, by_words))
+    examples = {}
+    for words, encoding in by_words.items():
+        different = [word for word in words if word not in same]
+        examples[encoding] = ", ".join(different[:3])
+    return examples
+
+
+class _Decoded(Struct, frozen=True):
+    """The start of a file as it is in an encoding."""
+
+    encoding: str
+    readable: float
+    """The share of its words with other letters than a to z that are words of one alphabet."""
+    known: int
+    """How many headings are known, and one more if they are in a language of the encoding."""
+    words: tuple[str, ...]
+
+
+# Between other letters, accents are single or in pairs. The letters of other scripts are not.
+_ACCENTED_WORD = "(?=.*[a-z])(?:[a-z]|[{0}]{{1,2}}(?![{0}]))++"
+_WORD_OF_OTHER_SCRIPT = "(?:[a-z]*+[{0}]{{2,}}+)++[a-z]*"
+
+
+def _decoded(start: bytes, encoding: str, alphabets: Mapping[str, str], shape: str) -> Iterator[_Decoded]:
+    """Yield the start of a file in an encoding, unless it cannot be in it."""
+    try:
+        text = start.decode(encoding)
+    except UnicodeDecodeError:
+        return
+    words = [word for word in dict.fromkeys(_OLD_WORD.findall(text.lower())) if not word.isascii()]
+    most_readable = 0
+    for letters in alphabets.values():
+        pattern = re.compile(shape.format(letters))
+        matching = [word for word in words if pattern.fullmatch(word)]
+        most_readable = max(most_readable, len(matching))
+    rows = [re.split(r'[,;\t|"]', row) for row in text.splitlines()[:HEADING_ROWS]]
+    known, heading = max((recognised_headings(row), row) for row in rows)
+    if language_of(heading) in "_".join(alphabets).split("_"):
+        known += 1
+    yield _Decoded(encoding, most_readable / len(words) if words else 1, known, tuple(words))
+
+
+def _has_any(words: Sequence[str], *path: str) -> bool:
+    """Return whether a text contains a phrase of a table, or a longer form of one."""
+    return any(phrase.is_in(words, begins=True) for phrase in _list(*path))
 
 
 def _meanings(words: Sequence[str]) -> set[str]:
-    return {
-        meaning
-        for meaning in (SALE, VOID, REFUND, SKIP)
-        if any(phrase.is_in(words, begins=True) for phrase in _list("status", meaning))
-    }
+    return {meaning for meaning in (SALE, VOID, REFUND, SKIP) if _has_any(words, "status", meaning)}
 
 
 @lru_cache(maxsize=5000)
@@ -330,7 +413,7 @@ def status_of(value: str) -> str | None:
     words = words_of(value)
     if is_one_of(value, "exact", "sale"):
         return SALE
-    if any(phrase.is_in(words, begins=True) for phrase in _list("doubt")):
+    if _has_any(words, "doubt"):
         return None
     prefixed = _without_prefixes(words)
     meanings = _meanings(words) | prefixed
@@ -340,20 +423,27 @@ def status_of(value: str) -> str | None:
     if len(meanings) != 1:
         return None
     [meaning] = meanings
-    return _OPPOSITE.get(meaning) if prefixed or names(value, "negation", "words") else meaning
+    is_negated = bool(prefixed) or names(value, "negation", "words")
+    return _OPPOSITE.get(meaning) if is_negated else meaning
 
 
 def _without_prefixes(words: Sequence[str]) -> set[str]:
     """Return the meanings of words that are negated by their first letters, such as `unpaid` and `incomplete`."""
-    prefixes = [phrase.words[0] for phrase in _list("negation", "prefixes")]
-    rests = [word.removeprefix(prefix) for word in words for prefix in prefixes if word.startswith(prefix)]
-    return {meaning for rest in rests if rest for meaning in _meanings([rest])} - {SKIP}
+    found: set[str] = set()
+    for phrase in _list("negation", "prefixes"):
+        prefix = phrase.words[0]
+        for word in words:
+            if word.startswith(prefix) and word != prefix:
+                found |= _meanings([word.removeprefix(prefix)])
+    return found - {SKIP}
 
 
 @lru_cache(maxsize=1000)
 def flag_of(value: str) -> bool | None:
     """Return whether a value means yes or no, or None if it means neither."""
-    return True if is_one_of(value, "flags", "yes") else False if is_one_of(value, "flags", "no") else None
+    if is_one_of(value, "flags", "yes"):
+        return True
+    return False if is_one_of(value, "flags", "no") else None
 
 
 def is_placeholder(value: str) -> bool:
@@ -367,26 +457,50 @@ def says_nothing(value: str) -> bool:
 
 def heading_status(heading: str) -> str | None:
     """Return what a mark in a column with this heading says about a bill, as in `Void?` or `Voided by`."""
-    is_reason = any(match.role == "voidReason" for match in roles_of(heading)[:1])
-    return VOID if is_reason else status_of(_TAKEN_OFF.sub("", heading))
+    if first_role(heading) == "voidReason":
+        return VOID
+    return status_of(_TAKEN_OFF.sub("", heading))
 
 
 def statuses_of(heading: str, values: Iterable[str]) -> dict[str, str | None]:
     """Return what each value of a status column says. Yes and no depend on the heading: `Void?`, `Paid`."""
     of_heading = heading_status(heading)
+    if of_heading:
+        return {value: _status_beside(of_heading, value) for value in values}
     found: dict[str, str | None] = {}
     for value in values:
-        flag = flag_of(value) if of_heading else None
-        if of_heading in (VOID, REFUND) and is_placeholder(value):
-            flag = False
-        if flag is not None and of_heading:
-            found[value] = of_heading if flag else _OPPOSITE.get(of_heading, SALE)
-        elif not of_heading and says_nothing(value) and names(heading, "no_sale"):
+        if says_nothing(value) and names(heading, "no_sale"):
             found[value] = SALE
         else:
-            meaning = status_of(value)
-            found[value] = None if meaning == SALE and says_more(value) else meaning
+            found[value] = _clear_status(value)
     return found
+
+
+def _status_beside(of_heading: str, value: str) -> str | None:
+    """Return what a value says under a heading that is a status itself."""
+    flag = flag_of(value)
+    if of_heading in (VOID, REFUND) and is_placeholder(value):
+        flag = False
+    if flag is None:
+        return _clear_status(value)
+    return of_heading if flag else _OPPOSITE.get(of_heading, SALE)
+
+
+def _clear_status(value: str) -> str | None:
+    """Return what a value says, or None if it has other words than those of a sale."""
+    meaning = status_of(value)
+    return None if meaning == SALE and says_more(value) else meaning
+
+
+_TABLES_OF_STATES: Final = (
+    ("exact", "sale"),
+    ("negation", "words"),
+    ("fillers",),
+    ("status", SALE),
+    ("status", VOID),
+    ("status", REFUND),
+    ("status", SKIP),
+)
 
 
 def says_more(value: str) -> bool:
@@ -394,35 +508,55 @@ def says_more(value: str) -> bool:
     words = words_of(value)
     if is_one_of(value, "exact", "sale"):
         return False
-    tables = [("exact", "sale"), ("negation", "words"), ("fillers",)]
-    tables += [("status", meaning) for meaning in (SALE, VOID, REFUND, SKIP)]
-    known = [phrase for table in tables for phrase in _list(*table) if phrase.is_in(words, begins=True)]
-    parts = [_Phrase((part,)) for phrase in known for part in phrase.words]
-    rest = [word for word in words if not any(part.is_in([word], begins=True) for part in parts)]
-    return not all(_without_prefixes([word]) for word in rest)
+    known_parts = []
+    for table in _TABLES_OF_STATES:
+        for phrase in _list(*table):
+            if phrase.is_in(words, begins=True):
+                known_parts += [_Phrase((part,)) for part in phrase.words]
+    for word in words:
+        is_known = any(part.is_in([word], begins=True) for part in known_parts)
+        if not is_known and not _without_prefixes([word]):
+            return True
+    return False
 
 
 def smallest_in_cents(headings: Sequence[str], values: Iterable[str]) -> int | None:
     """Return the smallest amount that may be in cents, by the currency or the language; None if none can be."""
     # The sign of a currency has a name such as `DONG SIGN`.
-    signs = [unicodedata.name(letter, "") for text in values for letter in text if unicodedata.category(letter) == "Sc"]
-    for table, languages, smallest in (("whole", "ja ko vi id", None), ("low", "th zh ru", 1000)):
-        by_language = {name: {one.words for one in phrases} for name, phrases in _heading_phrases().items()}
-        ours = set[tuple[str, ...]]().union(*map(by_language.pop, languages.split()))
-        own = [_Phrase(words) for words in ours.difference(*by_language.values())]
-        found = [phrase for words in map(words_of, headings) for phrase in own if phrase.is_in(words)]
-        # One word may also be a word of another language.
-        is_in_language = len(found) > 1 or any(_UNSPACED.match(phrase.words[0]) for phrase in found)
-        if is_in_language or any(names(text, "amounts", table) for text in (*headings, *values, *signs)):
-            return smallest
+    signs = [unicodedata.name(letter, "") for letter in "".join(values) if unicodedata.category(letter) == "Sc"]
+    texts = (*headings, *values, *signs)
+    if _are_in(("ja", "ko", "vi", "id"), headings) or any(names(text, "amounts", "whole") for text in texts):
+        return None
+    if _are_in(("th", "zh", "ru"), headings) or any(names(text, "amounts", "low") for text in texts):
+        return 1000
     return 100
+
+
+def _are_in(languages: Sequence[str], headings: Sequence[str]) -> bool:
+    """Return whether headings have phrases of these languages that no other one has."""
+    found = []
+    for heading in headings:
+        words = words_of(heading)
+        found += [phrase for phrase in _phrases_only_in(languages) if phrase.is_in(words)]
+    # One word may also be a word of another language.
+    return len(found) > 1 or any(_UNSPACED.match(phrase.words[0]) for phrase in found)
+
+
+def _phrases_only_in(languages: Sequence[str]) -> list[_Phrase]:
+    own: set[tuple[str, ...]] = set()
+    others: set[tuple[str, ...]] = set()
+    for language, phrases in _heading_phrases().items():
+        words = own if language in languages else others
+        words.update(phrase.words for phrase in phrases)
+    return [_Phrase(words) for words in own - others]
 
 
 @lru_cache(maxsize=1000)
 def may_be_no_sale(value: str) -> bool:
     """Return whether a word of a value, such as a way of paying, says that a bill may be void, refunded or not paid."""
-    has_word = bool(_meanings(words_of(value)) - {SALE})
-    return has_word or is_one_of(value, "no_sale") or status_of(value) not in (SALE, None)
+    if _meanings(words_of(value)) - {SALE}:
+        return True
+    return is_one_of(value, "no_sale") or status_of(value) not in (SALE, None)
 
 
 @lru_cache(maxsize=5000)
@@ -443,50 +577,66 @@ def exception_in(value: str, *, is_item: bool = False, is_name: bool = False) ->
             may_match = tuple(words) == phrase.words or not (is_short and _THAI.match(phrase.words[0]))
             if may_match and phrase.is_in(words, begins=not is_short):
                 return meaning
-    is_no_sale = (
-        bool(_found(words, "no_sale_phrases")) or is_one_of(value, "no_sale") or is_one_of(value, "status", SKIP)
-    )
-    return NO_SALE if is_no_sale and not is_item else None
+    if is_item:
+        return None
+    is_no_sale = is_one_of(value, "no_sale") or is_one_of(value, "status", SKIP)
+    return NO_SALE if is_no_sale or _found(words, "no_sale_phrases") else None
 
 
 @cache
 def _exception_words() -> re.Pattern[str]:
     """Return a pattern that most values do not match, so that their words need not be looked at."""
     tables = (("status", VOID), ("status", REFUND), ("status", SKIP), ("no_sale",), ("no_sale_phrases",))
-    phrases = [phrase for path in tables for phrase in _list(*path)]
-    return re.compile("|".join({re.escape(phrase.words[-1]) for phrase in phrases}), re.IGNORECASE)
+    words = set()
+    for path in tables:
+        words.update(re.escape(phrase.words[-1]) for phrase in _list(*path))
+    return re.compile("|".join(words), re.IGNORECASE)
 
 
 @cache
 def names_person(heading: str) -> bool:
     """Return whether a column has names of people, such as customers and cashiers."""
-    return names(heading, "people") or any(match.role == "cashier" for match in roles_of(heading)[:1])
+    return names(heading, "people") or first_role(heading) == "cashier"
 
 
 def charge_of(value: str) -> str | None:
     """Return `tip` or `tax` if that is the name of an item, as in `VAT 7%`."""
     text = _STATED_RATE.sub("", value)
-    return next((role for role in ("tip", "tax") if is_one_of(text, "headings", role)), None)
+    for role in ("tip", "tax"):
+        if is_one_of(text, "headings", role):
+            return role
+    return None
 
 
-_PAYMENTS = (("payment_rows",), ("headings", "wayOfPaying"))
+_PAYMENTS: Final = (("payment_rows",), ("headings", "wayOfPaying"))
 
 
 @lru_cache(maxsize=5000)
 def is_payment(value: str) -> bool:
     """Return whether the name of an item, or the kind of a row, is only that of a payment, as in `Visa 1234`."""
     for words in _words_of_name(value):
-        known = {word for path in _PAYMENTS for phrase in _found(words, *path) for word in phrase.words}
+        known = _words_found(words, _PAYMENTS)
         if known and all(word in known or word.isdigit() or len(word) == 1 for word in words):
             return True
     return False
 
 
+def _words_found(words: Sequence[str], tables: Iterable[tuple[str, ...]]) -> set[str]:
+    """Return the words of all phrases of these tables that a text contains."""
+    known: set[str] = set()
+    for path in tables:
+        for phrase in _found(words, *path):
+            known.update(phrase.words)
+    return known
+
+
 @lru_cache(maxsize=1000)
 def names_payment(value: str) -> bool:
     """Return whether a value has the name of a way of paying, as in `Visa 1234` and `QR PromptPay`."""
-    is_named = any(_found(words, *path) for path in (("ways",), *_PAYMENTS) for words in _words_of_name(value))
-    return is_named or is_one_of(value, "exact", "way")
+    for words in _words_of_name(value):
+        if any(_found(words, *path) for path in (("ways",), *_PAYMENTS)):
+            return True
+    return is_one_of(value, "exact", "way")
 
 
 def _words_of_name(value: str) -> tuple[list[str], list[str]]:
@@ -502,11 +652,16 @@ def status_like(heading: str, listed: frozenset[tuple[str, str]], value: str) ->
     """
     found = statuses_of(heading, [*(word for word, _ in listed), value])
     meaning = found[value]
-    agree = all(found[word] in (None, status) for word, status in listed)
-    is_understood = any(found[word] == status and meaning in (status, VOID) for word, status in listed)
     # What is left out, and a sale that was refunded, must be explained.
-    is_clear = meaning != SKIP and not is_one_of(value, "refunded")
-    return meaning if agree and is_understood and is_clear else None
+    if meaning == SKIP or is_one_of(value, "refunded"):
+        return None
+    is_understood = False
+    for word, status in listed:
+        if found[word] not in (None, status):
+            return None
+        if found[word] == status and meaning in (status, VOID):
+            is_understood = True
+    return meaning if is_understood else None
 
 
 def names_area(value: str) -> bool:
@@ -516,21 +671,29 @@ def names_area(value: str) -> bool:
 
 def word_among_codes(value: str) -> str:
     """Return what a value such as `Staff 4` has beside numbers, one or two letters, places and channels."""
-    words, tables = words_of(value), [("areas",), *(("channels", code) for code in _table("channels"))]
-    known = {word for path in tables for phrase in _found(words, *path) for word in phrase.words}
-    found = [word for word in words if len(word) > (1 if _UNSPACED.match(word) else 2) and not word.isdigit()]
-    return " ".join(word for word in found if word not in known)
+    words = words_of(value)
+    known = _words_found(words, [("areas",), *(("channels", code) for code in _table("channels"))])
+    found = []
+    for word in words:
+        longest_code = 1 if _UNSPACED.match(word) else LONGEST_CODE
+        if len(word) > longest_code and not word.isdigit() and word not in known:
+            found.append(word)
+    return " ".join(found)
 
 
 def is_count(heading: str) -> bool:
     """Return whether a heading is that of a number of bills. Only the plural tells `Bills` from a bill's number."""
-    return any(heading.strip().casefold() in text.split(", ") for text in _table("counts").values())
+    name = heading.strip().casefold()
+    return any(name in text.split(", ") for text in _table("counts").values())
 
 
 @cache
 def closing_rank(heading: str) -> int:
     """Return 0 for the time of closing, 2 for that of opening, 3 for that of a payout, for example, else 1."""
-    return next((rank for rank, kind in _TIMES.items() if names(heading, "times", kind)), 1)
+    for rank, kind in _TIMES.items():
+        if names(heading, "times", kind):
+            return rank
+    return 1
 
 
 @lru_cache(maxsize=1000)
@@ -545,4 +708,7 @@ def are_names(values: Collection[str]) -> bool:
 
 
 def channel_of(value: str) -> str | None:
-    return next((code for code in _table("channels") if names(value, "channels", code)), None)
+    for code in _table("channels"):
+        if names(value, "channels", code):
+            return str(code)
+    return None
