@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 from counterfoil.importing import values as cell_values
 from counterfoil.importing.checks import LARGEST_COIN
 from counterfoil.importing.mapping import REFUND, VOID
-from counterfoil.importing.results import Reason, RowProblem, message
+from counterfoil.importing.results import Reason, RowProblem
 from counterfoil.importing.table_bills import negate_amounts, refunded, written
 from counterfoil.importing.values import DateFormat, UnreadableCell, decimal_places, shown
 
@@ -291,8 +291,12 @@ def minor_units(amount: object, currency: str, expected: str, name: str) -> Deci
     if number != whole or (isinstance(amount, str) and "." in amount):
         raise unreadable(name, f"{shown(str(amount))} is not a whole number of the smallest unit")
     if currency != expected:
-        names = {"currency": currency or "an unknown currency", "code": currency or "CODE"}
-        raise RowProblem(Reason.OTHER_CURRENCY, message("other_currency", expected=expected, **names))
+        code = currency or "CODE"
+        raise RowProblem(
+            Reason.OTHER_CURRENCY,
+            f"has amounts in {currency or 'an unknown currency'}, but {expected} is expected. If all shops use it, use "
+            f'--currency {code}, or a mapping with currency = "{code}" in [numbers]',
+        )
     return whole.scaleb(-decimal_places(currency))
 
 

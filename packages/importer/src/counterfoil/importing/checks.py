@@ -9,12 +9,22 @@ from collections.abc import Collection, Sequence
 from datetime import date, timedelta
 from decimal import Decimal
 
+from msgspec import Struct
+
 from counterfoil.importing import headings
 from counterfoil.importing import values as cell_values
 from counterfoil.importing.mapping import REFUND, CellSource, ImportMapping
-from counterfoil.importing.results import ImportFailed, Reason, message
-from counterfoil.importing.sheets import Sheet, TableRow
-from counterfoil.importing.values import NumberFormat, UnreadableCell, day_in, number_shape, read_decimal, shown
+from counterfoil.importing.results import ImportFailed, Reason
+from counterfoil.importing.sheets import Sheet, TableRow, is_damaged
+from counterfoil.importing.values import (
+    NumberFormat,
+    UnreadableCell,
+    day_in,
+    number_shape,
+    read_decimal,
+    shown,
+    shown_all,
+)
 
 MOST_DECIMALS = 2
 """An amount with more decimals than that may be one with a separator of thousands."""
@@ -24,38 +34,57 @@ MOST_ROWS, MOST_KNOWN = 500, 10_000
 SPREAD, FAR, NEAR, SOON = timedelta(days=28), timedelta(days=14), timedelta(days=31), timedelta(days=3)
 
 
+class CheckedColumn(Struct, frozen=True):
+    """A column of a sheet that is checked, and the values in it that are known to be right."""
+
+    name: str
+    position: int
+    known: set[str]
+
+
 class RowChecks:
     def __init__(self, mapping: ImportMapping) -> None:
         self._mapping = mapping
         self._checks = mapping.checks
-        name = mapping.line.fields.get("name") if mapping.line else None
-        self._items = frozenset(name.names() if name else ())
-        self._columns: dict[int, list[tuple[str, int, set[str]]]] = {}
-        """The columns of each sheet that are checked, and the values of each that are known to be right."""
+        item_name = mapping.line.fields.get("name") if mapping.line else None
+        self._item_columns = frozenset(item_name.names() if item_name else ())
+        self._columns_of_sheets: dict[int, list[CheckedColumn]] = {}
 
     def check(self, rows: Sequence[TableRow], *, is_refund: bool) -> None:
         """Raise `RowProblem` if a row of a bill that counts differs from the sample."""
         for row in rows:
-            columns = self._columns.get(id(row.sheet))
-            if columns is None:
-                checks = self._checks
-                others = (checks.codes, checks.filled, checks.decimals, checks.half_days, checks.whole, checks.known)
-                names = dict.fromkeys(name for names in (checks.words, *others) for name in names)
-                places = [(name, row.sheet.columns[name]) for name in names if name in row.sheet.columns]
-                columns = self._columns[id(row.sheet)] = [(name, place, set()) for name, place in places]
-            for name, place, known in columns:
-                cell = row.cells[place]
-                if cell not in known:
-                    if problem := self._problem(name, cell, row.sheet, is_refund=is_refund):
-                        raise row.problem(Reason.DOUBTFUL_VALUE, problem)
-                    if len(known) < MOST_KNOWN and not is_refund:
-                        known.add(cell)
+            for column in self._columns(row.sheet):
+                cell = row.cells[column.position]
+                if cell in column.known:
+                    continue
+                problem = self._problem(column.name, cell, row.sheet, is_refund=is_refund)
+                if problem:
+                    raise row.problem(Reason.DOUBTFUL_VALUE, problem)
+                if len(column.known) < MOST_KNOWN and not is_refund:
+                    column.known.add(cell)
+
+    def _columns(self, sheet: Sheet) -> list[CheckedColumn]:
+        columns = self._columns_of_sheets.get(id(sheet))
+        if columns is None:
+            checks = self._checks
+            names = [*checks.words, *checks.codes, *checks.filled, *checks.decimals, *checks.half_days]
+            names += [*checks.whole, *checks.known]
+            columns = []
+            for name in dict.fromkeys(names):
+                if name in sheet.columns:
+                    columns.append(CheckedColumn(name, sheet.columns[name], set()))
+            self._columns_of_sheets[id(sheet)] = columns
+        return columns
 
     def _problem(self, name: str, cell: str, sheet: Sheet, *, is_refund: bool) -> str | None:
         checks = self._checks
         if name in checks.known and self._is_new(cell, checks.known[name]):
             known = " or ".join(shown(value) if value else "empty cells" for value in checks.known[name])
-            return message("unknown_value", cell=shown(cell) if cell else "nothing", name=shown(name), known=known)
+            return (
+                f"has {shown(cell) if cell else 'nothing'} in the column {shown(name)}, which had only {known} in the "
+                "sample, so the bill may be no sale, or its amounts may mean something else. If it counts like the "
+                "others, add the value to checks.known in the mapping; otherwise list it in a [[status]] or in [skip]"
+            )
         if not cell:
             text = f"has nothing in the column {shown(name)}, which had a number on all rows of the sample"
             return text if name in checks.filled else None
@@ -67,8 +96,10 @@ class RowChecks:
         if name in checks.decimals and not sheet.is_typed and not self._has_shape(name, cell):
             decimals = " or ".join(map(str, sorted(checks.decimals[name])))
             currencies = " or ".join(sorted(checks.currencies)) or "no currency"
-            values = {"decimals": decimals, "currencies": currencies}
-            return message("decimals_differ", cell=shown(cell), name=shown(name), **values)
+            return (
+                f"has {shown(cell)} in the column {shown(name)}, whose numbers had {decimals} decimals and "
+                f"{currencies} in the sample"
+            )
         if cell.casefold() in checks.allowed:
             return None
         word = headings.word_among_codes(cell) if name in checks.codes else ""
@@ -81,7 +112,7 @@ class RowChecks:
             )
         if name not in checks.words:
             return None
-        meaning = headings.exception_in(cell, is_item=name in self._items, is_name=headings.names_person(name))
+        meaning = headings.exception_in(cell, is_item=name in self._item_columns, is_name=headings.names_person(name))
         if not meaning or (meaning == REFUND and is_refund):
             return None
         return (
@@ -111,44 +142,58 @@ class RowChecks:
         return decimals in known or (decimals <= MOST_DECIMALS and not (has_thousands and 0 not in known))
 
 
+class ColumnPair(Struct):
+    """Two columns, of which the first one had the larger numbers in the sample, and on how many rows it has them."""
+
+    larger: str
+    smaller: str
+    as_before: int = 0
+    otherwise: int = 0
+
+
 class HeadingCheck:
     """Compares the numbers of columns in the first rows of a file, to notice that their headings were swapped."""
 
     def __init__(self, mapping: ImportMapping, sheet: Sheet) -> None:
         self._sheet = sheet
-        # Of a column that must be empty or 0, bills with another number are rejected.
-        known = sheet.columns.keys() - {rule.column for rule in mapping.rejects}
-        self._pairs = {pair: [0, 0] for pair in mapping.checks.larger if known.issuperset(pair)}
-        self._formats = {
-            name: NumberFormat(mark)
-            for pair in self._pairs
-            for name in pair
-            if (mark := mapping.file.decimals.get(name, mapping.numbers.decimal))
-        }
+        self._pairs: list[ColumnPair] = []
+        self._formats: dict[str, NumberFormat] = {}
         self._rows_left = MOST_ROWS
+        # Of a column that must be empty or 0, bills with another number are rejected.
+        compared = sheet.columns.keys() - {rule.column for rule in mapping.rejects}
+        for larger, smaller in mapping.checks.larger:
+            if larger in compared and smaller in compared:
+                self._pairs.append(ColumnPair(larger, smaller))
+                for name in (larger, smaller):
+                    mark = mapping.file.decimals.get(name, mapping.numbers.decimal)
+                    self._formats[name] = NumberFormat(mark)
 
     def add(self, row: TableRow) -> None:
         if not self._pairs or not self._rows_left:
             return
         self._rows_left -= 1
+        numbers: dict[str, Decimal] = {}
         try:
-            numbers = {
-                name: abs(read_decimal(row.cells[self._sheet.columns[name]], form) or Decimal())
-                for name, form in self._formats.items()
-            }
+            for name, number_format in self._formats.items():
+                number = read_decimal(row.cells[self._sheet.columns[name]], number_format)
+                numbers[name] = abs(number or Decimal())
         except UnreadableCell:
             # It has another decimal mark, for example, and its bill is rejected.
             return
-        for (larger, smaller), counts in self._pairs.items():
-            counts[0] += numbers[larger] > numbers[smaller]
-            counts[1] += numbers[larger] < numbers[smaller]
+        for pair in self._pairs:
+            pair.as_before += numbers[pair.larger] > numbers[pair.smaller]
+            pair.otherwise += numbers[pair.larger] < numbers[pair.smaller]
 
     def finish(self) -> None:
         """Raise `ImportFailed` if one column has smaller numbers than another one, unlike in the sample."""
-        for (larger, smaller), (as_before, otherwise) in self._pairs.items():
-            if otherwise > max(as_before, 1):
-                names = {"sheet": self._sheet.name, "larger": shown(larger), "smaller": shown(smaller)}
-                raise ImportFailed(message("headings_swapped", count=otherwise, rows=as_before + otherwise, **names))
+        for pair in self._pairs:
+            if pair.otherwise > max(pair.as_before, 1):
+                raise ImportFailed(
+                    f"{self._sheet.name} has smaller numbers in the column {shown(pair.larger)} than in "
+                    f"{shown(pair.smaller)} on {pair.otherwise:,} of its first {pair.as_before + pair.otherwise:,} "
+                    "rows, unlike the sample of the mapping. If these headings are over the right columns, remove the "
+                    "pair from checks.larger in the mapping."
+                )
 
 
 def check_equal(cells: Sequence[CellSource], amounts: Sequence[Decimal], row: TableRow, rows: int) -> None:
@@ -157,14 +202,11 @@ def check_equal(cells: Sequence[CellSource], amounts: Sequence[Decimal], row: Ta
     right = min(max(left, min(others)), max(others))
     # Each row may be rounded, and what is paid in cash to a coin that is left.
     if abs(left - right) > max(ROUNDING * max(rows, 2), min(LARGEST_COIN, abs(left) / 100)):
-        one, other = text_of(cells[0]), text_of(cells[-1 if right == others[-1] else 1])
+        right_cell = cells[-1] if right == others[-1] else cells[1]
         raise row.problem(
             Reason.DOUBTFUL_VALUE,
-            (
-                f"has {left:,f} for {one}, but {right:,f} for {other}. They must "
-                "be equal (checks.equal in the mapping). An amount may be wrong, or a heading over "
-                "another column"
-            ),
+            f"has {left:,f} for {text_of(cells[0])}, but {right:,f} for {text_of(right_cell)}. They must be equal "
+            "(checks.equal in the mapping). An amount may be wrong, or a heading over another column",
         )
 
 
@@ -173,17 +215,32 @@ def text_of(source: CellSource) -> str:
     if source.total_of:
         return f"the sum of {text_of(source.total_of)}"
     parts = [part if isinstance(part, str) else text_of(part) for part in source.terms or source.factors]
+    if source.factors:
+        return " × ".join(parts)
     if parts:
-        return (" × " if source.factors else " + ").join(parts).replace("+ -", "- ")
-    return ("-" if source.negate else "") + (" or ".join(source.columns or source.any_of) or source.constant or "")
+        return " + ".join(parts).replace("+ -", "- ")
+    text = " or ".join(source.columns or source.any_of) or source.constant or ""
+    return f"-{text}" if source.negate else text
 
 
 def probable_order(cells: Collection[str], dates: cell_values.DateFormat, today: date | None) -> str | None:
     """Return the order of day and month if the days of a file are improbable in the other one."""
-    days, swapped = ([day for cell in cells if (day := day_in(cell, dates, order))] for order in ("dmy", "mdy"))
+    days, swapped = _days_in(cells, dates, "dmy"), _days_in(cells, dates, "mdy")
     if not cells or len(days) < len(cells) or len(swapped) < len(cells):
         return None
-    return "mdy" if _is_excluded(days, swapped, today) else "dmy" if _is_excluded(swapped, days, today) else None
+    if _is_excluded(days, swapped, today):
+        return "mdy"
+    return "dmy" if _is_excluded(swapped, days, today) else None
+
+
+def _days_in(cells: Collection[str], dates: cell_values.DateFormat, order: str) -> list[date]:
+    """Return the days of those cells that have one in this order."""
+    days = []
+    for cell in cells:
+        day = day_in(cell, dates, order)
+        if day:
+            days.append(day)
+    return days
 
 
 def _is_excluded(days: Sequence[date], swapped: Sequence[date], today: date | None) -> bool:
@@ -192,15 +249,24 @@ def _is_excluded(days: Sequence[date], swapped: Sequence[date], today: date | No
     return is_future or max(days) - min(days) >= max(SPREAD, 4 * (max(swapped) - min(swapped)))
 
 
+class ImprobableDays(Struct, frozen=True):
+    """The days of a file in an order of day and month, and the more probable ones in the other order."""
+
+    order: str
+    days: str
+    other_order: str
+    other_days: str
+
+
 def improbable_days(
     cells: Collection[str], dates: cell_values.DateFormat, order: str, today: date | None, known: Sequence[str]
-) -> dict[str, str]:
+) -> ImprobableDays | None:
     """Return the days of a file if they are improbable, unlike those in the other order of day and month."""
     # Two digits at the start may be the day or the year.
     other = "mdy" if order == "dmy" else "dmy"
-    days, swapped = ([day for cell in cells if (day := day_in(cell, dates, one))] for one in (order, other))
+    days, swapped = _days_in(cells, dates, order), _days_in(cells, dates, other)
     if not days or len(swapped) < len(cells) or days == swapped:
-        return {}
+        return None
     is_far = False
     if known:
         first, last = date.fromisoformat(known[0]), date.fromisoformat(known[-1])
@@ -208,6 +274,54 @@ def improbable_days(
     # A file arrives soon after its last day.
     is_late = today is not None and max(days) < today - FAR and today - SOON <= max(swapped) <= today
     if not (_is_excluded(days, swapped, today) or is_far or is_late):
-        return {}
-    texts = [" to ".join(sorted({str(min(found)), str(max(found))})) for found in (days, swapped)]
-    return {"days": texts[0], "order": order, "others": texts[1], "other": other}
+        return None
+    return ImprobableDays(order, _first_and_last(days), other, _first_and_last(swapped))
+
+
+def _first_and_last(days: Sequence[date]) -> str:
+    first, last = min(days), max(days)
+    return str(first) if first == last else f"{first} to {last}"
+
+
+def require_one_order(proved: Collection[str]) -> None:
+    if len(proved) > 1:
+        raise ImportFailed(
+            "some dates can only be day/month and others only month/day. Set dates.order in the mapping, or use "
+            "--date-order."
+        )
+
+
+def unknown_order(name: str, example: str) -> ImportFailed:
+    return ImportFailed(
+        f"the dates do not show whether the day or the month comes first: {name} has {example}. Use --date-order dmy "
+        "or --date-order mdy, or set dates.order in the mapping."
+    )
+
+
+def format_of_numbers(amounts: Collection[str], name: str) -> NumberFormat:
+    """Return how the amounts of a file are written, or raise `ImportFailed` if they do not show it."""
+    found = cell_values.format_of_amounts(amounts)
+    if found is None:
+        example = cell_values.in_thousands_or_not(sorted(amounts))
+        raise ImportFailed(
+            f"{name} has the amount {example}, which may have three decimals or be in thousands. Write a mapping with "
+            'a section [numbers], in which decimal is "." if they are decimals, otherwise ",", and use it with '
+            "--mapping."
+        )
+    return found
+
+
+def require_columns(sheet: Sheet, mapping_name: str, missing: Sequence[str]) -> None:
+    """Raise `ImportFailed` if a sheet lacks columns that the mapping needs."""
+    if not missing:
+        return
+    encoding = ""
+    if any(map(is_damaged, sheet.columns)):
+        encoding = (
+            " The header row is not text in the encoding of the mapping, or UTF-8 by default. Set file.encoding, or "
+            "save the file in UTF-8."
+        )
+    raise ImportFailed(
+        f"{sheet.name} has no column {shown_all(missing)}, which the mapping {mapping_name} names. Its columns are: "
+        f"{shown_all(list(sheet.columns))}.{encoding}"
+    )

@@ -21,7 +21,7 @@ from counterfoil.importing.mapping import ImportMapping, merged, parse_mapping
 from counterfoil.importing.members import member_records
 from counterfoil.importing.orders import JsonOrder, OrderImport, apis_of, json_text, list_names, read_orders
 from counterfoil.importing.preview import preview
-from counterfoil.importing.results import Imported, ImportFailed, NotRecognised, Preview, RowProblem, message
+from counterfoil.importing.results import Imported, ImportFailed, NotRecognised, Preview
 from counterfoil.importing.sheets import OnRead, ignore_reads, open_table
 from counterfoil.importing.tables import ImportOptions, table_records
 
@@ -84,7 +84,7 @@ class Export(Struct, frozen=True):
     def has_other_ids(self) -> bool:
         """Whether other files of the format have the same sales under other IDs."""
         formats = {file.format_name for file in self.files}
-        return any(one.recognition.alone for one in built_in_tables() if one.format_name in formats)
+        return any(table.recognition.alone for table in built_in_tables() if table.format_name in formats)
 
 
 def open_export(
@@ -112,28 +112,29 @@ def open_export(
             raise
         parse_mapping(mapping, mapping_name)
         raise ImportFailed(
-            f"{mapping_name} has no bill.id, the column that identifies a "
-            "bill. Set it. Without it, a mapping only changes that of a known format, and "
-            f"{error}"
+            f"{mapping_name} has no bill.id, the column that identifies a bill. Set it. Without it, a mapping only "
+            f"changes that of a known format, and {error}"
         ) from error
-    first, *others = [file for file in files if file.format_name != NO_FORMAT] or files
+    with_orders = [file for file in files if file.format_name != NO_FORMAT]
+    first, *others = with_orders or files
     for other in others:
         if (other.format_name, other.table is None) != (first.format_name, first.table is None):
-            names = {"name": first.path.name, "other_name": other.path.name}
-            raise ImportFailed(message("different_formats", title=first.title, other_title=other.title, **names))
+            raise ImportFailed(
+                f"{first.path.name} has {first.title}, but {other.path.name} has {other.title}. Import them separately."
+            )
     if first.format_name == NO_FORMAT:
         return Export(files, lambda: iter(()))
     is_own = first.table is not None and first.table.is_own
     mapping_name = mapping_name or (f"{first.format_name}.toml" if is_own else f"{first.format_name} (built in)")
     if first.table is None:
-        if unused := ", ".join(f"[{name}]" for name in mapping if name not in SECTIONS_OF_ORDERS):
+        unused = [f"[{name}]" for name in mapping if name not in SECTIONS_OF_ORDERS]
+        if unused:
             raise ImportFailed(
-                f"{mapping_name} has {unused}, which {first.title} do not use: "
-                "what their fields mean does not depend on a mapping. Remove it, or import their "
-                "export as CSV."
+                f"{mapping_name} has {', '.join(unused)}, which {first.title} do not use: what their fields mean does "
+                "not depend on a mapping. Remove it, or import their export as CSV."
             )
         reading = OrderImport(APIS[first.format_name], parse_mapping(mapping, mapping_name), options)
-        return Export(files, partial(reading.records, [one.path for one in files]))
+        return Export(files, partial(reading.records, [file.path for file in files]))
     open_files = _open_members if MEMBERS in _roles(files) else _open_tables
     return open_files(files, mapping, mapping_name, options)
 
@@ -157,7 +158,8 @@ def _records_of(
     """Return what reads the records of tables with a mapping for bills or for members."""
     if mapping.member is None:
         return partial(table_records, mapping, options, tables, lines, payments)
-    if others := [*lines, *payments]:
+    others = [*lines, *payments]
+    if others:
         raise ImportFailed(f"a mapping with [member] is for tables of members. Leave out {others[0].name}.")
     return partial(member_records, mapping, options, tables)
 
@@ -169,15 +171,20 @@ def recognised(
     if is_json(path):
         return _recognised_orders(path, format_name)
     tables = [*own_tables(own_mappings), *built_in_tables()]
-    find = partial(_recognised_table, path, tables, on_read)
-    if found := find(format_name):
+    found = _recognised_table(path, tables, on_read, format_name)
+    if found:
         return found
-    if format_name and (other := find(None)):
-        names = {"name": path.name, "title": other.title, "other": format_name, "format": other.format_name}
-        raise ImportFailed(message("other_format", **names))
+    if format_name:
+        other = _recognised_table(path, tables, on_read, None)
+        if other:
+            raise _other_format(path, other.title, format_name, other.format_name)
     as_what = f" as an export of {format_name}" if format_name else ""
     text = f"{path.name} is not recognised by its headings{as_what}."
     raise NotRecognised(text + _near_miss(path, tables, on_read))
+
+
+def _other_format(path: Path, title: str, wanted: str, format_name: str) -> ImportFailed:
+    return ImportFailed(f"{path.name} has {title}, not {wanted}. Use --format {format_name}, or leave out --format.")
 
 
 def _near_miss(path: Path, tables: Sequence[KnownTable], on_read: OnRead) -> str:
@@ -202,14 +209,18 @@ def _near_miss(path: Path, tables: Sequence[KnownTable], on_read: OnRead) -> str
 def _recognised_table(
     path: Path, tables: Sequence[KnownTable], on_read: OnRead, format_name: str | None
 ) -> RecognisedFile | None:
-    wanted = [one for one in tables if format_name in (None, one.format_name)]
+    wanted = [table for table in tables if format_name in (None, table.format_name)]
+
+    def fits(headings: Collection[str]) -> bool:
+        return any(table.fits(headings) for table in wanted)
+
     for encoding in ENCODINGS_TRIED:
         layout = mappings.FileLayout(encoding=encoding)
-        table_file = open_table(path, layout, lambda names: any(one.fits(names) for one in wanted), on_read)
-        columns = table_file.sheet.columns
-        # The operator's mappings come first, and of the built-in ones, the one that names the most headings.
-        if fitting := [one for one in wanted if one.fits(columns)]:
-            table = max(fitting, key=lambda one: (one.is_own, len(one.recognition.columns)))
+        columns = open_table(path, layout, fits, on_read).sheet.columns
+        fitting = [table for table in wanted if table.fits(columns)]
+        if fitting:
+            # The operator's mappings come first, and of the built-in ones, the one that names the most headings.
+            table = max(fitting, key=lambda known: (known.is_own, len(known.recognition.columns)))
             names = frozenset(table.headings.get(name, name) for name in columns)
             return RecognisedFile(path, table.format_name, table.recognition.name, table, names, encoding)
     return None
@@ -220,27 +231,30 @@ def is_json(path: Path) -> bool:
 
 
 def _recognised_orders(path: Path, format_name: str | None) -> RecognisedFile:
-    apis = APIS
-    known = ", ".join(f"{api.title} ({name})" for name, api in apis.items())
-    if format_name is not None and format_name not in apis:
+    known = ", ".join(f"{api.title} ({name})" for name, api in APIS.items())
+    if format_name is not None and format_name not in APIS:
         raise ImportFailed(f"{path.name} is JSON, which {format_name} does not export. Known are: {known}.")
     orders = list(islice(read_orders(path, list_names()), OBJECTS_TRIED))
-    found = {name for order in orders if isinstance(order, JsonOrder) for name in apis_of(order.content)}
-    fitting = [name for name in apis if name in found]
+    found: set[str] = set()
+    why = ""
+    for order in orders:
+        if isinstance(order, JsonOrder):
+            found.update(apis_of(order.content))
+        elif not why:
+            why = f": line {order.line} {order.detail}"
+    fitting = [name for name in APIS if name in found]
     if format_name is None and not fitting:
         if not orders:
             return RecognisedFile(path, NO_FORMAT, "an empty page of orders")
-        why = next((f": line {one.line} {one.detail}" for one in orders if isinstance(one, RowProblem)), "")
         raise ImportFailed(
-            f"{path.name} is JSON, but has no orders of a known format{why}. "
-            f"Known are: {known}. If it is one of them, import it with `counterfoil import "
-            "--format` and its name. If a program has wrapped its pages, save only the pages."
+            f"{path.name} is JSON, but has no orders of a known format{why}. Known are: {known}. If it is one of them, "
+            "import it with `counterfoil import --format` and its name. If a program has wrapped its pages, save only "
+            "the pages."
         )
     if format_name is not None and fitting and format_name not in fitting:
-        titles = {"title": apis[fitting[0]].title, "other": apis[format_name].title}
-        raise ImportFailed(message("other_format", name=path.name, format=fitting[0], **titles))
+        raise _other_format(path, APIS[fitting[0]].title, APIS[format_name].title, fitting[0])
     name = format_name or fitting[0]
-    return RecognisedFile(path, name, apis[name].title)
+    return RecognisedFile(path, name, APIS[name].title)
 
 
 def _open_tables(
@@ -260,17 +274,15 @@ def _open_tables(
     alone = [file for file in files if file.table and file.table.recognition.alone]
     if alone and (options.is_of_folder or paths["lines"]):
         raise ImportFailed(
-            f"{alone[0].path.name} has {alone[0].title}, whose bills have "
-            "other IDs than those of the format's other files, so both would count. Import "
-            "either this file alone or only the others, with `counterfoil import`."
+            f"{alone[0].path.name} has {alone[0].title}, whose bills have other IDs than those of the format's other "
+            "files, so both would count. Import either this file alone or only the others, with `counterfoil import`."
         )
-    if all(tables.values()):
-        (bills,), (lines,) = (list(same_role.values()) for same_role in tables.values())
-        content = _joined(bills.content, lines.content)
+    bills, lines = list(tables["bills"].values()), list(tables["lines"].values())
+    if bills and lines:
+        content = _joined(bills[0].content, lines[0].content)
     else:
         # Lines alone are imported as a file in which each row is a line of a bill.
-        (known,) = (table for same_role in tables.values() for table in same_role.values())
-        content = known.content
+        content = (bills or lines)[0].content
         paths = {"bills": [*paths["bills"], *paths["lines"]], "lines": []}
     encodings = {file.encoding for file in files}
     if len(encodings) > 1:
@@ -280,7 +292,8 @@ def _open_tables(
         content = merged({"file": {"encoding": encoding}}, content)
     parse_mapping(mapping, mapping_name)
     checked = parse_mapping(merged(content, mapping), mapping_name)
-    if lacking := [name for name in _missing_statuses(checked, files) if name not in checked.file.lacks]:
+    lacking = [name for name in _missing_statuses(checked, files) if name not in checked.file.lacks]
+    if lacking:
         raise ImportFailed(
             f"{files[0].path.name} has no column {lacking[0]}, so voided bills would count as sales. Export it too, or "
             "import a file that has it together with this one. If it has another heading here, add that to [headings] "
@@ -310,7 +323,9 @@ def _open_members(
 
 def _missing_statuses(mapping: ImportMapping, files: Sequence[RecognisedFile]) -> Iterator[str]:
     """Yield the columns that would show which bills are void, but are in none of the files."""
-    columns = {mapping.file.headings.get(name, name) for file in files for name in file.columns}
+    columns: set[str] = set()
+    for file in files:
+        columns.update(mapping.file.headings.get(name, name) for name in file.columns)
     for rule in mapping.statuses:
         if mappings.VOID in rule.values.values() and columns.isdisjoint(rule.source.columns):
             yield " and ".join(rule.source.columns)
@@ -323,8 +338,8 @@ def _joined(bills: dict[str, Any], lines: dict[str, Any]) -> dict[str, Any]:
     bill = {**bills["bill"], "amounts": {**sums, **bills["bill"]["amounts"]}}
     # What each of them does not show alone, the other one has.
     own = {"recognise": {**bills["recognise"], "note": ""}, "bill": bill, "line": lines["line"], "headings": headings}
-    both = [table.get("checks", {}) for table in (lines, bills)]
-    checks = {name: [one for each in both for one in each.get(name, ())] for name in ("filled", "equal")}
+    of_lines, of_bills = lines.get("checks", {}), bills.get("checks", {})
+    checks = {name: [*of_lines.get(name, ()), *of_bills.get(name, ())] for name in ("filled", "equal")}
     return {**bills, **own, "checks": checks}
 
 
@@ -332,8 +347,9 @@ def _joined(bills: dict[str, Any], lines: dict[str, Any]) -> dict[str, Any]:
 def built_in_tables() -> list[KnownTable]:
     """Return the tables that are recognised without a mapping of the operator."""
     folder = resources.files("counterfoil.importing") / "mappings"
-    found = sorted((one for one in folder.iterdir() if one.name.endswith(".toml")), key=lambda one: one.name)
-    return [KnownTable.read(one.name.partition("-")[0], one, is_own=False) for one in found]
+    files = [file for file in folder.iterdir() if file.name.endswith(".toml")]
+    files.sort(key=lambda file: file.name)
+    return [KnownTable.read(file.name.partition("-")[0], file, is_own=False) for file in files]
 
 
 def own_tables(folder: Path | None) -> list[KnownTable]:

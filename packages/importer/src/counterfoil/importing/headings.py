@@ -328,7 +328,7 @@ def may_change_totals(heading: str) -> bool:
 
 def recognised_headings(cells: Iterable[str]) -> int:
     """Return how many kinds of columns are named. A row of descriptions has longer cells, often of the same kind."""
-    roles = set()
+    roles: set[str] = set()
     for cell in cells:
         if len(cell) <= LONGEST_HEADING:
             roles.update(match.role for match in roles_of(cell)[:1])
@@ -340,7 +340,7 @@ def likely_encodings(start: bytes) -> dict[str, str]:
 
     There are several only if as many headings are known in each of them, none is of their language, and words differ.
     """
-    readings = []
+    readings: list[_Decoded] = []
     for encoding, alphabets in _table("accents").items():
         readings += _decoded(start, encoding, alphabets, _ACCENTED_WORD)
     for encoding, alphabets in _table("scripts").items():
@@ -587,7 +587,7 @@ def exception_in(value: str, *, is_item: bool = False, is_name: bool = False) ->
 def _exception_words() -> re.Pattern[str]:
     """Return a pattern that most values do not match, so that their words need not be looked at."""
     tables = (("status", VOID), ("status", REFUND), ("status", SKIP), ("no_sale",), ("no_sale_phrases",))
-    words = set()
+    words: set[str] = set()
     for path in tables:
         words.update(re.escape(phrase.words[-1]) for phrase in _list(*path))
     return re.compile("|".join(words), re.IGNORECASE)

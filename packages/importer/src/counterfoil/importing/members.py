@@ -17,6 +17,7 @@ from msgspec import Struct, field
 
 from counterfoil.importing import table_bills
 from counterfoil.importing import values as cell_values
+from counterfoil.importing.checks import format_of_numbers, require_columns, require_one_order, unknown_order
 from counterfoil.importing.export_totals import TOTALS_ROW, is_total_label
 from counterfoil.importing.mapping import MEMBER_FIELDS, Cell, CellSource, ImportMapping, MappedTier
 from counterfoil.importing.results import (
@@ -29,20 +30,10 @@ from counterfoil.importing.results import (
     RejectedRow,
     RowProblem,
     SkippedRow,
-    message,
 )
-from counterfoil.importing.sheets import TableFile, TableRow, is_damaged, open_tables
+from counterfoil.importing.sheets import TableFile, TableRow, open_tables
 from counterfoil.importing.tables import ImportOptions
-from counterfoil.importing.values import (
-    AUTO,
-    ERRORS,
-    NumberFormat,
-    UnreadableCell,
-    order_of,
-    ordered_date,
-    shown,
-    shown_all,
-)
+from counterfoil.importing.values import AUTO, ERRORS, UnreadableCell, order_of, ordered_date, shown, shown_all
 from counterfoil.model.pos_values import record_id
 
 LEFT_OUT = "the mapping says that such rows are not members"
@@ -129,13 +120,9 @@ class MemberImport:
 
     def _require_columns(self, file: TableFile, sources: Sequence[CellSource]) -> None:
         mapping, sheet = self._mapping, file.sheet
-        if missing := table_bills.missing_columns(sheet.columns, sources):
-            values = {"sheet": sheet.name, "mapping": mapping.name, "missing": shown_all(missing)}
-            encoding = message("not_text") if any(map(is_damaged, sheet.columns)) else ""
-            columns = shown_all(list(sheet.columns))
-            raise ImportFailed(message("columns_missing", encoding=encoding, columns=columns, **values))
-        new = [name for name in sheet.columns if mapping.file.columns and name not in mapping.file.columns]
-        if new:
+        require_columns(sheet, mapping.name, table_bills.missing_columns(sheet.columns, sources))
+        new = [name for name in sheet.columns if name not in mapping.file.columns]
+        if mapping.file.columns and new:
             raise ImportFailed(
                 f"{sheet.name} has the columns {shown_all(new)}, which the export did not have when the mapping "
                 f"{mapping.name} was made. They may be points or credit. Map them, or add them to file.columns to "
@@ -164,19 +151,29 @@ class MemberImport:
                 continue
             found.ids[self._text("id", row)] += 1
             for name in _DATED:
-                if day := ordered_date(self._text(name, row)):
+                day = ordered_date(self._text(name, row))
+                if day:
                     found.dates.setdefault(name, set()).add(day)
             if not (has_format or row.sheet.is_typed):
-                found.numbers.update(text for name in ("points", "credit") if (text := self._text(name, row)))
-            if (tier := self._text("rank", row)) and len(found.tiers) < MOST_TIERS:
+                amounts = self._text("points", row), self._text("credit", row)
+                found.numbers.update(filter(None, amounts))
+            tier = self._text("rank", row)
+            if tier and len(found.tiers) < MOST_TIERS:
                 found.tiers[tier] += 1
         return found
 
     def _find_order(self, dates: dict[str, set[str]]) -> str:
         """Return the order of day, month and year. Raise `ImportFailed` if no date shows it, or if they contradict."""
         written = self._mapping.dates
-        orders = {name: {order_of(day) for day in found} for name, found in dates.items()}
-        proved = {order for found in orders.values() for order in found if order}
+        proved: set[str] = set()
+        unclear: dict[str, str] = {}
+        for name, days in dates.items():
+            for day in sorted(days):
+                order = order_of(day)
+                if order:
+                    proved.add(order)
+                elif order is None:
+                    unclear[name] = day
         if written.order != AUTO:
             other = "mdy" if written.order == "dmy" else "dmy"
             if written.order != "ymd" and other in proved and not self._options.is_order_sure:
@@ -185,11 +182,9 @@ class MemberImport:
                     f"Use --date-order {other}."
                 )
             return written.order
-        if len(proved) > 1:
-            raise ImportFailed(message("date_order_mixed"))
+        require_one_order(proved)
         if proved:
             return proved.pop()
-        unclear = {name: day for name, found in dates.items() for day in sorted(found) if order_of(day) is None}
         left = [order for order in ("dmy", "mdy") if self._is_past(dates, order)]
         if unclear and len(left) != 1:
             zone = self._options.timezone or written.timezone
@@ -197,7 +192,7 @@ class MemberImport:
             if usual is None or usual not in left:
                 name, example = next(iter(unclear.items()))
                 names = self._files[0].sheet.shown(*self._fields[name].names())
-                raise ImportFailed(message("date_order_unknown", name=names, example=example))
+                raise unknown_order(names, example)
             return usual
         return left[0] if left else "dmy"
 
@@ -213,7 +208,7 @@ class MemberImport:
         survey = self._survey()
         self._order = self._find_order(survey.dates)
         if survey.numbers:
-            self._numbers = self._number_format(survey.numbers)
+            self._numbers = format_of_numbers(survey.numbers, self._files[0].sheet.name)
         yield from self._notes(survey)
         if self._base_id not in {base.id for base in self._options.bases}:
             yield ImportedRecord(self._files[0].sheet.name, 1, self._base_record(survey))
@@ -233,13 +228,6 @@ class MemberImport:
         for left_out in (self._bad_emails, self._bad_phones, self._bad_visits):
             if left_out.count:
                 yield ImportNote(left_out.note(self._files[0].sheet.name))
-
-    def _number_format(self, numbers: Collection[str]) -> NumberFormat:
-        found = cell_values.format_of_amounts(numbers)
-        if found is None:
-            example = cell_values.in_thousands_or_not(sorted(numbers))
-            raise ImportFailed(message("decimals_unknown", name=self._files[0].sheet.name, example=example))
-        return found
 
     def _rows(self) -> Iterator[TableRow | RejectedRow | SkippedRow]:
         """Yield the rows that have an ID, and a result for each other row."""

@@ -1,35 +1,53 @@
 """The possible results of an import: source records, rejected and skipped rows, and the export's own totals."""
 
-import tomllib
 from collections.abc import Sequence
 from decimal import Decimal
-from enum import StrEnum
-from importlib import resources
+from enum import StrEnum, auto
 from typing import Any
 
 from msgspec import Struct
 
 from counterfoil.model.messages import Message, MessageError
 
-_TEXTS: dict[str, Any] = tomllib.loads((resources.files("counterfoil.importing") / "messages.toml").read_text("utf-8"))
+
+class Reason(StrEnum):
+    """Why a row was rejected."""
+
+    BAD_ROW = auto()
+    NO_ID = auto()
+    NO_SHOP = auto()
+    NO_TIME = auto()
+    NO_AMOUNT = auto()
+    UNREADABLE_VALUE = auto()
+    DOUBTFUL_VALUE = auto()
+    UNKNOWN_STATUS = auto()
+    NO_BILL = auto()
+    REPEATED_BILL = auto()
+    DIFFERENT_ROWS = auto()
+    OTHER_CURRENCY = auto()
+    NOT_AN_ORDER = auto()
+    NO_MEMBER_ID = auto()
+    REPEATED_MEMBER = auto()
 
 
-def message(code: str, /, **values: object) -> str:
-    """Return a text of `messages.toml` with its values."""
-    return str(_TEXTS[code]).format(**values)
-
-
-Reason = StrEnum(
-    "Reason",
-    """
-    BAD_ROW NO_ID NO_SHOP NO_TIME NO_AMOUNT UNREADABLE_VALUE DOUBTFUL_VALUE UNKNOWN_STATUS NO_BILL
-    REPEATED_BILL DIFFERENT_ROWS OTHER_CURRENCY NOT_AN_ORDER NO_MEMBER_ID
-    REPEATED_MEMBER
-    """,
-)
-"""Why a row was rejected."""
-
-REJECT_REASONS: dict[str, str] = _TEXTS["reject"]
+# What follows "the row".
+REJECT_REASONS: dict[str, str] = {
+    Reason.BAD_ROW: "cannot be split into the columns of the header row, or is not text in the file's encoding",
+    Reason.NO_ID: "has no valid bill ID",
+    Reason.NO_SHOP: "does not say which shop the bill belongs to",
+    Reason.NO_TIME: "has no bill time",
+    Reason.NO_AMOUNT: "has no total",
+    Reason.UNREADABLE_VALUE: "has a value that is not in the expected format",
+    Reason.DOUBTFUL_VALUE: "has a value that may be wrong, or whose meaning the export does not show",
+    Reason.UNKNOWN_STATUS: "has a status that the mapping does not list",
+    Reason.NO_BILL: "belongs to a bill that is not in the bills file",
+    Reason.REPEATED_BILL: "repeats the ID of an earlier bill in the same file",
+    Reason.DIFFERENT_ROWS: "disagrees with another row of the same bill",
+    Reason.NO_MEMBER_ID: "has no valid member ID",
+    Reason.REPEATED_MEMBER: "has the ID of another member",
+    Reason.OTHER_CURRENCY: "is in another currency than --currency, or currency in [numbers] of the mapping, says",
+    Reason.NOT_AN_ORDER: "is not an order that can be read",
+}
 
 # The reasons as they are stored with a load, whose own reasons have some of the same names.
 IMPORT_PREFIX = "import_"

@@ -18,12 +18,29 @@ from msgspec.structs import replace
 from counterfoil.importing import mapping as mappings
 from counterfoil.importing import results, table_bills
 from counterfoil.importing import values as cell_values
-from counterfoil.importing.checks import HeadingCheck, improbable_days, probable_order
+from counterfoil.importing.checks import (
+    HeadingCheck,
+    format_of_numbers,
+    improbable_days,
+    probable_order,
+    require_columns,
+    require_one_order,
+    unknown_order,
+)
 from counterfoil.importing.export_totals import NO_ROW, TOTALS_ROW, AmountColumn, BillsAbove, SheetTotals
 from counterfoil.importing.headings import may_change_totals
-from counterfoil.importing.mapping import BILL_FIELDS, SKIP, VOID, Cell, CellSource, ImportMapping, KnownBase
-from counterfoil.importing.results import ImportedRecord, ImportFailed, Reason, RejectedRow, RowProblem, message
-from counterfoil.importing.sheets import OnRead, Sheet, TableRow, ignore_reads, is_damaged, open_tables
+from counterfoil.importing.mapping import (
+    BILL_FIELDS,
+    SKIP,
+    VOID,
+    Cell,
+    CellSource,
+    ImportMapping,
+    KnownBase,
+    TableMapping,
+)
+from counterfoil.importing.results import ImportedRecord, ImportFailed, Reason, RejectedRow, RowProblem
+from counterfoil.importing.sheets import OnRead, Sheet, TableRow, ignore_reads, open_tables
 from counterfoil.importing.sorted_rows import BILL, LINE, PAYMENT, BillRows, SortedRows
 from counterfoil.importing.values import AUTO, ERRORS, is_rounded_id, order_of, ordered_date, shown, shown_all
 
@@ -84,7 +101,7 @@ def table_records(
     opened = []
     is_flat = mapping.line is not None and not lines
     for kind, paths in ((BILL, bills), (LINE, lines), (PAYMENT, payments)):
-        sources = [source for _, source, _ in mapped_cells(mapping, kind, is_flat=is_flat)]
+        sources = [cell.source for cell in mapped_cells(mapping, kind, is_flat=is_flat)]
         for path in paths:
             files = open_tables(path, mapping.file, partial(_has_columns, sources), options.on_read)
             opened += [TableInput(kind, file.sheet, file.rows()) for file in files]
@@ -95,26 +112,49 @@ def _has_columns(sources: Sequence[CellSource], headings: Collection[str]) -> bo
     return not table_bills.missing_columns(headings, sources)
 
 
-def mapped_cells(mapping: ImportMapping, kind: int, *, is_flat: bool) -> Iterator[tuple[str, CellSource, str]]:
-    """Yield the field, the source and the type of each value that is read from tables of this kind."""
+class MappedCell(Struct, frozen=True):
+    """A value that is read from the tables of one kind, and the field that it fills, or an empty text."""
+
+    field: str
+    source: CellSource
+    type: str
+
+
+def mapped_cells(mapping: ImportMapping, kind: int, *, is_flat: bool) -> Iterator[MappedCell]:
+    """Yield the values that are read from tables of this kind. `is_flat` says that each row of a bill is a line."""
     line_kind = BILL if is_flat or not mapping.line else LINE
-    tables = [(BILL, mapping.bill, BILL_FIELDS)]
+    for own_kind, cell in _all_cells(mapping, line_kind, is_flat=is_flat):
+        for total in cell.source.sums():
+            summed_kind = BILL if total.over else line_kind
+            if total.total_of and summed_kind == kind:
+                yield MappedCell(cell.field, total.total_of, cell.type)
+        if own_kind == kind and not cell.source.total_of:
+            yield cell
+
+
+def _all_cells(mapping: ImportMapping, line_kind: int, *, is_flat: bool) -> Iterator[tuple[int, MappedCell]]:
+    """Yield all values of a mapping, each with the kind of the table that it is read from."""
+    yield from _cells_of_table(BILL, mapping.bill, BILL_FIELDS)
     if mapping.line:
-        tables.append((line_kind, mapping.line, mappings.LINE_FIELDS))
-    tables += [(PAYMENT if table.key else BILL, table, mappings.PAYMENT_FIELDS) for table in mapping.payments]
-    cells: list[tuple[int, str, CellSource, str]] = []
-    for own, table, kinds in tables:
-        if table.key and not (is_flat and table is mapping.line):
-            cells.append((own, "key", table.key, ""))
-        cells += [(own, name, source, kinds[name]) for name, source in table.fields.items()]
-    rules = [rule for rule in (mapping.refund, *mapping.skips) if rule]
-    others = [CellSource(columns=(rule.column,), optional=rule.optional) for rule in rules]
-    others += [*(rule.source for rule in mapping.statuses), *chain.from_iterable(mapping.checks.equal)]
-    for own, name, source, cell_kind in (*cells, *((BILL, "", source, "") for source in others)):
-        sums = [one.total_of for one in source.sums() if (BILL if one.over else line_kind) == kind]
-        yield from ((name, one, cell_kind) for one in sums if one)
-        if own == kind and not source.total_of:
-            yield name, source, cell_kind
+        yield from _cells_of_table(line_kind, mapping.line, mappings.LINE_FIELDS, has_key=not is_flat)
+    for table in mapping.payments:
+        yield from _cells_of_table(PAYMENT if table.key else BILL, table, mappings.PAYMENT_FIELDS)
+    for rule in (mapping.refund, *mapping.skips):
+        if rule:
+            yield BILL, MappedCell("", CellSource(columns=(rule.column,), optional=rule.optional), "")
+    for status in mapping.statuses:
+        yield BILL, MappedCell("", status.source, "")
+    for source in chain.from_iterable(mapping.checks.equal):
+        yield BILL, MappedCell("", source, "")
+
+
+def _cells_of_table(
+    kind: int, table: TableMapping, types: dict[str, str], *, has_key: bool = True
+) -> Iterator[tuple[int, MappedCell]]:
+    if table.key and has_key:
+        yield kind, MappedCell("key", table.key, "")
+    for name, source in table.fields.items():
+        yield kind, MappedCell(name, source, types[name])
 
 
 class TableImport:
@@ -144,17 +184,18 @@ class TableImport:
         self._cut: dict[str, TableRow] = {}
         # Rows of numbers at the end of a table, by the bill before them. They are lines of it, unless they are sums.
         self._last_rows: dict[str, list[TableRow]] = {}
-        kinds = {one.kind for one in inputs}
+        kinds = {table.kind for table in inputs}
         self._is_flat = mapping.line is not None and LINE not in kinds
+        self._cells = {kind: list(mapped_cells(mapping, kind, is_flat=self._is_flat)) for kind in KIND_NAMES}
         self._check(kinds)
-        self._totals = {id(one.sheet): self._sheet_totals(one) for one in inputs}
+        self._totals = {id(table.sheet): self._sheet_totals(table) for table in inputs}
 
     def records(self) -> Iterator[results.Imported]:
         """Yield a source record for each bill, and a result for each row that was not converted."""
         yield from self._notes()
         with closing(SortedRows()) as rows_by_bill:
-            for one in self._inputs:
-                yield from self._fill(one, rows_by_bill)
+            for table in self._inputs:
+                yield from self._fill(table, rows_by_bill)
             order = self._date_order()
             self._find_number_format()
             self._in_parts = rows_by_bill.in_parts() if self._mapping.file.together else set()
@@ -166,21 +207,19 @@ class TableImport:
                 yield ImportedRecord(self._mapping.name, number, record, is_found_shop=shop.keys() == {"id"})
             yield from self._bills(converter, rows_by_bill)
             # If only some bills were read, the rows may include lines and payments of bills that were not read.
-            orphans = rows_by_bill.orphans() if self._has_all_bills else ()
-            for key, rows in groupby(orphans, key=itemgetter(2)):
-                yield from self._orphans(converter, key, [(kind, row) for kind, row, _ in rows])
-        for one in self._inputs:
-            totals = self._totals[id(one.sheet)]
+            if self._has_all_bills:
+                for key, rows in groupby(rows_by_bill.orphans(), key=itemgetter(2)):
+                    yield from self._orphans(converter, key, [(kind, row) for kind, row, _ in rows])
+        for table in self._inputs:
+            totals = self._totals[id(table.sheet)]
             yield from totals.compared()
-            if self._mapping.checks.totals and not totals.lines and one.kind == BILL:
+            if self._mapping.checks.totals and not totals.lines and table.kind == BILL:
                 yield RejectedRow(
                     totals.sheet.name,
                     1,
                     Reason.DOUBTFUL_VALUE,
-                    (
-                        "has no row of totals at its end, unlike the sample, so rows "
-                        "may be missing. If it is complete, use a mapping with totals = false in [checks]"
-                    ),
+                    "has no row of totals at its end, unlike the sample, so rows may be missing. If it is complete, "
+                    "use a mapping with totals = false in [checks]",
                 )
 
     def _orphans(
@@ -205,100 +244,122 @@ class TableImport:
         if "id" not in mapping.bill.fields:
             raise ImportFailed(f"the mapping {mapping.name} does not say which column holds the bill ID. Set bill.id.")
         if LINE in kinds and (mapping.line is None or mapping.line.key is None):
-            raise ImportFailed(message("key_needed", mapping=mapping.name, entry="line.key"))
+            raise self._key_needed("line.key")
         if PAYMENT in kinds and not any(table.key for table in mapping.payments):
-            raise ImportFailed(message("key_needed", mapping=mapping.name, entry="payment.key"))
-        for one in self._inputs:
-            sources = [source for _, source, _ in mapped_cells(mapping, one.kind, is_flat=self._is_flat)]
-            if missing := table_bills.missing_columns(one.sheet.columns, sources):
-                names, columns = shown_all(missing), shown_all(list(one.sheet.columns))
-                values = {"sheet": one.sheet.name, "mapping": mapping.name, "missing": names, "columns": columns}
-                encoding = message("not_text") if any(map(is_damaged, one.sheet.columns)) else ""
-                raise ImportFailed(message("columns_missing", encoding=encoding, **values))
-            new = [name for name in one.sheet.columns if name not in mapping.file.columns]
+            raise self._key_needed("payment.key")
+        for table in self._inputs:
+            sheet, sources = table.sheet, [cell.source for cell in self._cells[table.kind]]
+            require_columns(sheet, mapping.name, table_bills.missing_columns(sheet.columns, sources))
+            new = [name for name in sheet.columns if name not in mapping.file.columns]
             if mapping.file.columns and new:
-                values = {"sheet": one.sheet.name, "mapping": mapping.name, "new": shown_all(new)}
-                raise ImportFailed(message("new_columns", **values))
-        column = mapping.totals.column if mapping.totals else None
-        for name in (*mapping.file.fill_down, *((column,) if column else ())):
-            if not any(name in one.sheet.columns for one in self._inputs):
+                raise ImportFailed(
+                    f"{sheet.name} has the columns {shown_all(new)}, which the export did not have when the mapping "
+                    f"{mapping.name} was made. They may change what a bill costs. Map them, or add them to "
+                    "file.columns to ignore them."
+                )
+        named = list(mapping.file.fill_down)
+        if mapping.totals and mapping.totals.column:
+            named.append(mapping.totals.column)
+        for name in named:
+            if not any(name in table.sheet.columns for table in self._inputs):
                 raise ImportFailed(f"no file has the column {shown(name)}, which the mapping {mapping.name} names.")
+
+    def _key_needed(self, entry: str) -> ImportFailed:
+        return ImportFailed(
+            f"the mapping {self._mapping.name} needs {entry}. Set it to the column that holds the bill ID."
+        )
 
     def _notes(self) -> Iterator[results.ImportNote]:
         """Yield what the format does not show or, of a mapping written by hand, what was not compared with a sample."""
         mapping = self._mapping
         if mapping.recognition and mapping.recognition.note:
             yield results.ImportNote(mapping.recognition.note)
-        for one in self._inputs:
-            if one.sheet.hidden:
-                names = ", ".join(one.sheet.hidden)
+        for table in self._inputs:
+            if table.sheet.hidden:
                 yield results.ImportNote(
-                    f"{one.sheet.name} has hidden sheets with the same columns, "
-                    f"which are not read: {names}. To read one, set file.sheet in a mapping, or show it "
-                    "in the workbook."
+                    f"{table.sheet.name} has hidden sheets with the same columns, which are not read: "
+                    f"{', '.join(table.sheet.hidden)}. To read one, set file.sheet in a mapping, or show it in the "
+                    "workbook."
                 )
         if self._options.is_built_in:
             return
         if mapping.checks == mappings.SampleChecks() and not mapping.database:
             yield results.ImportNote(
-                f"{mapping.name} has no [checks], so little notices that a later "
-                "file is written differently. `counterfoil import FILE -o NEW.toml` asks about a "
-                "sample and writes checks for it: copy [checks] and file.columns into the mapping."
+                f"{mapping.name} has no [checks], so little notices that a later file is written differently. "
+                "`counterfoil import FILE -o NEW.toml` asks about a sample and writes checks for it: copy [checks] and "
+                "file.columns into the mapping."
             )
-        cells = [cell for kind in KIND_NAMES for _, cell, _ in mapped_cells(mapping, kind, is_flat=self._is_flat)]
-        named = {*mapping.file.columns, *mapping.file.fill_down, *(rule.column for rule in mapping.rejects)}
-        for one in self._inputs:
-            used = {at for cell in cells for at in table_bills.positions_of(cell, one.sheet)}
-            others = [name for name, at in one.sheet.columns.items() if at not in used and name not in named]
-            if doubtful := ", ".join(name for name in others if may_change_totals(name)):
+        for table in self._inputs:
+            doubtful = self._unused_columns(table.sheet)
+            if doubtful:
                 yield results.ImportNote(
-                    f"the mapping does not use these columns of {one.sheet.name}: "
-                    f"{doubtful}. If one of them is paid in addition, or says that a bill does not "
-                    "count, the totals are wrong."
+                    f"the mapping does not use these columns of {table.sheet.name}: {', '.join(doubtful)}. If one of "
+                    "them is paid in addition, or says that a bill does not count, the totals are wrong."
                 )
 
-    def _sheet_totals(self, one: TableInput) -> SheetTotals:
-        mapping, sheet = self._mapping, one.sheet
-        cells = list(mapped_cells(mapping, one.kind, is_flat=self._is_flat))
-        own = {id(source) for table in (mapping.bill, *mapping.payments) for source in table.fields.values()}
-        # A column may fill several fields. The bill's own field is the first one.
-        amounts: dict[int, AmountColumn] = {}
-        for name, source, kind in cells:
-            for at in table_bills.positions_of(source, sheet) if kind == Cell.NUMBER and name not in NOT_SUMMED else ():
-                written, heading = source.numbers or mapping.numbers, list(sheet.columns)[at]
-                if not source.factors:
-                    amounts.setdefault(at, AmountColumn(at, heading, name, written, id(source) in own))
-        dates = [at for source in self._dated() for at in table_bills.positions_of(source, sheet)]
-        lines = mapping.line.fields if mapping.line and one.kind == (BILL if self._is_flat else LINE) else {}
-        names = [at for name in ("name", "id") if name in lines for at in table_bills.positions_of(lines[name], sheet)]
-        has_unnamed_rows = bool(mapping.file.fill_down) and not names
-        columns, ids = list(amounts.values()), self._id_positions(one)
-        places = [mapping.bill.fields[name] for name in ("shopId", "deviceId") if name in mapping.bill.fields]
-        others = {at for source in places for at in table_bills.positions_of(source, sheet)}
-        numbers = [at for at in ids if at not in others] or ids
-        return SheetTotals(sheet, mapping.totals, columns, ids, numbers, dates, names, has_unnamed_rows)
+    def _unused_columns(self, sheet: Sheet) -> list[str]:
+        """Return the columns that may change totals, but that the mapping does not name."""
+        mapping = self._mapping
+        named = {*mapping.file.columns, *mapping.file.fill_down, *(rule.column for rule in mapping.rejects)}
+        used = _positions(chain.from_iterable(self._cells.values()), sheet)
+        unused = []
+        for name, position in sheet.columns.items():
+            if position not in used and name not in named and may_change_totals(name):
+                unused.append(name)
+        return unused
 
-    def _fill(self, one: TableInput, rows_by_bill: SortedRows) -> Iterator[results.Imported]:
+    def _sheet_totals(self, table: TableInput) -> SheetTotals:
+        mapping, sheet = self._mapping, table.sheet
+        ids = self._id_positions(table)
+        places: set[int] = set()
+        for name in ("shopId", "deviceId"):
+            if name in mapping.bill.fields:
+                places.update(table_bills.positions_of(mapping.bill.fields[name], sheet))
+        numbers = [position for position in ids if position not in places] or ids
+        names: list[int] = []
+        if mapping.line and table.kind == (BILL if self._is_flat else LINE):
+            for name in ("name", "id"):
+                if name in mapping.line.fields:
+                    names += table_bills.positions_of(mapping.line.fields[name], sheet)
+        dates = self._date_positions(sheet)
+        has_unnamed_rows = bool(mapping.file.fill_down) and not names
+        amounts = self._amount_columns(table)
+        return SheetTotals(sheet, mapping.totals, amounts, ids, numbers, dates, names, has_unnamed_rows)
+
+    def _amount_columns(self, table: TableInput) -> list[AmountColumn]:
+        """Return the columns of a sheet that can be summed."""
+        mapping, sheet = self._mapping, table.sheet
+        headings = list(sheet.columns)
+        own: set[int] = set()
+        for mapped in (mapping.bill, *mapping.payments):
+            own.update(map(id, mapped.fields.values()))
+        amounts: dict[int, AmountColumn] = {}
+        for cell in self._cells[table.kind]:
+            source = cell.source
+            if cell.type != Cell.NUMBER or cell.field in NOT_SUMMED or source.factors:
+                continue
+            for position in table_bills.positions_of(source, sheet):
+                numbers = source.numbers or mapping.numbers
+                # A column may fill several fields. The bill's own field is the first one.
+                if position not in amounts:
+                    is_of_bill = id(source) in own
+                    amounts[position] = AmountColumn(position, headings[position], cell.field, numbers, is_of_bill)
+        return list(amounts.values())
+
+    def _fill(self, table: TableInput, rows_by_bill: SortedRows) -> Iterator[results.Imported]:
         """Store the rows of a table by bill; yield a result for each row that does not belong to a bill."""
-        sheet, dated, key_source = rows_by_bill.add_sheet(one.sheet), self._dated(), self._key(one.kind)
-        zone = self._mapping.bill.fields.get("timezone")
-        has_sums = not self._mapping.line and any(source.sums() for source in self._mapping.bill.fields.values())
-        has_several_rows = one.kind != BILL or self._is_flat or has_sums
-        cells = list(mapped_cells(self._mapping, one.kind, is_flat=self._is_flat))
-        positions = list({at for _, source, _ in cells for at in table_bills.positions_of(source, one.sheet)})
-        may_be_cut = {
-            at
-            for name, source, kind in cells
-            if kind in CUT_KINDS or name in CUT_FIELDS
-            for at in table_bills.positions_of(source, one.sheet)
-        }
-        columns = self._totals[id(one.sheet)].amounts if self._mapping.finds_numbers and not one.sheet.is_typed else ()
-        # A tax may have more decimals than an amount that is paid.
-        amounts = [column.position for column in columns if column.field not in ("qty", "amounts.vat")]
-        latest_key, unread, days = "", None, table_bills.day_columns(self._mapping)
-        headings = HeadingCheck(self._mapping, one.sheet)
+        sheet, key_source = rows_by_bill.add_sheet(table.sheet), self._key(table.kind)
+        day_columns = table_bills.day_columns(self._mapping)
+        has_several_rows = self._has_several_rows(table.kind)
+        read_positions = _positions(self._cells[table.kind], table.sheet)
+        may_be_cut = self._positions_that_may_be_cut(table)
+        dated = self._dated() if table.kind == BILL else []
+        amounts = self._positions_of_amounts(table)
+        headings = HeadingCheck(self._mapping, table.sheet)
         last_rows: list[TableRow] = []
-        for row in self._rows(one, last_rows):
+        latest_key = ""
+        unread: RowProblem | None = None
+        for row in self._rows(table, last_rows):
             if isinstance(row, results.SkippedRow):
                 yield row
                 continue
@@ -307,38 +368,73 @@ class TableImport:
                 if has_several_rows:
                     # A row without an ID may belong to the bill before it, any other row also to the one after it.
                     self._doubtful.setdefault(latest_key, row)
-                    unread = unread if row.reason == Reason.NO_ID else row
+                    if row.reason != Reason.NO_ID:
+                        unread = row
                 continue
-            key = table_bills.key_text(key_source, row, days)
+            key = table_bills.key_text(key_source, row, day_columns)
             if unread is not None:
                 self._doubtful.setdefault(key, unread)
             latest_key, unread = key, None
             # If a bill has several rows, it may have had more of them, whatever the last column has.
             if row.may_be_cut and (has_several_rows or len(row.cells) - 1 in may_be_cut):
                 self._cut[key] = row
-            for error in () if ERRORS.isdisjoint(row.cells) else {row.cells[at] for at in positions} & ERRORS:
-                problem = f"has {error}, which a spreadsheet writes instead of a value that it cannot compute"
-                self._doubtful[key] = row.problem(Reason.UNREADABLE_VALUE, problem)
-            texts = [table_bills.cell_text(source, row, " ") for source in dated] if one.kind == BILL else []
-            self._dates.setdefault(row.sheet.name, set()).update(filter(None, map(ordered_date, texts)))
-            self._zones.add(table_bills.cell_text(zone, row) if zone and texts else "")
+            self._doubt_errors(key, row, read_positions)
+            self._note_formats(row, dated, amounts)
             headings.add(row)
-            if len(self._amounts) < MAX_AMOUNTS:
-                self._amounts.update(row.cells[at] for at in amounts)
-            rows_by_bill.add(one.kind, key, sheet, row.line, row.cells)
+            rows_by_bill.add(table.kind, key, sheet, row.line, row.cells)
         for row in last_rows:
-            self._totals[id(one.sheet)].keep(row)
+            self._totals[id(table.sheet)].keep(row)
             self._last_rows.setdefault(latest_key if has_several_rows else "", []).append(row)
         headings.finish()
 
-    def _rows(self, one: TableInput, last_rows: list[TableRow]) -> Iterator[TableRow | RowProblem | results.SkippedRow]:
+    def _positions_of_amounts(self, table: TableInput) -> list[int]:
+        """Return the columns of amounts that show how a known table writes its numbers."""
+        if not self._mapping.finds_numbers or table.sheet.is_typed:
+            return []
+        columns = self._totals[id(table.sheet)].amounts
+        # A tax may have more decimals than an amount that is paid.
+        return [column.position for column in columns if column.field not in ("qty", "amounts.vat")]
+
+    def _note_formats(self, row: TableRow, dated: Sequence[CellSource], amounts: Sequence[int]) -> None:
+        """Keep what a row shows about the order of dates, the time zone of the bills, and how numbers are written."""
+        for source in dated:
+            day = ordered_date(table_bills.cell_text(source, row, " "))
+            if day:
+                self._dates.setdefault(row.sheet.name, set()).add(day)
+        zone = self._mapping.bill.fields.get("timezone")
+        if zone and dated:
+            self._zones.add(table_bills.cell_text(zone, row))
+        if len(self._amounts) < MAX_AMOUNTS:
+            self._amounts.update(row.cells[position] for position in amounts)
+
+    def _has_several_rows(self, kind: int) -> bool:
+        """Return whether a bill may have several rows in tables of this kind."""
+        if kind != BILL or self._is_flat:
+            return True
+        return not self._mapping.line and any(source.sums() for source in self._mapping.bill.fields.values())
+
+    def _positions_that_may_be_cut(self, table: TableInput) -> set[int]:
+        cells = [cell for cell in self._cells[table.kind] if cell.type in CUT_KINDS or cell.field in CUT_FIELDS]
+        return _positions(cells, table.sheet)
+
+    def _doubt_errors(self, key: str, row: TableRow, positions: Collection[int]) -> None:
+        """Note that a bill cannot be read if a cell of it has an error of a spreadsheet."""
+        if ERRORS.isdisjoint(row.cells):
+            return
+        for error in {row.cells[position] for position in positions} & ERRORS:
+            problem = f"has {error}, which a spreadsheet writes instead of a value that it cannot compute"
+            self._doubtful[key] = row.problem(Reason.UNREADABLE_VALUE, problem)
+
+    def _rows(
+        self, table: TableInput, last_rows: list[TableRow]
+    ) -> Iterator[TableRow | RowProblem | results.SkippedRow]:
         """Yield the rows that have an ID, with filled cells, and a result for each other row.
 
         Add the rows of numbers at the end of the table, of totals or of the bill before them, to `last_rows`.
         """
-        totals, ids, key_source = self._totals[id(one.sheet)], self._id_positions(one), self._key(one.kind)
-        filled = FilledDown(self._mapping.file.fill_down, one.sheet)
-        for row in one.rows:
+        totals, ids, key_source = self._totals[id(table.sheet)], self._id_positions(table), self._key(table.kind)
+        filled = FilledDown(self._mapping.file.fill_down, table.sheet)
+        for row in table.rows:
             self._options.on_cells(len(row.cells))
             if isinstance(row, TableRow) and totals.is_total(row.cells):
                 yield results.SkippedRow(row.sheet.name, row.line, totals.keep(row))
@@ -349,25 +445,34 @@ class TableImport:
             if isinstance(row, RowProblem):
                 filled.forget()
             if not self._mapping.file.fill_down and totals.is_no_row(row.cells):
-                yield results.SkippedRow(one.sheet.name, row.line, NO_ROW)
+                yield results.SkippedRow(table.sheet.name, row.line, NO_ROW)
                 continue
-            yield from (other.problem(Reason.NO_ID, HAS_NO_ID) for other in last_rows)
+            for other in last_rows:
+                yield other.problem(Reason.NO_ID, HAS_NO_ID)
             last_rows.clear()
             if isinstance(row, RowProblem):
                 yield row
                 continue
             filled.fill(row)
             problem = _id_problem(table_bills.cell_text(key_source, row), [row.cells[position] for position in ids])
-            if one.kind == BILL and self._is_skipped(row, has_id=not problem):
+            if table.kind == BILL and self._is_skipped(row, has_id=not problem):
                 totals.add(row, SKIP, SKIP, is_first=True)
                 yield results.SkippedRow(row.sheet.name, row.line, NOT_BILLS)
+            elif problem:
+                yield row.problem(Reason.NO_ID, problem)
             else:
-                yield row.problem(Reason.NO_ID, problem) if problem else row
+                yield row
 
     def _dated(self) -> list[CellSource]:
-        return [
-            source for name, source in self._mapping.bill.fields.items() if BILL_FIELDS[name] in (Cell.TIME, Cell.DAY)
-        ]
+        """Return the sources of the days and times of a bill."""
+        fields = self._mapping.bill.fields
+        return [source for name, source in fields.items() if BILL_FIELDS[name] in (Cell.TIME, Cell.DAY)]
+
+    def _date_positions(self, sheet: Sheet) -> list[int]:
+        positions = []
+        for source in self._dated():
+            positions += table_bills.positions_of(source, sheet)
+        return positions
 
     def _key(self, kind: int) -> CellSource:
         """Return the source of the key by which rows of this kind are assigned to their bill."""
@@ -377,58 +482,86 @@ class TableImport:
         tables = [self._mapping.line] if kind == LINE else list(self._mapping.payments)
         return next((table.key for table in tables if table and table.key), CellSource(constant=""))
 
-    def _id_positions(self, one: TableInput) -> list[int]:
+    def _id_positions(self, table: TableInput) -> list[int]:
         """Return the columns that must have a value in each row. A day alone, in an ID of several columns, is no ID."""
-        source = self._mapping.bill.fields["id"] if one.kind == BILL else self._key(one.kind)
-        dates = {at for dated in self._dated() for at in table_bills.positions_of(dated, one.sheet)}
-        return [at for at in table_bills.positions_of(source, one.sheet) if at not in dates]
+        source = self._mapping.bill.fields["id"] if table.kind == BILL else self._key(table.kind)
+        dates = self._date_positions(table.sheet)
+        return [position for position in table_bills.positions_of(source, table.sheet) if position not in dates]
 
     def _is_skipped(self, row: TableRow, *, has_id: bool) -> bool:
         """Return whether a row is left out. If it has an ID, its status counts for the whole bill, later."""
         if any(table_bills.matches(rule, row) for rule in self._mapping.skips):
             return True
-        return not has_id and any(
-            rule.values.get(table_bills.cell_text(rule.source, row).casefold()) == SKIP
-            for rule in self._mapping.statuses
-        )
+        if has_id:
+            return False
+        for rule in self._mapping.statuses:
+            word = table_bills.cell_text(rule.source, row).casefold()
+            if rule.values.get(word) == SKIP:
+                return True
+        return False
 
     def _date_order(self) -> str:
         """Return the order of day, month and year. Raise `ImportFailed` if the dates of a file contradict it."""
-        mapping, order = self._mapping, self._mapping.dates.order
-        orders = {name: Counter(map(order_of, dates)) for name, dates in self._dates.items()}
-        proved = {order for found in orders.values() for order in found if order}
-        if order == AUTO:
-            if len(proved) > 1:
-                raise ImportFailed(message("date_order_mixed"))
-            dates = sorted(day for found in self._dates.values() for day in found)
-            probable = next(iter(proved), None) or probable_order(dates, mapping.dates, self._options.today)
-            usual = {cell_values.order_in_zone(str(cell_values.read_zone(name))) for name in self._zones if name}
-            if not probable and len(usual) == 1 and (local := usual.pop()):
-                is_improbable = improbable_days(dates, mapping.dates, local, self._options.today, ())
-                probable = None if is_improbable else local
-            for name, found in orders.items():
-                if not probable and found[None]:
-                    example = min(day for day in self._dates[name] if order_of(day) is None)
-                    raise ImportFailed(message("date_order_unknown", name=name, example=example))
-            return probable or "dmy"
+        if self._mapping.dates.order == AUTO:
+            return self._order_of_dates()
+        self._require_order(self._mapping.dates.order)
+        return self._mapping.dates.order
+
+    def _order_of_dates(self) -> str:
+        """Return the order that the dates show, that of the time zone, or that of days which are probable."""
+        dates: list[str] = []
+        unclear: dict[str, str] = {}
+        proved: set[str] = set()
+        for name, days in self._dates.items():
+            dates += days
+            orders = {day: order_of(day) for day in sorted(days)}
+            proved.update(order for order in orders.values() if order)
+            without_order = [day for day, order in orders.items() if order is None]
+            if without_order:
+                unclear[name] = without_order[0]
+        require_one_order(proved)
+        if proved:
+            return proved.pop()
+        dates.sort()
+        order = probable_order(dates, self._mapping.dates, self._options.today) or self._order_in_zone(dates)
+        if order is None and unclear:
+            raise unknown_order(*next(iter(unclear.items())))
+        return order or "dmy"
+
+    def _order_in_zone(self, dates: Sequence[str]) -> str | None:
+        """Return the usual order where the bills are, if their time zones have the same one and it is probable."""
+        orders = {cell_values.order_in_zone(str(cell_values.read_zone(name))) for name in self._zones if name}
+        if len(orders) != 1:
+            return None
+        local = orders.pop()
+        if not local or improbable_days(dates, self._mapping.dates, local, self._options.today, ()):
+            return None
+        return local
+
+    def _require_order(self, order: str) -> None:
+        """Raise `ImportFailed` if the dates of a file are in another order, or improbable in this one."""
+        mapping, today = self._mapping, self._options.today
         other = "mdy" if order == "dmy" else "dmy"
-        for name, found in orders.items():
-            if order != "ymd" and found[other] > found[order]:
-                example = min(day for day in self._dates[name] if order_of(day) == other)
+        for name, dates in self._dates.items():
+            counts = Counter(map(order_of, dates))
+            if order != "ymd" and counts[other] > counts[order]:
+                example = min(day for day in dates if order_of(day) == other)
                 raise ImportFailed(f"{name} has {example}, but dates.order is {order}. Use --date-order {other}.")
-            cells = () if found[order] or self._options.is_order_sure else self._dates[name]
-            if days := improbable_days(cells, mapping.dates, order, self._options.today, mapping.checks.days):
-                raise ImportFailed(message("days_improbable", name=name, **days))
-        return order
+            if counts[order] or self._options.is_order_sure:
+                continue
+            found = improbable_days(dates, mapping.dates, order, today, mapping.checks.days)
+            if found:
+                raise ImportFailed(
+                    f"{name} has days from {found.days} if they are read as {order}, as the mapping says, but "
+                    f"{found.other_days} if they are read as {found.other_order}, which is more probable. Say which it "
+                    f"is with --date-order {order} or {found.other_order}, or remove checks.days from the mapping."
+                )
 
     def _find_number_format(self) -> None:
         """Set how a known table writes its numbers, as its amounts show it, or raise `ImportFailed`."""
         if self._amounts:
-            found = cell_values.format_of_amounts(self._amounts)
-            if found is None:
-                example = cell_values.in_thousands_or_not(sorted(self._amounts))
-                raise ImportFailed(message("decimals_unknown", name=self._inputs[0].sheet.name, example=example))
-            self._mapping = replace(self._mapping, numbers=found)
+            numbers = format_of_numbers(self._amounts, self._inputs[0].sheet.name)
+            self._mapping = replace(self._mapping, numbers=numbers)
 
     def _bills(self, converter: table_bills.TableBillConverter, rows_by_bill: SortedRows) -> Iterator[results.Imported]:
         # Whether these bills are complete is known when all rows are summed.
@@ -470,21 +603,17 @@ class TableImport:
             if group.key in self._in_parts:
                 raise first.problem(
                     Reason.DIFFERENT_ROWS,
-                    (
-                        "occurs again after other bills, so there may be two bills with "
-                        "this number. If there are two, add a column that tells them apart to bill.id, such "
-                        "as the time. If it is one bill, remove file.together from the mapping"
-                    ),
+                    "occurs again after other bills, so there may be two bills with this number. If there are two, add "
+                    "a column that tells them apart to bill.id, such as the time. If it is one bill, remove "
+                    "file.together from the mapping",
                 )
             status, record = converter.converted(group)
-            if record and (cut := self._cut.get(group.key)) and not self._proves(record, cut):
+            cut = self._cut.get(group.key)
+            if record and cut and not self._proves(record, cut):
                 raise cut.problem(
                     Reason.DOUBTFUL_VALUE,
-                    (
-                        f"ends with {shown(cut.cells[-1])}, where the file ends without "
-                        "a line break. The value may be cut off. Export the file again or, if it is "
-                        "complete, add a line break at its end"
-                    ),
+                    f"ends with {shown(cut.cells[-1])}, where the file ends without a line break. The value may be cut "
+                    "off. Export the file again or, if it is complete, add a line break at its end",
                 )
         except RowProblem as problem:
             yield RejectedRow(problem.file, problem.line, problem.reason, problem.detail, group.key)
@@ -493,18 +622,24 @@ class TableImport:
         if record is None:
             reason, net = converter.left_out(group)
             yield results.SkippedRow(first.sheet.name, first.line, reason, 1, net)
-            yield from (results.SkippedRow(row.sheet.name, row.line, reason) for row in group.bills[1:])
+            for row in group.bills[1:]:
+                yield results.SkippedRow(row.sheet.name, row.line, reason)
             return
         if record["shopId"] not in self._named_shops:
             self._named_shops.add(record["shopId"])
-            names = {own: foreign for foreign, own in self._mapping.shop_ids.items()}
-            zone = self._options.timezone or converter.zone_name or self._mapping.dates.timezone
-            found = shop_record(record["shopId"], names.get(record["shopId"], record["shopId"]), zone)
-            if not zone and OTHER_OFFSET.search(record.get("closedAt", "")):
-                yield results.ShopElsewhere(first.sheet.name, record["shopId"])
-            if self._options.write_shops:
-                yield ImportedRecord(first.sheet.name, first.line, found, is_found_shop=True)
+            yield from self._new_shop(record, first, converter.zone_name)
         yield ImportedRecord(first.sheet.name, first.line, record)
+
+    def _new_shop(self, bill: dict[str, Any], row: TableRow, zone_of_bill: str | None) -> Iterator[results.Imported]:
+        """Yield the shop of its first bill, and whether its times are those of another country."""
+        shop_id = bill["shopId"]
+        foreign_names = {own: foreign for foreign, own in self._mapping.shop_ids.items()}
+        zone = self._options.timezone or zone_of_bill or self._mapping.dates.timezone
+        if not zone and OTHER_OFFSET.search(bill.get("closedAt", "")):
+            yield results.ShopElsewhere(row.sheet.name, shop_id)
+        if self._options.write_shops:
+            shop = shop_record(shop_id, foreign_names.get(shop_id, shop_id), zone)
+            yield ImportedRecord(row.sheet.name, row.line, shop, is_found_shop=True)
 
     def _proves(self, record: dict[str, Any], cut: TableRow) -> bool:
         """Return whether the last value of a row is complete, because with it the bill adds up in other columns."""
@@ -512,18 +647,13 @@ class TableImport:
         if net is None or net.sums():
             return False
         column = list(cut.sheet.columns)[-1]
-        cells = [each for kind in KIND_NAMES for each in mapped_cells(self._mapping, kind, is_flat=self._is_flat)]
-        is_mapped = any(column in source.names() for _, source, _ in cells)
+        is_mapped = any(column in cell.source.names() for cell in chain.from_iterable(self._cells.values()))
         lines = [self._mapping.line] if self._mapping.line else []
-        for tables, parts, name in ((lines, "lines", "total"), (self._mapping.payments, "payments", "amount")):
-            sources = [table.fields[name] for table in tables if name in table.fields]
-            names = {each for source in sources for each in (source.total_of or source).names()}
-            if names.isdisjoint(net.names()) and (not is_mapped or column in (*names, *net.names())):
-                numbers = [
-                    Decimal(part.get(name, "NaN")) for part in record.get(parts, ()) if not part.get("cancelled")
-                ]
-                if numbers and sum(numbers) == Decimal(record.get("amounts", {}).get("net", "NaN")):
-                    return True
+        for part, field, tables in (("lines", "total", lines), ("payments", "amount", self._mapping.payments)):
+            names = _columns_of(tables, field)
+            is_used_here = not is_mapped or column in names or column in net.names()
+            if names.isdisjoint(net.names()) and is_used_here and _adds_up(record, part, field):
+                return True
         return False
 
     def _last_bill(self, key: str, rows: Sequence[TableRow], bill: ImportedRecord | None) -> Iterator[results.Imported]:
@@ -540,16 +670,21 @@ class TableImport:
 
     def _add_to_totals(self, converter: table_bills.TableBillConverter, group: BillRows, status: str) -> None:
         """Add the rows of a bill to the sums with which the export's own totals are compared."""
-        seen: set[int] = set()
-        kinds = ((BILL, group.bills), (LINE, group.lines), (PAYMENT, group.payments))
+        kinds: dict[int, int] = {}
+        rows: dict[int, TableRow] = {}
         # A line may also stand for its bill.
-        for kind, row in {id(row): (kind, row) for kind, rows in kinds for row in rows}.values():
+        for kind, rows_of_kind in ((BILL, group.bills), (LINE, group.lines), (PAYMENT, group.payments)):
+            for row in rows_of_kind:
+                kinds[id(row)] = kind
+                rows[id(row)] = row
+        begun_sheets: set[int] = set()
+        for number, row in rows.items():
             totals = self._totals[id(row.sheet)]
             if totals.lines:
-                is_line = kind == (BILL if self._is_flat else LINE)
+                is_line = kinds[number] == (BILL if self._is_flat else LINE)
                 line_status = VOID if is_line and converter.is_cancelled(row) else status
-                totals.add(row, status, line_status, is_first=id(row.sheet) not in seen)
-                seen.add(id(row.sheet))
+                totals.add(row, status, line_status, is_first=id(row.sheet) not in begun_sheets)
+                begun_sheets.add(id(row.sheet))
 
 
 class FilledDown:
@@ -578,6 +713,31 @@ class FilledDown:
         self._above.clear()
 
 
+def _columns_of(tables: Iterable[TableMapping], field: str) -> set[str]:
+    """Return the columns from which a field of lines or payments is read."""
+    names: set[str] = set()
+    for table in tables:
+        if field in table.fields:
+            source = table.fields[field]
+            names.update((source.total_of or source).names())
+    return names
+
+
+def _adds_up(record: dict[str, Any], part: str, field: str) -> bool:
+    """Return whether the lines or the payments of a bill make its total."""
+    counted = [entry for entry in record.get(part, ()) if not entry.get("cancelled")]
+    numbers = [Decimal(entry.get(field, "NaN")) for entry in counted]
+    return bool(numbers) and sum(numbers) == Decimal(record.get("amounts", {}).get("net", "NaN"))
+
+
+def _positions(cells: Iterable[MappedCell], sheet: Sheet) -> set[int]:
+    """Return the columns of a sheet that these values are read from."""
+    positions: set[int] = set()
+    for cell in cells:
+        positions.update(table_bills.positions_of(cell.source, sheet))
+    return positions
+
+
 def _incomplete(unread: RowProblem) -> str:
     """Return why a bill is rejected because of a row that cannot be read."""
     where = f"line {unread.line} of {unread.file}"
@@ -590,11 +750,15 @@ def _id_problem(key: str, cells: Sequence[str]) -> str | None:
     """Return why a row cannot be assigned to a bill, or None."""
     if not key or (cells and not any(cells)):
         return HAS_NO_ID
-    if rounded := next((cell for cell in cells if is_rounded_id(cell)), None):
-        return f"has {shown(rounded)} as the bill ID: a spreadsheet has cut off its last digits. Export it again"
+    for cell in cells:
+        if is_rounded_id(cell):
+            return f"has {shown(cell)} as the bill ID: a spreadsheet has cut off its last digits. Export it again"
     return None
 
 
 def shop_record(shop_id: str, name: str, timezone: str | None) -> dict[str, Any]:
     """Return a source record for a shop that the export names but does not describe."""
-    return {"kind": "shop", "id": shop_id, "name": name} | ({"timezone": timezone} if timezone else {})
+    record = {"kind": "shop", "id": shop_id, "name": name}
+    if timezone:
+        record["timezone"] = timezone
+    return record
