@@ -9,10 +9,11 @@ from pathlib import Path
 from counterfoil.importer.columns import ExportTable, TableColumn
 from counterfoil.importer.interview import Interview
 from counterfoil.importer.ranks import DATE_ROLES, NUMBER_ROLES, recognised_headings, role_of_heading
-from counterfoil.importing import headings, sheets
+from counterfoil.importing import sheets
 from counterfoil.importing import values as cell_values
 from counterfoil.importing.export_totals import is_other_table
 from counterfoil.importing.mapping import FileLayout
+from counterfoil.importing.old_encodings import likely_encodings
 from counterfoil.importing.results import ImportFailed, RowProblem
 from counterfoil.importing.values import COMMA, POINT, NumberFormat
 
@@ -44,7 +45,7 @@ def _encoding(paths: Sequence[Path], interview: Interview) -> str | None:
     old = [path for path in paths if sheets.is_in_old_encoding(starts[path])]
     if not old:
         return None
-    found = headings.likely_encodings(b"\n".join(starts[path] for path in old))
+    found = likely_encodings(b"\n".join(starts[path] for path in old))
     if not found:
         raise ImportFailed(f"{old[0].name} is not in UTF-8 or another encoding that is known. Save it as UTF-8.")
     if len(found) == 1:

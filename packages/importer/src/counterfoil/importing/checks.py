@@ -5,6 +5,7 @@ one, or columns under each other's headings would otherwise come in as wrong mon
 """
 
 import re
+from collections import Counter
 from collections.abc import Collection, Sequence
 from datetime import date, timedelta
 from decimal import Decimal
@@ -17,10 +18,13 @@ from counterfoil.importing.mapping import REFUND, CellSource, ImportMapping
 from counterfoil.importing.results import ImportFailed, Reason
 from counterfoil.importing.sheets import Sheet, TableRow, is_damaged
 from counterfoil.importing.values import (
+    AUTO,
     NumberFormat,
     UnreadableCell,
     day_in,
     number_shape,
+    order_of,
+    ordered_date,
     read_decimal,
     shown,
     shown_all,
@@ -281,6 +285,77 @@ def improbable_days(
 def _first_and_last(days: Sequence[date]) -> str:
     first, last = min(days), max(days)
     return str(first) if first == last else f"{first} to {last}"
+
+
+class WrittenDates(Struct):
+    """The dates of the bills of all sheets, which show in which order day, month and year are written."""
+
+    by_sheet: dict[str, set[str]] = {}
+    """The distinct dates that depend on the order of day and month."""
+    zones: set[str] = set()
+    """The time zones that rows name."""
+
+    def add(self, sheet: str, cell: str) -> None:
+        day = ordered_date(cell)
+        if day:
+            self.by_sheet.setdefault(sheet, set()).add(day)
+
+    def order(self, mapping: ImportMapping, *, today: date | None, is_sure: bool) -> str:
+        """Return the order of day, month and year. Raise `ImportFailed` if the dates of a file contradict it."""
+        if mapping.dates.order == AUTO:
+            return self._order_that_shows(mapping.dates, today)
+        self._require_order(mapping, today, is_sure=is_sure)
+        return mapping.dates.order
+
+    def _order_that_shows(self, written: cell_values.DateFormat, today: date | None) -> str:
+        """Return the order that the dates show, that of days which are probable, or that of the time zone."""
+        dates: list[str] = []
+        unclear: dict[str, str] = {}
+        proved: set[str] = set()
+        for sheet, days in self.by_sheet.items():
+            dates += days
+            orders = {day: order_of(day) for day in sorted(days)}
+            proved.update(order for order in orders.values() if order)
+            without_order = [day for day, order in orders.items() if order is None]
+            if without_order:
+                unclear[sheet] = without_order[0]
+        require_one_order(proved)
+        if proved:
+            return proved.pop()
+        dates.sort()
+        order = probable_order(dates, written, today) or self._order_in_zone(dates, written, today)
+        if order is None and unclear:
+            raise unknown_order(*next(iter(unclear.items())))
+        return order or "dmy"
+
+    def _order_in_zone(self, dates: Sequence[str], written: cell_values.DateFormat, today: date | None) -> str | None:
+        """Return the usual order where the bills are, if their time zones have the same one and it is probable."""
+        orders = {cell_values.order_in_zone(str(cell_values.read_zone(zone))) for zone in self.zones if zone}
+        if len(orders) != 1:
+            return None
+        local = orders.pop()
+        if not local or improbable_days(dates, written, local, today, ()):
+            return None
+        return local
+
+    def _require_order(self, mapping: ImportMapping, today: date | None, *, is_sure: bool) -> None:
+        """Raise `ImportFailed` if the dates of a file are not in the mapping's order, or improbable in it."""
+        order = mapping.dates.order
+        other = "mdy" if order == "dmy" else "dmy"
+        for sheet, dates in self.by_sheet.items():
+            counts = Counter(map(order_of, dates))
+            if order != "ymd" and counts[other] > counts[order]:
+                example = min(day for day in dates if order_of(day) == other)
+                raise ImportFailed(f"{sheet} has {example}, but dates.order is {order}. Use --date-order {other}.")
+            if counts[order] or is_sure:
+                continue
+            found = improbable_days(dates, mapping.dates, order, today, mapping.checks.days)
+            if found:
+                raise ImportFailed(
+                    f"{sheet} has days from {found.days} if they are read as {order}, as the mapping says, but "
+                    f"{found.other_days} if they are read as {found.other_order}, which is more probable. Say which it "
+                    f"is with --date-order {order} or {found.other_order}, or remove checks.days from the mapping."
+                )
 
 
 def require_one_order(proved: Collection[str]) -> None:

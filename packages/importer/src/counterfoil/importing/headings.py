@@ -15,7 +15,6 @@ from msgspec import Struct
 
 from counterfoil.importing.export_totals import is_total_word
 from counterfoil.importing.mapping import REFUND, SALE, SKIP, VOID
-from counterfoil.importing.sheets import HEADING_ROWS
 
 _WORD = re.compile(r"[\u0e00-\u0e7f]+|[^\W\d_\u0e00-\u0e7f]+|\d+|[%#]")
 # Scripts that are written without spaces between words: Thai, Japanese, Chinese, and Korean, which is decomposed.
@@ -27,8 +26,6 @@ _ACCENT = re.compile(r"[\u0300-\u036f\u0591-\u05c7\u064b-\u0655\u200c]")
 # Letters that tills write in either way.
 _SAME_LETTERS = str.maketrans("đłøıةىیک", "dloiهييك")
 _INNER_CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
-# A word, with the letters of all languages. A currency may stand beside it, but other marks show that it is no word.
-_OLD_WORD = re.compile(r"(?:[a-z]|[^\x00-\x7f\s“”„‘’«»‹›–—…•·€£¥¢฿₪₩₫°№®™©½¼¾§、。「」（）：，￥・×])+")
 # In `Quantity (- Refund)`, what is refunded is already taken off.
 _TAKEN_OFF = re.compile(r"\([-−–][^)]*\)")
 _STATED_RATE = re.compile(r"(\d+(?:[.,]\d+)?)\s*%")
@@ -143,16 +140,17 @@ class _Phrase(Struct, frozen=True):
 
 
 @cache
-def _table(*path: str) -> dict[str, Any]:
+def word_table(*path: str) -> dict[str, Any]:
+    """Return a table of words.toml, or all of them."""
     if not path:
         return tomllib.loads((resources.files("counterfoil.importing") / "words.toml").read_text("utf-8"))
-    return dict(_table(*path[:-1])[path[-1]])
+    return dict(word_table(*path[:-1])[path[-1]])
 
 
 @cache
 def _list(*path: str) -> list[_Phrase]:
     found = []
-    for text in _table(*path).values():
+    for text in word_table(*path).values():
         found += _phrases(text)
     return found
 
@@ -192,7 +190,7 @@ def _phrases(text: str) -> list[_Phrase]:
 @cache
 def _whole_values(*path: str) -> frozenset[str]:
     found: set[str] = set()
-    for text in _table(*path).values():
+    for text in word_table(*path).values():
         found.update(map(_folded, text.split(", ")))
     return frozenset(found)
 
@@ -244,7 +242,7 @@ def _roles_of(
 ) -> tuple[RoleMatch, ...]:
     is_amount = not _found(words, "not_amounts")
     best: dict[str, _Phrase] = {}
-    for role in _table("headings"):
+    for role in word_table("headings"):
         matching = _found(words, "headings", role) + _found(joined, "headings", role)
         if matching and (is_amount or role not in AMOUNT_ROLES):
             best[role] = max(matching, key=lambda phrase: (phrase.letters, phrase.written <= written, -phrase.rank))
@@ -314,8 +312,8 @@ def _languages_of(heading: str) -> list[str]:
 def _heading_phrases() -> dict[str, list[_Phrase]]:
     """Return the phrases of headings by language."""
     found: dict[str, list[_Phrase]] = {}
-    for role in _table("headings"):
-        for language, text in _table("headings", role).items():
+    for role in word_table("headings"):
+        for language, text in word_table("headings", role).items():
             found.setdefault(language, []).extend(_phrases(text))
     return found
 
@@ -333,69 +331,6 @@ def recognised_headings(cells: Iterable[str]) -> int:
         if len(cell) <= LONGEST_HEADING:
             roles.update(match.role for match in roles_of(cell)[:1])
     return len(roles)
-
-
-def likely_encodings(start: bytes) -> dict[str, str]:
-    """Return the old encodings in which most words of a file are of one language, with some of these words.
-
-    There are several only if as many headings are known in each of them, none is of their language, and words differ.
-    """
-    readings: list[_Decoded] = []
-    for encoding, alphabets in _table("accents").items():
-        readings += _decoded(start, encoding, alphabets, _ACCENTED_WORD)
-    for encoding, alphabets in _table("scripts").items():
-        readings += _decoded(start, encoding, alphabets, _WORD_OF_OTHER_SCRIPT)
-    best = max((reading.readable for reading in readings), default=0)
-    readable = [reading for reading in readings if reading.readable > max(best - 0.1, 0.5)]
-    most_known = max((reading.known for reading in readable), default=0)
-    # Of encodings with the same words, the first one counts.
-    by_words: dict[tuple[str, ...], str] = {}
-    for reading in readable:
-        if reading.known == most_known:
-            by_words.setdefault(reading.words, reading.encoding)
-    same: set[str] = set()
-    if len(by_words) > 1:
-        same = set.intersection(*map(set, by_words))
-    examples = {}
-    for words, encoding in by_words.items():
-        different = [word for word in words if word not in same]
-        examples[encoding] = ", ".join(different[:3])
-    return examples
-
-
-class _Decoded(Struct, frozen=True):
-    """The start of a file as it is in an encoding."""
-
-    encoding: str
-    readable: float
-    """The share of its words with other letters than a to z that are words of one alphabet."""
-    known: int
-    """How many headings are known, and one more if they are in a language of the encoding."""
-    words: tuple[str, ...]
-
-
-# Between other letters, accents are single or in pairs. The letters of other scripts are not.
-_ACCENTED_WORD = "(?=.*[a-z])(?:[a-z]|[{0}]{{1,2}}(?![{0}]))++"
-_WORD_OF_OTHER_SCRIPT = "(?:[a-z]*+[{0}]{{2,}}+)++[a-z]*"
-
-
-def _decoded(start: bytes, encoding: str, alphabets: Mapping[str, str], shape: str) -> Iterator[_Decoded]:
-    """Yield the start of a file in an encoding, unless it cannot be in it."""
-    try:
-        text = start.decode(encoding)
-    except UnicodeDecodeError:
-        return
-    words = [word for word in dict.fromkeys(_OLD_WORD.findall(text.lower())) if not word.isascii()]
-    most_readable = 0
-    for letters in alphabets.values():
-        pattern = re.compile(shape.format(letters))
-        matching = [word for word in words if pattern.fullmatch(word)]
-        most_readable = max(most_readable, len(matching))
-    rows = [re.split(r'[,;\t|"]', row) for row in text.splitlines()[:HEADING_ROWS]]
-    known, heading = max((recognised_headings(row), row) for row in rows)
-    if language_of(heading) in "_".join(alphabets).split("_"):
-        known += 1
-    yield _Decoded(encoding, most_readable / len(words) if words else 1, known, tuple(words))
 
 
 def _has_any(words: Sequence[str], *path: str) -> bool:
@@ -672,7 +607,7 @@ def names_area(value: str) -> bool:
 def word_among_codes(value: str) -> str:
     """Return what a value such as `Staff 4` has beside numbers, one or two letters, places and channels."""
     words = words_of(value)
-    known = _words_found(words, [("areas",), *(("channels", code) for code in _table("channels"))])
+    known = _words_found(words, [("areas",), *(("channels", code) for code in word_table("channels"))])
     found = []
     for word in words:
         longest_code = 1 if _UNSPACED.match(word) else LONGEST_CODE
@@ -684,7 +619,7 @@ def word_among_codes(value: str) -> str:
 def is_count(heading: str) -> bool:
     """Return whether a heading is that of a number of bills. Only the plural tells `Bills` from a bill's number."""
     name = heading.strip().casefold()
-    return any(name in text.split(", ") for text in _table("counts").values())
+    return any(name in text.split(", ") for text in word_table("counts").values())
 
 
 @cache
@@ -708,7 +643,7 @@ def are_names(values: Collection[str]) -> bool:
 
 
 def channel_of(value: str) -> str | None:
-    for code in _table("channels"):
+    for code in word_table("channels"):
         if names(value, "channels", code):
             return str(code)
     return None

@@ -1,7 +1,6 @@
 """Imports tables: the bills of files or of a database, with their lines and payments."""
 
 import re
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import closing
 from datetime import date
@@ -17,16 +16,7 @@ from msgspec.structs import replace
 
 from counterfoil.importing import mapping as mappings
 from counterfoil.importing import results, table_bills
-from counterfoil.importing import values as cell_values
-from counterfoil.importing.checks import (
-    HeadingCheck,
-    format_of_numbers,
-    improbable_days,
-    probable_order,
-    require_columns,
-    require_one_order,
-    unknown_order,
-)
+from counterfoil.importing.checks import HeadingCheck, WrittenDates, format_of_numbers, require_columns
 from counterfoil.importing.export_totals import NO_ROW, TOTALS_ROW, AmountColumn, BillsAbove, SheetTotals
 from counterfoil.importing.headings import may_change_totals
 from counterfoil.importing.mapping import (
@@ -42,7 +32,7 @@ from counterfoil.importing.mapping import (
 from counterfoil.importing.results import ImportedRecord, ImportFailed, Reason, RejectedRow, RowProblem
 from counterfoil.importing.sheets import OnRead, Sheet, TableRow, ignore_reads, open_tables
 from counterfoil.importing.sorted_rows import BILL, LINE, PAYMENT, BillRows, SortedRows
-from counterfoil.importing.values import AUTO, ERRORS, is_rounded_id, order_of, ordered_date, shown, shown_all
+from counterfoil.importing.values import ERRORS, is_rounded_id, shown, shown_all
 
 KIND_NAMES = {BILL: "bill", LINE: "line", PAYMENT: "payment"}
 CANCELLED_LINE = "a cancelled line of a bill that is not in the bills file"
@@ -170,9 +160,7 @@ class TableImport:
         self._mapping = mapping
         self._inputs = inputs
         self._options = options
-        # The distinct dates of each sheet that depend on the order of day and month.
-        self._dates: dict[str, set[str]] = {}
-        self._zones: set[str] = set()
+        self._dates = WrittenDates()
         # Distinct amounts of a known table, which show how its numbers are written.
         self._amounts: set[str] = set()
         # Bills that have a row next to an unreadable row. Such a bill may be incomplete, because the unreadable row may
@@ -196,7 +184,7 @@ class TableImport:
         with closing(SortedRows()) as rows_by_bill:
             for table in self._inputs:
                 yield from self._fill(table, rows_by_bill)
-            order = self._date_order()
+            order = self._dates.order(self._mapping, today=self._options.today, is_sure=self._options.is_order_sure)
             self._find_number_format()
             self._in_parts = rows_by_bill.in_parts() if self._mapping.file.together else set()
             converter = table_bills.TableBillConverter(
@@ -398,12 +386,10 @@ class TableImport:
     def _note_formats(self, row: TableRow, dated: Sequence[CellSource], amounts: Sequence[int]) -> None:
         """Keep what a row shows about the order of dates, the time zone of the bills, and how numbers are written."""
         for source in dated:
-            day = ordered_date(table_bills.cell_text(source, row, " "))
-            if day:
-                self._dates.setdefault(row.sheet.name, set()).add(day)
+            self._dates.add(row.sheet.name, table_bills.cell_text(source, row, " "))
         zone = self._mapping.bill.fields.get("timezone")
         if zone and dated:
-            self._zones.add(table_bills.cell_text(zone, row))
+            self._dates.zones.add(table_bills.cell_text(zone, row))
         if len(self._amounts) < MAX_AMOUNTS:
             self._amounts.update(row.cells[position] for position in amounts)
 
@@ -499,63 +485,6 @@ class TableImport:
             if rule.values.get(word) == SKIP:
                 return True
         return False
-
-    def _date_order(self) -> str:
-        """Return the order of day, month and year. Raise `ImportFailed` if the dates of a file contradict it."""
-        if self._mapping.dates.order == AUTO:
-            return self._order_of_dates()
-        self._require_order(self._mapping.dates.order)
-        return self._mapping.dates.order
-
-    def _order_of_dates(self) -> str:
-        """Return the order that the dates show, that of the time zone, or that of days which are probable."""
-        dates: list[str] = []
-        unclear: dict[str, str] = {}
-        proved: set[str] = set()
-        for name, days in self._dates.items():
-            dates += days
-            orders = {day: order_of(day) for day in sorted(days)}
-            proved.update(order for order in orders.values() if order)
-            without_order = [day for day, order in orders.items() if order is None]
-            if without_order:
-                unclear[name] = without_order[0]
-        require_one_order(proved)
-        if proved:
-            return proved.pop()
-        dates.sort()
-        order = probable_order(dates, self._mapping.dates, self._options.today) or self._order_in_zone(dates)
-        if order is None and unclear:
-            raise unknown_order(*next(iter(unclear.items())))
-        return order or "dmy"
-
-    def _order_in_zone(self, dates: Sequence[str]) -> str | None:
-        """Return the usual order where the bills are, if their time zones have the same one and it is probable."""
-        orders = {cell_values.order_in_zone(str(cell_values.read_zone(name))) for name in self._zones if name}
-        if len(orders) != 1:
-            return None
-        local = orders.pop()
-        if not local or improbable_days(dates, self._mapping.dates, local, self._options.today, ()):
-            return None
-        return local
-
-    def _require_order(self, order: str) -> None:
-        """Raise `ImportFailed` if the dates of a file are in another order, or improbable in this one."""
-        mapping, today = self._mapping, self._options.today
-        other = "mdy" if order == "dmy" else "dmy"
-        for name, dates in self._dates.items():
-            counts = Counter(map(order_of, dates))
-            if order != "ymd" and counts[other] > counts[order]:
-                example = min(day for day in dates if order_of(day) == other)
-                raise ImportFailed(f"{name} has {example}, but dates.order is {order}. Use --date-order {other}.")
-            if counts[order] or self._options.is_order_sure:
-                continue
-            found = improbable_days(dates, mapping.dates, order, today, mapping.checks.days)
-            if found:
-                raise ImportFailed(
-                    f"{name} has days from {found.days} if they are read as {order}, as the mapping says, but "
-                    f"{found.other_days} if they are read as {found.other_order}, which is more probable. Say which it "
-                    f"is with --date-order {order} or {found.other_order}, or remove checks.days from the mapping."
-                )
 
     def _find_number_format(self) -> None:
         """Set how a known table writes its numbers, as its amounts show it, or raise `ImportFailed`."""
