@@ -1,6 +1,5 @@
 """Converts exports in a process of its own: one request in each line of standard input, answered on standard output."""
 
-import gc
 import json
 import os
 import signal
@@ -151,8 +150,6 @@ def run() -> None:
         signal.signal(number, signal.SIG_IGN)
     # The load blocks these signals while it starts this process.
     signal.pthread_sigmask(signal.SIG_UNBLOCK, IGNORED_SIGNALS)
-    # What was imported stays in use, so the garbage collector need not look at it.
-    gc.freeze()
     # Whatever a library prints must not get between the messages.
     out = os.fdopen(os.dup(sys.stdout.fileno()), "wb", buffering=1 << 16)
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
