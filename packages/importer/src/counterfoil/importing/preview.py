@@ -64,7 +64,7 @@ def _sources(mapping: ImportMapping, *, has_lines: bool) -> list[tuple[str, Cell
     if mapping.member:
         return [(MEMBER_ROLES.get(name, name), source) for name, source in mapping.member.fields.items()]
     cells = mapped_cells(mapping, BILL, is_flat=mapping.line is not None and not has_lines)
-    return [(ROLES.get(name, name), source) for name, source, _ in cells]
+    return [(ROLES.get(cell.field, cell.field), cell.source) for cell in cells]
 
 
 def _has_columns(sources: Sequence[CellSource], headings: Collection[str]) -> bool:
