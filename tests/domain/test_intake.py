@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from counterfoil.checks.contents import sudden_changes, watched_folders
 from counterfoil.domain import intake as rules
+from counterfoil.domain.doubts import describe
 
 MINUTE_MS = 60_000
 
@@ -167,7 +168,7 @@ def test_no_sequence_of_loads_and_acceptances_ends_loading(steps: list[rules.Del
     for number, step in enumerate(steps):
         if isinstance(step, rules.DeliveryCounts):
             intake = rules.with_load(intake, step, number)
-            assert all(str(rules.describe(alarm)) for alarm in intake.alarms)
+            assert all(str(describe(alarm)) for alarm in intake.alarms)
             continue
         alarming, intake = intake.alarming, rules.accepted(intake)
         assert not intake.alarms
@@ -203,13 +204,12 @@ def test_the_intake_has_a_bounded_size() -> None:
 
 def test_an_alarm_is_described_with_both_shares() -> None:
     (alarm,) = after(load(undated=50), intake=NORMAL).alarms
-    assert str(rules.describe(alarm)) == "5.0% of bills have no date (50 of 1,000; at most 0.0% in earlier loads)"
+    assert str(describe(alarm)) == "5.0% of bills have no date (50 of 1,000; at most 0.0% in earlier loads)"
     (alarm,) = after(load(unreadable={"bill: lines.qty": 50}), intake=NORMAL).alarms
-    assert str(rules.describe(alarm)).startswith("5.0% of bill records have an unreadable lines.qty (50 of 1,000;")
+    assert str(describe(alarm)).startswith("5.0% of bill records have an unreadable lines.qty (50 of 1,000;")
     (alarm,) = after(load(unknown={"bill: closed_at": 50}), intake=NORMAL).alarms
     assert (
-        str(rules.describe(alarm))
-        == "unknown field bill: closed_at, which earlier loads did not have (50 of 1,000 records)"
+        str(describe(alarm)) == "unknown field bill: closed_at, which earlier loads did not have (50 of 1,000 records)"
     )
 
 

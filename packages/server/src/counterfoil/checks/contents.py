@@ -9,16 +9,9 @@ from counterfoil.checks.findings import Finding, FindingKind
 from counterfoil.checks.running import HorizonMotion, horizon_motion
 from counterfoil.domain.access import Key
 from counterfoil.domain.activity import MOST_COUNTED, ShopActivity
+from counterfoil.domain.doubts import describe
 from counterfoil.domain.forgetting import ForgottenMember
-from counterfoil.domain.intake import (
-    MIN_EARLIER_GROUPS,
-    STALLED_MS,
-    Intake,
-    LoadRow,
-    WatchedFolder,
-    comparable_groups,
-    describe,
-)
+from counterfoil.domain.intake import MIN_EARLIER_GROUPS, STALLED_MS, Intake, LoadRow, WatchedFolder, comparable_groups
 from counterfoil.model.calendar import DAY_MS, HOUR_MS, MINUTE_MS, from_ms
 from counterfoil.model.messages import Message, duration, first_of
 from counterfoil.model.text import format_usual, printable

@@ -14,8 +14,7 @@ import click
 
 from counterfoil.backends.sqlite import files
 from counterfoil.cli import load_exports, load_run
-from counterfoil.cli.load_run import LoadReport, report_view, would_replace
-from counterfoil.domain.intake import describe
+from counterfoil.cli.load_run import LoadReport, doubt_texts, report_view
 from counterfoil.importing.results import ImportFailed
 from counterfoil.ingest.checking import RejectExamples
 from counterfoil.ingest.pipeline import Summary
@@ -47,9 +46,7 @@ def command(action: str, path: Path, *, other_ids: bool, accept_change: bool) ->
     if accept_change and not report.interrupted and not is_check:
         report.accepted = load_run.accept_change(settings, report.summary, is_confirmed=True)
     view: dict[str, Any] = {"load": report.summary.load, **report_view(report)}
-    view["doubts"] = [f"{describe(alarm)}." for alarm in report.alarms]
-    if report.is_stopped:
-        view["doubts"].append(would_replace(report.summary.guard))
+    view["doubts"] = doubt_texts(report)
     if is_check and other_ids:
         try:
             load_exports.require_known_ids(settings, records)

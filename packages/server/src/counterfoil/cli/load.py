@@ -31,7 +31,7 @@ from counterfoil.cli.options import (
 )
 from counterfoil.cli.totals import ExpectedNet, expect_net_option, net_differences
 from counterfoil.domain.deliveries import DeliveryPreview, DeliverySketch
-from counterfoil.domain.intake import HEARTBEAT_MS, describe
+from counterfoil.domain.intake import HEARTBEAT_MS
 from counterfoil.domain.open_items import STANDARD_INPUT, OpenItem
 from counterfoil.ingest import sources
 from counterfoil.ingest.checking import RejectExamples
@@ -420,14 +420,14 @@ class StoreLoader:
         if not load_run.is_checked_first(self._settings):
             return {}
         together = self._check(files, is_beside=is_beside)
-        alarms = _alarms_of(together)
+        alarms = _doubts_of(together)
         all_held = {file.path: _why_held(file.name, together) for file in files.files} if alarms else {}
         if not alarms or len(files.files) == 1:
             return all_held
         held = {}
         for file in files.files:
             alone = self._check(FileSet(file.name, [file], files.max_reject_score), is_beside=is_beside)
-            if alarms & _alarms_of(alone):
+            if alarms & _doubts_of(alone):
                 held[file.path] = _why_held(file.name, alone)
         if not held:
             return {} if alarms == {REPLACED} else all_held
@@ -583,21 +583,17 @@ class StoreLoader:
                 return result
 
 
-def _alarms_of(report: LoadReport) -> set[tuple[str, str]]:
-    """Return the measures and fields of the sudden changes; replaced bills count as one."""
-    alarms: set[tuple[str, str]] = {(alarm.measure, alarm.field) for alarm in report.alarms}
-    return alarms | {REPLACED} if report.is_stopped else alarms
+def _doubts_of(report: LoadReport) -> set[tuple[str, str]]:
+    """Return the measures and the fields of the doubts."""
+    return {(doubt.measure, doubt.field) for doubt in report.doubts}
 
 
 def _why_held(name: str, report: LoadReport) -> str:
     """Return why a file was not loaded, without values of its records."""
-    changes = [f"{describe(alarm)}." for alarm in report.alarms]
-    if report.is_stopped:
-        changes.append(load_run.would_replace(report.summary.guard))
     return " ".join(
         [
             f"{name} was not loaded:",
-            *changes,
+            *load_run.doubt_texts(report),
             (
                 "Check the POS export, then run `counterfoil loads accept` or `counterfoil loads "
                 "discard` with this name."

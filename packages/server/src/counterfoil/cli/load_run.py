@@ -17,7 +17,8 @@ from counterfoil.cli.store import record_new_store
 from counterfoil.cli.totals import print_totals
 from counterfoil.domain.changes import Outcome
 from counterfoil.domain.deliveries import DeliverySketch
-from counterfoil.domain.intake import Intake, IntakeAlarm, RejectedLine, accepted, describe
+from counterfoil.domain.doubts import DeliveryDoubt, describe
+from counterfoil.domain.intake import Intake, RejectedLine, accepted
 from counterfoil.domain.open_items import OpenItem
 from counterfoil.domain.replacements import ReplacementGuard
 from counterfoil.domain.tokens import MIN_SECRET_BYTES, Pseudonyms
@@ -65,16 +66,21 @@ class LoadReport(Struct, kw_only=True):
     interrupted: bool = False
     before_load: bool = False
     """Whether this is the check that --expect-net makes before a load."""
-    accepted: list[IntakeAlarm] = []
+    accepted: list[DeliveryDoubt] = []
     proposed_closing: str | None = None
     """The closing time that is proposed for the shops of this load that have none."""
     sketch: DeliverySketch | None = None
     """If it is set, a check adds up in it what the bills would change."""
 
     @property
-    def alarms(self) -> list[IntakeAlarm]:
+    def alarms(self) -> list[DeliveryDoubt]:
         """The sudden changes in this load that nobody has accepted yet."""
         return [] if self.accepted else self.summary.alarms
+
+    @property
+    def doubts(self) -> list[DeliveryDoubt]:
+        """What is odd about the delivery, and not accepted yet."""
+        return [*self.alarms, *self.summary.guard.doubts]
 
     @property
     def is_stopped(self) -> bool:
@@ -202,7 +208,7 @@ def is_checked_first(settings: Settings) -> bool:
 def exit_status(report: LoadReport, *, is_wrong: bool) -> int:
     if report.interrupted:
         return INTERRUPTED
-    if report.alarms or report.is_stopped:
+    if report.doubts:
         return SUDDEN_CHANGE
     return SOME_REJECTED if is_wrong else 0
 
@@ -216,12 +222,12 @@ def require_acceptance(*, may_ask: bool) -> None:
 
 def accept_change(
     settings: Settings, loaded: Summary | None = None, *, is_confirmed: bool = False
-) -> list[IntakeAlarm]:
+) -> list[DeliveryDoubt]:
     """Accept the latest sudden change as normal, and return the alarms that were cleared.
 
     `loaded` is the load that was accepted. It is marked if it raised alarms, or the operator was asked and confirmed.
     """
-    ended: list[IntakeAlarm] = []
+    ended: list[DeliveryDoubt] = []
 
     def change(intake: Intake, now_ms: int) -> Intake:  # noqa: ARG001 - the ledger's signature
         ended.extend(intake.alarms)
@@ -380,6 +386,14 @@ def _other_export(count: int) -> str:
     )
 
 
+def doubt_texts(report: LoadReport) -> list[str]:
+    """Return a sentence or more about each doubt, without values of the records."""
+    texts = [f"{describe(alarm)}." for alarm in report.alarms]
+    if report.is_stopped:
+        texts.append(would_replace(report.summary.guard))
+    return texts
+
+
 def would_replace(guard: ReplacementGuard) -> str:
     if guard.same_load or guard.has_same_sales:
         where = "The store has most of these bills with the same times and totals"
@@ -415,7 +429,7 @@ def replacement_view(guard: ReplacementGuard) -> dict[str, object]:
     return {"stopped": guard.is_exceeded, "moved": guard.moved, "otherBills": guard.others, "first": guard.first}
 
 
-def print_accepted(alarms: Sequence[IntakeAlarm], as_json: bool) -> None:
+def print_accepted(alarms: Sequence[DeliveryDoubt], as_json: bool) -> None:
     if as_json:
         print_json({"accepted": alarms_json(alarms)})
         return

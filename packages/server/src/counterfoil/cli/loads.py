@@ -16,7 +16,7 @@ from counterfoil.checks.running import horizon_motion
 from counterfoil.cli.options import existing_store, refuse_without_effect, store_options, utc_option
 from counterfoil.cli.totals import print_totals
 from counterfoil.cli.undo import check_options, undo_load
-from counterfoil.domain.intake import describe
+from counterfoil.domain.doubts import describe
 from counterfoil.domain.open_items import OTHER_FILES, OpenItem, Verb
 from counterfoil.machine.operator import operator
 from counterfoil.model.messages import duration

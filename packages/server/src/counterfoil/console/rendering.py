@@ -37,7 +37,8 @@ from counterfoil.console.texts import Texts
 from counterfoil.console.visit import Visit
 from counterfoil.domain.access import permissions
 from counterfoil.domain.activity import MISSING_BILLS
-from counterfoil.domain.intake import describe, outcome_of
+from counterfoil.domain.doubts import describe
+from counterfoil.domain.intake import outcome_of
 from counterfoil.domain.problems import what_to_do
 from counterfoil.importing.results import IMPORT_PREFIX, LOAD_REASONS
 from counterfoil.ingest.lines import REASONS

@@ -13,15 +13,15 @@ alarm if its average is JUMP_OF_AVERAGE times as high as any before, or as low.
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, Literal, get_args
+from typing import Any
 
 from msgspec import Struct, field, json
 from msgspec.structs import asdict, astuple, replace
 
+from counterfoil.domain.doubts import DeliveryDoubt, Measure
 from counterfoil.domain.open_items import KEPT_NAME, MAX_FILES, OTHER_FILES, LoadedFiles, OpenItem, limited
 from counterfoil.model.calendar import DAY_MS
 from counterfoil.model.control_totals import TotalsReport
-from counterfoil.model.messages import Message
 
 # --- the progress of a load: rejected lines by position and reason, without their content --
 
@@ -79,7 +79,7 @@ class LoadProgress(Struct):
     """For each export, the number of rows that could not be converted. The rejects file does not have them."""
     row_reasons: Mapping[str, int] = field(default_factory=dict)
     """The number of these rows by reason. `reasons` has them, too."""
-    alarms: Sequence["IntakeAlarm"] = ()
+    alarms: Sequence["DeliveryDoubt"] = ()
     """The sudden changes in this load. Set when it ends."""
     rejects_path: str = ""
     machine: str = ""
@@ -163,9 +163,6 @@ JUMP_OF_AVERAGE = 30
 # Maximum number of unknown field names that are remembered. The oldest names are forgotten first.
 MAX_KNOWN_NAMES = 500
 
-Measure = Literal["rejected", "undated", "no_items", "no_amounts", "unreadable", "unknown_field", "average", "replaced"]
-MEASURES: Final[tuple[Measure, ...]] = get_args(Measure)[:-1]
-
 
 class DeliveryCounts(Struct, frozen=True, omit_defaults=True, rename="camel"):
     """Counts for one or more loads. `unreadable` and `unknown` count records by `kind: field`."""
@@ -187,30 +184,13 @@ class DeliveryCounts(Struct, frozen=True, omit_defaults=True, rename="camel"):
         return DeliveryCounts(*map(_sum, astuple(self), astuple(other)))
 
 
-class IntakeAlarm(Struct, frozen=True, omit_defaults=True, rename="camel"):
-    """A sudden change: `count` of `total` records are affected; `before` is the highest earlier share.
-
-    Of a change of the average bill, `count` is the average of the load, and `total` the nearest one before.
-    """
-
-    measure: Measure
-    count: int
-    total: int
-    before: float = 0.0
-    field: str = ""
-
-    @property
-    def share(self) -> float:
-        return self.count / self.total
-
-
 class Intake(Struct, frozen=True, omit_defaults=True, rename="camel"):
     """The store's memory of earlier loads: counts and field names, but no values."""
 
     pending: DeliveryCounts = DeliveryCounts()
     earlier: list[DeliveryCounts] = []
     known_names: list[str] = []
-    alarms: list[IntakeAlarm] = []
+    alarms: list[DeliveryDoubt] = []
     alarming: DeliveryCounts | None = None
     """The group that raised the alarms. It counts as normal once the operator accepts it."""
     alarmed_at: int = field(default=0)
@@ -236,7 +216,7 @@ def with_load(intake: Intake, load: DeliveryCounts, now_ms: int) -> Intake:
     return replace(after, alarms=alarms, alarming=group, alarmed_at=alarmed_at)
 
 
-def alarms_of(intake: Intake, load: DeliveryCounts) -> list[IntakeAlarm]:
+def alarms_of(intake: Intake, load: DeliveryCounts) -> list[DeliveryDoubt]:
     """Return the alarms that a load raises itself, and not only the small loads before it."""
     if jump := _jump_of_average(intake, load):
         return [jump]
@@ -276,7 +256,7 @@ def _with_normal_group(intake: Intake, group: DeliveryCounts) -> Intake:
     )
 
 
-def _jump_of_average(intake: Intake, load: DeliveryCounts) -> IntakeAlarm | None:
+def _jump_of_average(intake: Intake, load: DeliveryCounts) -> DeliveryDoubt | None:
     average, *earlier = (
         max(counts.net / counts.with_net, 0.01) if counts.with_net >= MIN_AFFECTED else None
         for counts in (load, intake.pending, *intake.earlier)
@@ -286,10 +266,10 @@ def _jump_of_average(intake: Intake, load: DeliveryCounts) -> IntakeAlarm | None
         return None
     nearest = max(known) if average > max(known) else min(known)
     is_jump = max(average / max(known), min(known) / average) >= JUMP_OF_AVERAGE
-    return IntakeAlarm("average", round(average), max(round(nearest), 1)) if is_jump else None
+    return DeliveryDoubt("average", round(average), max(round(nearest), 1)) if is_jump else None
 
 
-def _alarms(intake: Intake, group: DeliveryCounts) -> list[IntakeAlarm]:
+def _alarms(intake: Intake, group: DeliveryCounts) -> list[DeliveryDoubt]:
     """Return the sudden changes in a group, or none if there are too few groups to compare it with."""
     earlier = comparable_groups(intake)
     if len(earlier) < MIN_EARLIER_GROUPS:
@@ -299,10 +279,10 @@ def _alarms(intake: Intake, group: DeliveryCounts) -> list[IntakeAlarm]:
     for (measure, name), (count, total) in _shares(group).items():
         before = highest.get((measure, name), 0.0)
         if count >= MIN_AFFECTED and _is_jump(count / total, before):
-            alarms.append(IntakeAlarm(measure, count, total, before, name))
+            alarms.append(DeliveryDoubt(measure, count, total, before, name))
     for name, count in group.unknown.items():
         if count >= MIN_AFFECTED and name not in intake.known_names:
-            alarms.append(IntakeAlarm("unknown_field", count, _records_of(group, name), 0.0, name))
+            alarms.append(DeliveryDoubt("unknown_field", count, _records_of(group, name), 0.0, name))
     return alarms
 
 
@@ -310,7 +290,7 @@ def _is_jump(share: float, before: float) -> bool:
     return share - before >= JUMP_POINTS and share >= before * JUMP_FACTOR
 
 
-def _is_brought_by(load: DeliveryCounts, alarm: IntakeAlarm) -> bool:
+def _is_brought_by(load: DeliveryCounts, alarm: DeliveryDoubt) -> bool:
     """Return whether a load has its part in an alarm of its group: whether its own share is too high."""
     if alarm.measure == "unknown_field":
         return alarm.field in load.unknown
@@ -352,46 +332,6 @@ def _sum(first: Any, second: Any) -> Any:
     return {name: first.get(name, 0) + second.get(name, 0) for name in names}
 
 
-_DESCRIPTIONS: Final[Mapping[Measure, Message]] = {
-    "rejected": Message(
-        "intake.rejected", "{share} of lines were rejected ({count} of {total}; at most {before} in earlier loads)"
-    ),
-    "undated": Message(
-        "intake.undated", "{share} of bills have no date ({count} of {total}; at most {before} in earlier loads)"
-    ),
-    "no_items": Message(
-        "intake.no_items", "{share} of bills have no items ({count} of {total}; at most {before} in earlier loads)"
-    ),
-    "no_amounts": Message(
-        "intake.no_amounts", "{share} of bills have no amounts ({count} of {total}; at most {before} in earlier loads)"
-    ),
-    "unreadable": Message(
-        "intake.unreadable",
-        "{share} of {kind} records have an unreadable {path} ({count} of {total}; at most {before} in earlier loads)",
-    ),
-    "unknown_field": Message(
-        "intake.unknown_field", "unknown field {field}, which earlier loads did not have ({count} of {total} records)"
-    ),
-    "average": Message("intake.average", "the average bill is {count}, but {total} in earlier loads"),
-    # Not a share of earlier loads: see `domain/replacements.py`.
-    "replaced": Message("intake.replaced", "{count} of {total} bills replace a stored bill by another one"),
-}
-
-
-def describe(alarm: IntakeAlarm) -> Message:
-    """Return a one-line description of an alarm, without a full stop."""
-    kind, _, path = alarm.field.partition(": ")
-    return _DESCRIPTIONS[alarm.measure](
-        share=f"{alarm.share:.1%}",
-        count=alarm.count,
-        total=alarm.total,
-        before=f"{alarm.before:.1%}",
-        kind=kind,
-        path=path,
-        field=alarm.field,
-    )
-
-
 # --- the list of loads ------------------------------------------------------------------
 
 # An unfinished load that has not written anything for this long counts as stopped, because it may have been killed.
@@ -418,7 +358,7 @@ class LoadRow(Struct, frozen=True, kw_only=True):
     reasons: dict[str, int]
     rejects_file: str | None
     files: LoadedFiles
-    alarms: list[IntakeAlarm]
+    alarms: list[DeliveryDoubt]
     is_accepted: bool
     horizon: int | None
     """The horizon when it began, which is below its stamps, or None for a load of an older version."""
@@ -460,7 +400,7 @@ def load_row(row: Sequence[Any]) -> LoadRow:
         "is_stopped": values["seen_at"] < 0,
         "reasons": json.decode(values["reasons"], type=dict[str, int]),
         "files": json.decode(values["files"], type=dict[str, int | None]),
-        "alarms": json.decode(values["alarms"], type=list[IntakeAlarm]),
+        "alarms": json.decode(values["alarms"], type=list[DeliveryDoubt]),
     }
     return LoadRow(**values | decoded)
 

@@ -19,6 +19,7 @@ from typing import Literal
 from msgspec import Raw, Struct, json
 
 from counterfoil.domain.changes import BillRow, EncodedBill
+from counterfoil.domain.doubts import DeliveryDoubt
 
 # A load may have this many such bills, and source records this share of their bills. An export may not have more than
 # either.
@@ -255,6 +256,11 @@ class ReplacementGuard(Struct):
     is_exceeded: bool = False
     written: int = 0
     """The number of such bills that were written, before there were too many."""
+
+    @property
+    def doubts(self) -> list[DeliveryDoubt]:
+        """The doubt that stops the load, if there are too many such bills."""
+        return [DeliveryDoubt("replaced", self.moved + self.others, self.bills)] if self.is_exceeded else []
 
     def rejects(self, stored: bytes, change: EncodedBill) -> bool:
         """Count the bill if the change would replace it implausibly; return whether the change is rejected."""

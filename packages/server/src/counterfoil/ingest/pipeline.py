@@ -17,16 +17,9 @@ from msgspec import Struct, field, json
 from msgspec.structs import replace
 
 from counterfoil.domain.changes import Change, EncodedBill, KnownFacts, Outcome, RecordKey
+from counterfoil.domain.doubts import DeliveryDoubt
 from counterfoil.domain.forgetting import Contacts, RecordEraser, mark_of
-from counterfoil.domain.intake import (
-    DeliveryCounts,
-    Intake,
-    IntakeAlarm,
-    LoadProgress,
-    RejectedLine,
-    alarms_of,
-    with_load,
-)
+from counterfoil.domain.intake import DeliveryCounts, Intake, LoadProgress, RejectedLine, alarms_of, with_load
 from counterfoil.domain.replacements import ReplacementGuard
 from counterfoil.domain.tokens import Pseudonyms
 from counterfoil.ingest.converters import ConverterProcess, Converters
@@ -82,7 +75,7 @@ class Summary(Struct, kw_only=True):
     """What the bills add up to that were not rejected, whether they change the store or not."""
     guard: ReplacementGuard = field(default_factory=ReplacementGuard)
     """The stored bills that would be replaced by other ones. If there are too many, the load was stopped."""
-    alarms: list[IntakeAlarm] = field(default_factory=list)
+    alarms: list[DeliveryDoubt] = field(default_factory=list)
     """Sudden changes in this load compared with earlier loads."""
 
     @property
@@ -232,9 +225,8 @@ class Pipeline:
         self._progress.finished = (self._damage is None or self._finishes_damaged) and not is_stopped
         self._progress.damaged = {printable(path.name) for path in source.damage}
         self._progress.totals = summary.totals.report(MAX_STORED_DAYS)
-        guard = summary.guard
         if is_stopped:
-            self._progress.alarms = [IntakeAlarm("replaced", guard.moved + guard.others, guard.bills)]
+            self._progress.alarms = summary.guard.doubts
         else:
             self._progress.alarms = summary.alarms = self._compare(summary.counts())
         self._apply([], summary)
@@ -248,9 +240,9 @@ class Pipeline:
         if self._damage:
             raise self._damage
 
-    def _compare(self, counts: DeliveryCounts) -> list[IntakeAlarm]:
+    def _compare(self, counts: DeliveryCounts) -> list[DeliveryDoubt]:
         """Store the counts of this load, and return the alarms that it raises."""
-        alarms: list[IntakeAlarm] = []
+        alarms: list[DeliveryDoubt] = []
 
         def change(intake: Intake, now_ms: int) -> Intake:
             alarms[:] = alarms_of(intake, counts)

@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from counterfoil.domain.intake import IntakeAlarm, LoadRow, RejectedLine, load_state, outcome_of
+from counterfoil.domain.doubts import DeliveryDoubt
+from counterfoil.domain.intake import LoadRow, RejectedLine, load_state, outcome_of
 from counterfoil.domain.open_items import OTHER_FILES, OpenItem
 from counterfoil.model.messages import duration
 from counterfoil.model.text import printable, translatable
@@ -71,7 +72,7 @@ def file_names(load: LoadRow) -> str:
     return printable(", ".join(names[:MOST_NAMED]) + (f" and {more:,} more" if more else "") or load.source)
 
 
-_ALARMS: Sequence[ListColumn[IntakeAlarm]] = (
+_ALARMS: Sequence[ListColumn[DeliveryDoubt]] = (
     ListColumn("measure"),
     ListColumn("field", lambda alarm: alarm.field or None),
     ListColumn("records", lambda alarm: alarm.count),
@@ -81,7 +82,7 @@ _ALARMS: Sequence[ListColumn[IntakeAlarm]] = (
 )
 
 
-def alarms_json(alarms: Sequence[IntakeAlarm]) -> list[dict[str, object]]:
+def alarms_json(alarms: Sequence[DeliveryDoubt]) -> list[dict[str, object]]:
     return [json_row(_ALARMS, alarm) for alarm in alarms]
 
 
