@@ -9,11 +9,14 @@ import pytest
 
 from console.running_console import RunningConsole
 from counterfoil.console import rendering
+from counterfoil.http.reference import page as reference_page
 from records import base, bills, branch, member
 from running_service import free_port
 from web.strict_html import StrictPage
 
-TEMPLATES = sorted((Path(rendering.__file__).parent / "templates").glob("*.html"))
+# Those of the console, and those of the reference page, which the API draws.
+FOLDERS = (Path(rendering.__file__).parent, Path(reference_page.__file__).parent)
+TEMPLATES = sorted(path for folder in FOLDERS for path in (folder / "templates").glob("*.html"))
 HOSTILE = (
     """"'><script>alert(1)</script><img src=x onerror=alert(1)>{{ 7 * 7 }}{% raw %} javascript:alert(1) &amp; ไทย"""
 )
@@ -40,7 +43,7 @@ def violations(source: str) -> list[str]:
     return found + [what for what, pattern in FORBIDDEN.items() if pattern.search(markup)]
 
 
-@pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: f"{path.parents[1].name}/{path.stem}")
 def test_a_template_has_no_inline_style_handler_script_or_unescaped_text(path: Path) -> None:
     assert violations(path.read_text("utf-8")) == []
 

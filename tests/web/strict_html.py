@@ -2,8 +2,7 @@
 
 from html.parser import HTMLParser
 
-from counterfoil.web.html import VOID_ELEMENTS
-
+VOID_ELEMENTS = {"br", "col", "hr", "img", "input", "link", "meta", "wbr"}
 HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
 LOADING = {"img": "src", "script": "src", "link": "href", "iframe": "src", "object": "data", "source": "src"}
 # Elements that are not allowed in a paragraph. A browser ends the paragraph at their start tag.

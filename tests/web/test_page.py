@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from counterfoil.web.html import content_security_policy, style_sheet
+from counterfoil.web.assets import content_security_policy, style_sheet
 
 # Pairs of a text colour and a background that it is used on.
 PAIRS = [

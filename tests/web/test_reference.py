@@ -2,7 +2,6 @@
 
 import gzip
 import re
-from pathlib import Path
 
 import jsonschema
 import msgspec
@@ -13,8 +12,8 @@ from counterfoil.http.openapi import document
 from counterfoil.http.openapi.components import PARAMETERS
 from counterfoil.http.openapi.operations import OPERATIONS
 from counterfoil.http.reference import build, content, example_base_url, render
-from counterfoil.http.reference.page import page_style_sheet
-from counterfoil.web.html import Html, content_security_policy
+from counterfoil.http.reference.page import page_style_sheet, render_page
+from counterfoil.web.assets import content_security_policy
 from upkeep.fields import published
 from web.strict_html import StrictPage
 
@@ -68,6 +67,19 @@ def test_the_page_has_landmarks_a_language_and_a_policy_for_its_own_style_sheet(
     assert read.links[0] == "#content"
     policies = [meta["content"] for meta in read.named("meta") if "http-equiv" in meta]
     assert policies == [content_security_policy(page_style_sheet(), in_header=False)]
+
+
+def test_the_page_shows_hostile_texts_as_text() -> None:
+    hostile = """"'></style><script>alert(1)</script>{{ 7 * 7 }}<b onclick=x>"""
+    reference = build("/ext", hostile, {})
+    texts = {"version": hostile, "summary": hostile, "introduction": hostile, "authentication": hostile}
+    guides = [msgspec.structs.replace(guide, title=hostile, text=hostile) for guide in reference.guides]
+    spoilt = msgspec.structs.replace(reference, **texts, guides=guides)
+    shown = StrictPage(render_page(spoilt, is_served=True, home=(f"/?{hostile}", hostile), try_at=f"/{hostile}"))
+    assert shown.problems == []
+    assert [script["src"] for script in shown.named("script")] == ["reference.js"]
+    assert [bold for bold in shown.named("b") if bold] == []
+    assert {meta["name"]: meta["content"] for meta in shown.named("meta") if "name" in meta}["description"] == hostile
 
 
 def test_every_operation_parameter_field_and_error_has_an_anchor(read: StrictPage) -> None:
@@ -194,9 +206,3 @@ def test_the_guides_are_those_of_the_document_and_each_has_text(read: StrictPage
     assert {"guide-keeping-a-copy", "guide-errors", "guide-paging", "guide-limits"} <= {one.anchor for one in described}
     for guide in described:
         assert len(read.text_of[guide.anchor]) > 100
-
-
-def test_the_markup_type_is_only_given_to_built_text() -> None:
-    """Only the builder may mark text as HTML, because other code might not escape it."""
-    sources = Path(content.__file__).parent.glob("*.py")
-    assert [path.name for path in sources if f"{Html.__name__}(" in path.read_text("utf-8")] == []

@@ -11,7 +11,7 @@ from broken_store import keys_unreadable
 from counterfoil.http.reference import build, example_base_url, served_pages
 from counterfoil.http.reference.page import page_style_sheet
 from counterfoil.observe import RequestServed
-from counterfoil.web.html import content_security_policy
+from counterfoil.web.assets import content_security_policy
 from running_service import RunningService
 
 KINDS = {

@@ -19,7 +19,6 @@ from counterfoil.checks.undoing import Undo
 from counterfoil.console.addresses import shop_address
 from counterfoil.console.audit_texts import describe_entry
 from counterfoil.console.background import finishes_soon
-from counterfoil.console.forms import FORM_FIELD, InvalidForm, whole_number
 from counterfoil.console.key_parts import scope_names
 from counterfoil.console.layout import show
 from counterfoil.console.pages import devices as devices_page
@@ -32,7 +31,7 @@ from counterfoil.console.pages import reference as try_page
 from counterfoil.console.pages import shop as shop_page
 from counterfoil.console.pages import undo as undo_page
 from counterfoil.console.pages.key import OVERLAPS, key_version
-from counterfoil.console.visit import ConsolePage, ConsoleResponse, FormResult, NotFound, Visit
+from counterfoil.console.visit import ConsolePage, ConsoleResponse, FormResult, NotFound, Visit, number_in
 from counterfoil.domain.access import TRY_LABEL, TRY_MS, Key, Scope
 from counterfoil.domain.audit import Act, Actor, AuditEntry
 from counterfoil.domain.open_items import Verb
@@ -42,9 +41,15 @@ from counterfoil.model.text import counted, translatable
 from counterfoil.ports import StoreMismatch, StoreUnavailable
 from counterfoil.program.times import minute
 from counterfoil.settings import Settings
-from counterfoil.web.templates import prose
+from counterfoil.web.prose import inline
 
 _CHANGING = threading.Lock()
+# The hidden field because of which a form can be sent only once.
+FORM_FIELD = "form"
+
+
+class InvalidForm(Exception):
+    """A field is missing or not valid. The message is shown to the operator."""
 
 
 class SentBefore(Struct, frozen=True):
@@ -92,8 +97,8 @@ def _entered(visit: Visit) -> dict[str, object]:
     form = visit.request.form
     return {
         "label": form.get("label", "").strip(),
-        "per_min": whole_number(visit, "per_min", key_issuing.MAX_LIMIT),
-        "per_day": whole_number(visit, "per_day", key_issuing.MAX_LIMIT),
+        "per_min": _whole_number(visit, "per_min", key_issuing.MAX_LIMIT),
+        "per_day": _whole_number(visit, "per_day", key_issuing.MAX_LIMIT),
         "personal_data": form.get("personal_data") == "on",
         "messaging_lookup": form.get("messaging_lookup") == "on",
     }
@@ -202,11 +207,19 @@ def _require_version(visit: Visit, key: Key, successors: list[str]) -> None:
         raise key_issuing.KeyConflict(key_issuing.CHANGED_MEANWHILE(key_id=key.key_id))
 
 
+def _whole_number(visit: Visit, name: str, most: int) -> int:
+    """Return the number in this field of the form, which must be between 1 and `most`."""
+    number = number_in(visit.request.form.get(name, "").strip().replace(",", ""), 0)
+    if not 1 <= number <= most:
+        raise InvalidForm(visit.t.gettext("A limit must be a whole number from 1 to %(most)s.", most=f"{most:,}"))
+    return number
+
+
 def _refusal(visit: Visit, error: key_issuing.KeyIssuingError | InvalidForm) -> str:
     if isinstance(error, InvalidForm):
         return str(error)
     if not isinstance(error, key_issuing.KeyConflict) or isinstance(error, key_issuing.AlreadyRotated):
-        return prose(visit.t.message(error.message.as_sentence()))
+        return inline(visit.t.message(error.message.as_sentence()))
     # The operator has not seen the latest change to the key.
     t, names = visit.t, scope_names(visit)
     latest = [describe_entry(t, names, entry) for entry in visit.store.reads.audit(1, visit.values["key_id"])]

@@ -24,7 +24,7 @@ from counterfoil.program.clock import SystemClock
 from counterfoil.program.process import SignalSafeEvent
 from counterfoil.program.times import show_times_in
 from counterfoil.settings import Settings
-from counterfoil.web.html import style_sheet, text_file
+from counterfoil.web.assets import style_sheet, text_file
 
 MAX_NAME = 200
 UPLOAD_PATHS = frozenset({IMPORT_PATH})

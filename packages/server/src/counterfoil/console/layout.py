@@ -16,7 +16,7 @@ from counterfoil.domain.devices import Role
 from counterfoil.model.text import translatable
 from counterfoil.program.times import local, zone_name
 from counterfoil.settings import display_value
-from counterfoil.web import html
+from counterfoil.web import assets
 
 STYLE_PATH, SCRIPT_PATH, ICONS_PATH = "/console.css", "/console.js", "/icons.svg"
 SERVICE_BANNER_PATH = "/service-banner"
@@ -91,7 +91,7 @@ def _frame(
     return Frame(
         name=name,
         navigation=NAVIGATION,
-        icon=html.icon(),
+        icon=assets.icon(),
         store=display_value(visit.settings, "store"),
         operator=visit.session.actor.name,
         role=visit.session.role,
@@ -133,7 +133,7 @@ SignInReason = Literal["ended", "refused", "signed_out"]
 def sign_in_page(t: Texts, command: str, reason: SignInReason | None, operator: str | None = None) -> bytes:
     """Return the sign-in page. It shows `command`, which makes a link, and the operator who is signed in, if any."""
     languages = _other_languages(t, lambda language: f"{SIGN_IN_PATH}?lang={language}")
-    values = {"icon": html.icon(), "languages": languages, "link_command": command}
+    values = {"icon": assets.icon(), "languages": languages, "link_command": command}
     return render("sign_in", t, **values, reason=reason, operator=operator).encode()
 
 
@@ -168,11 +168,11 @@ def refusal_page(headers: Mapping[str, str], status: int, reason: str) -> Consol
     if "text/html" not in headers.get("accept", ""):
         return ConsoleResponse(status=status, content_type="text/plain; charset=utf-8", body=f"{text}\n".encode())
     # The page contains its style sheet, because a request with a wrong host name gets no file.
-    sheet = html.style_sheet("counterfoil.console", "console.css")
+    sheet = assets.style_sheet("counterfoil.console", "console.css")
     body = render(
         "refusal",
         t,
-        icon=html.icon(),
+        icon=assets.icon(),
         languages=[],
         # A style sheet in a page is not escaped.
         style_sheet=Markup(sheet),  # noqa: S704 - it is the console's own
@@ -181,4 +181,4 @@ def refusal_page(headers: Mapping[str, str], status: int, reason: str) -> Consol
         # Every address with this host name is refused.
         has_link=status != 421,
     )
-    return ConsoleResponse(status=status, body=body.encode(), policy=html.content_security_policy(sheet))
+    return ConsoleResponse(status=status, body=body.encode(), policy=assets.content_security_policy(sheet))

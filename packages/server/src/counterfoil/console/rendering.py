@@ -47,7 +47,8 @@ from counterfoil.model.text import format_usual, printable, size
 from counterfoil.program.columns import RowList
 from counterfoil.views import copies
 from counterfoil.views.loads import file_names
-from counterfoil.web.templates import compile_all, environment, prose
+from counterfoil.web.prose import inline
+from counterfoil.web.templates import compile_all, environment
 
 _MEANINGS = REASONS | LOAD_REASONS
 
@@ -162,7 +163,7 @@ def _texts(context: Context) -> Texts:
 @pass_context
 def _message(context: Context, message: Message) -> Markup:
     """Return a message in the reader's language."""
-    return prose(_texts(context).message(message))
+    return inline(_texts(context).message(message))
 
 
 @pass_context

@@ -39,7 +39,7 @@ from counterfoil.model.messages import Message
 from counterfoil.model.text import csv_text
 from counterfoil.ports import StoreMismatch, StoreUnavailable
 from counterfoil.program.columns import RowList, as_data, csv_lines
-from counterfoil.web.templates import prose
+from counterfoil.web.prose import inline
 
 # This address redirects to the page of the latest load.
 LATEST_LOAD = "/loads/latest"
@@ -193,5 +193,5 @@ def problem(visit: Visit, status: int, title: str, message: Message | str) -> Co
         return ConsoleResponse(status=status, content_type=JSON, body=json.encode({"error": str(message)}) + b"\n")
     first = "/" + visit.request.path.split("/")[1]
     name = next((name for name, address in NAVIGATION.items() if address == first), "")
-    text = message if isinstance(message, str) else prose(visit.t.message(message))
+    text = message if isinstance(message, str) else inline(visit.t.message(message))
     return show(visit, ConsolePage[NoPage](name=name, template="problem"), NoPage(title, text), status=status)

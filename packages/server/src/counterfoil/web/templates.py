@@ -4,16 +4,29 @@ Pages have a strict Content-Security-Policy, so templates contain no inline styl
 renders every page with hostile values and checks this.
 """
 
+import re
+from collections.abc import Callable
+
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
 
-from counterfoil.web.html import inline
+from counterfoil.web.prose import inline
 
 
-def environment(package: str) -> Environment:
-    """Return an environment with the templates in a package's folder `templates`."""
+class _OneLineLoader(PackageLoader):
+    """Loads templates without their line breaks and indentation, for a page that must be small."""
+
+    def get_source(self, environment: Environment, template: str) -> tuple[str, str, Callable[[], bool] | None]:
+        source, name, is_current = super().get_source(environment, template)
+        return re.sub(r"\n\s*", "", source), name, is_current
+
+
+def environment(package: str, *, is_compact: bool = False) -> Environment:
+    """Return an environment with the templates in a package's folder `templates`.
+
+    If `is_compact`, line breaks and indentation are left out.
+    """
     made = Environment(
-        loader=PackageLoader(package),
+        loader=_OneLineLoader(package) if is_compact else PackageLoader(package),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -22,7 +35,7 @@ def environment(package: str) -> Environment:
         cache_size=-1,
         extensions=["jinja2.ext.i18n"],
     )
-    made.filters["prose"] = prose
+    made.filters["prose"] = inline
     return made
 
 
@@ -30,8 +43,3 @@ def compile_all(templates: Environment) -> None:
     """Compile all templates, so that a program with a broken one does not start."""
     for name in templates.list_templates():
         templates.get_template(name)
-
-
-def prose(text: str) -> Markup:
-    """Return a line of text as markup: `code`, **bold** and [links](https://example.com), as in Markdown."""
-    return Markup(inline(text))  # noqa: S704 - `inline` escapes the text

@@ -10,7 +10,7 @@ from counterfoil.http.reference.markdown import render_llms, render_markdown
 from counterfoil.http.reference.page import PAGE_SCRIPT, page_style_sheet, render_page
 from counterfoil.http.reference.postman import render_postman
 from counterfoil.http.wire import StaticPage
-from counterfoil.web.html import content_security_policy, text_file
+from counterfoil.web.assets import content_security_policy, text_file
 
 _RENDERERS = {"html": render_page, "md": render_markdown, "txt": render_llms}
 FORMATS = (*_RENDERERS, "json")

@@ -11,9 +11,11 @@ from textwrap import indent
 from typing import Any
 from urllib.parse import quote, urlencode
 
+from markupsafe import Markup
 from msgspec import Struct
 
-from counterfoil.web.html import Html, element, markup, text_file
+from counterfoil.web.assets import text_file
+from counterfoil.web.prose import escaped
 
 Values = Mapping[str, str]
 # Returns a value as JSON, which is also how the languages of the samples write text.
@@ -120,12 +122,16 @@ def json_lines(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, indent=2)
 
 
-def coloured(text: str) -> Html:
+def coloured(text: str) -> Markup:
     """Return JSON or a code sample as markup: names in <b>, other strings in <i>."""
     parts = _STRING.split(text)
-    # The parts with odd numbers are strings.
-    shown = [
-        element("b" if parts[number + 1].startswith(":") else "i", part) if number % 2 else part
-        for number, part in enumerate(parts)
-    ]
-    return element("pre", markup(*shown), class_="code")
+    shown = []
+    for number, part in enumerate(parts):
+        is_string = number % 2 == 1
+        if not is_string:
+            shown.append(escaped(part))
+        elif parts[number + 1].startswith(":"):
+            shown.append(f"<b>{escaped(part)}</b>")
+        else:
+            shown.append(f"<i>{escaped(part)}</i>")
+    return Markup(f'<pre class="code">{"".join(shown)}</pre>')  # noqa: S704 - all parts are escaped

@@ -1,4 +1,4 @@
-"""Extracts the contents of the reference from the OpenAPI document, with texts in the Markdown of `web/html.py`."""
+"""Extracts the contents of the reference from the OpenAPI document, with texts in the Markdown of `web/prose.py`."""
 
 import re
 import tomllib
@@ -16,7 +16,7 @@ from counterfoil.http.openapi.components import common_refusals, problem_name
 from counterfoil.http.openapi.operations import COMMON_PARAMETERS, OPERATIONS, Json, Operation
 from counterfoil.http.reference.calls import MODES, ExampleCall, Values
 from counterfoil.model.calendar import DAY_MS
-from counterfoil.web.html import text_file
+from counterfoil.web.assets import text_file
 
 # --- types in words, with links to objects ----------------------------------
 
