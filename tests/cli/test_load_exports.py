@@ -417,9 +417,32 @@ def test_files_that_wait_with_the_same_headings_are_loaded_by_the_same_answers(
     assert f"item {second['number']}: 2.csv, needs answers: it has the same headings" in done.stderr
     assert counterfoil.stored() == (6, Decimal("1883.20"))
     assert [item["source"] for item in counterfoil.json("loads", "open")] == ["3.csv"]
+    take({}, None)
+    quarantine, name = Path(third["path"]).parent, Path(third["path"]).name
+    assert sorted(file.name for file in quarantine.iterdir()) == [name, f"{name}.reason.txt"]
+    loaded = {Path(first["path"]).name, Path(second["path"]).name}
+    assert loaded == {file.name for file in (quarantine.parent / "done").iterdir()}
     Path(third["path"]).write_text(others.replace("Paid", "Unpaid"), "utf-8")
     changed = counterfoil("import", "--item", third["number"], "--answers", answers, "--load", status=2)
     assert "the file was changed since it was delivered" in changed.stderr
+
+
+def test_the_other_files_that_wait_are_loaded_with_json_too_and_are_in_it(
+    counterfoil: Command, take: Take, tmp_path: Path
+) -> None:
+    counterfoil("load", "-", stdin=b'{"kind":"shop","id":"riverside","name":"Riverside"}\n')
+    torn = UNKNOWN.replace("/04/2026", "/06/2026") + "1004,15/06/2026,19:30,Riverside,lots,Paid\n"
+    take({"1.csv": UNKNOWN, "2.csv": UNKNOWN.replace("/04/2026", "/05/2026"), "3.csv": torn}, None)
+    number = counterfoil.json("loads", "open")[0]["number"]
+    answers = tmp_path / "answers.toml"
+    answers.write_text('"state.Payout Status" = "sale"\n', "utf-8")
+    options = ("import", "--item", number, "--answers", answers, "--load", "--json")
+    printed = json.loads(counterfoil(*options, status=3).stdout)
+    assert (printed["added"], printed["totals"]["net"]) == (3, "941.60")
+    second, third = printed["others"]
+    assert (second["source"], second["item"], second["added"], second["rejected"]) == ("2.csv", number + 1, 3, 0)
+    assert (third["source"], third["added"], third["import"]["rejected"]) == ("3.csv", 3, 1)
+    assert counterfoil.stored() == (9, Decimal("2824.80"))
 
 
 def test_an_item_that_is_not_there_is_refused(counterfoil: Command) -> None:

@@ -51,7 +51,7 @@ from counterfoil.program import terminal
 from counterfoil.program.main import FAILED, Command
 from counterfoil.program.paths import UserPath
 from counterfoil.program.process import stop_signals_as_interrupt
-from counterfoil.program.terminal import echo, print_message, print_note, print_wrapped
+from counterfoil.program.terminal import echo, print_json, print_message, print_note, print_wrapped
 from counterfoil.remembered_mappings import mapping_name, mappings_folder, remember
 from counterfoil.settings import Settings
 
@@ -215,8 +215,13 @@ def command(ctx: click.Context, /, **given: Any) -> int:
     if not request.may_load:
         refuse_without_effect("nothing is loaded without --load.", "--batch")
     status = _import(settings, request, is_asked=is_asked)
-    if request.item is not None and request.is_load and not request.as_json and status in (0, SOME_REJECTED):
-        status = max(status, _load_joined(settings, request))
+    if request.item is None:
+        return status
+    others: list[dict[str, Any]] = []
+    if request.is_load and not request.is_check and status in (0, SOME_REJECTED):
+        status = max(status, _load_joined(settings, request, others))
+    if request.printed is not None:
+        print_json({**request.printed, "others": others})
     return status
 
 
@@ -434,13 +439,26 @@ class _Import(Struct):
         return export
 
 
-def _load_joined(settings: Settings, request: ImportRequest) -> int:
-    """Load the other files that wait for answers and have the same headings. Return the exit status."""
+def _load_joined(settings: Settings, request: ImportRequest, others: list[dict[str, Any]]) -> int:
+    """Load the other files that wait for answers and have the same headings, and add what became of each to `others`.
+
+    Return the exit status.
+    """
     status = 0
     for item in unanswered_items(settings):
-        joined = replace(request, item=None, files=(Path(item.path),), delivered_name=item.source)
-        joined.mapping, joined.mappings = None, mappings_folder(settings, request.mappings)
-        joined.answers_file, joined.expect_net = None, ()
+        if item.number == request.item:
+            continue
+        joined = replace(
+            request,
+            item=item.number,
+            files=(Path(item.path),),
+            delivered_name=item.source,
+            mapping=None,
+            mappings=mappings_folder(settings, request.mappings),
+            answers_file=None,
+            expect_net=(),
+            printed=None,
+        )
         try:
             with temporary_folder("counterfoil-convert-") as folder:
                 _converted(settings, joined, None, folder).close()
@@ -452,7 +470,10 @@ def _load_joined(settings: Settings, request: ImportRequest) -> int:
             status = max(status, _import(settings, joined, is_asked=False))
         except (ConversionFailed, ImportFailed) as error:
             print_message(str(error))
+            others.append({"item": item.number, "source": item.source, "problem": str(error)})
             status = max(status, FAILED)
+        else:
+            others.append({"item": item.number, **(joined.printed or {}), "source": item.source})
     return status
 
 

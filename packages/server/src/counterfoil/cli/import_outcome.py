@@ -165,15 +165,18 @@ def _print(
     is_check: bool,
 ) -> None:
     if request.is_load:
-        _print_load(report, export, request.franchise, as_json=request.as_json)
+        _print_load(report, export, request)
     else:
         _print_import(report, export, unknown_shops, request, is_check=is_check)
 
 
-def _print_load(report: load_run.LoadReport, export: ConvertedExport, franchise: str | None, *, as_json: bool) -> None:
-    if as_json:
-        print_json({**load_run.report_view(report), "import": import_report.tally_view(export.tally)})
+def _print_load(report: load_run.LoadReport, export: ConvertedExport, request: ImportRequest) -> None:
+    if request.as_json:
+        request.printed = {**load_run.report_view(report), "import": import_report.tally_view(export.tally)}
+        if request.item is None:
+            print_json(request.printed)
         return
+    franchise = request.franchise
     import_report.print_tally(export.tally)
     load_run.print_report(report, as_json=False)
     if report.summary.rejected[UNKNOWN_SHOP]:

@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from typing import Any
 
 from counterfoil.cli.load_exports import ExportRequest
 from counterfoil.cli.totals import ExpectedNet
@@ -35,6 +36,8 @@ class ImportRequest(ExportRequest, kw_only=True):
     as_json: bool
     may_load: bool = False
     """Whether the records are loaded, or will be if a person accepts their totals."""
+    printed: dict[str, Any] | None = None
+    """What `--json` prints of the load. If it is of an open item, the other files that are loaded follow in it."""
     is_confirmed: bool = False
     """Whether the operator was asked about a sudden change, and accepted it."""
 

@@ -132,6 +132,8 @@ class Spool:
         self._seen: dict[str, tuple[Version, int]] = {}
         # For each user who delivers, the number of the latest turn.
         self._served: dict[int, int] = {}
+        # Whether each file in quarantine waits for answers.
+        self._needs_answers: dict[str, bool] = {}
         self.stuck: set[str] = set()
         """The files that are open for writing, but have not changed for STUCK_MS."""
         self.folders: set[str] = set()
@@ -369,17 +371,15 @@ class Spool:
                 continue
             with self._own(place) as folder:
                 names = sorted(entry.name for entry in os.scandir(folder))
-                for note in [name for name in names if name.endswith(REASON_SUFFIX)]:
-                    with suppress(OSError), open_regular(note, folder) as file:
-                        reason, _, rest = file.read(MAX_NOTE_BYTES).decode("utf-8", "replace").partition("\n")
-                        moved = note.removesuffix(REASON_SUFFIX)
+                for note_name in [name for name in names if name.endswith(REASON_SUFFIX)]:
+                    with suppress(OSError):
+                        note = _read_note(note_name, folder)
+                        moved = note_name.removesuffix(REASON_SUFFIX)
                         os.stat(moved, dir_fd=folder, follow_symlinks=False)
-                        delivered, _, digest = rest.partition(DELIVERED_AS)[2].partition(f"\n{DIGEST}")
-                        # Of a file in quarantine, only the answers need to know that it is still the same.
-                        kind: Kind = "needs_answers" if digest else "quarantined"
+                        kind: Kind = "needs_answers" if note.needs_answers else "quarantined"
                         if place == HELD:
                             kind = "held"
-                        yield self._item(kind, moved, delivered.strip() or moved, reason, digest.strip())
+                        yield self._item(kind, moved, note.delivered or moved, note.reason, note.digest)
 
     def _item(self, kind: Kind, name: str, delivered: str, reason: str, digest: str) -> OpenItem:
         return OpenItem(
@@ -394,19 +394,37 @@ class Spool:
 
     def held_names(self) -> list[str]:
         """Return the names of the files that wait in the folder for held files."""
+        return self._names(HELD)
+
+    def unanswered_names(self) -> list[str]:
+        """Return the names of the files in quarantine of which the note says that they wait for answers."""
+        names = self._names(QUARANTINE)
+        if not names:
+            return []
+        with self._own(QUARANTINE) as folder:
+            needs_answers = {}
+            for name in names:
+                # Notes are not changed, and a quarantine may have very many of them.
+                known = self._needs_answers.get(name)
+                needs_answers[name] = _needs_answers(name, folder) if known is None else known
+        self._needs_answers = needs_answers
+        return [name for name in names if needs_answers[name]]
+
+    def _names(self, place: str) -> list[str]:
+        """Return the names of the files in one of our folders, without their notes."""
         try:
-            names = os.listdir(self._path(HELD, ""))  # noqa: PTH208 - a folder may have very many files
+            names = os.listdir(self._path(place, ""))  # noqa: PTH208 - a folder may have very many files
         except OSError:
             return []
         return sorted(name for name in names if not name.endswith(REASON_SUFFIX))
 
     @contextmanager
-    def held(self, name: str) -> Iterator[tuple[DeliveredFile, int]]:
-        """Yield a held file and the descriptor of its folder. If the caller moves the file, its note is deleted."""
-        with self._own(HELD) as folder:
+    def kept_file(self, kind: Kind, name: str) -> Iterator[tuple[DeliveredFile, int]]:
+        """Yield a file that we kept, and the descriptor of its folder. If the caller moves it, its note is deleted."""
+        with self._own(PLACES[kind]) as folder:
             with closing(self.delivery(name, folder)) as delivery:
                 yield delivery, folder
-            if name not in self.held_names():
+            if name not in self._names(PLACES[kind]):
                 with suppress(FileNotFoundError):
                     os.unlink(name + REASON_SUFFIX, dir_fd=folder)
 
@@ -526,6 +544,34 @@ def kept_name(name: str) -> str:
 def _delivered_name(name: str) -> str:
     """Return the name of a file without what was put in front of it when it was held."""
     return KEPT_NAME.sub("", name)
+
+
+class _Note(Struct, frozen=True):
+    """What the note beside a file that we kept says."""
+
+    reason: str
+    delivered: str
+    """The name under which the file was delivered."""
+    digest: str
+
+    @property
+    def needs_answers(self) -> bool:
+        """Whether the file waits for answers: of files in quarantine, only those must still be the same later."""
+        return bool(self.digest)
+
+
+def _read_note(name: str, folder: int) -> _Note:
+    with open_regular(name, folder) as file:
+        reason, _, rest = file.read(MAX_NOTE_BYTES).decode("utf-8", "replace").partition("\n")
+    delivered, _, digest = rest.partition(DELIVERED_AS)[2].partition(f"\n{DIGEST}")
+    return _Note(reason, delivered.strip(), digest.strip())
+
+
+def _needs_answers(name: str, folder: int) -> bool:
+    try:
+        return _read_note(name + REASON_SUFFIX, folder).needs_answers
+    except OSError:
+        return False
 
 
 def _version(entry: os.stat_result) -> Version:

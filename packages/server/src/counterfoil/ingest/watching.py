@@ -154,9 +154,12 @@ class FolderWatch:
     def carry_out(self) -> None:
         """Load accepted files and move those no longer held. Items change first, so that a killed move is repeated."""
         names, now = self._spool.held_names(), self._steady_ms()
-        if not names and now - self._looked_at < LOOK_MS:
+        if now - self._looked_at >= LOOK_MS:
+            self._looked_at = now
+            self._finish_answered()
+        elif not names:
             return
-        self._looked_at, self._unmoved_held = now, []
+        self._unmoved_held = []
         for item in self._loader.items_of(names):
             if item.identity not in names:
                 if item.path and self._spool.is_gone(item):
@@ -164,11 +167,26 @@ class FolderWatch:
                     self._loader.change(replace(item, path=""))
                 continue
             try:
-                with self._spool.held(item.identity) as (delivery, folder):
+                with self._spool.kept_file("held", item.identity) as (delivery, folder):
                     self._carry_out(item, delivery, folder)
             except (OSError, SourceError) as error:
                 self._unmoved_held.append(f"{item.source} is held and cannot be moved: {_why(error)}")
                 self._say_once(self._unmoved_held[-1])
+
+    def _finish_answered(self) -> None:
+        """Move the files that waited for answers, and have been loaded since, as if they had just been loaded."""
+        names = self._spool.unanswered_names()
+        if not names:
+            return
+        for item in self._loader.items_of(names):
+            if item.identity not in names or item.closed_by != "loaded":
+                continue
+            try:
+                with self._spool.kept_file("needs_answers", item.identity) as (delivery, folder):
+                    if delivery.digest(self._spool.on_read) == item.digest:
+                        self._spool.finish(delivery, delete=self._delete, folder=folder)
+            except (OSError, SourceError) as error:
+                self._say_once(f"{item.source} was loaded and cannot be moved out of quarantine: {_why(error)}")
 
     def _carry_out(self, item: OpenItem, delivery: DeliveredFile, folder: int) -> None:
         if item.state == "gone":
