@@ -16,7 +16,7 @@ from cli.command import PYTHON, SHOPS, Command, on_meter, run_sql
 from counterfoil import bootstrap
 from counterfoil.backends.sqlite.move_source import SqliteMoveSource
 from counterfoil.backends.sqlite.usage import SqliteUsage
-from counterfoil.checks import local
+from counterfoil.checks import local, running
 from counterfoil.domain.access import Key, Scope
 from counterfoil.model.calendar import DAY_MS, THAI_TIME, iso
 from counterfoil.ports import Clock
@@ -315,6 +315,16 @@ def test_with_the_clock_behind_the_horizon_the_doctor_says_so_and_claims_nothing
     assert found["horizon"][0]["code"] == "horizon_ahead"
     assert "too far behind to tell" in found["load"][0]["message"]
     assert "by this service or by another program" in found["port"][0]["message"]
+
+
+@pytest.mark.parametrize(
+    ("horizon", "elapsed_ms", "counts_as"),
+    [(4_000, 3_500, 1_000), (9_000, 3_500, 5_500), (500, 3_500, 500), (4_000, 0, 4_000)],
+)
+def test_a_horizon_that_moved_on_while_the_store_was_read_is_not_ahead_of_the_clock(
+    horizon: int, elapsed_ms: int, counts_as: int
+) -> None:
+    assert running.horizon_as_of(1_000, horizon, elapsed_ms) == counts_as
 
 
 def test_a_clock_from_before_2024_fails() -> None:

@@ -5,6 +5,7 @@ import platform
 from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from counterfoil import bootstrap
 from counterfoil.checks import cluster, contents, local, running
@@ -15,6 +16,7 @@ from counterfoil.model.messages import NOTHING, Message
 from counterfoil.model.version import API_VERSION, __version__
 from counterfoil.operator_reads import OperatorReads
 from counterfoil.ports import StoreMismatch, StoreUnavailable
+from counterfoil.program.clock import SystemClock
 from counterfoil.settings import Settings, display_value
 from counterfoil.views.store import StoreValues, read
 
@@ -55,6 +57,7 @@ VERSIONS = FindingKind(
 
 def overview(settings: Settings, now: int, *, deep: bool = False, ask: running.Asking | None = None) -> Overview:
     """Check service and store without changing data. `deep` adds slower checks, which write a temporary file."""
+    begun_us = SystemClock().steady_us()
     variables = local.variables(os.environ, with_all=deep)
     absent = local.absent_store(settings)
     if absent:
@@ -65,7 +68,7 @@ def overview(settings: Settings, now: int, *, deep: bool = False, ask: running.A
     moved = local.moved_store(settings, problems)
     if moved:
         return Overview(now, [moved], StoreValues())
-    of_store, store = _check_store(settings, inspection, problems, now)
+    of_store, store = _check_store(settings, inspection, problems, now, begun_us)
     is_new = store.extent is not None and not store.horizon
     service = running.service_finding(settings, store.horizon, now, is_new=is_new, ask=ask)
     # If neither the admin listener nor the horizon can be asked, nothing is known about the service.
@@ -125,12 +128,16 @@ STORE_UNUSABLE = FindingKind(
 
 
 def _check_store(
-    settings: Settings, inspection: OperatorReads, problems: Mapping[str, Message | None], now: int
+    settings: Settings, inspection: OperatorReads, problems: Mapping[str, Message | None], now: int, begun_us: int
 ) -> tuple[list[Finding], StoreValues]:
     found = {name: problem for name, problem in problems.items() if problem}
     try:
         if not found:
             store = read(inspection, now)
+            if store.horizon:
+                # Reading a large store, or one far away, takes seconds, in which a service advances the horizon.
+                elapsed_ms = (SystemClock().steady_us() - begun_us) // 1000
+                store = replace(store, horizon=running.horizon_as_of(now, store.horizon, elapsed_ms))
             return list(_findings(settings, store, now)), store
     except (StoreUnavailable, StoreMismatch) as error:
         granted = inspection.permissions()

@@ -163,6 +163,12 @@ def horizon_motion(horizon: int | None, now: int) -> HorizonMotion:
     return "ahead" if horizon - now > CLOCK_BEHIND_MS else "moving"
 
 
+def horizon_as_of(now: int, horizon: int, elapsed_ms: int) -> int:
+    """Return the horizon without the time by which a service can have advanced it since `now`."""
+    ahead = horizon - now
+    return horizon - min(ahead, elapsed_ms) if ahead > 0 else horizon
+
+
 HORIZON_AHEAD = FindingKind(
     code="horizon_ahead", check="horizon", status="warn", text="{time} is {span} ahead of the clock.", advice=CHECK_NTP
 )
