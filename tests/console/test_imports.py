@@ -15,7 +15,10 @@ from cli.command import PYTHON
 from console.running_console import PAGE, SAME_ORIGIN, Operator, RunningConsole
 from counterfoil import bootstrap
 from counterfoil.console import imports
+from counterfoil.console.form_texts import form_text
+from counterfoil.console.texts import Texts
 from counterfoil.domain.open_items import OpenItem
+from counterfoil.importer.form import Form, FormText
 from counterfoil.operator_reads import OperatorReads
 from raw_http import parse, read_to_end
 from waiting import until
@@ -412,3 +415,28 @@ def test_the_watcher_loads_what_was_accepted_and_the_page_follows_it(tmp_path: P
         assert f'href="/loads/{found["load"]}"' in alice.page(address)
         assert bills_of(console) == 3
         assert [path.name for path in watched.iterdir() if path.is_file()] == []
+
+
+# --- in Thai ---------------------------------------------------------------------------------
+
+
+def test_a_thai_page_asks_about_a_file_in_thai(console: RunningConsole) -> None:
+    somchai = console.operator("somchai", "th")
+    address = brought(somchai, ("asked.csv", ASKED))
+    page = somchai.page(address).partition("<main")[2]
+    assert "ลูกค้าจ่ายเท่าไร รวมทิปแล้ว" in page
+    assert "asked.csv: 3 แถว 8 คอลัมน์" in page
+    assert 'lang="en"' not in page
+    send(somchai, f"{address}/answers", **{"other:net": "Payment"})
+    settled(somchai, address, "reading")
+    assert "Payment ไม่ใช่คอลัมน์ยอดเงิน" in somchai.page(address)
+
+
+def test_a_text_of_a_form_without_a_translation_is_marked_as_english_and_one_within_itself_ends() -> None:
+    endless = FormText("a b", "{x} b", {"x": "a b"})
+    form = Form(file="", columns=(), rows=(), questions=(), answers={}, texts=(endless,))
+    assert str(form_text(Texts("th"), form, "<heading>")) == "&lt;heading&gt;"
+    assert str(form_text(Texts("th"), form, "a b")) == '<span lang="en">a b</span>'
+    assert str(form_text(Texts("en"), form, "a b")) == "a b"
+    wordless = Form(file="", columns=(), rows=(), questions=(), answers={}, texts=(FormText("a", "{x}", {"x": "a"}),))
+    assert str(form_text(Texts("th"), wordless, "a")) == "a"

@@ -29,7 +29,14 @@ METHODS = [("console/**.py", "python"), ("views/**.py", "python"), ("console/tem
 # How a text is marked in Python and in templates, and which arguments are texts (`c` is a context).
 MARKS = {"_": None, "gettext": None, "ngettext": (1, 2), "pgettext": ((1, "c"), 2), "translatable": None}
 # The calls that define texts of messages wherever they are, and which of their arguments are texts.
-DEFINITIONS: dict[str, Sequence[int | str]] = {"Message": (1,), "FindingKind": ("text", "advice"), "Problem": (2, 3)}
+DEFINITIONS: dict[str, Sequence[int | str]] = {
+    "Message": (1,),
+    "FindingKind": ("text", "advice"),
+    "Problem": (2, 3),
+    "sentence": (0,),
+}
+# Values that only English needs, in `{shown} {was} cancelled`.
+ENGLISH_ONLY = {"{was", "{were"}
 OPTIONS = {"console/templates/**.html": {"extensions": "jinja2.ext.i18n", "trim_blocks": "1", "lstrip_blocks": "1"}}
 
 
@@ -119,7 +126,7 @@ def problems(language: str) -> list[str]:
         english, translated = _forms(message.id), _forms(message.string)
         if not all(translated):
             found.append(f"not translated into {language}: {english[-1]!r}")
-        elif any(_values(text) != _values(english[-1]) for text in translated):
+        elif any(_values(text) | ENGLISH_ONLY != _values(english[-1]) | ENGLISH_ONLY for text in translated):
             found.append(f"the translation into {language} has other values: {english[-1]!r}")
     return found
 

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from counterfoil.importer import sums
 from counterfoil.importer.bills import Bills
 from counterfoil.importer.columns import SCALE, ExportTable, TableColumn
+from counterfoil.importer.form import sentence
 from counterfoil.importer.interview import Interview, Refuted
 from counterfoil.importer.ranks import AMOUNT_ROLES, CHARGES, DEDUCTIONS, SALE, TOTAL_ROLES, VOID, Ranks, is_flag_column
 from counterfoil.importer.states import States
@@ -97,13 +98,16 @@ class StatedAmounts:
         column = self._column_in_doubtful_unit()
         if column is None:
             if answer := self._interview.answer("unit"):
-                raise Refuted("unit", answer, "the amounts have decimals")
+                raise Refuted("unit", answer, sentence("the amounts have decimals"))
             return "units"
         number = next(number for row in range(len(self._table.rows)) if (number := column.number(row)))
         named = self._ranks.names_unit(column)
         units = ["cents", "units", "thousands"] if named else ["units", "cents"]
-        choices = {unit: f"{number} is {number * UNITS[unit]:,.2f}" for unit in units}
-        text = f"Is {column.name} in the currency's unit, or in another one?"
+        choices = {
+            unit: sentence("{number} is {number_2}", number=number, number_2=f"{number * UNITS[unit]:,.2f}")
+            for unit in units
+        }
+        text = sentence("Is {column} in the currency's unit, or in another one?", column=column.name)
         return self._interview.choose("unit", "money", text, choices)
 
     def _column_in_doubtful_unit(self) -> TableColumn | None:
@@ -324,7 +328,7 @@ class StatedAmounts:
         number = self._bills.number
         answer = self._interview.answer("lines" if table is self._lines else "payments")
         if answer and answer not in table.columns:
-            raise Refuted("lines", answer, f"{table.name} has no column {answer}")
+            raise Refuted("lines", answer, sentence("{table} has no column {answer}", table=table.name, answer=answer))
         for names in () if answer else (self._bills.key.columns, (number.name,)):
             if all(name in table.columns for name in names):
                 return list(names), list(names)

@@ -12,6 +12,7 @@ from counterfoil.importer.bill_keys import BillKey
 from counterfoil.importer.closing_times import ClosingTime, find_closing_time
 from counterfoil.importer.columns import FEW_VALUES, ExportTable, TableColumn, day_of, rows_by
 from counterfoil.importer.date_orders import DateOrder
+from counterfoil.importer.form import sentence
 from counterfoil.importer.interview import Interview, NeedsOtherReport, Refuted
 from counterfoil.importer.ranks import NUMBER_ROLES, REFUND, SALE, TOTAL_ROLES, VOID, Ranks
 from counterfoil.importer.total_rows import total_rows
@@ -193,20 +194,34 @@ class Bills:
             return
         first = several[0]
         number, line, other = self.number.values[first[0]], self.table.line(first[0]), self.table.line(first[-1])
-        text = f"{self.number.name} {number} is on lines {line} and {other}, at different times."
+        text = sentence(
+            "{number} {number_2} is on lines {line} and {other}, at different times.",
+            number=self.number.name,
+            number_2=number,
+            line=line,
+            other=other,
+        )
         if answer is not None:
             raise Refuted("bill", answer, text)
         choices = self._choices_of_key(columns)
         if not choices:
             raise NeedsOtherReport(
-                f"{text} If they are two bills, export a column that tells them apart, such as the till. "
-                "If one was changed, export only the latest row of each bill."
+                sentence(
+                    "{text} If they are two bills, export a column that tells them apart, such as the till. If "
+                    "one was changed, export only the latest row of each bill.",
+                    text=text,
+                )
             )
         # It was already asked which column has the number, but not yet what else the bills need.
         for doubt in self._interview.withdraw("bill"):
             choices |= doubt.choices
         self._interview.choose(
-            "bill", "bill", f"{text} What tells the bills apart?", choices, free=True, must_confirm=True
+            "bill",
+            "bill",
+            sentence("{text} What tells the bills apart?", text=text),
+            choices,
+            free=True,
+            must_confirm=True,
         )
 
     def _with_several_times(self, bills: Sequence[list[int]], columns: Sequence[TableColumn]) -> list[list[int]]:
@@ -220,7 +235,7 @@ class Bills:
 
     def _choices_of_key(self, times: Sequence[TableColumn]) -> dict[str, str]:
         """Return the columns that tell bills of the same number apart, and the time of day if no other does so well."""
-        choices = {}
+        choices: dict[str, str] = {}
         *outer, number = self.key.columns
         for name, column in self.table.columns.items():
             if name in self.key.columns or column in times or self.ranks.role(column) in NUMBER_ROLES:
@@ -228,11 +243,13 @@ class Bills:
             bills = self._bills_by([*self.key.columns, name])
             is_repeated = len(column.distinct) * 2 < len(column.values) + 2
             if column.is_filled and is_repeated and not self._with_several_times(bills, times):
-                choices[" + ".join([*outer, name, number])] = f"{name} tells them apart"
+                choices[" + ".join([*outer, name, number])] = sentence("{name} tells them apart", name=name)
         choices = dict(list(choices.items())[: MOST_CHOICES - 1])
         clock = self.closing.clock
         if clock and clock.is_filled and clock.name not in self.key.columns:
-            choices[" + ".join([*outer, clock.name, number])] = f"They are two bills: {clock.name} tells them apart"
+            choices[" + ".join([*outer, clock.name, number])] = sentence(
+                "They are two bills: {clock} tells them apart", clock=clock.name
+            )
         return choices
 
     def are_pair(self, rows: Sequence[int]) -> bool:
@@ -247,11 +264,19 @@ class Bills:
         if day is None or clock is None or len({day.values[row] for row in rows}) > 1:
             name = (clock or day or self.number).name
             raise NeedsOtherReport(
-                f"The lines of {self.number.name} {self.number.values[rows[0]]} have different times in {name}. "
-                "Export the time at which a bill was closed."
+                sentence(
+                    "The lines of {number} {number_2} have different times in {name}. Export the time at which a "
+                    "bill was closed.",
+                    number=self.number.name,
+                    number_2=self.number.values[rows[0]],
+                    name=name,
+                )
             )
-        text = f"The lines of a bill have different times in {clock.name}, so that it is not when the bill was closed."
-        choices = {day.name: f"use only {day.name}: every bill gets 12:00"}
+        text = sentence(
+            "The lines of a bill have different times in {clock}, so that it is not when the bill was closed.",
+            clock=clock.name,
+        )
+        choices = {day.name: sentence("use only {day}: every bill gets 12:00", day=day.name)}
         self._interview.choose("time", "day", text, choices, must_confirm=True)
         self.closing = ClosingTime(day, None)
 
@@ -262,8 +287,13 @@ class Bills:
             return
         number = self.number.values[apart[0]]
         lines = " and ".join(str(self.table.line(row)) for row in apart)
-        text = f"{self.number.name} {number} is on lines {lines}, and nothing shows when they were. Are they one bill?"
-        self._interview.choose("together", "bill", text, {"one": "Yes, they are one bill"}, must_confirm=True)
+        text = sentence(
+            "{number} {number_2} is on lines {lines}, and nothing shows when they were. Are they one bill?",
+            number=self.number.name,
+            number_2=number,
+            lines=lines,
+        )
+        self._interview.choose("together", "bill", text, {"one": sentence("Yes, they are one bill")}, must_confirm=True)
 
     # --- rows that are no bills ------------------------------------------------------------
 
@@ -281,10 +311,12 @@ class Bills:
             column = self.table.columns[name]
             values = values_of_answer(answer, column)
             if not values:
-                raise Refuted(f"rows.{name}", answer, f"{name} has no such value")
+                raise Refuted(f"rows.{name}", answer, sentence("{name} has no such value", name=name))
             self.skipped[name] = values
             rows = {row for row, value in enumerate(column.values) if value in values}
-            self._leave_out(rows, f"{name} is {', '.join(value or 'empty' for value in values)}")
+            self._leave_out(
+                rows, sentence("{name} is {values}", name=name, values=", ".join(value or "empty" for value in values))
+            )
 
     def _leave_out_totals(self) -> bool:
         rows, ends_in_totals = total_rows(self.table, self.ranks)
@@ -300,8 +332,12 @@ class Bills:
         for row in rows if items and dated else ():
             if items and items.values[row] and not any(column.values[row] for column in dated):
                 raise NeedsOtherReport(
-                    f"Line {self.table.line(row)} of {self.table.name} has neither a number of a bill nor a day, and "
-                    "nothing shows which bill it belongs to. Export the number of the bill on each row."
+                    sentence(
+                        "Line {line} of {table} has neither a number of a bill nor a day, and nothing shows "
+                        "which bill it belongs to. Export the number of the bill on each row.",
+                        line=self.table.line(row),
+                        table=self.table.name,
+                    )
                 )
         self._skip(rows, self.number.name)
 
@@ -317,7 +353,7 @@ class Bills:
     def _skip(self, rows: set[int], name: str) -> None:
         """Leave out the rows in which a column is empty."""
         if rows:
-            self._leave_out(rows, f"{name} is empty")
+            self._leave_out(rows, sentence("{name} is empty", name=name))
             self.skipped.setdefault(name, []).append("")
             self._renew_number()
 
@@ -335,11 +371,14 @@ class Bills:
         are_codes = all(value.isalnum() and value.isascii() and value.isupper() for value in self.number.distinct)
         if not 0 < len(words) * 2 < len(self.number.distinct) or are_codes:
             return
-        text = f"{name} has {', '.join(words[:3])}, unlike the others. Are they bills?"
-        choices = {f"{WITHOUT}{SEPARATOR.join(words)}": "No: leave out", ALL_ROWS: "Yes, all rows are bills"}
+        text = sentence("{name} has {words}, unlike the others. Are they bills?", name=name, words=", ".join(words[:3]))
+        choices = {
+            f"{WITHOUT}{SEPARATOR.join(words)}": sentence("No: leave out"),
+            ALL_ROWS: sentence("Yes, all rows are bills"),
+        }
         if self._interview.choose(f"rows.{name}", "bill", text, choices) != ALL_ROWS:
             rows = {row for row, value in enumerate(self.number.values) if value in words}
-            self._leave_out(rows, f"{name} is {', '.join(words[:3])}")
+            self._leave_out(rows, sentence("{name} is {words}", name=name, words=", ".join(words[:3])))
             self.skipped[name] = [*self.skipped.get(name, []), *words]
             self._renew_number()
 
@@ -367,11 +406,16 @@ class Bills:
         number = choice.columns[0]
         self.is_number_guessed = choice.is_guessed
         if choice.is_guessed:
-            self._interview.assume(f"{number.name} is the number of a bill. Its values grow like one")
+            self._interview.assume(
+                sentence("{number} is the number of a bill. Its values grow like one", number=number.name)
+            )
             self.ranks = Ranks(self.table, {number.name: "id"})
         if len(choice.columns) > 1:
-            text = "Which column has the number of a bill?"
-            names = {one.name: f"{one.name}, as in {one.distinct[0]}" for one in choice.columns[:MOST_CHOICES]}
+            text = sentence("Which column has the number of a bill?")
+            names = {
+                one.name: sentence("{one}, as in {value}", one=one.name, value=one.distinct[0])
+                for one in choice.columns[:MOST_CHOICES]
+            }
             name = self._interview.choose("bill", "bill", text, names, free=True)
             self._use_number(name)
             return self.table.columns[name]
@@ -384,12 +428,18 @@ class Bills:
         names = answer.split(" + ")
         for name in names:
             if name not in self.table.columns:
-                raise Refuted(doubt, answer, f"there is no column {name}")
+                raise Refuted(doubt, answer, sentence("there is no column {name}", name=name))
         columns = [self.table.columns[name] for name in names]
         for column in columns:
             role = self.ranks.role(column)
             if doubt == "bill" and (role in ("item", "qty") or (role in NUMBER_ROLES and not column.is_whole)):
-                raise Refuted(doubt, answer, f"{column.name}, such as {column.distinct[0]}, is in many bills")
+                raise Refuted(
+                    doubt,
+                    answer,
+                    sentence(
+                        "{column}, such as {value}, is in many bills", column=column.name, value=column.distinct[0]
+                    ),
+                )
         return columns
 
     def _asked_number(self) -> TableColumn:
@@ -406,14 +456,21 @@ class Bills:
         columns = [one for one in columns if not self.ranks.is_clock(one)]
         if not columns:
             raise NeedsOtherReport(
-                f"{self.table.name} has no column with the number of a bill. "
-                "Export a report with a row for each bill or each item, and with the number of the bill."
+                sentence(
+                    "{table} has no column with the number of a bill. Export a report with a row for each bill "
+                    "or each item, and with the number of the bill.",
+                    table=self.table.name,
+                )
             )
         choices = {}
         for one in columns[:MOST_CHOICES]:
             name = f"{day.name} + {one.name}" if day else one.name
-            choices[name] = f"{one.name}, as in {one.distinct[0]}" + (", which starts again every day" if day else "")
-        text = "No heading says which column has the number of a bill. Which one has it?"
+            choices[name] = sentence("{one}, as in {value}", one=one.name, value=one.distinct[0])
+            if day:
+                choices[name] = sentence(
+                    "{one}, as in {value}, which starts again every day", one=one.name, value=one.distinct[0]
+                )
+        text = sentence("No heading says which column has the number of a bill. Which one has it?")
         answer = self._interview.choose("bill", "bill", text, choices, free=True, must_confirm=True)
         self._use_number(answer.split(" + ")[-1])
         self._is_number_asked = True
@@ -477,8 +534,12 @@ class Bills:
         is_of_line = self._marks_lines(column, bills)
         if is_of_line is None:
             value = column.distinct[0]
-            text = f"{column.name} has {value} only on the first line of some bills. What was cancelled?"
-            choices = {"bill": "the whole bill", "line": "only that line"}
+            text = sentence(
+                "{column} has {value} only on the first line of some bills. What was cancelled?",
+                column=column.name,
+                value=value,
+            )
+            choices = {"bill": sentence("the whole bill"), "line": sentence("only that line")}
             is_of_line = self._interview.choose(f"void.{column.name}", "state", text, choices) == "line"
         if is_of_line:
             self.line_marks = marks
@@ -531,14 +592,16 @@ class Bills:
         answer = self._interview.answers.get("order")
         if answer is None and found.order:
             if found.proof:
-                self._interview.prove(f"Dates are {_ORDER_NAMES[found.order]}: {found.proof}")
+                self._interview.prove(
+                    sentence("Dates are {order}: {proof}", order=_ORDER_NAMES[found.order], proof=found.proof)
+                )
             return found.order
         column = days[0]
         if column.is_serial and not column.is_date:
             return None
         first, last = column.values[0], column.values[-1]
         choices = {order: _shown_days(column, order) for order in found.possible or DATE_ORDERS}
-        text = f"Which days are these?  {first} … {last}"
+        text = sentence("Which days are these?  {first} … {last}", first=first, last=last)
         return self._interview.choose("order", "day", text, choices)
 
     def _read_days(self) -> list[date | None]:
@@ -562,8 +625,16 @@ class Bills:
             return None
         is_many = len(names) >= MANY_SHOPS and len(self.runs) < 3 * len(names)
         if self.ranks.are_areas(names) or is_many or "shop" in self._interview.answers:
-            text = f"{column.name} has {len(names):,} values, as {names[0]}. Is each of them a shop?"
-            choices = {column.name: "Yes, each is a shop", ONE_SHOP: "No, all bills are of one shop"}
+            text = sentence(
+                "{column} has {count} values, as {name}. Is each of them a shop?",
+                column=column.name,
+                count=f"{len(names):,}",
+                name=names[0],
+            )
+            choices = {
+                column.name: sentence("Yes, each is a shop"),
+                ONE_SHOP: sentence("No, all bills are of one shop"),
+            }
             if self._interview.choose("shop", "shop", text, choices) == ONE_SHOP:
                 return None
         return column
@@ -650,7 +721,7 @@ class Bills:
         return are_voids and any(self.days[rows[0]] != self.days[rows[1]] for rows in repeated)
 
 
-_ORDER_NAMES = {"dmy": "day before month", "mdy": "month before day", "ymd": "year first"}
+_ORDER_NAMES = {"dmy": sentence("day before month"), "mdy": sentence("month before day"), "ymd": sentence("year first")}
 
 
 def _shown_days(column: TableColumn, order: str) -> str:
@@ -663,7 +734,11 @@ def _shown_days(column: TableColumn, order: str) -> str:
 
 
 def _summary(table: ExportTable, count: TableColumn) -> str:
-    return f"{table.name} is a summary per day: {count.name} counts bills. Export a report with a row for each bill."
+    return sentence(
+        "{table} is a summary per day: {count} counts bills. Export a report with a row for each bill.",
+        table=table.name,
+        count=count.name,
+    )
 
 
 def values_of_answer(answer: str, column: TableColumn) -> list[str]:

@@ -6,6 +6,7 @@ from functools import cached_property
 from msgspec import Struct
 
 from counterfoil.importer.columns import ANY_CENTURY, FEW_VALUES, ExportTable, TableColumn, day_of
+from counterfoil.importer.form import joined, sentence
 from counterfoil.importer.interview import Interview, NeedsOtherReport, Refuted
 from counterfoil.importer.ranks import CLOSING, DATE_ROLES, OTHER_TIME, Ranks
 from counterfoil.importing.values import NIGHT_ENDS, time_in
@@ -31,15 +32,22 @@ def find_closing_time(
     if day is None and trading_day is None:
         return _asked(table, ranks, interview)
     if day and (row := search.row_with_other_day) is not None and search.rival:
-        text = f"{day.name} and {search.rival.name} have different days on line {table.line(row)}."
-        text += " On which was the bill closed?"
+        text = sentence(
+            "{day} and {rival} have different days on line {line}. On which was the bill closed?",
+            day=day.name,
+            rival=search.rival.name,
+            line=table.line(row),
+        )
         choices = {one.name: f"{one.name}: {one.values[row]}" for one in (day, search.rival)}
         name = interview.choose("time", "day", text, choices, free=True)
         return ClosingTime(table.columns[name], None)
     if day and clock is None and search.possible_clocks:
-        text = f"Which column has the time of day beside {day.name}?"
-        choices = {f"{day.name} + {one.name}": f"{one.name}, as in {one.distinct[0]}" for one in search.possible_clocks}
-        choices = dict(list(choices.items())[: MOST_CHOICES - 1]) | {day.name: "none: every bill gets 12:00"}
+        text = sentence("Which column has the time of day beside {day}?", day=day.name)
+        choices = {
+            f"{day.name} + {one.name}": sentence("{one}, as in {value}", one=one.name, value=one.distinct[0])
+            for one in search.possible_clocks
+        }
+        choices = dict(list(choices.items())[: MOST_CHOICES - 1]) | {day.name: sentence("none: every bill gets 12:00")}
         return _answered(table, ranks, interview.choose("time", "day", text, choices, free=True))
     return ClosingTime(day, clock)
 
@@ -48,11 +56,17 @@ def _answered(table: ExportTable, ranks: Ranks, answer: str) -> ClosingTime:
     names = answer.split(" + ")
     for name in names:
         if name not in table.columns:
-            raise Refuted("time", answer, f"there is no column {name}")
+            raise Refuted("time", answer, sentence("there is no column {name}", name=name))
     columns = [table.columns[name] for name in names]
     dated = [one for one in ranks.with_role(*DATE_ROLES) if ranks.closing(one) < OTHER_TIME]
     if dated and ranks.closing(columns[0]) == OTHER_TIME and columns[0].is_date:
-        raise Refuted("time", answer, f"{answer} is another time than that of the bill, which {dated[0].name} has")
+        raise Refuted(
+            "time",
+            answer,
+            sentence(
+                "{answer} is another time than that of the bill, which {dated} has", answer=answer, dated=dated[0].name
+            ),
+        )
     return ClosingTime(columns[0], columns[1] if len(columns) > 1 else None)
 
 
@@ -61,13 +75,24 @@ def _asked(table: ExportTable, ranks: Ranks, interview: Interview) -> ClosingTim
     dated = [one for one in columns if ranks.role(one) is None and (one.is_date or one.is_epoch)]
     if not dated:
         named = next((one for one in columns if ranks.may_be(one, *DATE_ROLES)), None)
-        example = f" {named.name} has {named.distinct[0]}, which cannot be read as a date." if named else ""
+        example = ""
+        if named:
+            example = sentence(
+                "{column} has {value}, which cannot be read as a date.", column=named.name, value=named.distinct[0]
+            )
         raise NeedsOtherReport(
-            f"{table.name} has no date of a bill.{example} "
-            "Export a report with a row for each bill or item, and with full dates, such as 2026-11-14 18:05."
+            joined(
+                sentence("{table} has no date of a bill.", table=table.name),
+                example,
+                sentence(
+                    "Export a report with a row for each bill or item, and with full dates, such as 2026-11-14 18:05."
+                ),
+            )
         )
-    text = "Which column has the date of a bill?"
-    choices = {one.name: f"{one.name}, as in {one.distinct[0]}" for one in dated[:MOST_CHOICES]}
+    text = sentence("Which column has the date of a bill?")
+    choices = {
+        one.name: sentence("{one}, as in {value}", one=one.name, value=one.distinct[0]) for one in dated[:MOST_CHOICES]
+    }
     return _answered(table, ranks, interview.choose("time", "day", text, choices, free=True))
 
 

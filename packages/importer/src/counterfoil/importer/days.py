@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from counterfoil.importer.bills import Bills
 from counterfoil.importer.columns import ANY_CENTURY, TableColumn, day_of
+from counterfoil.importer.form import sentence
 from counterfoil.importer.interview import Interview, NeedsOtherReport
 from counterfoil.importing.values import (
     AUTO,
@@ -61,9 +62,13 @@ def find_days(bills: Bills, interview: Interview, today: date) -> Days:
     if day and row is not None:
         column = clock or day
         example = f"{column.values[row]} on line {bills.table.line(row)}"
-        text = f"All times of {column.name} are from 1:00 to 12:59, as {example}. Do they lack AM and PM?"
-        choices = {f"{day.name} + {clock.name}": "No, it was at night"} if clock else {}
-        choices[day.name] = "Yes: only the day is used"
+        text = sentence(
+            "All times of {column} are from 1:00 to 12:59, as {example}. Do they lack AM and PM?",
+            column=column.name,
+            example=example,
+        )
+        choices = {f"{day.name} + {clock.name}": sentence("No, it was at night")} if clock else {}
+        choices[day.name] = sentence("Yes: only the day is used")
         if clock and interview.choose("time", "day", text, choices) == day.name:
             clock = None
     trading, night = _trading_day(bills, times, day, clock, interview)
@@ -76,7 +81,7 @@ def find_days(bills: Bills, interview: Interview, today: date) -> Days:
         night_until=night,
     )
     if day and not has_time:
-        interview.assume(f"The export has no times, so every bill gets {NOON}")
+        interview.assume(sentence("The export has no times, so every bill gets {time}", time=NOON))
     return Days(day, clock, trading, bills.order or AUTO, written)
 
 
@@ -165,8 +170,14 @@ def _format(bills: Bills, column: TableColumn | None, interview: Interview, toda
     if is_serial:
         latest = date(1899, 12, 30) + timedelta(days=max(int(value[:5]) for value in column.distinct))
         if latest <= today - MAC_EPOCH:
-            text = f"{column.name} has {column.distinct[0]}, which is {latest} as spreadsheets usually count days. "
-            raise NeedsOtherReport(text + "It may be counted from 1904. Export the dates as text.")
+            text = sentence(
+                "{column} has {value}, which is {latest} as spreadsheets usually count days. It may be "
+                "counted from 1904. Export the dates as text.",
+                column=column.name,
+                value=column.distinct[0],
+                latest=latest,
+            )
+            raise NeedsOtherReport(text)
     return DateFormat(serial=is_serial, calendar=_calendar(bills, column, interview, today))
 
 
@@ -178,8 +189,13 @@ def _refuse_swapped_dates(bills: Bills, column: TableColumn) -> None:
     dates = [value for value in column.distinct if not ordered_date(value) and day_of(value, "ymd")]
     if texts and dates and all(map(order_of, texts)) and all(int(value[8:10]) <= 12 for value in dates):
         raise NeedsOtherReport(
-            f"{column.name} has dates such as {dates[0]}, and texts such as {texts[0]}. A spreadsheet seems to have "
-            "read the day as the month. Export the bills again, without opening them in a spreadsheet."
+            sentence(
+                "{column} has dates such as {date}, and texts such as {example}. A spreadsheet seems to have "
+                "read the day as the month. Export the bills again, without opening them in a spreadsheet.",
+                column=column.name,
+                date=dates[0],
+                example=texts[0],
+            )
         )
 
 
@@ -189,16 +205,32 @@ def _calendar(bills: Bills, column: TableColumn, interview: Interview, today: da
     if not days or max(days) <= today + timedelta(days=2):
         return "gregorian"
     if min(days).year < today.year + 5:
-        interview.assume(f"{column.name} has dates in the future, such as {max(days)}")
+        interview.assume(
+            sentence("{column} has dates in the future, such as {latest}", column=column.name, latest=max(days))
+        )
         return "gregorian"
     example = column.distinct[0]
     if re.search(r"\d{4}", example):
-        raise NeedsOtherReport(f"{column.name} has {example}, which is decades ahead. Export correct dates.")
+        raise NeedsOtherReport(
+            sentence(
+                "{column} has {example}, which is decades ahead. Export correct dates.",
+                column=column.name,
+                example=example,
+            )
+        )
     year = max(days).year - BUDDHIST_SHIFT
     if year <= today.year:
-        interview.prove(f"{column.name} has Buddhist years: {example} is in {year}")
+        interview.prove(
+            sentence(
+                "{column} has Buddhist years: {example} is in {year}", column=column.name, example=example, year=year
+            )
+        )
         return "buddhist"
-    raise NeedsOtherReport(f"{column.name} has {example}, which is decades ahead. Export correct dates.")
+    raise NeedsOtherReport(
+        sentence(
+            "{column} has {example}, which is decades ahead. Export correct dates.", column=column.name, example=example
+        )
+    )
 
 
 def _trading_day(
@@ -217,9 +249,13 @@ def _trading_day(
         return trading, None
     if goes_on is not None and answer is None:
         return day, NEXT_DAY if goes_on else SAME_DAY
-    text = f"{day.name} may be the day of business, which ends after midnight."
-    text += f" When was the bill with {clock.values[row]} on line {bills.table.line(row)}?"
-    choices = {NEXT_DAY: "on the calendar day after it", SAME_DAY: "on that day"}
+    text = sentence(
+        "{day} may be the day of business, which ends after midnight. When was the bill with {time} on line {line}?",
+        day=day.name,
+        time=clock.values[row],
+        line=bills.table.line(row),
+    )
+    choices = {NEXT_DAY: sentence("on the calendar day after it"), SAME_DAY: sentence("on that day")}
     return day, interview.choose("night", "day", text, choices, free=True)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from counterfoil.importer.form import Kind
+from counterfoil.importer.form import Kind, sentence
 
 
 class Doubt(Struct, frozen=True):
@@ -33,6 +33,10 @@ class Refuted(Exception):
 
 class NeedsOtherReport(Exception):
     """No answer would be right. The message says why, and which report of the till to export instead."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
 
 
 class Interview:
@@ -69,7 +73,9 @@ class Interview:
         given = self.answer(doubt)
         if given is not None:
             if given not in named and not free:
-                raise Refuted(doubt, given, f"{given} is not one of: {', '.join(named)}")
+                raise Refuted(
+                    doubt, given, sentence("{given} is not one of: {named}", given=given, named=", ".join(named))
+                )
             return given
         self.doubts.append(Doubt(doubt, kind, text, named, example, free, default, must_confirm))
         return default if default is not None else next(iter(named), "")

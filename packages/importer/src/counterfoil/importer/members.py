@@ -24,6 +24,7 @@ from counterfoil.importer.form import (
     MemberTotals,
     Question,
     RefusedAnswer,
+    sentence,
 )
 from counterfoil.importer.interview import Doubt, Interview, NeedsOtherReport, Refuted
 from counterfoil.importer.member_headings import (
@@ -79,7 +80,7 @@ def members_form(
                 return None
             return _MembersFormer(table, files.bills, interview, bases, base, today, timezone).form(refused)
         except Refuted as refuted:
-            refused.append(RefusedAnswer(id=refuted.doubt, answer=refuted.answer, reason=str(refuted)))
+            refused.append(RefusedAnswer(id=refuted.doubt, answer=refuted.answer, reason=refuted.reason))
             del given[refuted.doubt]
 
 
@@ -102,8 +103,10 @@ def _is_members(table: ExportTable, interview: Interview) -> bool:
     ids = [column for column in table.columns.values() if role_of(column.name) in ("id", "tel", "email")]
     if not any(column.is_filled and len(column.counts) == len(column.values) > 1 for column in ids):
         return False
-    choices = {MEMBERS: "Each row is a member", BILLS: "Each row is a bill, or a part of one"}
-    return interview.choose(ROWS, "file", "What is a row of this file?", choices, must_confirm=True) == MEMBERS
+    choices = {MEMBERS: sentence("Each row is a member"), BILLS: sentence("Each row is a bill, or a part of one")}
+    return (
+        interview.choose(ROWS, "file", sentence("What is a row of this file?"), choices, must_confirm=True) == MEMBERS
+    )
 
 
 class _MembersFormer:
@@ -134,7 +137,7 @@ class _MembersFormer:
             return self._form([], refused, advice=str(reason))
         interview = self._interview
         unasked = [
-            RefusedAnswer(id=name, answer=answer, reason="Nothing asks this.")
+            RefusedAnswer(id=name, answer=answer, reason=sentence("Nothing asks this."))
             for name, answer in interview.answers.items()
             if name not in interview.used
         ]
@@ -142,7 +145,11 @@ class _MembersFormer:
         asked = [question for question in questions if question.kind != "shop"]
         if asked and len(asked) + len([name for name in interview.used if name != "base"]) > MOST_QUESTIONS:
             names = ", ".join(question.id for question in asked)
-            advice = f"This file needs more than {MOST_QUESTIONS} answers: {names}. Export fewer columns."
+            advice = sentence(
+                "This file needs more than {most} answers: {names}. Export fewer columns.",
+                most=MOST_QUESTIONS,
+                names=names,
+            )
             return self._form(questions, [*refused, *unasked], advice=advice)
         if any(question.default is None for question in questions) or refused or unasked:
             return self._form(questions, [*refused, *unasked])
@@ -216,16 +223,20 @@ class _MembersFormer:
         candidates = [column.name for column in (named or others)]
         if not candidates:
             raise NeedsOtherReport(
-                "No column tells the members apart: each row needs an ID that no other row has, or a phone number or "
-                "an email address. Export a report with the number of each member."
+                sentence(
+                    "No column tells the members apart: each row needs an ID that no other row has, or a phone "
+                    "number or an email address. Export a report with the number of each member."
+                )
             )
         if named and len(candidates) == 1:
             [column] = named
             rows = f"{column.filled:,} of {len(column.values):,} rows, with {len(column.counts):,} different values"
-            self._interview.prove(f"{column.name} is the ID of a member: it is filled on {rows}")
+            self._interview.prove(
+                sentence("{column} is the ID of a member: it is filled on {rows}", column=column.name, rows=rows)
+            )
             found = column.name
         else:
-            text = "Which column is the ID of a member, as bills name it?"
+            text = sentence("Which column is the ID of a member, as bills name it?")
             found = self._interview.choose("id", "member", text, candidates, must_confirm=True)
         self._roles[found] = "id"
         return found
@@ -240,9 +251,12 @@ class _MembersFormer:
         if not candidates:
             return None
         candidates.sort(key=lambda column: not is_balance_of_now(column.name))
-        choices = {column.name: f"{column.name}: {_sum(column)} in all" for column in candidates[:3]}
-        choices[NONE] = "None of them: leave them out"
-        text = f"Which column has the {what} that a member can use now?"
+        choices = {
+            column.name: sentence("{column}: {sum} in all", column=column.name, sum=_sum(column))
+            for column in candidates[:3]
+        }
+        choices[NONE] = sentence("None of them: leave them out")
+        text = sentence("Which column has the {what} that a member can use now?", what=what)
         found = self._interview.choose(doubt, "money", text, choices, must_confirm=True)
         if found == NONE:
             return None
@@ -281,16 +295,27 @@ class _MembersFormer:
         proved = {order for day in dates if (order := order_of(day))}
         if len(proved) > 1:
             raise NeedsOtherReport(
-                f"Some dates of {shown_all(columns)} can only be day/month, and others only month/day. A spreadsheet "
-                "may have changed them: export the members again, without opening the file in between."
+                sentence(
+                    "Some dates of {columns} can only be day/month, and others only month/day. A spreadsheet may "
+                    "have changed them: export the members again, without opening the file in between.",
+                    columns=shown_all(columns),
+                )
             )
         if proved:
             found = proved.pop()
-            self._interview.prove(f"{shown_all(columns)}: a date can only be read as {_ORDERS[found]}")
+            self._interview.prove(
+                sentence(
+                    "{columns}: a date can only be read as {order}", columns=shown_all(columns), order=_ORDERS[found]
+                )
+            )
             return found
-        text = f"{columns[0]} has {dates[0]}. Which number is the day?"
+        text = sentence("{column} has {date}. Which number is the day?", column=columns[0], date=dates[0])
         return self._interview.choose(
-            "dates", "day", text, {"dmy": "The first one", "mdy": "The second one"}, must_confirm=True
+            "dates",
+            "day",
+            text,
+            {"dmy": sentence("The first one"), "mdy": sentence("The second one")},
+            must_confirm=True,
         )
 
     def _find_tiers(self) -> list[str]:
@@ -301,7 +326,9 @@ class _MembersFormer:
         self._roles[columns[0].name] = "rank"
         tiers = columns[0].distinct
         if len(tiers) > 1:
-            self._interview.assume(f"Tiers, the lowest first: {', '.join(tiers)}, by the number of their members")
+            self._interview.assume(
+                sentence("Tiers, the lowest first: {tiers}, by the number of their members", tiers=", ".join(tiers))
+            )
         return tiers
 
     def _find_phone_prefix(self) -> str | None:
@@ -313,8 +340,10 @@ class _MembersFormer:
         has_zero = any(value.startswith(("0", "+", "(")) for value in columns[0].distinct)
         if has_zero or not digits or any(len(value) != _NATIONAL_DIGITS for value in digits):
             return None
-        text = f"No number of {columns[0].name} begins with 0. Did a spreadsheet take the zero away?"
-        choices = {"0": "Yes: put a 0 before each of them", NONE: "No: leave them as they are"}
+        text = sentence(
+            "No number of {column} begins with 0. Did a spreadsheet take the zero away?", column=columns[0].name
+        )
+        choices = {"0": sentence("Yes: put a 0 before each of them"), NONE: sentence("No: leave them as they are")}
         found = self._interview.choose("phones", "member", text, choices, must_confirm=True)
         return None if found == NONE else found
 
@@ -325,10 +354,12 @@ class _MembersFormer:
             return {}
         [column, *_] = columns
         counted = ", ".join(f"{value} {count:,}" for value, count in column.counts.most_common())
-        choices = {ALL: "All of them"}
+        choices = {ALL: sentence("All of them")}
         for value in reversed(column.distinct):
-            choices[value] = f"All but {value}: leave out {column.counts[value]:,}"
-        text = f"{column.name} has {counted}. Which of them are members?"
+            choices[value] = sentence(
+                "All but {value}: leave out {counts}", value=value, counts=f"{column.counts[value]:,}"
+            )
+        text = sentence("{column} has {counted}. Which of them are members?", column=column.name, counted=counted)
         found = self._interview.choose(
             "state", "state", text, dict(list(choices.items())[:4]), free=True, must_confirm=True
         )
@@ -336,11 +367,21 @@ class _MembersFormer:
             return {}
         left_out = {part.strip() for part in found.split(",")} if found not in column.counts else {found}
         if unknown := left_out - set(column.counts):
-            raise Refuted("state", found, f"{column.name} has no {shown_all(sorted(unknown))}.")
+            raise Refuted(
+                "state",
+                found,
+                sentence("{column} has no {unknown}.", column=column.name, unknown=shown_all(sorted(unknown))),
+            )
         values = {
             value: str(value in left_out).lower() for value in [*column.distinct, *([] if column.is_filled else [""])]
         }
-        self._interview.prove(f"Left out: members whose {column.name} is {' or '.join(sorted(left_out))}")
+        self._interview.prove(
+            sentence(
+                "Left out: members whose {column} is {left_out}",
+                column=column.name,
+                left_out=" or ".join(sorted(left_out)),
+            )
+        )
         return {column.name: values}
 
     def _find_coupon_status(self) -> str | None:
@@ -348,11 +389,11 @@ class _MembersFormer:
         if not columns:
             return None
         choices = {
-            "available": "Coupons that can still be used",
-            "unknown": "Coupons, used or not",
-            NONE: "Something else: leave it out",
+            "available": sentence("Coupons that can still be used"),
+            "unknown": sentence("Coupons, used or not"),
+            NONE: sentence("Something else: leave it out"),
         }
-        text = f"What are the codes in {columns[0].name}?"
+        text = sentence("What are the codes in {column}?", column=columns[0].name)
         found = self._interview.choose("coupons", "state", text, choices, must_confirm=True)
         if found != NONE:
             self._roles[columns[0].name] = "coupons"
@@ -360,11 +401,11 @@ class _MembersFormer:
 
     def _find_base(self) -> str:
         known = [base.id for base in self._bases]
-        text = "To which membership base do they belong? A new one gets the name that you type."
+        text = sentence("To which membership base do they belong? A new one gets the name that you type.")
         default = self._base or (known[0] if len(known) == 1 else None)
         found = self._interview.choose("base", "shop", text, known, free=True, default=default)
         if "base" in self._interview.used and not found.strip():
-            raise Refuted("base", found, "A base needs a name.")
+            raise Refuted("base", found, sentence("A base needs a name."))
         return found or "?"
 
     # --- the form ------------------------------------------------------------------------------
@@ -398,7 +439,8 @@ class _MembersFormer:
             tiers=dict(tiers.most_common()),
         )
         skipped = tuple(
-            LeftOutBills(bills=0, net="", reason=f"{count:,} rows: {reason}") for reason, count in left_out.items()
+            LeftOutBills(bills=0, net="", reason=sentence("{count} rows: {reason}", count=f"{count:,}", reason=reason))
+            for reason, count in left_out.items()
         )
         return self._form(questions, (), members=totals, mapping=mapping, notes=notes, left_out=skipped)
 
@@ -418,7 +460,12 @@ class _MembersFormer:
         assumed = [*interview.assumed, *notes, *assumptions(questions)]
         asked = {*interview.used, *(question.id for question in questions)}
         return Form(
-            file=f"{table.name}: {len(table.rows):,} rows, {len(table.columns)} columns, members",
+            file=sentence(
+                "{table}: {rows} rows, {columns} columns, members",
+                table=table.name,
+                rows=f"{len(table.rows):,}",
+                columns=len(table.columns),
+            ),
             columns=tuple(self._view(name, asked) for name in table.columns),
             rows=tuple(
                 tuple(column.values[row] for column in table.columns.values())

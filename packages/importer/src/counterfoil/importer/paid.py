@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from counterfoil.importer import sums
 from counterfoil.importer.amounts import EITHER, ROW, StatedAmounts, price_changes
 from counterfoil.importer.columns import SCALE, ExportTable, TableColumn
+from counterfoil.importer.form import joined, sentence
 from counterfoil.importer.interview import NeedsOtherReport, Refuted
 from counterfoil.importer.ranks import CHARGES, REFUND, TOTAL_ROLES
 from counterfoil.importer.sums import BILL, LINE, LINES_ROLE, AmountSeries, TotalFinding, differing, sums_of
@@ -43,7 +44,7 @@ class PaidAmounts(StatedAmounts):
         if answer is not None:
             total = self.expression(answer)
             if reason := self._refutation(total, finding):
-                raise Refuted("net", answer, f"{answer} {reason}")
+                raise Refuted("net", answer, joined(answer, reason))
             self._leave_out_tips(total, finding)
             return total
         if finding.chosen and finding.chosen.cell is not None:
@@ -57,11 +58,13 @@ class PaidAmounts(StatedAmounts):
         choices = {total.name: total for total in finding.choices if total.cell is not None}
         choices = {name: total for name, total in choices.items() if not self._refutation(total, finding)}
         if not choices:
-            text = finding.question or f"No column of {self._table.name} is what the customer paid."
-            raise NeedsOtherReport(
-                f"{text} Export a report with the total of each bill, or with the price of each item."
+            text = finding.question or sentence(
+                "No column of {table} is what the customer paid.", table=self._table.name
             )
-        text = f"{finding.question} What did the customer pay, tip included?".strip()
+            raise NeedsOtherReport(
+                joined(text, sentence("Export a report with the total of each bill, or with the price of each item."))
+            )
+        text = joined(finding.question, sentence("What did the customer pay, tip included?"))
         name = self._interview.choose("net", "money", text, list(choices), free=True, must_confirm=finding.must_confirm)
         self._leave_out_tips(choices[name], finding)
         return choices[name]
@@ -72,19 +75,27 @@ class PaidAmounts(StatedAmounts):
         if with_tips is None or without_tips is None:
             raise ValueError("the finding has no tips that no sum has")
         choices = {with_tips.name: with_tips, without_tips.name: without_tips}
-        texts = {with_tips.name: "Yes", without_tips.name: "No"}
+        texts = {with_tips.name: sentence("Yes"), without_tips.name: sentence("No")}
         if finding.tips[1:]:
             for tip in finding.tips:
                 only = without_tips.plus(tip)
                 choices[only.name] = only
-                texts[only.name] = f"Only {tip.name}"
+                texts[only.name] = sentence("Only {tip}", tip=tip.name)
         paid = sum(sum(sums_of([tip], self.sales)) for tip in finding.tips)
         tipped = [bill for bill in self.sales if any(tip.values[bill] for tip in finding.tips)]
         names = " and ".join(f"“{tip.name}”" for tip in finding.tips)
         is_one = len(finding.tips) == 1
-        text = f"{names} {'is' if is_one else 'are'} not in {without_tips.name} "
-        text += f"({counted(len(tipped), 'bill')}, {money(paid)}). "
-        text += f"Did the customer pay {'it' if is_one else 'them'} on top?"
+        values = {
+            "names": names,
+            "total": without_tips.name,
+            "bills": counted(len(tipped), "bill"),
+            "money": money(paid),
+        }
+        text = sentence("{names} is not in {total} ({bills}, {money}). Did the customer pay it on top?", **values)
+        if not is_one:
+            text = sentence(
+                "{names} are not in {total} ({bills}, {money}). Did the customer pay them on top?", **values
+            )
         total = choices[self._interview.choose("net", "money", text, texts, free=True)]
         self._leave_out_tips(total, finding)
         return total
@@ -121,7 +132,9 @@ class PaidAmounts(StatedAmounts):
                 finding.choices += [finding.without_tips.minus(), finding.without_tips]
             # The sums prove the amounts, but not their sign.
             finding.is_proved = False
-            finding.question = f"{finding.question} {first.name} is negative on most bills.".strip()
+            finding.question = joined(
+                finding.question, sentence("{column} is negative on most bills.", column=first.name)
+            )
         return finding
 
     def _first_negative(self, total: AmountSeries, bills: Sequence[int]) -> int | None:
@@ -149,7 +162,7 @@ class PaidAmounts(StatedAmounts):
         product = finding.chosen
         if product and product.level == LINE:
             if rate := self._unreadable_rate(product):
-                text = f"{rate} has percentages as text. Export them without %, or as amounts."
+                text = sentence("{rate} has percentages as text. Export them without %, or as amounts.", rate=rate)
                 return TotalFinding(question=text, is_impossible=True)
             if (row := self._item_with_parts(product)) is not None:
                 return TotalFinding(choices=[product], question=self._parts_of_sets(row), must_confirm=True)
@@ -167,17 +180,23 @@ class PaidAmounts(StatedAmounts):
         if stays and not grows:
             return finding
         of_lines = self.series(table, [price], LINES_ROLE, LINE)
-        text = f"Nothing shows whether {price} is the price of one unit or of the whole line."
+        text = sentence("Nothing shows whether {price} is the price of one unit or of the whole line.", price=price)
         return TotalFinding(choices=[product, of_lines], question=text)
 
     def _parts_of_sets(self, row: int) -> str:
         table = self._lines or self._table
         item = self.ranks(table).with_role("item")[0].values[row]
-        return f"{item} on line {table.line(row)} costs as much as the rows below it, which seem to be its parts."
+        return sentence(
+            "{item} on line {line} costs as much as the rows below it, which seem to be its parts.",
+            item=item,
+            line=table.line(row),
+        )
 
     def _level_question(self, product: AmountSeries, name: str) -> TotalFinding:
         column = self._table.columns[name]
-        text = f"No bill has lines that differ in {name}. Is {name} the amount of a line, or of the whole bill?"
+        text = sentence(
+            "No bill has lines that differ in {name}. Is {name} the amount of a line, or of the whole bill?", name=name
+        )
         readings = [self.of(column, LINES_ROLE, LINE), self.of(column, "paid", BILL)]
         charges = [one for one in self._ranks.with_role(*CHARGES) if one.name in product.columns]
         with_charges = []
@@ -206,13 +225,25 @@ class PaidAmounts(StatedAmounts):
         for one in doubts:
             if one not in others:
                 count = len(differing(one, totals[0], bills))
-                texts.append(f"{one.name} differs from {totals[0].name} on {count:,} of {len(bills):,} bills.")
+                texts.append(
+                    sentence(
+                        "{one} differs from {totals} on {count} of {bills} bills.",
+                        one=one.name,
+                        totals=totals[0].name,
+                        count=f"{count:,}",
+                        bills=f"{len(bills):,}",
+                    )
+                )
         if others:
             names = ", ".join(one.name for one in others)
-            texts.append(f"Nothing shows whether {totals[0].name} takes {names} into account.")
+            texts.append(
+                sentence(
+                    "Nothing shows whether {totals} takes {names} into account.", totals=totals[0].name, names=names
+                )
+            )
         finding.chosen = None
         finding.doubts = doubts
-        finding.question = " ".join(filter(None, texts))
+        finding.question = joined(*texts)
 
     def _unexplained(self, total: AmountSeries, bills: Sequence[int]) -> list[AmountSeries]:
         """Return amounts that nothing relates to the total, unless the payments equal it on all bills."""
@@ -311,11 +342,11 @@ class PaidAmounts(StatedAmounts):
         if name in self._table.columns:
             column = self._table.columns[name]
             if not column.is_number:
-                raise Refuted("net", answer, f"{name} is not a column of amounts")
+                raise Refuted("net", answer, sentence("{name} is not a column of amounts", name=name))
             return self.of(column, "unknown", LINE if text != name and self._bills.is_flat else "")
         if lines and name in lines.columns:
             return self.series(lines, [name], LINES_ROLE, LINE)
-        raise Refuted("net", answer, f"there is no column {name}")
+        raise Refuted("net", answer, sentence("there is no column {name}", name=name))
 
     def _refutation(self, total: AmountSeries, finding: TotalFinding) -> str | None:
         """Return why a total cannot be what the customer paid, or None. Such a total is not offered either."""
@@ -330,19 +361,28 @@ class PaidAmounts(StatedAmounts):
                 clear.append(bill)
         others = differing(shown, total, clear)
         if finding.is_proved and len(others) * 20 > (0 if finding.is_exact else len(bills)):
-            values = f"{money(total.values[others[0]])} on bill {self._bills.name_of(others[0])}"
+            values = sentence(
+                "{money} on bill {bill}", money=money(total.values[others[0]]), bill=self._bills.name_of(others[0])
+            )
             paid = money(shown.values[others[0]])
-            return f"is {values}, but the amounts show that the customer paid {paid}: {'; '.join(finding.evidence)}"
+            return sentence(
+                "is {values}, but the amounts show that the customer paid {paid}: {evidence}",
+                values=values,
+                paid=paid,
+                evidence="; ".join(finding.evidence),
+            )
         fees = ", ".join(one.name for one in self.parts() if one.role == "fee" and any(one.values))
         if fees and total.role == "payout":
-            return f"is what was left after {fees}. The customer paid more"
+            return sentence("is what was left after {fees}. The customer paid more", fees=fees)
         totals = [one.values for one in self.candidates() if one.role in ("paid", "total")]
         empty = [bill for bill in bills if not total.values[bill] and any(one[bill] for one in totals)]
         if len(empty) * 10 > len(bills) and not named:
-            return f"is empty or 0 on {len(empty):,} bills, although other totals are not"
+            return sentence("is empty or 0 on {count} bills, although other totals are not", count=f"{len(empty):,}")
         if (negative := self._first_negative(total, bills)) is not None:
             name = self._bills.name_of(negative)
-            return f"is negative on bill {name}, although none of its amounts is: it takes something off twice"
+            return sentence(
+                "is negative on bill {name}, although none of its amounts is: it takes something off twice", name=name
+            )
         return None
 
     # --- parts of the bill --------------------------------------------------------------------------

@@ -27,6 +27,7 @@ from counterfoil.importer.form import (
     Question,
     RefusedAnswer,
     Totals,
+    sentence,
 )
 from counterfoil.importer.interview import Doubt, NeedsOtherReport, Refuted
 from counterfoil.importer.members import ROWS, members_form
@@ -105,15 +106,20 @@ class _Former:
     def form(self) -> Form:
         try:
             reading, questions = self._settle()
-        except NeedsOtherReport as reason:
-            return self._without_reading(str(reason))
+        except NeedsOtherReport as needed:
+            return self._without_reading(needed.reason)
         self._refuse_unasked(reading)
         asked = [question for question in questions if question.kind != _SHOP]
         given = [name for name in self._answers if name not in self._shop_answers(reading)]
         if asked and len(given) + len(asked) > MOST_QUESTIONS:
             names = ", ".join(question.id for question in asked)
-            advice = f"This file needs more than {MOST_QUESTIONS} answers: {names}. Export a report with the total of "
-            return self._of(reading, [], f"{advice}each bill, or with fewer columns.")
+            advice = sentence(
+                "This file needs more than {most} answers: {names}. Export a report with the total of "
+                "each bill, or with fewer columns.",
+                most=MOST_QUESTIONS,
+                names=names,
+            )
+            return self._of(reading, [], advice)
         return self._of(reading, questions, "")
 
     # --- questions -------------------------------------------------------------------------
@@ -142,7 +148,7 @@ class _Former:
             questions = self._questions(reading)
             if questions is not None:
                 return reading, questions
-        raise NeedsOtherReport("The file contradicts itself. Export it again.")
+        raise NeedsOtherReport(sentence("The file contradicts itself. Export it again."))
 
     def _refuse(self, refuted: Refuted) -> None:
         """Take back an answer that the file refutes. If none was given for it, the file cannot be read at all."""
@@ -160,7 +166,9 @@ class _Former:
             options = self._options(doubt, reading)
             if doubt.kind != _SHOP and not doubt.must_confirm and len(options) < 2:
                 if not options:
-                    raise NeedsOtherReport(f"{doubt.text} No answer fits the sums. Export another report.")
+                    raise NeedsOtherReport(
+                        sentence("{text} No answer fits the sums. Export another report.", text=doubt.text)
+                    )
                 self._settled[doubt.id] = options[0].answer
                 return None
             questions.append(_question(doubt, options, self._values(doubt, reading)))
@@ -224,13 +232,13 @@ class _Former:
             return ""
         found = [record for record in reading.records if record[0] == number]
         if not found:
-            return f"bill {number}: left out"
+            return sentence("bill {number}: left out", number=number)
         texts = []
         for _, state, net, _, time in found[:MOST_SAME_NUMBER]:
             text = "void" if state == VOID else self._money(net)
             texts.append(f"{text} on {time[:16].replace('T', ' ')}" if time else text)
         more = f" and {len(found) - MOST_SAME_NUMBER:,} more" if len(found) > MOST_SAME_NUMBER else ""
-        return f"bill {number}: {' and '.join(texts)}{more}"
+        return sentence("bill {number}: {what}", number=number, what=f"{' and '.join(texts)}{more}")
 
     def _example_of_money(self, doubt: Doubt, reading: ExportReading) -> str:
         """Return what an answer about money makes of a bill on which the answers differ most."""
@@ -245,7 +253,9 @@ class _Former:
         if bill is None:
             return ""
         total = self._money(net.values[bill] or 0)
-        return f"bill {reading.bills.name_of(bill)}: {self._terms(reading, bill)}{total}"
+        return sentence(
+            "bill {number}: {what}", number=reading.bills.name_of(bill), what=f"{self._terms(reading, bill)}{total}"
+        )
 
     def _terms(self, reading: ExportReading, bill: int) -> str:
         """Return what is added to the net of a bill, as in `588.50 + 40.00 = `, or an empty text."""
@@ -286,7 +296,7 @@ class _Former:
     def _refuse_unasked(self, reading: ExportReading) -> None:
         for name in [name for name in self._answers if name not in reading.interview.used]:
             answer = self._answers.pop(name)
-            self._refused.append(RefusedAnswer(id=name, answer=answer, reason="Nothing asks this."))
+            self._refused.append(RefusedAnswer(id=name, answer=answer, reason=sentence("Nothing asks this.")))
 
     def _shop_answers(self, reading: ExportReading) -> set[str]:
         return {"timezone", "franchise", "closing", *(["shop"] if reading.bills.shop is None else [])}
@@ -366,8 +376,12 @@ class _Former:
         for bill in reading.counted:
             paid, amount = reading.net.values[bill], column.amount(reading.bills.rows[bill][0])
             if paid is not None and amount * SCALE != paid:
-                shown = f"{self._money(int(amount * SCALE))} here, but {self._money(paid)} was paid"
-                return f"bill {reading.bills.name_of(bill)}: {shown}"
+                return sentence(
+                    "bill {bill}: {amount} here, but {paid} was paid",
+                    bill=reading.bills.name_of(bill),
+                    amount=self._money(int(amount * SCALE)),
+                    paid=self._money(paid),
+                )
         return ""
 
     def _shared_value(self, reading: ExportReading, column: TableColumn) -> str:
@@ -378,8 +392,10 @@ class _Former:
             value = column.values[bills.rows[bill][0]]
             other = first.setdefault(value, bill)
             if other != bill:
-                what = "the same value" if value else "no value"
-                return f"bills {bills.name_of(other)} and {bills.name_of(bill)} have {what}"
+                names = {"first": bills.name_of(other), "second": bills.name_of(bill)}
+                if value:
+                    return sentence("bills {first} and {second} have the same value", **names)
+                return sentence("bills {first} and {second} have no value", **names)
         return ""
 
     def _totals(self, reading: ExportReading) -> Totals:
@@ -481,6 +497,16 @@ def _about(table: ExportTable, reading: ExportReading) -> str:
     file = table.file
     written = f", {file.encoding}, {_MARKS.get(file.delimiter, file.delimiter)}" if isinstance(file, CsvFile) else ""
     bills = len(reading.state_of_bill)
-    first = "the first " if table.is_sample else ""
-    size = f"{first}{len(table.rows):,} rows, {len(table.columns)} columns{written}"
-    return f"{table.name}: {size}; {bills:,} bills by {reading.bills.number.name}"
+    values = {
+        "table": table.name,
+        "rows": f"{len(table.rows):,}",
+        "columns": len(table.columns),
+        "written": written,
+        "bills": f"{bills:,}",
+        "number": reading.bills.number.name,
+    }
+    if table.is_sample:
+        return sentence(
+            "{table}: the first {rows} rows, {columns} columns{written}; {bills} bills by {number}", **values
+        )
+    return sentence("{table}: {rows} rows, {columns} columns{written}; {bills} bills by {number}", **values)

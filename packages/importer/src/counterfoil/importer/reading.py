@@ -7,6 +7,7 @@ from itertools import islice
 from pathlib import Path
 
 from counterfoil.importer.columns import ExportTable, TableColumn
+from counterfoil.importer.form import sentence
 from counterfoil.importer.interview import Interview
 from counterfoil.importer.ranks import DATE_ROLES, NUMBER_ROLES, recognised_headings, role_of_heading
 from counterfoil.importing import sheets
@@ -51,9 +52,15 @@ def _encoding(paths: Sequence[Path], interview: Interview) -> str | None:
     if len(found) == 1:
         [(encoding, words)] = found.items()
         if words:
-            interview.assume(f"The encoding is {encoding}, in which the file has these words: {words}")
+            interview.assume(
+                sentence(
+                    "The encoding is {encoding}, in which the file has these words: {words}",
+                    encoding=encoding,
+                    words=words,
+                )
+            )
         return encoding
-    text = "In which encoding are these words readable?"
+    text = sentence("In which encoding are these words readable?")
     choices = {encoding: f"{encoding}: {words}" for encoding, words in found.items()}
     return interview.choose("encoding", "file", text, choices)
 
@@ -153,10 +160,10 @@ def _asked_format(doubtful: Mapping[str, Sequence[str]], interview: Interview) -
     example = next(value for value in values if re.search("[.,]", value))
     mark = "." if "." in example else ","
     digits = re.sub("[.,]", "", example)
-    text = f"{name} has {example}. Which mark separates the decimals?"
+    text = sentence("{name} has {example}. Which mark separates the decimals?", name=name, example=example)
     choices = {
-        mark: f"{example} has three decimals",
-        "," if mark == "." else ".": f"{example} is {digits} without decimals",
+        mark: sentence("{example} has three decimals", example=example),
+        "," if mark == "." else ".": sentence("{example} is {digits} without decimals", example=example, digits=digits),
     }
     return COMMA if interview.choose("decimals", "file", text, choices) == "," else POINT
 

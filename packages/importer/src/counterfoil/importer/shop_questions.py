@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from counterfoil.importer.form import AnswerOption, LeftOutBills, Question
+from counterfoil.importer.form import AnswerOption, LeftOutBills, Question, sentence
 
 DEFAULT_GROUP, NO_GROUP = "my-group", "none"
 MIDNIGHT = "00:00"
@@ -13,8 +13,10 @@ _NOTHING_LEFT_OUT = LeftOutBills(bills=0, net="")
 
 def zone_question(default: str, first_time: str) -> Question:
     """Ask for the time zone. `first_time` is the time of a bill as the export has it, or an empty text."""
-    example = f"First bill: {first_time[:MINUTES].replace('T', ' ')}" if first_time else ""
-    text = "The times name no zone. In which time zone are the shops?"
+    example = ""
+    if first_time:
+        example = sentence("First bill: {time}", time=first_time[:MINUTES].replace("T", " "))
+    text = sentence("The times name no zone. In which time zone are the shops?")
     return _question("timezone", text, {default: default}, default, example)
 
 
@@ -23,25 +25,25 @@ def group_question(new_shops: int, groups: Sequence[str]) -> Question:
     default = DEFAULT_GROUP if new_shops > 1 else NO_GROUP
     if len(groups) == 1:
         default = groups[0]
-    choices = {group: f"the group {group}" for group in groups[:MOST_GROUPS]}
+    choices = {group: sentence("the group {group}", group=group) for group in groups[:MOST_GROUPS]}
     if default == DEFAULT_GROUP:
-        choices[default] = f"a new group, {default}"
-    choices[NO_GROUP] = "no group"
-    text = "Which group does the new shop belong to?"
+        choices[default] = sentence("a new group, {default}", default=default)
+    choices[NO_GROUP] = sentence("no group")
+    text = sentence("Which group does the new shop belong to?")
     if new_shops > 1:
-        text = f"Which group do the {new_shops:,} new shops belong to?"
-    return _question("franchise", text, choices, default, "One key can read all shops of a group.")
+        text = sentence("Which group do the {new_shops} new shops belong to?", new_shops=f"{new_shops:,}")
+    return _question("franchise", text, choices, default, sentence("One key can read all shops of a group."))
 
 
 def closing_question(quiet: str | None, known: str | None = None) -> Question:
     """Ask when the business day ends: as that of the known shops does, or in the quiet hours of the export."""
     choices = {}
     if known:
-        choices[known] = f"{known}, as the other shops"
+        choices[known] = sentence("{known}, as the other shops", known=known)
     elif quiet and quiet != MIDNIGHT:
-        choices[quiet] = f"{quiet}, when hardly any bills are closed"
-    choices.setdefault(MIDNIGHT, f"{MIDNIGHT}, at midnight")
-    text = "When does the business day end? Bills before this time belong to the day before."
+        choices[quiet] = sentence("{quiet}, when hardly any bills are closed", quiet=quiet)
+    choices.setdefault(MIDNIGHT, sentence("{time}, at midnight", time=MIDNIGHT))
+    text = sentence("When does the business day end? Bills before this time belong to the day before.")
     return _question("closing", text, choices, next(iter(choices)), "")
 
 
@@ -53,14 +55,14 @@ def assumptions(questions: Sequence[Question]) -> list[str]:
 def _assumption(question_id: str, answer: str) -> str:
     match question_id:
         case "timezone":
-            return f"The shops are in the time zone {answer}"
+            return sentence("The shops are in the time zone {answer}", answer=answer)
         case "closing":
-            return f"The business day ends at {answer}"
+            return sentence("The business day ends at {answer}", answer=answer)
         case "franchise" if answer == NO_GROUP:
-            return "New shops belong to no group"
+            return sentence("New shops belong to no group")
         case "franchise":
-            return f"New shops belong to the group {answer}"
-    return f"The {question_id} is {answer}"
+            return sentence("New shops belong to the group {answer}", answer=answer)
+    return sentence("The {question_id} is {answer}", question_id=question_id, answer=answer)
 
 
 def _question(question_id: str, text: str, choices: Mapping[str, str], default: str, example: str) -> Question:

@@ -12,7 +12,7 @@ from msgspec import Struct
 from counterfoil.importer.bills import Bills
 from counterfoil.importer.columns import ANY_CENTURY
 from counterfoil.importer.days import quiet_hour
-from counterfoil.importer.form import KnownShop, Question
+from counterfoil.importer.form import KnownShop, Question, sentence
 from counterfoil.importer.interview import Interview, Refuted
 from counterfoil.importer.shop_questions import NO_GROUP, closing_question, group_question, zone_question
 from counterfoil.importing.values import COUNTRY_ZONES, KNOWN_ZONES, OtherZone, UnreadableCell, read_time, read_zone
@@ -96,8 +96,8 @@ def _asked_shop(known: Sequence[KnownShop], interview: Interview) -> str:
     """Return the ID of the only shop of a file: one that is known, or a new one."""
     default = known[0].id if len(known) == 1 else DEFAULT_SHOP
     choices = {shop.id: shop.name or shop.id for shop in known[: MOST_CHOICES - 1]}
-    choices.setdefault(DEFAULT_SHOP, "a new shop")
-    text = "Which shop is this? Choose one, or type the ID of a new one."
+    choices.setdefault(DEFAULT_SHOP, sentence("a new shop"))
+    text = sentence("Which shop is this? Choose one, or type the ID of a new one.")
     return interview.choose("shop", "shop", text, choices, free=True, default=default)
 
 
@@ -117,7 +117,7 @@ def _asked_closing(times: Sequence[str], known: Sequence[KnownShop], interview: 
     answer = _asked(question, interview)
     closing = closing_time(answer)
     if closing is None:
-        raise Refuted("closing", answer, f"{answer} is not a time such as 02:00")
+        raise Refuted("closing", answer, sentence("{answer} is not a time such as 02:00", answer=answer))
     return closing
 
 
@@ -158,7 +158,11 @@ class _Zones:
         self._timezone = timezone or interview.answers.get("timezone")
         self._interview = interview
         if self._timezone and zone_named(self._timezone) is None:
-            raise Refuted("timezone", self._timezone, f"{self._timezone} is not a time zone such as Asia/Bangkok")
+            raise Refuted(
+                "timezone",
+                self._timezone,
+                sentence("{timezone} is not a time zone such as Asia/Bangkok", timezone=self._timezone),
+            )
         self.own: dict[str, str] = {}
         """The zone of each shop, where times have offsets of their own."""
         column = next((one for one in bills.ranks.with_role("timezone") if one.filled), None)
@@ -204,7 +208,7 @@ class _Zones:
         example = (self.column or column or self._bills.number).distinct[0]
         cells, _ = self._read(shop if self._bills.shop else "")
         fitting = [one for one in KNOWN_ZONES if cells and self._fits(one, cells)] or [DEFAULT_ZONE]
-        text = f"In which time zone is {shop}? The time {example} does not say it."
+        text = sentence("In which time zone is {shop}? The time {example} does not say it.", shop=shop, example=example)
         choices = {one: one for one in [DEFAULT_ZONE, *fitting] if one in fitting}
         named = dict(list(choices.items())[:MOST_CHOICES]) or {DEFAULT_ZONE: DEFAULT_ZONE}
         return self._interview.choose("timezone", "shop", text, named, free=True)
@@ -223,7 +227,9 @@ class _Zones:
         zone = self._timezone or "".join(named if len(named) == 1 else ()) or assumed or DEFAULT_ZONE
         moments = [self._moment(cell, zone) for cell in cells]
         if self._timezone and OtherZone in moments:
-            raise Refuted("timezone", self._timezone, f"{cells[0]} is not a time in {zone}")
+            raise Refuted(
+                "timezone", self._timezone, sentence("{cells} is not a time in {zone}", cells=cells[0], zone=zone)
+            )
         is_utc = any(isinstance(one, datetime) and one.utcoffset() == timedelta() for one in moments)
         has_offsets = cells and not any(map(_ABBREVIATION.search, cells))
         if not self._timezone and not named and has_offsets and fitting and not self._fits(zone, cells):

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from counterfoil.importer.bills import Bills, Context, LeftOutRows
 from counterfoil.importer.columns import SCALE, ExportTable
 from counterfoil.importer.days import Days, find_days, local_times
-from counterfoil.importer.form import FormFiles, KnownShop
+from counterfoil.importer.form import FormFiles, KnownShop, sentence
 from counterfoil.importer.interview import Interview, NeedsOtherReport
 from counterfoil.importer.paid import PaidAmounts
 from counterfoil.importer.ranks import AMOUNT_ROLES, REFUND, SALE, SKIP, VOID, Ranks
@@ -116,12 +116,19 @@ class ExportReading:
     def _refuse_unreadable(self) -> None:
         table = self.source_table
         if not table.rows:
-            raise NeedsOtherReport(f"{table.name} has no rows below its header row that can be read.")
+            raise NeedsOtherReport(
+                sentence("{table} has no rows below its header row that can be read.", table=table.name)
+            )
         if data := headings_missing(table):
             line = table.file.heading_line
             raise NeedsOtherReport(
-                f"{table.name} has no header row: line {line} has {' and '.join(data[:2])}, like the rows below it. "
-                "Export it with the headings of the columns."
+                sentence(
+                    "{table} has no header row: line {line} has {data}, like the rows below it. Export it with "
+                    "the headings of the columns.",
+                    table=table.name,
+                    line=line,
+                    data=" and ".join(data[:2]),
+                )
             )
 
     def _refuse_currencies(self) -> None:
@@ -133,7 +140,11 @@ class ExportReading:
             found = {text.casefold() for value in column.distinct if (text := _NUMBER.sub("", value))}
             if len(found) > 1:
                 raise NeedsOtherReport(
-                    f"{column.name} has amounts in {', '.join(sorted(found))}. Export each currency in its own file."
+                    sentence(
+                        "{column} has amounts in {found}. Export each currency in its own file.",
+                        column=column.name,
+                        found=", ".join(sorted(found)),
+                    )
                 )
         for column in ranks.with_role("currency"):
             values = [value for value in column.distinct if not ranks.is_placeholder(value)]
@@ -141,8 +152,12 @@ class ExportReading:
                 self._ask_about_currency(column.name, values)
 
     def _ask_about_currency(self, name: str, values: Sequence[str]) -> None:
-        text = f"{name} has {', '.join(values)}. Amounts in several currencies cannot be added up. Which bills count?"
-        choices = {f"only {value}": f"those in {value}" for value in values[:4]}
+        text = sentence(
+            "{name} has {values}. Amounts in several currencies cannot be added up. Which bills count?",
+            name=name,
+            values=", ".join(values),
+        )
+        choices = {f"only {value}": sentence("those in {value}", value=value) for value in values[:4]}
         self.interview.choose(f"rows.{name}", "bill", text, choices, must_confirm=True)
 
     def _refuse_joined_rows(self) -> None:
@@ -151,8 +166,13 @@ class ExportReading:
             if (row := self.bills.first_repeated_line(method)) is not None:
                 table = self.bills.table
                 raise NeedsOtherReport(
-                    f"The rows of {table.name} repeat for each {method.name}, as on line {table.line(row)}, so its "
-                    "items would count several times. Export the items and the payments as two files."
+                    sentence(
+                        "The rows of {table} repeat for each {method}, as on line {line}, so its items would "
+                        "count several times. Export the items and the payments as two files.",
+                        table=table.name,
+                        method=method.name,
+                        line=table.line(row),
+                    )
                 )
 
     def _in_cents(self, net: AmountSeries, places: int) -> AmountSeries:
@@ -164,10 +184,18 @@ class ExportReading:
         if bill is None:
             return net
         value = net.values[bill] or 0
-        text = f"{net.name} has fractions of a cent: {value / SCALE:.4f} on bill {self.bills.name_of(bill)}."
-        text += " What was paid has none. Is it rounded on each bill?"
+        text = sentence(
+            "{net} has fractions of a cent: {value} on bill {bill}. What was paid has none. Is it rounded "
+            "on each bill?",
+            net=net.name,
+            value=f"{value / SCALE:.4f}",
+            bill=self.bills.name_of(bill),
+        )
         rounded = _rounded(value, cent)
-        choices = {ROUND: f"Yes: {rounded / SCALE:,.{places}f}", KEEP: "No: keep it as it is"}
+        choices = {
+            ROUND: sentence("Yes: {rounded}", rounded=f"{rounded / SCALE:,.{places}f}"),
+            KEEP: sentence("No: keep it as it is"),
+        }
         if self.interview.choose("cents", "money", text, choices) == KEEP:
             return net
         cell = net.cell if isinstance(net.cell, dict) else {"column": net.cell}
@@ -181,8 +209,13 @@ class ExportReading:
             return frozenset()
         line = self.bills.table.line(self.bills.rows[found[0]][0])
         number = self.bills.name_of(found[0])
-        text = f"{self.bills.number.name} {number} on line {line} has the sums of the bills above it. Is it a bill?"
-        choices = {TOTALS: "No, it is a row of totals: leave out", BILLS: "Yes, it is a bill"}
+        text = sentence(
+            "{number} {number_2} on line {line} has the sums of the bills above it. Is it a bill?",
+            number=self.bills.number.name,
+            number_2=number,
+            line=line,
+        )
+        choices = {TOTALS: sentence("No, it is a row of totals: leave out"), BILLS: sentence("Yes, it is a bill")}
         self.sums_are = self.interview.choose("sums", "bill", text, choices)
         return frozenset(found) if self.sums_are == TOTALS else frozenset()
 
@@ -225,10 +258,12 @@ class ExportReading:
             if table is None or self.amounts.shared_key(table)[0]:
                 continue
             columns = [one for one in table.columns.values() if one.is_like_an_id]
-            text = f"Which column of {table.name} has the number of the bill?"
-            choices = {one.name: f"{one.name}, as in {one.distinct[0]}" for one in columns[:4]}
+            text = sentence("Which column of {table} has the number of the bill?", table=table.name)
+            choices = {
+                one.name: sentence("{one}, as in {value}", one=one.name, value=one.distinct[0]) for one in columns[:4]
+            }
             if not choices:
-                raise NeedsOtherReport(f"{table.name} has no column with the number of the bill.")
+                raise NeedsOtherReport(sentence("{table} has no column with the number of the bill.", table=table.name))
             self.interview.choose(what, "bill", text, choices, free=True, must_confirm=True)
 
     def _find_payment_states(self) -> CancelledLines | None:
@@ -248,7 +283,9 @@ class ExportReading:
                 continue
             if not marked:
                 continue
-            text = f"“{column.name}” has {', '.join(marked[:3])}. Do these payments count?"
+            text = sentence(
+                "“{column}” has {marked}. Do these payments count?", column=column.name, marked=", ".join(marked[:3])
+            )
             choices = {VOID: "No", SALE: "Yes"}
             answer = self.interview.choose(f"payments.{column.name}", "state", text, choices, must_confirm=True)
             if answer == VOID:
@@ -261,8 +298,8 @@ class ExportReading:
             return None
         named = ", ".join(value or "nothing" for value in self.shops.no_shop)
         column = self.bills.shop.name if self.bills.shop else ""
-        text = f"Some bills have {named} in {column}. Which shop sold them?"
-        choices = {LEAVE_OUT: "leave them out"} | {shop.id: shop.name for shop in self.shops.shops[:3]}
+        text = sentence("Some bills have {named} in {column}. Which shop sold them?", named=named, column=column)
+        choices = {LEAVE_OUT: sentence("leave them out")} | {shop.id: shop.name for shop in self.shops.shops[:3]}
         answer = self.interview.choose("no shop", "bill", text, choices, must_confirm=True)
         return None if answer == LEAVE_OUT else answer
 
@@ -343,19 +380,21 @@ class ExportReading:
 
     def _reason(self, bill: int, state: str = SKIP) -> str:
         if bill in self.sums:
-            return "a row of totals"
+            return sentence("a row of totals")
         columns = self.bills.table.columns
         for name, meanings in (*self.states.of_bills.items(), *self.states.marks.items()):
             for row in self.bills.rows[bill]:
                 value = columns[name].values[row]
                 if meanings.get(value) == state:
-                    return f"{name} is {value or 'empty'}"
+                    return sentence("{name} is {value}", name=name, value=value or "empty")
         number = self.bills.name_of(bill)
         if self.states.of_prefix(number) == state:
-            return f"{self.bills.number.name} begins with {prefix_of(number)}"
+            return sentence("{number} begins with {prefix}", number=self.bills.number.name, prefix=prefix_of(number))
         if state == VOID:
-            return "all lines were cancelled"
-        return f"{self.bills.shop.name} names no shop" if self.bills.shop else "it does not count"
+            return sentence("all lines were cancelled")
+        if self.bills.shop:
+            return sentence("{column} names no shop", column=self.bills.shop.name)
+        return sentence("it does not count")
 
     def _left_rows(self, left: LeftOutRows) -> Left:
         """Return rows that are left out, with the money in the columns of the net."""

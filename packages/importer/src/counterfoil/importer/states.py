@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from counterfoil.importer.bills import ALL_ROWS, ONLY, SEPARATOR, WITHOUT, Bills
 from counterfoil.importer.columns import FEW_VALUES, TableColumn
+from counterfoil.importer.form import sentence
 from counterfoil.importer.interview import Interview
 from counterfoil.importer.ranks import NUMBER_ROLES, REFUND, SALE, SKIP, TOTAL_ROLES, VOID, Ranks, is_flag
 from counterfoil.importing.values import prefix_of
@@ -330,7 +331,7 @@ class _StateSearch:
             marked = [value for value in values if value not in known]
         meanings = self._meanings(marked)
         if known:
-            meanings[SALE] = f"{_shown(marked)} {_was(marked)} sold"
+            meanings[SALE] = sentence("{marked} {was} sold", marked=_shown(marked), was=_was(marked))
         is_paid_back = self._pays_back(column, marked) and not self._bills.is_of_bill(column)
         order = self._ordered(column, marked, (VOID, REFUND) if is_paid_back else MEANINGS)
         listed = self._ranks.states(column)
@@ -341,7 +342,7 @@ class _StateSearch:
         elif len(marked) > 1 or is_open:
             order = [*order[: MOST_OPTIONS - 1], EACH]
         choices = {meaning: meanings[meaning] for meaning in order}
-        text = f"What does “{column.name}” say about a bill?"
+        text = sentence("What does “{column}” say about a bill?", column=column.name)
         example = "; ".join(self._counted(column, value) for value in values[:MOST_OPTIONS])
         doubt = f"state.{column.name}"
         given = self._interview.answers
@@ -360,11 +361,11 @@ class _StateSearch:
         """Return what values of bills may say, with a text for each meaning."""
         shown, was = _shown(marked), _was(marked)
         return {
-            SALE: "Nothing: all were sold",
-            SKIP: f"{shown} {was} not sold: leave out",
-            VOID: f"{shown} {was} cancelled: void",
-            REFUND: f"{shown} {was} paid back: refund",
-            EACH: "Each value for itself",
+            SALE: sentence("Nothing: all were sold"),
+            SKIP: sentence("{shown} {was} not sold: leave out", shown=shown, was=was),
+            VOID: sentence("{shown} {was} cancelled: void", shown=shown, was=was),
+            REFUND: sentence("{shown} {was} paid back: refund", shown=shown, was=was),
+            EACH: sentence("Each value for itself"),
         }
 
     def _known_states(self, column: TableColumn) -> dict[str, str]:
@@ -387,10 +388,17 @@ class _StateSearch:
                 asked.append(value)
         likely = {value: self._ordered(column, [value], MEANINGS)[0] for value in asked}
         unlike = _unlike_the_others(likely, marked)
-        meanings = {SALE: "sold", SKIP: "not sold: leave out", VOID: "cancelled: void", REFUND: "paid back: refund"}
+        meanings = {
+            SALE: "sold",
+            SKIP: sentence("not sold: leave out"),
+            VOID: sentence("cancelled: void"),
+            REFUND: sentence("paid back: refund"),
+        }
         found: dict[str, str] = {}
         for value in asked:
-            text = f"What is a bill of which “{column.name}” is “{value or 'empty'}”?"
+            text = sentence(
+                "What is a bill of which “{column}” is “{value}”?", column=column.name, value=value or "empty"
+            )
             order = self._ordered(column, [value], MEANINGS)
             if value == unlike:
                 order = [order[1], order[0], *order[2:]]
@@ -422,14 +430,14 @@ class _StateSearch:
         shown = _shown(marked)
         were = "was" if len(marked) == 1 else "were"
         choices = {
-            SALE: "Nothing: all lines count",
-            VOID: f"{shown} {were} cancelled: these lines do not count",
-            EACH: "Each value for itself",
+            SALE: sentence("Nothing: all lines count"),
+            VOID: sentence("{shown} {were} cancelled: these lines do not count", shown=shown, were=were),
+            EACH: sentence("Each value for itself"),
         }
         order = self._ordered(column, marked, (SALE, VOID))
         if len(values) > 2 or not self._is_clear(column, marked):
             order.append(EACH)
-        text = f"What does “{column.name}” say about a line?"
+        text = sentence("What does “{column}” say about a line?", column=column.name)
         example = "; ".join(f"{value or 'empty'}: {len(column.rows_with(value)):,} lines" for value in values[:4])
         doubt = f"state.{column.name}"
         given = self._interview.answers
@@ -454,7 +462,9 @@ class _StateSearch:
         unlike = _unlike_the_others(dict.fromkeys(asked, SALE), marked)
         found: dict[str, bool] = {}
         for value in asked:
-            text = f"Does a line count of which “{column.name}” is “{value or 'empty'}”?"
+            text = sentence(
+                "Does a line count of which “{column}” is “{value}”?", column=column.name, value=value or "empty"
+            )
             counts, not_counts = (SALE, "it counts"), (VOID, "it does not")
             choices = dict([not_counts, counts] if value == unlike else [counts, not_counts])
             answer = self._interview.choose(f"state.{column.name}.{value}", "state", text, choices)
@@ -466,9 +476,12 @@ class _StateSearch:
 
     def _ask_about_rows(self, column: TableColumn, marked: Sequence[str]) -> None:
         """Ask whether rows of a bill, such as a payment that was declined, are a part of it."""
-        text = f"“{column.name}” is not the same on all rows of a bill. Which rows count?"
+        text = sentence("“{column}” is not the same on all rows of a bill. Which rows count?", column=column.name)
         without = f"{WITHOUT}{SEPARATOR.join(marked)}"
-        choices = {without: f"{_shown(marked)}: leave out", ALL_ROWS: "all rows count"}
+        choices = {
+            without: sentence("{marked}: leave out", marked=_shown(marked)),
+            ALL_ROWS: sentence("all rows count"),
+        }
         self._interview.choose(f"rows.{column.name}", "bill", text, choices)
 
     # --- prefixes of numbers ------------------------------------------------------------------------
@@ -486,8 +499,8 @@ class _StateSearch:
         if not self._has_positive(rows) or self._is_prefix_explained(rows):
             return
         examples = [bills.number.values[rows_of[prefix][0]] for prefix in marked[:MOST_SHOWN]]
-        text = f"Are bills such as {' and '.join(examples)} refunds?"
-        choices = {REFUND: "Yes: refunds", SALE: "No: sales", VOID: "No: cancelled, void"}
+        text = sentence("Are bills such as {examples} refunds?", examples=" and ".join(examples))
+        choices = {REFUND: sentence("Yes: refunds"), SALE: sentence("No: sales"), VOID: sentence("No: cancelled, void")}
         counts = []
         for prefix, some in rows_of.items():
             numbers = {bills.number.values[row] for row in some}
@@ -503,7 +516,7 @@ class _StateSearch:
             return
         choices = {meaning: text for meaning, text in self._meanings(marked).items() if meaning != EACH}
         order = self._ordered(number, marked, MEANINGS)
-        text = f"What does “{number.name}” say about a bill?"
+        text = sentence("What does “{number}” say about a bill?", number=number.name)
         example = "; ".join(marked[:MOST_SHOWN])
         ordered = {meaning: choices[meaning] for meaning in order}
         answer = self._interview.choose(f"state.{number.name}", "state", text, ordered, example=example)
@@ -545,11 +558,17 @@ class _StateSearch:
         halves.sort(
             key=lambda kinds: (-self._states_on(column, kinds), -sum(column.counts.get(kind, 0) for kind in kinds))
         )
-        choices = {f"{ONLY}{SEPARATOR.join(kinds)}": f"only {_shown(kinds)}" for kinds in halves[:MOST_OPTIONS]}
-        text = f"The rows of a bill have several kinds in “{column.name}”, which state the same money. Which count?"
+        choices = {
+            f"{ONLY}{SEPARATOR.join(kinds)}": sentence("only {kinds}", kinds=_shown(kinds))
+            for kinds in halves[:MOST_OPTIONS]
+        }
+        text = sentence(
+            "The rows of a bill have several kinds in “{column}”, which state the same money. Which count?",
+            column=column.name,
+        )
         self._has_kinds = True
         if not self._is_sum_of_several(column, halves[0]):
-            choices[ALL_ROWS] = "all rows count"
+            choices[ALL_ROWS] = sentence("all rows count")
         self._interview.choose(f"rows.{column.name}", "bill", text, choices)
         return True
 
@@ -612,15 +631,18 @@ class _StateSearch:
         marked += [value for value in items.distinct if self._ranks.charge_of(value) == "tax" and value not in marked]
         if not marked:
             return
-        text = f"Are all rows items? “{items.name}” has {_shown(marked)}."
+        text = sentence("Are all rows items? “{items}” has {marked}.", items=items.name, marked=_shown(marked))
         without = f"{WITHOUT}{SEPARATOR.join(marked)}"
-        choices = {without: f"{_shown(marked)}: not sold, leave out", ALL_ROWS: "Yes, all were sold"}
+        choices = {
+            without: sentence("{marked}: not sold, leave out", marked=_shown(marked)),
+            ALL_ROWS: sentence("Yes, all were sold"),
+        }
         if all(self._ranks.charge_of(value) == "tax" for value in marked):
             # The customer pays a tax, and its rows say how much it is.
             choices = {ALL_ROWS: choices[ALL_ROWS], without: choices[without]}
         if len(marked) > 1:
             for value in marked[: MOST_OPTIONS - 2]:
-                choices[f"{WITHOUT}{value}"] = f"only {value}: leave out"
+                choices[f"{WITHOUT}{value}"] = sentence("only {value}: leave out", value=value)
         self._interview.choose(f"rows.{items.name}", "bill", text, choices, free=True)
 
     def _is_deduction(self, items: TableColumn, value: str) -> bool:

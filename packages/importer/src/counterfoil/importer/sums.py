@@ -14,6 +14,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from counterfoil.importer.columns import SCALE
+from counterfoil.importer.form import sentence
 from counterfoil.importer.ranks import CHARGES, DEDUCTIONS, stated_rates
 
 TOLERANCE = SCALE // 100 + SCALE // 1000
@@ -254,14 +255,14 @@ class TotalSearch:
 
     def finding(self) -> TotalFinding:
         if not self._candidates:
-            return TotalFinding(question="No column with the bill's total was found.")
+            return TotalFinding(question=sentence("No column with the bill's total was found."))
         if text := self._sometimes_included():
             return TotalFinding(question=text, is_impossible=True)
         found = [one for place in self._known if (one := self._judge(place))]
         if not any(finding.chosen for _, finding in found) and (total := self._before_fees()):
             return TotalSearch([*self._candidates, total], self._parts, self._bills, self._all_bills).finding()
         if not found:
-            text = "No column is what the customer paid, as far as the amounts show."
+            text = sentence("No column is what the customer paid, as far as the amounts show.")
             return TotalFinding(choices=self._plain(), question=text, must_confirm=True)
         _, finding = min(found, key=lambda one: one[0])
         finding.choices = list({one.name: one for one in finding.choices}.values())[:MOST_CHOICES]
@@ -371,10 +372,14 @@ class TotalSearch:
             included = [abs(gap) > TOLERANCE for gap, amount in known if abs(amount) > 2 * TOLERANCE]
             if len(known) == len(self._bills) and 1 < (count := sum(included)) < len(included) - 1:
                 others = len(included) - count
-                return (
-                    f"{target.name} includes {charge.name} on {count:,} bills, but not on {others:,} others, though "
-                    "everything else adds up. No sum of columns is right for all. "
-                    "Export a total that always includes it, or one that never does."
+                return sentence(
+                    "{target} includes {charge} on {count} bills, but not on {others} others, though everything "
+                    "else adds up. No sum of columns is right for all. Export a total that always includes it, "
+                    "or one that never does.",
+                    target=target.name,
+                    charge=charge.name,
+                    count=f"{count:,}",
+                    others=f"{others:,}",
                 )
         return None
 
@@ -470,8 +475,19 @@ class TotalSearch:
         name, total = candidate.name, candidate.plus(*lacking)
         if outside := [self._parts[part] for part in (*missing, *unknown) if self._parts[part].cell is None]:
             is_shown = not unknown and (self._has_bare(related) or not is_paid)
-            text = f"{_names(outside)} {'is not' if is_shown else 'may not be'} in {name}, and a mapping cannot add"
-            text += " amounts of payments. Export the bills with a total that includes it."
+            text = sentence(
+                "{outside} may not be in {name}, and a mapping cannot add amounts of payments. Export the bills "
+                "with a total that includes it.",
+                outside=_names(outside),
+                name=name,
+            )
+            if is_shown:
+                text = sentence(
+                    "{outside} is not in {name}, and a mapping cannot add amounts of payments. Export the bills "
+                    "with a total that includes it.",
+                    outside=_names(outside),
+                    name=name,
+                )
             if is_shown:
                 # A mapping cannot compute this total, but an answer is compared with it.
                 evidence = self._evidence(place, related)[:4]
@@ -484,7 +500,9 @@ class TotalSearch:
             sizes = (0, len(added), *range(1, len(added)))
             sums = [total.plus(*some) for size in sizes for some in combinations(added, size)]
             names = _names([self._parts[part] for part in unknown])
-            text = f"The amounts do not show whether {name} already takes {names} into account."
+            text = sentence(
+                "The amounts do not show whether {name} already takes {names} into account.", name=name, names=names
+            )
             plain = self._plain()
             clear = [bill for bill in self._bills if not any(part.values[bill] for part in added)]
             if is_proved:
@@ -498,7 +516,9 @@ class TotalSearch:
         without_tips = candidate.plus(*others) if tips else None
         if doubtful:
             names = _names([self._parts[part] for part in doubtful])
-            text = f"{name} adds up without {names}. Did the customer pay it in addition?"
+            text = sentence(
+                "{name} adds up without {names}. Did the customer pay it in addition?", name=name, names=names
+            )
             return TotalFinding(
                 choices=[candidate, total] if is_paid or is_proved else [total, candidate],
                 question=text,
@@ -507,14 +527,25 @@ class TotalSearch:
             )
         if not is_proved and not self._is_only_amount(place):
             rivals = _names([one for one in self._candidates if one is not candidate])
-            text = f"Only its heading says that {name} is what the customer paid. Nothing in the export adds up to it"
-            text += f", and there is also {rivals}." if rivals else "."
+            text = sentence(
+                "Only its heading says that {name} is what the customer paid. Nothing in the export adds up to it.",
+                name=name,
+            )
+            if rivals:
+                text = sentence(
+                    "Only its heading says that {name} is what the customer paid. Nothing in the export adds up "
+                    "to it, and there is also {rivals}.",
+                    name=name,
+                    rivals=rivals,
+                )
             plain = self._plain()
             are_unknown = all(one.role == UNKNOWN_ROLE for one in plain)
             return TotalFinding(choices=plain, question=text, must_confirm=are_unknown)
         evidence = self._evidence(place, related)
         if others:
-            evidence.append(f"{_names(others, ' and ')} is not in {name}, so it is added")
+            evidence.append(
+                sentence("{others} is not in {name}, so it is added", others=_names(others, " and "), name=name)
+            )
         relations = [one for one in self._relations if place in (one.target, one.base)]
         is_exact = any(one.held == one.checked for one in relations)
         return TotalFinding(
@@ -646,7 +677,7 @@ class TotalSearch:
         columns = set(self._candidates[place].columns)
         others = [one for one in self._relations if not set(self._candidates[one.base].columns) < columns]
         relations = [one for one in others if one.target == place] or [one for one in others if one.base == place]
-        lines = []
+        lines: list[str] = []
         shown = set()
         for relation in relations:
             base, target = self._candidates[relation.base], self._candidates[relation.target]
@@ -657,12 +688,20 @@ class TotalSearch:
             shown.add(terms)
             total = self._sum_of(relation.base, relation.parts)
             held, checked = self._count_bills(target, total)
-            lines.append(f"{target.name} = {total.name} on {held:,} of {checked:,} bills")
+            lines.append(
+                sentence(
+                    "{target} = {total} on {held} of {checked} bills",
+                    target=target.name,
+                    total=total.name,
+                    held=f"{held:,}",
+                    checked=f"{checked:,}",
+                )
+            )
         for number, part in enumerate(self._parts):
             rate = self._rate(number, place)
             if rate is not None and not _differs(number, related):
-                lines.append(f"the rate shows that {part.name} {'is included in' if rate else 'is on top of'} {name}")
-        return lines or [f"{name} is the only amount; nothing in the export confirms it"]
+                lines.append(_shown_by_rate(part.name, name, is_included=bool(rate)))
+        return lines or [sentence("{name} is the only amount; nothing in the export confirms it", name=name)]
 
     def _count_bills(self, target: AmountSeries, total: AmountSeries) -> tuple[int, int]:
         """Return on how many bills two amounts are equal, and on how many they are known.
@@ -694,3 +733,9 @@ def _only_side(rates: set[tuple[Fraction, bool]]) -> bool | None:
 
 def _names(amounts: Sequence[AmountSeries], separator: str = ", ") -> str:
     return separator.join(one.name for one in amounts)
+
+
+def _shown_by_rate(part: str, total: str, *, is_included: bool) -> str:
+    if is_included:
+        return sentence("the rate shows that {part} is included in {total}", part=part, total=total)
+    return sentence("the rate shows that {part} is on top of {total}", part=part, total=total)

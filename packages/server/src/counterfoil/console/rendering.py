@@ -31,6 +31,7 @@ from counterfoil.console.display import (
     percent,
     quantity,
 )
+from counterfoil.console.form_texts import form_text
 from counterfoil.console.imports import FILES_KEPT
 from counterfoil.console.key_parts import shop_count
 from counterfoil.console.texts import Texts
@@ -40,6 +41,7 @@ from counterfoil.domain.activity import MISSING_BILLS
 from counterfoil.domain.doubts import describe
 from counterfoil.domain.intake import outcome_of
 from counterfoil.domain.problems import what_to_do
+from counterfoil.importer.form import Form
 from counterfoil.importing.results import IMPORT_PREFIX, LOAD_REASONS
 from counterfoil.ingest.lines import REASONS
 from counterfoil.model.messages import NOTHING, Message, duration
@@ -101,6 +103,7 @@ def templates() -> Environment:
         amount=_amount,
         local_text=_local_text,
         message=_message,
+        of_form=_of_form,
         money=money,
         name=name_of,
         number=number,
@@ -164,6 +167,12 @@ def _texts(context: Context) -> Texts:
 def _message(context: Context, message: Message) -> Markup:
     """Return a message in the reader's language."""
     return inline(_texts(context).message(message))
+
+
+@pass_context
+def _of_form(context: Context, text: str, form: Form | None) -> Markup:
+    """Return a text of a form in the reader's language."""
+    return form_text(_texts(context), form, text)
 
 
 @pass_context
