@@ -262,6 +262,55 @@ def test_a_kept_file_of_source_records_is_written_anew_with_all_others_in_it(
     assert loaded["added"] + loaded["unchanged"] == (5 if name != "array.json" else 2)
 
 
+# Lines that a till has written badly or with fields that we do not know, and what is left of each.
+ODD: list[tuple[str, str | None]] = [
+    ('{"kind":"member","providerId":"mb_a","tel":"089-123-4567"}', None),
+    ('{"kind":"member","id":["x"],"email":"somchai@example.test"}', None),
+    ('{"kind":"member","id":"person-4711","providerId":"mb_a","na', None),
+    ("Somchai 089 123 4567", None),
+    ('{"kind":"bill","id":"b_9","memberId" : "person-4711",', '{"kind":"bill","id":"b_9","memberId" : null,'),
+    ('{"kind":"bill","id":"b_9","note":"0891234567, plea', '{"kind":"bill","id":"b_9","note":"*, plea'),
+    ('{"kind":"member","id":"person-4712","na', '{"kind":"member","id":"person-4712","na'),
+    ('{"kind":"bill","id":"b_person-47112","net":1.50}', '{"kind":"bill","id":"b_person-47112","net":1.50}'),
+    (
+        '{"kind":"member","id":"person-4712","tel":"0891234567"}',
+        '{"kind":"member","id":"person-4712","tel":"0891234567"}',
+    ),
+]
+IN_UNKNOWN_FIELDS = [
+    ('{"kind":"bill","id":"b_8","customer":{"id":"person-4711"}}', '{"kind":"bill","id":"b_8","customer":{"id":null}}'),
+    ('{"kind":"bill","id":"b_8","note":"for person-4711, again"}', '{"kind":"bill","id":"b_8","note":null}'),
+]
+
+
+@pytest.mark.parametrize(("who", "odd"), [(ID, ODD + IN_UNKNOWN_FIELDS), (TOKEN, ODD)], ids=["ID", "token"])
+def test_lines_that_no_load_could_read_are_erased_too_and_those_of_others_stay(
+    with_member: Command, tmp_path: Path, who: str, odd: list[tuple[str, str | None]]
+) -> None:
+    """With the token alone, an ID in a field that we do not know is not found."""
+    file = tmp_path / "kept" / "odd.ndjson"
+    file.parent.mkdir()
+    file.write_text('{"kind":"x"}\n' + "".join(f"{line}\n" for line, _ in odd))
+    with_member("members", "forget", who, "--in", file.parent, "--yes")
+    assert file.read_text().splitlines() == ['{"kind":"x"}', *(kept for _, kept in odd if kept is not None)]
+
+
+def test_a_later_load_that_cannot_read_his_bill_rejects_it_without_his_id(with_member: Command) -> None:
+    with_member("members", "forget", ID, "--yes")
+    with_member("load", "-", stdin=b'{"kind":"bill","id":"b_9","memberId":"person-4711",\n', status=None)
+    (item,) = with_member.json("loads", "open")
+    assert item["lines"] == 1
+    assert files_with_his_data(with_member.store) == []
+
+
+def test_a_file_in_utf_16_is_searched(with_member: Command, tmp_path: Path) -> None:
+    file = tmp_path / "kept" / "members.csv"
+    file.parent.mkdir()
+    file.write_text(f"Somchai,{TEL}\n", encoding="utf-16")
+    found = with_member.json("members", "forget", ID, "--in", file.parent, "--yes", status=1)
+    assert [Path(left["path"]).name for left in found["done"]["files"]] == ["members.csv"]
+
+
 @pytest.mark.parametrize("text", ["089 123-4567", "+66 89 123 4567", "Somchai@example.TEST", ID])
 def test_a_file_in_another_format_is_named_and_not_changed(with_member: Command, tmp_path: Path, text: str) -> None:
     file = tmp_path / "kept" / "members.csv"

@@ -17,6 +17,7 @@ from counterfoil import bootstrap
 from counterfoil.domain.access import Key
 from counterfoil.domain.audit import Act, Actor, AuditEntry
 from counterfoil.domain.forgetting import (
+    SHORTEST_ID,
     SHORTEST_TEL,
     ForgottenMember,
     Person,
@@ -30,7 +31,7 @@ from counterfoil.domain.intake import load_state
 from counterfoil.domain.members import StoredMember
 from counterfoil.domain.open_items import OTHER_FILES, OpenItem
 from counterfoil.domain.tokens import Pseudonyms
-from counterfoil.ingest.erasing import SHORTEST_ID, FileEraser, FoundFile, files_in, files_with
+from counterfoil.ingest.erasing import FileEraser, FoundFile, files_in, files_with
 from counterfoil.ingest.spool import DIGEST, DONE, HELD, QUARANTINE, REASON_SUFFIX
 from counterfoil.machine.operator import machine_name
 from counterfoil.machine.owners import acting_as_owner, acting_as_root

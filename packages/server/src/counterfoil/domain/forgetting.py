@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection
 from hashlib import sha256
 from typing import Any
 
-from msgspec import Struct
+from msgspec import DecodeError, Struct, json
 from msgspec.structs import replace
 
 from counterfoil.domain.changes import EncodedBill, digest_of
@@ -17,8 +17,10 @@ from counterfoil.model import pos_values as pos
 MEMBER_FIELD = b'"memberId":"'
 _NO_MEMBER = b'"memberId":null'
 _TOKEN = re.compile(re.escape(PREFIX) + f"[0-9A-Za-z]{{{BODY_LENGTH}}}")
-# A phone number with fewer digits may be part of anything, so it is not looked for in other texts.
+# A phone number with fewer digits may be part of anything, so it is not looked for in other texts. Nor is an ID with
+# fewer characters.
 SHORTEST_TEL = 8
+SHORTEST_ID = 6
 # Between two digits of a phone number, people write at most one of these.
 _SEPARATOR = r"[-\s.()/]{0,2}"
 _COUNTRY_CODE = "66"
@@ -92,12 +94,14 @@ def same_email(email: str) -> str:
 
 
 class Contacts:
-    """Finds the phone numbers and email addresses of a person in texts, however they are written. None has none."""
+    """Finds the phone numbers, email addresses and ID of a person in texts, however they are written. None has none."""
 
     def __init__(self, person: Person | None) -> None:
         person = person or Person(token="")
         written = [_tel_pattern(tel) for tel in sorted(person.tels) if len(same_tel(tel)) >= SHORTEST_TEL]
         written += [re.escape(same_email(email)) for email in sorted(person.emails) if email.strip()]
+        if person.member_id and len(person.member_id) >= SHORTEST_ID:
+            written.append("(?<![0-9A-Za-z])" + re.escape(person.member_id) + "(?![0-9A-Za-z])")
         # `(?!)` matches nothing.
         self._pattern = re.compile("|".join(written) or "(?!)", re.IGNORECASE)
         self._bytes = re.compile(("|".join(written) or "(?!)").encode(), re.IGNORECASE)
@@ -106,7 +110,13 @@ class Contacts:
         return self._pattern.search(text) is not None
 
     def are_in_bytes(self, text: bytes) -> bool:
-        return self._bytes.search(text) is not None
+        if self._bytes.search(text):
+            return True
+        # In UTF-16, which programs for spreadsheets write, each of these characters has a NUL beside it.
+        return b"\0" in text and self._bytes.search(text.replace(b"\0", b"")) is not None
+
+    def replaced_in_bytes(self, text: bytes) -> bytes:
+        return self._bytes.sub(b"*", text)
 
 
 def _tel_pattern(tel: str) -> str:
@@ -118,6 +128,11 @@ def _tel_pattern(tel: str) -> str:
 # --- records as the POS delivers them -------------------------------------------------------
 
 Record = dict[str, Any]
+# These fields of a record say which one it is.
+_OWN_FIELDS = ("kind", "id", "shopId")
+# What a line that is no JSON, such as one that was cut off, may still have.
+_BILL = re.compile(rb'"kind"\s*:\s*"bill"')
+_ID_FIELD = re.compile(rb'("(?:id|memberId)"\s*:\s*)("(?:[^"\\]|\\.)*"|[0-9]+)')
 
 
 class RecordEraser:
@@ -130,8 +145,29 @@ class RecordEraser:
     def erased(self, record: Record) -> Record | None:
         """Return the record without the member, or None if it is his own. Records of other members are kept."""
         if record.get("kind") == "member":
-            return None if self._names(record.get("id")) else record
-        return {name: self._without(name, value) for name, value in record.items()}
+            return None if self._is_his(record) else record
+        return {name: value if name in _OWN_FIELDS else self._without(name, value) for name, value in record.items()}
+
+    def _is_his(self, record: Record) -> bool:
+        """Return whether a record of a member is his. Without a usable ID, his contacts say so."""
+        if pos.ident(record.get("id")) is not None:
+            return self._names(record.get("id"))
+        return self._without("", record) != record
+
+    def erased_text(self, line: bytes) -> bytes | None:
+        """Return a line that is no JSON without the member, or None if it may be about him. Bills are kept."""
+        without_ids = _ID_FIELD.sub(self._without_id, line)
+        erased = self.contacts.replaced_in_bytes(without_ids)
+        if erased == line:
+            return None if self.contacts.are_in_bytes(line) else line
+        return erased if _BILL.search(line) else None
+
+    def _without_id(self, field: re.Match[bytes]) -> bytes:
+        try:
+            value = json.decode(field[2])
+        except (DecodeError, UnicodeDecodeError):
+            return field[0]
+        return field[1] + b"null" if self._names(value) else field[0]
 
     def _names(self, value: object) -> bool:
         member_id = pos.ident(value)

@@ -30,8 +30,6 @@ from counterfoil.ingest.sources import SourceError, open_regular, read_lines
 from counterfoil.machine.files import draft_of
 from counterfoil.model.json_documents import BYTE_ORDER_MARK
 
-# An ID with fewer characters may be part of anything, so files in other formats are not searched for it.
-SHORTEST_ID = 6
 # A file without line breaks is searched in pieces of this size, which overlap.
 PIECE_BYTES, OVERLAP_BYTES = 1 << 20, 200
 
@@ -58,8 +56,7 @@ class FileEraser:
 
     def __init__(self, person: Person, token_of: Callable[[str], str]) -> None:
         self._eraser = RecordEraser(lambda member_id: token_of(member_id) == person.token, Contacts(person))
-        member_id = (person.member_id or "").encode()
-        self._member_id = member_id if len(member_id) >= SHORTEST_ID else b""
+        self._is_in_piece = self._eraser.contacts.are_in_bytes
 
     def search(self, path: Path) -> FoundFile | None:
         """Return what a file has of the member, or None if it has nothing. Nothing is changed."""
@@ -100,10 +97,6 @@ class FileEraser:
         self, path: Path, is_in: bool, problem: str = "it is not a file of source records, so it is not changed"
     ) -> FoundFile | None:
         return FoundFile(path, Counter(), 0, 0, problem) if is_in else None
-
-    def _is_in_piece(self, piece: bytes) -> bool:
-        has_id = bool(self._member_id) and self._member_id in piece
-        return has_id or self._eraser.contacts.are_in_bytes(piece)
 
     def rewrite(self, path: Path, before_replaced: Callable[[str], None]) -> None:
         """Write a file of source records anew. `before_replaced` gets the new SHA-256 before the file is replaced.
@@ -152,7 +145,7 @@ def _erased_record(line: bytes, eraser: RecordEraser) -> bytes | None:
     try:
         record = parse_record(line)
     except Rejected:
-        return None if eraser.contacts.are_in_bytes(line) else line
+        return eraser.erased_text(line)
     kept = eraser.erased(record)
     if kept is None:
         return None
