@@ -214,6 +214,40 @@ def test_a_member_is_forgotten_on_postgresql_which_is_to_be_vacuumed_by_its_owne
     assert server.command(named, database) == [(0,)]
 
 
+WRITES = [
+    ("members", "forget", ID, "--yes"),
+    ("loads", "undo", "1", "--remove"),
+    ("shops", "set", "sh_1", "--closing-time", "04:00", "--yes"),
+]
+
+
+@pytest.mark.parametrize("command", WRITES)
+@pytest.mark.parametrize(
+    ("role", "missing"), [("loading", "counterfoil_administration"), ("administration", "counterfoil_loading")]
+)
+def test_a_login_that_lacks_a_role_is_refused_before_anything_is_audited(
+    database_with_logins: dict[str, Command], role: str, missing: str, command: tuple[str, ...]
+) -> None:
+    refused = database_with_logins[role](*command, status=1)
+    assert f"lacks the role {missing}." in refused.stderr
+    acts = [entry["act"] for entry in database_with_logins["administration"].json("audit")]
+    assert not {"member_forgotten", "load_undone", "shop_changed"} & set(acts)
+
+
+@pytest.fixture(scope="module")
+def database_with_logins() -> dict[str, Command]:
+    """A database with a login for each of two roles."""
+    server = servers.postgres(18)
+    database, url = server.fresh_database()
+    Command(url)("migrate", "--roles")
+    commands = {}
+    for role in ("loading", "administration"):
+        server.command(f"DROP ROLE IF EXISTS only_{role}", database)
+        server.command(f"CREATE ROLE only_{role} LOGIN IN ROLE counterfoil_{role}", database)
+        commands[role] = Command(url.replace("postgres@", f"only_{role}@"))
+    return commands
+
+
 # --- kept files ----------------------------------------------------------------------------------
 
 

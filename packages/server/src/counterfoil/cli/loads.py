@@ -13,7 +13,7 @@ from counterfoil import bootstrap
 from counterfoil.checks.contents import unfinished_load
 from counterfoil.checks.open_items import VERBS, close_by_hand
 from counterfoil.checks.running import horizon_motion
-from counterfoil.cli.options import existing_store, refuse_without_effect, store_options, utc_option
+from counterfoil.cli.options import existing_store, refuse_without_effect, require_roles, store_options, utc_option
 from counterfoil.cli.totals import print_totals
 from counterfoil.cli.undo import check_options, undo_load
 from counterfoil.domain.doubts import describe
@@ -96,6 +96,7 @@ def command(words: tuple[str, ...], limit: int, remove: bool, void_reason: str |
         case ("resolve" | "accept" | "discard" as verb, first, *others):
             _close(settings, verb, _named(reads.open_items(), verb, [first, *others]), as_json)
         case ("undo", number) if NUMBER.fullmatch(number):
+            require_roles(settings, writes=remove or void_reason is not None)
             undo_load(settings, int(number), remove=remove, void_reason=void_reason, as_json=as_json)
         case (number,) if number not in WORDS:
             _print_load(reads, int(number), as_json)

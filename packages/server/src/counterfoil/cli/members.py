@@ -9,7 +9,7 @@ from msgspec import DecodeError, ValidationError, json
 from msgspec.structs import replace
 
 from counterfoil.checks.forgetting import Erased, Forgetting, KnownMember, PartnerRead, acting_as_store_owner
-from counterfoil.cli.options import existing_store, store_options, utc_option
+from counterfoil.cli.options import existing_store, require_roles, store_options, utc_option
 from counterfoil.domain.forgetting import ForgottenMember, Person, mark_of, same_tel
 from counterfoil.domain.members import StoredMember
 from counterfoil.ingest.erasing import FoundFile
@@ -134,6 +134,7 @@ def forget(
     if [is_named, unfinished, marks is not None].count(True) != 1:
         raise click.UsageError("Name one member by ID, token, --tel or --email, or use --unfinished or --marks FILE.")
     settings, now = existing_store(), SystemClock().now_ms()
+    require_roles(settings, writes=not check)
     listed = _marks_in(marks) if marks else None
     with acting_as_store_owner(settings):
         forgetting = Forgetting(settings, now, folders)

@@ -175,6 +175,24 @@ def require_embedded(settings: Settings) -> None:
         )
 
 
+def require_roles(settings: Settings, *, writes: bool) -> None:
+    """Raise if the login of PostgreSQL cannot read keys and, if the command writes, write books and the audit log."""
+    from counterfoil import bootstrap  # noqa: PLC0415 - commands that need only the options start faster without it
+
+    granted = bootstrap.store(settings).reads().permissions()
+    if granted is None:
+        # An embedded store relies on file modes.
+        return
+    missing = [] if granted.issues_keys else ["counterfoil_administration"]
+    if writes and not granted.loads:
+        missing.append("counterfoil_loading")
+    if missing:
+        raise SettingsError(
+            f"the login {granted.login} may not do this: it lacks the role {' and '.join(missing)}. Use the login of"
+            " the owner, or one that has the roles counterfoil_administration and counterfoil_loading."
+        )
+
+
 def existing_store(**flags: object) -> Settings:
     """Return the settings. Raise if an embedded store does not exist, because the command must not create one."""
     settings = settings_from(**flags)

@@ -6,7 +6,7 @@ from contextlib import closing
 import click
 
 from counterfoil import bootstrap, shop_settings
-from counterfoil.cli.options import existing_store, store_options, utc_option
+from counterfoil.cli.options import existing_store, require_roles, store_options, utc_option
 from counterfoil.domain.audit import FieldChange
 from counterfoil.domain.shops import SHOP_FIELDS, ShopSettings
 from counterfoil.machine.operator import operator
@@ -116,6 +116,7 @@ def set_(
     _require_something_to_do(shop_ids, chosen, fields, all_shops=all_shops, missing=missing)
     selection: Selection = "all" if all_shops else "missing" if missing else "named"
     settings, now = existing_store(), SystemClock().now_ms()
+    require_roles(settings, writes=not check)
     try:
         planned = shop_settings.plan(
             bootstrap.store(settings).reads(), shop_ids, chosen, now, selection=selection, reset=fields
