@@ -34,6 +34,11 @@ def test_the_table_names_every_setting_with_its_origin_and_help(counterfoil: Com
     assert all(row["origin"] == "default" and row["help"] for row in rows.values())
 
 
+def test_the_origin_of_an_empty_setting_does_not_stand_where_its_value_belongs(counterfoil: Command) -> None:
+    (line,) = [line for line in counterfoil.bare("settings").stdout.splitlines() if line.startswith("meter ")]
+    assert line.split() == ["meter", "(empty)", "default"]
+
+
 def test_flags_override_the_environment_which_overrides_the_file(
     counterfoil: Command, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

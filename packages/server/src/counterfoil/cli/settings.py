@@ -30,5 +30,6 @@ def command(config: Path | None, as_json: bool) -> None:
         return
     name_width = max(len(setting.name) for setting in TABLE)
     for name, value, origin, text in rows:
-        print_wrapped(f"{style(name.ljust(name_width), bold=True)}  {style(value, fg='cyan')}  {origin}", INDENT)
+        shown = style(value or "(empty)", fg="cyan")
+        print_wrapped(f"{style(name.ljust(name_width), bold=True)}  {shown}  {origin}", INDENT)
         print_wrapped(" " * INDENT + text, INDENT, dim=True)
