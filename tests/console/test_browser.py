@@ -94,7 +94,8 @@ def test_every_page_is_accessible_short_and_stays_on_its_origin(
         newest_load = go(visit, demo, "/loads").locator("td a").first.get_attribute("href")
         of_shops = _pages_of_a_shop(visit, demo)
         others = ("/reference", "/reference/try/listTransactions", one_key, newest_load, f"{newest_load}/undo")
-        for path in (*PAGES, *others, *of_shops):
+        of_imports = ("/imports", "/loads/items/1")
+        for path in (*PAGES, *others, *of_shops, *of_imports):
             page = go(visit, demo, path)
             if path != "/reference":
                 assert page.locator("html").get_attribute("lang") == language

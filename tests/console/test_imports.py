@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import socket
 import subprocess
 from contextlib import closing
@@ -159,6 +160,39 @@ def test_a_file_in_which_no_row_can_be_read_cannot_be_accepted(alice: Operator) 
     assert "Nothing in this file can be loaded." in alice.page(address)
     send(alice, f"{address}/accept")
     assert alice.json(f"{address}.json")["state"] == "checked"
+
+
+SET = {
+    "bills.csv": b"Bill No,Closed,Branch,Total\nB-1,2026-11-13 12:04,Inn,107.00\nB-2,2026-11-13 13:04,Old,214.00\n",
+    "items.csv": b"Bill,Item,Qty,Amount\nB-1,Tea,1,37.00\nB-1,Soup,2,70.00\nB-2,Rice,2,214.00\n",
+    "payments.csv": b"Bill,Method,Paid\nB-1,Cash,107.00\nB-2,Card,214.00\n",
+}
+
+
+def test_bills_items_and_payments_in_files_of_their_own_come_in_together(
+    console: RunningConsole, alice: Operator
+) -> None:
+    address = brought(alice, *SET.items())
+    page = alice.page(address)
+    chosen = re.findall(r'<option value="(\w+)" selected>', page)
+    assert chosen == ["bills", "lines", "payments"]
+    send(alice, f"{address}/answers", **{f"kind:{place}": kind for place, kind in enumerate(chosen)})
+    assert settled(alice, address, "reading")["form"]["proven"]
+    send(alice, f"{address}/answers", **FACTS)
+    found = settled(alice, address, "reading")
+    assert (found["state"], found["totals"]["net"]) == ("checked", "321.00")
+    assert accept(alice, address)["state"] == "loaded"
+    shop, _ = sorted(known.facts.shop_id for known in reads(console).known_facts())
+    (of_day,) = alice.json(f"/shops/{shop}/days/2026-11-13.json")["bills"]
+    assert (of_day["net"], of_day["lines"]) == ("107", 2)
+
+
+def test_the_two_reports_of_a_known_till_come_in_together(alice: Operator) -> None:
+    names = ("loyverse-receipts.csv", "loyverse-receipts-by-item.csv")
+    address = brought(alice, *((name, (EXAMPLES / name).read_bytes()) for name in names))
+    send(alice, f"{address}/answers", **FACTS)
+    found = settled(alice, address, "reading")
+    assert (found["state"], found["totals"]["net"]) == ("checked", "135.00")
 
 
 def test_members_need_a_base_and_then_come_in(console: RunningConsole, alice: Operator) -> None:

@@ -207,7 +207,7 @@ def answer(visit: Visit) -> ConsoleResponse:
 def _take_answers(visit: Visit, brought: BroughtIn) -> None:
     """Take what was answered. Raise `ShopSettingsError` if shops cannot have these facts."""
     form, stage = visit.request.form, brought.stage
-    if isinstance(stage, Asking) and stage.needs:
+    if isinstance(stage, Asking) and stage.needs and stage.needs != "kinds":
         _take_said(visit, brought, stage.needs)
     elif isinstance(stage, Asking) and stage.questions:
         brought.facts = _facts_in(visit, stage)
@@ -218,6 +218,7 @@ def _take_answers(visit: Visit, brought: BroughtIn) -> None:
         for kind in KINDS:
             if form.get(f"kind:{place}") == kind:
                 brought.kinds[place] = kind
+                brought.has_kinds = True
                 brought.forget_export()
 
 

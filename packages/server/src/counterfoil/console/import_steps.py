@@ -130,6 +130,8 @@ def _next_stage(settings: Settings, brought: BroughtIn) -> Stage:
             return Asking(needs="base", choices=tuple(base.id for base in known_bases(settings)))
         except UnknownZone:
             return Asking(needs="timezone")
+    if len(brought.files) > 1 and not brought.has_kinds:
+        return Asking(needs="kinds")
     form = read_form(
         replace(_request(settings, brought), answers=dict(brought.answers)),
         conversion_limits(settings),

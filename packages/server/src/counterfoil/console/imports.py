@@ -38,7 +38,7 @@ MAX_ARRIVING = 3
 MAX_IMPORTS = 12
 
 # What nobody has said, and without which known files cannot be converted.
-Need = Literal["base", "timezone", "shop", "currency"]
+Need = Literal["base", "timezone", "shop", "currency", "kinds"]
 BusyReason = Literal["one_per_device", "busy", "too_many_imports"]
 
 
@@ -128,6 +128,8 @@ class BroughtIn(Struct, kw_only=True):
     folder: Path
     files: list[UploadedFile] = field(default_factory=list)
     kinds: list[Kind] = field(default_factory=list)
+    has_kinds: bool = False
+    """Whether a person has said what is in each file."""
     item: OpenItem | None = None
     """The open item whose file it is."""
     stage: Stage = ReadingFiles()

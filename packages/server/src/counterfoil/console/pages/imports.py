@@ -24,6 +24,7 @@ from counterfoil.domain.audit import Act
 from counterfoil.domain.intake import load_state
 from counterfoil.domain.open_items import OpenItem
 from counterfoil.importer.form import Form, Question
+from counterfoil.importer.protocol import Kind
 from counterfoil.ingest.converted_exports import ImportTally
 from counterfoil.machine.uploaded_files import MAX_UPLOAD
 from counterfoil.model.control_totals import TotalsOfDay, TotalsReport
@@ -49,6 +50,9 @@ OF_FILES = (Act.FILE_BROUGHT_IN, Act.FILE_ACCEPTED, Act.FILE_DISCARDED)
 # A page shows so many rows of totals by day and shop; if there are more, it shows days.
 MOST_ROWS = 62
 MOST_SHOPS_NAMED = 30
+# Parts of the names of files with the items and the payments of bills.
+OF_LINES = ("item", "line", "detail", "product", "รายการ", "สินค้า")
+OF_PAYMENTS = ("pay", "tender", "ชำระ", "จ่าย")
 
 
 class Progress(Struct, frozen=True, kw_only=True):
@@ -124,6 +128,13 @@ class ImportView(Struct, frozen=True, kw_only=True):
         return self.form.questions if self.asking and self.form and not self.form.open else ()
 
     @property
+    def kinds(self) -> Sequence[Kind]:
+        """What is in each file: what a person has said or, until then, what the names of the files suggest."""
+        if self.brought.has_kinds:
+            return self.brought.kinds
+        return [_likely_kind(file.name.casefold()) for file in self.brought.files]
+
+    @property
     def totals(self) -> TotalsReport | None:
         if self.checked:
             return self.checked.totals
@@ -147,6 +158,13 @@ class ImportView(Struct, frozen=True, kw_only=True):
         if self.checked:
             return self.checked.tally
         return self.handed.tally if self.handed else None
+
+
+def _likely_kind(name: str) -> Kind:
+    """Return what a person probably chooses for a file of this name."""
+    if any(word in name for word in OF_PAYMENTS):
+        return "payments"
+    return "lines" if any(word in name for word in OF_LINES) else "bills"
 
 
 def read(visit: Visit) -> ImportsView:
