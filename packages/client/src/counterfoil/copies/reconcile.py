@@ -15,7 +15,7 @@ from counterfoil.client.sinks.sql import COMPARED_TABLES, ShopDayTotals
 from counterfoil.copies import remote
 from counterfoil.copies.remote import ExitStatus, Remote
 from counterfoil.model.text import counted, decimal_text
-from counterfoil.program.columns import ListColumn, json_row
+from counterfoil.program.columns import DATA, ListColumn, json_row
 from counterfoil.program.main import Command
 from counterfoil.program.terminal import echo, json_option, print_json, print_list, print_message, print_note
 
@@ -207,7 +207,7 @@ def _both(heading: str, value: Callable[[ShopDayTotals], str]) -> ListColumn[Dif
     def text(found: Difference) -> str:
         return f"{value(found.service)} / {value(found.copy)}"
 
-    return ListColumn("", kind="number", terminal=heading, text=text)
+    return ListColumn(heading, kind="number", terminal=heading, text=text, without=DATA)
 
 
 _COLUMNS: Sequence[ListColumn[Difference]] = (
@@ -222,7 +222,7 @@ _COLUMNS: Sequence[ListColumn[Difference]] = (
     ListColumn("removed"),
     ListColumn("different"),
     ListColumn("fixed", lambda found: found.is_fixed),
-    ListColumn("", _describe, terminal="in the copy"),
+    ListColumn("inTheCopy", _describe, terminal="in the copy", without=DATA),
 )
 _TABLE_COLUMNS: Sequence[ListColumn[RowDifferences]] = (
     ListColumn("table", kind="code", terminal="table"),

@@ -17,34 +17,34 @@ Row = TypeVar("Row")
 _CAPITAL = re.compile("(?=[A-Z])")
 
 
+# The formats for programs, in which every column is, unless it is `without` some of them.
+Format = Literal["json", "console", "csv"]
+DATA: tuple[Format, ...] = ("json", "console", "csv")
+
+
 class ListColumn(Struct, Generic[Row], frozen=True):
-    """A column of a list. An empty name or heading leaves it out of that format.
+    """A column of a list.
 
-    `json` is its name in `--json`, and `console` its name in the JSON of a page, if that differs. `terminal` is its
-    heading in a terminal, `page` its heading on a page (a `translatable` text), and `csv` its heading in an export,
-    which follows from its name if it is None. Without `value`, the column shows the attribute of this name. `text` is
-    what a terminal shows instead of the value. A `time` is in milliseconds since 1970, and a `key` is the ID of one.
+    `name` is its name in `--json`, in the JSON of a page, in the address of a sorted list, and in templates. Without
+    `value`, the column shows the attribute of this name. `text` is what a terminal shows instead of the value. A `time`
+    is in milliseconds since 1970, and a `key` is the ID of one.
 
-    A page knows the column by its `key`: in the address of a sorted list, and in the template. This is `name`, or else
-    the name in `--json`.
+    People see the column if it has a heading: `terminal`, and on a page `page` (a `translatable` text). Programs get
+    it in all formats of DATA but those in `without`. `console` and `csv` are for the few that have another name there.
     """
 
-    json: str
+    name: str
     value: Callable[[Row], Any] | None = None
     kind: Literal["text", "code", "number", "time", "key"] = "text"
     terminal: str = ""
     page: str = ""
-    csv: str | None = None
-    console: str | None = None
+    csv: str = ""
+    console: str = ""
     text: Callable[[Row], str] | None = None
-    name: str = ""
-
-    @property
-    def key(self) -> str:
-        return self.name or self.json
+    without: tuple[Format, ...] = ()
 
     def value_of(self, row: Row) -> Any:
-        return self.value(row) if self.value else getattr(row, _attribute(self.json))
+        return self.value(row) if self.value else getattr(row, _attribute(self.name))
 
     def json_of(self, row: Row) -> Any:
         """Return the value of this column as JSON shows it."""
@@ -53,9 +53,9 @@ class ListColumn(Struct, Generic[Row], frozen=True):
 
     @property
     def csv_heading(self) -> str:
-        if self.csv is not None:
+        if self.csv:
             return self.csv
-        name = _attribute(self.json)
+        name = _attribute(self.name)
         return f"{name.removesuffix('_at')}_utc" if self.kind == "time" else name
 
 
@@ -65,13 +65,13 @@ def _attribute(json_name: str) -> str:
 
 
 def json_row(columns: Iterable[ListColumn[Row]], row: Row) -> dict[str, Any]:
-    return {column.json: column.json_of(row) for column in columns if column.json}
+    return {column.name: column.json_of(row) for column in columns if "json" not in column.without}
 
 
 def console_json(columns: Iterable[ListColumn[Row]], row: Row) -> dict[str, Any]:
     """Return a row as a page of the console serves it as JSON."""
-    named = ((column.json if column.console is None else column.console, column) for column in columns)
-    return {name: column.json_of(row) for name, column in named if name}
+    shown = [column for column in columns if "console" not in column.without]
+    return {column.console or column.name: column.json_of(row) for column in shown}
 
 
 class RowList(Generic[Row]):
@@ -89,11 +89,13 @@ def as_data(value: object) -> object:
 
 def csv_lines(columns: Iterable[ListColumn[Row]], rows: Iterable[Row]) -> list[list[object]]:
     """Return the headings and the rows of an export. A list of values is one cell."""
-    exported = [column for column in columns if column.csv_heading]
-    return [
-        [column.csv_heading for column in exported],
-        *([_csv_value(column.json_of(row)) for column in exported] for row in rows),
-    ]
+    exported = [column for column in columns if "csv" not in column.without]
+    headings: list[object] = [column.csv_heading for column in exported]
+    return [headings, *(_csv_row(exported, row) for row in rows)]
+
+
+def _csv_row(columns: Iterable[ListColumn[Row]], row: Row) -> list[object]:
+    return [_csv_value(column.json_of(row)) for column in columns]
 
 
 def _csv_value(value: Any) -> object:
@@ -122,7 +124,7 @@ def arranged(columns: Iterable[ListColumn[Row]], first: Sequence[str]) -> list[L
     """Return the columns with those that have these names or headings first, and the others after them."""
 
     def place(column: ListColumn[Row]) -> int:
-        names = [name for name in (column.key, column.page, column.terminal) if name in first]
+        names = [name for name in (column.name, column.page, column.terminal) if name in first]
         return first.index(names[0]) if names else len(first)
 
     return sorted(columns, key=place)

@@ -19,7 +19,7 @@ from counterfoil.model.text import counted, csv_text
 from counterfoil.operator_reads import OperatorReads
 from counterfoil.program import terminal
 from counterfoil.program.clock import SystemClock
-from counterfoil.program.columns import ListColumn, csv_lines, json_row
+from counterfoil.program.columns import DATA, ListColumn, csv_lines, json_row
 from counterfoil.program.main import Command
 from counterfoil.program.times import second, shown_zone
 from counterfoil.request_reads import ANY_ERROR, RecordedRequest, RequestFilter
@@ -188,7 +188,7 @@ def _follow(reads: OperatorReads, wanted: RequestFilter, *, as_json: bool, as_cs
 
 
 _COLUMNS = columns()
-_NAMES = [column.json for column in _COLUMNS if column.json]
+_NAMES = [column.name for column in _COLUMNS if "json" not in column.without]
 # The order in a terminal.
 _FIRST = ("at", "status", "took", "route", "keyId", "label", "requestId", "error")
 _NARROW = ("time", "status", "route", "key ID", "request ID")
@@ -280,11 +280,13 @@ def _days(largest: int) -> Sequence[ListColumn[tuple[Key, date, int]]]:
         return "█" * max(round(row[2] / largest * BAR_WIDTH), row[2] > 0) if largest else ""
 
     return (
-        ListColumn("", lambda row: row[0].key_id, "code", "key ID"),
-        ListColumn("", lambda row: row[1].isoformat(), terminal="day"),
-        ListColumn("", lambda row: row[2], "number", "count"),
-        ListColumn("", terminal="of largest" if terminal.is_terminal(sys.stdout) else "", text=bar),
-        ListColumn("", lambda row: row[0].per_day, "number", "quota"),
-        ListColumn("", kind="number", terminal="used", text=lambda row: f"{row[2] / row[0].per_day:.1%}"),
-        ListColumn("", lambda row: row[0].label, terminal="label"),
+        ListColumn("keyId", lambda row: row[0].key_id, kind="code", terminal="key ID", without=DATA),
+        ListColumn("day", lambda row: row[1].isoformat(), terminal="day", without=DATA),
+        ListColumn("count", lambda row: row[2], kind="number", terminal="count", without=DATA),
+        ListColumn("share", terminal="of largest" if terminal.is_terminal(sys.stdout) else "", text=bar, without=DATA),
+        ListColumn("quota", lambda row: row[0].per_day, kind="number", terminal="quota", without=DATA),
+        ListColumn(
+            "used", kind="number", terminal="used", text=lambda row: f"{row[2] / row[0].per_day:.1%}", without=DATA
+        ),
+        ListColumn("label", lambda row: row[0].label, terminal="label", without=DATA),
     )

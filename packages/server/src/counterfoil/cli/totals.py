@@ -13,7 +13,7 @@ from counterfoil.model.calendar import as_number
 from counterfoil.model.control_totals import ControlTotals, TotalsOfDay, TotalsReport, day_text, decimal_text
 from counterfoil.model.pos_values import MILLION
 from counterfoil.model.text import counted, printable
-from counterfoil.program.columns import ListColumn
+from counterfoil.program.columns import DATA, ListColumn
 from counterfoil.program.terminal import print_list, print_wrapped
 
 # The printed table is kept short; `--json` lists every shop and day.
@@ -88,7 +88,13 @@ def print_totals(report: TotalsReport, proposed_closing: str | None = None) -> N
     if len(rows) > 1:
         rows.append(("total", *[""] * (len(names) - 1), *_figures([report])))
     columns = [
-        ListColumn[tuple[str, ...]]("", None, "text" if heading in names else "number", heading, text=itemgetter(place))
+        ListColumn[tuple[str, ...]](
+            heading,
+            kind="text" if heading in names else "number",
+            terminal=heading,
+            text=itemgetter(place),
+            without=DATA,
+        )
         for place, heading in enumerate((*names, *_HEADER))
     ]
     print_list(columns, rows)

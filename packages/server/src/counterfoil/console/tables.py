@@ -78,7 +78,7 @@ def arrange(
     visit: Visit = context["visit"]
     shown = [column for column in arranged(listing.columns, first) if column.page]
     if columns is not None:
-        shown = [column for column in arranged(shown, columns) if column.key in columns]
+        shown = [column for column in arranged(shown, columns) if column.name in columns]
     drawn = _filtered(visit, _drawn(visit, listing.rows, shown, cells, by_kind), kind)
     chosen = _chosen(visit, shown) if kind != "fixed" else None
     if chosen is not None:
@@ -111,8 +111,8 @@ def _drawn(
 def _drawer(
     visit: Visit, column: ListColumn[Any], cells: Mapping[str, DrawCell], by_kind: Mapping[str, DrawValue]
 ) -> DrawCell:
-    if column.key in cells:
-        return cells[column.key]
+    if column.name in cells:
+        return cells[column.name]
     draw = by_kind[column.kind]
     labels = visit.store.labels() if column.kind == "key" else {}
 
@@ -143,7 +143,7 @@ def _text(markup: Markup) -> str:
 def _chosen(visit: Visit, columns: Sequence[ListColumn[Any]]) -> int | None:
     """Return the place of the column that the address names, or None."""
     for place, column in enumerate(columns):
-        if column.key and column.key == visit.query.get("sort"):
+        if column.name == visit.query.get("sort"):
             return place
     return None
 
@@ -162,13 +162,13 @@ def _in_order(visit: Visit, place: int, column: ListColumn[Any], drawn: list[_Dr
 
 def _heading(visit: Visit, column: ListColumn[Any], styles: Mapping[str, str], *, can_sort: bool) -> DrawnHeading:
     text = visit.t.gettext(column.page)
-    style = " ".join(filter(None, ["number" if column.kind == "number" else "", styles.get(column.key, "")]))
+    style = " ".join(filter(None, ["number" if column.kind == "number" else "", styles.get(column.name, "")]))
     # A column without a value has buttons.
-    if not can_sort or not (column.json or column.value):
+    if not can_sort or (column.value is None and "json" in column.without):
         return DrawnHeading(text, style)
-    is_chosen, is_down = visit.query.get("sort") == column.key, visit.query.get("order") == "desc"
+    is_chosen, is_down = visit.query.get("sort") == column.name, visit.query.get("order") == "desc"
     down = not is_down if is_chosen else column.kind in ("number", "time")
-    address = visit.address(visit.path, sort=column.key, order="desc" if down else None)
+    address = visit.address(visit.path, sort=column.name, order="desc" if down else None)
     order = ("descending" if is_down else "ascending") if is_chosen else None
     return DrawnHeading(text, style, address, order)
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from counterfoil.domain.audit import Act, AuditEntry, FieldValue
 from counterfoil.model.calendar import iso_utc
 from counterfoil.model.text import translatable
-from counterfoil.program.columns import ListColumn
+from counterfoil.program.columns import DATA, ListColumn
 from counterfoil.program.times import instant, minute
 
 # Fields whose values are times in UTC.
@@ -53,19 +53,18 @@ COLUMNS: Sequence[ListColumn[AuditEntry]] = (
     ListColumn("via", lambda entry: entry.actor.via, terminal="via"),
     ListColumn("host", lambda entry: entry.actor.host, terminal="host"),
     ListColumn("keyId", kind="key", terminal="key ID", page=translatable("Key"), text=lambda entry: entry.key_id or ""),
-    ListColumn("changes", csv="", console=""),
+    ListColumn("changes", without=("console", "csv")),
     ListColumn(
-        "",
+        "changed",
         _changes,
         terminal="changes",
         page=translatable("What changed"),
-        csv="",
         console="changes",
-        name="changed",
         text=lambda entry: entry.detail or "; ".join(_shown_changes(entry)) or "-",
+        without=("json", "csv"),
     ),
-    ListColumn("", lambda entry: "; ".join(_changes(entry)) or entry.detail, csv="changes"),
-    ListColumn("detail", csv=""),
+    ListColumn("changes", lambda entry: "; ".join(_changes(entry)) or entry.detail, without=("json", "console")),
+    ListColumn("detail", without=("csv",)),
 )
 
 
@@ -75,4 +74,4 @@ def with_labels(labels: Mapping[str, str]) -> Sequence[ListColumn[AuditEntry]]:
     def label(entry: AuditEntry) -> str:
         return labels.get(entry.key_id or "", "")
 
-    return (*COLUMNS[:6], ListColumn("", label, terminal="label", csv="", console="", text=label), *COLUMNS[6:])
+    return (*COLUMNS[:6], ListColumn("label", label, terminal="label", text=label, without=DATA), *COLUMNS[6:])

@@ -14,7 +14,7 @@ from counterfoil.domain.request_records import CHANGE_FEED, CHANGES_OF_SHOP, Cop
 from counterfoil.model.calendar import HOUR_MS, from_ms, iso_utc, to_ms
 from counterfoil.model.messages import Message, duration
 from counterfoil.model.text import translatable
-from counterfoil.program.columns import ListColumn
+from counterfoil.program.columns import DATA, ListColumn
 from counterfoil.program.times import minute
 
 # A copy that was brought up to date within this time counts as fresh. Integrators usually read at least once a day.
@@ -205,17 +205,24 @@ def notes(row: CopyRow) -> Iterator[Message]:
 def columns(now: int) -> Sequence[ListColumn[CopyRow]]:
     """Return the columns in a terminal and on a page. In JSON, a row has all its fields."""
     return (
-        ListColumn("", list_name, terminal="shop", page=translatable("Shop"), name="list"),
-        ListColumn("", lambda row: str(state(row, now)), terminal="copy", page=translatable("State"), name="state"),
+        ListColumn("list", list_name, terminal="shop", page=translatable("Shop"), without=DATA),
         ListColumn(
-            "",
-            lambda row: row.complete_until,
-            "time",
-            "complete until",
-            page=translatable("Complete until"),
-            name="completeUntil",
+            "state", lambda row: str(state(row, now)), terminal="copy", page=translatable("State"), without=DATA
         ),
         ListColumn(
-            "", lambda row: row.last_read_at, "time", "last read", page=translatable("Last read"), name="lastReadAt"
+            "completeUntil",
+            lambda row: row.complete_until,
+            kind="time",
+            terminal="complete until",
+            page=translatable("Complete until"),
+            without=DATA,
+        ),
+        ListColumn(
+            "lastReadAt",
+            lambda row: row.last_read_at,
+            kind="time",
+            terminal="last read",
+            page=translatable("Last read"),
+            without=DATA,
         ),
     )

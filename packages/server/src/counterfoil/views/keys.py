@@ -11,7 +11,7 @@ from counterfoil.domain.problems import what_to_do
 from counterfoil.model.calendar import days_until, thai_day
 from counterfoil.model.text import translatable
 from counterfoil.operator_reads import OperatorReads
-from counterfoil.program.columns import ListColumn
+from counterfoil.program.columns import DATA, ListColumn
 from counterfoil.program.times import minute
 from counterfoil.request_reads import DayOfKey, ErrorGroup
 from counterfoil.views.copies import CopySummary, LoadedShops, copy_rows, summary
@@ -39,9 +39,11 @@ def columns(now: int, last_used: Mapping[str, int] | None = None) -> Sequence[Li
     return (
         ListColumn("keyId", terminal="key ID"),
         ListColumn("label", terminal="label", text=lambda key: key.label),
-        ListColumn("scope", terminal="scope", csv="", console="", text=lambda key: f"{key.scope.kind} {key.scope.id}"),
-        ListColumn("", lambda key: key.scope.kind, csv="scope_kind", console="scopeKind"),
-        ListColumn("", lambda key: key.scope.id, csv="scope_id", console="scopeId"),
+        ListColumn(
+            "scope", terminal="scope", text=lambda key: f"{key.scope.kind} {key.scope.id}", without=("console", "csv")
+        ),
+        ListColumn("scopeKind", lambda key: key.scope.kind, without=("json",)),
+        ListColumn("scopeId", lambda key: key.scope.id, without=("json",)),
         ListColumn("permissions", permissions, terminal="permissions", text=permission_names),
         ListColumn("perMin", kind="number", terminal="/min"),
         ListColumn("perDay", kind="number", terminal="/day"),
@@ -50,7 +52,7 @@ def columns(now: int, last_used: Mapping[str, int] | None = None) -> Sequence[Li
         ListColumn("revoked", lambda key: key.is_revoked(now)),
         ListColumn("revokedAt", lambda key: revoked_at(key, now), "time"),
         ListColumn("revokesAt", lambda key: None if key.is_revoked(now) else key.revokes_at, "time"),
-        ListColumn("", lambda key: state(key, now), terminal="state", csv=""),
+        ListColumn("state", lambda key: state(key, now), terminal="state", without=DATA),
         ListColumn("successorOf"),
     )
 
@@ -97,24 +99,24 @@ def used_keys(reads: OperatorReads, shops: LoadedShops, now: int) -> list[UsedKe
 
 # The columns of a key's usage.
 USAGE: Sequence[ListColumn[UsedKey]] = (
-    ListColumn("", lambda used: used.key_id, "key", page=translatable("Key"), csv="", name="keyId"),
-    ListColumn("", lambda used: used.scope.id, page=translatable("Scope"), csv="", name="scope"),
-    ListColumn("copy", page=translatable("Copy"), csv=""),
+    ListColumn("keyId", lambda used: used.key_id, kind="key", page=translatable("Key"), without=DATA),
+    ListColumn("scope", lambda used: used.scope.id, page=translatable("Scope"), without=DATA),
+    ListColumn("copy", page=translatable("Copy"), without=("csv",)),
     ListColumn("lastUsed", kind="time", page=translatable("Last used")),
-    ListColumn("week", csv=""),
-    ListColumn("", lambda used: used.week[-1], csv="requests_today"),
+    ListColumn("week", without=("csv",)),
+    ListColumn("requestsToday", lambda used: used.week[-1], without=("json", "console")),
     ListColumn(
-        "",
+        "requests",
         lambda used: sum(used.week),
-        "number",
+        kind="number",
         page=translatable("Last 7 days"),
         csv="requests_7_days",
-        name="requests",
+        without=("json", "console"),
     ),
     ListColumn("errors", kind="number", page=translatable("Errors"), csv="errors_7_days"),
-    ListColumn("", lambda used: used.per_day, "number", page=translatable("Today / quota"), csv="", name="quota"),
+    ListColumn("quota", lambda used: used.per_day, kind="number", page=translatable("Today / quota"), without=DATA),
     ListColumn("warnings"),
-    ListColumn("", lambda used: used.copy.state, csv="copy"),
+    ListColumn("copy", lambda used: used.copy.state, without=("json", "console")),
 )
 
 

@@ -8,7 +8,7 @@ from counterfoil.domain.open_items import OTHER_FILES, OpenItem
 from counterfoil.model.messages import duration
 from counterfoil.model.text import printable, translatable
 from counterfoil.operator_reads import OperatorReads
-from counterfoil.program.columns import ListColumn, json_row
+from counterfoil.program.columns import DATA, ListColumn, json_row
 
 # The store remembers this many loads, and this many rejected lines of each. The rejects file has all of them.
 MOST_LOADS, MOST_REJECTS = 100, 1_000
@@ -24,7 +24,7 @@ def columns(now: int) -> Sequence[ListColumn[LoadRow]]:
     return (
         ListColumn("number", kind="number", terminal="load"),
         ListColumn("startedAt", kind="time", terminal="started", page=translatable("Started")),
-        ListColumn("seenAt", kind="time", csv=""),
+        ListColumn("seenAt", kind="time", without=("csv",)),
         ListColumn("finishedAt", kind="time"),
         ListColumn("source"),
         ListColumn(
@@ -32,11 +32,11 @@ def columns(now: int) -> Sequence[ListColumn[LoadRow]]:
             lambda load: {name: rejected for name, rejected in load.files.items() if name},
             terminal="files",
             page=translatable("Files"),
-            csv="",
             text=file_names,
+            without=("csv",),
         ),
-        ListColumn("moreFiles", lambda load: load.files.get(OTHER_FILES, 0), csv=""),
-        ListColumn("alarms", lambda load: alarms_json(load.alarms), csv=""),
+        ListColumn("moreFiles", lambda load: load.files.get(OTHER_FILES, 0), without=("csv",)),
+        ListColumn("alarms", lambda load: alarms_json(load.alarms), without=("csv",)),
         ListColumn(
             "state",
             lambda load: load_state(load, now),
@@ -46,17 +46,17 @@ def columns(now: int) -> Sequence[ListColumn[LoadRow]]:
         ),
         ListColumn("accepted", lambda load: load.is_accepted),
         ListColumn(
-            "",
+            "took",
             lambda load: (load.finished_at or load.seen_at) - load.started_at,
-            "number",
+            kind="number",
             page=translatable("Duration"),
-            name="took",
+            without=DATA,
         ),
         ListColumn("lines", kind="number", terminal="lines", page=translatable("Lines")),
         ListColumn("changed", kind="number", terminal="changed", page=translatable("Changed")),
         ListColumn("rejected", kind="number", terminal="rejected", page=translatable("Rejected")),
-        ListColumn("reasons", csv=""),
-        ListColumn("rejectsFile", csv=""),
+        ListColumn("reasons", without=("csv",)),
+        ListColumn("rejectsFile", without=("csv",)),
     )
 
 
@@ -107,7 +107,7 @@ def items(now: int) -> Sequence[ListColumn[OpenItem]]:
         ListColumn("load", kind="number", terminal="load"),
         ListColumn("lines", kind="number", terminal="lines", page=translatable("Lines")),
         ListColumn("source", terminal="source", page=translatable("Source")),
-        ListColumn("files", lambda item: dict(item.files), csv=""),
+        ListColumn("files", lambda item: dict(item.files), without=("csv",)),
         ListColumn("reason", terminal="reason", page=translatable("Reason")),
         ListColumn("path", terminal="file", page=translatable("File")),
         ListColumn("machine", lambda item: item.machine or None),
@@ -120,6 +120,6 @@ def rejects(meanings: Mapping[str, object]) -> Sequence[ListColumn[RejectedLine]
         ListColumn("source", terminal="source", page=translatable("Source")),
         ListColumn("line", kind="number", terminal="line", page=translatable("Line")),
         ListColumn("reason", terminal="reason", page=translatable("Reason")),
-        ListColumn("", lambda reject: meanings.get(reject.reason), csv="meaning"),
+        ListColumn("meaning", lambda reject: meanings.get(reject.reason), without=("json", "console")),
         ListColumn("fields", lambda reject: list(reject.fields), terminal="fields", page=translatable("Fields")),
     )

@@ -7,7 +7,7 @@ from counterfoil.domain.activity import LEARNING_DAYS, ShopActivity, ShopState
 from counterfoil.model.calendar import days_until, thai_day
 from counterfoil.model.text import translatable
 from counterfoil.operator_reads import OperatorReads
-from counterfoil.program.columns import ListColumn
+from counterfoil.program.columns import DATA, ListColumn
 
 DAYS = 14
 # The names of the states in a terminal. Shops that need attention come first, and one in the normal state gets a dash.
@@ -40,14 +40,14 @@ def columns(days: Days | None = None) -> Sequence[ListColumn[ShopActivity]]:
     of_days: tuple[ListColumn[ShopActivity], ...] = ()
     if days is not None:
         of_days = (
-            ListColumn("", lambda shop: days[shop.shop_id], csv="", console="days"),
+            ListColumn("days", lambda shop: days[shop.shop_id], without=("json", "csv")),
             ListColumn(
-                "",
+                "days",
                 lambda shop: sum(days[shop.shop_id]),
-                "number",
+                kind="number",
                 page=translatable("Last 14 days"),
                 csv="bills_14_days",
-                name="days",
+                without=("json", "console"),
             ),
         )
     return (
@@ -55,13 +55,13 @@ def columns(days: Days | None = None) -> Sequence[ListColumn[ShopActivity]]:
         ListColumn("shopName", lambda shop: shop.name, terminal="name", csv="name", console="name"),
         ListColumn("franchiseId", terminal="franchise"),
         ListColumn("providerId", terminal="base", csv="base", console="base"),
-        ListColumn("closingTime", lambda shop: shop.closing, terminal="closes", console=""),
-        ListColumn("timezone", console=""),
-        ListColumn("bills", kind="number", terminal="bills", csv="", console=""),
-        ListColumn("withoutBusinessDay", lambda shop: shop.without_business_day, csv="", console=""),
-        ListColumn("daysKnown", csv=""),
+        ListColumn("closingTime", lambda shop: shop.closing, terminal="closes", without=("console",)),
+        ListColumn("timezone", without=("console",)),
+        ListColumn("bills", kind="number", terminal="bills", without=("console", "csv")),
+        ListColumn("withoutBusinessDay", lambda shop: shop.without_business_day, without=("console", "csv")),
+        ListColumn("daysKnown", without=("csv",)),
         ListColumn("state", terminal="state", page=translatable("State"), text=state_text),
-        ListColumn("silent", lambda shop: shop.is_silent, csv=""),
+        ListColumn("silent", lambda shop: shop.is_silent, without=("csv",)),
         ListColumn("lastBillAt", kind="time", terminal="last bill", page=translatable("Last bill")),
         ListColumn(
             "usualSinceLastBill",
@@ -82,10 +82,9 @@ def columns(days: Days | None = None) -> Sequence[ListColumn[ShopActivity]]:
         ListColumn("usualByNow", kind="number", terminal="usual", page=translatable("Usual by now")),
         *of_days,
         ListColumn(
-            "",
+            "franchiseAndBase",
             lambda shop: (shop.franchise_id, shop.provider_id),
             page=translatable("Franchise"),
-            csv="",
-            name="franchiseAndBase",
+            without=DATA,
         ),
     )

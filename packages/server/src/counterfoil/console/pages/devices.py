@@ -7,7 +7,7 @@ from counterfoil.console.sign_in import lifetimes
 from counterfoil.console.visit import ConsolePage, Visit
 from counterfoil.domain.devices import Device, Lifetimes, state_of
 from counterfoil.model.text import translatable
-from counterfoil.program.columns import ListColumn, RowList
+from counterfoil.program.columns import DATA, ListColumn, RowList
 from counterfoil.views.devices import columns
 
 
@@ -20,7 +20,7 @@ class DevicesView(Struct, frozen=True):
 
     @property
     def shown(self) -> RowList[Device]:
-        buttons = ListColumn[Device]("", page=translatable("Revoke"), name="buttons")
+        buttons = ListColumn[Device]("buttons", page=translatable("Revoke"), without=DATA)
         return RowList((*self.devices.columns, buttons), self.devices.rows)
 
     def state_of(self, device: Device) -> str:

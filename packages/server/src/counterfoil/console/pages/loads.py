@@ -15,7 +15,7 @@ from counterfoil.domain.open_items import OpenItem
 from counterfoil.importing.results import IMPORT_PREFIX, LOAD_REASONS
 from counterfoil.ingest.lines import REASONS
 from counterfoil.model.text import translatable
-from counterfoil.program.columns import ListColumn, RowList, console_json
+from counterfoil.program.columns import DATA, ListColumn, RowList, console_json
 from counterfoil.views.loads import MOST_LOADS, MOST_REJECTS, columns, find, items, rejects
 
 # The page of a load shows this many of its rejected lines.
@@ -45,7 +45,7 @@ class OneLoadView(Struct, frozen=True, kw_only=True):
 
     @property
     def rejects_with_buttons(self) -> RowList[RejectedLine]:
-        buttons = ListColumn[RejectedLine]("", page=translatable("Text"), name="text")
+        buttons = ListColumn[RejectedLine]("text", page=translatable("Text"), without=DATA)
         return RowList((*self.rejects.columns, buttons), self.rejects.rows)
 
     @property
@@ -93,7 +93,7 @@ class LoadsView(Struct, frozen=True, kw_only=True, rename="camel"):
 
     @property
     def items_with_buttons(self) -> RowList[OpenItem]:
-        buttons = ListColumn[OpenItem]("", page=translatable("Close"), name="buttons")
+        buttons = ListColumn[OpenItem]("buttons", page=translatable("Close"), without=DATA)
         return RowList((*self.open_items.columns, buttons), self.open_items.rows)
 
     def reasons_of(self, item: OpenItem) -> dict[str, int] | None:
@@ -110,9 +110,9 @@ class LoadsView(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 _REASONS: Sequence[ListColumn[tuple[str, int]]] = (
-    ListColumn("", lambda row: row[0], "code", page=translatable("Reason"), name="reason"),
-    ListColumn("", lambda row: row[1], "number", page=translatable("Count"), name="count"),
-    ListColumn("", page=translatable("Meaning"), name="meaning"),
+    ListColumn("reason", lambda row: row[0], kind="code", page=translatable("Reason"), without=DATA),
+    ListColumn("count", lambda row: row[1], kind="number", page=translatable("Count"), without=DATA),
+    ListColumn("meaning", page=translatable("Meaning"), without=DATA),
 )
 
 
