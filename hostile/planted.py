@@ -29,7 +29,7 @@ from counterfoil.domain.access import Admitted, Key, Scope, TooFast
 from counterfoil.domain.change_feed import BEGINNING, FeedPage, FeedPosition, Window
 from counterfoil.domain.day_totals import DigestPage, ShopDay
 from counterfoil.domain.tokens import FeedTokens
-from counterfoil.ingest.pipeline import Pipeline, RejectsFile
+from counterfoil.ingest.pipeline import LoadRules, Pipeline, RejectsFile
 from counterfoil.observe import Event, EventLog
 from counterfoil.ports import FoundBill, ShopList, Slice, StoredKey, StoreUnavailable
 from hostile.callers import pause
@@ -105,7 +105,7 @@ class PlantedService:
     def load(self, *records: Any) -> None:
         ledger = bootstrap.store(self.settings).ledger()
         rejects = RejectsFile(self.folder / "rejects.ndjson")
-        Pipeline(ledger, bootstrap.pseudonyms(self.settings), rejects, 500).load(RecordSource(list(records)))
+        Pipeline(ledger, bootstrap.pseudonyms(self.settings), rejects, LoadRules()).load(RecordSource(list(records)))
         ledger.close()
 
     def issue(self, kind: Any, scope_id: str, **terms: Any) -> str:

@@ -24,7 +24,7 @@ from actors import OPERATOR
 from counterfoil import bootstrap, key_issuing, settings
 from counterfoil.domain.access import Scope
 from counterfoil.ingest.lines import SourceLine
-from counterfoil.ingest.pipeline import Pipeline, RejectsFile, Summary
+from counterfoil.ingest.pipeline import LoadRules, Pipeline, RejectsFile, Summary
 from counterfoil.ingest.sources import Source
 from counterfoil.machine.addresses import is_listening
 from counterfoil.observe import Event
@@ -120,7 +120,7 @@ class RunningService:
 
     def load(self, *records: Any, batch: int = 500, strict: bool = False) -> Summary:
         rejects = RejectsFile(self.folder / "rejects.ndjson")
-        pipeline = Pipeline(self.ledger, self._pseudonyms, rejects, batch, strict=strict)
+        pipeline = Pipeline(self.ledger, self._pseudonyms, rejects, LoadRules(batch=batch, strict=strict))
         return pipeline.load(RecordSource(list(records)))
 
     def key(self, *, shop: str = "", franchise: str = "", **terms: Any) -> str:

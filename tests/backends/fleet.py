@@ -13,7 +13,7 @@ import httpx
 from actors import OPERATOR
 from counterfoil import bootstrap, key_issuing, settings
 from counterfoil.domain.access import Scope
-from counterfoil.ingest.pipeline import Pipeline, RejectsFile
+from counterfoil.ingest.pipeline import LoadRules, Pipeline, RejectsFile
 from counterfoil.ports import StoreUnavailable
 from faults.http_clients import Repeating
 from running_service import SECRET, RecordSource, ServerThread
@@ -64,7 +64,9 @@ class Fleet:
         for _ in range(600):
             with suppress(StoreUnavailable), closing(bootstrap.store(self.settings).ledger()) as ledger:
                 rejects = RejectsFile(self.folder / "rejects.ndjson")
-                Pipeline(ledger, bootstrap.pseudonyms(self.settings), rejects, 500).load(RecordSource(list(records)))
+                Pipeline(ledger, bootstrap.pseudonyms(self.settings), rejects, LoadRules()).load(
+                    RecordSource(list(records))
+                )
                 ledger.advance_horizon()
                 return
         raise AssertionError("no load succeeded")

@@ -26,7 +26,7 @@ from counterfoil.backends.postgres.move_target import PostgresMoveTarget
 from counterfoil.backends.sqlite.move_source import SqliteMoveSource
 from counterfoil.domain.audit import Act, AuditEntry
 from counterfoil.domain.forgetting import ForgottenMember, mark_of
-from counterfoil.ingest.pipeline import Pipeline, RejectsFile
+from counterfoil.ingest.pipeline import LoadRules, Pipeline, RejectsFile
 from counterfoil.model.calendar import iso_utc
 from counterfoil.ports import StoreMismatch, StoreUnavailable
 from counterfoil.program.main import program
@@ -260,7 +260,9 @@ def test_loads_may_continue_during_the_copy(service: RunningService, target: str
     def load() -> None:
         nonlocal loaded
         with closing(bootstrap.store(service.settings, service.clock).ledger()) as other:
-            pipeline = Pipeline(other, bootstrap.pseudonyms(service.settings), RejectsFile(tmp_path / "r"), 50)
+            pipeline = Pipeline(
+                other, bootstrap.pseudonyms(service.settings), RejectsFile(tmp_path / "r"), LoadRules(batch=50)
+            )
             loaded += pipeline.load(RecordSource(bills(of, 50))).lines
 
     with Repeating(load):

@@ -24,7 +24,7 @@ from counterfoil.demo.worldgen.group import Group, plan_group
 from counterfoil.demo.worldgen.plan import WorldPlan
 from counterfoil.demo.worldgen.world import Delivery, demo_world, silent_shop, world
 from counterfoil.domain.access import Key, Scope
-from counterfoil.ingest.pipeline import Pipeline, RejectsFile
+from counterfoil.ingest.pipeline import LoadRules, Pipeline, RejectsFile
 from counterfoil.model.calendar import DAY_MS, HOUR_MS, THAI_TIME, to_ms
 from counterfoil.program.clock import SystemClock
 from counterfoil.settings import Settings, load
@@ -329,9 +329,9 @@ def demo_of_today(tmp_path_factory: pytest.TempPathFactory) -> Settings:
     settings = load({"store": str(tmp_path_factory.mktemp("demo")), "secret": SECRET}, {})
     lines = [line for delivery in demo_world(DEFAULT_DEMO, DEFAULT_DEMO.end_ms - 1) for line in delivery.lines]
     with closing(bootstrap.store(settings, SystemClock()).ledger()) as ledger:
-        Pipeline(ledger, bootstrap.pseudonyms(settings), RejectsFile(settings.store / "rejects.ndjson"), 500).load(
-            delivery_of(lines)
-        )
+        Pipeline(
+            ledger, bootstrap.pseudonyms(settings), RejectsFile(settings.store / "rejects.ndjson"), LoadRules()
+        ).load(delivery_of(lines))
     return settings
 
 

@@ -18,7 +18,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from actors import OPERATOR
 from counterfoil import bootstrap, key_issuing, settings
 from counterfoil.domain.access import Scope
-from counterfoil.ingest.pipeline import Pipeline, RejectsFile, Summary
+from counterfoil.ingest.pipeline import LoadRules, Pipeline, RejectsFile, Summary
 from empty_store import copy_empty_store
 from running_service import SECRET, RecordSource, free_port
 from waiting import PATIENCE_SEC, until
@@ -51,7 +51,7 @@ class Deployment:
         ledger = bootstrap.store(self.settings).ledger()
         rejects = RejectsFile(self.folder / "rejects.ndjson")
         try:
-            pipeline = Pipeline(ledger, bootstrap.pseudonyms(self.settings), rejects, 500)
+            pipeline = Pipeline(ledger, bootstrap.pseudonyms(self.settings), rejects, LoadRules())
             return pipeline.load(RecordSource(list(records)))
         finally:
             ledger.close()

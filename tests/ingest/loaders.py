@@ -17,7 +17,7 @@ from counterfoil.domain.changes import KnownFacts
 from counterfoil.domain.members import NEXT
 from counterfoil.domain.shops import shop_from
 from counterfoil.ingest.lines import Reader
-from counterfoil.ingest.pipeline import Pipeline, RejectsFile, Summary
+from counterfoil.ingest.pipeline import LoadRules, Pipeline, RejectsFile, Summary
 from counterfoil.ingest.sources import Source, open_source
 from counterfoil.ports import Clock, Slice
 from counterfoil.program.clock import SystemClock
@@ -43,7 +43,7 @@ def load(
     """Run one complete load with its own ledger; return the summary."""
     ledger = open_ledger(store, clock)
     try:
-        pipeline = Pipeline(ledger, PSEUDONYMS, RejectsFile(rejects), batch, on_progress)
+        pipeline = Pipeline(ledger, PSEUDONYMS, RejectsFile(rejects), LoadRules(batch=batch), on_progress)
         return pipeline.load(records if isinstance(records, Source) else RecordSource(records))
     finally:
         ledger.close()

@@ -22,7 +22,7 @@ from counterfoil.domain.changes import EncodedBill
 from counterfoil.ingest import converters, pipeline
 from counterfoil.ingest.conversion import BillConverter
 from counterfoil.ingest.converters import ConverterProcess, Converters, converter_processes
-from counterfoil.ingest.pipeline import Pipeline, RejectsFile, Summary
+from counterfoil.ingest.pipeline import LoadRules, Pipeline, RejectsFile, Summary
 from ingest.loaders import lines_of_a_world, shops_of_a_world
 from ports.open_store import PSEUDONYMS
 from running_service import ManualClock, RecordSource
@@ -46,7 +46,7 @@ def loaded(
     with converter_processes(PSEUDONYMS, processes, None) as started:
         ledger = SqliteLedger(folder, ManualClock(), PSEUDONYMS.fingerprint())
         try:
-            loading = Pipeline(ledger, PSEUDONYMS, rejects, batch, strict=strict, processes=started)
+            loading = Pipeline(ledger, PSEUDONYMS, rejects, LoadRules(batch=batch, strict=strict), processes=started)
             summary = loading.load(RecordSource(records))
         finally:
             ledger.close()

@@ -15,7 +15,7 @@ from counterfoil.domain.changes import Outcome
 from counterfoil.domain.intake import load_state
 from counterfoil.ingest import converters
 from counterfoil.ingest.lines import Reader
-from counterfoil.ingest.pipeline import Pipeline, RejectsFile, Summary
+from counterfoil.ingest.pipeline import LoadRules, Pipeline, RejectsFile, Summary
 from counterfoil.ingest.sources import SourceError, open_source
 from counterfoil.ports import StoreUnavailable
 from counterfoil.program.clock import SystemClock
@@ -128,7 +128,7 @@ class LedgerOnALostDisk(SqliteLedger):
 
 def test_a_load_into_a_store_that_cannot_be_written_reports_the_first_error(tmp_path: Path, clock: ManualClock) -> None:
     ledger = LedgerOnALostDisk(tmp_path, clock, PSEUDONYMS.fingerprint())
-    pipeline = Pipeline(ledger, PSEUDONYMS, RejectsFile(Path("/dev/null")), 500)
+    pipeline = Pipeline(ledger, PSEUDONYMS, RejectsFile(Path("/dev/null")), LoadRules())
     with pytest.raises(StoreUnavailable, match="the disk is lost"):
         pipeline.load(RecordSource([shop()]))
     ledger.close()
@@ -200,7 +200,7 @@ def test_a_bill_whose_shop_disappears_before_it_is_read_again_is_rejected(tmp_pa
         yield gone(bill("b_1"))
         ledger.apply([reader.change(shop(timezone="Asia/Tokyo"))])
 
-    summary = Pipeline(ledger, PSEUDONYMS, RejectsFile(tmp_path / "rejects"), 500).load(RecordSource(stream()))
+    summary = Pipeline(ledger, PSEUDONYMS, RejectsFile(tmp_path / "rejects"), LoadRules()).load(RecordSource(stream()))
     ledger.close()
     assert summary.rejected == {"unknown_shop": 1}
     assert summary.outcomes == {"added": 1, "unchanged": 1}

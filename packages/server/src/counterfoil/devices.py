@@ -41,22 +41,22 @@ class DeviceStore:
         token_digest: bytes | None = None,
     ) -> Device | None:
         """Write the device that `change` makes of the stored one, if any, with its entry. If it is None, do nothing."""
-        with self.changing() as (ask, append):
-            found = [json.decode(body, type=Device) for (body,) in ask(_ONE, device_id=device_id)]
+        with self.changing() as transaction:
+            found = [json.decode(body, type=Device) for (body,) in transaction.ask(_ONE, device_id=device_id)]
             changed = change(found[0] if found else None)
             if changed is None:
                 return None
-            ask(_WRITE, device_id=device_id, digest=token_digest, body=json.encode(changed))
-            append([entry] if entry else [])
+            transaction.ask(_WRITE, device_id=device_id, digest=token_digest, body=json.encode(changed))
+            transaction.audit([entry] if entry else [])
             return changed
 
     def forget(self, before_ms: int) -> None:
         """Delete the devices that have neither been made nor used since this instant, whatever their state is."""
-        with self.changing() as (ask, _):
-            for (body,) in ask(_ALL):
+        with self.changing() as transaction:
+            for (body,) in transaction.ask(_ALL):
                 device = json.decode(body, type=Device)
                 if max(device.made_at, device.last_used_at or 0) < before_ms:
-                    ask(_FORGET, device_id=device.device_id)
+                    transaction.ask(_FORGET, device_id=device.device_id)
 
 
 def record_link(store: DeviceStore, device: Device, by: Actor) -> None:

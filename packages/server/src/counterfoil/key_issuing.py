@@ -47,31 +47,31 @@ class KeyStore(ABC):
     def close(self) -> None: ...
 
     def add(self, kept: StoredKey, entries: Sequence[AuditEntry]) -> None:
-        with self.changing() as (ask, append):
-            ask(_ADD, key_id=kept.key.key_id, digest=kept.secret_digest, body=json.encode(kept.key))
-            ask(self.NEXT_GENERATION)
-            append(entries)
+        with self.changing() as transaction:
+            transaction.ask(_ADD, key_id=kept.key.key_id, digest=kept.secret_digest, body=json.encode(kept.key))
+            transaction.ask(self.NEXT_GENERATION)
+            transaction.audit(entries)
 
     def all(self) -> list[Key]:
         """Return all keys, oldest first."""
-        with self.changing() as (ask, _):
-            return oldest_first(ask(_ALL))
+        with self.changing() as transaction:
+            return oldest_first(transaction.ask(_ALL))
 
     def change(self, key_id: str, change: Callable[[Key], Key], act: Act, now_ms: int, by: Actor) -> Key:
         """Replace a key with the result of `change`, with an audit entry, and return it."""
-        with self.changing() as (ask, append):
-            found = key_in(oldest_first(ask(_ONE, key_id=key_id)), key_id)
+        with self.changing() as transaction:
+            found = key_in(oldest_first(transaction.ask(_ONE, key_id=key_id)), key_id)
             changed = change(found)
-            ask(_CHANGE, key_id=key_id, body=json.encode(changed))
-            ask(self.NEXT_GENERATION)
+            transaction.ask(_CHANGE, key_id=key_id, body=json.encode(changed))
+            transaction.ask(self.NEXT_GENERATION)
             if changes := field_changes(found, changed):
-                append([AuditEntry(at=now_ms, act=act, actor=by, key_id=key_id, changes=changes)])
+                transaction.audit([AuditEntry(at=now_ms, act=act, actor=by, key_id=key_id, changes=changes)])
             return changed
 
     def record(self, entry: AuditEntry) -> None:
         """Add an entry to the audit log."""
-        with self.changing() as (_, append):
-            append([entry])
+        with self.changing() as transaction:
+            transaction.audit([entry])
 
 
 class KeyIssuingError(MessageError):
@@ -172,8 +172,8 @@ def rotate(
         _require_future(revoke_old_at, now_ms)
     credential = credentials.generate(random_bytes)
 
-    with key_store.changing() as (ask, append):
-        keys = oldest_first(ask(_ALL))
+    with key_store.changing() as transaction:
+        keys = oldest_first(transaction.ask(_ALL))
         old = key_in(keys, key_id)
         if old.is_revoked(now_ms):
             raise KeyIssuingError(
@@ -192,10 +192,10 @@ def rotate(
         successor = _validated(replace(old, key_id=credential.key_id, **derived))
         ending = old if revoke_old_at is None else replace(old, revokes_at=revoke_old_at)
         digest = credentials.digest(credential.secret)
-        ask(_CHANGE, key_id=key_id, body=json.encode(ending))
-        ask(_ADD, key_id=successor.key_id, digest=digest, body=json.encode(successor))
-        ask(key_store.NEXT_GENERATION)
-        append(_rotation_entries(old, ending, successor, by))
+        transaction.ask(_CHANGE, key_id=key_id, body=json.encode(ending))
+        transaction.ask(_ADD, key_id=successor.key_id, digest=digest, body=json.encode(successor))
+        transaction.ask(key_store.NEXT_GENERATION)
+        transaction.audit(_rotation_entries(old, ending, successor, by))
     return Issued(successor, credentials.format_key(credential), ending)
 
 

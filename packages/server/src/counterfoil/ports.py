@@ -200,8 +200,13 @@ class StoredKey(Struct, frozen=True):
     secret_digest: bytes
 
 
-# Runs a statement with named parameters and returns all rows; writes audit entries in the same transaction.
-AuditedTransaction = tuple[Callable[..., list[Any]], Callable[[Sequence[AuditEntry]], None]]
+class AuditedTransaction(Struct, frozen=True):
+    """An open transaction on the keys or the devices. What changes them is audited in the same transaction."""
+
+    ask: Callable[..., list[Any]]
+    """Runs a statement with named parameters, and returns all rows."""
+    audit: Callable[[Sequence[AuditEntry]], None]
+    """Writes entries to the audit log."""
 
 
 class KeyLookup(Protocol):

@@ -26,7 +26,7 @@ from counterfoil.ingest.checking import BillsCompared, CheckingLedger, RejectExa
 from counterfoil.ingest.converters import converter_processes, free_cores
 from counterfoil.ingest.fields import FieldCounts, suggestion
 from counterfoil.ingest.lines import NOT_JSON, NOT_UTF8, REASONS, UNKNOWN_KIND
-from counterfoil.ingest.pipeline import Pipeline, RejectsFile, Summary
+from counterfoil.ingest.pipeline import LoadRules, Pipeline, RejectsFile, Summary
 from counterfoil.ingest.sources import ACCEPTED_NAMES, SUFFIXES, Source, SourceError
 from counterfoil.ingest.spool import kept_name
 from counterfoil.machine.files import is_shared
@@ -131,12 +131,9 @@ def run_load(
             ledger,
             pseudonyms,
             report.rejects,
-            settings.batch,
+            LoadRules(batch=settings.batch, strict=strict, is_guarded=is_guarded, finishes_damaged=report.quarantines),
             show,
-            strict=strict,
-            is_guarded=is_guarded,
-            finishes_damaged=report.quarantines,
-            processes=processes,
+            processes,
         )
         try:
             # A load that is asked to stop records that it has stopped.

@@ -21,7 +21,7 @@ from counterfoil.domain.access import DEFAULT_PER_DAY, DEFAULT_PER_MIN, Key, Sco
 from counterfoil.domain.audit import Act, AuditEntry
 from counterfoil.http.reference import PATH, Reference
 from counterfoil.http.reference import build as build_reference
-from counterfoil.ingest.pipeline import Pipeline, RejectsFile
+from counterfoil.ingest.pipeline import LoadRules, Pipeline, RejectsFile
 from counterfoil.ingest.sources import File
 from counterfoil.key_issuing import Grant, KeyStore, Randomness
 from counterfoil.machine.addresses import url
@@ -195,7 +195,7 @@ def _load(settings: Settings, plan: WorldPlan, group: Group, on_progress: Callab
 
         def deliver(lines: list[bytes]) -> None:
             rejects = RejectsFile(settings.store / "rejects" / f"demo-{clock.moment_ms}.ndjson")
-            summary = Pipeline(ledger, pseudonyms, rejects, BATCH).load(delivery_of(lines))
+            summary = Pipeline(ledger, pseudonyms, rejects, LoadRules(batch=BATCH)).load(delivery_of(lines))
             loaded.rejected += summary.rejected.total()
 
         for clock.moment_ms, lines in demo_world(plan, SystemClock().now_ms()):

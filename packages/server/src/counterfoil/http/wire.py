@@ -5,17 +5,13 @@ import re
 from functools import lru_cache
 
 from backports import zstd
+from isal import isal_zlib
 from msgspec import UNSET, Struct, UnsetType, json
 
 from counterfoil.domain.access import remaining
 from counterfoil.domain.problems import METHOD_NOT_ALLOWED, Refused, Stage, TooManyRequests
 from counterfoil.model.calendar import iso_utc
 from counterfoil.reads import Answer, Caller
-
-try:
-    from isal import isal_zlib as deflate
-except ImportError:  # isal comes with the extra `server`; other installations do not serve responses.
-    import zlib as deflate  # type: ignore[no-redef]
 
 Headers = list[tuple[str, str]]
 
@@ -166,7 +162,7 @@ def _weights(accept_encoding: str) -> dict[str, float]:
 def compress(body: bytes, encoding: str) -> bytes:
     if encoding == "zstd":
         return zstd.compress(body, ZSTD_LEVEL)
-    compressor = deflate.compressobj(GZIP_LEVEL, deflate.DEFLATED, GZIP_WRAPPER)
+    compressor = isal_zlib.compressobj(GZIP_LEVEL, isal_zlib.DEFLATED, GZIP_WRAPPER)
     return compressor.compress(body) + compressor.flush()
 
 

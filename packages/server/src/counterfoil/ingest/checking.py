@@ -11,7 +11,7 @@ from counterfoil.domain.replacements import ReplacementGuard, StoredBill, may_be
 from counterfoil.domain.shops import settings_kept, shop_from
 from counterfoil.domain.tokens import MIN_SECRET_BYTES, Pseudonyms
 from counterfoil.ingest.lines import Rejected, SourceLine
-from counterfoil.ingest.pipeline import Pipeline, RejectsFile, Summary
+from counterfoil.ingest.pipeline import LoadRules, Pipeline, RejectsFile, Summary
 from counterfoil.ingest.sources import Source
 
 MAX_EXAMPLES = 10
@@ -129,7 +129,9 @@ def checked_records(source: Source, ledger: CheckingLedger, *, is_guarded: bool 
     """Return the summary that a load of the source would have. Nothing is written."""
     # No token is shown, so any secret will do.
     pseudonyms = Pseudonyms(bytes(MIN_SECRET_BYTES))
-    return Pipeline(ledger, pseudonyms, RejectExamples(), BILLS_PER_BATCH, is_guarded=is_guarded).load(source)
+    return Pipeline(ledger, pseudonyms, RejectExamples(), LoadRules(batch=BILLS_PER_BATCH, is_guarded=is_guarded)).load(
+        source
+    )
 
 
 class RejectExamples(RejectsFile):

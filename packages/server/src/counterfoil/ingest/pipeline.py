@@ -161,6 +161,19 @@ class RejectsFile:
             self._file.close()
 
 
+class LoadRules(Struct, frozen=True, kw_only=True):
+    """How a load treats what it reads."""
+
+    batch: int = 500
+    """The number of records that are written together."""
+    strict: bool = False
+    """Whether a record with an unknown field or an unreadable value is rejected."""
+    is_guarded: bool = False
+    """Whether the load is stopped before it replaces many stored bills by other ones."""
+    finishes_damaged: bool = False
+    """Whether the load counts as finished even if a file was damaged, because the file is moved to quarantine."""
+
+
 class Pipeline:
     """Loads one source into the books."""
 
@@ -169,29 +182,20 @@ class Pipeline:
         ledger: LoadLedger,
         pseudonyms: Pseudonyms,
         rejects: RejectsFile,
-        batch: int,
+        rules: LoadRules,
         on_progress: Callable[[Summary], None] = lambda _: None,
-        *,
-        strict: bool = False,
-        finishes_damaged: bool = False,
-        is_guarded: bool = False,
         processes: Sequence[ConverterProcess] = (),
     ) -> None:
-        self._strict = strict
-        # If true, the load is stopped before it replaces many stored bills by other ones.
-        self._is_guarded = is_guarded
-        # If true, a load counts as finished even if a file was damaged, because the file is moved to quarantine.
-        self._finishes_damaged = finishes_damaged
         self._ledger = ledger
         self._rejects = rejects
-        self._batch = batch
+        self._rules = rules
         self._on_progress = on_progress
         self._known: dict[str, KnownFacts | None] = {}
         self._reader = Reader(pseudonyms, self._facts)
         self._forgotten = RecordEraser(
             lambda member_id: mark_of(pseudonyms.member_token(member_id)) in ledger.forgotten, Contacts(None)
         )
-        self._converters = Converters(pseudonyms, self._facts, processes, batch)
+        self._converters = Converters(pseudonyms, self._facts, processes, rules.batch)
         self._damage: SourceError | None = None
         self._progress = LoadProgress(0)
         self._source = Source("", None)
@@ -222,7 +226,7 @@ class Pipeline:
             self._rejects.flush()
             self._on_progress(summary)
         is_stopped = summary.guard.is_exceeded
-        self._progress.finished = (self._damage is None or self._finishes_damaged) and not is_stopped
+        self._progress.finished = (self._damage is None or self._rules.finishes_damaged) and not is_stopped
         self._progress.damaged = {printable(path.name) for path in source.damage}
         self._progress.totals = summary.totals.report(MAX_STORED_DAYS)
         if is_stopped:
@@ -272,7 +276,7 @@ class Pipeline:
                         batch.add(line, self._change(line, record or parse_record(line.text), summary.fields))
                 except Rejected as rejected:
                     self._reject(line, rejected, summary)
-                if len(batch.lines) >= self._batch or batch.size >= BATCH_BYTES:
+                if len(batch.lines) >= self._rules.batch or batch.size >= BATCH_BYTES:
                     yield batch
                     batch, is_current = _Batch(), self._are_current(facts)
         yield batch
@@ -308,7 +312,7 @@ class Pipeline:
         counts.records[kind] += 1
         if findings:
             counts.add(kind, findings, line.source, line.number)
-            if self._strict:
+            if self._rules.strict:
                 reason = UNKNOWN_FIELD if findings.unknown else UNREADABLE_VALUE
                 raise Rejected(reason, sorted(findings.unknown) or sorted(findings.unreadable))
 
@@ -379,9 +383,9 @@ class Pipeline:
         progress.rejects_path, progress.machine = str(self._rejects.path.absolute()), machine_name()
         progress.files = self._files
         # Rows of a file that is moved to quarantine are in that file.
-        progress.rows = {} if self._finishes_damaged else rows.by_file()
+        progress.rows = {} if self._rules.finishes_damaged else rows.by_file()
         progress.row_reasons = rows.reasons
-        outcomes = self._ledger.apply(changes, progress, summary.guard if self._is_guarded and changes else None)
+        outcomes = self._ledger.apply(changes, progress, summary.guard if self._rules.is_guarded and changes else None)
         if not (changes and summary.guard.is_exceeded):
             progress.mark_stored()
         return outcomes

@@ -71,7 +71,7 @@ class PostgresKeyStore(KeyStore):
 def _transaction_on(connection: Connection) -> AuditedTransaction:
     fingerprint_of(connection)
     connection.execute(_LOCK_AUDIT)
-    return (
+    return AuditedTransaction(
         lambda statement, **values: connection.execute(psycopg_form(statement), values).fetchall(),
         lambda entries: append(connection, entries),
     )

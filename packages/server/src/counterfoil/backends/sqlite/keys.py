@@ -279,7 +279,7 @@ def append(connection: sqlite3.Connection, entries: Iterable[AuditEntry]) -> Non
 
 
 def transaction_on(connection: sqlite3.Connection) -> AuditedTransaction:
-    return (
+    return AuditedTransaction(
         lambda statement, **values: connection.execute(statement, values).fetchall(),
         lambda entries: append(connection, entries),
     )
