@@ -60,6 +60,7 @@ def export(*rows: str) -> None:
         (("foodstory-orders.csv",), 5),
         (("grabfood-transactions.csv",), 4),
         (("shopify-orders.csv",), 4),
+        (("odoo-orders.csv",), 5),
     ],
 )
 def test_every_example_loads_without_unknown_or_unreadable_fields_and_again_without_changes(

@@ -1,11 +1,14 @@
 """Tests for exports that are recognised by their headings: which money comes in, and what is rejected by name."""
 
+import csv
 import re
-from datetime import date
+from datetime import date, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
+from openpyxl import Workbook
 
 from counterfoil.importing.results import ImportFailed
 from importing.exports import EXAMPLES, Outcome, imported, written
@@ -330,6 +333,35 @@ def test_orders_of_shopify_are_what_was_paid_and_not_refunded() -> None:
     assert found.bills[0]["closedAt"] == "2026-11-14T18:05:12-05:00"
 
 
+def test_orders_of_odoo_are_its_totals_in_csv_and_in_a_workbook(tmp_path: Path) -> None:
+    found = example("odoo-orders.csv")
+    assert (found.rejected, [row.reason for row in found.skipped]) == ([], ["Status is New"])
+    refund, second, first, cancelled = found.bills
+    nets = [Decimal(bill["amounts"]["net"]) for bill in found.bills]
+    assert nets == [Decimal("-80.25"), Decimal(321), Decimal("588.5"), Decimal(50)]
+    assert [bill.get("void") for bill in found.bills] == [None, None, None, True]
+    assert (first["id"], first["shopId"], first["closedAt"]) == (
+        "Riverside/0001-2601-007-0001",
+        "Riverside",
+        "2026-11-14T18:05:12",
+    )
+    assert (refund["cashier"], cancelled["receiptNumber"]) == ("Mali", "2601-007-0005")
+    # The customer is a name, which is never stored.
+    assert "Example Guest" not in str(second)
+    assert "no items, taxes, tips or payments" in found.note
+    header, *rows = csv.reader((EXAMPLES / "odoo-orders.csv").read_text("utf-8").splitlines())
+    book = Workbook()
+    book.active.append(header)
+    for row in rows:
+        cells = dict(zip(header, row, strict=True))
+        day, total = datetime.fromisoformat(cells["Date"]), float(cells["Total"])
+        book.active.append([{"Date": day, "Total": total}.get(name, cell) for name, cell in cells.items()])
+    book.save(tmp_path / "orders.xlsx")
+    bills = imported(None, tmp_path / "orders.xlsx").bills
+    assert [Decimal(bill["amounts"]["net"]) for bill in bills] == nets
+    assert [{**bill, "amounts": None} for bill in bills] == [{**bill, "amounts": None} for bill in found.bills]
+
+
 # The bill of each example that the changes below are about.
 CHANGED_BILLS = {
     "loyverse-receipts.csv": "Riverside-1-0003",
@@ -340,6 +372,7 @@ CHANGED_BILLS = {
     "foodstory-orders.csv": "2026-11-14-ริมน้ำ-D1-0002",
     "grabfood-transactions.csv": "0000000002-GRABORDER2",
     "shopify-orders.csv": "#1001",
+    "odoo-orders.csv": "Riverside/0002-2601-007-0002",
 }
 PAID = ",ชำระเงิน,,โอนแล้ว,"
 
@@ -370,6 +403,8 @@ PAID = ",ชำระเงิน,,โอนแล้ว,"
         ("shopify-orders.csv", "#1001,,paid,", "#1001,,partially_paid,", "unknown_status", "partially_paid"),
         ("shopify-orders.csv", "#1001,,paid,", "#1001,,refunded,", "doubtful_value", "Refunded Amount × Financial"),
         ("shopify-orders.csv", "#1001,,paid,", "#1001,,partially_refunded,", "doubtful_value", "Refunded Amount × "),
+        ("odoo-orders.csv", '321.0,"Paid"', '321.0,"To Pay"', "unknown_status", "To Pay"),
+        ("odoo-orders.csv", '321.0,"Paid"', ',"Paid"', "no_amount", "total"),
         ("grabfood-transactions.csv", PAID, ",คืนเงิน,,โอนแล้ว,", "unknown_status", "คืนเงิน"),
         ("grabfood-transactions.csv", PAID, ",,,โอนแล้ว,", "unknown_status", "หมวดหมู่"),
         ("grabfood-transactions.csv", PAID, ",ชำระเงิน,,ไม่สำเร็จ,", "unknown_status", "ไม่สำเร็จ"),

@@ -18,6 +18,7 @@ TITLES = {
     "foodstory-orders.csv": "FoodStory ordered items",
     "grabfood-transactions.csv": "GrabFood transactions",
     "members.csv": None,
+    "odoo-orders.csv": "Odoo orders",
     "shopify-orders.csv": "Shopify orders",
     "loyverse-customers.csv": "Loyverse customers",
     "loyverse-items-es.csv": "Loyverse receipts by item",

@@ -27,7 +27,19 @@ from counterfoil.importing.tables import ImportOptions, table_records
 
 CSV, DATABASE, NO_FORMAT = "csv", "database", "none"
 MEMBERS = "members"
-FORMATS = (CSV, "loyverse", "square", "foodics", "toast", "clover", "foodstory", "grabfood", "shopify", DATABASE)
+FORMATS = (
+    CSV,
+    "loyverse",
+    "square",
+    "foodics",
+    "toast",
+    "clover",
+    "foodstory",
+    "grabfood",
+    "shopify",
+    "odoo",
+    DATABASE,
+)
 # The number of objects in a JSON file that are looked at. If none of them is an order, the file is not recognised.
 OBJECTS_TRIED = 20
 # The sections of a mapping that orders of an API use. Their fields have a meaning that no mapping changes.

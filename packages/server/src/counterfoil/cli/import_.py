@@ -183,8 +183,8 @@ def command(ctx: click.Context, /, **given: Any) -> int:
     counterfoil import export.csv
     counterfoil import export.csv --answers answers.toml --load
 
-    Exports of Loyverse, Square, Foodics, Toast, Clover, FoodStory, GrabFood and Shopify are recognised. Of any
-    other CSV file or workbook, the command proves what the sums show, asks at most five questions on a terminal,
+    Exports of Loyverse, Square, Foodics, Toast, Clover, FoodStory, GrabFood, Shopify and Odoo are recognised. Of
+    any other CSV file or workbook, the command proves what the sums show, asks at most five questions on a terminal,
     shows the totals of each shop and day, and loads nothing before you accept them. The next file with these
     headings asks nothing. Without a terminal, nothing is asked: --json prints the questions as a form, and
     --answers gives the answers.
