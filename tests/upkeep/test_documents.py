@@ -2,7 +2,9 @@
 
 import json
 import re
+import sqlite3
 import subprocess
+from contextlib import closing
 from pathlib import Path
 from typing import get_type_hints
 
@@ -163,6 +165,17 @@ def test_every_connector_has_a_description_and_the_shared_tests(folder: Path) ->
     makefile = (ROOT / "Makefile").read_text("utf-8")
     assert re.search(rf"^CONNECTORS := .*\b{folder.name}\b", makefile, re.MULTILINE)
     assert f"../connectors/{folder.name}/README.md" in (ROOT / "docs" / "keep-a-copy.md").read_text("utf-8")
+
+
+def test_the_sql_of_the_airbyte_readme_returns_the_bills_that_still_exist() -> None:
+    readme = (ROOT / "connectors" / "airbyte" / "README.md").read_text("utf-8")
+    (statement,) = re.findall(r"^```sql\n(.*?)^```", readme, re.MULTILINE | re.DOTALL)
+    with closing(sqlite3.connect(":memory:")) as copy:
+        copy.execute('CREATE TABLE changes ("shopId", kind, id, bill, "passTime", "completeSince")')
+        copy.execute("INSERT INTO changes VALUES ('riverside', 'shop', '', NULL, '2026-11-15', '2026-11-14')")
+        copy.execute("INSERT INTO changes VALUES ('riverside', 'bill', 'gone', '{}', '2026-11-13', NULL)")
+        copy.execute("INSERT INTO changes VALUES ('riverside', 'bill', 'here', '[]', '2026-11-14', NULL)")
+        assert copy.execute(statement).fetchall() == [("[]",)]
 
 
 def test_ci_runs_the_connectors_and_the_test_suite_says_that_it_does_not() -> None:
