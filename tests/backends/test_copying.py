@@ -365,6 +365,17 @@ def test_copying_twice_is_reported_and_does_no_harm(service: RunningService, tar
     assert copied(service, target)["nothingToDo"]
 
 
+def test_remembered_mappings_are_named_because_a_database_cannot_have_them(
+    service: RunningService, target: str
+) -> None:
+    assert copied(service, target)["notCopied"] == []
+    mapping = service.settings.store / "mappings" / "receipts.toml"
+    mapping.parent.mkdir()
+    mapping.touch()
+    assert copied(service, target)["notCopied"] == [str(mapping)]
+    assert "1 remembered mapping of exports" in run(service, target, "--cut-over").output
+
+
 def test_a_store_that_was_moved_opens_no_second_target(service: RunningService, target: str) -> None:
     """Both targets would continue from the same horizon, and a client of one would miss changes made on the other."""
     service.load(shop())

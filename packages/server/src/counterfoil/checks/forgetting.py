@@ -267,6 +267,8 @@ class Forgetting:
         if self._settings.kept:
             kept_folder = Path(self._settings.kept).expanduser()
             kept += [*_kept_in(kept_folder), kept_folder / BY_HAND]
+        if self._settings.database and not _is_folder(kept[0]):
+            places.unsearched.append(f"{kept[0]}, where loads that were started elsewhere keep rejects. Use --in DIR")
         for watched in self._reads.watched_folders(self._now):
             folder = Path(watched.name)
             if not _is_folder(folder):

@@ -9,6 +9,7 @@ import click
 
 from counterfoil import bootstrap
 from counterfoil.backends.moving import CutOver, MoveReport, MoveStage, StoreMove, TableDifference
+from counterfoil.backends.sqlite.mappings import FOLDER
 from counterfoil.cli.options import json_option, settings_from, utc_option
 from counterfoil.cli.store import audit_entry
 from counterfoil.domain.audit import Act
@@ -16,7 +17,7 @@ from counterfoil.model.calendar import iso_utc
 from counterfoil.model.text import counted, without_password
 from counterfoil.program.columns import ListColumn, json_row
 from counterfoil.program.main import INTERRUPTED, Command
-from counterfoil.program.terminal import echo, print_fields, print_json, print_list, status_line
+from counterfoil.program.terminal import echo, print_fields, print_json, print_list, print_note, status_line
 from counterfoil.program.times import second
 from counterfoil.settings import DATABASES, SettingsError, check_address
 
@@ -75,7 +76,8 @@ def command(source: str, target: str, cut_over: bool, as_json: bool) -> int:
         except KeyboardInterrupt:
             echo("Stopped. Progress saved. Run the same command to resume.", err=True)
             return INTERRUPTED
-    _print_report(report, time.perf_counter() - began, as_json, folder)
+    mappings = sorted(folder.glob(f"{FOLDER}/*.toml"))
+    _print_report(report, time.perf_counter() - began, as_json, folder, mappings)
     return 0 if report.verified or report.nothing_to_do else DIFFERENT
 
 
@@ -98,10 +100,16 @@ def _masked(address: str) -> str:
     return repr(without_password(address))
 
 
-def _print_report(report: MoveReport, seconds: float, as_json: bool, folder: Path) -> None:
+def _print_report(report: MoveReport, seconds: float, as_json: bool, folder: Path, mappings: Sequence[Path]) -> None:
     if as_json:
-        print_json({**_view(report), "seconds": round(seconds, 3)})
+        print_json({**_view(report), "seconds": round(seconds, 3), "notCopied": [str(path) for path in mappings]})
         return
+    if mappings:
+        print_note(
+            f"{counted(len(mappings), 'remembered mapping')} of exports in {folder / FOLDER} cannot be copied into a"
+            " database. Copy this folder to where `import`, the watcher and the console will run, as"
+            f" counterfoil-data/{FOLDER}, or name it with COUNTERFOIL_IMPORT_MAPPINGS. Otherwise, they ask again."
+        )
     if report.nothing_to_do:
         echo("Nothing to do: the target is already open and the source is retired.")
         return
