@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from cli.command import Command
-from counterfoil.serving.admin import METRICS
+from counterfoil.serving.metric_kinds import METRICS
 from deploy.programs import DEPLOY, needs_program, output_of
 from e2e.serve_process import SHOP, Deployment, ServeProcess
 from running_service import free_port
@@ -48,7 +48,7 @@ def queries() -> list[str]:
 
 def exported() -> set[str]:
     """Return the names of the metrics that the code exports, without suffixes such as `_total` and `_bucket`."""
-    return {f"counterfoil_{name}" for name in METRICS}
+    return {kind.full_name for kind in METRICS}
 
 
 def test_alerts_and_dashboard_name_only_metrics_that_exist() -> None:

@@ -9,7 +9,8 @@ import pytest
 from prometheus_client.core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from counterfoil.serving.admin import Admin, Readiness, metric
+from counterfoil.serving.admin import Admin, Readiness
+from counterfoil.serving.metric_kinds import HORIZON_AGE_SECONDS
 
 READY = [Readiness("books", None), Readiness("api", None)]
 
@@ -59,7 +60,7 @@ def test_ready_names_the_checks_what_is_missing_and_what_is_only_a_warning(
 
 
 def test_metrics_are_what_prometheus_reads() -> None:
-    with listening(metrics=lambda: [metric("horizon_age_seconds", 0.5)]) as admin:
+    with listening(metrics=lambda: [HORIZON_AGE_SECONDS(0.5)]) as admin:
         answer = admin.get("/metrics?anything")
     assert answer.status_code == 200
     assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")

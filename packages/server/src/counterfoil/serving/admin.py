@@ -1,18 +1,15 @@
 """The admin listener: `/live`, `/serving`, `/ready` and `/metrics` on a separate address, never on the public port."""
 
 import http.client
-import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from http import HTTPStatus
-from importlib.resources import files
 from itertools import accumulate
-from typing import Final, Literal, TypeVar
 
-from msgspec import Struct, convert, json
+from msgspec import Struct, json
 from prometheus_client import generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.core import HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from counterfoil import observe
@@ -34,37 +31,12 @@ from counterfoil.observe import Layout
 from counterfoil.operator_reads import OperatorReads
 from counterfoil.ports import StoreMismatch, StoreUnavailable
 from counterfoil.program.clock import SystemClock
+from counterfoil.serving import metric_kinds
+from counterfoil.serving.metric_kinds import MetricKind
 from counterfoil.serving.worker import LAYOUT
 from counterfoil.settings import Settings
 
 # --- counters as Prometheus metrics -----------------------------------------
-
-
-class MetricHelp(Struct, frozen=True, forbid_unknown_fields=True):
-    """The type, the help text and the labels of a metric."""
-
-    help: str
-    labels: list[str] = []
-    type: Literal["gauge", "counter", "histogram"] = "gauge"
-
-
-METRICS: Final = convert(
-    tomllib.loads((files("counterfoil.serving") / "metrics.toml").read_text("utf-8")), dict[str, MetricHelp]
-)
-_FAMILIES: Final[dict[str, type[GaugeMetricFamily | CounterMetricFamily]]] = {
-    "gauge": GaugeMetricFamily,
-    "counter": CounterMetricFamily,
-}
-Labels = TypeVar("Labels", bound=str | tuple[str, ...])
-
-
-def metric(name: str, values: float | Mapping[Labels, float]) -> Metric:
-    """Return the metric with this name in `metrics.toml`: one value, or a value for each label or labels."""
-    about = METRICS[name]
-    family = _FAMILIES[about.type](f"counterfoil_{name}", about.help, labels=about.labels)
-    for labels, value in values.items() if isinstance(values, Mapping) else [((), values)]:
-        family.add_metric([labels] if isinstance(labels, str) else labels, value)
-    return family
 
 
 def request_metrics(layout: Layout, sums: list[int]) -> Iterator[Metric]:
@@ -82,19 +54,19 @@ def request_metrics(layout: Layout, sums: list[int]) -> Iterator[Metric]:
                 verdicts[error] += count
             elif error not in _BEFORE_ADMISSION:
                 verdicts["admitted"] += count
-    yield metric("requests", {labels: count for labels, count in requests.items() if count})
+    yield metric_kinds.REQUESTS({labels: count for labels, count in requests.items() if count})
     yield _latency(rows)
-    yield metric("sent_bytes", {route: row[observe.SENT_OFFSET] for route, row in rows.items()})
-    yield metric("admissions", verdicts)
+    yield metric_kinds.SENT_BYTES({route: row[observe.SENT_OFFSET] for route, row in rows.items()})
+    yield metric_kinds.ADMISSIONS(verdicts)
     for kind, name in observe.COUNTED.items():
-        yield metric(name, sums[layout.events[kind]])
+        yield metric_kinds.with_name(name)(sums[layout.events[kind]])
 
 
 _BEFORE_ADMISSION = {problem.code for problem in TABLE if problem.stage is Stage.BEFORE_ADMISSION}
 
 
 def _latency(rows: Mapping[str, list[int]]) -> Metric:
-    about = METRICS["request_seconds"]
+    about = metric_kinds.REQUEST_SECONDS
     family = HistogramMetricFamily("counterfoil_request_seconds", about.help, labels=about.labels)
     bounds = [*(str(bound / 1e6) for bound in observe.BUCKETS_US), "+Inf"]
     for route, row in rows.items():
@@ -253,37 +225,39 @@ def _recent_store_failure(counters: int) -> str | None:
 
 
 def metrics(settings: Settings, counters: int, inspection: OperatorReads) -> Iterator[Metric]:
-    yield metric("build_info", {(__version__, API_VERSION): 1})
+    yield metric_kinds.BUILD_INFO({(__version__, API_VERSION): 1})
     yield from request_metrics(LAYOUT, observe.totals(counters, LAYOUT))
     checks, age = _store_checks(counters, inspection)
     # This check only connects, because a scrape must not wait for a worker.
     listening = is_listening(settings.host, settings.port)
-    yield metric("ready", {**{check.name: not check.problem for check in checks}, "listening": listening})
+    yield metric_kinds.READY({**{check.name: not check.problem for check in checks}, "listening": listening})
     disk = inspection.disk_use()
     if disk:
-        yield metric("disk_free_bytes", disk.free_bytes)
-        yield metric("wal_bytes", disk.log_bytes)
+        yield metric_kinds.DISK_FREE_BYTES(disk.free_bytes)
+        yield metric_kinds.WAL_BYTES(disk.log_bytes)
     yield from _server_metrics(inspection)
     if age is None:
         # If the database server does not respond, each further query would take seconds, and scrapes have a time limit.
         return
-    yield metric("horizon_age_seconds", age / 1000)
+    yield metric_kinds.HORIZON_AGE_SECONDS(age / 1000)
     with suppress(StoreUnavailable, StoreMismatch):
-        yield metric("store_bytes", inspection.extent().size_bytes)
+        yield metric_kinds.STORE_BYTES(inspection.extent().size_bytes)
     now = SystemClock().now_ms()
     with suppress(StoreUnavailable, StoreMismatch):
         # Metrics contain no key IDs; `counterfoil usage` shows the IDs.
         used = inspection.quota_use(now)
-        yield metric("active_keys", len(used))
+        yield metric_kinds.ACTIVE_KEYS(len(used))
         shares = (NEARLY_USED_UP, 1)
-        yield metric("keys_at_quota", {f"{share * 100:.0f}": sum(part >= share for part in used) for share in shares})
+        yield metric_kinds.KEYS_AT_QUOTA(
+            {f"{share * 100:.0f}": sum(part >= share for part in used) for share in shares}
+        )
     load = inspection.latest_load()
     if load:
-        yield metric("load_running", not load.finished)
-        yield metric("load_lines", load.lines)
-        yield metric("load_changed", load.changed)
-        yield metric("load_rejected", load.rejected)
-        yield metric("load_idle_seconds", load.idle_ms(now) / 1000)
+        yield metric_kinds.LOAD_RUNNING(not load.finished)
+        yield metric_kinds.LOAD_LINES(load.lines)
+        yield metric_kinds.LOAD_CHANGED(load.changed)
+        yield metric_kinds.LOAD_REJECTED(load.rejected)
+        yield metric_kinds.LOAD_IDLE_SECONDS(load.idle_ms(now) / 1000)
     yield from _intake_metrics(settings, inspection, now)
 
 
@@ -291,45 +265,45 @@ def overview_metrics(latest: Overview | None, now: int) -> Iterator[Metric]:
     """Yield what the latest check of the deployment found, which takes too long for a scrape. Before it, yield none."""
     if latest is None:
         return
-    yield metric("notices_failing", sum(found.check == "notices" for found in latest.findings))
+    yield metric_kinds.NOTICES_FAILING(sum(found.check == "notices" for found in latest.findings))
     if not latest.is_complete:
         return
-    yield metric("shops_silent", sum(shop.is_silent for shop in latest.store.shops))
-    yield metric("copies_behind", latest.store.copies_behind)
+    yield metric_kinds.SHOPS_SILENT(sum(shop.is_silent for shop in latest.store.shops))
+    yield metric_kinds.COPIES_BEHIND(latest.store.copies_behind)
     backup_at = latest.store.backups.latest_at
     if backup_at is not None:
-        yield metric("backup_age_seconds", max(0, now - backup_at) / 1000)
+        yield metric_kinds.BACKUP_AGE_SECONDS(max(0, now - backup_at) / 1000)
 
 
 def _server_metrics(inspection: OperatorReads) -> Iterator[Metric]:
     servers = inspection.servers()
     if not servers:
         return
-    yield metric("server_up", {(server.name, server.role.value): server.horizon is not None for server in servers})
+    yield metric_kinds.SERVER_UP({(server.name, server.role.value): server.horizon is not None for server in servers})
     horizons = {server.name: server.horizon for server in servers if server.horizon is not None}
     latest = max(horizons.values(), default=0)
-    yield metric("server_lag_seconds", {name: (latest - horizon) / 1000 for name, horizon in horizons.items()})
+    yield metric_kinds.SERVER_LAG_SECONDS({name: (latest - horizon) / 1000 for name, horizon in horizons.items()})
 
 
 def _intake_metrics(settings: Settings, inspection: OperatorReads, now: int) -> Iterator[Metric]:
     with suppress(StoreUnavailable, StoreMismatch):
         items = inspection.open_items()
-        yield metric("open_items", {kind: sum(item.kind == kind for item in items) for kind in KINDS})
-        yield metric("open_items_oldest_seconds", max(0, now - (oldest(items) or now)) / 1000)
+        yield metric_kinds.OPEN_ITEMS({kind: sum(item.kind == kind for item in items) for kind in KINDS})
+        yield metric_kinds.OPEN_ITEMS_OLDEST_SECONDS(max(0, now - (oldest(items) or now)) / 1000)
     alarms = Counter(alarm.measure for alarm in inspection.intake().alarms)
-    yield metric("load_alarms", {measure: alarms[measure] for measure in MEASURES})
+    yield metric_kinds.LOAD_ALARMS({measure: alarms[measure] for measure in MEASURES})
     folders = {folder.name: folder for folder in inspection.watched_folders(now)}
     if not folders:
         return
-    of_folders: dict[str, Callable[[WatchedFolder], float]] = {
-        "watched_folder_heartbeat_age_seconds": lambda folder: max(0, now - folder.seen_at) / 1000,
-        "watched_folder_delivery_age_seconds": lambda folder: max(0, now - folder.delivered_at) / 1000,
-        "watched_folder_silent": lambda folder: folder.is_silent(now, settings.silent_folder_min),
-        "watched_folder_stuck": lambda folder: bool(folder.problem),
-        "watched_folder_quarantined_files": lambda folder: folder.quarantined,
+    of_folders: dict[MetricKind, Callable[[WatchedFolder], float]] = {
+        metric_kinds.WATCHED_FOLDER_HEARTBEAT_AGE_SECONDS: lambda folder: max(0, now - folder.seen_at) / 1000,
+        metric_kinds.WATCHED_FOLDER_DELIVERY_AGE_SECONDS: lambda folder: max(0, now - folder.delivered_at) / 1000,
+        metric_kinds.WATCHED_FOLDER_SILENT: lambda folder: folder.is_silent(now, settings.silent_folder_min),
+        metric_kinds.WATCHED_FOLDER_STUCK: lambda folder: bool(folder.problem),
+        metric_kinds.WATCHED_FOLDER_QUARANTINED_FILES: lambda folder: folder.quarantined,
     }
-    for name, value in of_folders.items():
-        yield metric(name, {folder: value(found) for folder, found in folders.items()})
+    for of_folder, value in of_folders.items():
+        yield of_folder({folder: value(found) for folder, found in folders.items()})
 
 
 def probe(settings: Settings) -> str | None:
