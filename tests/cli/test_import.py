@@ -175,6 +175,14 @@ def test_what_to_do_about_rejected_rows_is_said_once(counterfoil: Command) -> No
     assert (shown.count("is the same bill as line"), shown.count("add a column to bill.id")) == (2, 1)
 
 
+def test_the_rejects_file_of_two_exports_has_a_name_that_can_be_pasted_into_a_command(counterfoil: Command) -> None:
+    files = [EXAMPLES / "loyverse-receipts.csv", EXAMPLES / "loyverse-receipts-by-item.csv"]
+    counterfoil("import", *files, "--load", status=3)
+    (load,) = counterfoil.json("loads")
+    assert load["rejected"] == 3
+    assert load["rejectsFile"].endswith("-loyverse-receipts.csv.ndjson")
+
+
 def test_rejected_rows_are_listed_with_the_load_without_their_values(counterfoil: Command) -> None:
     export("A1,nonsense,1", "B1,14/11/2026 18:05,1", ",14/11/2026 18:05,1")
     counterfoil(*MAPPED, "--load", "--batch", "1", status=3)

@@ -72,7 +72,8 @@ def finish(settings: Settings, request: ImportRequest, export: ConvertedExport, 
     if request.is_check:
         report, unknown_shops = checked_load(settings, request, export, is_guarded=not request.accept_change)
     elif request.is_load:
-        report = _report(export, load_run.new_rejects_file(settings, export.name))
+        first = printable(request.files[0].name) if request.files else export.name
+        report = _report(export, load_run.new_rejects_file(settings, first))
         load_run.run_load(settings, report, is_guarded=not request.accept_change)
         _finish_load(settings, request, export, report, state)
         note_bases_without_shops(settings, export)
