@@ -10,8 +10,8 @@ import click
 from counterfoil import bootstrap
 from counterfoil.backends.moving import CutOver, MoveReport, MoveStage, StoreMove, TableDifference
 from counterfoil.backends.sqlite.mappings import FOLDER
+from counterfoil.cli.auditing import audit_entry
 from counterfoil.cli.options import json_option, settings_from, utc_option
-from counterfoil.cli.store import audit_entry
 from counterfoil.domain.audit import Act
 from counterfoil.model.calendar import iso_utc
 from counterfoil.model.text import counted, without_password

@@ -13,6 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from counterfoil.cli import import_report
+from counterfoil.cli.auditing import record
 from counterfoil.cli.import_asked import NOT_ANSWERED, Answered, answer, may_ask, read_answers
 from counterfoil.cli.import_files import input_files
 from counterfoil.cli.import_items import item_to_import, unanswered_items
@@ -29,7 +30,6 @@ from counterfoil.cli.options import (
     settings_from,
     store_option,
 )
-from counterfoil.cli.store import record
 from counterfoil.cli.totals import ExpectedNet, expect_net_option, print_totals
 from counterfoil.conversions import conversion_limits, known_bases, known_shops
 from counterfoil.domain.audit import Act

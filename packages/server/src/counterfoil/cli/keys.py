@@ -12,8 +12,8 @@ import click
 from msgspec.structs import replace
 
 from counterfoil import bootstrap, key_issuing
+from counterfoil.cli.auditing import record_new_store
 from counterfoil.cli.options import existing_store, settings_from, store_options, utc_option
-from counterfoil.cli.store import record_new_store
 from counterfoil.domain.access import DEFAULT_PER_DAY, DEFAULT_PER_MIN, Key, Scope, successors_of
 from counterfoil.domain.activity import ShopActivity
 from counterfoil.domain.audit import Act, Actor, field_changes

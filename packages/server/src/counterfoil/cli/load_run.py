@@ -13,7 +13,7 @@ import click
 from msgspec import Struct
 
 from counterfoil import bootstrap
-from counterfoil.cli.store import record_new_store
+from counterfoil.cli.auditing import record_new_store
 from counterfoil.cli.totals import print_totals
 from counterfoil.domain.changes import Outcome
 from counterfoil.domain.deliveries import DeliverySketch

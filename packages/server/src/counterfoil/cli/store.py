@@ -13,6 +13,7 @@ from counterfoil.backends.sqlite.backup import BackupManifest, Restored, delete_
 from counterfoil.backends.sqlite.mappings import FOLDER
 from counterfoil.checks.forgetting import Forgetting
 from counterfoil.cli import options
+from counterfoil.cli.auditing import audit_entry, record
 from counterfoil.domain.access import DAILY_TOTAL_DAYS, REQUEST_RECORD_DAYS
 from counterfoil.domain.audit import Act, AuditEntry
 from counterfoil.domain.change_feed import REMOVALS_KEPT_MS
@@ -31,21 +32,6 @@ from counterfoil.program.times import second
 from counterfoil.settings import Settings, SettingsError, display_value
 
 MAX_BACKUP_NAME = 200
-
-
-def audit_entry(act: Act, detail: str, at: int | None = None) -> AuditEntry:
-    return AuditEntry(at=SystemClock().now_ms() if at is None else at, act=act, actor=operator(), detail=detail)
-
-
-def record_new_store(settings: Settings) -> None:
-    """Write an audit entry about a new store, and print a message, because the user may have mistyped the path."""
-    record(settings, Act.STORE_CREATED, "")
-    print_note(f"created the store {display_value(settings, 'store')}.")
-
-
-def record(settings: Settings, act: Act, detail: str, at: int | None = None) -> None:
-    with closing(bootstrap.store(settings).key_store()) as audit:
-        audit.record(audit_entry(act, detail, at))
 
 
 @click.command(cls=Command)
